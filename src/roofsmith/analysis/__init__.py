@@ -1,0 +1,1 @@
+"""Pure functions over domain values: cost, roofline, statistics, tolerance, decisions."""

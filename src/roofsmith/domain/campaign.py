@@ -1,0 +1,177 @@
+"""Rounds, and the campaign as the chain of them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from roofsmith.domain.bound import Bound
+from roofsmith.domain.comparison import ErrorReport, Judgement, Timing
+from roofsmith.domain.device import Environment
+from roofsmith.domain.facts import FactSheet
+from roofsmith.domain.kernel import Candidate
+from roofsmith.domain.outcome import Outcome
+from roofsmith.domain.profile import Bottleneck, Profile
+from roofsmith.domain.proposal import Hypothesis, ScreenedPoint
+from roofsmith.domain.target import Target
+from roofsmith.domain.values import Value
+from roofsmith.domain.workload import ConfigClass
+
+
+class Kept(Value):
+    """The candidate is the new incumbent."""
+
+    kind: Literal["kept"] = "kept"
+    rule: str
+    """The rule that decided, in a sentence with its numbers."""
+
+
+class RolledBack(Value):
+    """The incumbent stays."""
+
+    kind: Literal["rolled_back"] = "rolled_back"
+    rule: str
+    regression: bool = False
+    """Correct, measured, and slower beyond the noise band: counts towards the stop rule."""
+
+
+Decision = Annotated[Kept | RolledBack, Field(discriminator="kind")]
+
+
+class Started(Value):
+    """First record of a ledger: everything that is frozen."""
+
+    kind: Literal["started"] = "started"
+    campaign: str
+    target: Target
+    environment: Environment
+    facts: FactSheet
+    bounds: tuple[Bound, ...]
+    classes: tuple[ConfigClass, ...]
+    proposers: tuple[str, ...]
+    at: str
+    """UTC, `YYYY-MM-DD HH:MM:SS`."""
+
+
+class Baseline(Value):
+    """Round 1: the unmodified kernel."""
+
+    kind: Literal["baseline"] = "baseline"
+    round: Literal[1] = 1
+    candidate: Candidate
+    outcome: Outcome
+    timings: tuple[Timing, ...]
+    errors: tuple[ErrorReport, ...]
+    profile: Profile
+    bottleneck: Bottleneck
+    commit: str | None = None
+    wall_s: float
+    kernel_s: float = 0.0
+    """Part of `wall_s` spent building, running and profiling kernels."""
+    at: str
+
+
+class Round(Value):
+    """One hypothesis, judged."""
+
+    kind: Literal["round"] = "round"
+    round: int = Field(ge=2)
+    hypothesis: Hypothesis
+    candidate: Candidate
+    incumbent_id: str
+    screened: tuple[ScreenedPoint, ...] = ()
+    judgement: Judgement
+    decision: Decision
+    profile: Profile | None = None
+    """Of the candidate, where it passed."""
+    bottleneck: Bottleneck | None = None
+    roofline_fraction: float | None = None
+    """Of the kernel that holds after this round: geometric mean over workloads."""
+    total_speedup: float
+    """Of the kernel that holds after this round, over the baseline: the product of kept ratios."""
+    commit: str | None = None
+    """The commit of a kept round."""
+    wall_s: float
+    kernel_s: float = 0.0
+    at: str
+
+
+StopCode = Literal[
+    "goal_reached", "max_iterations", "regressions", "budget", "out_of_ideas", "interrupted"
+]
+
+
+class Stopped(Value):
+    """The campaign ended, or paused; `resume` may go on after it."""
+
+    kind: Literal["stopped"] = "stopped"
+    code: StopCode
+    detail: str
+    final_timings: tuple[Timing, ...] = ()
+    """The final kernel, measured on its own in fresh processes."""
+    wall_s: float
+    kernel_s: float = 0.0
+    at: str
+
+
+class Resumed(Value):
+    """A campaign went on after a crash or a stop."""
+
+    kind: Literal["resumed"] = "resumed"
+    environment: Environment
+    note: str
+    at: str
+
+
+Event = Annotated[Started | Baseline | Round | Stopped | Resumed, Field(discriminator="kind")]
+
+
+class Campaign(Value):
+    """The state that a ledger's events add up to."""
+
+    started: Started
+    baseline: Baseline | None = None
+    rounds: tuple[Round, ...] = ()
+    stopped: Stopped | None = None
+    """The last stop, unless a resume followed it."""
+
+    @property
+    def incumbent(self) -> Candidate:
+        """The best kernel that was proven so far."""
+        kept = [r.candidate for r in self.rounds if r.decision.kind == "kept"]
+        return kept[-1] if kept else self.started.target.baseline
+
+    @property
+    def kept(self) -> tuple[Round, ...]:
+        """Accepted rounds, in order."""
+        return tuple(r for r in self.rounds if r.decision.kind == "kept")
+
+    @property
+    def total_speedup(self) -> float:
+        """Of the incumbent over the baseline."""
+        return self.rounds[-1].total_speedup if self.rounds else 1.0
+
+    def bound(self, workload: str) -> Bound:
+        """The roofline of one workload, by label."""
+        return next(bound for bound in self.started.bounds if bound.workload == workload)
+
+
+def replay(events: tuple[Event, ...] | list[Event]) -> Campaign | None:
+    """Fold a ledger's events into the campaign they describe; None for an empty ledger."""
+    campaign: Campaign | None = None
+    for event in events:
+        match event:
+            case Started():
+                campaign = Campaign(started=event)
+            case _ if campaign is None:
+                raise ValueError("the first record of a ledger must be 'started'")
+            case Baseline():
+                campaign = campaign.model_copy(update={"baseline": event})
+            case Round():
+                campaign = campaign.model_copy(update={"rounds": (*campaign.rounds, event)})
+            case Stopped():
+                campaign = campaign.model_copy(update={"stopped": event})
+            case Resumed():
+                campaign = campaign.model_copy(update={"stopped": None})
+    return campaign

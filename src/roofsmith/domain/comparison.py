@@ -1,0 +1,127 @@
+"""Raw timing samples, and what they say about two kernels."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from roofsmith.domain.outcome import Outcome, Passed
+from roofsmith.domain.values import Value
+
+Verdict = Literal["faster", "slower", "tie", "inconclusive", "unverified"]
+
+
+class PairSample(Value):
+    """One interleaved pair: both kernels, one right after the other, on the same fresh inputs."""
+
+    workload: str
+    """The workload's label."""
+    sweep: int
+    """Pairs of one sweep, one per workload, are averaged for the overall ratio."""
+    instance: int
+    """Which pair of worker processes made it."""
+    first: Literal["incumbent", "candidate"]
+    incumbent_time_s: tuple[float, ...]
+    """Each timed call of the segment; seconds."""
+    candidate_time_s: tuple[float, ...]
+    void: str | None = None
+    """Why the pair doesn't count: a disturbance that says nothing about either kernel."""
+
+
+class Estimate(Value):
+    """A time ratio: incumbent over candidate, above 1 when the candidate is faster."""
+
+    speedup: float
+    """Median over pairs."""
+    ci: tuple[float, float]
+    """Anytime-valid confidence interval of that median."""
+    pairs: int
+    """Valid pairs behind it."""
+    verdict: Verdict
+
+
+class WorkloadComparison(Value):
+    """Two kernels on one workload."""
+
+    dims: dict[str, int]
+    workload: str
+    config_class: str
+    estimate: Estimate
+    candidate_time_s: float
+    """Median over valid segments."""
+    incumbent_time_s: float
+    floor_time_s: float | None
+
+
+class ClassComparison(Value):
+    """Two kernels on one config class (geometric mean over its workloads)."""
+
+    config_class: str
+    estimate: Estimate
+
+
+class Comparison(Value):
+    """Candidate against incumbent; derived from samples, and derivable again."""
+
+    overall: Estimate
+    """Geometric mean over all workloads."""
+    classes: tuple[ClassComparison, ...]
+    workloads: tuple[WorkloadComparison, ...]
+
+
+class ErrorReport(Value):
+    """How far outputs were from the float64 reference, and how far they may be."""
+
+    workload: str
+    output: str
+    norm_error: float
+    """‖out - ref‖ / ‖ref‖ (Frobenius), worst over checks; inf is written as 1e308."""
+    norm_budget: float
+    element_error: float
+    """Worst |out - ref| relative to the scale of its row."""
+    element_budget: float
+    honest_norm_error: float
+    """Of the reference itself, computed in the declared precision."""
+    honest_element_error: float
+
+
+class Judgement(Value):
+    """Everything that judging one candidate against an incumbent produced."""
+
+    outcome: Outcome = Passed()
+    verdict: Verdict | Literal["rejected"]
+    comparison: Comparison | None = None
+    """Of the measurement that counts: the confirmation, where there was one."""
+    samples: tuple[PairSample, ...] = ()
+    """Raw samples of the first measurement."""
+    confirmation: tuple[PairSample, ...] = ()
+    """Raw samples of the second one, made in fresh processes; empty unless the first was a win."""
+    errors: tuple[ErrorReport, ...] = ()
+    isolation: str = "process"
+    """What kept the candidate apart; a weaker host gives a weaker label."""
+    notes: tuple[str, ...] = ()
+    """Disturbances, voided pairs, and why a verdict is weaker than hoped."""
+    wall_s: float = Field(ge=0)
+
+
+class Screening(Value):
+    """A cheap look at a candidate: enough to rank, never enough to keep."""
+
+    outcome: Outcome
+    speedup: float | None
+    """Median of a few pairs against the incumbent."""
+
+
+class Timing(Value):
+    """One kernel's own time on one workload."""
+
+    workload: str
+    dims: dict[str, int]
+    config_class: str
+    time_s: float
+    """Median over valid segments."""
+    ci: tuple[float, float]
+    """Confidence interval of the median; seconds."""
+    samples_s: tuple[float, ...]
+    floor_time_s: float | None = None

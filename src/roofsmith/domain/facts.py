@@ -1,0 +1,96 @@
+"""Facts: a value, its unit and where it comes from. A missing fact is UNKNOWN, never a guess."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from roofsmith.domain.values import Value
+
+DType = Literal[
+    "float16", "bfloat16", "float32", "float64",
+    "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
+]  # fmt: skip
+"""Element types of the arrays a kernel takes; NumPy's names, and bfloat16."""
+
+
+class Citation(Value):
+    """Where a number can be looked up again."""
+
+    path: str
+    """A wiki page (`<wiki>/...`) or a file of measurements on this machine."""
+    line: int | None = None
+    """1-based line in `path`, where the source has lines."""
+    command: str | None = None
+    """For a measurement: the command that repeats it."""
+    date: str | None = None
+    """For a measurement: when it was made, `YYYY-MM-DD HH:MM`, UTC."""
+
+    def __str__(self) -> str:
+        """`path:line`, with command and date behind it for a measurement."""
+        place = self.path if self.line is None else f"{self.path}:{self.line}"
+        made = ", ".join(part for part in (self.command, self.date) if part)
+        return f"{place} ({made})" if made else place
+
+
+class Fact(Value):
+    """One cited number, in SI base units; `value` None is UNKNOWN."""
+
+    metric: str
+    value: float | None
+    unit: str
+    citation: Citation | None = None
+    reason: str | None = None
+    """Why the value is UNKNOWN."""
+
+    @model_validator(mode="after")
+    def _cited_or_unknown(self) -> Fact:
+        if self.value is not None and self.citation is None:
+            raise ValueError(f"{self.metric}: a value needs a citation")
+        return self
+
+    def __str__(self) -> str:
+        """`<metric>: <value> <unit> <- <citation>`, the form that audits look for."""
+        if self.value is None:
+            return f"{self.metric}: UNKNOWN ({self.reason or 'not found'})"
+        return f"{self.metric}: {self.value:.6g} {self.unit} <- {self.citation}"
+
+
+class BandwidthCeiling(Value):
+    """The most bytes per second that an access pattern reaches at a working-set size."""
+
+    pattern: Literal["read", "copy", "triad"]
+    """read: one stream in; copy: one in, one out; triad: two in, one out."""
+    threads: int = Field(ge=1)
+    working_set_bytes: int = Field(ge=1)
+    fact: Fact
+    """byte/s, counting bytes that the program reads and writes (no write-allocate traffic)."""
+
+
+class ComputeCeiling(Value):
+    """The most arithmetic per second; a fused multiply-add counts as two operations."""
+
+    operation: Literal["fma"] = "fma"
+    dtype: DType
+    threads: int = Field(ge=1)
+    fact: Fact
+    """FLOP/s."""
+
+
+class FactSheet(Value):
+    """All that is known about a device's limits, each number cited."""
+
+    device_id: str
+    bandwidth: tuple[BandwidthCeiling, ...] = ()
+    compute: tuple[ComputeCeiling, ...] = ()
+    other: tuple[Fact, ...] = ()
+    """Cache sizes, core counts and the like."""
+
+    def facts(self) -> tuple[Fact, ...]:
+        """Every fact on the sheet, in a fixed order."""
+        return (
+            *(ceiling.fact for ceiling in self.bandwidth),
+            *(ceiling.fact for ceiling in self.compute),
+            *self.other,
+        )

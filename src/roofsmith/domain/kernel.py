@@ -1,0 +1,110 @@
+"""A kernel's signature, its sources, and what a build makes of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field, field_validator
+
+from roofsmith.domain.facts import DType
+from roofsmith.domain.values import Value, content_id
+
+Language = Literal["c", "cpp"]
+
+
+class Parameter(Value):
+    """One parameter of `solve`."""
+
+    name: str
+    role: Literal["input", "output", "size"]
+    """input: `const T*`; output: `T*`; size: an integer by value."""
+    dtype: DType
+    """Element type of the array, or the type of the integer."""
+
+
+class Signature(Value):
+    """The parameters of `solve`, in order."""
+
+    entry: str = "solve"
+    parameters: tuple[Parameter, ...]
+
+    @property
+    def arrays(self) -> tuple[Parameter, ...]:
+        """The pointer parameters, in order."""
+        return tuple(p for p in self.parameters if p.role != "size")
+
+
+class SourceFile(Value):
+    """One file of a candidate."""
+
+    path: str
+    """Relative, with forward slashes, inside the candidate's folder."""
+    text: str
+
+    @field_validator("path")
+    @classmethod
+    def _stays_inside(cls, path: str) -> str:
+        parts = path.split("/")
+        if path.startswith("/") or ".." in parts or "" in parts or "\\" in path:
+            raise ValueError(f"source path {path!r} must be relative and stay inside its folder")
+        return path
+
+
+class BuildSpec(Value):
+    """How a candidate is built and under which environment variables it runs."""
+
+    compiler: Literal["auto", "gcc", "clang"] = "auto"
+    flags: tuple[str, ...] = ("-O3", "-march=native")
+    """Everything but the output name; `-shared -fPIC` are added by the toolchain."""
+    link: tuple[str, ...] = ("-lm",)
+    environment: dict[str, str] = Field(default_factory=dict)
+    """Such as OMP_NUM_THREADS; seen by the worker that runs the kernel."""
+
+
+class Candidate(Value):
+    """A kernel version: source files and how to build them."""
+
+    language: Language
+    sources: tuple[SourceFile, ...] = Field(min_length=1)
+    """The first one is the kernel file; it holds `solve`."""
+    build: BuildSpec = BuildSpec()
+    entry: str = "solve"
+
+    @property
+    def id(self) -> str:
+        """Content hash of sources and build."""
+        return content_id(self)[:16]
+
+    @property
+    def kernel(self) -> SourceFile:
+        """The file that holds `solve`."""
+        return self.sources[0]
+
+    def with_kernel_text(self, text: str) -> Candidate:
+        """The same candidate with another kernel file."""
+        kernel = SourceFile(path=self.kernel.path, text=text)
+        return self.model_copy(update={"sources": (kernel, *self.sources[1:])})
+
+    def with_build(self, build: BuildSpec) -> Candidate:
+        """The same sources, built otherwise."""
+        return self.model_copy(update={"build": build})
+
+
+class Built(Value):
+    """A candidate that compiled: a shared library on disk."""
+
+    candidate_id: str
+    library: Path
+    library_sha256: str
+    """Hash of the library file when it left the toolchain."""
+    signature: Signature
+    environment: dict[str, str]
+    """Environment variables for the worker, from the build spec."""
+    command: str
+    """The compiler's command line, as it could be typed again."""
+    log: Path
+    """Everything that the compiler printed."""
+    warnings: tuple[str, ...] = ()
+    build_time_s: float
+    cached: bool = False

@@ -1,0 +1,68 @@
+"""What judging a candidate came to. A candidate's failure is data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from roofsmith.domain.values import Value
+
+
+class _Outcome(Value):
+    detail: str = ""
+    """One or a few lines for people: what happened, where, with the numbers."""
+
+
+class Passed(_Outcome):
+    """Built, correct on every check and every timed call."""
+
+    kind: Literal["passed"] = "passed"
+
+
+class _Failure(_Outcome):
+    reason: str
+    """A stable code in snake_case; docs/judge.md lists them."""
+    log: Path | None = None
+    """Where the whole output lies."""
+
+
+class BuildFailed(_Failure):
+    """The compiler refused it, died, or ran past its deadline or memory limit."""
+
+    kind: Literal["build_failed"] = "build_failed"
+
+
+class Incorrect(_Failure):
+    """An output is outside the error budget, not written, or written out of bounds."""
+
+    kind: Literal["incorrect"] = "incorrect"
+
+
+class Crashed(_Failure):
+    """The worker died: a signal, an exit, memory that could not be had."""
+
+    kind: Literal["crashed"] = "crashed"
+
+
+class TimedOut(_Failure):
+    """A call ran past its deadline."""
+
+    kind: Literal["timed_out"] = "timed_out"
+
+
+class Cheated(_Failure):
+    """Faster than physics, or caught in the act."""
+
+    kind: Literal["cheated"] = "cheated"
+
+
+class Unstable(_Failure):
+    """A guard could not decide, so it rejects."""
+
+    kind: Literal["unstable"] = "unstable"
+
+
+Failure = BuildFailed | Incorrect | Crashed | TimedOut | Cheated | Unstable
+Outcome = Annotated[Passed | Failure, Field(discriminator="kind")]

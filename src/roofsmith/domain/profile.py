@@ -1,0 +1,46 @@
+"""Counters with units, and the bottleneck that they point to."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from roofsmith.domain.values import Value
+
+BottleneckKind = Literal["memory", "compute", "latency", "unknown"]
+"""latency: neither ceiling is near, so waiting and overhead are (dependency chains, calls,
+branches, synchronization)."""
+
+
+class Counter(Value):
+    """One named counter. What a tool doesn't give is absent, never 0."""
+
+    name: str
+    """Such as cycles, instructions, ipc, llc_miss_rate, branch_miss_rate, vector_fraction."""
+    value: float
+    unit: str
+
+
+class Profile(Value):
+    """What a profiler saw of one kernel on one workload."""
+
+    tool: Literal["perf", "valgrind", "none"]
+    workload: str
+    counters: tuple[Counter, ...] = ()
+    notes: tuple[str, ...] = ()
+    """What was used, what could not be, and why; a reduced workload says so."""
+
+    def get(self, name: str) -> float | None:
+        """The counter's value; None if the tool didn't give it."""
+        return next((c.value for c in self.counters if c.name == name), None)
+
+
+class Bottleneck(Value):
+    """What limits a kernel, with the lines of evidence that led there."""
+
+    kind: BottleneckKind
+    confidence: float = Field(ge=0, le=1)
+    evidence: tuple[str, ...]
+    roofline_fraction: float | None
+    """Floor time over measured time; None if the bound is UNKNOWN."""

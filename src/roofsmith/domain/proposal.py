@@ -1,0 +1,58 @@
+"""One change, why, and what it should do."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from roofsmith.domain.kernel import Candidate
+from roofsmith.domain.outcome import Outcome
+from roofsmith.domain.profile import BottleneckKind
+from roofsmith.domain.values import Value
+
+Bucket = Literal["K1", "K2", "K3", "K4", "W1", "W2", "W3"]
+"""Over-fitting buckets: K1 kernel-internal, K2 layout variants, K3 single-launch fusion,
+K4 same-call data flow; W1 weight cache; W2 activation-keyed cache; W3 generic memoisation."""
+
+
+class Hypothesis(Value):
+    """Exactly one change, with the evidence that suggests it and the movement it predicts."""
+
+    statement: str
+    """One sentence: what changes."""
+    rationale: str
+    """Why it should help here."""
+    evidence: tuple[str, ...] = ()
+    """Lines of the incumbent's profile or roofline that point to it."""
+    answers: BottleneckKind = "unknown"
+    """The bottleneck it is meant to relieve."""
+    expected_counter: str | None = None
+    """The counter that should move."""
+    expected_change: str | None = None
+    """How, such as "down to a quarter"."""
+    predicted_speedup: float | None = Field(default=None, gt=0)
+    target_class: str = "global"
+    bucket: Bucket = "K1"
+    tactic: str
+    """Stable id of the recipe or method, such as `recipe:parallel-rows` or `sweep`."""
+    source: str = ""
+    """Where the idea is described."""
+
+
+class ScreenedPoint(Value):
+    """One candidate that a proposer looked at cheaply before it proposed."""
+
+    label: str
+    candidate_id: str
+    outcome: Outcome
+    speedup: float | None
+
+
+class Proposal(Value):
+    """What a proposer asks the engine to judge."""
+
+    hypothesis: Hypothesis
+    candidate: Candidate
+    screened: tuple[ScreenedPoint, ...] = ()
+    """The points behind a sweep, in the order they were tried."""

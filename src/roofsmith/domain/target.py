@@ -1,0 +1,107 @@
+"""The target: what may change, what it must equal, on what it is judged, and when to stop."""
+
+from __future__ import annotations
+
+from pydantic import Field, model_validator
+
+from roofsmith.domain.kernel import BuildSpec, Candidate, Language, SourceFile
+from roofsmith.domain.values import Value, content_id
+from roofsmith.domain.workload import Workload
+
+
+class Tolerance(Value):
+    """How far an output may be from the float64 reference.
+
+    By default an error budget: `error_factor` times the error that an honest kernel makes in the
+    declared precision. `atol` and `rtol`, if given here or by the reference, replace its
+    element-wise half: |out - ref| <= atol + rtol * |ref|, for every element.
+    """
+
+    error_factor: float = Field(default=10.0, ge=1)
+    atol: float | None = Field(default=None, ge=0)
+    rtol: float | None = Field(default=None, ge=0)
+
+
+class Goal(Value):
+    """When the campaign has reached what it set out for."""
+
+    roofline_fraction: float = Field(default=0.9, gt=0, le=1)
+    """Geometric mean over workloads of floor time over measured time."""
+    speedup: float | None = Field(default=None, gt=1)
+    """Over the baseline; None: no such goal."""
+
+
+class KeepPolicy(Value):
+    """When a candidate replaces the incumbent."""
+
+    noise_band: float = Field(default=0.01, ge=0, lt=0.5)
+    """Ratios within 1 ± this are a tie."""
+    error_rate: float = Field(default=0.005, gt=0, lt=0.5)
+    """Bound on the chance that a candidate which is no faster than the band is called faster."""
+    veto_slowdown: float = Field(default=0.05, gt=0, lt=1)
+    """A workload this much slower vetoes, whatever the rest gains."""
+    judge_budget_s: float = Field(default=6.0, gt=0)
+    """Time for one judgement's measurements, both together."""
+
+
+class StopPolicy(Value):
+    """When a campaign ends without having reached its goal."""
+
+    max_iterations: int = Field(default=20, ge=1, lt=120)
+    """Rounds after the baseline."""
+    max_consecutive_regressions: int = Field(default=5, ge=1)
+    budget_s: float | None = Field(default=None, gt=0)
+
+
+class Target(Value):
+    """Frozen at the start of a campaign; its digest is in every record.
+
+    Holds its sources by value, so that a campaign doesn't change when the user's files do.
+    """
+
+    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")
+    language: Language
+    kernel: SourceFile
+    """The naive, correct kernel that the campaign starts from."""
+    includes: tuple[SourceFile, ...] = ()
+    """Further files the kernel needs to build; not edited."""
+    reference: SourceFile
+    workloads: tuple[Workload, ...] = Field(min_length=1)
+    family: str | None = None
+    """Operator family, such as softmax, gemm, attention, norm, elementwise, reduction."""
+    entry: str = "solve"
+    build: BuildSpec = BuildSpec()
+    threads: int | None = Field(default=None, ge=1)
+    """Processors that kernels may use; None: all of this machine's."""
+    ptr_size: int | None = Field(default=None, ge=1)
+    """Elements of every buffer, for references without `setup`."""
+    tolerance: Tolerance = Tolerance()
+    goal: Goal = Goal()
+    keep: KeepPolicy = KeepPolicy()
+    stop: StopPolicy = StopPolicy()
+
+    @model_validator(mode="after")
+    def _distinct_workloads(self) -> Target:
+        labels = [workload.label for workload in self.workloads]
+        twice = {label for label in labels if labels.count(label) > 1}
+        if twice:
+            raise ValueError(f"workload given twice: {', '.join(sorted(twice))}")
+        names = {tuple(sorted(workload.dims)) for workload in self.workloads}
+        if len(names) > 1:
+            raise ValueError("workloads must all have the same dimension names")
+        return self
+
+    @property
+    def digest(self) -> str:
+        """Content hash of the whole target."""
+        return content_id(self)[:16]
+
+    @property
+    def baseline(self) -> Candidate:
+        """The candidate that the campaign starts from."""
+        return Candidate(
+            language=self.language,
+            sources=(self.kernel, *self.includes),
+            build=self.build,
+            entry=self.entry,
+        )

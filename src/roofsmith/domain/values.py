@@ -1,0 +1,33 @@
+"""The base of every domain noun: frozen, closed to unknown keys, identified by its content."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+
+class Value(BaseModel):
+    """An immutable value. Unknown keys are errors; equality is by content."""
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True
+    )
+
+
+def canonical_json(payload: Any) -> str:
+    """One spelling per content: sorted keys, no white space, no NaN."""
+    return json.dumps(payload, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def content_id(value: Value | str | bytes) -> str:
+    """SHA-256 (hex) of a value's canonical JSON, or of a text or bytes as they are."""
+    if isinstance(value, Value):
+        data = canonical_json(value.model_dump(mode="json")).encode()
+    elif isinstance(value, str):
+        data = value.encode()
+    else:
+        data = value
+    return hashlib.sha256(data).hexdigest()

@@ -1,0 +1,1 @@
+"""The loop: baseline, rounds, stop, resume; knows ports only."""

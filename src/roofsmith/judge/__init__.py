@@ -1,0 +1,1 @@
+"""Parent, worker, oracle: what decides whether a candidate is right and faster."""

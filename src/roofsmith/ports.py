@@ -1,0 +1,373 @@
+"""Every port on one page: what the engine needs of the world, and what each part promises.
+
+Fakes live in `roofsmith.testing`; conformance suites there run over fakes and real parts alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roofsmith.domain.bound import Bound
+from roofsmith.domain.campaign import Campaign, Event, Round
+from roofsmith.domain.comparison import ErrorReport, Judgement, Screening, Timing
+from roofsmith.domain.device import Device, Environment
+from roofsmith.domain.facts import DType, FactSheet
+from roofsmith.domain.kernel import Built, Candidate, Signature
+from roofsmith.domain.outcome import BuildFailed, Outcome
+from roofsmith.domain.profile import Bottleneck, Profile
+from roofsmith.domain.proposal import Proposal
+from roofsmith.domain.target import Target
+from roofsmith.domain.workload import ConfigClass, Workload
+
+Arguments = Mapping[str, NDArray[np.generic] | int]
+"""What `solve` is called with: parameter name to array (declared dtype) or integer."""
+
+
+class Clock(Protocol):
+    """Time, so that tests can own it."""
+
+    def now(self) -> datetime:
+        """The date and time in UTC."""
+        ...
+
+    def monotonic(self) -> float:
+        """Seconds since some fixed point; never goes back."""
+        ...
+
+
+class Observer(Protocol):
+    """Hears what happens while it happens; must not raise and must be quick."""
+
+    def stage(self, name: str, detail: str = "") -> None:
+        """A stage begins: environment, facts, roofline, build, check, time, profile, report, ..."""
+        ...
+
+    def progress(self, fraction: float, detail: str = "") -> None:
+        """How much of the current stage is done, 0 to 1."""
+        ...
+
+    def event(self, event: Event, campaign: Campaign) -> None:
+        """A record was written to the ledger; `campaign` is the state after it."""
+        ...
+
+
+class DeviceSource(Protocol):
+    """Finds out what this machine is."""
+
+    def environment(self) -> Environment:
+        """Identify device, system and tools; no measurement, well under a second."""
+        ...
+
+
+class SpecSource(Protocol):
+    """Cited limits of a device."""
+
+    def facts(self, environment: Environment, threads: int, observer: Observer) -> FactSheet:
+        """Ceilings for `threads` processors, measured once per fingerprint and kept.
+
+        What can't be known is UNKNOWN in the sheet, with the reason; never an exception.
+        """
+        ...
+
+
+class Toolchain(Protocol):
+    """Turns candidates into shared libraries."""
+
+    def signature(self, candidate: Candidate) -> Signature:
+        """Read `solve`'s parameters from the source.
+
+        Raises:
+            SignatureError: no such function, or a parameter outside the contract; names file:line.
+        """
+        ...
+
+    def build(self, candidate: Candidate) -> Built | BuildFailed:
+        """Compile under a deadline and a memory limit; the same content is built once.
+
+        Raises:
+            ToolMissingError: the compiler isn't installed.
+            StorageError: the cache can't be written.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ArraySpec:
+    """One array that a workload passes to `solve`."""
+
+    name: str
+    role: str
+    """input or output."""
+    dtype: DType
+    shape: tuple[int, ...]
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of the whole array."""
+        return int(np.prod(self.shape, dtype=np.int64)) * DTYPE_BYTES[self.dtype]
+
+
+DTYPE_BYTES: Mapping[DType, int] = {
+    "float16": 2, "bfloat16": 2, "float32": 4, "float64": 8,
+    "int8": 1, "int16": 2, "int32": 4, "int64": 8,
+    "uint8": 1, "uint16": 2, "uint32": 4, "uint64": 8,
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadDescription:
+    """What the reference says about one workload, without running a kernel."""
+
+    arrays: tuple[ArraySpec, ...]
+    scalars: Mapping[str, int]
+    flops: float | None
+    """From the reference's `flops(**dims)`; None if it has none."""
+    bytes: float | None
+    """From the reference's `bytes(**dims)`; None if it has none."""
+    atol: float | None
+    rtol: float | None
+
+
+class Oracle(Protocol):
+    """The reference, running in a process of its own, under deadlines."""
+
+    def describe(self, workload: Workload) -> WorkloadDescription:
+        """Shapes, types and declared cost.
+
+        Raises:
+            BadReferenceError: the reference raises, hangs, or doesn't fit the kernel's signature.
+            TargetError: the workload can't fit in this machine's memory.
+        """
+        ...
+
+    def inputs(self, workload: Workload, seed: int) -> dict[str, NDArray[np.generic] | int]:
+        """Fresh arguments for `solve`, in its order and declared types; outputs are allocated.
+
+        Raises:
+            BadReferenceError: as above.
+        """
+        ...
+
+
+class KernelSession(Protocol):
+    """A worker process that holds one kernel and one set of arguments."""
+
+    @property
+    def pid(self) -> int:
+        """Process id of the worker, for profilers that attach."""
+        ...
+
+    def call(self, times: int) -> tuple[float, ...]:
+        """Call `solve` `times` times; the worker's own clock, seconds per call.
+
+        Raises:
+            KernelDiedError: the worker crashed or ran past the deadline.
+        """
+        ...
+
+    def outputs(self) -> dict[str, NDArray[np.generic]]:
+        """Copies of every output array after the last call."""
+        ...
+
+
+class KernelDiedError(Exception):
+    """A kernel session ended before it answered; `outcome` says how."""
+
+    def __init__(self, outcome: Outcome) -> None:
+        super().__init__(outcome.detail)
+        self.outcome = outcome
+
+
+class KernelRunner(Protocol):
+    """Runs a built kernel in a worker process: for profilers and for measuring ceilings."""
+
+    def open(
+        self,
+        built: Built,
+        arguments: Arguments,
+        *,
+        threads: int,
+        call_deadline_s: float = 60.0,
+        launcher: Sequence[str] = (),
+    ) -> AbstractContextManager[KernelSession]:
+        """Start a worker (under `launcher`, such as valgrind, if given) and stage the arguments.
+
+        Raises:
+            KernelDiedError: the worker could not load the library.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """One kernel on its own: is it right, and how long does it take."""
+
+    outcome: Outcome
+    timings: tuple[Timing, ...]
+    errors: tuple[ErrorReport, ...]
+
+
+class Judge(Protocol):
+    """Decides, in a process that never loads candidate code. Bound to one target.
+
+    Any outcome but `passed` is returned, never raised; what is raised is our own failure.
+    """
+
+    def measure(self, candidate: Built, observer: Observer, *, timed: bool = True) -> Measured:
+        """Check every workload; unless `timed` is False, time each one on its own as well."""
+        ...
+
+    def screen(self, candidate: Built, incumbent: Built) -> Screening:
+        """Check once and time a few pairs: enough to rank, never enough to keep."""
+        ...
+
+    def compare(self, candidate: Built, incumbent: Built, observer: Observer) -> Judgement:
+        """The whole judgement: check, paired timing until decided, winner measured again."""
+        ...
+
+
+class Profiler(Protocol):
+    """Sees why a kernel takes the time it takes."""
+
+    def profile(self, built: Built, workload: Workload) -> Profile:
+        """Counters of one kernel on one workload, from the best tool this machine allows.
+
+        A tool that fails is a note in the profile, never an exception.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Brief:
+    """All that a proposer may know when it is asked."""
+
+    campaign: Campaign
+    incumbent: Candidate
+    signature: Signature
+    device: Device
+    threads: int
+    bounds: tuple[Bound, ...]
+    classes: tuple[ConfigClass, ...]
+    descriptions: Mapping[str, WorkloadDescription]
+    """By workload label."""
+    profile: Profile
+    """Of the incumbent."""
+    bottleneck: Bottleneck
+    """Of the incumbent."""
+
+
+Screen = Callable[[Candidate], Screening]
+"""Builds a candidate and looks at it cheaply; given to proposers by the engine."""
+
+
+class Proposer(Protocol):
+    """Thinks of the next change.
+
+    What was tried is in `brief.campaign.rounds`; a proposer that starts anew after a crash goes on
+    from there, so it keeps no state that the ledger doesn't hold.
+    """
+
+    @property
+    def name(self) -> str:
+        """Such as `recipes` or `sweep`."""
+        ...
+
+    def ask(self, brief: Brief, screen: Screen) -> Proposal | None:
+        """The next proposal; None when it has no more ideas for this incumbent."""
+        ...
+
+    def tell(self, round: Round) -> None:
+        """The round that its last proposal became."""
+        ...
+
+
+class Ledger(Protocol):
+    """The truth: an append-only, hash-chained file of events, held by one process at a time."""
+
+    def events(self) -> list[Event]:
+        """Every record, in order.
+
+        Raises:
+            LedgerError: a record was edited, dropped or reordered; names the line.
+        """
+        ...
+
+    def append(self, event: Event) -> None:
+        """Write one record durably (fsync) before returning.
+
+        Raises:
+            StorageError: the disk is full or read-only.
+        """
+        ...
+
+
+class Lineage(Protocol):
+    """Accepted candidates as git commits on a branch and in a worktree of their own."""
+
+    @property
+    def branch(self) -> str | None:
+        """`optimize/<campaign>`; None where there is no git."""
+        ...
+
+    def commit(self, candidate: Candidate, message: str) -> str | None:
+        """Commit a candidate on top of the chain; its hash, or None where there is no git.
+
+        Committing what is already the head returns the head.
+
+        Raises:
+            StorageError: git refuses.
+        """
+        ...
+
+    def restore(self, candidate: Candidate) -> None:
+        """Make the worktree hold exactly this candidate: a roll back, or a repair after a crash."""
+        ...
+
+
+class CampaignFiles(Protocol):
+    """The campaign directory."""
+
+    @property
+    def directory(self) -> Path:
+        """Its root."""
+        ...
+
+    def write(self, files: Mapping[str, str]) -> None:
+        """Write rendered files (relative path to text), each atomically; unchanged ones are left.
+
+        Raises:
+            StorageError: the disk is full or read-only.
+        """
+        ...
+
+
+Render = Callable[[Campaign], Mapping[str, str]]
+"""Everything a campaign directory holds beside its ledger, as a function of the campaign."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """One implementation of every port, wired for one target: what the engine runs on."""
+
+    target: Target
+    clock: Clock
+    observer: Observer
+    devices: DeviceSource
+    specs: SpecSource
+    toolchain: Toolchain
+    oracle: Oracle
+    judge: Judge
+    profiler: Profiler
+    proposer: Proposer
+    ledger: Ledger
+    lineage: Lineage
+    files: CampaignFiles
+    render: Render

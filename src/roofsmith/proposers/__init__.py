@@ -1,0 +1,1 @@
+"""Who thinks of the next change: recipes, sweep."""

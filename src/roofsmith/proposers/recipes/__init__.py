@@ -1,0 +1,1 @@
+"""Strategy cards, one per file."""

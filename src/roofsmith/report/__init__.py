@@ -1,0 +1,1 @@
+"""A campaign, rendered: Markdown, HTML, JSON."""

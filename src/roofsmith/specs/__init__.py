@@ -1,0 +1,1 @@
+"""Cited limits of devices."""

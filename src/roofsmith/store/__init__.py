@@ -1,0 +1,1 @@
+"""Ledger, git lineage, campaign directory."""
