@@ -1,0 +1,186 @@
+"""Strategy cards: what a recipe is, what it sees, and what it answers.
+
+A card is one change that a performance engineer would try: which bottleneck it answers, what it is
+known to gain and where that is written, and code that turns the incumbent into the next candidate.
+Cards live one per file in `roofsmith.proposers.recipes`, each as the module's `CARD`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache, cached_property
+
+from roofsmith.domain.bound import Bound
+from roofsmith.domain.device import Device
+from roofsmith.domain.facts import DType
+from roofsmith.domain.kernel import BuildSpec, Candidate, Language, Signature
+from roofsmith.domain.profile import Bottleneck, BottleneckKind, Profile
+from roofsmith.domain.proposal import Bucket
+from roofsmith.ports import Brief, WorkloadDescription
+from roofsmith.proposers import recipes
+from roofsmith.proposers.source import Function, Source
+
+
+@dataclass(frozen=True)
+class CardContext:
+    """The incumbent and all that is known about it."""
+
+    candidate: Candidate
+    signature: Signature
+    device: Device
+    threads: int
+    family: str | None
+    dims: tuple[Mapping[str, int], ...]
+    """Dimensions of every workload."""
+    bounds: tuple[Bound, ...]
+    descriptions: Mapping[str, WorkloadDescription]
+    profile: Profile
+    bottleneck: Bottleneck
+    times_s: Mapping[str, float]
+    """Time of the incumbent by workload label, where it was measured."""
+
+    @classmethod
+    def of(cls, brief: Brief) -> CardContext:
+        """What a brief says, as cards need it."""
+        target = brief.campaign.started.target
+        return cls(
+            candidate=brief.incumbent,
+            signature=brief.signature,
+            device=brief.device,
+            threads=brief.threads,
+            family=target.family,
+            dims=tuple(workload.dims for workload in target.workloads),
+            bounds=brief.bounds,
+            descriptions=brief.descriptions,
+            profile=brief.profile,
+            bottleneck=brief.bottleneck,
+            times_s=_incumbent_times(brief),
+        )
+
+    @cached_property
+    def source(self) -> Source:
+        """The kernel file, parsed."""
+        return Source(self.candidate.kernel.text, self.candidate.language)
+
+    @property
+    def build(self) -> BuildSpec:
+        """How the incumbent is built."""
+        return self.candidate.build
+
+    @cached_property
+    def functions(self) -> tuple[Function, ...]:
+        """`solve` and what it calls in the same file; `solve` first."""
+        return self.source.reachable(self.signature.entry)
+
+    @property
+    def dtype(self) -> DType:
+        """Element type of the first output, which is what kernels here compute in."""
+        arrays = self.signature.arrays
+        outputs = [p for p in arrays if p.role == "output"] or list(arrays)
+        return outputs[0].dtype if outputs else "float32"
+
+    @property
+    def lanes(self) -> int:
+        """Elements of `dtype` in the widest vector register."""
+        return max(1, self.device.vector_bytes // (8 if self.dtype == "float64" else 4))
+
+    @property
+    def parallel(self) -> bool:
+        """Whether the incumbent is built with OpenMP threads already."""
+        return "-fopenmp" in self.build.flags
+
+    @property
+    def roofline_fraction(self) -> float | None:
+        """Floor time over measured time of the incumbent; None if the bound is UNKNOWN."""
+        return self.bottleneck.roofline_fraction
+
+    def with_text(self, text: str, *flags: str) -> Candidate:
+        """The incumbent with another kernel file, and with `flags` where they are missing."""
+        return self.candidate.with_kernel_text(text).with_build(add_flags(self.build, *flags))
+
+
+def _incumbent_times(brief: Brief) -> dict[str, float]:
+    """Of the last kept round; of the baseline where nothing was kept."""
+    for kept in reversed(brief.campaign.kept):
+        if kept.judgement.comparison is not None:
+            compared = kept.judgement.comparison.workloads
+            return {workload.workload: workload.candidate_time_s for workload in compared}
+    baseline = brief.campaign.baseline
+    return {} if baseline is None else {t.workload: t.time_s for t in baseline.timings}
+
+
+def add_flags(build: BuildSpec, *flags: str) -> BuildSpec:
+    """The build with `flags` appended, those it doesn't have yet."""
+    new = tuple(flag for flag in flags if flag not in build.flags)
+    return build.model_copy(update={"flags": (*build.flags, *new)})
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """The next candidate, and in a sentence what was changed in this kernel."""
+
+    candidate: Candidate
+    statement: str
+    """Such as "Run the loop over `i` in `solve` (line 12) on 2 threads"."""
+    rationale: str = ""
+    """Why it should help here; empty: the card's own."""
+
+
+@dataclass(frozen=True, slots=True)
+class NotApplicable:
+    """The card can't be applied to this kernel, or was applied already."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """One strategy."""
+
+    id: str
+    """Kebab-case, stable: it is the tactic's name in every record."""
+    title: str
+    families: frozenset[str]
+    """Operator families it is for; empty: any."""
+    languages: frozenset[Language]
+    answers: frozenset[BottleneckKind]
+    """Bottlenecks that it relieves."""
+    rationale: str
+    """Why it works, in a sentence."""
+    expected_counter: str
+    expected_change: str
+    source: str
+    """Where the strategy is described: a book, a paper or a manual."""
+    apply: Callable[[CardContext], Change | NotApplicable]
+    predict: Callable[[CardContext], float]
+    """Predicted speedup: a documented estimate from what is known, 1 for no gain."""
+    bucket: Bucket = "K1"
+
+    def suits(self, context: CardContext) -> NotApplicable | None:
+        """None if family and language fit; else why not."""
+        if context.candidate.language not in self.languages:
+            return NotApplicable(f"it is for {', '.join(sorted(self.languages))} kernels")
+        if self.families and context.family is not None and context.family not in self.families:
+            return NotApplicable(f"it is for the families {', '.join(sorted(self.families))}")
+        return None
+
+
+C_AND_CPP: frozenset[Language] = frozenset(("c", "cpp"))
+
+
+@cache
+def all_cards() -> tuple[Card, ...]:
+    """Every card in `roofsmith.proposers.recipes`, by id.
+
+    Modules whose name starts with an underscore hold shared code, not a card.
+    """
+    names = (module.name for module in pkgutil.iter_modules(recipes.__path__))
+    cards = (
+        importlib.import_module(f"{recipes.__name__}.{name}").CARD
+        for name in names
+        if not name.startswith("_")
+    )
+    return tuple(sorted(cards, key=lambda card: card.id))

@@ -1,0 +1,383 @@
+"""A C or C++ kernel as a syntax tree: its functions, loops, accesses and calls, and edits by bytes.
+
+Everything is read with tree-sitter, so comments, macros around functions and odd layout don't
+matter. Positions are byte offsets into the UTF-8 text, as tree-sitter gives them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+import tree_sitter_c
+import tree_sitter_cpp
+from tree_sitter import Language as Grammar
+from tree_sitter import Node, Parser
+
+from roofsmith.domain.kernel import Language
+
+_COMPARISONS = ("<", "<=", "!=")
+
+
+@lru_cache
+def _parser(language: Language) -> Parser:
+    grammar = tree_sitter_c.language() if language == "c" else tree_sitter_cpp.language()
+    return Parser(Grammar(grammar))
+
+
+def text_of(node: Node) -> str:
+    """The node's text."""
+    return (node.text or b"").decode(errors="replace")
+
+
+def walk(node: Node, *kinds: str) -> Iterator[Node]:
+    """The node and all below it, in source order; only those of `kinds`, if any are given."""
+    waiting = [node]
+    while waiting:
+        found = waiting.pop()
+        if not kinds or found.type in kinds:
+            yield found
+        waiting += reversed(found.children)
+
+
+def within(inner: Node, outer: Node) -> bool:
+    """Whether `inner` lies inside `outer` (or is it)."""
+    return outer.start_byte <= inner.start_byte and inner.end_byte <= outer.end_byte
+
+
+def strip_parens(node: Node) -> Node:
+    """The expression inside any parentheses and casts."""
+    while True:
+        if node.type == "parenthesized_expression" and node.named_child_count >= 1:
+            node = node.named_children[0]
+        elif node.type == "cast_expression":
+            value = node.child_by_field_name("value")
+            if value is None:
+                return node
+            node = value
+        else:
+            return node
+
+
+def identifiers(node: Node) -> set[str]:
+    """Every identifier in the node."""
+    return {text_of(found) for found in walk(node, "identifier")}
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """Replace bytes `start` to `end` by `text`; an insertion where both are equal."""
+
+    start: int
+    end: int
+    text: str
+
+    @classmethod
+    def before(cls, node: Node, text: str) -> Edit:
+        """Insert in front of a node."""
+        return cls(node.start_byte, node.start_byte, text)
+
+    @classmethod
+    def after(cls, node: Node, text: str) -> Edit:
+        """Insert behind a node."""
+        return cls(node.end_byte, node.end_byte, text)
+
+    @classmethod
+    def replace(cls, node: Node, text: str) -> Edit:
+        """Put `text` in the place of a node."""
+        return cls(node.start_byte, node.end_byte, text)
+
+
+def apply_edits(text: str, edits: Sequence[Edit]) -> str:
+    """The text after all edits; insertions at one place keep the order given.
+
+    Raises:
+        ValueError: two edits overlap.
+    """
+    data = text.encode()
+    pieces: list[bytes] = []
+    position = 0
+    for edit in sorted(edits, key=lambda e: (e.start, e.end)):
+        if edit.start < position:
+            raise ValueError(f"edits overlap at byte {edit.start}")
+        pieces += [data[position : edit.start], edit.text.encode()]
+        position = edit.end
+    return b"".join([*pieces, data[position:]]).decode()
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One parameter of a function in the file."""
+
+    name: str
+    type_text: str
+    """As written, without the name: `const float*`."""
+    pointer: bool
+    const: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A function definition."""
+
+    node: Node
+    name: str
+    parameters: tuple[Parameter, ...]
+    body: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """A `for` loop. Canonical if it counts one variable up from `lower` to `upper` by `step`."""
+
+    node: Node
+    body: Node
+    variable: str | None = None
+    declared_type: str | None = None
+    """Type of the variable where the loop declares it; None if it was declared before."""
+    lower: Node | None = None
+    upper: Node | None = None
+    inclusive: bool = False
+    """The condition is `<=`."""
+    step: str | None = None
+    """Text of the increment: `1` for `i++`."""
+
+    @property
+    def canonical(self) -> bool:
+        """One variable, counted up, with readable bounds."""
+        return None not in (self.variable, self.lower, self.upper, self.step)
+
+    @property
+    def upper_text(self) -> str:
+        """The exclusive upper bound, as source text."""
+        assert self.upper is not None
+        text = text_of(self.upper)
+        return f"({text}) + 1" if self.inclusive else text
+
+    def nested(self) -> list[Loop]:
+        """Loops inside the body, in source order, at any depth."""
+        return [read_loop(node) for node in walk(self.body, "for_statement")]
+
+    @property
+    def innermost(self) -> bool:
+        """No loop of any kind inside."""
+        kinds = ("for_statement", "while_statement", "do_statement", "for_range_loop")
+        return next(walk(self.body, *kinds), None) is None
+
+
+def read_loop(node: Node) -> Loop:
+    """What can be told of a `for_statement`; not canonical where it is anything unusual."""
+    body = node.child_by_field_name("body")
+    assert body is not None
+    start = _loop_start(node)
+    limit = _loop_limit(node)
+    if start is None or limit is None:
+        return Loop(node, body)
+    variable, declared_type, lower = start
+    name, upper, inclusive = limit
+    step = _loop_step(node, variable)
+    if name != variable or step is None or _assigns(body, variable):
+        return Loop(node, body)
+    return Loop(node, body, variable, declared_type, lower, upper, inclusive, step)
+
+
+def _loop_start(node: Node) -> tuple[str, str | None, Node] | None:
+    initial = node.child_by_field_name("initializer")
+    if initial is None:
+        return None
+    if initial.type == "declaration":
+        declarators = initial.children_by_field_name("declarator")
+        kind = initial.child_by_field_name("type")
+        if len(declarators) != 1 or declarators[0].type != "init_declarator" or kind is None:
+            return None
+        name = declarators[0].child_by_field_name("declarator")
+        value = declarators[0].child_by_field_name("value")
+        declared: str | None = text_of(kind)
+    elif initial.type == "assignment_expression":
+        name = initial.child_by_field_name("left")
+        value = initial.child_by_field_name("right")
+        declared = None
+    else:
+        return None
+    if name is None or value is None or name.type != "identifier":
+        return None
+    return text_of(name), declared, value
+
+
+def _loop_limit(node: Node) -> tuple[str, Node, bool] | None:
+    condition = node.child_by_field_name("condition")
+    if condition is None or condition.type != "binary_expression":
+        return None
+    left = condition.child_by_field_name("left")
+    right = condition.child_by_field_name("right")
+    operator = condition.child_by_field_name("operator")
+    if left is None or right is None or operator is None:
+        return None
+    sign = text_of(operator)
+    if sign in (">", ">="):
+        left, right, sign = right, left, {">": "<", ">=": "<="}[sign]
+    left = strip_parens(left)
+    if left.type != "identifier" or sign not in _COMPARISONS:
+        return None
+    return text_of(left), right, sign == "<="
+
+
+def _loop_step(node: Node, variable: str) -> str | None:
+    update = node.child_by_field_name("update")
+    if update is None:
+        return None
+    text = re.sub(r"\s+", "", text_of(update))
+    if text in (f"{variable}++", f"++{variable}", f"{variable}={variable}+1"):
+        return "1"
+    for prefix in (f"{variable}+=", f"{variable}={variable}+"):
+        if text.startswith(prefix):
+            return text.removeprefix(prefix)
+    return None
+
+
+def _assigns(body: Node, variable: str) -> bool:
+    for node in walk(body, "assignment_expression", "update_expression"):
+        target = node.child_by_field_name("left") or node.child_by_field_name("argument")
+        if target is not None and text_of(target) == variable:
+            return True
+    return False
+
+
+class Source:
+    """One kernel file, parsed."""
+
+    def __init__(self, text: str, language: Language = "c") -> None:
+        self.text = text
+        self.language: Language = language
+        self._tree = _parser(language).parse(text.encode())
+
+    @property
+    def root(self) -> Node:
+        """The translation unit."""
+        return self._tree.root_node
+
+    @cached_property
+    def functions(self) -> tuple[Function, ...]:
+        """Function definitions, in source order."""
+        found = (_read_function(node) for node in walk(self.root, "function_definition"))
+        return tuple(function for function in found if function is not None)
+
+    def function(self, name: str) -> Function | None:
+        """The definition of `name`, if this file has it."""
+        return next((f for f in self.functions if f.name == name), None)
+
+    def reachable(self, entry: str) -> tuple[Function, ...]:
+        """`entry` and every function of this file that it calls, directly or not; entry first."""
+        order: list[Function] = []
+        waiting = [entry]
+        while waiting:
+            function = self.function(waiting.pop(0))
+            if function is None or function in order:
+                continue
+            order.append(function)
+            waiting += [name for name, _ in calls(function.body)]
+        return tuple(order)
+
+    def edited(self, edits: Sequence[Edit]) -> Source:
+        """The source after the edits, parsed anew."""
+        return Source(apply_edits(self.text, edits), self.language)
+
+    def insert_helpers(self, code: str) -> Edit:
+        """An edit that puts helper functions after the last top-level `#include`.
+
+        A file without includes gets them before everything but leading comments.
+        """
+        place = 0
+        for node in self.root.children:
+            if node.type == "preproc_include":
+                place = node.end_byte
+        if place == 0:
+            first = next((n for n in self.root.children if n.type != "comment"), None)
+            place = 0 if first is None else first.start_byte
+        return Edit(place, place, f"\n{code.strip()}\n\n")
+
+    def include(self, header: str) -> list[Edit]:
+        """An edit that includes `<header>`; none if the file does already."""
+        if re.search(rf"^\s*#\s*include\s*<{re.escape(header)}>", self.text, re.MULTILINE):
+            return []
+        first = next((n for n in self.root.children if n.type != "comment"), None)
+        place = 0 if first is None else first.start_byte
+        return [Edit(place, place, f"#include <{header}>\n")]
+
+    def defines(self, name: str) -> bool:
+        """Whether an identifier is used anywhere in the file: a name a helper must not take."""
+        return any(text_of(node) == name for node in walk(self.root, "identifier"))
+
+
+def _read_function(node: Node) -> Function | None:
+    body = node.child_by_field_name("body")
+    declarator = node.child_by_field_name("declarator")
+    while declarator is not None and declarator.type != "function_declarator":
+        declarator = declarator.child_by_field_name("declarator")
+    if body is None or declarator is None:
+        return None
+    name = declarator.child_by_field_name("declarator")
+    listed = declarator.child_by_field_name("parameters")
+    if name is None or listed is None or name.type != "identifier":
+        return None
+    parameters = (_read_parameter(p) for p in listed.named_children)
+    return Function(node, text_of(name), tuple(p for p in parameters if p is not None), body)
+
+
+def _read_parameter(node: Node) -> Parameter | None:
+    if node.type != "parameter_declaration":
+        return None
+    declarator = node.child_by_field_name("declarator")
+    if declarator is None:
+        return None
+    name = next(walk(declarator, "identifier"), None)
+    if name is None:
+        return None
+    pointer = declarator.type in ("pointer_declarator", "array_declarator")
+    whole, label = text_of(node), text_of(name)
+    kind = re.sub(rf"\b{re.escape(label)}\b", "", whole).strip()
+    const = pointer and re.search(r"\bconst\b[^*]*\*", whole) is not None
+    return Parameter(label, kind, pointer, const)
+
+
+def loops(node: Node) -> list[Loop]:
+    """Every `for` loop in the node, in source order, outer before inner."""
+    return [read_loop(found) for found in walk(node, "for_statement")]
+
+
+def outermost_loops(node: Node) -> list[Loop]:
+    """Loops in the node that are in no other `for` loop of the node."""
+    if node.type == "for_statement":
+        return [read_loop(node)]
+    return [loop for child in node.children for loop in outermost_loops(child)]
+
+
+def calls(node: Node) -> list[tuple[str, Node]]:
+    """Calls by plain name in the node: the name, and the `call_expression`."""
+    found = []
+    for call in walk(node, "call_expression"):
+        function = call.child_by_field_name("function")
+        if function is not None:
+            found.append((text_of(function).removeprefix("std::"), call))
+    return found
+
+
+def arguments(call: Node) -> list[Node]:
+    """The argument expressions of a `call_expression`."""
+    listed = call.child_by_field_name("arguments")
+    if listed is None:
+        return []
+    return [node for node in listed.named_children if node.type != "comment"]
+
+
+def subscripts(node: Node) -> list[Node]:
+    """Every array access `a[i]` in the node."""
+    return list(walk(node, "subscript_expression"))
+
+
+def indent_of(node: Node, text: str) -> str:
+    """White space in front of the line that the node starts on."""
+    line = text.encode()[: node.start_byte].rsplit(b"\n", 1)[-1].decode()
+    return line[: len(line) - len(line.lstrip())]
