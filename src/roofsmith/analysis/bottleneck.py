@@ -1,0 +1,213 @@
+"""What limits a kernel: its place under the roofline first, counters second.
+
+Near a ceiling, that ceiling limits. Far from both, something else does, and counters say what:
+instructions that do too little each (scalar code: compute), or waiting (latency). Evidence lines
+begin with one of the phrases below, which recipe choosers may rely on; the numbers follow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from roofsmith.analysis.roofline import roofline_fraction
+from roofsmith.domain.bound import Bound
+from roofsmith.domain.profile import Bottleneck, BottleneckKind, Profile
+
+NEAR_MEMORY: Final = "near the memory ceiling"
+NEAR_COMPUTE: Final = "near the compute ceiling"
+FAR: Final = "far from both ceilings"
+UNKNOWN_BOUND: Final = "roofline unknown"
+SCALAR_CODE: Final = "scalar code"
+MEMORY_LATENCY: Final = "memory latency"
+DEPENDENCY_STALLS: Final = "stalls without cache misses"
+POOR_REUSE: Final = "poor reuse"
+IDLE_PROCESSORS: Final = "idle processors"
+BRANCH_MISSES: Final = "branch misses"
+TLB_MISSES: Final = "TLB misses"
+INSTRUCTION_BOUND: Final = "instruction bound"
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """Thresholds of the classification."""
+
+    near_ceiling: float = 0.60
+    """Share of a ceiling at which it limits. NVIDIA Nsight Compute's rule for its "Speed of Light"
+    table: neither above 60%: latency."""
+    low_ipc: float = 1.0
+    """Instructions per cycle below which a core mostly waits; above, it mostly executes.
+    B. Gregg, "CPU Utilization is Wrong" (2017)."""
+    high_ipc: float = 2.0
+    """Half of the four instructions per cycle that today's narrowest server cores sustain."""
+    many_misses_per_kilo: float = 10.0
+    """Cache misses per 1000 instructions: at 100 ns and 3 GHz each, unhidden, they cost 3 cycles
+    per instruction, more than the instructions themselves."""
+    scalar_below: float = 0.5
+    """Share of packed instructions in floating-point arithmetic: most of it is scalar."""
+    excess_traffic: float = 2.0
+    """Bytes fetched on cache misses over the bytes needed: each datum comes twice."""
+    idle_below: float = 0.75
+    """Processors in use over processors allowed."""
+    costly_share: float = 0.10
+    """Share of all cycles that one kind of event must cost to be named."""
+    branch_miss_cycles: float = 15.0
+    """Lower end of the misprediction penalty. A. Fog, "The microarchitecture of Intel, AMD and
+    VIA CPUs": 15-20 cycles on Skylake, 13-18 on Zen."""
+    tlb_miss_cycles: float = 20.0
+    """A page walk that finds its entries in the caches: same source."""
+    line_bytes: float = 64.0
+    """One cache line on x86 and most Arm servers."""
+
+
+RULES: Final = Rules()
+
+
+def classify(bound: Bound, time_s: float, profile: Profile, rules: Rules = RULES) -> Bottleneck:
+    """Memory-, compute-, latency-bound or unknown, with the evidence.
+
+    Args:
+        bound: roofline of the workload that was profiled and timed.
+        time_s: measured time of one call; seconds.
+        profile: counters per call; none at all is fine.
+        rules: thresholds.
+    """
+    memory = _share(bound.cost.total_bytes, bound.bandwidth.value, time_s)
+    compute = _share(bound.cost.flops, bound.peak.value, time_s)
+    kind, confidence, position = _position(bound, memory, compute, rules)
+    hints = _hints(bound, profile, rules)
+    if kind in ("latency", "unknown"):
+        kind, confidence = _refine(kind, confidence, hints)
+    return Bottleneck(
+        kind=kind,
+        confidence=confidence,
+        evidence=(*position, *hints.values()),
+        roofline_fraction=roofline_fraction(bound, time_s),
+    )
+
+
+Hints = dict[str, str]
+"""Phrase to evidence line, in order."""
+
+
+def _share(work: float | None, ceiling: float | None, time_s: float) -> float | None:
+    if work is None or ceiling is None or not time_s > 0:
+        return None
+    return work / ceiling / time_s
+
+
+def _position(
+    bound: Bound, memory: float | None, compute: float | None, rules: Rules
+) -> tuple[BottleneckKind, float, list[str]]:
+    """Kind, confidence and evidence by the place under the roofline alone."""
+    lines = []
+    if memory is not None:
+        lines.append(f"{memory:.0%} of {bound.bandwidth.metric} ({bound.working_set})")
+    if compute is not None:
+        lines.append(f"{compute:.0%} of {bound.peak.metric}")
+    near = max(memory or 0.0, compute or 0.0)
+    if near >= rules.near_ceiling:
+        is_memory = (memory or 0.0) >= (compute or 0.0)
+        phrase = NEAR_MEMORY if is_memory else NEAR_COMPUTE
+        return (
+            "memory" if is_memory else "compute",
+            min(0.95, 0.5 + near / 2),
+            [f"{phrase}: {', '.join(lines)}"],
+        )
+    if memory is None or compute is None:
+        reason = bound.reason or "one of its halves is UNKNOWN"
+        known = f"{', '.join(lines)}; " if lines else ""
+        return "unknown", 0.0, [f"{UNKNOWN_BOUND}: {known}{reason}"]
+    # The farther from both, the surer that neither limits.
+    return "latency", 0.5 + 0.4 * (1 - near / rules.near_ceiling), [f"{FAR}: {', '.join(lines)}"]
+
+
+def _refine(kind: BottleneckKind, confidence: float, hints: Hints) -> tuple[BottleneckKind, float]:
+    """Let counters settle what the roofline left open."""
+    if INSTRUCTION_BOUND in hints or (SCALAR_CODE in hints and MEMORY_LATENCY not in hints):
+        return "compute", max(confidence, 0.4)
+    if MEMORY_LATENCY in hints or DEPENDENCY_STALLS in hints:
+        return "latency", max(confidence, 0.4)
+    return kind, confidence
+
+
+def _hints(bound: Bound, profile: Profile, rules: Rules) -> Hints:
+    """What the counters point to, one line each."""
+    checks: tuple[Callable[[Bound, Profile, Rules], tuple[str, str] | None], ...] = (
+        _idle_processors,
+        _scalar_code,
+        _waiting_or_working,
+        _poor_reuse,
+        _branch_misses,
+        _tlb_misses,
+    )
+    found = [hint for check in checks if (hint := check(bound, profile, rules)) is not None]
+    return {phrase: f"{phrase}: {numbers}" for phrase, numbers in found}
+
+
+def _idle_processors(_bound: Bound, profile: Profile, rules: Rules) -> tuple[str, str] | None:
+    used, allowed = profile.get("processors_used"), profile.get("processors_allowed")
+    if used is None or not allowed or used >= rules.idle_below * allowed:
+        return None
+    return IDLE_PROCESSORS, f"{used:.2f} of {allowed:.0f} in use"
+
+
+def _scalar_code(_bound: Bound, profile: Profile, rules: Rules) -> tuple[str, str] | None:
+    share, how = profile.get("vector_fraction"), "of floating-point instructions retired are packed"
+    if share is None:
+        share = profile.get("vector_instruction_share_static")
+        how = "of floating-point instructions in solve are packed (counted in the listing)"
+    if share is None or share >= rules.scalar_below:
+        return None
+    return SCALAR_CODE, f"{share:.0%} {how}"
+
+
+def _waiting_or_working(_bound: Bound, profile: Profile, rules: Rules) -> tuple[str, str] | None:
+    ipc = profile.get("ipc")
+    if ipc is None:
+        return None
+    misses = profile.get("cache_misses_per_kilo_instruction")
+    if ipc >= rules.high_ipc:
+        return INSTRUCTION_BOUND, f"{ipc:.2f} instructions per cycle: the core executes, not waits"
+    if ipc >= rules.low_ipc or misses is None:
+        return None
+    numbers = f"{ipc:.2f} instructions per cycle, {misses:.1f} cache misses per 1000 instructions"
+    many = misses >= rules.many_misses_per_kilo
+    return (MEMORY_LATENCY if many else DEPENDENCY_STALLS), numbers
+
+
+def _poor_reuse(bound: Bound, profile: Profile, rules: Rules) -> tuple[str, str] | None:
+    misses, needed = profile.get("cache_misses"), bound.cost.total_bytes
+    if misses is None or not needed:
+        return None
+    excess = misses * rules.line_bytes / needed
+    if excess < rules.excess_traffic:
+        return None
+    fetched = misses * rules.line_bytes
+    return (
+        POOR_REUSE,
+        f"cache misses fetch {fetched:.4g} byte, {excess:.1f}x the {needed:.4g} needed",
+    )
+
+
+def _branch_misses(_bound: Bound, profile: Profile, rules: Rules) -> tuple[str, str] | None:
+    misses, cycles = profile.get("branch_misses"), profile.get("cycles")
+    if misses is None or not cycles:
+        return None
+    share = misses * rules.branch_miss_cycles / cycles
+    if share < rules.costly_share:
+        return None
+    rate = profile.get("branch_miss_rate")
+    of = f" ({rate:.1%} of branches)" if rate is not None else ""
+    return BRANCH_MISSES, f"{misses:.4g} per call{of} cost about {share:.0%} of all cycles"
+
+
+def _tlb_misses(_bound: Bound, profile: Profile, rules: Rules) -> tuple[str, str] | None:
+    misses, cycles = profile.get("dtlb_misses"), profile.get("cycles")
+    if misses is None or not cycles:
+        return None
+    share = misses * rules.tlb_miss_cycles / cycles
+    if share < rules.costly_share:
+        return None
+    return TLB_MISSES, f"{misses:.4g} per call cost about {share:.0%} of all cycles"
