@@ -1,0 +1,154 @@
+"""Questions to the operating system; an answer that isn't there is None, never an exception."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import subprocess
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from importlib import metadata
+from pathlib import Path
+
+from roofsmith.devices.cpuinfo import cpu_list, quota_processors, size_bytes
+from roofsmith.domain.device import Cache
+
+PROBE_DEADLINE_S = 2.0
+"""For one `tool --version`: they answer in milliseconds, unless their file system hangs."""
+
+TOOLS = ("gcc", "g++", "clang", "git", "perf", "valgrind", "objdump")
+PACKAGES = ("roofsmith", "numpy", "optuna", "tree-sitter", "pydantic")
+
+
+def text(path: Path) -> str | None:
+    """A small file's text; None if it isn't there or can't be read."""
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
+
+
+def caches(root: Path, processor: int) -> tuple[Cache, ...]:
+    """The caches of one processor from sysfs; empty where sysfs doesn't tell."""
+    folder = root / f"sys/devices/system/cpu/cpu{processor}/cache"
+    found = []
+    for index in sorted(folder.glob("index[0-9]*")):
+        cache = _cache(index)
+        if cache is not None:
+            found.append(cache)
+    return tuple(sorted(found, key=lambda cache: (cache.level, cache.kind)))
+
+
+def _cache(index: Path) -> Cache | None:
+    level, kind, size = (text(index / name) for name in ("level", "type", "size"))
+    if level is None or kind is None or size is None:
+        return None
+    shared = text(index / "shared_cpu_list")
+    try:
+        return Cache.model_validate(
+            {
+                "level": int(level),
+                "kind": kind.strip().lower(),
+                "size_bytes": size_bytes(size),
+                "shared_by": max(len(cpu_list(shared or "")), 1),
+            }
+        )
+    except (
+        ValueError
+    ):  # an exotic kind or a line this code can't read: better no cache than a guess
+        return None
+
+
+def siblings(root: Path, processor: int) -> int:
+    """Hardware threads of the processor's core; 1 where sysfs doesn't tell."""
+    line = text(root / f"sys/devices/system/cpu/cpu{processor}/topology/thread_siblings_list")
+    try:
+        return max(len(cpu_list(line or "")), 1)
+    except ValueError:
+        return 1
+
+
+def quota(root: Path) -> float | None:
+    """Processors' worth of time that this process's cgroups allow; None: no limit found."""
+    limits = [limit for limit in _quotas(root) if limit is not None]
+    return min(limits, default=None)
+
+
+def _quotas(root: Path) -> Iterator[float | None]:
+    mount = root / "sys/fs/cgroup"
+    for line in (text(root / "proc/self/cgroup") or "").splitlines():
+        number, controllers, path = [*line.split(":", 2), "", ""][:3]
+        relative = Path(path.lstrip("/"))
+        if number == "0" and not controllers:
+            for folder in (relative, *relative.parents):
+                yield _parsed_quota(text(mount / folder / "cpu.max"))
+        elif "cpu" in controllers.split(","):
+            for folder in (relative, *relative.parents):
+                limit = text(mount / "cpu" / folder / "cpu.cfs_quota_us")
+                period = text(mount / "cpu" / folder / "cpu.cfs_period_us")
+                if limit and period and not limit.startswith("-"):
+                    yield _parsed_quota(f"{limit.strip()} {period.strip()}")
+
+
+def _parsed_quota(line: str | None) -> float | None:
+    try:
+        return quota_processors(line) if line else None
+    except (ValueError, ZeroDivisionError):
+        return None
+
+
+def tool_versions() -> dict[str, str]:
+    """First version line of every tool that is installed and answers within the deadline."""
+    with ThreadPoolExecutor(max_workers=len(TOOLS)) as pool:
+        versions = dict(zip(TOOLS, pool.map(_version, TOOLS), strict=True))
+    found = {tool: version for tool, version in versions.items() if version is not None}
+    return {**found, "python": f"Python {platform.python_version()}"}
+
+
+def _version(tool: str) -> str | None:
+    program = shutil.which(tool)
+    if program is None:
+        return None
+    try:
+        answer = subprocess.run(
+            [program, "--version"],
+            capture_output=True,
+            stdin=subprocess.DEVNULL,
+            timeout=PROBE_DEADLINE_S,
+            check=False,
+            text=True,
+            errors="replace",
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    lines = answer.stdout.strip().splitlines()
+    return lines[0].strip() if answer.returncode == 0 and lines else None
+
+
+def package_versions() -> dict[str, str]:
+    """Installed versions of the packages that can change a result."""
+    found = {}
+    for package in PACKAGES:
+        try:
+            found[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def allowed_processors() -> frozenset[int]:
+    """The processors that the scheduler may use for this process."""
+    if hasattr(os, "sched_getaffinity"):
+        return frozenset(os.sched_getaffinity(0))
+    return frozenset(range(os.cpu_count() or 1))
+
+
+def system_name(root: Path) -> str:
+    """Kernel and distribution, such as `Linux 6.1.0 x86_64, Debian GNU/Linux 12 (bookworm)`."""
+    kernel = f"{platform.system()} {platform.release()} {platform.machine()}"
+    for line in (text(root / "etc/os-release") or "").splitlines():
+        key, _, value = line.partition("=")
+        if key == "PRETTY_NAME":
+            return f"{kernel}, {value.strip().strip(chr(34))}"
+    return kernel
