@@ -1,0 +1,276 @@
+"""Ceilings of this machine, measured by small compiled kernels and kept."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import tempfile
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from roofsmith.domain.device import Device, Environment
+from roofsmith.domain.facts import FactSheet
+from roofsmith.domain.kernel import Built
+from roofsmith.domain.values import canonical_json, content_id
+from roofsmith.errors import RoofsmithError
+from roofsmith.ports import (
+    Clock,
+    KernelDiedError,
+    KernelRunner,
+    KernelSession,
+    Observer,
+    Toolchain,
+)
+from roofsmith.specs.benches import BandwidthBench, Bench, FmaBench, Sample
+from roofsmith.specs.sheet import (
+    Measurement,
+    MeasurementFile,
+    fact_sheet,
+    higher_of,
+    parse,
+    render,
+    unknown_sheet,
+)
+from roofsmith.specs.working_sets import working_sets
+
+REPEATABILITY = 0.02
+"""The best two rounds of a ceiling must agree within this."""
+MIN_ROUNDS = 4
+MAX_ROUNDS = 10
+BUDGET_S = 4.0
+"""No new round starts after this long; builds and worker starts come on top, about a second."""
+CALL_DEADLINE_S = 30.0
+"""For one round of one kernel, which takes a fifth of a second on two cores."""
+
+
+class _UnmeasurableError(Exception):
+    """The ceilings can't be measured here; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredCeilings:
+    """Bandwidth and arithmetic ceilings: measured once per machine, compiler and thread count.
+
+    A ceiling is the best of several rounds, and rounds go on until the best two agree within
+    `REPEATABILITY`, `MAX_ROUNDS` were made or `BUDGET_S` is used up; what did not agree is said in
+    the sheet's `other` facts. All kernels take turns, so that a disturbance hits no ceiling alone.
+    """
+
+    runner: KernelRunner
+    toolchain: Toolchain
+    cache_dir: Path
+    clock: Clock
+
+    def facts(self, environment: Environment, threads: int, observer: Observer) -> FactSheet:
+        """The kept ceilings for 1 and for `threads` processors, else freshly measured ones.
+
+        Without a compiler or a worker the ceilings are UNKNOWN, with the reason. A file that was
+        damaged is measured again.
+        """
+        kept = self._kept(environment, threads)
+        if kept is not None:
+            return self._sheet(environment, threads, kept)
+        with self._alone():
+            kept = self._kept(environment, threads)  # another process may have measured meanwhile
+            if kept is not None:
+                return self._sheet(environment, threads, kept)
+            return self._measure(environment, threads, observer, ())
+
+    def measure_again(
+        self, environment: Environment, threads: int, observer: Observer
+    ) -> FactSheet:
+        """Measure now, and keep per ceiling the higher of the old and the new figure.
+
+        What was reached once can be reached: a second measurement made at a lower clock or beside
+        a busy neighbour takes nothing back.
+        """
+        with self._alone():
+            kept = self._kept(environment, threads)
+            return self._measure(environment, threads, observer, kept or ())
+
+    def path(self, environment: Environment, threads: int) -> Path:
+        """The file that keeps the ceilings of this machine, compiler and thread count."""
+        tools = environment.tools
+        parts = {
+            "device": environment.device.id,
+            "compilers": [tools.get("gcc"), tools.get("clang")],
+            "threads": threads,
+            "kernels": sorted(b.candidate.id for b in _benches(environment.device, threads)),
+        }
+        return self.cache_dir / f"ceilings-{content_id(canonical_json(parts))[:16]}.json"
+
+    def _kept(self, environment: Environment, threads: int) -> tuple[Measurement, ...] | None:
+        try:
+            text = self.path(environment, threads).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError):
+            return None
+        file = parse(text)
+        return file.measurements if file is not None else None
+
+    def _sheet(
+        self, environment: Environment, threads: int, measurements: tuple[Measurement, ...]
+    ) -> FactSheet:
+        path = self.path(environment, threads)
+        return fact_sheet(environment.device, measurements, path, REPEATABILITY)
+
+    def _measure(
+        self,
+        environment: Environment,
+        threads: int,
+        observer: Observer,
+        known: tuple[Measurement, ...],
+    ) -> FactSheet:
+        device = environment.device
+        try:
+            measured = self._run(device, threads, observer)
+        except _UnmeasurableError as reason:
+            if known:
+                return self._sheet(environment, threads, known)
+            counts, sizes = sorted({1, threads}), working_sets(device, threads)
+            return unknown_sheet(device, counts, sizes, str(reason))
+        best = higher_of(known, measured)
+        path = self.path(environment, threads)
+        file = MeasurementFile(
+            device=device.name,
+            compiler=environment.tools.get("gcc") or environment.tools.get("clang") or "unknown",
+            measurements=best,
+        )
+        try:
+            _write_atomically(path, render(file))
+        except OSError as error:
+            place = f"measured now, not kept: {path} can't be written ({error.strerror})"
+            return fact_sheet(device, best, place, REPEATABILITY)
+        return self._sheet(environment, threads, best)
+
+    def _run(self, device: Device, threads: int, observer: Observer) -> tuple[Measurement, ...]:
+        benches = _benches(device, threads)
+        observer.stage("ceilings", f"measuring bandwidth and peak on {threads} threads")
+        with ExitStack() as stack:
+            try:
+                sessions = [(bench, stack.enter_context(self._session(bench))) for bench in benches]
+                rounds = self._rounds(sessions, observer)
+            except KernelDiedError as died:
+                raise _UnmeasurableError(f"a ceiling kernel failed: {died}") from died
+            except RoofsmithError as error:
+                raise _UnmeasurableError(error.message) from error
+        return rounds.measurements(self.clock.now().strftime("%Y-%m-%d %H:%M"))
+
+    @contextmanager
+    def _session(self, bench: Bench) -> Iterator[KernelSession]:
+        built = self.toolchain.build(bench.candidate)
+        if not isinstance(built, Built):
+            raise _UnmeasurableError(f"a ceiling kernel doesn't build: {built.detail}")
+        with self.runner.open(
+            built, bench.arguments(), threads=bench.threads, call_deadline_s=CALL_DEADLINE_S
+        ) as session:
+            yield session
+
+    def _rounds(self, sessions: list[tuple[Bench, KernelSession]], observer: Observer) -> _Rounds:
+        rounds = _Rounds()
+        begin = self.clock.monotonic()
+        for done in range(MAX_ROUNDS):
+            late = self.clock.monotonic() - begin > BUDGET_S
+            if done >= MIN_ROUNDS and (late or rounds.agree()):
+                break
+            for bench, session in sessions:
+                rounds.add(bench.round(session))
+            observer.progress((done + 1) / MAX_ROUNDS, f"round {done + 1}")
+        observer.progress(1.0)
+        return rounds
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """One process measures at a time: two would halve each other's ceilings."""
+        try:
+            self.cache_dir.mkdir(parents=True, exist_ok=True)
+            lock = os.open(self.cache_dir / "ceilings.lock", os.O_RDWR | os.O_CREAT, 0o644)
+        except OSError:
+            yield  # nowhere to keep a lock: measuring still works
+            return
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(lock)
+
+
+@dataclass(slots=True)
+class _Rounds:
+    """Rates of every round so far, per ceiling."""
+
+    rates: dict[tuple[str, str, int, int], list[tuple[float, str]]] = field(
+        default_factory=lambda: defaultdict(list)
+    )
+
+    def add(self, samples: list[Sample]) -> None:
+        for key, rate, variant in samples:
+            self.rates[key].append((rate, variant))
+
+    def agree(self) -> bool:
+        return all(_spread(rates) <= REPEATABILITY for rates in self.rates.values())
+
+    def measurements(self, date: str) -> tuple[Measurement, ...]:
+        """The best of each ceiling; one that could not be measured at all is an error.
+
+        Raises:
+            _UnmeasurableError: a kernel could not get its memory or threads.
+        """
+        found = []
+        for (kind, subject, threads, size), rates in sorted(self.rates.items()):
+            rate, variant = max(rates)
+            if rate <= 0:
+                raise _UnmeasurableError(
+                    f"{subject} with {threads} threads: no memory or no threads to measure with"
+                )
+            found.append(
+                Measurement.model_validate(
+                    {
+                        "kind": kind,
+                        "subject": subject,
+                        "threads": threads,
+                        "working_set_bytes": size,
+                        "rate": rate,
+                        "variant": variant,
+                        "spread": _spread(rates),
+                        "rounds": len(rates),
+                        "date": date,
+                    }
+                )
+            )
+        return tuple(found)
+
+
+def _spread(rates: list[tuple[float, str]]) -> float:
+    """How far the second-best round is below the best, as a share of it."""
+    best = sorted((rate for rate, _ in rates), reverse=True)
+    if len(best) < 2 or best[0] <= 0:
+        return 1.0
+    return max(1 - best[1] / best[0], 0.0)
+
+
+def _benches(device: Device, threads: int) -> list[Bench]:
+    benches: list[Bench] = []
+    for count in sorted({1, threads}):
+        benches.append(FmaBench("float32", count))
+        benches.append(FmaBench("float64", count))
+        benches.append(BandwidthBench(count, working_sets(device, count)))
+    return benches
+
+
+def _write_atomically(path: Path, text: str) -> None:
+    """Whole or not at all, whoever reads or writes at the same time."""
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=".ceilings-")
+    temporary = Path(name)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as out:
+            out.write(text)
+            out.flush()
+            os.fsync(out.fileno())
+        temporary.chmod(0o644)
+        temporary.replace(path)
+    except OSError:
+        temporary.unlink(missing_ok=True)
+        raise
