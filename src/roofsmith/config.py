@@ -1,0 +1,54 @@
+"""Where roofsmith keeps its files. Read once at the edge, passed down; no globals."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from roofsmith.errors import UsageError
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Folders of this user on this machine."""
+
+    cache_dir: Path
+    """Builds, measured ceilings and logs; safe to delete."""
+    campaigns_dir: Path
+    """Where campaigns go that were given no `--output`."""
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str], working_dir: Path) -> Settings:
+        """`$ROOFSMITH_CACHE`, else `$XDG_CACHE_HOME/roofsmith`, else `~/.cache/roofsmith`.
+
+        Raises:
+            UsageError: `$ROOFSMITH_CACHE` is not an absolute path, or there is no home.
+        """
+        return cls(cache_dir=_cache_dir(environment), campaigns_dir=working_dir / "campaigns")
+
+    def campaign_dir(self, name: str, now: datetime) -> Path:
+        """`campaigns/<name>-<YYYYMMDD-HHMMSS>`: a folder of its own for every campaign."""
+        return self.campaigns_dir / f"{name}-{now:%Y%m%d-%H%M%S}"
+
+
+def _cache_dir(environment: Mapping[str, str]) -> Path:
+    if chosen := environment.get("ROOFSMITH_CACHE"):
+        path = Path(chosen).expanduser()
+        if not path.is_absolute():
+            raise UsageError(
+                f"ROOFSMITH_CACHE={chosen} is not an absolute path",
+                hint='export ROOFSMITH_CACHE="$HOME/.cache/roofsmith"',
+            )
+        return path
+    xdg = environment.get("XDG_CACHE_HOME", "")
+    # The XDG base directory specification tells programs to ignore relative paths.
+    if xdg.startswith("/"):
+        return Path(xdg) / "roofsmith"
+    if home := environment.get("HOME"):
+        return Path(home) / ".cache" / "roofsmith"
+    raise UsageError(
+        "neither HOME nor ROOFSMITH_CACHE says where the cache goes",
+        hint="export ROOFSMITH_CACHE=/some/folder",
+    )

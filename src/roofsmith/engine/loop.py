@@ -1,0 +1,252 @@
+"""The campaign loop: ask, build, judge (check and time), profile, decide, record."""
+
+from __future__ import annotations
+
+from roofsmith.analysis.bottleneck import classify
+from roofsmith.analysis.decide import decide
+from roofsmith.domain.campaign import Campaign, Round
+from roofsmith.domain.comparison import Judgement
+from roofsmith.domain.kernel import Built, Candidate
+from roofsmith.domain.outcome import BuildFailed, Passed
+from roofsmith.domain.profile import Bottleneck, Profile
+from roofsmith.domain.proposal import Proposal
+from roofsmith.domain.target import StopPolicy
+from roofsmith.engine import records
+from roofsmith.engine.meter import Meter
+from roofsmith.engine.progress import spent_s
+from roofsmith.engine.recorder import Recorder
+from roofsmith.engine.stopping import Stop, stop_condition
+from roofsmith.engine.survey import Survey, survey
+from roofsmith.engine.workbench import Workbench
+from roofsmith.errors import UsageError
+from roofsmith.ports import Brief, Parts, Screen
+
+
+class Engine:
+    """One campaign in one directory."""
+
+    def __init__(self, parts: Parts, name: str, limits: StopPolicy | None = None) -> None:
+        """Take up the campaign that the ledger holds, or a new one.
+
+        Args:
+            parts: wired for the target.
+            name: of the campaign, where it is new.
+            limits: in place of the target's stop policy, such as a larger budget for a resume.
+        """
+        self._parts = parts
+        self._name = name
+        self._limits = limits or parts.target.stop
+        self._meter = Meter(parts.clock)
+        self._bench = Workbench(parts, self._meter)
+        self._recorder = Recorder(parts)
+        self._survey: Survey | None = None
+
+    @property
+    def campaign(self) -> Campaign:
+        """The state so far; only after `open` or `begin`."""
+        campaign = self._recorder.campaign
+        if campaign is None:
+            raise UsageError("this campaign has not begun", hint="run `roofsmith optimize`")
+        return campaign
+
+    # -- the loop ---------------------------------------------------------------------------
+
+    def run(self) -> Campaign:
+        """Everything, until a stop condition holds; a campaign that has ended stays as it is.
+
+        Raises:
+            BaselineError: the user's own kernel doesn't pass.
+            KeyboardInterrupt: once the interruption is recorded.
+        """
+        if self._has_ended():
+            return self.repair()
+        try:
+            self.open()
+            while (stop := self.stop_condition()) is None:
+                proposal = self.ask()
+                if proposal is None:
+                    stop = records.out_of_ideas(self._parts.proposer)
+                    break
+                self.round(proposal)
+            return self.finish(stop)
+        except KeyboardInterrupt:
+            self._interrupted()
+            raise
+
+    def ask(self) -> Proposal | None:
+        """What the proposer wants to try next; None when it has no more ideas."""
+        self._parts.observer.stage("ask", self._parts.proposer.name)
+        return self._parts.proposer.ask(self.brief(), self.screen())
+
+    def screen(self) -> Screen:
+        """A cheap look at candidates, which is refused once the time budget is spent."""
+        return self._bench.screen_against(self.campaign.incumbent, self._time_is_left)
+
+    def round(self, proposal: Proposal) -> Round:
+        """One hypothesis: build, judge, profile, decide, record.
+
+        Raises:
+            UsageError: the proposal changes nothing.
+        """
+        if proposal.candidate.id == self.campaign.incumbent.id:
+            raise records.nothing_changed()
+        built = self._build(proposal.candidate)
+        judgement = self._bench.judge(built, self.campaign.incumbent)
+        profile, bottleneck = self._see(built, judgement)
+        decision = decide(judgement, proposal.hypothesis, self._parts.target.keep)
+        round_ = records.round_record(
+            self.campaign, proposal, judgement, decision, profile, bottleneck,
+            lap=self._meter.lap(), at=self._now(),
+        )  # fmt: skip
+        self._recorder.record(round_)
+        self._parts.proposer.tell(round_)
+        return round_
+
+    # -- before and after -------------------------------------------------------------------
+
+    def open(self) -> Campaign:
+        """Begin, or resume what a crash or a stop left; there is a baseline afterwards."""
+        if self._recorder.campaign is None:
+            self.begin()
+        else:
+            self.resume()
+        if self.campaign.baseline is None:
+            self.baseline()
+        return self.campaign
+
+    def begin(self) -> Campaign:
+        """Freeze environment, facts, bounds and classes into the first record."""
+        with self._meter.kernel():
+            self._survey = self._take_survey()
+        started = records.started_record(
+            self._name, self._parts.target, self._survey, self._parts.proposer, at=self._now()
+        )
+        return self._recorder.record(started)
+
+    def baseline(self) -> Campaign:
+        """Round 1: the unmodified kernel, measured on its own.
+
+        Raises:
+            BaselineError: it doesn't build, isn't correct, or can't be timed.
+        """
+        candidate = self._parts.target.baseline
+        built = self._build(candidate)
+        if isinstance(built, BuildFailed):
+            raise records.baseline_error(built)
+        measured = self._bench.measure(built)
+        if not isinstance(measured.outcome, Passed):
+            raise records.baseline_error(measured.outcome)
+        slowest = max(measured.timings, key=lambda timing: timing.time_s)
+        profile, bottleneck = self._profile(built, slowest.workload, slowest.time_s)
+        return self._recorder.record(
+            records.baseline_record(
+                candidate, measured, profile, bottleneck, lap=self._meter.lap(), at=self._now()
+            )
+        )
+
+    def resume(self) -> Campaign:
+        """Go on where the ledger ends: at most the round in flight was lost.
+
+        Raises:
+            MachineError: this is another machine than the one that the campaign began on.
+        """
+        environment = self._parts.devices.environment()
+        records.require_same_device(self.campaign.started, environment)
+        self.repair()
+        return self._recorder.record(
+            records.resumed_record(self.campaign.started, environment, at=self._now())
+        )
+
+    def repair(self) -> Campaign:
+        """Bring git and the rendered files to where the ledger is."""
+        self._recorder.repair()
+        return self.campaign
+
+    def finish(self, stop: Stop) -> Campaign:
+        """Measure the final kernel in fresh processes and record why it ended."""
+        measured = self._bench.measure(self._bench.rebuild(self.campaign.incumbent))
+        return self._recorder.record(
+            records.stopped_record(stop, measured.timings, lap=self._meter.lap(), at=self._now())
+        )
+
+    def stop_condition(self) -> Stop | None:
+        """The stop condition that holds now, if any."""
+        return stop_condition(self.campaign, self._limits, self._spent_s())
+
+    def brief(self) -> Brief:
+        """All that a proposer may know now."""
+        known = self._known()
+        profile, bottleneck = records.held_profile(self.campaign)
+        return Brief(
+            campaign=self.campaign,
+            incumbent=self.campaign.incumbent,
+            signature=known.signature,
+            device=self.campaign.started.environment.device,
+            threads=known.threads,
+            bounds=self.campaign.started.bounds,
+            classes=self.campaign.started.classes,
+            descriptions=known.descriptions,
+            profile=profile,
+            bottleneck=bottleneck,
+        )
+
+    # -- steps ------------------------------------------------------------------------------
+
+    def _build(self, candidate: Candidate) -> Built | BuildFailed:
+        self._parts.observer.stage("build", candidate.kernel.path)
+        return self._bench.build(candidate)
+
+    def _see(
+        self, built: Built | BuildFailed, judgement: Judgement
+    ) -> tuple[Profile | None, Bottleneck | None]:
+        """Profile a candidate that passed, on the workload that takes it longest."""
+        comparison = judgement.comparison
+        if comparison is None or not isinstance(built, Built):
+            return None, None
+        slowest = max(comparison.workloads, key=lambda w: w.candidate_time_s)
+        return self._profile(built, slowest.workload, slowest.candidate_time_s)
+
+    def _profile(self, built: Built, label: str, time_s: float) -> tuple[Profile, Bottleneck]:
+        workload = next(w for w in self._parts.target.workloads if w.label == label)
+        profile = self._bench.profile(built, workload)
+        return profile, classify(self.campaign.bound(label), time_s, profile)
+
+    def _known(self) -> Survey:
+        if self._survey is None:
+            self._survey = self._take_survey()
+        return self._survey
+
+    def _take_survey(self) -> Survey:
+        parts = self._parts
+        return survey(
+            parts.target, parts.devices, parts.specs, parts.toolchain, parts.oracle, parts.observer
+        )
+
+    def _spent_s(self) -> float:
+        return spent_s(self._recorder.events) + self._meter.running_s
+
+    def _has_ended(self) -> bool:
+        """It stopped for good, or for a limit that still stands."""
+        campaign = self._recorder.campaign
+        if campaign is None or campaign.stopped is None:
+            return False
+        for_good = campaign.stopped.code in ("goal_reached", "out_of_ideas")
+        return for_good or self.stop_condition() is not None
+
+    def _time_is_left(self) -> bool:
+        budget_s = self._limits.budget_s
+        return budget_s is None or self._spent_s() < budget_s
+
+    def _now(self) -> str:
+        return f"{self._parts.clock.now():%Y-%m-%d %H:%M:%S}"
+
+    def _interrupted(self) -> None:
+        """Say so in the ledger; a second Ctrl-C while this is written ends the process."""
+        self._recorder.reread()
+        if self._recorder.campaign is None:
+            return
+        self._recorder.repair()
+        stop = Stop("interrupted", "interrupted from the keyboard; the round in flight is lost")
+        self._recorder.record(
+            records.stopped_record(stop, (), lap=self._meter.lap(), at=self._now())
+        )

@@ -1,0 +1,52 @@
+"""Where a campaign's time goes: running kernels, or everything else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from roofsmith.ports import Clock
+
+
+@dataclass(frozen=True, slots=True)
+class Lap:
+    """Time since the lap before."""
+
+    wall_s: float
+    kernel_s: float
+    """Part of `wall_s` spent building, running and profiling kernels."""
+
+
+class Meter:
+    """A stopwatch whose laps add up to all the time since it was made."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._lap_began = clock.monotonic()
+        self._kernel_s = 0.0
+        self._depth = 0
+
+    @contextmanager
+    def kernel(self) -> Iterator[None]:
+        """Count the time inside as kernel time; nested uses count once."""
+        began = self._clock.monotonic()
+        self._depth += 1
+        try:
+            yield
+        finally:
+            self._depth -= 1
+            if self._depth == 0:
+                self._kernel_s += self._clock.monotonic() - began
+
+    @property
+    def running_s(self) -> float:
+        """Seconds of the lap that is being run."""
+        return self._clock.monotonic() - self._lap_began
+
+    def lap(self) -> Lap:
+        """End the lap and start the next."""
+        now = self._clock.monotonic()
+        lap = Lap(wall_s=now - self._lap_began, kernel_s=self._kernel_s)
+        self._lap_began, self._kernel_s = now, 0.0
+        return lap

@@ -1,0 +1,76 @@
+"""Figures that a campaign's records add up to. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from statistics import median
+
+from roofsmith.analysis.roofline import geometric_mean
+from roofsmith.domain.campaign import (
+    Baseline,
+    Campaign,
+    Event,
+    Kept,
+    RolledBack,
+    Round,
+    Stopped,
+)
+from roofsmith.domain.comparison import Comparison, Timing
+
+
+def fraction_of_timings(timings: Iterable[Timing]) -> float | None:
+    """Roofline fraction of a kernel that was measured on its own: geometric mean over workloads."""
+    return geometric_mean(_fraction(t.floor_time_s, t.time_s) for t in timings)
+
+
+def fraction_of_candidate(comparison: Comparison) -> float | None:
+    """Roofline fraction of a comparison's candidate: geometric mean over workloads."""
+    return geometric_mean(
+        _fraction(w.floor_time_s, w.candidate_time_s) for w in comparison.workloads
+    )
+
+
+def _fraction(floor_time_s: float | None, time_s: float) -> float | None:
+    return None if floor_time_s is None else floor_time_s / time_s
+
+
+def held_fraction(campaign: Campaign) -> float | None:
+    """Roofline fraction of the incumbent, as it was last measured."""
+    if campaign.rounds:
+        return campaign.rounds[-1].roofline_fraction
+    return fraction_of_timings(campaign.baseline.timings) if campaign.baseline else None
+
+
+def consecutive_regressions(rounds: Iterable[Round]) -> int:
+    """Rounds at the end that were measured and slower; a tie, a keep or a failure resets it."""
+    count = 0
+    for round_ in rounds:
+        match round_.decision:
+            case RolledBack(regression=True):
+                count += 1
+            case RolledBack() | Kept():
+                count = 0
+    return count
+
+
+def spent_s(events: Iterable[Event]) -> float:
+    """Wall time of everything recorded, over all runs of a campaign."""
+    return sum(event.wall_s for event in _timed(events))
+
+
+def expected_round_s(campaign: Campaign) -> float:
+    """How long the next round will probably take: the median so far, else one judgement."""
+    if campaign.rounds:
+        return median(r.wall_s for r in campaign.rounds)
+    return campaign.started.target.keep.judge_budget_s
+
+
+def overhead_fraction(events: Iterable[Event]) -> float | None:
+    """Share of the wall time not spent building, running or profiling kernels."""
+    timed = _timed(events)
+    wall_s = sum(event.wall_s for event in timed)
+    return 1.0 - sum(event.kernel_s for event in timed) / wall_s if wall_s > 0 else None
+
+
+def _timed(events: Iterable[Event]) -> list[Baseline | Round | Stopped]:
+    return [event for event in events if isinstance(event, Baseline | Round | Stopped)]

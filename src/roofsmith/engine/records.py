@@ -1,0 +1,192 @@
+"""Composes the events of a campaign from what was found. Pure."""
+
+from __future__ import annotations
+
+from roofsmith.domain.campaign import (
+    Baseline,
+    Campaign,
+    Decision,
+    Kept,
+    Resumed,
+    Round,
+    Started,
+    Stopped,
+)
+from roofsmith.domain.comparison import Judgement, Timing
+from roofsmith.domain.device import Environment
+from roofsmith.domain.kernel import Candidate
+from roofsmith.domain.outcome import Failure
+from roofsmith.domain.profile import Bottleneck, Profile
+from roofsmith.domain.proposal import Proposal
+from roofsmith.domain.target import Target
+from roofsmith.engine.meter import Lap
+from roofsmith.engine.progress import fraction_of_candidate, held_fraction
+from roofsmith.engine.stopping import Stop
+from roofsmith.engine.survey import Survey
+from roofsmith.errors import BaselineError, MachineError, UsageError
+from roofsmith.ports import Measured, Proposer
+
+
+def started_record(
+    name: str, target: Target, survey: Survey, proposer: Proposer, *, at: str
+) -> Started:
+    """Everything that is frozen from here on."""
+    return Started(
+        campaign=name,
+        target=target,
+        environment=survey.environment,
+        facts=survey.facts,
+        bounds=survey.bounds,
+        classes=survey.classes,
+        proposers=tuple(proposer.name.split("+")),
+        at=at,
+    )
+
+
+def baseline_record(
+    candidate: Candidate,
+    measured: Measured,
+    profile: Profile,
+    bottleneck: Bottleneck,
+    *,
+    lap: Lap,
+    at: str,
+) -> Baseline:
+    """Round 1."""
+    return Baseline(
+        candidate=candidate,
+        outcome=measured.outcome,
+        timings=measured.timings,
+        errors=measured.errors,
+        profile=profile,
+        bottleneck=bottleneck,
+        wall_s=lap.wall_s,
+        kernel_s=lap.kernel_s,
+        at=at,
+    )
+
+
+def round_record(
+    campaign: Campaign,
+    proposal: Proposal,
+    judgement: Judgement,
+    decision: Decision,
+    profile: Profile | None,
+    bottleneck: Bottleneck | None,
+    *,
+    lap: Lap,
+    at: str,
+) -> Round:
+    """The round that a proposal became, and where it leaves the campaign."""
+    fraction, total = standing_after(campaign, judgement, decision)
+    return Round(
+        round=len(campaign.rounds) + 2,
+        hypothesis=proposal.hypothesis,
+        candidate=proposal.candidate,
+        incumbent_id=campaign.incumbent.id,
+        screened=proposal.screened,
+        judgement=judgement,
+        decision=decision,
+        profile=profile,
+        bottleneck=bottleneck,
+        roofline_fraction=fraction,
+        total_speedup=total,
+        wall_s=lap.wall_s,
+        kernel_s=lap.kernel_s,
+        at=at,
+    )
+
+
+def standing_after(
+    campaign: Campaign, judgement: Judgement, decision: Decision
+) -> tuple[float | None, float]:
+    """Roofline fraction and total speedup of the kernel that holds after a decision.
+
+    A kept round multiplies the total by its proven ratio; any other leaves both as they were.
+    """
+    comparison = judgement.comparison
+    if not isinstance(decision, Kept) or comparison is None:
+        return held_fraction(campaign), campaign.total_speedup
+    total = campaign.total_speedup * comparison.overall.speedup
+    return fraction_of_candidate(comparison), total
+
+
+def stopped_record(stop: Stop, timings: tuple[Timing, ...], *, lap: Lap, at: str) -> Stopped:
+    """Why it ended, and how fast the final kernel is on its own."""
+    return Stopped(
+        code=stop.code,
+        detail=stop.detail,
+        final_timings=timings,
+        wall_s=lap.wall_s,
+        kernel_s=lap.kernel_s,
+        at=at,
+    )
+
+
+def resumed_record(started: Started, environment: Environment, *, at: str) -> Resumed:
+    """That the campaign goes on, and whether the software changed in between."""
+    same = environment.fingerprint == started.environment.fingerprint
+    note = "same environment" if same else _what_changed(started.environment, environment)
+    return Resumed(environment=environment, note=note, at=at)
+
+
+def require_same_device(started: Started, environment: Environment) -> None:
+    """Refuse to go on elsewhere: bounds and proven ratios hold for one device.
+
+    Raises:
+        MachineError: the device differs from the one that the campaign began on.
+    """
+    then, now = started.environment.device, environment.device
+    if then.id == now.id:
+        return
+    fields = [name for name in type(then).model_fields if getattr(then, name) != getattr(now, name)]
+    raise MachineError(
+        f"campaign {started.campaign} began on {then.name} ({then.cores} processors); this machine "
+        f"differs in {', '.join(fields)}",
+        hint="resume where it began, or start a new campaign here with `roofsmith optimize`",
+    )
+
+
+def held_profile(campaign: Campaign) -> tuple[Profile, Bottleneck]:
+    """What the profiler saw of the incumbent."""
+    for round_ in reversed(campaign.kept):
+        if round_.profile is not None and round_.bottleneck is not None:
+            return round_.profile, round_.bottleneck
+    assert campaign.baseline is not None, "only called after the baseline"
+    return campaign.baseline.profile, campaign.baseline.bottleneck
+
+
+def out_of_ideas(proposer: Proposer) -> Stop:
+    """The proposer has nothing left to try on this incumbent."""
+    names = proposer.name.replace("+", " and ") or "no proposer"
+    return Stop("out_of_ideas", f"{names}: no more ideas for this kernel")
+
+
+def baseline_error(failure: Failure) -> BaselineError:
+    """The user's own kernel failed: say how."""
+    kind = failure.kind.replace("_", " ")
+    return BaselineError(
+        f"the kernel can't be the baseline: {kind} ({failure.reason})\n{failure.detail}",
+        log=failure.log,
+        hint="make it build and agree with the reference (`roofsmith check TARGET`)",
+    )
+
+
+def nothing_changed() -> UsageError:
+    """A proposal that is the incumbent."""
+    return UsageError(
+        "the proposed kernel and its build are the incumbent's, byte for byte",
+        hint="change the kernel or its flags, then tell again",
+    )
+
+
+def _what_changed(then: Environment, now: Environment) -> str:
+    changes = [
+        f"{name}: {old.get(name, 'missing')} -> {new.get(name, 'missing')}"
+        for old, new in ((then.tools, now.tools), (then.packages, now.packages))
+        for name in sorted(old.keys() | new.keys())
+        if old.get(name) != new.get(name)
+    ]
+    if then.system != now.system:
+        changes.insert(0, f"system: {then.system} -> {now.system}")
+    return "environment changed: " + ("; ".join(changes) or "notes only")

@@ -1,0 +1,100 @@
+"""What is known before the first measurement: machine, ceilings, roofline, config classes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from roofsmith.analysis.config_classes import config_classes
+from roofsmith.analysis.cost import cost
+from roofsmith.analysis.roofline import bound
+from roofsmith.domain.bound import Bound
+from roofsmith.domain.device import Device, Environment
+from roofsmith.domain.facts import FactSheet
+from roofsmith.domain.kernel import Signature
+from roofsmith.domain.target import Target
+from roofsmith.domain.workload import ConfigClass, Workload
+from roofsmith.ports import (
+    DeviceSource,
+    Observer,
+    Oracle,
+    SpecSource,
+    Toolchain,
+    WorkloadDescription,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """Everything about a target on a machine that no run of its kernel is needed for."""
+
+    environment: Environment
+    threads: int
+    facts: FactSheet
+    signature: Signature
+    descriptions: Mapping[str, WorkloadDescription]
+    """By workload label."""
+    bounds: tuple[Bound, ...]
+    classes: tuple[ConfigClass, ...]
+
+
+def survey(
+    target: Target,
+    devices: DeviceSource,
+    specs: SpecSource,
+    toolchain: Toolchain,
+    oracle: Oracle,
+    observer: Observer,
+) -> Survey:
+    """Identify the machine, look up its ceilings, compute the roofline, form the classes.
+
+    Raises:
+        SignatureError: the kernel has no readable `solve`.
+        BadReferenceError: the reference doesn't fit it.
+        TargetError: a workload can't fit in memory.
+    """
+    observer.stage("environment")
+    environment = devices.environment()
+    threads = threads_for(target, environment)
+    signature = toolchain.signature(target.baseline)
+    descriptions = {w.label: oracle.describe(w) for w in target.workloads}
+    observer.stage("facts", f"ceilings for {threads} threads")
+    facts = specs.facts(environment, threads, observer)
+    observer.stage("roofline")
+    bounds = tuple(
+        bound_of(w, descriptions[w.label], target, facts, environment.device, threads)
+        for w in target.workloads
+    )
+    return Survey(
+        environment=environment,
+        threads=threads,
+        facts=facts,
+        signature=signature,
+        descriptions=descriptions,
+        bounds=bounds,
+        classes=config_classes(target.workloads, bounds, environment.device),
+    )
+
+
+def bound_of(
+    workload: Workload,
+    description: WorkloadDescription,
+    target: Target,
+    facts: FactSheet,
+    device: Device,
+    threads: int,
+) -> Bound:
+    """The roofline of one workload."""
+    return bound(
+        workload,
+        cost(workload, description, target.family),
+        facts,
+        device,
+        threads,
+        working_set_bytes=sum(array.size_bytes for array in description.arrays),
+    )
+
+
+def threads_for(target: Target, environment: Environment) -> int:
+    """Processors that kernels may use: the target's, else all that this process may use."""
+    return target.threads or environment.device.cores

@@ -1,0 +1,99 @@
+"""Builds, judges and profiles candidates for one campaign. A candidate's failure is data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from roofsmith.domain.comparison import Judgement, Screening
+from roofsmith.domain.kernel import Built, Candidate, Signature
+from roofsmith.domain.outcome import BuildFailed, Unstable
+from roofsmith.domain.profile import Profile
+from roofsmith.domain.workload import Workload
+from roofsmith.engine.meter import Meter
+from roofsmith.errors import MachineError
+from roofsmith.ports import Measured, Parts, Screen
+
+
+class Workbench:
+    """The tools, with account kept of the time that kernels take."""
+
+    def __init__(self, parts: Parts, meter: Meter) -> None:
+        self._parts = parts
+        self._meter = meter
+
+    def build(self, candidate: Candidate) -> Built | BuildFailed:
+        """Compile."""
+        with self._meter.kernel():
+            return self._parts.toolchain.build(candidate)
+
+    def rebuild(self, candidate: Candidate) -> Built:
+        """Build what was built before, usually from the cache.
+
+        Raises:
+            MachineError: it doesn't build any more: the machine changed under the campaign.
+        """
+        built = self.build(candidate)
+        if isinstance(built, Built):
+            return built
+        raise MachineError(
+            f"the incumbent {candidate.id} was built before and doesn't build now: {built.detail}",
+            log=built.log,
+            hint="see whether the compiler changed (`roofsmith doctor`), then resume",
+        )
+
+    def measure(self, built: Built) -> Measured:
+        """Check a kernel and time it on its own."""
+        with self._meter.kernel():
+            return self._parts.judge.measure(built, self._parts.observer)
+
+    def judge(self, built: Built | BuildFailed, incumbent: Candidate) -> Judgement:
+        """Check and time a candidate against the incumbent."""
+        if isinstance(built, BuildFailed):
+            return Judgement(outcome=built, verdict="rejected", wall_s=0.0)
+        holder = self.rebuild(incumbent)
+        if changed := _changed_signature(built.signature, holder.signature):
+            return Judgement(outcome=changed, verdict="rejected", wall_s=0.0)
+        with self._meter.kernel():
+            return self._parts.judge.compare(built, holder, self._parts.observer)
+
+    def profile(self, built: Built, workload: Workload) -> Profile:
+        """Counters of a kernel on one workload."""
+        self._parts.observer.stage("profile", workload.label)
+        with self._meter.kernel():
+            return self._parts.profiler.profile(built, workload)
+
+    def screen_against(self, incumbent: Candidate, may_go_on: Callable[[], bool]) -> Screen:
+        """A cheap look for proposers; once `may_go_on` says no, it refuses without looking."""
+
+        def screen(candidate: Candidate) -> Screening:
+            if not may_go_on():
+                out_of_time = Unstable(reason="budget_spent", detail="no time left to look at this")
+                return Screening(outcome=out_of_time, speedup=None)
+            built = self.build(candidate)
+            if isinstance(built, BuildFailed):
+                return Screening(outcome=built, speedup=None)
+            holder = self.rebuild(incumbent)
+            if changed := _changed_signature(built.signature, holder.signature):
+                return Screening(outcome=changed, speedup=None)
+            with self._meter.kernel():
+                return self._parts.judge.screen(built, holder)
+
+        return screen
+
+
+def _changed_signature(candidate: Signature, incumbent: Signature) -> BuildFailed | None:
+    if _shape(candidate) == _shape(incumbent):
+        return None
+    return BuildFailed(
+        reason="signature_changed",
+        detail=f"solve takes ({_spell(candidate)}), but the campaign calls ({_spell(incumbent)})",
+    )
+
+
+def _shape(signature: Signature) -> tuple[tuple[str, str], ...]:
+    """What must not change: roles and types in order. Names may."""
+    return tuple((p.role, p.dtype) for p in signature.parameters)
+
+
+def _spell(signature: Signature) -> str:
+    return ", ".join(f"{p.role} {p.dtype} {p.name}" for p in signature.parameters)

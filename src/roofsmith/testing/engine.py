@@ -1,0 +1,253 @@
+"""A whole machine in memory for campaigns to run on, and to be killed on.
+
+`FakeWorld` outlives the engines that run in it, as disks outlive processes: kill one at any of its
+side effects with `die_at`, then start another on the same world.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from roofsmith.domain.campaign import Campaign, Event, Round
+from roofsmith.domain.device import Cache, Device, Environment
+from roofsmith.domain.facts import BandwidthCeiling, Citation, ComputeCeiling, Fact, FactSheet
+from roofsmith.domain.kernel import Built, Candidate, SourceFile
+from roofsmith.domain.outcome import BuildFailed
+from roofsmith.domain.profile import Counter, Profile
+from roofsmith.domain.proposal import Hypothesis, Proposal
+from roofsmith.domain.target import Target
+from roofsmith.domain.workload import ConfigClass, Workload
+from roofsmith.ports import Brief, Observer, Parts, Screen
+from roofsmith.testing.clock import FakeClock
+from roofsmith.testing.judge import FakeJudge, FakeKernels, FakeOracle
+from roofsmith.testing.observer import RecordingObserver
+from roofsmith.testing.store import MemoryFiles, MemoryLedger, MemoryLineage
+from roofsmith.testing.toolchain import SCALE, FakeToolchain
+
+
+class Killed(BaseException):
+    """The process died here: nothing may catch this."""
+
+
+@dataclass
+class SideEffects:
+    """Counts everything that outlives a process, and dies at one of them if asked to."""
+
+    die_at: int | None = None
+    count: int = 0
+    names: list[str] = field(default_factory=list)
+
+    def step(self, name: str) -> None:
+        """One moment at which a kill would leave a different disk behind.
+
+        Raises:
+            Killed: it is the chosen one.
+        """
+        self.names.append(name)
+        if self.count == self.die_at:
+            raise Killed(name)
+        self.count += 1
+
+
+@dataclass
+class FakeWorld:
+    """Disk, git, machine and kernels of one campaign."""
+
+    target: Target
+    kernels: FakeKernels
+    ideas: Sequence[Proposal]
+    effects: SideEffects = field(default_factory=SideEffects)
+    clock: FakeClock = field(default_factory=lambda: FakeClock(step_s=0.01))
+    observer: RecordingObserver = field(default_factory=RecordingObserver)
+    records: list[Event] = field(default_factory=list)
+    lineage: MemoryLineage = field(default_factory=MemoryLineage)
+    files: MemoryFiles = field(default_factory=MemoryFiles)
+    environment: Environment = field(default_factory=lambda: fake_environment())
+    floor_time_s: float | None = 1e-4
+    interrupt_at: int | None = None
+    """Ask at which Ctrl-C is pressed, from 0."""
+
+    def parts(self) -> Parts:
+        """What an engine runs on; a new set for every process."""
+        classes = (ConfigClass(name="all", workloads=self._labels(), reason="a test"),)
+        floors = dict.fromkeys(self._labels(), self.floor_time_s)
+        return Parts(
+            target=self.target,
+            clock=self.clock,
+            observer=self.observer,
+            devices=FakeDevices(self.environment),
+            specs=FakeSpecs(self.floor_time_s),
+            toolchain=FakeToolchain(rule=self._refuses),
+            oracle=FakeOracle(),
+            judge=FakeJudge(self.target, self.kernels, classes, floors),
+            profiler=FakeProfiler(),
+            proposer=ScriptedProposer(self.ideas, self.interrupt_at),
+            ledger=_DyingLedger(MemoryLedger(self.records), self.effects),
+            lineage=_DyingLineage(self.lineage, self.effects),
+            files=_DyingFiles(self.files, self.effects),
+            render=fake_render,
+        )
+
+    def _refuses(self, candidate: Candidate) -> BuildFailed | None:
+        outcome = self.kernels.outcome(candidate.id)
+        return outcome if isinstance(outcome, BuildFailed) else None
+
+    def _labels(self) -> tuple[str, ...]:
+        return tuple(workload.label for workload in self.target.workloads)
+
+
+@dataclass
+class _DyingLedger:
+    inner: MemoryLedger
+    effects: SideEffects
+
+    def events(self) -> list[Event]:
+        return self.inner.events()
+
+    def append(self, event: Event) -> None:
+        self.effects.step(f"before appending {event.kind}")
+        self.inner.append(event)
+        self.effects.step(f"after appending {event.kind}")
+
+
+@dataclass
+class _DyingLineage:
+    inner: MemoryLineage
+    effects: SideEffects
+
+    @property
+    def branch(self) -> str | None:
+        return self.inner.branch
+
+    def commit(self, candidate: Candidate, message: str) -> str | None:
+        digest = self.inner.commit(candidate, message)
+        self.effects.step("after commit")
+        return digest
+
+    def restore(self, candidate: Candidate) -> None:
+        self.inner.restore(candidate)
+        self.effects.step("after restore")
+
+
+@dataclass
+class _DyingFiles:
+    inner: MemoryFiles
+    effects: SideEffects
+
+    @property
+    def directory(self) -> Path:
+        return self.inner.directory
+
+    def write(self, files: Mapping[str, str]) -> None:
+        for path, text in files.items():
+            self.inner.write({path: text})
+            self.effects.step(f"after writing {path}")
+
+
+@dataclass(frozen=True, slots=True)
+class FakeDevices:
+    """Finds the environment that it was given."""
+
+    found: Environment
+
+    def environment(self) -> Environment:
+        """As given."""
+        return self.found
+
+
+@dataclass(frozen=True, slots=True)
+class FakeSpecs:
+    """Ceilings that make `floor_time_s` the bound of 4 MB moved; UNKNOWN if that is None."""
+
+    floor_time_s: float | None
+
+    def facts(self, environment: Environment, threads: int, observer: Observer) -> FactSheet:
+        """One bandwidth, one peak."""
+        observer.stage("facts")
+        cited = Citation(path="fake-ceilings.json")
+        if self.floor_time_s is None:
+            return FactSheet(device_id=environment.device.id)
+        bandwidth = Fact(
+            metric="copy bandwidth", value=4e6 / self.floor_time_s, unit="byte/s", citation=cited
+        )
+        peak = Fact(metric="float32 peak", value=1e15, unit="FLOP/s", citation=cited)
+        return FactSheet(
+            device_id=environment.device.id,
+            bandwidth=(
+                BandwidthCeiling(
+                    pattern="copy", threads=threads, working_set_bytes=1, fact=bandwidth
+                ),
+            ),
+            compute=(ComputeCeiling(dtype="float32", threads=threads, fact=peak),),
+        )
+
+
+class FakeProfiler:
+    """Sees one counter."""
+
+    def profile(self, built: Built, workload: Workload) -> Profile:  # noqa: ARG002
+        """Instructions, always a million."""
+        counter = Counter(name="instructions", value=1e6, unit="instructions")
+        return Profile(tool="none", workload=workload.label, counters=(counter,))
+
+
+class ScriptedProposer:
+    """Proposes the given ideas in order; goes on where the ledger's rounds end."""
+
+    def __init__(self, ideas: Sequence[Proposal], interrupt_at: int | None = None) -> None:
+        """Ctrl-C is pressed at ask number `interrupt_at`, counted from 0."""
+        self._ideas = ideas
+        self._interrupt_at = interrupt_at
+        self._asked = 0
+        self.told: list[Round] = []
+
+    @property
+    def name(self) -> str:
+        """`scripted`."""
+        return "scripted"
+
+    def ask(self, brief: Brief, screen: Screen) -> Proposal | None:  # noqa: ARG002
+        """The idea after as many as were judged."""
+        if self._asked == self._interrupt_at:
+            raise KeyboardInterrupt
+        self._asked += 1
+        judged = len(brief.campaign.rounds)
+        return self._ideas[judged] if judged < len(self._ideas) else None
+
+    def tell(self, round: Round) -> None:
+        """Keep the round."""
+        self.told.append(round)
+
+
+def fake_render(campaign: Campaign) -> dict[str, str]:
+    """One file per round and an index, so that tests see which were written."""
+    rounds = {f"rounds/round-{r.round}/summary.md": r.decision.rule for r in campaign.rounds}
+    return {**rounds, "README.md": f"{campaign.started.campaign}: {len(campaign.rounds)} rounds"}
+
+
+def fake_environment(name: str = "Fake CPU") -> Environment:
+    """Two processors with one cache."""
+    cache = Cache(level=3, kind="unified", size_bytes=1 << 20, shared_by=2)
+    device = Device(kind="cpu", name=name, cores=2, caches=(cache,), memory_bytes=1 << 34)
+    return Environment(device=device, system="Fake 1.0", tools={"gcc": "12.2"}, packages={})
+
+
+def fake_target(**changes: object) -> Target:
+    """Two workloads of a kernel that does nothing, in a campaign that may go on for long."""
+    values: dict[str, object] = {
+        "name": "fake",
+        "language": "c",
+        "kernel": SourceFile(path="kernel.c", text=SCALE),
+        "reference": SourceFile(path="reference.py", text="def reference(x, y, n): y[:] = 2 * x\n"),
+        "workloads": (Workload(dims={"n": 1000}), Workload(dims={"n": 500_000})),
+    }
+    return Target.model_validate(values | changes)
+
+
+def fake_idea(target: Target, name: str) -> Proposal:
+    """A change that nobody knows the effect of: its text differs by its name."""
+    candidate = target.baseline.with_kernel_text(f"/* {name} */\n{SCALE}")
+    hypothesis = Hypothesis(statement=name, rationale="a test asks for it", tactic=f"test:{name}")
+    return Proposal(hypothesis=hypothesis, candidate=candidate)

@@ -1,0 +1,228 @@
+"""A judge, an oracle and a runner whose kernels are as fast as the test says."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from statistics import median
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roofsmith.analysis.compare import compare
+from roofsmith.domain.comparison import Comparison, Judgement, PairSample, Screening, Timing
+from roofsmith.domain.kernel import Built, Candidate
+from roofsmith.domain.outcome import Outcome, Passed
+from roofsmith.domain.target import Target
+from roofsmith.domain.workload import ConfigClass, Workload
+from roofsmith.ports import (
+    Arguments,
+    ArraySpec,
+    KernelDiedError,
+    KernelSession,
+    Measured,
+    Observer,
+    WorkloadDescription,
+)
+
+SWEEPS = 40
+"""Pairs per workload in a faked comparison: enough for any verdict on a 5% difference."""
+
+
+@dataclass
+class FakeKernels:
+    """What the kernels of a test are like, by candidate id. Unknown ones take `default_time_s`."""
+
+    default_time_s: float = 1e-3
+    times_s: dict[str, float] = field(default_factory=dict)
+    outcomes: dict[str, Outcome] = field(default_factory=dict)
+
+    def add(
+        self, candidate: Candidate, *, time_s: float | None = None, outcome: Outcome | None = None
+    ) -> Candidate:
+        """Say how long a candidate takes, or how it fails; returns it."""
+        if time_s is not None:
+            self.times_s[candidate.id] = time_s
+        if outcome is not None:
+            self.outcomes[candidate.id] = outcome
+        return candidate
+
+    def time_s(self, candidate_id: str) -> float:
+        """Seconds per call, the same on every workload."""
+        return self.times_s.get(candidate_id, self.default_time_s)
+
+    def outcome(self, candidate_id: str) -> Outcome:
+        """How checking it ends."""
+        return self.outcomes.get(candidate_id, Passed())
+
+
+class FakeJudge:
+    """Judges by the book on invented samples: half a percent of noise, always the same."""
+
+    def __init__(
+        self,
+        target: Target,
+        kernels: FakeKernels,
+        classes: tuple[ConfigClass, ...],
+        floors: Mapping[str, float | None],
+    ) -> None:
+        self._target = target
+        self._kernels = kernels
+        self._classes = classes
+        self._floors = floors
+
+    def measure(self, candidate: Built, observer: Observer, *, timed: bool = True) -> Measured:
+        """Its outcome and, if it passes, a timing per workload."""
+        observer.stage("check")
+        outcome = self._kernels.outcome(candidate.candidate_id)
+        if not isinstance(outcome, Passed) or not timed:
+            return Measured(outcome=outcome, timings=(), errors=())
+        observer.stage("time")
+        timings = tuple(self._timing(candidate, w) for w in self._target.workloads)
+        return Measured(outcome=outcome, timings=timings, errors=())
+
+    def screen(self, candidate: Built, incumbent: Built) -> Screening:
+        """The true ratio."""
+        outcome = self._kernels.outcome(candidate.candidate_id)
+        if not isinstance(outcome, Passed):
+            return Screening(outcome=outcome, speedup=None)
+        times = [self._kernels.time_s(b.candidate_id) for b in (incumbent, candidate)]
+        return Screening(outcome=outcome, speedup=times[0] / times[1])
+
+    def compare(self, candidate: Built, incumbent: Built, observer: Observer) -> Judgement:
+        """Check, then invented pairs; a win is measured a second time."""
+        observer.stage("check")
+        outcome = self._kernels.outcome(candidate.candidate_id)
+        if not isinstance(outcome, Passed):
+            return Judgement(outcome=outcome, verdict="rejected", wall_s=0.0)
+        observer.stage("time")
+        samples = self._pairs(candidate, incumbent, instance=0)
+        comparison = self._compared(samples)
+        confirmation: tuple[PairSample, ...] = ()
+        if comparison.overall.verdict == "faster":
+            confirmation = self._pairs(candidate, incumbent, instance=1)
+            comparison = self._compared(confirmation)
+        return Judgement(
+            outcome=outcome,
+            verdict=comparison.overall.verdict,
+            comparison=comparison,
+            samples=samples,
+            confirmation=confirmation,
+            isolation="fake",
+            wall_s=0.0,
+        )
+
+    def _compared(self, samples: Sequence[PairSample]) -> Comparison:
+        return compare(
+            samples, self._target.workloads, self._classes, self._floors, self._target.keep
+        )
+
+    def _pairs(
+        self, candidate: Built, incumbent: Built, *, instance: int
+    ) -> tuple[PairSample, ...]:
+        ids = (incumbent.candidate_id, candidate.candidate_id)
+        noise = _noise(*ids, str(instance))
+        return tuple(
+            PairSample(
+                workload=workload.label,
+                sweep=sweep,
+                instance=instance,
+                first="incumbent" if sweep % 2 else "candidate",
+                incumbent_time_s=(self._kernels.time_s(ids[0]) * next(noise),),
+                candidate_time_s=(self._kernels.time_s(ids[1]) * next(noise),),
+            )
+            for sweep in range(SWEEPS)
+            for workload in self._target.workloads
+        )
+
+    def _timing(self, built: Built, workload: Workload) -> Timing:
+        noise = _noise(built.candidate_id, workload.label)
+        samples = [self._kernels.time_s(built.candidate_id) * next(noise) for _ in range(SWEEPS)]
+        return Timing(
+            workload=workload.label,
+            dims=workload.dims,
+            config_class=next(c.name for c in self._classes if workload.label in c.workloads),
+            time_s=median(samples),
+            ci=(min(samples), max(samples)),
+            samples_s=tuple(samples),
+            floor_time_s=self._floors[workload.label],
+        )
+
+
+class FakeOracle:
+    """A reference for `solve(x, y, n)` of `roofsmith.testing.toolchain`: y = 2 x."""
+
+    def describe(self, workload: Workload) -> WorkloadDescription:
+        """Two float32 arrays of `n` elements, one operation each."""
+        n = workload.dims["n"]
+        arrays = tuple(
+            ArraySpec(name=name, role=role, dtype="float32", shape=(n,))
+            for name, role in (("x", "input"), ("y", "output"))
+        )
+        return WorkloadDescription(
+            arrays=arrays, scalars={"n": n}, flops=float(n), bytes=None, atol=None, rtol=None
+        )
+
+    def inputs(self, workload: Workload, seed: int) -> dict[str, NDArray[np.generic] | int]:
+        """Normal numbers, and zeros to write to."""
+        n = workload.dims["n"]
+        x = np.random.default_rng(seed).standard_normal(n, dtype=np.float32)
+        return {"x": x, "y": np.zeros(n, dtype=np.float32), "n": n}
+
+
+class FakeRunner:
+    """Opens sessions whose calls take the time that the test says, and change nothing."""
+
+    def __init__(self, kernels: FakeKernels) -> None:
+        self._kernels = kernels
+        self.launchers: list[tuple[str, ...]] = []
+        """The launcher of every session that was opened, in order."""
+
+    @contextmanager
+    def open(
+        self,
+        built: Built,
+        arguments: Arguments,
+        *,
+        threads: int,  # noqa: ARG002
+        call_deadline_s: float = 60.0,  # noqa: ARG002
+        launcher: Sequence[str] = (),
+    ) -> Iterator[KernelSession]:
+        """A session.
+
+        Raises:
+            KernelDiedError: the kernel's outcome isn't `passed`.
+        """
+        self.launchers.append(tuple(launcher))
+        outcome = self._kernels.outcome(built.candidate_id)
+        if not isinstance(outcome, Passed):
+            raise KernelDiedError(outcome)
+        yield FakeSession(self._kernels.time_s(built.candidate_id), arguments)
+
+
+class FakeSession:
+    """A worker that isn't there."""
+
+    pid = 1
+
+    def __init__(self, time_s: float, arguments: Arguments) -> None:
+        self._time_s = time_s
+        self._arguments = arguments
+
+    def call(self, times: int) -> tuple[float, ...]:
+        """Always the same time."""
+        return (self._time_s,) * times
+
+    def outputs(self) -> dict[str, NDArray[np.generic]]:
+        """The arrays that were passed in."""
+        return {k: v.copy() for k, v in self._arguments.items() if isinstance(v, np.ndarray)}
+
+
+def _noise(*names: str) -> Iterator[float]:
+    """Factors around 1 with half a percent of spread, the same for the same names."""
+    seed = int.from_bytes(hashlib.sha256(" ".join(names).encode()).digest()[:8], "big")
+    generator = np.random.default_rng(seed)
+    while True:
+        yield float(np.exp(generator.normal(0.0, 0.005)))

@@ -1,0 +1,355 @@
+"""The campaign loop, on a machine in memory."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from roofsmith.domain.campaign import Baseline, Campaign, Round, Started, Stopped, replay
+from roofsmith.domain.outcome import BuildFailed, Crashed, Incorrect
+from roofsmith.domain.target import Goal, StopPolicy, Target
+from roofsmith.engine.loop import Engine
+from roofsmith.engine.progress import overhead_fraction, spent_s
+from roofsmith.errors import BaselineError, MachineError, StorageError, UsageError
+from roofsmith.testing.engine import FakeWorld, fake_environment, fake_idea, fake_target
+from roofsmith.testing.judge import FakeKernels
+
+
+def world(*times_s: float, target: Target | None = None, **more: object) -> FakeWorld:
+    """A baseline of 1 ms, and ideas that take the given times."""
+    target = target or fake_target()
+    ideas = [fake_idea(target, f"idea {n}") for n in range(len(times_s))]
+    kernels = FakeKernels()
+    for idea, time_s in zip(ideas, times_s, strict=True):
+        kernels.add(idea.candidate, time_s=time_s)
+    return FakeWorld(target=target, kernels=kernels, ideas=ideas, **more)  # type: ignore[arg-type]
+
+
+def run(world: FakeWorld, limits: StopPolicy | None = None) -> Campaign:
+    return Engine(world.parts(), "test", limits).run()
+
+
+def stopped(campaign: Campaign) -> Stopped:
+    assert campaign.stopped is not None
+    return campaign.stopped
+
+
+def kinds(campaign: Campaign) -> list[str]:
+    return [round_.decision.kind for round_ in campaign.rounds]
+
+
+# -- rounds ---------------------------------------------------------------------------------
+
+
+def test_the_first_records_are_what_is_frozen_and_the_baseline() -> None:
+    here = world()
+    run(here)
+    started, baseline = here.records[:2]
+    assert isinstance(started, Started)
+    assert started.target == here.target
+    assert started.proposers == ("scripted",)
+    assert [bound.workload for bound in started.bounds] == ["n=1000", "n=500000"]
+    assert isinstance(baseline, Baseline)
+    assert baseline.candidate == here.target.baseline
+    assert len(baseline.timings) == 2
+
+
+def test_a_faster_kernel_is_kept_and_a_slower_one_rolled_back() -> None:
+    here = world(0.5e-3, 0.8e-3, 0.25e-3)
+    campaign = run(here)
+    assert kinds(campaign) == ["kept", "rolled_back", "kept"]
+    assert [r.round for r in campaign.rounds] == [2, 3, 4]
+    assert campaign.incumbent == here.ideas[2].candidate
+
+
+def test_every_round_is_compared_with_the_kernel_that_held_before_it() -> None:
+    here = world(0.5e-3, 0.8e-3, 0.25e-3)
+    campaign = run(here)
+    first, second = here.target.baseline.id, here.ideas[0].candidate.id
+    assert [r.incumbent_id for r in campaign.rounds] == [first, second, second]
+
+
+def test_the_total_is_the_product_of_kept_ratios() -> None:
+    campaign = run(world(0.5e-3, 0.8e-3, 0.25e-3))
+    ratios = [r.judgement.comparison.overall.speedup for r in campaign.kept]  # type: ignore[union-attr]
+    assert campaign.total_speedup == pytest.approx(ratios[0] * ratios[1])
+    assert campaign.rounds[1].total_speedup == pytest.approx(ratios[0])
+
+
+def test_the_roofline_fraction_is_that_of_the_kernel_that_holds() -> None:
+    campaign = run(world(0.5e-3, 0.8e-3))
+    first, second = campaign.rounds
+    assert first.roofline_fraction == pytest.approx(0.2, rel=0.02)
+    assert second.roofline_fraction == first.roofline_fraction
+
+
+def test_a_failure_is_recorded_and_rolled_back() -> None:
+    here = world(0.5e-3, 0.4e-3, 0.3e-3)
+    for idea, failure in zip(
+        here.ideas,
+        (
+            BuildFailed(reason="compile_error", detail="kernel.c:3: expected ';'"),
+            Incorrect(reason="outside_budget"),
+            Crashed(reason="signal", detail="SIGSEGV"),
+        ),
+        strict=True,
+    ):
+        here.kernels.add(idea.candidate, outcome=failure)
+    campaign = run(here)
+    assert kinds(campaign) == ["rolled_back"] * 3
+    outcomes = [r.judgement.outcome.kind for r in campaign.rounds]
+    assert outcomes == ["build_failed", "incorrect", "crashed"]
+    assert [r.judgement.verdict for r in campaign.rounds] == ["rejected"] * 3
+    assert [r.profile for r in campaign.rounds] == [None] * 3
+
+
+def test_kept_rounds_are_commits_and_others_are_not() -> None:
+    here = world(0.5e-3, 0.8e-3, 0.25e-3)
+    run(here)
+    kept = [here.target.baseline, here.ideas[0].candidate, here.ideas[2].candidate]
+    assert [commit.candidate for commit in here.lineage.commits] == kept
+    assert "idea 2" in here.lineage.commits[-1].message
+    assert here.lineage.worktree == {"kernel.c": kept[-1].kernel.text}
+
+
+def test_a_decision_is_on_disk_before_its_commit() -> None:
+    here = world(0.5e-3)
+    run(here)
+    names = here.effects.names
+    kept = names.index("after appending round")
+    assert names[kept + 1] == "after commit"
+
+
+def test_a_proposal_that_changes_nothing_is_refused() -> None:
+    here = world()
+    engine = Engine(here.parts(), "test")
+    engine.open()
+    same = fake_idea(here.target, "nothing").model_copy(update={"candidate": here.target.baseline})
+    with pytest.raises(UsageError, match="byte for byte"):
+        engine.round(same)
+
+
+def test_the_brief_describes_the_incumbent() -> None:
+    here = world(0.5e-3)
+    engine = Engine(here.parts(), "test")
+    engine.open()
+    engine.round(here.ideas[0])
+    brief = engine.brief()
+    assert brief.incumbent == here.ideas[0].candidate
+    assert brief.profile == engine.campaign.rounds[0].profile
+    assert brief.threads == 2
+    assert set(brief.descriptions) == {"n=1000", "n=500000"}
+
+
+# -- stop conditions ------------------------------------------------------------------------
+
+
+def test_stops_when_ideas_run_out() -> None:
+    campaign = run(world(0.5e-3))
+    assert stopped(campaign).code == "out_of_ideas"
+    assert len(stopped(campaign).final_timings) == 2
+
+
+def test_stops_at_the_roofline_goal() -> None:
+    campaign = run(world(0.5e-3, 1.05e-4, 1.0e-4))
+    assert stopped(campaign).code == "goal_reached"
+    assert len(campaign.rounds) == 2
+
+
+def test_a_baseline_at_the_goal_needs_no_round() -> None:
+    campaign = run(world(0.5e-3, floor_time_s=9.5e-4))
+    assert stopped(campaign).code == "goal_reached"
+    assert campaign.rounds == ()
+
+
+def test_an_unknown_roofline_is_not_a_goal_reached() -> None:
+    campaign = run(world(0.5e-3, floor_time_s=None))
+    assert stopped(campaign).code == "out_of_ideas"
+    assert campaign.rounds[0].roofline_fraction is None
+
+
+def test_stops_at_the_speedup_goal() -> None:
+    target = fake_target(goal=Goal(speedup=1.8))
+    campaign = run(world(0.7e-3, 0.5e-3, 0.4e-3, target=target))
+    assert stopped(campaign).code == "goal_reached"
+    assert len(campaign.rounds) == 2
+
+
+def test_stops_after_the_last_allowed_round() -> None:
+    target = fake_target(stop=StopPolicy(max_iterations=2))
+    campaign = run(world(0.9e-3, 0.8e-3, 0.7e-3, target=target))
+    assert stopped(campaign).code == "max_iterations"
+    assert len(campaign.rounds) == 2
+
+
+def test_stops_after_regressions_in_a_row() -> None:
+    target = fake_target(stop=StopPolicy(max_consecutive_regressions=3))
+    campaign = run(world(1.5e-3, 1.6e-3, 1.7e-3, 0.5e-3, target=target))
+    assert stopped(campaign).code == "regressions"
+    assert len(campaign.rounds) == 3
+    assert "idea 2" in stopped(campaign).detail
+
+
+@pytest.mark.parametrize("breaker", ["tie", "kept", "broken"])
+def test_anything_but_a_regression_resets_the_count(breaker: str) -> None:
+    target = fake_target(stop=StopPolicy(max_consecutive_regressions=2))
+    middle = {"tie": 1.0e-3, "kept": 0.9e-3, "broken": 0.5e-3}[breaker]
+    here = world(1.5e-3, middle, 1.6e-3, 1.7e-3, 0.2e-3, target=target)
+    if breaker == "broken":
+        here.kernels.add(here.ideas[1].candidate, outcome=Incorrect(reason="outside_budget"))
+    campaign = run(here)
+    assert stopped(campaign).code == "regressions"
+    assert len(campaign.rounds) == 4
+
+
+def test_stops_when_the_next_round_would_not_fit_the_budget() -> None:
+    target = fake_target(stop=StopPolicy(budget_s=10.0))
+    here = world(*(1e-3 * 0.9**n for n in range(1, 9)), target=target)
+    here.clock.step_s = 0.2
+    campaign = run(here)
+    assert stopped(campaign).code == "budget"
+    assert 1 <= len(campaign.rounds) < 8
+    assert spent_s(here.records) < 10.0 + stopped(campaign).wall_s
+
+
+def test_screening_is_refused_when_the_budget_is_spent() -> None:
+    here = world(0.5e-3, target=fake_target(stop=StopPolicy(budget_s=50.0)))
+    engine = Engine(here.parts(), "test")
+    engine.open()
+    screen = engine.screen()
+    assert screen(here.ideas[0].candidate).speedup == pytest.approx(2.0)
+    here.clock.advance(60.0)
+    assert screen(here.ideas[0].candidate).outcome.kind == "unstable"
+
+
+def test_time_is_accounted_for_without_gaps() -> None:
+    here = world(0.5e-3, 0.8e-3)
+    began = here.clock.monotonic()
+    run(here)
+    elapsed = here.clock.monotonic() - began
+    assert spent_s(here.records) == pytest.approx(elapsed, abs=0.5)
+    overhead = overhead_fraction(here.records)
+    assert overhead is not None
+    assert 0 < overhead < 1
+
+
+# -- baseline -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [
+        BuildFailed(reason="compile_error", detail="kernel.c:3: expected ';'"),
+        Incorrect(reason="outside_budget", detail="y[3] is nan"),
+    ],
+)
+def test_a_baseline_that_fails_says_how(failure: BuildFailed | Incorrect) -> None:
+    here = world(0.5e-3)
+    here.kernels.add(here.target.baseline, outcome=failure)
+    with pytest.raises(BaselineError, match=failure.detail.replace("[", r"\[")):
+        run(here)
+    assert [event.kind for event in here.records] == ["started"]
+
+
+def test_a_baseline_that_was_repaired_by_the_machine_goes_on() -> None:
+    here = world(0.5e-3)
+    here.kernels.add(here.target.baseline, outcome=Crashed(reason="memory"))
+    with pytest.raises(BaselineError):
+        run(here)
+    here.kernels.outcomes.clear()
+    assert kinds(run(here)) == ["kept"]
+
+
+# -- interrupts and resuming ----------------------------------------------------------------
+
+
+def test_ctrl_c_is_recorded_and_raised() -> None:
+    here = world(0.5e-3, 0.4e-3, interrupt_at=1)
+    with pytest.raises(KeyboardInterrupt):
+        run(here)
+    campaign = replay(here.records)
+    assert campaign is not None
+    assert stopped(campaign).code == "interrupted"
+    assert kinds(campaign) == ["kept"]
+
+
+def test_resuming_after_ctrl_c_goes_on() -> None:
+    here = world(0.5e-3, 0.4e-3, interrupt_at=1)
+    with pytest.raises(KeyboardInterrupt):
+        run(here)
+    here.interrupt_at = None
+    campaign = run(here)
+    assert kinds(campaign) == ["kept", "kept"]
+    assert stopped(campaign).code == "out_of_ideas"
+
+
+def test_ctrl_c_before_anything_was_recorded_leaves_nothing() -> None:
+    here = world(0.5e-3)
+
+    class Interrupting:
+        def environment(self) -> None:
+            raise KeyboardInterrupt
+
+    parts = replace(here.parts(), devices=Interrupting())  # type: ignore[arg-type]
+    with pytest.raises(KeyboardInterrupt):
+        Engine(parts, "test").run()
+    assert here.records == []
+
+
+def test_resuming_may_raise_the_limits() -> None:
+    target = fake_target(stop=StopPolicy(max_iterations=1))
+    here = world(0.5e-3, 0.4e-3, target=target)
+    assert len(run(here).rounds) == 1
+    assert len(run(here, StopPolicy(max_iterations=5)).rounds) == 2
+
+
+def test_a_finished_campaign_stays_as_it_is() -> None:
+    target = fake_target(stop=StopPolicy(max_iterations=1))
+    here = world(0.5e-3, 0.4e-3, target=target)
+    first = run(here)
+    count = len(here.records)
+    assert run(here) == first
+    assert len(here.records) == count
+
+
+def test_another_machine_may_not_go_on() -> None:
+    here = world(0.5e-3, interrupt_at=0)
+    with pytest.raises(KeyboardInterrupt):
+        run(here)
+    here.environment = fake_environment("Another CPU")
+    with pytest.raises(MachineError, match="differs in name"):
+        run(here)
+
+
+def test_another_compiler_is_noted() -> None:
+    here = world(0.5e-3, interrupt_at=0)
+    with pytest.raises(KeyboardInterrupt):
+        run(here)
+    here.interrupt_at = None
+    here.environment = here.environment.model_copy(update={"tools": {"gcc": "13.1"}})
+    run(here)
+    resumed = next(event for event in here.records if event.kind == "resumed")
+    assert "gcc: 12.2 -> 13.1" in resumed.note
+
+
+def test_a_full_disk_loses_at_most_the_round_in_flight() -> None:
+    here = world(0.5e-3, 0.4e-3)
+
+    class FullDisk:
+        def __init__(self, inner: object) -> None:
+            self.inner = inner
+
+        def events(self) -> list[object]:
+            return self.inner.events()  # type: ignore[attr-defined,no-any-return]
+
+        def append(self, event: object) -> None:
+            if isinstance(event, Round) and event.round == 3:
+                raise StorageError("no space left on device")
+            self.inner.append(event)  # type: ignore[attr-defined]
+
+    parts = here.parts()
+    parts = replace(parts, ledger=FullDisk(parts.ledger))  # type: ignore[arg-type]
+    with pytest.raises(StorageError):
+        Engine(parts, "test").run()
+    assert kinds(run(here)) == ["kept", "kept"]

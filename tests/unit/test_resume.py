@@ -1,0 +1,106 @@
+"""Kill -9 between any two side effects: a resume gets to the same campaign."""
+
+from __future__ import annotations
+
+import pytest
+
+from roofsmith.domain.campaign import Baseline, Campaign, Event, Round, Stopped, replay
+from roofsmith.domain.outcome import Incorrect
+from roofsmith.engine.loop import Engine
+from roofsmith.testing.engine import FakeWorld, Killed, SideEffects, fake_idea, fake_target
+from roofsmith.testing.judge import FakeKernels
+
+TIMES_S = (0.5e-3, 0.8e-3, 0.4e-3, 0.25e-3)
+
+
+def world() -> FakeWorld:
+    """Kept, rolled back, broken, kept."""
+    target = fake_target()
+    ideas = [fake_idea(target, f"idea {n}") for n in range(len(TIMES_S))]
+    kernels = FakeKernels()
+    for idea, time_s in zip(ideas, TIMES_S, strict=True):
+        kernels.add(idea.candidate, time_s=time_s)
+    kernels.add(ideas[2].candidate, outcome=Incorrect(reason="outside_budget"))
+    return FakeWorld(target=target, kernels=kernels, ideas=ideas)
+
+
+def run(here: FakeWorld) -> Campaign:
+    return Engine(here.parts(), "test").run()
+
+
+def steps_of_a_whole_campaign() -> list[str]:
+    here = world()
+    run(here)
+    return here.effects.names
+
+
+STEPS = steps_of_a_whole_campaign()
+
+
+def substance(records: list[Event]) -> list[Event]:
+    """The records without resumes, and without what depends on when they were made."""
+    return [
+        event.model_copy(update={"at": "", "wall_s": 0.0, "kernel_s": 0.0})
+        for event in records
+        if isinstance(event, Baseline | Round | Stopped)
+    ]
+
+
+@pytest.mark.parametrize("step", range(len(STEPS)), ids=lambda n: f"{n}-{STEPS[n]}")
+def test_a_resume_after_a_kill_gets_to_the_same_end(step: int) -> None:
+    whole, killed = world(), world()
+    run(whole)
+    killed.effects = SideEffects(die_at=step)
+    with pytest.raises(Killed):
+        run(killed)
+    lost_at_most = len(killed.records)
+    killed.effects = SideEffects()
+    run(killed)
+    assert substance(killed.records) == substance(whole.records)
+    assert len(killed.records) >= lost_at_most
+    assert killed.lineage.worktree == whole.lineage.worktree
+    assert [c.candidate for c in killed.lineage.commits] == [
+        c.candidate for c in whole.lineage.commits
+    ]
+    assert killed.files.files == whole.files.files
+
+
+@pytest.mark.parametrize("step", range(0, len(STEPS), 3), ids=lambda n: f"{n}-{STEPS[n]}")
+def test_a_kill_during_the_repair_is_repaired_too(step: int) -> None:
+    whole, killed = world(), world()
+    run(whole)
+    killed.effects = SideEffects(die_at=step)
+    with pytest.raises(Killed):
+        run(killed)
+    for again in range(3):
+        killed.effects = SideEffects(die_at=again)
+        try:
+            run(killed)
+        except Killed:
+            continue
+    killed.effects = SideEffects()
+    run(killed)
+    assert substance(killed.records) == substance(whole.records)
+    assert [c.candidate for c in killed.lineage.commits] == [
+        c.candidate for c in whole.lineage.commits
+    ]
+
+
+def test_a_commit_that_no_record_knows_of_is_reset() -> None:
+    here = world()
+    run(here)
+    stray = fake_idea(here.target, "stray").candidate
+    here.lineage.commit(stray, "no record of this")
+    campaign = replay(here.records)
+    assert campaign is not None
+    Engine(here.parts(), "test").repair()
+    assert here.lineage.commits[-1].candidate == campaign.incumbent
+
+
+def test_rendered_files_that_were_lost_are_written_again() -> None:
+    here = world()
+    run(here)
+    before = dict(here.files.files)
+    here.files.files.clear()
+    Engine(here.parts(), "test").repair()
+    assert here.files.files == before
