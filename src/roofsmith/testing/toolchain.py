@@ -1,0 +1,194 @@
+"""A toolchain without a compiler, and the suite that every toolchain passes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from roofsmith.domain.kernel import Built, Candidate, Parameter, Signature, SourceFile
+from roofsmith.domain.outcome import BuildFailed
+from roofsmith.domain.values import content_id
+from roofsmith.errors import SignatureError
+from roofsmith.ports import Toolchain
+
+SCALE = """\
+void solve(const float *x, float *y, int n)
+{
+    for (int i = 0; i < n; i++)
+        y[i] = 2.0f * x[i];
+}
+"""
+"""A kernel that every toolchain for C builds."""
+
+SCALE_PARAMETERS = (
+    Parameter(name="x", role="input", dtype="float32"),
+    Parameter(name="y", role="output", dtype="float32"),
+    Parameter(name="n", role="size", dtype="int32"),
+)
+
+BuildRule = Callable[[Candidate], BuildFailed | None]
+"""Decides which candidates a fake build refuses; None: it builds."""
+
+
+def error_directives_fail(candidate: Candidate) -> BuildFailed | None:
+    """Refuse a candidate with an `#error` line, as a compiler would."""
+    for source in candidate.sources:
+        for number, line in enumerate(source.text.splitlines(), start=1):
+            if line.startswith("#error"):
+                place = f"{source.path}:{number}:2"
+                return BuildFailed(reason="compile_error", detail=f"{place}: error: {line}")
+    return None
+
+
+class FakeToolchain:
+    """Builds in no time and without a compiler: nothing is written, no library exists.
+
+    Args:
+        parameters: what the entry of every candidate takes.
+        rule: which candidates don't build.
+        directory: where libraries and logs are said to lie.
+    """
+
+    def __init__(
+        self,
+        parameters: tuple[Parameter, ...] = SCALE_PARAMETERS,
+        *,
+        rule: BuildRule = error_directives_fail,
+        directory: Path = Path("/nowhere"),
+    ) -> None:
+        self._parameters = parameters
+        self._rule = rule
+        self._directory = directory
+        self.built: list[str] = []
+        """Ids of the candidates that were really built, in order; repeats come from memory."""
+
+    def signature(self, candidate: Candidate) -> Signature:
+        """The given parameters, if the kernel's text mentions the entry.
+
+        Raises:
+            SignatureError: it doesn't.
+        """
+        if f"{candidate.entry}(" not in candidate.kernel.text:
+            raise SignatureError(
+                f"{candidate.kernel.path}: no function named {candidate.entry}",
+                hint=f"define void {candidate.entry}(...)",
+            )
+        return Signature(entry=candidate.entry, parameters=self._parameters)
+
+    def build(self, candidate: Candidate) -> Built | BuildFailed:
+        """What the rule says; a candidate without its entry fails as `no_entry`."""
+        folder = self._directory / candidate.id
+        failure = self._rule(candidate)
+        if failure is not None:
+            return failure.model_copy(update={"log": folder / "build.log"})
+        try:
+            signature = self.signature(candidate)
+        except SignatureError as error:
+            return BuildFailed(reason="no_entry", detail=error.message, log=folder / "build.log")
+        cached = candidate.id in self.built
+        if not cached:
+            self.built.append(candidate.id)
+        return Built(
+            candidate_id=candidate.id,
+            library=folder / "kernel.so",
+            library_sha256=content_id(candidate),
+            signature=signature,
+            environment=candidate.build.environment,
+            command=f"fake-cc {' '.join(candidate.build.flags)} {candidate.kernel.path}",
+            log=folder / "build.log",
+            build_time_s=0.0,
+            cached=cached,
+        )
+
+
+class ToolchainConformance:
+    """What the engine relies on. Subclass it with a pytest fixture named `toolchain`.
+
+    Override `candidate` for a toolchain of another language; `broken` and `nameless` must then
+    still return a kernel that doesn't compile and one that lacks its entry.
+    """
+
+    def candidate(self) -> Candidate:
+        """A kernel that builds and takes `SCALE_PARAMETERS`."""
+        return Candidate(language="c", sources=(SourceFile(path="kernel.c", text=SCALE),))
+
+    def broken(self) -> Candidate:
+        """A kernel that doesn't compile because of its second line."""
+        return self.candidate().with_kernel_text("\n#error broken on purpose\n" + SCALE)
+
+    def nameless(self) -> Candidate:
+        """A kernel that compiles but doesn't define its entry."""
+        return self.candidate().with_kernel_text("int helper(int n) { return n; }\n")
+
+    def test_reads_the_parameters_in_order(self, toolchain: Toolchain) -> None:
+        """Names, roles and types, as declared."""
+        signature = toolchain.signature(self.candidate())
+        assert signature == Signature(entry="solve", parameters=SCALE_PARAMETERS)
+
+    def test_a_kernel_without_its_entry_has_no_signature(self, toolchain: Toolchain) -> None:
+        """The message names the file and the entry."""
+        message = _signature_error(toolchain, self.nameless())
+        assert self.nameless().kernel.path in message
+        assert "solve" in message
+
+    def test_builds_a_kernel(self, toolchain: Toolchain) -> None:
+        """The result says what it was made of."""
+        candidate = self.candidate()
+        built = toolchain.build(candidate)
+        assert isinstance(built, Built), built
+        assert built.candidate_id == candidate.id
+        assert built.signature == toolchain.signature(candidate)
+        assert built.command
+
+    def test_builds_the_same_content_once(self, toolchain: Toolchain) -> None:
+        """The second time it comes from the cache, byte for byte."""
+        first, second = (toolchain.build(self.candidate()) for _ in range(2))
+        assert isinstance(first, Built)
+        assert isinstance(second, Built)
+        assert second.cached
+        assert second.library_sha256 == first.library_sha256
+        assert second.library == first.library
+
+    def test_other_flags_are_another_build(self, toolchain: Toolchain) -> None:
+        """No library is handed out for flags that it wasn't built with."""
+        candidate = self.candidate()
+        flags = (*candidate.build.flags, "-DOTHER")
+        other = candidate.with_build(candidate.build.model_copy(update={"flags": flags}))
+        first, second = toolchain.build(candidate), toolchain.build(other)
+        assert isinstance(first, Built)
+        assert isinstance(second, Built)
+        assert first.library != second.library
+        assert second.candidate_id == other.id
+
+    def test_passes_the_environment_on(self, toolchain: Toolchain) -> None:
+        """The worker must see what the build spec asks for, cached or not."""
+        candidate = self.candidate()
+        toolchain.build(candidate)
+        spec = candidate.build.model_copy(update={"environment": {"OMP_NUM_THREADS": "2"}})
+        built = toolchain.build(candidate.with_build(spec))
+        assert isinstance(built, Built)
+        assert built.environment == {"OMP_NUM_THREADS": "2"}
+
+    def test_a_kernel_that_does_not_compile_is_an_outcome(self, toolchain: Toolchain) -> None:
+        """Nothing is raised; the detail says where, in the user's words, every time."""
+        for _ in range(2):
+            failed = toolchain.build(self.broken())
+            assert isinstance(failed, BuildFailed)
+            assert failed.reason == "compile_error"
+            assert f"{self.broken().kernel.path}:2" in failed.detail
+            assert failed.log is not None
+
+    def test_a_missing_entry_is_an_outcome(self, toolchain: Toolchain) -> None:
+        """A kernel that nobody could call doesn't count as built."""
+        failed = toolchain.build(self.nameless())
+        assert isinstance(failed, BuildFailed)
+        assert failed.reason == "no_entry"
+        assert "solve" in failed.detail
+
+
+def _signature_error(toolchain: Toolchain, candidate: Candidate) -> str:
+    try:
+        found = toolchain.signature(candidate)
+    except SignatureError as error:
+        return str(error)
+    raise AssertionError(f"expected a SignatureError, got {found}")

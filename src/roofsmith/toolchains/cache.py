@@ -1,0 +1,153 @@
+"""Builds on disk, one folder per content hash, each published whole or not at all.
+
+<cache>/<key>/src/...      the sources as they were compiled
+<cache>/<key>/kernel.so    absent where the build failed
+<cache>/<key>/build.log    everything that the compiler printed
+<cache>/<key>/build.json   a `Record`
+<cache>/logs/<key>.log     of builds that aren't kept: past a deadline or out of memory
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from roofsmith.domain.outcome import BuildFailed
+from roofsmith.domain.values import Value, content_id
+from roofsmith.errors import StorageError
+
+LIBRARY, LOG, RECORD, SOURCES, TEMPORARY = "kernel.so", "build.log", "build.json", "src", "tmp"
+_WORKSPACE = "work-"
+_ABANDONED_AFTER_S = 3600.0
+"""A workspace this old belongs to a process that died: no build runs for an hour."""
+
+
+class Record(Value):
+    """What a build came to, without paths, so that a cache may be moved."""
+
+    failure: BuildFailed | None = None
+    library_sha256: str = ""
+    command: str
+    warnings: tuple[str, ...] = ()
+    build_time_s: float
+
+
+class BuildCache:
+    """A folder of finished builds that several processes may share."""
+
+    def __init__(self, directory: Path) -> None:
+        """Raises StorageError if `directory` can't be made or written."""
+        self.directory = directory
+        with storage_errors(directory):
+            directory.mkdir(parents=True, exist_ok=True)
+            self._sweep()
+
+    def folder(self, key: str) -> Path:
+        """Where the build with this key lies, once it is published."""
+        return self.directory / key
+
+    def load(self, key: str) -> Record | None:
+        """A finished build; None if there is none, or if it is damaged."""
+        folder = self.folder(key)
+        try:
+            record = Record.model_validate_json((folder / RECORD).read_bytes())
+            if record.failure is not None:
+                return record
+            intact = content_id((folder / LIBRARY).read_bytes()) == record.library_sha256
+        except (OSError, ValidationError):
+            return None
+        return record if intact else None
+
+    @contextmanager
+    def workspace(self) -> Iterator[Path]:
+        """A private folder beside the finished builds; what is left in it is removed at the end."""
+        with storage_errors(self.directory):
+            self.directory.mkdir(parents=True, exist_ok=True)
+            path = Path(tempfile.mkdtemp(prefix=_WORKSPACE, dir=self.directory))
+            (path / TEMPORARY).mkdir()
+        try:
+            yield path
+        finally:
+            shutil.rmtree(path, ignore_errors=True)
+
+    def publish(self, workspace: Path, key: str, record: Record) -> Record:
+        """Move a finished build into place, unless another process was faster.
+
+        Returns:
+            The record that holds: this one, or that of the other process.
+        """
+        with storage_errors(self.directory):
+            shutil.rmtree(workspace / TEMPORARY)
+            (workspace / RECORD).write_text(record.model_dump_json())
+            with self._locked():
+                published = self.load(key)
+                if published is not None:
+                    return published
+                if self.folder(key).exists():  # damaged
+                    shutil.rmtree(self.folder(key))
+                workspace.rename(self.folder(key))
+        return record
+
+    def keep_log(self, workspace: Path, key: str) -> Path:
+        """Keep the log of a build that isn't published; returns where it is."""
+        logs = self.directory / "logs"
+        with storage_errors(logs):
+            logs.mkdir(exist_ok=True)
+            return (workspace / LOG).replace(logs / f"{key}.log")
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        with (self.directory / ".lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+
+    def _sweep(self) -> None:
+        for path in self.directory.glob(f"{_WORKSPACE}*"):
+            try:
+                abandoned = time.time() - path.stat().st_mtime > _ABANDONED_AFTER_S
+            except FileNotFoundError:
+                continue  # its owner has just finished
+            if abandoned:
+                shutil.rmtree(path, ignore_errors=True)
+
+
+@contextmanager
+def storage_errors(path: Path) -> Iterator[None]:
+    """Turn what the file system refuses into a StorageError that says where and what to do."""
+    try:
+        yield
+    except OSError as error:
+        hints = {
+            errno.ENOSPC: f"free some space on the disk that holds {path}",
+            errno.EDQUOT: f"free some of your quota on the disk that holds {path}",
+        }
+        raise StorageError(
+            f"can't keep builds under {path}: {os.strerror(error.errno or errno.EIO)}"
+            + (f" ({error.filename})" if error.filename else ""),
+            hint=hints.get(error.errno or 0, "choose a cache directory that you can write to"),
+        ) from error
+
+
+def prove_writable(directory: Path) -> None:
+    """Write and remove a megabyte.
+
+    Raises:
+        StorageError: it can't be written.
+    """
+    probe = directory / "probe"
+    with storage_errors(directory):
+        try:
+            with probe.open("wb") as file:
+                file.write(bytes(1024**2))
+                os.fsync(file.fileno())
+        finally:
+            probe.unlink(missing_ok=True)

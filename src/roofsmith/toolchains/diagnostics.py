@@ -1,0 +1,138 @@
+"""Turns what compilers and linkers print into lines for people."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+_MESSAGE = re.compile(
+    r"^(?P<place>(?P<file>[^:\n]+)(?::(?P<line>\d+))?(?::\d+)?): "
+    r"(?P<kind>(?:fatal |internal compiler )?[Ee]rror|[Ww]arning): (?P<text>.*)$"
+)
+"""GCC, Clang and the GNU assembler: `kernel.c:3:5: error: text`; `cc1: error: text`."""
+
+_LINKER = re.compile(
+    r"undefined (?:reference to|symbol:) |multiple definition of |duplicate symbol|cannot find -l|"
+    r"unable to find library|relocation .* can not be used|recompile with -f|"
+    r"linker command failed|ld returned \d+ exit status"
+)
+_SUMMARY = re.compile(r"linker command failed|ld returned \d+ exit status")
+_OBJECT = re.compile(r"\S*\bcc\w{6}(?:\.ltrans\d*)*\.o: ?")
+"""The compiler's own name of an object file; the user's file follows."""
+_UNDEFINED = re.compile(
+    r"undefined (?:reference to|symbol:?) (?:hidden symbol )?[`'\"]?(?P<name>[^`'\"\s]+)"
+)
+_DIED = re.compile(r"internal compiler error|signal terminated program|Segmentation fault")
+_NO_MEMORY = re.compile(
+    r"out of memory|virtual memory exhausted|Cannot allocate memory|memory exhausted|"
+    r"std::bad_alloc|LLVM ERROR: out of memory|Killed signal terminated"
+)
+_NO_TIME = re.compile(r"CPU time limit exceeded")
+_NO_SPACE = re.compile(r"No space left on device|Disk quota exceeded|Read-only file system")
+
+MAX_ERRORS = 5
+"""Errors that a detail quotes; the log has them all."""
+
+Reason = Literal[
+    "compile_error", "link_error", "compiler_memory", "compiler_timeout", "compiler_crash"
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """Why a compiler refused, in a few lines."""
+
+    reason: Reason
+    detail: str
+
+
+def diagnose(output: str, sources: Mapping[str, str], returncode: int) -> Diagnosis:
+    """Read the output of a compiler that failed.
+
+    Args:
+        output: everything that it printed.
+        sources: the user's file names and texts, to find where an undefined symbol is used.
+        returncode: of the compiler, for an output that explains nothing.
+    """
+    lines = output.splitlines()
+    own_words = _own_words(lines)
+    if _NO_MEMORY.search(own_words):
+        return Diagnosis("compiler_memory", "the compiler ran into its memory limit")
+    if _NO_TIME.search(own_words):
+        return Diagnosis("compiler_timeout", "the compiler ran into its limit of CPU time")
+    errors = _messages(lines, "error")
+    if _DIED.search(own_words) or any("internal compiler error" in e for e in errors):
+        return Diagnosis("compiler_crash", _listed(errors) or lines[0])
+    linker = [line for line in lines if _LINKER.search(line)]
+    if linker and not any(_place_has_line(error) for error in errors):
+        return Diagnosis("link_error", _explain_linker(linker, sources))
+    if errors:
+        return Diagnosis("compile_error", _listed(errors))
+    tail = "\n".join(lines[-MAX_ERRORS:])
+    return Diagnosis("compile_error", tail or f"the compiler ended with status {returncode}")
+
+
+def warnings_of(output: str) -> tuple[str, ...]:
+    """Every distinct warning: `kernel.c:3:5: unused variable 'x' [-Wunused-variable]`."""
+    return tuple(dict.fromkeys(_messages(output.splitlines(), "warning")))
+
+
+def is_out_of_space(output: str) -> bool:
+    """Whether the compiler failed because it couldn't write: our trouble, not the candidate's."""
+    return _NO_SPACE.search(_own_words(output.splitlines())) is not None
+
+
+def _own_words(lines: Sequence[str]) -> str:
+    """What the compiler says about itself: not about a line of the source, and no quotation."""
+    return "\n".join(line for line in lines if " | " not in line and not _place_has_line(line))
+
+
+def _place_has_line(message: str) -> bool:
+    """Whether a message begins with `file:line`."""
+    parts = message.split(":", 2)
+    return len(parts) > 2 and parts[1].isdigit()
+
+
+def _messages(lines: Sequence[str], kind: str) -> list[str]:
+    found = []
+    for line in lines:
+        match = _MESSAGE.match(line)
+        if match and kind in match["kind"].lower():
+            mark = f"{match['kind'].lower()}: " if kind == "error" else ""
+            found.append(f"{match['place']}: {mark}{match['text']}")
+    return found
+
+
+def _listed(errors: Sequence[str]) -> str:
+    more = len(errors) - MAX_ERRORS
+    shown = list(errors[:MAX_ERRORS])
+    return "\n".join([*shown, f"... and {more} more"] if more > 0 else shown)
+
+
+def _explain_linker(lines: Sequence[str], sources: Mapping[str, str]) -> str:
+    undefined = dict.fromkeys(m["name"] for line in lines if (m := _UNDEFINED.search(line)))
+    if undefined:
+        explained = [
+            f"{_used_at(name, sources)}undefined reference to `{name}`" for name in undefined
+        ]
+        return _listed([*explained[: MAX_ERRORS - 1], _hint_for(undefined)])
+    facts = [line.rpartition("ld: ")[2] for line in lines if not _SUMMARY.search(line)]
+    return _listed([_OBJECT.sub("", fact) for fact in facts or lines])
+
+
+def _hint_for(undefined: Iterable[str]) -> str:
+    names = ", ".join(undefined)
+    return f"define it in the candidate's sources or name its library in `link` (-l...): {names}"
+
+
+def _used_at(name: str, sources: Mapping[str, str]) -> str:
+    """`file:line: ` of the first line that calls `name`; empty if none is found."""
+    plain = name.partition("(")[0]
+    call = re.compile(rf"\b{re.escape(plain)}\s*\(")
+    for path, text in sources.items():
+        for number, line in enumerate(text.splitlines(), start=1):
+            if call.search(line) and not line.lstrip().startswith(("//", "*", "extern ")):
+                return f"{path}:{number}: "
+    return ""

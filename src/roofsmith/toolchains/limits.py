@@ -1,0 +1,137 @@
+"""Runs a compiler so that it can't hang, eat the machine's memory or fill its disk."""
+
+from __future__ import annotations
+
+import math
+import os
+import resource
+import select
+import signal
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+MAX_FILE_BYTES = 512 * 1024**2
+"""Largest file that a compiler may write; kernels' libraries are a thousand times smaller."""
+MAX_LOG_BYTES = 1024**2
+"""How much of a compiler's output is kept."""
+
+_DEATH_S = 5.0
+"""How long killed processes may take to give back their memory before they are left to it."""
+
+_LIMITED = (
+    'ulimit -c 0 && ulimit -t "$1" && ulimit -v "$2" && ulimit -f "$3" && shift 3 && exec "$@"'
+)
+"""Sets the limits in the process that becomes the compiler, so that none of its children escapes
+them; a `preexec_fn` would do the same but isn't safe in a program with threads."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one command may use."""
+
+    deadline_s: float
+    """Wall time of the whole command, and CPU time of each of its processes."""
+    memory_bytes: int
+    """Address space of each of its processes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """How a limited command ended."""
+
+    returncode: int
+    """Negative: the signal that killed it."""
+    past_deadline: bool
+    output: str
+    """Standard output and error as one text, cut at `MAX_LOG_BYTES`."""
+    wall_s: float
+
+
+def run_limited(
+    command: Sequence[str],
+    *,
+    directory: Path,
+    environment: Mapping[str, str],
+    limits: Limits,
+    log: Path,
+) -> Finished:
+    """Run a command in a session of its own, without input; its output goes to `log`.
+
+    The whole process group is killed at the deadline, and when this call is interrupted.
+
+    Raises:
+        OSError: the log can't be written, or there is no shell to start the command from.
+    """
+    cpu_s = _permitted(resource.RLIMIT_CPU, math.ceil(limits.deadline_s) + 1)
+    memory_kib = _permitted(resource.RLIMIT_AS, limits.memory_bytes) // 1024
+    file_blocks = _permitted(resource.RLIMIT_FSIZE, MAX_FILE_BYTES) // 512
+    numbers = [str(number) for number in (cpu_s, memory_kib, file_blocks)]
+    wrapped = ["/bin/sh", "-c", _LIMITED, "limited", *numbers, *command]
+    start = time.monotonic()
+    lifeline, held = os.pipe()
+    try:
+        with log.open("wb") as out:
+            process = subprocess.Popen(
+                wrapped,
+                cwd=directory,
+                env=dict(environment),
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                pass_fds=(held,),
+            )
+        os.close(held)
+        held = -1
+        past_deadline = _await(process, lifeline, limits.deadline_s)
+    finally:
+        os.close(lifeline)
+        if held >= 0:
+            os.close(held)
+    return Finished(
+        returncode=process.returncode,
+        past_deadline=past_deadline,
+        output=_keep_head(log),
+        wall_s=time.monotonic() - start,
+    )
+
+
+def _permitted(kind: int, wanted: int) -> int:
+    """`wanted`, or the hard limit that is already set, which can't be raised."""
+    hard = resource.getrlimit(kind)[1]
+    return wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+
+
+def _await(process: subprocess.Popen[bytes], lifeline: int, deadline_s: float) -> bool:
+    """Wait for the end; whatever cuts it short, nothing of the process group stays behind.
+
+    The lifeline is a pipe whose other end every process of the group inherits: it hangs up when
+    the last one is gone. `Popen.wait` with a deadline polls instead, 50 ms apart.
+
+    Returns:
+        Whether it ran too long.
+    """
+    waiting = select.poll()
+    waiting.register(lifeline, select.POLLHUP)
+    past_deadline = True
+    try:
+        past_deadline = not waiting.poll(deadline_s * 1000)
+    finally:
+        if past_deadline:  # too long, or we were interrupted
+            os.killpg(process.pid, signal.SIGKILL)
+            waiting.poll(_DEATH_S * 1000)
+        process.wait()
+    return past_deadline
+
+
+def _keep_head(log: Path) -> str:
+    """The log's text, after cutting a file that is too long to be of use to anybody."""
+    with log.open("r+b") as file:
+        head = file.read(MAX_LOG_BYTES)
+        if file.read(1):
+            file.truncate(MAX_LOG_BYTES)
+            file.write(b"\n[cut here: the output was longer]\n")
+    return head.decode(errors="replace")

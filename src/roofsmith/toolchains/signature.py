@@ -1,0 +1,272 @@
+"""Reads the parameters of a kernel's entry function from its sources, with tree-sitter.
+
+Contract: `void solve(const T *in, ..., T *out, ..., int N, ...)`, with C linkage. Pointers to const
+are inputs, other pointers are outputs, integers by value are sizes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from tree_sitter import Node
+
+from roofsmith.domain.kernel import Candidate, Parameter, Signature
+from roofsmith.errors import SignatureError
+from roofsmith.toolchains.ctype import CType, base_type, declared
+from roofsmith.toolchains.flags import macro_definitions
+from roofsmith.toolchains.grammar import descendants, parse, text_of
+from roofsmith.toolchains.preprocess import Preprocessor, Unit
+
+_CONTRACT = (
+    "write it as void {entry}(const T *input, ..., T *output, ..., int N, ...): arrays as "
+    "pointers (const for inputs), integers by value, nothing else"
+)
+_LISTED = 12
+"""Functions that the message about a missing entry names at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Function:
+    """One function declarator in the sources."""
+
+    name: str
+    path: str
+    declarator: Node
+    owner: Node
+    """The definition or declaration around it; an ERROR node where the text is broken."""
+    defined: bool
+
+    @property
+    def place(self) -> str:
+        return f"{self.path}:{self.declarator.start_point.row + 1}"
+
+    @property
+    def storage(self) -> set[str]:
+        return {text_of(c) for c in self.owner.children if c.type == "storage_class_specifier"}
+
+    @property
+    def c_linkage(self) -> bool:
+        node: Node | None = self.owner
+        while node is not None:
+            if node.type == "linkage_specification":
+                return text_of(node.child_by_field_name("value")) == '"C"'
+            node = node.parent
+        return False
+
+
+def read_signature(candidate: Candidate) -> Signature:
+    """The parameters of `candidate.entry`, in order.
+
+    Raises:
+        SignatureError: the function is missing, static, without C linkage, or has a parameter
+            outside the contract; names file, line and parameter.
+    """
+    cpp = candidate.language == "cpp"
+    units = preprocess(candidate).units
+    trees = [(unit.path, parse(unit.text, cpp=cpp).root_node) for unit in units]
+    functions = [f for path, root in trees for f in _functions(path, root, bodies=False)]
+    named = [f for f in functions if f.name == candidate.entry]
+    if not any(f.defined for f in named):  # broken text before it may have swallowed it
+        named = [
+            f
+            for path, root in trees
+            for f in _functions(path, root, bodies=True)
+            if f.name == candidate.entry
+        ]
+    definitions = [f for f in named if f.defined]
+    if not definitions:
+        raise _missing(candidate, units, functions, declared_only=named)
+    _check_linkage(definitions[0], named, cpp=cpp)
+    typedefs = _typedefs([root for _, root in trees])
+    read = {f.place: _parameters(f, typedefs) for f in definitions}
+    first = next(iter(read.values()))
+    if any(parameters != first for parameters in read.values()):
+        raise SignatureError(
+            f"{candidate.entry} is defined in more than one way: {', '.join(read)}",
+            hint="keep one definition, or choose one with a macro in the build flags (-D)",
+        )
+    return Signature(entry=candidate.entry, parameters=first)
+
+
+def preprocess(candidate: Candidate) -> Preprocessor:
+    """The kernel file and the candidate's own files that it includes, preprocessed."""
+    preprocessor = Preprocessor(
+        files={source.path: source.text for source in candidate.sources},
+        defined=macro_definitions(candidate.build.flags),
+        cpp=candidate.language == "cpp",
+    )
+    preprocessor.read(candidate.kernel.path)
+    return preprocessor
+
+
+def _functions(path: str, root: Node, *, bodies: bool) -> Iterator[_Function]:
+    for node in descendants(root, bodies=bodies):
+        if node.type != "function_declarator":
+            continue
+        name = node.child_by_field_name("declarator")
+        owner = node.parent
+        while owner is not None and owner.type in {"pointer_declarator", "reference_declarator"}:
+            owner = owner.parent
+        if name is None or owner is None or name.type not in {"identifier", "primitive_type"}:
+            continue
+        if owner.type in {"function_definition", "declaration", "ERROR"}:
+            following = node.next_sibling
+            defined = owner.type == "function_definition" or (
+                owner.type == "ERROR"
+                and following is not None
+                and following.type in {"{", "compound_statement"}
+            )
+            yield _Function(text_of(name), path, node, owner, defined)
+
+
+def _missing(
+    candidate: Candidate,
+    units: Sequence[Unit],
+    functions: Sequence[_Function],
+    declared_only: Sequence[_Function],
+) -> SignatureError:
+    entry = candidate.entry
+    found = list(dict.fromkeys(f"{f.name} ({f.place})" for f in functions if f.defined))
+    listed = ", ".join(found[:_LISTED]) + (", ..." if len(found) > _LISTED else "")
+    where = " or ".join(unit.path for unit in reversed(units))
+    if declared_only:
+        what = f"{declared_only[0].place}: {entry} is declared but has no body that can be read"
+    else:
+        what = f"{where}: no function named {entry}"
+    return SignatureError(
+        f"{what}; functions found: {listed or 'none'}",
+        hint=f"define void {entry}(...) in {candidate.kernel.path}, not through a macro with "
+        "arguments, or name another entry in the target",
+    )
+
+
+def _check_linkage(function: _Function, named: Sequence[_Function], *, cpp: bool) -> None:
+    if any("static" in f.storage for f in named):
+        raise SignatureError(
+            f"{function.place}: {function.name} is static, so it can't be called from outside",
+            hint=f"remove `static` from {function.name}; helpers may stay static",
+        )
+    if cpp and not any(f.c_linkage for f in named):
+        raise SignatureError(
+            f'{function.place}: {function.name} is not extern "C", so its name is mangled',
+            hint=f'write extern "C" void {function.name}(...)',
+        )
+    returned = function.owner.child_by_field_name("type")
+    by_pointer = function.declarator.parent != function.owner
+    if by_pointer or (returned is not None and _is_value(returned)):
+        raise SignatureError(
+            f"{function.place}: {function.name} returns "
+            f"`{text_of(returned)}{' *' if by_pointer else ''}`; it must return void",
+            hint="write results to an output array",
+        )
+
+
+def _is_value(returned: Node) -> bool:
+    """Whether a return type is surely not void; an unknown word may be a macro of a header."""
+    if returned.type == "sized_type_specifier":
+        return True
+    return returned.type == "primitive_type" and text_of(returned) != "void"
+
+
+def _typedefs(roots: Sequence[Node]) -> dict[str, CType | None]:
+    """Every `typedef` and `using X = T` outside of function bodies."""
+    known: dict[str, CType | None] = {}
+    for root in roots:
+        for node in descendants(root, bodies=False):
+            for name, ctype in _definitions(node, known):
+                same = known.get(name, ctype)
+                known[name] = ctype if same is not None and _alike(same, ctype) else None
+    return known
+
+
+def _definitions(node: Node, known: dict[str, CType | None]) -> Iterator[tuple[str, CType]]:
+    match node.type:
+        case "type_definition":
+            base = base_type(node, known)
+            for declarator in node.children_by_field_name("declarator"):
+                yield declared(declarator, base)
+        case "alias_declaration":
+            descriptor = node.child_by_field_name("type")
+            if descriptor is not None:
+                base = base_type(descriptor, known)
+                _, ctype = declared(descriptor.child_by_field_name("declarator"), base)
+                yield text_of(node.child_by_field_name("name")), ctype
+        case _:
+            return
+
+
+def _alike(one: CType, other: CType) -> bool:
+    if one.pointee is not None and other.pointee is not None:
+        return one.const == other.const and _alike(one.pointee, other.pointee)
+    return (one.dtype, one.const, one.pointee) == (other.dtype, other.const, other.pointee)
+
+
+def _parameters(function: _Function, typedefs: dict[str, CType | None]) -> tuple[Parameter, ...]:
+    listed = function.declarator.child_by_field_name("parameters")
+    nodes = listed.named_children if listed is not None else []
+    read = tuple(
+        _parameter(function, number, node, typedefs)
+        for number, node in enumerate((n for n in nodes if not _is_void(n)), start=1)
+    )
+    if all(parameter.role != "output" for parameter in read):
+        raise SignatureError(
+            f"{function.place}: {function.name} has no output: no parameter is a pointer to "
+            "something that isn't const",
+            hint=_CONTRACT.format(entry=function.name),
+        )
+    return read
+
+
+def _is_void(node: Node) -> bool:
+    return text_of(node).strip() == "void"
+
+
+def _parameter(
+    function: _Function, number: int, node: Node, typedefs: dict[str, CType | None]
+) -> Parameter:
+    place = f"{function.path}:{node.start_point.row + 1}"
+    spelled = " ".join(text_of(node).split())
+    readable = node.type in {"parameter_declaration", "optional_parameter_declaration"}
+    if not readable or node.has_error:
+        raise SignatureError(
+            f"{place}: parameter {number} of {function.name}, `{spelled}`, can't be read",
+            hint=_CONTRACT.format(entry=function.name),
+        )
+    name, ctype = declared(node.child_by_field_name("declarator"), base_type(node, typedefs))
+    problem = _problem(name, ctype)
+    if problem is not None:
+        raise SignatureError(
+            f"{place}: parameter {number} of {function.name}, `{spelled}`, {problem}",
+            hint=_CONTRACT.format(entry=function.name),
+        )
+    element = ctype.pointee or ctype
+    assert element.dtype is not None  # _problem saw to it
+    if ctype.pointee is None:
+        return Parameter(name=name, role="size", dtype=element.dtype)
+    return Parameter(name=name, role="input" if element.const else "output", dtype=element.dtype)
+
+
+def _problem(name: str, ctype: CType) -> str | None:
+    """Why a parameter doesn't fit the contract; None if it does."""
+    if not name:
+        return "has no name, so no input can be matched with it"
+    if ctype.pointee is not None:
+        if ctype.pointee.pointee is not None:
+            return "is a pointer to pointers; pass one flat array"
+        if ctype.pointee.dtype is None:
+            return _unknown(ctype.pointee, "points to")
+        return None
+    if ctype.dtype is None:
+        return _unknown(ctype, "is")
+    if "float" in ctype.dtype:
+        return f"is a {ctype.spelled} by value; pass it as a constant or in a one-element array"
+    return None
+
+
+def _unknown(ctype: CType, verb: str) -> str:
+    if ctype.spelled == "char":
+        return f"{verb} char, whose sign differs between machines; write int8_t or uint8_t"
+    if ctype.spelled.endswith("&"):
+        return "is a reference; pass arrays as pointers and integers by value"
+    return f"{verb} `{ctype.spelled}`, which is not a number type known here"
