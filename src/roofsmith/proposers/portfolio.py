@@ -1,0 +1,107 @@
+"""Several proposers as one: whoever promises more for this incumbent goes next.
+
+The rule, for each incumbent:
+
+1. A sweep can be expected to gain what kept and rolled-back sweeps of this campaign gained (their
+   geometric mean, together with one prior), if it is still to come for this incumbent. The prior is
+   `DECLARED_GAIN` for an incumbent that declares its parameters with `tune:` lines: a structural
+   change that was just kept, its block sizes still guesses. Otherwise it is `FOUND_GAIN`.
+2. The others are asked in order. The first proposal that predicts more than that is taken: it makes
+   no sense to tune a structure that is about to be replaced.
+3. Else the sweep is asked. If it has nothing, the best of the proposals held back in step 2 is
+   taken; if there is none either, there are no ideas left.
+
+A kept round changes the incumbent, so everybody is asked again. All of it is read off the ledger.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from roofsmith.domain.campaign import Round
+from roofsmith.domain.proposal import Proposal
+from roofsmith.ports import Brief, Proposer, Screen
+from roofsmith.proposers.sweep import TACTIC, SweepProposer, already_swept
+from roofsmith.proposers.tunables import declared_tunables
+
+DECLARED_GAIN = 1.25
+"""Expected of a sweep over declared parameters, before this campaign has seen one."""
+FOUND_GAIN = 1.05
+"""Expected of a sweep over settings that were only found."""
+
+
+class Portfolio:
+    """Asks `proposers` by the rule above; the member named `sweep` is the one that tunes.
+
+    Args:
+        proposers: in the order in which equals are asked; at least one.
+    """
+
+    def __init__(self, proposers: Sequence[Proposer]) -> None:
+        if not proposers:
+            raise ValueError("a portfolio needs at least one proposer")
+        self._sweep = next((p for p in proposers if p.name == TACTIC), None)
+        self._others = tuple(p for p in proposers if p is not self._sweep)
+        self._names = tuple(p.name for p in proposers)
+        self._asked: Proposer | None = None
+
+    @property
+    def name(self) -> str:
+        """The members' names: `recipes+sweep`."""
+        return "+".join(self._names)
+
+    def ask(self, brief: Brief, screen: Screen) -> Proposal | None:
+        """The most promising proposal; None when every member has none for this incumbent."""
+        hurdle = expected_sweep_gain(brief) if self._sweep is not None else 0.0
+        held_back: list[tuple[Proposer, Proposal]] = []
+        for proposer in self._others:
+            proposal = proposer.ask(brief, screen)
+            if proposal is None:
+                continue
+            if _prediction(proposal) > hurdle:
+                return self._taken(proposer, proposal)
+            held_back.append((proposer, proposal))
+        if self._sweep is not None:
+            proposal = self._sweep.ask(brief, screen)
+            if proposal is not None:
+                return self._taken(self._sweep, proposal)
+        if not held_back:
+            return None
+        return self._taken(*max(held_back, key=lambda held: _prediction(held[1])))
+
+    @property
+    def last_summary(self) -> str:
+        """What the last sweep came to; empty before one."""
+        return self._sweep.last_summary if isinstance(self._sweep, SweepProposer) else ""
+
+    def tell(self, round: Round) -> None:
+        """Pass the round on to the member whose proposal it was."""
+        if self._asked is not None:
+            self._asked.tell(round)
+
+    def _taken(self, proposer: Proposer, proposal: Proposal) -> Proposal:
+        self._asked = proposer
+        return proposal
+
+
+def expected_sweep_gain(brief: Brief) -> float:
+    """Ratio that a sweep of this incumbent can be expected to gain; 0 if it was swept already."""
+    if already_swept(brief) is not None:
+        return 0.0
+    prior = DECLARED_GAIN if declared_tunables(brief.incumbent) else FOUND_GAIN
+    gains = [_gain(past) for past in brief.campaign.rounds if past.hypothesis.tactic == TACTIC]
+    return math.exp(sum(map(math.log, (prior, *gains))) / (1 + len(gains)))
+
+
+def _gain(past: Round) -> float:
+    """What a round brought: 1 unless it was kept."""
+    comparison = past.judgement.comparison
+    if past.decision.kind != "kept" or comparison is None:
+        return 1.0
+    return comparison.overall.speedup
+
+
+def _prediction(proposal: Proposal) -> float:
+    """A proposal that predicts nothing counts as one that predicts no gain."""
+    return proposal.hypothesis.predicted_speedup or 1.0

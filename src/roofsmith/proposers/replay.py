@@ -1,0 +1,113 @@
+"""Proposers that think of nothing themselves: recorded changes in order, and one by hand."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from roofsmith.domain.campaign import Round
+from roofsmith.domain.proposal import Proposal
+from roofsmith.errors import UsageError
+from roofsmith.ports import Brief, Screen
+
+
+class ReplayProposer:
+    """Proposes recorded changes in order, whatever became of those before.
+
+    What was proposed already is read off the campaign's rounds, so a resumed campaign goes on with
+    the next one. Rounds that others proposed in between are passed over.
+
+    Args:
+        proposals: the changes, in order; `read_proposals` reads them from a file.
+    """
+
+    def __init__(self, proposals: Sequence[Proposal]) -> None:
+        self._proposals = tuple(proposals)
+
+    @classmethod
+    def from_file(cls, path: Path) -> ReplayProposer:
+        """Replay the file; see `read_proposals` for what it may hold and what is raised."""
+        return cls(read_proposals(path))
+
+    @property
+    def name(self) -> str:
+        """`replay`."""
+        return "replay"
+
+    def ask(self, brief: Brief, screen: Screen) -> Proposal | None:  # noqa: ARG002
+        """The first change that no round was made of yet; None after the last one."""
+        done = 0
+        for past in brief.campaign.rounds:
+            if done < len(self._proposals) and _made_of(past, self._proposals[done]):
+                done += 1
+        return self._proposals[done] if done < len(self._proposals) else None
+
+    def tell(self, round: Round) -> None:
+        """Nothing to remember: the ledger says how far the replay is."""
+
+
+class ManualProposer:
+    """Proposes one change that came from outside, once, and then has no more ideas.
+
+    Unlike a replay it asks no ledger: telling the same change twice is the caller's right.
+    """
+
+    def __init__(self, proposal: Proposal) -> None:
+        self._proposal: Proposal | None = proposal
+
+    @property
+    def name(self) -> str:
+        """`manual`."""
+        return "manual"
+
+    def ask(self, brief: Brief, screen: Screen) -> Proposal | None:  # noqa: ARG002
+        """The change at the first call, None afterwards."""
+        proposal, self._proposal = self._proposal, None
+        return proposal
+
+    def tell(self, round: Round) -> None:
+        """Nothing follows from it here; the caller reads the ledger."""
+
+
+def read_proposals(path: Path) -> tuple[Proposal, ...]:
+    """Read JSON Lines: proposals, or the records of a ledger, of which only rounds count.
+
+    Raises:
+        UsageError: the file can't be read, or a line is neither; names the line.
+    """
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(
+            f"can't read the recorded changes in {path}: {error}",
+            hint="give a file of JSON Lines, such as the ledger.jsonl of another campaign",
+        ) from error
+    read = (_read_line(line, f"{path}:{i}") for i, line in enumerate(lines, 1) if line.strip())
+    return tuple(proposal for proposal in read if proposal is not None)
+
+
+def _read_line(line: str, where: str) -> Proposal | None:
+    try:
+        record: Any = json.loads(line)
+        if isinstance(record, dict) and isinstance(record.get("event"), dict):
+            record = record["event"]
+        if not isinstance(record, dict) or "kind" not in record:
+            return Proposal.model_validate_json(line)
+        if record["kind"] != "round":
+            return None
+        past = Round.model_validate_json(json.dumps(record))
+    except (json.JSONDecodeError, ValidationError) as error:
+        raise UsageError(
+            f"{where}: neither a proposal nor a record of a ledger: {error}",
+            hint="each line is one JSON object with `hypothesis` and `candidate`",
+        ) from error
+    return Proposal(hypothesis=past.hypothesis, candidate=past.candidate, screened=past.screened)
+
+
+def _made_of(past: Round, proposal: Proposal) -> bool:
+    """Whether the round judged this proposal. Its candidate may have been formatted since."""
+    return past.hypothesis == proposal.hypothesis

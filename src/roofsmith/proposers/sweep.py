@@ -1,0 +1,308 @@
+"""The sweep: search the tunables of the incumbent, and propose the best point that holds up.
+
+One sweep is one round. It screens many points cheaply and asks for a full judgement of at most one:
+declared tunables first, then those found in the source, then those of the build, each from the best
+point so far. The best few are screened again before one is proposed, because the best of many noisy
+looks is better than it is.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from roofsmith.domain.campaign import Round
+from roofsmith.domain.comparison import Screening
+from roofsmith.domain.kernel import Candidate
+from roofsmith.domain.outcome import Passed
+from roofsmith.domain.proposal import Hypothesis, Proposal, ScreenedPoint
+from roofsmith.ports import Brief, Screen
+from roofsmith.proposers.tunables import Found, Group, Setting, apply, find_tunables
+
+TACTIC = "sweep"
+FINALISTS = 3
+"""Points that are screened again."""
+FRESH_LOOKS = 2
+"""How often each; their geometric mean counts, the look that selected the point does not."""
+FINALS_SHARE = 0.2
+"""Part of the time budget that is kept for screening again."""
+PHASE_SHARE = 0.6
+"""Part of what is left that a phase may use, so that later phases get their turn."""
+
+_GROUPS: tuple[Group, ...] = ("declared", "found", "build")
+
+
+@dataclass(slots=True)
+class _Bench:
+    """Screens assignments of one incumbent, each candidate once, and keeps every point."""
+
+    incumbent: Candidate
+    found: Found
+    screen: Screen
+    points: list[ScreenedPoint] = field(default_factory=list)
+    _seen: dict[str, Screening] = field(default_factory=dict)
+    _ranked: list[tuple[float, dict[str, Setting]]] = field(default_factory=list)
+
+    def look(self, assignment: Mapping[str, Setting]) -> float | None:
+        """Speedup over the incumbent at a first look; None if the candidate failed."""
+        candidate = apply(self.incumbent, assignment)
+        known = self._seen.get(candidate.id)
+        if known is not None:
+            return _speedup(known)
+        screening = self._screened(candidate, self.label(assignment))
+        self._seen[candidate.id] = screening
+        speedup = _speedup(screening)
+        if speedup is not None:
+            self._ranked.append((speedup, dict(assignment)))
+        return speedup
+
+    def look_again(self, assignment: Mapping[str, Setting]) -> float | None:
+        """A fresh screening of a point that was looked at before."""
+        candidate = apply(self.incumbent, assignment)
+        return _speedup(self._screened(candidate, f"{self.label(assignment)} (again)"))
+
+    def finalists(self, threshold: float) -> list[tuple[float, dict[str, Setting]]]:
+        """The best points whose first look was above the threshold; best first."""
+        promising = [point for point in self._ranked if point[0] > threshold]
+        return sorted(promising, key=lambda point: -point[0])[:FINALISTS]
+
+    def label(self, assignment: Mapping[str, Setting]) -> str:
+        """The settings that differ from the incumbent's: `BM=128 NR=8`."""
+        current = self.found.current
+        changed = (f"{n}={s}" for n, s in assignment.items() if s != current[n])
+        return " ".join(changed) or "(incumbent)"
+
+    @property
+    def distinct(self) -> int:
+        """Candidates that were screened, repeats not counted."""
+        return len(self._seen)
+
+    def failures(self) -> str:
+        """`2 incorrect, 1 build_failed`; empty if none failed."""
+        kinds = Counter(
+            screening.outcome.kind
+            for screening in self._seen.values()
+            if not isinstance(screening.outcome, Passed)
+        )
+        return ", ".join(f"{count} {kind}" for kind, count in kinds.most_common())
+
+    def _screened(self, candidate: Candidate, label: str) -> Screening:
+        screening = self.screen(candidate)
+        self.points.append(
+            ScreenedPoint(
+                label=label,
+                candidate_id=candidate.id,
+                outcome=screening.outcome,
+                speedup=screening.speedup,
+            )
+        )
+        return screening
+
+
+@dataclass(frozen=True, slots=True)
+class _Finalist:
+    assignment: dict[str, Setting]
+    first: float
+    fresh: tuple[float, ...]
+
+    @property
+    def speedup(self) -> float:
+        """Geometric mean of the fresh looks."""
+        return math.exp(sum(map(math.log, self.fresh)) / len(self.fresh))
+
+
+class SweepProposer:
+    """Sweeps every new incumbent once.
+
+    Args:
+        seed: of the search; the same seed and the same screenings give the same proposal.
+        max_points: distinct candidates screened per sweep.
+        budget_s: time per sweep. Nothing new is begun after it; a screening that runs is not cut.
+        patience: points without progress after which a phase ends.
+        monotonic: seconds since some fixed point, such as `Clock.monotonic`.
+
+    Attributes:
+        last_summary: what the last `ask` came to, in a sentence: why nothing was proposed, or what.
+    """
+
+    def __init__(
+        self,
+        seed: int = 0,
+        *,
+        max_points: int = 48,
+        budget_s: float = 22.0,
+        patience: int = 14,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._seed = seed
+        self._max_points = max_points
+        self._budget_s = budget_s
+        self._patience = patience
+        self._monotonic = monotonic
+        self._fruitless: set[str] = set()
+        self.last_summary = ""
+
+    @property
+    def name(self) -> str:
+        """`sweep`."""
+        return TACTIC
+
+    def ask(self, brief: Brief, screen: Screen) -> Proposal | None:
+        """Sweep the incumbent, unless that was done; the winner, or None if nothing holds up."""
+        swept = already_swept(brief)
+        if swept is None and brief.incumbent.id in self._fruitless:
+            swept = "this incumbent was swept without a gain"
+        if swept is not None:
+            self.last_summary = f"no sweep: {swept}"
+            return None
+        found = find_tunables(brief.incumbent, threads=brief.threads, isa=brief.device.isa)
+        if not found.tunables:
+            self._give_up(brief, f"no tunables in {brief.incumbent.kernel.path} or its build")
+            return None
+        return self._sweep(brief, _Bench(brief.incumbent, found, screen))
+
+    def tell(self, round: Round) -> None:
+        """Nothing to learn: the ledger says which incumbents were swept."""
+
+    def _sweep(self, brief: Brief, bench: _Bench) -> Proposal | None:
+        start = self._monotonic()
+        threshold = 1 + brief.campaign.started.target.keep.noise_band
+        self._search(bench, start)
+        finalists = bench.finalists(threshold)
+        survivors = self._screen_again(bench, finalists, start)
+        winner = max(survivors, key=lambda finalist: finalist.speedup, default=None)
+        if winner is None or winner.speedup <= threshold:
+            self._give_up(brief, _fruitless(bench, finalists, winner, threshold))
+            return None
+        hypothesis = _hypothesis(brief, bench, winner)
+        self.last_summary = hypothesis.statement
+        return Proposal(
+            hypothesis=hypothesis,
+            candidate=apply(brief.incumbent, winner.assignment),
+            screened=tuple(bench.points),
+        )
+
+    def _search(self, bench: _Bench, start: float) -> None:
+        """One search per group, each from the best point of those before it."""
+        # Optuna takes half a second to import: only a process that sweeps pays for it.
+        from roofsmith.proposers.sweep_search import Allowance, Best, Search
+
+        best = Best(bench.found.current, 1.0)
+        known: dict[tuple[tuple[str, Setting], ...], float | None] = {
+            tuple(sorted(best.assignment.items())): 1.0
+        }
+        end = start + self._budget_s * (1 - FINALS_SHARE)
+        groups = [group for group in _GROUPS if bench.found.of(group)]
+        for group in groups:
+            share = 1.0 if group == groups[-1] else PHASE_SHARE
+            deadline = self._monotonic() + share * (end - self._monotonic())
+            points = math.ceil(share * (self._max_points - bench.distinct))
+            allowance = Allowance(points, self._patience, self._past(deadline))
+            tunables = bench.found.of(group)
+            best = Search(tunables, best, bench.look, known, allowance, self._seed).run()
+
+    def _past(self, deadline: float) -> Callable[[], bool]:
+        return lambda: self._monotonic() >= deadline
+
+    def _screen_again(
+        self, bench: _Bench, finalists: Iterable[tuple[float, dict[str, Setting]]], start: float
+    ) -> list[_Finalist]:
+        """Fresh looks at the finalists, in turns; one that fails now is out.
+
+        Past the time budget, each gets no more than the first of its fresh looks.
+        """
+        standing = [_Finalist(assignment, first, ()) for first, assignment in finalists]
+        for turn in range(FRESH_LOOKS):
+            if turn > 0 and self._monotonic() >= start + self._budget_s:
+                break
+            looks = [(finalist, bench.look_again(finalist.assignment)) for finalist in standing]
+            standing = [
+                _Finalist(finalist.assignment, finalist.first, (*finalist.fresh, speedup))
+                for finalist, speedup in looks
+                if speedup is not None
+            ]
+        return standing
+
+    def _give_up(self, brief: Brief, reason: str) -> None:
+        self._fruitless.add(brief.incumbent.id)
+        self.last_summary = reason
+
+
+def already_swept(brief: Brief) -> str | None:
+    """Where the ledger says that the incumbent was swept, or came out of a sweep; else None.
+
+    A sweep that found nothing leaves no round. After a crash it is made once more.
+    """
+    for past in brief.campaign.rounds:
+        if past.hypothesis.tactic != TACTIC:
+            continue
+        if past.incumbent_id == brief.incumbent.id:
+            return f"round {past.round} swept this incumbent"
+        if past.candidate.id == brief.incumbent.id:
+            return f"the incumbent is the winner of the sweep of round {past.round}"
+    return None
+
+
+def _speedup(screening: Screening) -> float | None:
+    """None for a failed candidate, and for one that could not be timed."""
+    if not isinstance(screening.outcome, Passed) or screening.speedup is None:
+        return None
+    return screening.speedup if screening.speedup > 0 else None
+
+
+def _fruitless(
+    bench: _Bench,
+    finalists: list[tuple[float, dict[str, Setting]]],
+    winner: _Finalist | None,
+    threshold: float,
+) -> str:
+    searched = _searched(bench)
+    if winner is not None:
+        return (
+            f"{searched}: {bench.label(winner.assignment)} looked {winner.first:.3f}x at first, "
+            f"but {winner.speedup:.3f}x when screened again"
+        )
+    if finalists:
+        return f"{searched}: every point that looked faster failed when it was screened again"
+    return f"{searched}: none looked more than {threshold - 1:.1%} faster"
+
+
+def _searched(bench: _Bench) -> str:
+    failures = bench.failures()
+    failed = f" ({failures})" if failures else ""
+    return f"swept {len(bench.found.tunables)} tunables over {bench.distinct} points{failed}"
+
+
+def _hypothesis(brief: Brief, bench: _Bench, winner: _Finalist) -> Hypothesis:
+    changed = [t for t in bench.found.tunables if winner.assignment[t.name] != t.current]
+    settings = ", ".join(f"{t.name} {t.current} -> {winner.assignment[t.name]}" for t in changed)
+    lines = [
+        f"{t.name} ({t.where}): {t.current} -> {winner.assignment[t.name]}, "
+        f"out of {', '.join(map(str, t.choices))}"
+        for t in changed
+    ]
+    fresh = ", ".join(f"{look:.3f}x" for look in winner.fresh)
+    # With other thread counts, the cycles summed over all threads say nothing about time.
+    counts = not any(t.kind in ("threads", "environment") for t in changed)
+    return Hypothesis(
+        statement=f"Set {settings}: the best of {bench.distinct} points over "
+        f"{len(bench.found.tunables)} tunables",
+        rationale="Block sizes, unrolling and build flags have no best value that can be "
+        "computed; it depends on this machine's caches, registers and compiler, so it was searched",
+        evidence=(
+            *brief.bottleneck.evidence,
+            *lines,
+            f"{_searched(bench)}; the winner looked {winner.first:.3f}x faster at first and "
+            f"{fresh} when screened again",
+            *bench.found.notes,
+        ),
+        answers=brief.bottleneck.kind,
+        expected_counter="cycles" if counts else None,
+        expected_change=f"down to {1 / winner.speedup:.0%}" if counts else None,
+        predicted_speedup=winner.speedup,
+        tactic=TACTIC,
+        source="Bergstra et al., Algorithms for Hyper-Parameter Optimization, NeurIPS 2011",
+    )

@@ -1,0 +1,57 @@
+"""Which other values are worth a look, for settings whose author lists none."""
+
+from __future__ import annotations
+
+import re
+
+_LARGEST = 1 << 30
+"""Above this, an `int` that is multiplied by anything overflows."""
+_FEW = 8
+"""Odd parts below this are counts of registers or vectors, where neighbours are worth a look."""
+_SCHEDULE = re.compile(r"(?:\w+\s*:\s*)?(static|dynamic|guided|auto|runtime)(?:\s*,\s*(\d+))?")
+
+
+def around(value: int, lowest: int) -> tuple[int, ...]:
+    """A few sizes around `value` (positive), with its divisibility kept where it has any.
+
+    A power of two gives powers of two, a quarter to four times it. Another multiple of a power of
+    two gives neighbouring multiples of that power (24 -> 8, 16, 24, 32, 40), so that code which
+    relies on whole vectors still works; where such steps are too fine to matter (100 in steps of
+    4), multiples near a quarter to four times the value.
+    """
+    unit = value & -value
+    odd = value // unit
+    if odd == 1:
+        sizes = [value >> 2, value >> 1, value << 1, value << 2]
+    elif odd < _FEW:
+        sizes = [unit * (odd + step) for step in (-2, -1, 1, 2)]
+    else:
+        sizes = [unit * round(odd * scale) for scale in (0.25, 0.5, 2, 4)]
+    return tuple(sorted({value, *(size for size in sizes if lowest <= size <= _LARGEST)}))
+
+
+def unroll_factors(current: int) -> tuple[int, ...]:
+    """Powers of two up to 16; beyond that, loop bodies leave the micro-op cache."""
+    return tuple(sorted({1, 2, 4, 8, 16, current}))
+
+
+def thread_counts(threads: int, current: int | None = None) -> tuple[int, ...]:
+    """Powers of two, half and all of the processors that kernels may use."""
+    powers = {1 << exponent for exponent in range(threads.bit_length())}
+    counts = {n for n in (*powers, threads // 2, threads) if 1 <= n <= threads}
+    return tuple(sorted(counts if current is None else counts | {current}))
+
+
+def is_schedule(text: str) -> bool:
+    """Whether this is an OpenMP schedule whose chunk, if it has one, is a plain number."""
+    return _SCHEDULE.fullmatch(text.strip()) is not None
+
+
+def schedules(current: str) -> tuple[str, ...]:
+    """The current OpenMP schedule as it is written, then the kinds with chunks around its own."""
+    found = _SCHEDULE.fullmatch(current.strip())
+    chunk = int(found.group(2)) if found is not None and found.group(2) else 1
+    wide = 4 * max(chunk, 1)
+    usual = ("static", f"static,{wide}", f"dynamic,{max(chunk, 1)}", f"dynamic,{wide}", "guided")
+    plain = re.sub(r"\s", "", current)
+    return (current, *(choice for choice in usual if choice != plain))

@@ -1,0 +1,220 @@
+"""Settings that are written in a kernel file: where they are, and what they are set to.
+
+Found with tree-sitter: `tune:` lines, integer `#define`s, `const`/`constexpr` integers and
+enumerators, unroll pragmas, and OpenMP's thread counts and schedules.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Literal
+
+from tree_sitter import Node
+
+from roofsmith.domain.kernel import Language
+from roofsmith.proposers.source import Edit, Source, arguments, calls, text_of, walk
+from roofsmith.proposers.tunables_choices import is_schedule
+from roofsmith.proposers.tunables_uses import Use, Uses
+
+SiteKind = Literal["declared", "constant", "unroll", "threads", "schedule"]
+
+_INTEGER = rb"(0[xX][0-9a-fA-F]+|0|[1-9]\d*)[uUlLzZ]*"
+_MACRO_VALUE = re.compile(rb"\(?\s*" + _INTEGER + rb"\s*\)?\s*(?:/[/*].*)?", re.DOTALL)
+_LITERAL = re.compile(_INTEGER)
+_TUNE_LINE = re.compile(rb"^[\s/*!]*tune:[^\n]*", re.MULTILINE)
+_TUNE = re.compile(
+    rb"tune:\s*([A-Za-z_]\w*)\s*=\s*(\d+)\s*\[\s*(\d+(?:\s*,\s*\d+)*)\s*,?\s*\]", re.ASCII
+)
+_UNROLL = re.compile(rb"\b(?:unroll|unroll_count|partial)\s*\(?\s*([1-9]\d*)\b")
+_NUM_THREADS = re.compile(rb"\bnum_threads\s*\(\s*([1-9]\d*)\s*\)")
+_SCHEDULE = re.compile(rb"\bschedule\s*\(([^()]*)\)")
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """One setting in the text of the file."""
+
+    name: str
+    kind: SiteKind
+    current: int | str
+    line: int
+    """1-based."""
+    spans: tuple[tuple[int, int], ...]
+    """Byte ranges that hold the value: the definition's, then that of its `tune:` line."""
+    uses: frozenset[Use] = frozenset()
+    choices: tuple[int, ...] = ()
+    """As its `tune:` line lists them."""
+
+    def edits(self, setting: int | str) -> list[Edit]:
+        """What puts `setting` in place; nothing if it is there already."""
+        if setting == self.current:
+            return []
+        return [Edit(start, end, str(setting)) for start, end in self.spans]
+
+
+@dataclass(frozen=True, slots=True)
+class Sites:
+    """Everything that could be set in one file."""
+
+    sites: tuple[Site, ...]
+    notes: tuple[str, ...]
+    """`tune:` lines that can't be used, and why."""
+
+
+@lru_cache(maxsize=64)
+def read_sites(text: str, path: str, language: Language) -> Sites:
+    """Every setting of a file, in source order, each under a name of its own.
+
+    A constant that is defined once keeps its name; where several share one, the line is added.
+    Edits never move lines, so names stay the same from one assignment to the next.
+    """
+    source = Source(text, language)
+    constants = _unique(sorted(_constants(source), key=lambda site: site.spans))
+    declared, notes = _declared(source, constants, path)
+    sites = [*declared, *_clauses(source.root), *_thread_calls(source.root)]
+    return Sites(tuple(_unique(sorted(sites, key=lambda site: site.spans))), tuple(notes))
+
+
+def _unique(sites: Sequence[Site]) -> list[Site]:
+    names = Counter(site.name for site in sites)
+    result: list[Site] = []
+    taken: Counter[str] = Counter()
+    for site in sites:
+        name = site.name if names[site.name] == 1 else f"{site.name}@{site.line}"
+        taken[name] += 1
+        if taken[name] > 1:
+            name = f"{name}#{taken[name]}"
+        result.append(replace(site, name=name))
+    return result
+
+
+def _line(node: Node, offset: int = 0) -> int:
+    return node.start_point[0] + 1 + (node.text or b"")[:offset].count(b"\n")
+
+
+def _constants(source: Source) -> Iterator[Site]:
+    """Every named integer of the file, with its uses."""
+    uses = Uses(source)
+    whole = (0, source.root.end_byte)
+    for node in walk(source.root, "preproc_def", "init_declarator", "enumerator"):
+        name = node.child_by_field_name("name") or node.child_by_field_name("declarator")
+        value = node.child_by_field_name("value")
+        if name is None or value is None or name.type != "identifier":
+            continue
+        if node.type == "init_declarator" and not _constant_integer(node):
+            continue
+        pattern = _MACRO_VALUE if node.type == "preproc_def" else _LITERAL
+        match = pattern.fullmatch((value.text or b"").rstrip())
+        if match is None:
+            continue
+        start, end = whole if node.type == "preproc_def" else _scope(node, whole)
+        span = (value.start_byte + match.start(1), value.start_byte + match.end(1))
+        yield Site(
+            text_of(name), "constant", int(match.group(1), 0), _line(node), (span,),
+            uses.of(text_of(name), start, end),
+        )  # fmt: skip
+
+
+def _constant_integer(declarator: Node) -> bool:
+    declaration = declarator.parent
+    if declaration is None or declaration.type != "declaration":
+        return False
+    words = {text_of(n) for n in declaration.children if n.type == "type_qualifier"}
+    kind = declaration.child_by_field_name("type")
+    if kind is None or not words & {"const", "constexpr"}:
+        return False
+    return not {"float", "double"} & set(text_of(kind).split())
+
+
+def _scope(node: Node, whole: tuple[int, int]) -> tuple[int, int]:
+    """Bytes in which a declaration can be seen: its block, or the file."""
+    parent = node.parent
+    while parent is not None:
+        if parent.type in ("compound_statement", "for_statement"):
+            return parent.start_byte, parent.end_byte
+        parent = parent.parent
+    return whole
+
+
+def _declared(source: Source, sites: list[Site], path: str) -> tuple[list[Site], list[str]]:
+    """The constants, those that a `tune:` line names with its choices; and what is wrong."""
+    result = {site.spans[0]: site for site in sites}
+    notes: list[str] = []
+    for text, start, line in _tune_lines(source.root):
+        match = _TUNE.search(text)
+        if match is None:
+            notes.append(
+                f"{path}:{line}: a tune line that can't be read; "
+                "write it as `tune: NAME = 64 [16, 32, 64, 128]`"
+            )
+            continue
+        name = match.group(1).decode()
+        named = [s for s in result.values() if s.name.split("@")[0] == name]
+        if not named:
+            notes.append(
+                f"{path}:{line}: the tune line names {name}, but no #define, const or enum "
+                "of this file gives it an integer"
+            )
+            continue
+        # The definition on this line or the next one below, else the last one above.
+        site = min(named, key=lambda s: (s.line < line, abs(s.line - line)))
+        listed = tuple(dict.fromkeys(int(choice) for choice in match.group(3).split(b",")))
+        spans = (site.spans[0], (start + match.start(2), start + match.end(2)))
+        result[site.spans[0]] = replace(site, kind="declared", choices=listed, spans=spans)
+    return list(result.values()), notes
+
+
+def _tune_lines(root: Node) -> Iterator[tuple[bytes, int, int]]:
+    """(text, byte offset, line) of every comment line that starts with `tune:`."""
+    for node in walk(root, "comment", "preproc_arg"):
+        text = node.text or b""
+        # The grammar leaves a `//` comment behind a macro inside the macro's value.
+        begin = 0 if node.type == "comment" else text.find(b"//")
+        if begin < 0:
+            continue
+        for match in _TUNE_LINE.finditer(text[begin:]):
+            offset = begin + match.start()
+            yield match.group(), node.start_byte + offset, _line(node, offset)
+
+
+def _clauses(root: Node) -> Iterator[Site]:
+    """Numbers in unroll pragmas and OpenMP clauses."""
+    for node in walk(root, "preproc_call"):
+        argument = node.child_by_field_name("argument")
+        if argument is None or argument.text is None:
+            continue
+        found: list[tuple[str, SiteKind, re.Match[bytes]]] = []
+        if b"unroll" in argument.text:
+            found += [("unroll", "unroll", match) for match in _UNROLL.finditer(argument.text)]
+        if argument.text.lstrip().startswith(b"omp"):
+            threads = _NUM_THREADS.finditer(argument.text)
+            schedule = _SCHEDULE.finditer(argument.text)
+            found += [("num_threads", "threads", match) for match in threads]
+            found += [("schedule", "schedule", m) for m in schedule if _plain_schedule(m)]
+        for label, kind, match in found:
+            line = _line(argument, match.start(1))
+            span = (argument.start_byte + match.start(1), argument.start_byte + match.end(1))
+            written = match.group(1).decode()
+            setting = written if kind == "schedule" else int(written)
+            yield Site(f"{label}@{line}", kind, setting, line, (span,))
+
+
+def _plain_schedule(match: re.Match[bytes]) -> bool:
+    return is_schedule(match.group(1).decode(errors="replace"))
+
+
+def _thread_calls(root: Node) -> Iterator[Site]:
+    """`omp_set_num_threads(4)`."""
+    for name, call in calls(root):
+        given = arguments(call)
+        if name != "omp_set_num_threads" or len(given) != 1:
+            continue
+        match = _LITERAL.fullmatch(given[0].text or b"")
+        if match is not None and int(match.group(1), 0) > 0:
+            span = (given[0].start_byte + match.start(1), given[0].start_byte + match.end(1))
+            line = _line(given[0])
+            yield Site(f"num_threads@{line}", "threads", int(match.group(1), 0), line, (span,))

@@ -1,0 +1,130 @@
+"""Recorded changes come in order, also after a resume, also out of a ledger."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from roofsmith.domain.comparison import Screening
+from roofsmith.domain.kernel import Candidate, SourceFile
+from roofsmith.domain.outcome import Passed
+from roofsmith.domain.proposal import Hypothesis, Proposal
+from roofsmith.errors import UsageError
+from roofsmith.ports import Brief
+from roofsmith.proposers.replay import ManualProposer, ReplayProposer, read_proposals
+from roofsmith.store.ledger import JsonlLedger
+from roofsmith.testing.proposer import (
+    ProposerConformance,
+    ScriptedProposer,
+    advance,
+    brief_for,
+)
+
+
+def candidate(text: str = "void solve(float *out, int N) { out[0] = N; }\n") -> Candidate:
+    return Candidate(language="c", sources=(SourceFile(path="solve.c", text=text),))
+
+
+def change(number: int) -> Proposal:
+    hypothesis = Hypothesis(statement=f"Change {number}", rationale="recorded", tactic="replay")
+    return Proposal(hypothesis=hypothesis, candidate=candidate(f"/* {number} */\n"))
+
+
+def screen(candidate: Candidate) -> Screening:
+    return Screening(outcome=Passed(), speedup=1.0)
+
+
+CHANGES = [change(number) for number in range(4)]
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_a_new_instance_goes_on_with_the_next_one(kept: bool) -> None:
+    brief = brief_for(candidate())
+    for expected in CHANGES:
+        proposal = ReplayProposer(CHANGES).ask(brief, screen)
+        assert proposal == expected
+        brief = advance(brief, expected, kept=kept)
+    assert ReplayProposer(CHANGES).ask(brief, screen) is None
+
+
+def test_rounds_of_others_are_passed_over() -> None:
+    brief = advance(brief_for(candidate()), change(99), kept=True)
+    brief = advance(brief, CHANGES[0], kept=False)
+    brief = advance(brief, change(98), kept=True)
+    assert ReplayProposer(CHANGES).ask(brief, screen) == CHANGES[1]
+
+
+def test_a_candidate_that_was_formatted_meanwhile_still_counts() -> None:
+    formatted = CHANGES[0].model_copy(update={"candidate": candidate("/*  0  */\n")})
+    brief = advance(brief_for(candidate()), formatted, kept=True)
+    assert ReplayProposer(CHANGES).ask(brief, screen) == CHANGES[1]
+
+
+def test_the_same_change_recorded_twice_is_proposed_twice() -> None:
+    twice = [CHANGES[0], CHANGES[0]]
+    brief = advance(brief_for(candidate()), CHANGES[0], kept=False)
+    assert ReplayProposer(twice).ask(brief, screen) == CHANGES[0]
+    assert ReplayProposer(twice).ask(advance(brief, CHANGES[0], kept=False), screen) is None
+
+
+def test_a_file_of_proposals(tmp_path: Path) -> None:
+    path = tmp_path / "changes \n'ü'.jsonl"
+    path.write_text("\n\n".join(p.model_dump_json() for p in CHANGES) + "\n", encoding="utf-8")
+    assert read_proposals(path) == tuple(CHANGES)
+    assert ReplayProposer.from_file(path).ask(brief_for(candidate()), screen) == CHANGES[0]
+
+
+def test_the_ledger_of_another_campaign(tmp_path: Path) -> None:
+    ledger = JsonlLedger(tmp_path / "ledger.jsonl")
+    brief = brief_for(candidate())
+    ledger.append(brief.campaign.started)
+    for proposal in CHANGES:
+        brief = advance(brief, proposal, kept=True)
+        ledger.append(brief.campaign.rounds[-1])
+    assert read_proposals(ledger.path) == tuple(CHANGES)
+
+
+@pytest.mark.parametrize(
+    "line", ["not json", "[]", "{}", '{"kind": "round"}', json.dumps({"hypothesis": 1})]
+)
+def test_a_bad_line_is_named(tmp_path: Path, line: str) -> None:
+    path = tmp_path / "changes.jsonl"
+    path.write_text(f"{CHANGES[0].model_dump_json()}\n{line}\n")
+    with pytest.raises(UsageError, match=r"changes\.jsonl:2: neither") as caught:
+        read_proposals(path)
+    assert caught.value.hint
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="missing"):
+        read_proposals(tmp_path / "missing.jsonl")
+    binary = tmp_path / "binary.jsonl"
+    binary.write_bytes(b"\xff\xfe")
+    with pytest.raises(UsageError, match=r"binary\.jsonl"):
+        read_proposals(binary)
+
+
+def test_a_change_by_hand_is_proposed_once_whatever_the_ledger_holds() -> None:
+    brief = advance(brief_for(candidate()), CHANGES[0], kept=False)
+    proposer = ManualProposer(CHANGES[0])
+    assert proposer.name == "manual"
+    assert proposer.ask(brief, screen) == CHANGES[0]
+    assert proposer.ask(brief, screen) is None
+
+
+class TestReplayConformance(ProposerConformance):
+    def proposer(self) -> ReplayProposer:
+        return ReplayProposer(CHANGES)
+
+    def brief(self) -> Brief:
+        return brief_for(candidate())
+
+
+class TestScriptedConformance(ProposerConformance):
+    def proposer(self) -> ScriptedProposer:
+        return ScriptedProposer([CHANGES[0], lambda brief: CHANGES[1], CHANGES[2]])
+
+    def brief(self) -> Brief:
+        return brief_for(candidate())

@@ -1,0 +1,354 @@
+"""The sweep: what it finds on made-up cost models, how it ends, and that it works on a kernel."""
+
+from __future__ import annotations
+
+import logging
+import math
+import random
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from roofsmith.domain.comparison import Screening
+from roofsmith.domain.kernel import BuildSpec, Candidate, SourceFile
+from roofsmith.domain.outcome import BuildFailed, Incorrect, Passed
+from roofsmith.domain.proposal import Proposal
+from roofsmith.ports import Brief
+from roofsmith.proposers.sweep import SweepProposer
+from roofsmith.proposers.tunables import Setting, find_tunables
+from roofsmith.testing.clock import FakeClock
+from roofsmith.testing.proposer import ProposerConformance, advance, brief_for
+
+BLOCKED = """\
+#define MC 64 // tune: MC = 64 [16, 32, 64, 128, 256]
+#define KC 64 // tune: KC = 64 [32, 64, 128, 256]
+#define NR 8  // tune: NR = 8 [4, 8, 16, 32]
+static int smaller(int a, int b) { return a < b ? a : b; }
+void solve(const float *A, const float *B, float *C, int N) {
+  for (long i = 0; i < (long)N * N; i++) C[i] = 0;
+  for (int kk = 0; kk < N; kk += KC)
+    for (int ii = 0; ii < N; ii += MC)
+      for (int jj = 0; jj < N; jj += NR)
+        for (int i = ii; i < smaller(ii + MC, N); i++)
+          for (int k = kk; k < smaller(kk + KC, N); k++) {
+            const float x = A[(long)i * N + k];
+            const float *b = B + (long)k * N;
+            for (int j = jj; j < smaller(jj + NR, N); j++) C[(long)i * N + j] += x * b[j];
+          }
+}
+"""
+FOUND_ONLY = """\
+#define HEADS 4
+#define TILE 32
+void solve(const float *a, float *out, int N) {
+  for (int h = 0; h < HEADS; h++)
+    for (int i = 0; i < N; i += TILE) out[h * N + i] = a[h * N + i];
+}
+"""
+
+
+def candidate(text: str = BLOCKED) -> Candidate:
+    return Candidate(
+        language="c",
+        sources=(SourceFile(path="solve.c", text=text),),
+        build=BuildSpec(flags=("-O3", "-march=native")),
+    )
+
+
+def settings_of(candidate: Candidate) -> dict[str, Setting]:
+    return find_tunables(candidate, threads=2, isa=("avx2",)).current
+
+
+Model = Callable[[Mapping[str, Setting]], float | None]
+"""Time in made-up units of an assignment; None: incorrect."""
+
+
+@dataclass
+class ModelScreen:
+    """Screens by a cost model, with noise if asked, and counts."""
+
+    model: Model
+    incumbent: Candidate
+    noise: float = 0.0
+    clock: FakeClock | None = None
+    seconds: float = 0.5
+    seen: list[str] = field(default_factory=list)
+    _random: random.Random = field(default_factory=lambda: random.Random(7))
+
+    def __call__(self, candidate: Candidate) -> Screening:
+        self.seen.append(candidate.id)
+        if self.clock is not None:
+            self.clock.advance(self.seconds)
+        time = self.model(settings_of(candidate))
+        base = self.model(settings_of(self.incumbent))
+        assert base is not None
+        if time is None:
+            return Screening(outcome=Incorrect(reason="outside_budget"), speedup=None)
+        return Screening(
+            outcome=Passed(), speedup=base / time * math.exp(self._random.gauss(0, self.noise))
+        )
+
+
+def bowl(best: Mapping[str, int], penalty: Model = lambda _: 0.0) -> Model:
+    """A cost model with one optimum: each doubling away from it costs 15%."""
+
+    def time(point: Mapping[str, Setting]) -> float | None:
+        extra = penalty(point)
+        if extra is None:
+            return None
+        steps = sum(abs(math.log2(int(point[name]) / value)) for name, value in best.items())
+        return 1.15**steps + extra
+
+    return time
+
+
+def sweep(
+    model: Model,
+    text: str = BLOCKED,
+    noise: float = 0.0,
+    seconds: float = 0.5,
+    **options: float,
+) -> tuple[Proposal | None, SweepProposer, ModelScreen]:
+    clock = FakeClock()
+    incumbent = candidate(text)
+    screen = ModelScreen(model, incumbent, noise, clock, seconds)
+    proposer = SweepProposer(monotonic=clock.monotonic, **options)  # type: ignore[arg-type]
+    return proposer.ask(brief_for(incumbent), screen), proposer, screen
+
+
+BEST = {"MC": 16, "KC": 256, "NR": 32}
+
+
+class TestSearch:
+    def test_it_comes_close_to_the_optimum_of_a_declared_space(self) -> None:
+        proposal, _, screen = sweep(bowl(BEST))
+        assert proposal is not None
+        assert len(screen.seen) < 5 * 4 * 4
+        # 6 doublings away at the start; within one at the end.
+        assert proposal.hypothesis.predicted_speedup >= 1.15**5
+
+    def test_a_small_space_is_enumerated(self) -> None:
+        text = BLOCKED.replace("[16, 32, 64, 128, 256]", "[64, 128]").replace("[32, 64, ", "[64, ")
+        text = text.replace("[4, 8, 16, 32]", "[4, 8]")
+        needle = {"MC": 128, "KC": 256, "NR": 4}
+
+        def time(point: Mapping[str, Setting]) -> float:
+            return 0.5 if all(point[n] == v for n, v in needle.items()) else 1.0
+
+        proposal, _, _ = sweep(time, text)
+        assert proposal is not None
+        assert proposal.hypothesis.predicted_speedup == pytest.approx(2)
+
+    def test_failing_regions_do_not_hide_the_optimum(self) -> None:
+        model = bowl(BEST, lambda p: None if int(p["MC"]) * int(p["KC"]) > 16384 else 0.0)
+        proposal, _, _ = sweep(model)
+        assert proposal is not None
+        assert {p.outcome.kind for p in proposal.screened} == {"passed", "incorrect"}
+        assert proposal.hypothesis.predicted_speedup >= 1.15**4
+
+    def test_a_constant_that_carries_meaning_is_pinned(self) -> None:
+        def time(point: Mapping[str, Setting]) -> float | None:
+            return None if point["HEADS"] != 4 else {64: 0.9, 128: 0.8}.get(int(point["TILE"]), 1.0)
+
+        proposal, _, _ = sweep(time, FOUND_ONLY)
+        assert proposal is not None
+        assert settings_of(proposal.candidate) == {
+            **settings_of(candidate(FOUND_ONLY)),
+            "TILE": 128,
+        }
+        assert sum(p.outcome.kind == "incorrect" for p in proposal.screened) == 2
+
+    def test_build_tunables_are_searched_from_the_best_source_point(self) -> None:
+        def time(point: Mapping[str, Setting]) -> float:
+            right = point["TILE"] == 64
+            return (0.8 if right else 1.0) * (0.5 if point["float-math"] == "reassociate" else 1)
+
+        proposal, _, _ = sweep(time, FOUND_ONLY)
+        assert proposal is not None
+        settings = settings_of(proposal.candidate)
+        assert (settings["TILE"], settings["float-math"]) == (64, "reassociate")
+        assert proposal.hypothesis.predicted_speedup == pytest.approx(2.5)
+
+    def test_every_point_is_in_the_proposal_and_none_is_screened_twice_first(self) -> None:
+        proposal, _, screen = sweep(bowl(BEST))
+        assert proposal is not None
+        assert [p.candidate_id for p in proposal.screened] == screen.seen
+        first = [p.candidate_id for p in proposal.screened if "(again)" not in p.label]
+        assert len(first) == len(set(first))
+        assert candidate().id not in first
+
+    def test_the_same_seed_gives_the_same_sweep(self) -> None:
+        runs = [sweep(bowl(BEST), noise=0.02, seed=3)[0] for _ in range(2)]
+        assert runs[0] == runs[1]
+
+
+class TestEnd:
+    def test_limits_of_points_and_time_hold(self) -> None:
+        _, _, screen = sweep(bowl(BEST), max_points=10)
+        assert len(set(screen.seen)) <= 10
+        _, _, slow = sweep(bowl(BEST), seconds=4.0, budget_s=20)
+        # What runs is not cut, and each finalist gets one more look.
+        assert len(slow.seen) <= 20 / 4 + 4
+
+    def test_flat_ground_is_left_early_and_said_to_be_flat(self) -> None:
+        proposal, proposer, screen = sweep(lambda _: 1.0, seconds=0.0, patience=6)
+        assert proposal is None
+        assert len(screen.seen) <= 6 + 16
+        assert "none looked more than 1.0% faster" in proposer.last_summary
+
+    def test_a_gain_that_was_noise_is_not_proposed(self) -> None:
+        proposals = [sweep(lambda _: 1.0, noise=0.01, seed=seed)[0] for seed in range(20)]
+        assert sum(proposal is not None for proposal in proposals) <= 6
+
+    def test_the_prediction_is_not_the_lucky_first_look(self) -> None:
+        real = math.log(1.15**6)
+        excess = []
+        for seed in range(10):
+            proposal, _, _ = sweep(bowl(BEST), noise=0.08, seed=seed)
+            assert proposal is not None
+            best_look = max(p.speedup or 0 for p in proposal.screened)
+            assert proposal.hypothesis.predicted_speedup <= best_look
+            excess.append(math.log(proposal.hypothesis.predicted_speedup) - real)
+        assert sum(excess) / len(excess) < 0.08
+
+    def test_a_kernel_that_only_fails_gives_none(self) -> None:
+        first = settings_of(candidate())
+        proposal, proposer, _ = sweep(lambda p: 1.0 if p == first else None)
+        assert proposal is None
+        assert "incorrect" in proposer.last_summary
+
+    def test_failed_builds_are_counted_by_kind(self) -> None:
+        proposer = SweepProposer(max_points=4)
+        failed = Screening(outcome=BuildFailed(reason="compiler_error"), speedup=None)
+        assert proposer.ask(brief_for(candidate()), lambda _: failed) is None
+        assert "build_failed" in proposer.last_summary
+
+
+class TestOncePerIncumbent:
+    def asked(self, proposer: SweepProposer, brief: Brief) -> tuple[Proposal | None, int]:
+        screen = ModelScreen(bowl(BEST), brief.incumbent)
+        return proposer.ask(brief, screen), len(screen.seen)
+
+    @pytest.mark.parametrize("kept", [True, False])
+    def test_a_sweep_that_became_a_round_is_not_repeated_after_a_resume(self, kept: bool) -> None:
+        brief = brief_for(candidate())
+        proposal, _ = self.asked(SweepProposer(), brief)
+        assert proposal is not None
+        later = advance(brief, proposal, kept=kept, speedup=1.5)
+        resumed = SweepProposer()
+        assert self.asked(resumed, later) == (None, 0)
+        assert "round 2" in resumed.last_summary
+
+    def test_a_fruitless_sweep_is_remembered(self) -> None:
+        brief = brief_for(candidate())
+        proposer = SweepProposer(max_points=5)
+        flat = ModelScreen(lambda _: 1.0, brief.incumbent)
+        assert proposer.ask(brief, flat) is None
+        assert self.asked(proposer, brief) == (None, 0)
+
+    def test_another_structure_is_swept_anew(self) -> None:
+        brief = brief_for(candidate(FOUND_ONLY))
+        proposer = SweepProposer(max_points=5)
+        assert proposer.ask(brief, ModelScreen(lambda _: 1.0, brief.incumbent)) is None
+        proposal, looks = self.asked(proposer, brief_for(candidate()))
+        assert proposal is not None
+        assert looks > 0
+
+
+class TestHypothesis:
+    def test_it_says_what_was_swept_and_what_won(self) -> None:
+        proposal, proposer, _ = sweep(bowl(BEST))
+        assert proposal is not None
+        hypothesis = proposal.hypothesis
+        assert hypothesis.tactic == "sweep"
+        assert "NR 8 -> 32" in hypothesis.statement
+        assert any("NR (solve.c:3): 8 -> 32, out of 4, 8, 16, 32" in e for e in hypothesis.evidence)
+        assert any("when screened again" in line for line in hypothesis.evidence)
+        assert proposer.last_summary == hypothesis.statement
+
+    def test_optuna_says_nothing(
+        self, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+    ) -> None:
+        with caplog.at_level(logging.INFO):
+            sweep(bowl(BEST))
+        captured = capfd.readouterr()
+        assert (captured.out, captured.err) == ("", "")
+
+
+class TestConformance(ProposerConformance):
+    def proposer(self) -> SweepProposer:
+        return SweepProposer(max_points=20)
+
+    def brief(self) -> Brief:
+        return brief_for(candidate())
+
+    def screen(self, candidate: Candidate) -> Screening:
+        return ModelScreen(bowl(BEST), TestConformance.incumbent)(candidate)
+
+    incumbent = candidate()
+
+
+def test_a_process_that_does_not_sweep_does_not_import_optuna() -> None:
+    code = "import roofsmith.proposers.portfolio, sys; sys.exit('optuna' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+# -- a real compiler and a real kernel -----------------------------------------------------------
+
+RUNNER = """\
+import ctypes, sys, time
+import numpy as np
+n = 192
+random = np.random.default_rng(int(sys.argv[1]))
+a, b = (random.standard_normal((n, n)).astype(np.float32) for _ in range(2))
+kernels = [ctypes.CDLL(path).solve for path in sys.argv[2:]]
+times = [[] for _ in kernels]
+for _ in range(5):
+    for kernel, log in zip(kernels, times):
+        c = np.full((n, n), np.nan, np.float32)
+        begin = time.perf_counter()
+        kernel(*(ctypes.c_void_p(x.ctypes.data) for x in (a, b, c)), ctypes.c_int(n))
+        log.append(time.perf_counter() - begin)
+        assert np.allclose(c, a.astype(np.float64) @ b, atol=1e-3)
+print(np.median(times[0]) / np.median(times[1]))
+"""
+
+
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
+def test_a_blocked_matmul_becomes_faster_under_a_real_compiler(tmp_path: Path) -> None:
+    runner = tmp_path / "run.py"
+    runner.write_text(RUNNER)
+
+    def build(candidate: Candidate) -> Path | None:
+        source, library = tmp_path / f"{candidate.id}.c", tmp_path / f"{candidate.id}.so"
+        source.write_text(candidate.kernel.text)
+        command = ["gcc", "-shared", "-fPIC", *candidate.build.flags, source, "-o", library]
+        done = subprocess.run(command, check=False, capture_output=True)
+        return library if done.returncode == 0 else None
+
+    incumbent = candidate(BLOCKED.replace("#define NR 8 ", "#define NR 4 "))
+    base = build(incumbent)
+    assert base is not None
+
+    def screen(candidate: Candidate) -> Screening:
+        library = build(candidate)
+        if library is None:
+            return Screening(outcome=BuildFailed(reason="compiler_error"), speedup=None)
+        command = [sys.executable, str(runner), "1", str(base), str(library)]
+        done = subprocess.run(command, check=False, capture_output=True, text=True)
+        if done.returncode != 0:
+            return Screening(outcome=Incorrect(reason="outside_budget"), speedup=None)
+        return Screening(outcome=Passed(), speedup=float(done.stdout))
+
+    proposer = SweepProposer(seed=1, max_points=14, budget_s=60)
+    proposal = proposer.ask(brief_for(incumbent), screen)
+    assert proposal is not None, proposer.last_summary
+    assert proposal.candidate.kernel.text != incumbent.kernel.text
+    assert build(proposal.candidate) is not None
+    # Rows of 4 leave the vector units idle; this asserts that the sweep saw it, not how much.
+    assert settings_of(proposal.candidate)["NR"] != 4
