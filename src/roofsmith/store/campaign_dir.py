@@ -1,0 +1,244 @@
+"""The campaign directory: one process at a time works in it, and its files are whole or absent."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shlex
+import socket
+import sys
+from collections.abc import Mapping
+from pathlib import Path, PurePosixPath
+from types import TracebackType
+
+from roofsmith.errors import CampaignBusyError, StorageError, UsageError
+from roofsmith.store.files import replace, storage_errors
+
+LEDGER = "ledger.jsonl"
+LOCK = ".lock"
+WORKTREE = "worktree"
+REPOSITORY = "repo"
+LINEAGE = "lineage.json"
+
+_IGNORE = ".gitignore"
+_IGNORE_TEXT = f"""\
+# A checkout and a lock of the campaign's own; the rest may be committed.
+/{LOCK}
+/{REPOSITORY}/
+/{WORKTREE}/
+"""
+_RESERVED = frozenset({LEDGER, "ledger.head", LOCK, WORKTREE, REPOSITORY, LINEAGE})
+"""First path components that rendered files must keep off."""
+
+
+class CampaignDirectory:
+    """A campaign directory that this process holds until `close`, or until it dies.
+
+    The lock belongs to the kernel's open file, so a killed process leaves none behind. Also a
+    context manager.
+    """
+
+    def __init__(self, directory: Path, lock: int) -> None:
+        """Use `create` or `open`: they take the lock, whose descriptor is handed over here."""
+        self._directory = directory
+        self._lock: int | None = lock
+
+    @classmethod
+    def create(cls, directory: Path, *, command: str | None = None) -> CampaignDirectory:
+        """Take a directory for a new campaign; it must be empty, absent, or begun and abandoned.
+
+        Args:
+            directory: made with its parents if it isn't there.
+            command: what the user ran, for the message that another process gets.
+
+        Raises:
+            CampaignBusyError: another process holds it; says which.
+            UsageError: it holds a campaign already, or something else.
+            StorageError: it can't be made or written.
+        """
+        directory = _absolute(directory)
+        with storage_errors("make the campaign directory", directory):
+            directory.mkdir(parents=True, exist_ok=True)
+            names = {entry.name for entry in directory.iterdir()}
+        if names - {LOCK, _IGNORE} and not _holds_campaign(directory):
+            raise UsageError(
+                f"{directory} isn't empty and holds no campaign",
+                hint="name a new or an empty directory with --output",
+            )
+        held = cls(directory, _take_lock(directory, command))
+        begun = False
+        try:
+            held._begin()
+            begun = True
+        finally:
+            if not begun:
+                held.close()
+        return held
+
+    @classmethod
+    def open(cls, directory: Path, *, command: str | None = None) -> CampaignDirectory:
+        """Take the directory of a campaign that has begun.
+
+        Raises:
+            CampaignBusyError: another process holds it; says which.
+            UsageError: there is no campaign.
+            StorageError: the directory can't be written.
+        """
+        directory = _absolute(directory)
+        if not _has_records(directory):
+            there = "holds no campaign" if directory.is_dir() else "is not a directory"
+            raise UsageError(
+                f"{directory} {there}: no record in {LEDGER}",
+                hint="name the directory that `roofsmith optimize` printed, or start anew",
+            )
+        return cls(directory, _take_lock(directory, command))
+
+    @property
+    def directory(self) -> Path:
+        """Its root, absolute."""
+        return self._directory
+
+    @property
+    def ledger_path(self) -> Path:
+        """Where its ledger is."""
+        return self._directory / LEDGER
+
+    def write(self, files: Mapping[str, str]) -> None:
+        """Write rendered files, each atomically; unchanged ones keep their time stamp.
+
+        All paths and append-only logs are checked before the first file is written.
+
+        Raises:
+            StorageError: the disk is full or read-only; a path leaves the directory or belongs to
+                its records; a log in `logs/` would lose text.
+        """
+        pending = {}
+        for relative, text in files.items():
+            path = self._inside(relative)
+            # Compiler output may hold bytes that aren't text; they arrive as lone surrogates.
+            data = text.encode("utf-8", errors="backslashreplace")
+            old = self._current(path)
+            if old is not None and _is_log(relative) and not data.startswith(old):
+                raise StorageError(
+                    f"{path} is append-only, but its new text drops or changes old lines",
+                    hint="if it was edited by hand, move it away; it is rendered again",
+                )
+            if data != old:
+                pending[path] = data
+        for path, data in pending.items():
+            with storage_errors("write", path):
+                path.parent.mkdir(parents=True, exist_ok=True)
+                replace(path, data)
+
+    def close(self) -> None:
+        """Let other processes have the directory."""
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    def __enter__(self) -> CampaignDirectory:
+        """Itself; the lock is taken already."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Let the lock go."""
+        self.close()
+
+    def _begin(self) -> None:
+        if _has_records(self._directory):
+            raise UsageError(
+                f"{self._directory} already holds a campaign",
+                hint=f"`roofsmith resume {shlex.quote(str(self._directory))}` to go on with it, "
+                "or another --output",
+            )
+        ignore = self._directory / _IGNORE
+        with storage_errors("write", ignore):
+            replace(ignore, _IGNORE_TEXT.encode())
+
+    def _inside(self, relative: str) -> Path:
+        pure = PurePosixPath(relative)
+        path = self._directory / pure
+        outside = pure.is_absolute() or ".." in pure.parts or not pure.parts or "\0" in relative
+        # A symbolic link on the way could lead out of the directory too.
+        if outside or not path.parent.resolve().is_relative_to(self._directory.resolve()):
+            raise StorageError(f"{relative!r} would lie outside {self._directory}")
+        if pure.parts[0] in _RESERVED:
+            raise StorageError(f"{relative!r} belongs to the campaign's records: not overwritten")
+        return path
+
+    def _current(self, path: Path) -> bytes | None:
+        with storage_errors("read", path):
+            try:
+                return path.read_bytes()
+            except FileNotFoundError:
+                return None
+
+
+def _absolute(directory: Path) -> Path:
+    return Path(os.path.abspath(directory))  # noqa: PTH100 - resolve() would follow links
+
+
+def _is_log(relative: str) -> bool:
+    pure = PurePosixPath(relative)
+    return pure.parts[0] == "logs" and pure.suffix == ".md"
+
+
+def _has_records(directory: Path) -> bool:
+    ledger = directory / LEDGER
+    with storage_errors("read", ledger):
+        return ledger.exists() and ledger.stat().st_size > 0
+
+
+def _holds_campaign(directory: Path) -> bool:
+    return (directory / LEDGER).exists() or bool(_holder(directory / LOCK))
+
+
+def _take_lock(directory: Path, command: str | None) -> int:
+    path = directory / LOCK
+    with storage_errors("lock", path):
+        lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        taken = False
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.ftruncate(lock, 0)
+            os.pwrite(lock, _signature(command), 0)
+            taken = True
+        except BlockingIOError as error:
+            raise CampaignBusyError(
+                f"another process is working in {directory}: {_describe(_holder(path))}",
+                hint="wait for it or stop it, or name another directory with --output",
+            ) from error
+        finally:
+            if not taken:
+                os.close(lock)
+    return lock
+
+
+def _signature(command: str | None) -> bytes:
+    holder = {
+        "pid": os.getpid(),
+        "host": socket.gethostname(),
+        "command": command or shlex.join(sys.argv),
+    }
+    return (json.dumps(holder) + "\n").encode("ascii")
+
+
+def _holder(lock_path: Path) -> dict[str, object]:
+    """Who wrote the lock file; empty if nobody did, or not this program."""
+    try:
+        holder = json.loads(lock_path.read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return holder if isinstance(holder, dict) and {"pid", "command"} <= holder.keys() else {}
+
+
+def _describe(holder: dict[str, object]) -> str:
+    if not holder:
+        return "it has only just begun"
+    return f"process {holder['pid']} on {holder.get('host')}: {holder['command']}"

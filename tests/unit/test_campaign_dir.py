@@ -1,0 +1,196 @@
+"""The campaign directory: one holder at a time, whole files, nothing outside, logs that grow."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from roofsmith.errors import CampaignBusyError, StorageError, UsageError
+from roofsmith.ports import CampaignFiles
+from roofsmith.store.campaign_dir import CampaignDirectory
+from roofsmith.testing.store import FilesConformance, MemoryFiles
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return tmp_path / "runs" / "a \"quoted\" 'campaign' größer"
+
+
+@pytest.fixture
+def campaign(root: Path) -> Iterator[CampaignDirectory]:
+    with CampaignDirectory.create(root) as directory:
+        yield directory
+
+
+class TestMemoryFiles(FilesConformance):
+    @pytest.fixture
+    def files(self) -> CampaignFiles:
+        return MemoryFiles()
+
+    @pytest.fixture
+    def content(self, files: MemoryFiles) -> Callable[[], Mapping[str, str]]:
+        return lambda: files.files
+
+
+class TestCampaignDirectory(FilesConformance):
+    @pytest.fixture
+    def files(self, campaign: CampaignDirectory) -> CampaignFiles:
+        return campaign
+
+    @pytest.fixture
+    def content(self, root: Path) -> Callable[[], Mapping[str, str]]:
+        return lambda: {
+            path.relative_to(root).as_posix(): path.read_text()
+            for path in root.rglob("*")
+            if path.is_file() and path.name not in (".lock", ".gitignore")
+        }
+
+
+def start_records(root: Path) -> None:
+    (root / "ledger.jsonl").write_text("a record\n")
+
+
+def test_a_second_holder_is_told_who_the_first_is(root: Path) -> None:
+    code = (
+        "import sys; from pathlib import Path\n"
+        "from roofsmith.store.campaign_dir import CampaignDirectory\n"
+        "held = CampaignDirectory.create(Path(sys.argv[1]), command='roofsmith optimize x.yaml')\n"
+        "print(flush=True); sys.stdin.read()\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code, os.fspath(root)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        with pytest.raises(CampaignBusyError) as busy:
+            CampaignDirectory.create(root)
+        assert f"process {process.pid} on " in busy.value.message
+        assert "roofsmith optimize x.yaml" in busy.value.message
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    CampaignDirectory.create(root).close()  # the kernel let go of the dead process's lock
+
+
+def test_one_process_cannot_hold_it_twice(root: Path) -> None:
+    first = CampaignDirectory.create(root)
+    start_records(root)
+    with pytest.raises(CampaignBusyError, match=f"process {os.getpid()} "):
+        CampaignDirectory.open(root)
+    first.close()
+    first.close()
+    CampaignDirectory.open(root).close()
+
+
+def test_create_refuses_a_campaign_and_open_takes_it(root: Path) -> None:
+    CampaignDirectory.create(root).close()
+    start_records(root)
+    with pytest.raises(UsageError, match="already holds a campaign") as error:
+        CampaignDirectory.create(root)
+    assert "roofsmith resume " in (error.value.hint or "")
+    with CampaignDirectory.open(root) as campaign:
+        assert campaign.ledger_path.read_text() == "a record\n"
+
+
+def test_create_takes_over_what_was_abandoned_before_its_first_record(root: Path) -> None:
+    with CampaignDirectory.create(root) as campaign:
+        campaign.write({"README.md": "x"})
+    with pytest.raises(UsageError, match="no record in ledger"):
+        CampaignDirectory.open(root)
+    CampaignDirectory.create(root).close()
+
+
+def test_create_refuses_somebody_elses_directory(root: Path) -> None:
+    root.mkdir(parents=True)
+    (root / "thesis.tex").write_text("x")
+    (root / ".lock").write_text("another program's")
+    with pytest.raises(UsageError, match="isn't empty and holds no campaign"):
+        CampaignDirectory.create(root)
+    assert (root / ".lock").read_text() == "another program's"
+
+
+@pytest.mark.parametrize("there", ["nothing", "file", "empty"])
+def test_open_needs_a_campaign(root: Path, there: str) -> None:
+    root.parent.mkdir()
+    if there == "file":
+        root.touch()
+    elif there == "empty":
+        root.mkdir()
+    with pytest.raises(UsageError, match=r"holds no campaign|is not a directory"):
+        CampaignDirectory.open(root)
+
+
+def test_a_file_in_the_way(root: Path) -> None:
+    root.parent.write_text("x")
+    with pytest.raises(StorageError, match=r"can't make the campaign directory .*campaign"):
+        CampaignDirectory.create(root)
+
+
+def test_unchanged_files_are_left_alone(campaign: CampaignDirectory) -> None:
+    campaign.write({"README.md": "same", "b.md": "old"})
+    before = (campaign.directory / "README.md").stat()
+    campaign.write({"README.md": "same", "b.md": "new"})
+    assert (campaign.directory / "README.md").stat().st_ino == before.st_ino
+    assert (campaign.directory / "b.md").read_text() == "new"
+
+
+@pytest.mark.parametrize("path", ["ledger.jsonl", "ledger.head", ".lock", "repo/x", "worktree/x"])
+def test_records_are_not_overwritten(campaign: CampaignDirectory, path: str) -> None:
+    with pytest.raises(StorageError, match="belongs to the campaign's records"):
+        campaign.write({path: "x"})
+
+
+def test_links_do_not_lead_out(campaign: CampaignDirectory, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (campaign.directory / "rounds").symlink_to(outside)
+    with pytest.raises(StorageError, match="would lie outside"):
+        campaign.write({"rounds/summary.md": "x"})
+    (outside / "precious").write_text("keep")
+    (campaign.directory / "plan.md").symlink_to(outside / "precious")
+    campaign.write({"plan.md": "mine"})
+    assert (outside / "precious").read_text() == "keep"
+    assert sorted(p.name for p in outside.iterdir()) == ["precious"]
+
+
+def test_text_that_is_not_unicode_is_escaped(campaign: CampaignDirectory) -> None:
+    campaign.write({"build.md": b"caf\xe9".decode("utf-8", "surrogateescape")})
+    assert (campaign.directory / "build.md").read_text() == "caf\\udce9"
+
+
+def test_a_full_disk_names_the_file_and_keeps_the_old_one(campaign: CampaignDirectory) -> None:
+    campaign.write({"report.html": "old"})
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))
+    try:
+        with pytest.raises(StorageError, match=r"can't write .*report.html: ") as error:
+            campaign.write({"report.html": "x" * 5000})
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert error.value.hint
+    assert (campaign.directory / "report.html").read_text() == "old"
+    assert not list(campaign.directory.glob(".*.tmp"))
+
+
+def test_a_folder_in_the_place_of_a_file(campaign: CampaignDirectory) -> None:
+    (campaign.directory / "README.md").mkdir()
+    with pytest.raises(StorageError, match=r"README\.md: Is a directory"):
+        campaign.write({"README.md": "x"})
+
+
+def test_git_ignores_the_checkouts_but_not_the_records(campaign: CampaignDirectory) -> None:
+    subprocess.run(["git", "init", "-q", campaign.directory.parent], check=True)
+    for path in ("repo/a", "worktree/a", "ledger.jsonl"):
+        (campaign.directory / path).parent.mkdir(exist_ok=True)
+        (campaign.directory / path).write_text("x")
+    listed = subprocess.run(
+        ["git", "-C", campaign.directory, "ls-files", "--others", "--exclude-standard"],
+        check=True, capture_output=True, text=True,
+    ).stdout.split()  # fmt: skip
+    assert listed == [".gitignore", "ledger.jsonl"]
