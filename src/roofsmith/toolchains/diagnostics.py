@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from roofsmith.toolchains.grammar import descendants, parse, text_of
+
 _MESSAGE = re.compile(
-    r"^(?P<place>(?P<file>[^:\n]+)(?::(?P<line>\d+))?(?::\d+)?): "
+    r"^(?:(?P<place>[^:\n]+(?::\d+){0,2}): )?"
     r"(?P<kind>(?:fatal |internal compiler )?[Ee]rror|[Ww]arning): (?P<text>.*)$"
 )
-"""GCC, Clang and the GNU assembler: `kernel.c:3:5: error: text`; `cc1: error: text`."""
+"""GCC, Clang and the GNU assembler: `kernel.c:3:5: error: text`; `cc1: error: text`; Clang about
+its own flags: `error: text`."""
 
 _LINKER = re.compile(
     r"undefined (?:reference to|symbol:) |multiple definition of |duplicate symbol|cannot find -l|"
@@ -19,7 +23,7 @@ _LINKER = re.compile(
     r"linker command failed|ld returned \d+ exit status"
 )
 _SUMMARY = re.compile(r"linker command failed|ld returned \d+ exit status")
-_OBJECT = re.compile(r"\S*\bcc\w{6}(?:\.ltrans\d*)*\.o: ?")
+_OBJECT = re.compile(r"\S*(?:\bcc\w{6}(?:\.ltrans\d*)*|-[0-9a-f]{6,10})\.o: ?")
 """The compiler's own name of an object file; the user's file follows."""
 _UNDEFINED = re.compile(
     r"undefined (?:reference to|symbol:?) (?:hidden symbol )?[`'\"]?(?P<name>[^`'\"\s]+)"
@@ -34,6 +38,8 @@ _NO_SPACE = re.compile(r"No space left on device|Disk quota exceeded|Read-only f
 
 MAX_ERRORS = 5
 """Errors that a detail quotes; the log has them all."""
+MAX_ERROR_CHARS = 400
+"""How much of each one it quotes: C++ can fill a page with one type."""
 
 Reason = Literal[
     "compile_error", "link_error", "compiler_memory", "compiler_timeout", "compiler_crash"
@@ -101,13 +107,14 @@ def _messages(lines: Sequence[str], kind: str) -> list[str]:
         match = _MESSAGE.match(line)
         if match and kind in match["kind"].lower():
             mark = f"{match['kind'].lower()}: " if kind == "error" else ""
-            found.append(f"{match['place']}: {mark}{match['text']}")
+            place = f"{match['place']}: " if match["place"] else ""
+            found.append(f"{place}{mark}{match['text']}")
     return found
 
 
 def _listed(errors: Sequence[str]) -> str:
     more = len(errors) - MAX_ERRORS
-    shown = list(errors[:MAX_ERRORS])
+    shown = [textwrap.shorten(error, MAX_ERROR_CHARS) for error in errors[:MAX_ERRORS]]
     return "\n".join([*shown, f"... and {more} more"] if more > 0 else shown)
 
 
@@ -128,11 +135,12 @@ def _hint_for(undefined: Iterable[str]) -> str:
 
 
 def _used_at(name: str, sources: Mapping[str, str]) -> str:
-    """`file:line: ` of the first line that calls `name`; empty if none is found."""
-    plain = name.partition("(")[0]
-    call = re.compile(rf"\b{re.escape(plain)}\s*\(")
+    """`file:line: ` of the first call of `name`; empty if none is found."""
+    plain = name.partition("(")[0]  # a mangled name is printed with its parameters
     for path, text in sources.items():
-        for number, line in enumerate(text.splitlines(), start=1):
-            if call.search(line) and not line.lstrip().startswith(("//", "*", "extern ")):
-                return f"{path}:{number}: "
+        root = parse(text, cpp=not path.endswith(".c")).root_node
+        for node in descendants(root, bodies=True):
+            called = node.child_by_field_name("function")
+            if node.type == "call_expression" and text_of(called) == plain:
+                return f"{path}:{node.start_point.row + 1}: "
     return ""

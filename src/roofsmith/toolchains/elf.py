@@ -38,7 +38,7 @@ def exported_functions(library: bytes) -> frozenset[str]:
         raise ValueError("not an ELF file")
     try:
         return frozenset(_functions(library))
-    except (struct.error, IndexError) as error:
+    except (struct.error, IndexError, OverflowError) as error:
         raise ValueError(f"a damaged ELF file: {error}") from error
 
 

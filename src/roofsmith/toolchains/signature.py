@@ -16,7 +16,7 @@ from roofsmith.errors import SignatureError
 from roofsmith.toolchains.ctype import CType, base_type, declared
 from roofsmith.toolchains.flags import macro_definitions
 from roofsmith.toolchains.grammar import descendants, parse, text_of
-from roofsmith.toolchains.preprocess import Preprocessor, Unit
+from roofsmith.toolchains.preprocess import Preprocessor
 
 _CONTRACT = (
     "write it as void {entry}(const T *input, ..., T *output, ..., int N, ...): arrays as "
@@ -24,6 +24,10 @@ _CONTRACT = (
 )
 _LISTED = 12
 """Functions that the message about a missing entry names at most."""
+
+
+Trees = Sequence[tuple[str, Node]]
+"""Path and syntax tree of each file, an included one before the file that includes it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,20 +67,13 @@ def read_signature(candidate: Candidate) -> Signature:
             outside the contract; names file, line and parameter.
     """
     cpp = candidate.language == "cpp"
-    units = preprocess(candidate).units
-    trees = [(unit.path, parse(unit.text, cpp=cpp).root_node) for unit in units]
-    functions = [f for path, root in trees for f in _functions(path, root, bodies=False)]
-    named = [f for f in functions if f.name == candidate.entry]
-    if not any(f.defined for f in named):  # broken text before it may have swallowed it
-        named = [
-            f
-            for path, root in trees
-            for f in _functions(path, root, bodies=True)
-            if f.name == candidate.entry
-        ]
+    trees = [
+        (unit.path, parse(unit.text, cpp=cpp).root_node) for unit in preprocess(candidate).units
+    ]
+    named = _named(candidate.entry, trees)
     definitions = [f for f in named if f.defined]
     if not definitions:
-        raise _missing(candidate, units, functions, declared_only=named)
+        raise _missing(candidate, trees, declared=named)
     _check_linkage(definitions[0], named, cpp=cpp)
     typedefs = _typedefs([root for _, root in trees])
     read = {f.place: _parameters(f, typedefs) for f in definitions}
@@ -100,6 +97,23 @@ def preprocess(candidate: Candidate) -> Preprocessor:
     return preprocessor
 
 
+def _named(entry: str, trees: Trees) -> list[_Function]:
+    """Every declaration and definition of the entry.
+
+    Function bodies are searched only if need be: broken text may have made a body of the rest.
+    """
+    for bodies in (False, True):
+        named = [
+            function
+            for path, root in trees
+            for function in _functions(path, root, bodies=bodies)
+            if function.name == entry
+        ]
+        if any(function.defined for function in named):
+            break
+    return named
+
+
 def _functions(path: str, root: Node, *, bodies: bool) -> Iterator[_Function]:
     for node in descendants(root, bodies=bodies):
         if node.type != "function_declarator":
@@ -120,18 +134,14 @@ def _functions(path: str, root: Node, *, bodies: bool) -> Iterator[_Function]:
             yield _Function(text_of(name), path, node, owner, defined)
 
 
-def _missing(
-    candidate: Candidate,
-    units: Sequence[Unit],
-    functions: Sequence[_Function],
-    declared_only: Sequence[_Function],
-) -> SignatureError:
+def _missing(candidate: Candidate, trees: Trees, declared: Sequence[_Function]) -> SignatureError:
     entry = candidate.entry
+    functions = [f for path, root in trees for f in _functions(path, root, bodies=False)]
     found = list(dict.fromkeys(f"{f.name} ({f.place})" for f in functions if f.defined))
     listed = ", ".join(found[:_LISTED]) + (", ..." if len(found) > _LISTED else "")
-    where = " or ".join(unit.path for unit in reversed(units))
-    if declared_only:
-        what = f"{declared_only[0].place}: {entry} is declared but has no body that can be read"
+    where = " or ".join(path for path, _ in reversed(trees))
+    if declared:
+        what = f"{declared[0].place}: {entry} is declared but has no body that can be read"
     else:
         what = f"{where}: no function named {entry}"
     return SignatureError(

@@ -1,0 +1,109 @@
+"""What compilers print, on machines that have other compilers than this one."""
+
+from __future__ import annotations
+
+import pytest
+
+from roofsmith.toolchains.diagnostics import MAX_ERROR_CHARS, diagnose, warnings_of
+from roofsmith.toolchains.elf import exported_functions
+
+SOURCES = {"kernel.c": "float fast(float);\nvoid solve(float *y)\n{\n    y[0] = fast(1);\n}\n"}
+
+
+@pytest.mark.parametrize(
+    ("output", "reason", "detail"),
+    [
+        pytest.param(
+            "kernel.c: In function 'solve':\n"
+            "kernel.c:4:5: error: 'z' undeclared (first use in this function)\n"
+            "    4 |     z = 1;\n      |     ^\n",
+            "compile_error",
+            "kernel.c:4:5: error: 'z' undeclared (first use in this function)",
+            id="gcc",
+        ),
+        pytest.param(
+            "In file included from kernel.c:1:\n./part.h:2:1: error: unknown type name 'flaot'\n"
+            "flaot f(void);\n^\n1 error generated.\n",
+            "compile_error",
+            "./part.h:2:1: error: unknown type name 'flaot'",
+            id="clang, in a header",
+        ),
+        pytest.param(
+            "error: unknown target CPU 'nonsense'\nnote: valid target CPU values are: a, b\n",
+            "compile_error",
+            "error: unknown target CPU 'nonsense'",
+            id="clang, about a flag",
+        ),
+        pytest.param(
+            "/usr/bin/ld: k-66e38a.o: in function `solve':\n"
+            "kernel.c:(.text+0x7): undefined reference to `fast'\n"
+            "clang: error: linker command failed with exit code 1 (use -v to see invocation)\n",
+            "link_error",
+            "kernel.c:4: undefined reference to `fast`",
+            id="clang with GNU ld",
+        ),
+        pytest.param(
+            "ld.lld: error: undefined symbol: fast\n>>> referenced by kernel.c\n"
+            ">>>               kernel-66e38a.o:(solve)\n"
+            "clang: error: linker command failed with exit code 1 (use -v to see invocation)\n",
+            "link_error",
+            "kernel.c:4: undefined reference to `fast`",
+            id="clang with lld",
+        ),
+        pytest.param(
+            "a.c:(.text+0x0): multiple definition of `solve'; k-66e38a.o:k.c:(.text+0x0): "
+            "first defined here\ncollect2: error: ld returned 1 exit status\n",
+            "link_error",
+            "a.c:(.text+0x0): multiple definition of `solve'; k.c:(.text+0x0): first defined here",
+            id="twice",
+        ),
+        pytest.param(
+            "cc1: out of memory allocating 65536 bytes after a total of 1 bytes\n",
+            "compiler_memory",
+            "the compiler ran into its memory limit",
+            id="memory",
+        ),
+        pytest.param(
+            "gcc: fatal error: Killed signal terminated program cc1\ncompilation terminated.\n",
+            "compiler_memory",
+            "the compiler ran into its memory limit",
+            id="killed by the system",
+        ),
+        pytest.param(
+            "gcc: fatal error: CPU time limit exceeded signal terminated program cc1\n",
+            "compiler_timeout",
+            "the compiler ran into its limit of CPU time",
+            id="time",
+        ),
+        pytest.param(
+            "kernel.c:4:5: internal compiler error: in expand_call, at calls.cc:1\n"
+            "Please submit a full bug report\n",
+            "compiler_crash",
+            "kernel.c:4:5: internal compiler error: in expand_call, at calls.cc:1",
+            id="crash",
+        ),
+        pytest.param("", "compile_error", "the compiler ended with status 3", id="silent"),
+    ],
+)
+def test_failures_are_read(output: str, reason: str, detail: str) -> None:
+    diagnosis = diagnose(output, SOURCES, 3)
+    assert diagnosis.reason == reason
+    assert diagnosis.detail.splitlines()[0] == detail
+
+
+def test_a_long_error_is_cut() -> None:
+    output = f"kernel.cpp:1:1: error: no match for {'std::vector<float> ' * 200}\n"
+    assert len(diagnose(output, SOURCES, 1).detail) <= MAX_ERROR_CHARS
+
+
+def test_a_warning_is_listed_once() -> None:
+    line = "kernel.c:4:5: warning: unused variable 'z' [-Wunused-variable]\n"
+    assert warnings_of(line + "    4 | int z;\n" + line) == (
+        "kernel.c:4:5: unused variable 'z' [-Wunused-variable]",
+    )
+
+
+@pytest.mark.parametrize("damage", [b"", b"not an ELF file", b"\x7fELF\x02\x01" + b"\xff" * 80])
+def test_what_is_no_library_exports_nothing(damage: bytes) -> None:
+    with pytest.raises(ValueError, match="ELF"):
+        exported_functions(damage)
