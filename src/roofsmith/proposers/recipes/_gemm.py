@@ -1,0 +1,141 @@
+"""Puts the packed matrix product of `templates/gemm_packed.c.j2` in the place of plain loops."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from functools import cache
+from importlib import resources
+
+from jinja2 import Environment, StrictUndefined
+
+from roofsmith.domain.device import Device
+from roofsmith.proposers.loopnest import MatmulNest, Operand
+from roofsmith.proposers.source import Edit, Source
+
+_FIRST_LEVEL_BYTES = 32 * 1024
+_SECOND_LEVEL_BYTES = 512 * 1024
+"""Where the device doesn't say how large its caches are: the smallest of today's servers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Blocking:
+    """Tile and block sizes, in elements, and the values that a sweep may try for each."""
+
+    vector_bytes: int
+    mr: int
+    nv: int
+    kc: int
+    mc: int
+    nc: int = 4096
+
+    @property
+    def choices(self) -> dict[str, list[int]]:
+        """Tunable name to candidate values; the chosen one is among them."""
+        tiles = {16: (4, 6, 8), 32: (4, 6, 8), 64: (8, 12, 14)}[self.vector_bytes]
+        return {
+            "mr": sorted({*tiles, self.mr}),
+            "nv": sorted({1, 2, 3, self.nv}),
+            "kc": sorted({128, 192, 256, 384, 512, self.kc}),
+            "mc": sorted({48, 72, 96, 144, 192, 288, self.mc}),
+            "nc": sorted({1024, 2048, 4096, self.nc}),
+        }
+
+
+def blocking_for(device: Device, real: str) -> Blocking:
+    """Sizes from the device's registers and caches, by the analytical model.
+
+    Low et al., "Analytical Modeling Is Enough for High-Performance BLIS", ACM TOMS 43(2), 2016:
+    the register tile hides the latency of the multiply-add and leaves room for one row of B and a
+    broadcast; KC x NR of B fill half of the first-level cache; MC x KC of A about a third of the
+    second.
+    """
+    vector_bytes = max(16, min(64, device.vector_bytes))
+    size_bytes = 8 if real == "double" else 4
+    mr, nv = {16: (8, 2), 32: (6, 2), 64: (14, 2)}[vector_bytes]
+    if "neon" in device.isa or "asimd" in device.isa:
+        nv = 3
+    first = _cache_bytes(device, 1, _FIRST_LEVEL_BYTES)
+    second = _cache_bytes(device, 2, _SECOND_LEVEL_BYTES)
+    kc = _multiple_below(first // (2 * nv * vector_bytes), 64, least=128, most=512)
+    mc = _multiple_below(second // (3 * kc * size_bytes), mr, least=mr, most=48 * mr)
+    return Blocking(vector_bytes=vector_bytes, mr=mr, nv=nv, kc=kc, mc=mc)
+
+
+def _cache_bytes(device: Device, level: int, otherwise: int) -> int:
+    sizes = [c.size_bytes for c in device.caches if c.level == level and c.kind != "instruction"]
+    return min(sizes) if sizes else otherwise
+
+
+def _multiple_below(size: int, step: int, least: int, most: int) -> int:
+    return min(most, max(least, size // step * step))
+
+
+@cache
+def _template() -> str:
+    folder = resources.files(__package__) / "templates"
+    return (folder / "gemm_packed.c.j2").read_text(encoding="utf-8")
+
+
+def product_code(real: str, blocking: Blocking, *, batched: bool = False) -> str:
+    """The C code of `gemm()` for one element type; for batches with `gemm_spread()`."""
+    environment = Environment(undefined=StrictUndefined, autoescape=False)
+    choices = {f"{name}_choices": values for name, values in blocking.choices.items()}
+    return environment.from_string(_template()).render(
+        real=real, batched=batched, **asdict(blocking), **choices
+    )
+
+
+def call_code(nest: MatmulNest, indent: str) -> str:
+    """The call that does what the nest does; the text of one statement."""
+    inner = indent + "    " * (len(nest.batch) + 1)
+    lines = [f"{{ /* {nest.formula} */"]
+    lines += _batch_lines(nest, indent + "    ")
+    lines += [
+        f"{inner}const gemm_product product = {{",
+        f"{inner}    {nest.m}, {nest.n}, {nest.k},",
+        *(f"{inner}    {_operand(matrix)}," for matrix in (nest.a, nest.b, nest.c)),
+        f"{inner}    (gemm_real)({nest.alpha}), (gemm_real)({nest.beta}),",
+        f"{inner}}};",
+        f"{inner}gemm(product);",
+    ]
+    if nest.batch:
+        lines += [indent + "    " * len(nest.batch) + "}"]
+    if nest.epilogue:
+        lines += [f"{indent}    {nest.epilogue}"]
+    return "\n".join([*lines, f"{indent}}}"])
+
+
+def _batch_lines(nest: MatmulNest, indent: str) -> list[str]:
+    """Loops around the call; on all threads where there are enough small products for them."""
+    lines = []
+    if nest.batch and all(loop.independent for loop in nest.batch):
+        count = " * ".join(f"({loop.extent})" for loop in nest.batch)
+        enough = f"gemm_spread({count}, {nest.m}, {nest.n}, {nest.k})"
+        lines = [
+            f"#pragma omp parallel for collapse({len(nest.batch)}) schedule(dynamic) if ({enough})"
+        ]
+    for depth, loop in enumerate(nest.batch):
+        head = f"for (ptrdiff_t {loop.name} = 0; {loop.name} < {loop.extent}; ++{loop.name})"
+        last = " {" if depth == len(nest.batch) - 1 else ""
+        lines.append(indent + "    " * depth + head + last)
+    return lines
+
+
+def _operand(matrix: Operand) -> str:
+    return f"{matrix.pointer}, {matrix.row_stride}, {matrix.column_stride}"
+
+
+def with_products(source: Source, nests: tuple[MatmulNest, ...], device: Device) -> str:
+    """The file with every nest replaced by a call, and the code that is called.
+
+    The nests hold one element type.
+    """
+    edits = []
+    for nest in nests:
+        line = source.text.encode()[: nest.start].rsplit(b"\n", 1)[-1].decode()
+        indent = line[: len(line) - len(line.lstrip())]
+        edits.append(Edit(nest.start, nest.end, call_code(nest, indent)))
+    real = nests[0].real
+    batched = any(nest.batch for nest in nests)
+    code = product_code(real, blocking_for(device, real), batched=batched)
+    return source.edited([*edits, source.insert_helpers(code)]).text

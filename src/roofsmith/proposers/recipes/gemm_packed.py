@@ -1,0 +1,85 @@
+"""Replace matrix products in plain loops by a packed, register-tiled, cache-blocked one."""
+
+from __future__ import annotations
+
+from math import prod
+
+from roofsmith.proposers.cards import C_AND_CPP, Card, CardContext, Change, NotApplicable
+from roofsmith.proposers.loopnest import MatmulNest, Survey, survey
+from roofsmith.proposers.recipes._gemm import with_products
+
+_REACHED = 0.8
+"""Part of the bound that the packed product reaches; on Zen 3 it was 0.85 to 0.9 from 512 on."""
+_SMALL = 24
+"""Cube root of the multiply-adds below which packing isn't worth its time."""
+
+
+def apply(context: CardContext) -> Change | NotApplicable:
+    """Every product that is found, with one call each."""
+    found = survey(context.source, context.functions)
+    problem = _problem(context, found)
+    if problem is not None:
+        return problem
+    nests = _of_one_type(found)
+    text = with_products(context.source, nests, context.device)
+    candidate = context.with_text(text, *_flags(context))
+    return Change(candidate, _statement(nests))
+
+
+def _problem(context: CardContext, found: Survey) -> NotApplicable | None:
+    if found.nests and context.source.defines("gemm"):
+        return NotApplicable("the name `gemm` is taken in this file")
+    if found.nests and max((_work(dims) for dims in context.dims), default=0) < _SMALL**3:
+        return NotApplicable("the products are too small to gain from packing")
+    if found.nests:
+        return None
+    if found.mismatches:
+        reasons = "; ".join(f"{m.function}, {m.reason}" for m in found.mismatches[:2])
+        return NotApplicable(f"no loops are a matrix product: {reasons}")
+    return NotApplicable("there are no three loops inside one another")
+
+
+def _work(dims: object) -> int:
+    """An upper limit for the multiply-adds of one product: the dimensions multiplied."""
+    return prod(dims.values()) if isinstance(dims, dict) else _SMALL**3
+
+
+def _of_one_type(found: Survey) -> tuple[MatmulNest, ...]:
+    return tuple(nest for nest in found.nests if nest.real == found.nests[0].real)
+
+
+def _flags(context: CardContext) -> tuple[str, ...]:
+    return ("-fopenmp",) if context.threads > 1 else ()
+
+
+def _statement(nests: tuple[MatmulNest, ...]) -> str:
+    where = ", ".join(f"{nest.formula} in `{nest.function}` (line {nest.line})" for nest in nests)
+    return f"Compute {where} as a packed, register-tiled and cache-blocked product"
+
+
+def predict(context: CardContext) -> float:
+    """From where the incumbent is on its roofline to where a packed product gets."""
+    fraction = context.roofline_fraction
+    return 8.0 if fraction is None else max(1.0, _REACHED / fraction)
+
+
+CARD = Card(
+    id="gemm-packed",
+    title="Packed, register-tiled, cache-blocked matrix product",
+    families=frozenset(),
+    languages=C_AND_CPP,
+    answers=frozenset(("compute", "memory", "latency", "unknown")),
+    rationale=(
+        "Each element of A and B is used once per load in plain loops; tiles of C that stay in "
+        "registers, fed from packed blocks that stay in the caches, use it many times"
+    ),
+    expected_counter="ipc",
+    expected_change="up to two vector multiply-adds per cycle",
+    source=(
+        "Goto & van de Geijn, Anatomy of High-Performance Matrix Multiplication, ACM TOMS 34(3), "
+        "2008, doi:10.1145/1356052.1356053; Van Zee & van de Geijn, BLIS, ACM TOMS 41(3), 2015, "
+        "doi:10.1145/2764454"
+    ),
+    apply=apply,
+    predict=predict,
+)
