@@ -1,0 +1,389 @@
+"""Which array elements a function touches: every access as a base and an index polynomial.
+
+Row pointers (`const float *row = x + i * D;`), index variables, macros that compute an index and
+calls to functions of the same file are followed, so that `row[j]` reads as `x[i * D + j]`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from tree_sitter import Node
+
+from roofsmith.proposers.loopnest_affine import (
+    ZERO,
+    Atom,
+    NotRecognisedError,
+    Polynomial,
+    read_integer,
+)
+from roofsmith.proposers.macros import expand, read_macros
+from roofsmith.proposers.source import (
+    Function,
+    Loop,
+    Source,
+    arguments,
+    calls,
+    identifiers,
+    read_loop,
+    strip_parens,
+    text_of,
+    walk,
+)
+
+PURE_CALLS = frozenset(
+    name + suffix
+    for name in (
+        *("exp", "exp2", "expm1", "log", "log2", "log1p", "sqrt", "cbrt", "pow", "fabs", "tanh"),
+        *("sinh", "cosh", "sin", "cos", "tan", "atan", "atan2", "erf", "erfc", "fmax", "fmin"),
+        *("fma", "floor", "ceil", "round", "rint", "nearbyint", "trunc", "fmod", "copysign"),
+        *("hypot", "ldexp", "lgamma", "tgamma"),
+    )
+    for suffix in ("", "f")
+) | frozenset(("abs", "max", "min", "MAX", "MIN", "isnan", "isinf", "signbit", "sizeof"))
+"""Functions of the C library without side effects (errno aside)."""
+
+ALLOCATORS = frozenset(("malloc", "calloc", "aligned_alloc", "alloca", "__builtin_alloca"))
+_MAX_CALL_DEPTH = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """One place in the text that reads or writes an array."""
+
+    node: Node
+    """The subscript in the function itself, or the call that leads to the access."""
+    base: str
+    index: Polynomial | None
+    """In elements from the base; None where it can't be followed."""
+    writes: bool
+    reads: bool
+    loops: tuple[int, ...]
+    """Loops around it, outermost first, those of called functions included."""
+    home: int | None
+    """Byte at which a local array is declared; None for what comes from outside."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoopFacts:
+    """A loop met on the way."""
+
+    id: int
+    """Byte where it starts; for a loop of a called function, a number of its own."""
+    loop: Loop
+    extent: Polynomial | None
+    """Iterations; None where they can't be read."""
+    step: int
+    outer: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    base: str
+    offset: Polynomial | None
+    home: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Scope:
+    integers: Mapping[str, Polynomial] = field(default_factory=dict)
+    pointers: Mapping[str, _Place] = field(default_factory=dict)
+    unsteady: frozenset[str] = frozenset()
+    loops: tuple[int, ...] = ()
+    anchor: Node | None = None
+    """In a called function: the call."""
+    depth: int = 0
+
+
+class FunctionAccesses:
+    """Every access of one function, and the loops around them."""
+
+    def __init__(self, source: Source, function: Function) -> None:
+        self.source = source
+        self.function = function
+        self.accesses: list[Access] = []
+        self.loops: dict[int, LoopFacts] = {}
+        self._next_id = -2
+        unsteady = mutated_names(function.body)
+        self._visit(function.body, _Scope(unsteady=unsteady))
+
+    @cached_property
+    def _macros(self) -> Mapping[str, tuple[tuple[str, ...], str]]:
+        return read_macros(self.source)
+
+    def inside(self, loop: Loop) -> list[Access]:
+        """Accesses in a loop of this function."""
+        return [access for access in self.accesses if loop.node.start_byte in access.loops]
+
+    def at(self, node: Node) -> Access | None:
+        """The access that a subscript of this function makes."""
+        return next((a for a in self.accesses if a.node == node), None)
+
+    def extent(self, loop: Loop) -> Polynomial | None:
+        """Iterations of a loop of this function."""
+        facts = self.loops.get(loop.node.start_byte)
+        return None if facts is None else facts.extent
+
+    def _visit(self, node: Node, scope: _Scope) -> _Scope:
+        """Record what the node touches; the scope that holds after it."""
+        match node.type:
+            case "compound_statement":
+                inner = scope
+                for child in node.named_children:
+                    inner = self._visit(child, inner)
+            case "for_statement":
+                self._for(node, scope)
+            case "declaration":
+                return self._declaration(node, scope)
+            case "assignment_expression":
+                self._assignment(node, scope)
+            case "update_expression":
+                target = node.child_by_field_name("argument")
+                if target is not None and target.type != "identifier":
+                    self._touch(target, scope, writes=True, reads=True)
+            case "subscript_expression":
+                self._touch(node, scope, writes=False, reads=True)
+            case "pointer_expression" if text_of(node).startswith("*"):
+                self._touch(node, scope, writes=False, reads=True)
+            case "call_expression":
+                self._call(node, scope)
+            case _:
+                for child in node.named_children:
+                    self._visit(child, scope)
+        return scope
+
+    def _for(self, node: Node, scope: _Scope) -> None:
+        loop = read_loop(node)
+        id = node.start_byte if scope.depth == 0 else self._new_id()
+        for part in (loop.lower, loop.upper):
+            if part is not None:
+                self._visit(part, scope)
+        inner = replace(scope, loops=(*scope.loops, id))
+        extent, step = None, 1
+        if loop.canonical and loop.variable is not None and loop.lower is not None:
+            lower = self._integer(loop.lower, scope)
+            extent, step = self._extent(loop, lower, scope)
+            counter = lower
+            if counter is not None:
+                ticks = Polynomial.symbol(Atom(loop.variable, id)) * Polynomial.constant(step)
+                counter = counter + ticks
+            inner = _bind(inner, loop.variable, counter)
+        self.loops[id] = LoopFacts(id, loop, extent, step, scope.loops)
+        self._visit(loop.body, inner)
+
+    def _extent(
+        self, loop: Loop, lower: Polynomial | None, scope: _Scope
+    ) -> tuple[Polynomial | None, int]:
+        assert loop.upper is not None
+        assert loop.step is not None
+        upper = self._integer(loop.upper, scope)
+        step = int(loop.step) if loop.step.isdigit() and int(loop.step) else 1
+        if lower is None or upper is None:
+            return None, step
+        length = upper - lower + Polynomial.constant(int(loop.inclusive))
+        if step == 1 and loop.step == "1":
+            return length, 1
+        text = f"(({length.render()}) / ({loop.step}))"
+        return Polynomial.symbol(Atom(text, loops=length.loops)), step
+
+    def _new_id(self) -> int:
+        """Called functions' loops count down from -2, away from byte offsets and plain symbols."""
+        self._next_id -= 1
+        return -self._next_id + (1 << 40)
+
+    def _declaration(self, node: Node, scope: _Scope) -> _Scope:
+        for declarator in node.children_by_field_name("declarator"):
+            value = declarator.child_by_field_name("value")
+            named = declarator.child_by_field_name("declarator") if value else declarator
+            if value is not None:
+                self._visit(value, scope)
+            scope = self._declare(node, named or declarator, value, scope)
+        return scope
+
+    def _declare(self, node: Node, named: Node, value: Node | None, scope: _Scope) -> _Scope:
+        name = next((text_of(found) for found in walk(named, "identifier")), "")
+        home = node.start_byte if scope.anchor is None else scope.anchor.start_byte
+        if any(walk(named, "array_declarator")):
+            return _point(scope, name, _Place(name, ZERO, home))
+        if named.type == "pointer_declarator":
+            if value is not None and {called for called, _ in calls(value)} & ALLOCATORS:
+                return _point(scope, name, _Place(name, ZERO, home))
+            if value is None or name in scope.unsteady:
+                return _point(scope, name, _Place(name, None))
+            return _point(scope, name, self._address(value, scope))
+        if value is None or name in scope.unsteady:
+            return _bind(scope, name, None)
+        kind = node.child_by_field_name("type")
+        if kind is not None and re.search(r"\b(float|double)\b", text_of(kind)):
+            return _bind(scope, name, None)
+        return _bind(scope, name, self._integer(value, scope))
+
+    def _assignment(self, node: Node, scope: _Scope) -> None:
+        left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
+        operator = node.child_by_field_name("operator")
+        if right is not None:
+            self._visit(right, scope)
+        if left is not None and strip_parens(left).type != "identifier":
+            compound = operator is not None and text_of(operator) != "="
+            self._touch(strip_parens(left), scope, writes=True, reads=compound)
+
+    def _touch(self, node: Node, scope: _Scope, *, writes: bool, reads: bool) -> None:
+        if node.type == "call_expression":
+            self._call(node, scope, writes=writes, reads=reads)
+            return
+        for part in node.named_children:
+            if part.type not in ("identifier", "subscript_expression"):
+                self._visit(part, scope)
+        place = self._element(node, scope)
+        self.accesses.append(
+            Access(
+                scope.anchor or node,
+                place.base,
+                place.offset,
+                writes,
+                reads,
+                scope.loops,
+                place.home,
+            )
+        )
+
+    def _element(self, node: Node, scope: _Scope) -> _Place:
+        argument = node.child_by_field_name("argument")
+        if node.type == "pointer_expression" and argument is not None:
+            return self._address(argument, scope)
+        if node.type != "subscript_expression" or argument is None:
+            return _Place(text_of(node), None)
+        if argument.type == "subscript_expression":
+            return replace(self._element(argument, scope), offset=None)
+        start = self._address(argument, scope)
+        index = node.child_by_field_name("index") or node.child_by_field_name("indices")
+        if index is not None and index.type == "subscript_argument_list":
+            index = index.named_children[0]
+        offset = None if index is None else self._integer(index, scope)
+        return _moved(start, offset)
+
+    def _address(self, node: Node, scope: _Scope) -> _Place:
+        node = strip_parens(node)
+        if node.type == "identifier":
+            name = text_of(node)
+            unsteady = name in scope.unsteady
+            return scope.pointers.get(name, _Place(name, None if unsteady else ZERO))
+        if node.type == "pointer_expression" and text_of(node).startswith("&"):
+            return self._element(strip_parens(node.named_children[-1]), scope)
+        operator = node.child_by_field_name("operator")
+        sign = "" if operator is None else text_of(operator)
+        if node.type == "binary_expression" and sign in ("+", "-"):
+            start = self._address(node.named_children[0], scope)
+            distance = self._integer(node.named_children[-1], scope)
+            return _moved(start, distance if sign == "+" or distance is None else -distance)
+        named = next((text_of(n) for n in walk(node, "identifier")), "?")
+        return replace(scope.pointers.get(named, _Place(named, None)), offset=None)
+
+    def _integer(self, node: Node, scope: _Scope) -> Polynomial | None:
+        if identifiers(node) & scope.unsteady - set(scope.integers):
+            return None
+        try:
+            found = read_integer(self._expanded(node), scope.integers)
+        except NotRecognisedError:
+            return None
+        unknown = any(atom.text == _UNKNOWN for monomial, _ in found.terms for atom in monomial)
+        return None if unknown or _UNKNOWN in found.render() else found
+
+    def _expanded(self, node: Node) -> Node:
+        names = {name for name, _ in calls(node)}
+        return expand(node, self._macros) if names & set(self._macros) else node
+
+    def _call(self, node: Node, scope: _Scope, *, writes: bool = False, reads: bool = True) -> None:
+        name = next((called for called, call in calls(node) if call == node), "")
+        if name in self._macros:
+            anchored = replace(scope, anchor=scope.anchor or node)
+            opened = expand(node, self._macros)
+            if writes:
+                self._touch(strip_parens(opened), anchored, writes=True, reads=reads)
+            elif scope.depth < _MAX_CALL_DEPTH:
+                self._visit(opened, replace(anchored, depth=scope.depth + 1))
+            return
+        for argument in arguments(node):
+            self._visit(argument, scope)
+        callee = self.source.function(name)
+        if callee is not None and scope.depth < _MAX_CALL_DEPTH:
+            self._enter(callee, node, scope)
+        elif name not in PURE_CALLS and name not in ALLOCATORS and name != "free":
+            self._unknown_call(node, scope)
+
+    def _enter(self, callee: Function, node: Node, scope: _Scope) -> None:
+        inner = _Scope(
+            unsteady=mutated_names(callee.body),
+            loops=scope.loops,
+            anchor=scope.anchor or node,
+            depth=scope.depth + 1,
+        )
+        for parameter, argument in zip(callee.parameters, arguments(node), strict=False):
+            if parameter.pointer:
+                place = self._address(argument, scope)
+                steady = parameter.name not in inner.unsteady
+                inner = _point(
+                    inner, parameter.name, place if steady else replace(place, offset=None)
+                )
+            elif "float" not in parameter.type_text and "double" not in parameter.type_text:
+                inner = _bind(inner, parameter.name, self._integer(argument, scope))
+        self._visit(callee.body, inner)
+
+    def _unknown_call(self, node: Node, scope: _Scope) -> None:
+        """A function that isn't in this file may write through whatever pointer it is given."""
+        for argument in arguments(node):
+            bare = strip_parens(argument)
+            if bare.type == "identifier" and text_of(bare) not in scope.pointers:
+                continue
+            if bare.type in ("identifier", "pointer_expression", "binary_expression"):
+                place = self._address(bare, scope)
+                if place.base in scope.pointers or place.home is not None:
+                    self.accesses.append(
+                        Access(
+                            scope.anchor or node,
+                            place.base,
+                            None,
+                            True,
+                            True,
+                            scope.loops,
+                            place.home,
+                        )
+                    )
+
+
+_UNKNOWN = "?"
+
+
+def _bind(scope: _Scope, name: str, value: Polynomial | None) -> _Scope:
+    known = Polynomial.symbol(Atom(_UNKNOWN)) if value is None else value
+    pointers = {key: place for key, place in scope.pointers.items() if key != name}
+    return replace(scope, integers={**scope.integers, name: known}, pointers=pointers)
+
+
+def _point(scope: _Scope, name: str, place: _Place) -> _Scope:
+    return replace(scope, pointers={**scope.pointers, name: place})
+
+
+def _moved(place: _Place, distance: Polynomial | None) -> _Place:
+    if place.offset is None or distance is None:
+        return replace(place, offset=None)
+    return replace(place, offset=place.offset + distance)
+
+
+def mutated_names(body: Node) -> frozenset[str]:
+    """Names that are assigned or counted after their declaration, loop variables excepted."""
+    names = set()
+    headers = {
+        part.id
+        for loop in walk(body, "for_statement")
+        for part in (loop.child_by_field_name("initializer"), loop.child_by_field_name("update"))
+        if part is not None and read_loop(loop).canonical
+    }
+    for node in walk(body, "assignment_expression", "update_expression"):
+        target = node.child_by_field_name("left") or node.child_by_field_name("argument")
+        if node.id not in headers and target is not None and target.type == "identifier":
+            names.add(text_of(target))
+    return frozenset(names)

@@ -1,0 +1,274 @@
+"""A static estimate of where a kernel's cycles go, from which cards predict their gain.
+
+Weights are rules of thumb for current out-of-order cores with 4-cycle floating-point latency (Fog,
+"Instruction tables", agner.org/optimize; Hennessy & Patterson, 6th ed., ch. 2 for a strided walk
+that takes a cache line per element). They rank ideas; they never decide: the judge does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
+
+from tree_sitter import Node
+
+from roofsmith.proposers.accesses import FunctionAccesses
+from roofsmith.proposers.cards import CardContext
+from roofsmith.proposers.reductions import find_reduction
+from roofsmith.proposers.source import (
+    Function,
+    Loop,
+    arguments,
+    calls,
+    loops,
+    strip_parens,
+    text_of,
+    walk,
+)
+
+CALL_CYCLES = 20.0
+"""A scalar call into the math library."""
+CHAIN_CYCLES = 4.0
+"""One step of a serial floating-point accumulation."""
+STRIDED_CYCLES = 8.0
+"""An element that brings a cache line of its own."""
+DIVISION_CYCLES = 5.0
+PLAIN_CYCLES = 0.5
+"""An operation or a unit-stride access, two to a cycle."""
+UNKNOWN_TRIP = 64
+
+TRANSCENDENTAL = frozenset(
+    name + suffix
+    for name in ("exp", "exp2", "expm1", "log", "log2", "log1p", "pow", "tanh", "erf", "sin", "cos")
+    for suffix in ("", "f")
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """Estimated cycles on one core, by what they are spent on."""
+
+    calls: float = 0.0
+    chains: float = 0.0
+    strided: float = 0.0
+    divisions: float = 0.0
+    plain: float = 0.0
+
+    def __add__(self, other: Work) -> Work:
+        return Work(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(Work)))
+
+    def times(self, factor: float) -> Work:
+        """The same work, `factor` times."""
+        return Work(*(getattr(self, f.name) * factor for f in fields(Work)))
+
+    @property
+    def total(self) -> float:
+        """All of it."""
+        return self.calls + self.chains + self.strided + self.divisions + self.plain
+
+
+@dataclass(frozen=True, slots=True)
+class LoopWork:
+    """What the statements directly in one loop cost over a whole call of `solve`."""
+
+    function: str
+    loop: Loop
+    work: Work
+
+
+class Estimate:
+    """Cycles of one kernel on its first workload."""
+
+    def __init__(self, context: CardContext) -> None:
+        self._source = context.source
+        self._lanes = context.lanes
+        self._accesses: dict[str, FunctionAccesses] = {}
+        self.loops: list[LoopWork] = []
+        entry = context.source.function(context.signature.entry)
+        if entry is not None:
+            sizes = dict(context.dims[0]) if context.dims else {}
+            self._function(entry, sizes, 1.0, depth=0)
+
+    @property
+    def total(self) -> Work:
+        """The whole kernel."""
+        return sum((found.work for found in self.loops), Work())
+
+    def share(self, saved: float) -> float:
+        """The part of all cycles that `saved` cycles are, at most 1."""
+        return min(1.0, saved / self.total.total) if self.total.total else 0.0
+
+    def within(self, chosen: Iterable[tuple[str, int]]) -> Work:
+        """Work of the loops given as (function, start byte)."""
+        wanted = set(chosen)
+        found = (w.work for w in self.loops if (w.function, w.loop.node.start_byte) in wanted)
+        return sum(found, Work())
+
+    def _function(
+        self, function: Function, sizes: Mapping[str, int], count: float, depth: int
+    ) -> None:
+        if function.name not in self._accesses:
+            self._accesses[function.name] = FunctionAccesses(self._source, function)
+        self._body(function, function.body, dict(sizes), count, None, depth)
+
+    def _body(
+        self, function: Function, node: Node, sizes: dict[str, int], count: float,
+        loop: Loop | None, depth: int,
+    ) -> None:  # fmt: skip
+        """Walk statements; every loop adds an entry with the work directly inside it."""
+        for declared in walk(node, "init_declarator"):
+            name, value = (declared.child_by_field_name(f) for f in ("declarator", "value"))
+            if name is not None and value is not None and name.type == "identifier":
+                number = evaluate(value, sizes)
+                if number is not None:
+                    sizes.setdefault(text_of(name), number)
+        inner = [found for found in loops(node) if _enclosing(found.node, node) is None]
+        if loop is not None:
+            work = self._statements(function, loop).times(count)
+            self.loops.append(LoopWork(function.name, loop, work))
+        for found in inner:
+            trips = count * trip_count(found, sizes)
+            self._body(function, found.body, dict(sizes), trips, found, depth)
+        for called, call in calls(node):
+            callee = self._source.function(called)
+            if callee is None or depth >= 4 or _enclosing(call, node) is not None:
+                continue
+            given = [evaluate(argument, sizes) for argument in arguments(call)]
+            named = zip((p.name for p in callee.parameters), given, strict=False)
+            passed = {key: value for key, value in named if value is not None}
+            self._function(callee, passed, count, depth + 1)
+
+    def _statements(self, function: Function, loop: Loop) -> Work:
+        """One iteration, without what inner loops do."""
+        nodes = [n for n in walk(loop.body) if _enclosing(n, loop.body) is None]
+        text = text_of(loop.body)
+        vector = "roofsmith_v" in text or _is_simd(loop)
+        work = Work()
+        for node in nodes:
+            work += self._operation(function, loop, node, vector)
+        if not vector and loop.innermost:
+            work += Work(chains=CHAIN_CYCLES * _chains(loop))
+        serial = bool(work.calls or work.chains or work.strided)
+        return work if serial else work.times(1.0 / self._lanes)
+
+    def _operation(self, function: Function, loop: Loop, node: Node, vector: bool) -> Work:
+        match node.type:
+            case "call_expression":
+                called = next((name for name, call in calls(node) if call == node), "")
+                if called in TRANSCENDENTAL:
+                    return Work(calls=CALL_CYCLES)
+                helper = called.startswith("roofsmith_")
+                return Work(plain=CALL_CYCLES / (2 if not vector else 1)) if helper else Work()
+            case "subscript_expression":
+                return self._element(function, loop, node)
+            case "binary_expression":
+                if "/" in [child.type for child in node.children]:
+                    return Work(divisions=DIVISION_CYCLES)
+                return Work(plain=PLAIN_CYCLES)
+            case "assignment_expression":
+                return Work(plain=PLAIN_CYCLES)
+            case _:
+                return Work()
+
+    def _element(self, function: Function, loop: Loop, node: Node) -> Work:
+        access = self._accesses[function.name].at(node)
+        if access is None or access.index is None:
+            return Work(plain=PLAIN_CYCLES)
+        stride = access.index.stride(loop.node.start_byte)
+        long_step = any(monomial or abs(factor) >= 16 for monomial, factor in stride.terms)
+        return (
+            Work(strided=STRIDED_CYCLES)
+            if long_step and loop.innermost
+            else Work(plain=PLAIN_CYCLES)
+        )
+
+
+def _enclosing(node: Node, outer: Node) -> Node | None:
+    """The outermost `for` loop between `outer` and the node; None if there is none."""
+    found, parent = None, node.parent
+    while parent is not None and node != outer and parent.start_byte >= outer.start_byte:
+        if parent.type == "for_statement" and parent.end_byte <= outer.end_byte:
+            found = parent
+        if parent == outer:
+            break
+        parent = parent.parent
+    return found
+
+
+def _is_simd(loop: Loop) -> bool:
+    before = loop.node.prev_named_sibling
+    return before is not None and before.type == "preproc_call" and "simd" in text_of(before)
+
+
+def _chains(loop: Loop) -> int:
+    """Floating-point accumulators of an innermost loop."""
+    targets = {
+        text_of(left)
+        for node in walk(loop.body, "assignment_expression")
+        if (left := node.child_by_field_name("left")) is not None and left.type == "identifier"
+    }
+    return sum(find_reduction(loop, name) is not None for name in targets)
+
+
+def trip_count(loop: Loop, sizes: Mapping[str, int]) -> float:
+    """Iterations with these dimensions; 64 where they can't be told."""
+    if loop.lower is None or loop.upper is None or loop.step is None:
+        return UNKNOWN_TRIP
+    lower, upper = evaluate(loop.lower, sizes), evaluate(loop.upper, sizes)
+    step = int(loop.step) if loop.step.isdigit() else sizes.get(loop.step, 1)
+    if upper is None:
+        return UNKNOWN_TRIP
+    return max(1.0, (upper - (lower or 0) + loop.inclusive) / max(1, step))
+
+
+def evaluate(node: Node, sizes: Mapping[str, int]) -> int | None:
+    """An integer expression of known dimensions; None if anything else is in it."""
+    node = strip_parens(node)
+    if node.type == "identifier":
+        return sizes.get(text_of(node))
+    if node.type == "number_literal":
+        digits = text_of(node).rstrip("uUlL")
+        return int(digits) if digits.isdigit() else None
+    if node.type != "binary_expression":
+        return None
+    left = evaluate(node.named_children[0], sizes)
+    right = evaluate(node.named_children[-1], sizes)
+    operator = node.child_by_field_name("operator")
+    if left is None or right is None or operator is None:
+        return None
+    match text_of(operator):
+        case "+":
+            return left + right
+        case "-":
+            return left - right
+        case "*":
+            return left * right
+        case "/":
+            return left // right if right else None
+        case _:
+            return None
+
+
+def amdahl(context: CardContext, share: float, factor: float) -> float:
+    """Speedup if `share` of the time becomes `factor` times faster, never past the roofline.
+
+    Amdahl, "Validity of the single processor approach", AFIPS 1967; Williams et al., "Roofline",
+    CACM 52(4), 2009.
+    """
+    predicted = 1.0 / ((1.0 - share) + share / factor)
+    limit = headroom(context)
+    return predicted if limit is None else max(1.0, min(predicted, limit))
+
+
+def headroom(context: CardContext) -> float | None:
+    """How much faster the roofline would still allow; None if the bound is UNKNOWN."""
+    fraction = context.roofline_fraction
+    return None if fraction is None or fraction <= 0 else max(1.0, 1.0 / fraction)
+
+
+def lines_of(chosen: Iterable[Loop]) -> str:
+    """`lines 3 and 7`: where the loops are, for people."""
+    numbers = sorted({int(loop.node.start_point[0]) + 1 for loop in chosen})
+    if len(numbers) == 1:
+        return f"line {numbers[0]}"
+    return f"lines {', '.join(map(str, numbers[:-1]))} and {numbers[-1]}"

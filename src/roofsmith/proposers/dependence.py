@@ -1,0 +1,248 @@
+"""Whether the iterations of a loop may run in any order, and what has to be private or reduced.
+
+The tests are the textbook ones (Allen & Kennedy, Optimizing Compilers for Modern Architectures,
+ch. 2-3) on index polynomials, with two assumptions that C kernels keep: different pointer
+parameters don't overlap, and an index stays inside the row that its outer terms select. The judge
+decides whether they held.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tree_sitter import Node
+
+from roofsmith.proposers.accesses import ALLOCATORS, PURE_CALLS, Access, FunctionAccesses
+from roofsmith.proposers.loopnest_affine import Polynomial, line_of
+from roofsmith.proposers.macros import read_macros
+from roofsmith.proposers.reductions import Reduction, find_reduction
+from roofsmith.proposers.source import (
+    Loop,
+    calls,
+    identifiers,
+    read_loop,
+    text_of,
+    walk,
+    within,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Parallel:
+    """The iterations are independent, given these."""
+
+    private: tuple[str, ...] = ()
+    """Scalars declared outside that every iteration sets before it reads them."""
+    reductions: tuple[Reduction, ...] = ()
+
+    @property
+    def clauses(self) -> str:
+        """OpenMP clauses, each with a blank in front."""
+        text = f" private({', '.join(self.private)})" if self.private else ""
+        for operation in ("+", "*", "max", "min"):
+            names = [r.name for r in self.reductions if r.operation == operation]
+            text += f" reduction({operation}:{', '.join(names)})" if names else ""
+        return text
+
+
+@dataclass(frozen=True, slots=True)
+class Sequential:
+    """The iterations depend on each other, or it can't be told."""
+
+    reason: str
+
+
+def examine(accesses: FunctionAccesses, loop: Loop) -> Parallel | Sequential:
+    """Whether a loop of the function may run its iterations in any order."""
+    where = f"the loop at line {line_of(loop.node)}"
+    if not loop.canonical:
+        return Sequential(f"{where} doesn't simply count up")
+    obstacle = _control_flow(accesses, loop) or _memory_conflict(accesses, loop)
+    if obstacle is not None:
+        return Sequential(f"{where} {obstacle}")
+    return _scalars(accesses, loop, where)
+
+
+def _control_flow(accesses: FunctionAccesses, loop: Loop) -> str | None:
+    if any(walk(loop.body, "return_statement", "goto_statement")):
+        return "leaves early"
+    for found in walk(loop.body, "break_statement"):
+        parent = found.parent
+        while parent is not None and parent.type not in _BREAKABLE:
+            parent = parent.parent
+        if parent == loop.node:
+            return "leaves early"
+    known = PURE_CALLS | ALLOCATORS | {"free"} | set(read_macros(accesses.source))
+    known |= {function.name for function in accesses.source.functions}
+    for name, _ in calls(loop.body):
+        if name not in known and not name.startswith(("__builtin_", "_mm", "roofsmith_")):
+            return f"calls `{name}`, which may do anything"
+    return None
+
+
+_BREAKABLE = ("for_statement", "while_statement", "do_statement", "switch_statement")
+
+
+def _memory_conflict(accesses: FunctionAccesses, loop: Loop) -> str | None:
+    shared = [a for a in accesses.inside(loop) if not _is_private(a, loop)]
+    for write in (access for access in shared if access.writes):
+        problem = _overlaps_itself(accesses, loop, write)
+        if problem is not None:
+            return problem
+        for other in shared:
+            if other.base == write.base and not _same_share(loop, write, other):
+                return f"reads or writes `{write.base}` where another iteration writes it"
+    return None
+
+
+def _is_private(access: Access, loop: Loop) -> bool:
+    home = access.home
+    return home is not None and loop.node.start_byte <= home < loop.node.end_byte
+
+
+def _overlaps_itself(accesses: FunctionAccesses, loop: Loop, write: Access) -> str | None:
+    if write.index is None:
+        return f"writes `{write.base}` at a place that can't be followed"
+    id = loop.node.start_byte
+    if any(id in atom.loops for monomial, _ in write.index.terms for atom in monomial):
+        return f"writes `{write.base}` at an index that isn't linear in `{loop.variable}`"
+    stride = write.index.stride(id)
+    if not stride.terms:
+        return f"writes the same elements of `{write.base}` in every iteration"
+    for inner in _loops_inside(loop, write):
+        if _steps_collide(accesses, stride, write.index.stride(inner), inner):
+            return f"writes elements of `{write.base}` that other iterations write"
+    return None
+
+
+def _loops_inside(loop: Loop, access: Access) -> tuple[int, ...]:
+    return access.loops[access.loops.index(loop.node.start_byte) + 1 :]
+
+
+def _steps_collide(
+    accesses: FunctionAccesses, stride: Polynomial, inner: Polynomial, inner_id: int
+) -> bool:
+    """Whether an inner loop's steps reach into the next iteration's elements."""
+    products = {monomial for monomial, _ in stride.terms}
+    if not inner.terms or {monomial for monomial, _ in inner.terms} != products:
+        return False
+    extent = accesses.loops[inner_id].extent
+    span = None if extent is None else inner * extent
+    if span is None or span.terms == ():
+        return True
+    ours, theirs = dict(stride.terms), dict(span.terms)
+    return set(ours) != set(theirs) or any(theirs[m] > ours[m] for m in ours)
+
+
+def _same_share(loop: Loop, write: Access, other: Access) -> bool:
+    """Whether the other access stays in the part of the array that this iteration writes."""
+    if write.index is None or other.index is None:
+        return False
+    id = loop.node.start_byte
+    if write.index.stride(id) != other.index.stride(id):
+        return False
+    ours = write.index.without(_loops_inside(loop, write))
+    theirs = other.index.without(_loops_inside(loop, other))
+    apart = (ours - theirs).terms
+    if not apart:
+        return True
+    numeric = all(not monomial for monomial, _ in apart)
+    symbolic = all(monomial for monomial, _ in write.index.stride(id).terms)
+    return numeric and symbolic
+
+
+def _scalars(accesses: FunctionAccesses, loop: Loop, where: str) -> Parallel | Sequential:
+    private: list[str] = []
+    reductions: list[Reduction] = []
+    for name in _assigned_outside_names(loop):
+        reduction = find_reduction(loop, name)
+        if reduction is not None:
+            reductions.append(reduction)
+        elif _set_before_read(loop, name) and not _read_after(accesses, loop, name):
+            private.append(name)
+        else:
+            return Sequential(f"{where} carries `{name}` from one iteration to the next")
+    return Parallel(tuple(private), tuple(reductions))
+
+
+def _assigned_outside_names(loop: Loop) -> list[str]:
+    """Plain names that the body assigns without declaring them, in order of appearance."""
+    declared = declared_names(loop.body)
+    found: dict[str, None] = {}
+    for node in walk(loop.body, "assignment_expression", "update_expression"):
+        target = node.child_by_field_name("left") or node.child_by_field_name("argument")
+        if target is not None and target.type == "identifier":
+            found.setdefault(text_of(target))
+    return [name for name in found if name not in declared and name != loop.variable]
+
+
+def declared_names(node: Node) -> set[str]:
+    """Every name that a declaration inside the node introduces."""
+    names = set()
+    for declaration in walk(node, "declaration"):
+        for declarator in declaration.children_by_field_name("declarator"):
+            named = declarator
+            while named is not None and named.type != "identifier":
+                inner = named.child_by_field_name("declarator")
+                if inner is None:
+                    break
+                named = inner
+            names.add(text_of(named))
+    return names
+
+
+def _set_before_read(loop: Loop, name: str) -> bool:
+    """Whether every iteration assigns `name` before anything else mentions it."""
+    first = next((n for n in walk(loop.body, "identifier") if text_of(n) == name), None)
+    if first is None or first.parent is None:
+        return False
+    parent = first.parent
+    left = parent.child_by_field_name("left")
+    operator = parent.child_by_field_name("operator")
+    assigns = parent.type == "assignment_expression" and left == first
+    if not assigns or (operator is not None and text_of(operator) != "="):
+        return False
+    if name in identifiers(parent.named_children[-1]):
+        return False
+    return _unconditional(parent, loop)
+
+
+def _unconditional(node: Node, loop: Loop) -> bool:
+    """Whether nothing but blocks and loop headers lie between the node and the loop's body."""
+    child, parent = node, node.parent
+    while parent is not None and child != loop.body:
+        if parent.type == "for_statement" and parent != loop.node:
+            header = parent.child_by_field_name("initializer")
+            if header is None or not within(node, header):
+                return False
+        elif parent.type in ("if_statement", "while_statement", "switch_statement",
+                             "conditional_expression"):  # fmt: skip
+            return False
+        child, parent = parent, parent.parent
+    return True
+
+
+def _read_after(accesses: FunctionAccesses, loop: Loop, name: str) -> bool:
+    """Whether something after the loop reads the value that the last iteration left."""
+    later = (
+        node
+        for node in walk(accesses.function.body, "identifier")
+        if node.start_byte >= loop.node.end_byte and text_of(node) == name
+    )
+    first = next(later, None)
+    if first is None or first.parent is None:
+        return False
+    left = first.parent.child_by_field_name("left")
+    operator = first.parent.child_by_field_name("operator")
+    plain = operator is None or text_of(operator) == "="
+    return not (first.parent.type == "assignment_expression" and left == first and plain)
+
+
+def parallel_loops(accesses: FunctionAccesses) -> dict[int, Parallel]:
+    """Every loop of the function whose iterations are independent, by start byte."""
+    found = {}
+    for node in walk(accesses.function.body, "for_statement"):
+        verdict = examine(accesses, read_loop(node))
+        if isinstance(verdict, Parallel):
+            found[node.start_byte] = verdict
+    return found
