@@ -1,0 +1,119 @@
+"""Proposes the strategy card that promises most for the classified bottleneck."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from roofsmith.domain.campaign import Round
+from roofsmith.domain.proposal import Hypothesis, Proposal
+from roofsmith.ports import Brief, Screen
+from roofsmith.proposers.cards import Card, CardContext, Change, NotApplicable, all_cards
+
+TACTIC_PREFIX = "recipe:"
+MAX_FAILURES = 2
+"""A card that failed gets one more chance, after something else was kept."""
+OFF_TARGET_WEIGHT = 0.5
+"""A card that answers another bottleneck counts half its predicted gain (in the logarithm)."""
+MIN_PREDICTED = 1.005
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """What the proposer thinks of one card for one incumbent."""
+
+    card: Card
+    applicable: bool
+    why: str
+    """What it would change, or why it is not proposed."""
+    predicted: float
+    """Predicted speedup; 1 where it isn't applicable."""
+    score: float = 0.0
+    """What cards are ranked by: log of the prediction, halved off the bottleneck."""
+    change: Change | None = None
+
+
+class RecipeProposer:
+    """Ranks the cards for each incumbent; keeps no state that the ledger doesn't hold."""
+
+    def __init__(self, cards: Sequence[Card] | None = None) -> None:
+        """Use these cards; by default every card there is."""
+        self._cards = tuple(all_cards() if cards is None else cards)
+
+    @property
+    def name(self) -> str:
+        """`recipes`."""
+        return "recipes"
+
+    def ask(self, brief: Brief, screen: Screen) -> Proposal | None:
+        """The best card that applies and wasn't tried on this incumbent; None if there is none."""
+        del screen
+        for found in self.explain(brief):
+            if found.applicable and found.change is not None:
+                return _propose(brief, found, found.change)
+        return None
+
+    def tell(self, round: Round) -> None:
+        """Nothing to remember: the next brief holds the round."""
+
+    def explain(self, brief: Brief) -> list[Explanation]:
+        """Every card, the best first, each with what it would change or why it stays out."""
+        context = CardContext.of(brief)
+        found = [_consider(card, context, brief) for card in self._cards]
+        return sorted(found, key=lambda e: (not e.applicable, -e.score, e.card.id))
+
+
+def _consider(card: Card, context: CardContext, brief: Brief) -> Explanation:
+    obstacle = card.suits(context) or _tried(card, brief)
+    if obstacle is not None:
+        return Explanation(card, False, obstacle.reason, 1.0)
+    change = card.apply(context)
+    if isinstance(change, NotApplicable):
+        return Explanation(card, False, change.reason, 1.0)
+    judged = {brief.incumbent.id, *(round.candidate.id for round in brief.campaign.rounds)}
+    if change.candidate.id in judged:
+        return Explanation(card, False, "it gives a kernel that was judged already", 1.0)
+    predicted = card.predict(context)
+    if predicted < MIN_PREDICTED:
+        why = f"no gain is predicted: {change.statement[0].lower()}{change.statement[1:]}"
+        return Explanation(card, False, why, predicted)
+    kind = brief.bottleneck.kind
+    weight = 1.0 if kind == "unknown" or kind in card.answers else OFF_TARGET_WEIGHT
+    return Explanation(
+        card, True, change.statement, predicted, weight * math.log(predicted), change
+    )
+
+
+def _tried(card: Card, brief: Brief) -> NotApplicable | None:
+    """Why the campaign's history keeps the card out; None if it doesn't."""
+    rounds = [r for r in brief.campaign.rounds if r.hypothesis.tactic == TACTIC_PREFIX + card.id]
+    failed = [r for r in rounds if r.decision.kind != "kept"]
+    here = [r for r in failed if r.incumbent_id == brief.incumbent.id]
+    if here:
+        return NotApplicable(f"round {here[-1].round} tried it on this kernel")
+    if len(failed) >= MAX_FAILURES:
+        numbers = " and ".join(str(r.round) for r in failed)
+        return NotApplicable(f"rounds {numbers} tried it, and it didn't pay")
+    return None
+
+
+def _propose(brief: Brief, found: Explanation, change: Change) -> Proposal:
+    card = found.card
+    bottleneck = brief.bottleneck
+    aimed = bottleneck.kind if bottleneck.kind in card.answers else min(card.answers)
+    return Proposal(
+        hypothesis=Hypothesis(
+            statement=change.statement,
+            rationale=change.rationale or card.rationale,
+            evidence=bottleneck.evidence,
+            answers=aimed,
+            expected_counter=card.expected_counter,
+            expected_change=card.expected_change,
+            predicted_speedup=found.predicted,
+            bucket=card.bucket,
+            tactic=TACTIC_PREFIX + card.id,
+            source=card.source,
+        ),
+        candidate=change.candidate,
+    )

@@ -1,0 +1,46 @@
+"""Marking loops as vectorisable."""
+
+from __future__ import annotations
+
+from tree_sitter import Node
+
+from roofsmith.proposers.accesses import FunctionAccesses
+from roofsmith.proposers.dependence import Parallel, Sequential, examine
+from roofsmith.proposers.loopnest_affine import line_of
+from roofsmith.proposers.source import Edit, Loop, indent_of, text_of, walk
+
+SIMD_FLAGS = ("-fopenmp-simd", "-fno-math-errno", "-fno-trapping-math")
+"""What gcc needs to vectorise selects and square roots; results stay the same, bit for bit."""
+
+
+def directive(loop: Loop) -> Node | None:
+    """The `#pragma` in front of a loop."""
+    before = loop.node.prev_named_sibling
+    if before is None or before.type != "preproc_call" or "pragma" not in text_of(before):
+        return None
+    return before
+
+
+def has_directive(loop: Loop, word: str) -> bool:
+    """Whether the pragma in front of the loop names `word`."""
+    found = directive(loop)
+    return found is not None and word in text_of(found).split()
+
+
+def mark_simd(accesses: FunctionAccesses, loop: Loop) -> Edit | Sequential:
+    """An edit that puts `omp simd` on a loop whose iterations are independent."""
+    verdict = examine(accesses, loop)
+    if not isinstance(verdict, Parallel):
+        return verdict
+    if any(walk(loop.body, "for_statement", "while_statement", "do_statement")):
+        return Sequential(f"the loop at line {line_of(loop.node)} is not innermost")
+    before = directive(loop)
+    if before is None:
+        indent = indent_of(loop.node, accesses.source.text)
+        return Edit.before(loop.node, f"#pragma omp simd{verdict.clauses}\n{indent}")
+    text = text_of(before)
+    if "simd" in text.split():
+        return Sequential(f"the loop at line {line_of(loop.node)} is marked already")
+    if "omp parallel for" in text:
+        return Edit.replace(before, text.replace("parallel for", "parallel for simd", 1))
+    return Sequential(f"the loop at line {line_of(loop.node)} has a pragma of its own")

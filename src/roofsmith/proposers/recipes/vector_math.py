@@ -1,0 +1,106 @@
+"""Replace scalar calls into the math library by inline code that vectorises."""
+
+from __future__ import annotations
+
+from tree_sitter import Node
+
+from roofsmith.proposers.accesses import FunctionAccesses
+from roofsmith.proposers.cards import C_AND_CPP, Card, CardContext, Change, NotApplicable
+from roofsmith.proposers.costs import CALL_CYCLES, Estimate, amdahl
+from roofsmith.proposers.recipes._math_code import HELPERS
+from roofsmith.proposers.recipes._simd import SIMD_FLAGS, mark_simd
+from roofsmith.proposers.source import Edit, Function, Loop, calls, loops
+
+VECTOR_CYCLES = 20.0
+"""One vector through the polynomial: about 20 instructions, two to a cycle, and some latency."""
+
+
+def apply(context: CardContext) -> Change | NotApplicable:
+    """Put inline polynomials in the place of library calls, and mark the loops around them."""
+    found = _calls(context)
+    if not found:
+        return NotApplicable(f"no loop calls {', '.join(sorted(HELPERS))}")
+    edits = []
+    for name, call in found:
+        function = call.child_by_field_name("function")
+        assert function is not None
+        edits.append(Edit.replace(function, f"roofsmith_{name}"))
+    edits.append(context.source.insert_helpers("\n".join(_helpers(context, found))))
+    marked = _marked(context)
+    text = context.source.edited([*edits, *marked]).text
+    names = ", ".join(f"`{name}`" for name in sorted({name for name, _ in found}))
+    return Change(
+        context.with_text(text, *SIMD_FLAGS),
+        f"Compute {names} by an inline polynomial, and vectorise {_count(len(marked))} over it",
+    )
+
+
+def _count(loops_marked: int) -> str:
+    return "the loop" if loops_marked == 1 else f"{loops_marked} loops"
+
+
+def _calls(context: CardContext) -> list[tuple[str, Node]]:
+    """Calls of functions that have a replacement, each with the name of the replacement."""
+    found = []
+    for function in context.functions:
+        for name, call in calls(function.body):
+            float_overload = context.candidate.language == "cpp" and context.dtype == "float32"
+            name = f"{name}f" if float_overload and f"{name}f" in HELPERS else name
+            if name in HELPERS and context.source.function(name) is None:
+                found.append((name, call))
+    return found
+
+
+def _helpers(context: CardContext, found: list[tuple[str, Node]]) -> list[str]:
+    """Code of the replacements that the file doesn't have yet, in order, each once."""
+    code = dict.fromkeys(text for name, _ in found for text in HELPERS[name])
+    return [text for text in code if text.strip() not in context.source.text]
+
+
+def _marked(context: CardContext) -> list[Edit]:
+    """`omp simd` on the innermost loops that reach one of the calls."""
+    edits = []
+    for function in context.functions:
+        accesses = FunctionAccesses(context.source, function)
+        for loop in loops(function.body):
+            if loop.innermost and _reaches_call(context, loop):
+                mark = mark_simd(accesses, loop)
+                if isinstance(mark, Edit):
+                    edits.append(mark)
+    return edits
+
+
+def _reaches_call(context: CardContext, loop: Loop) -> bool:
+    waiting, seen = [name for name, _ in calls(loop.body)], set[str]()
+    while waiting:
+        name = waiting.pop()
+        if name in HELPERS or f"{name}f" in HELPERS:
+            return True
+        inner: Function | None = context.source.function(name)
+        if inner is not None and name not in seen:
+            seen.add(name)
+            waiting += [called for called, _ in calls(inner.body)]
+    return False
+
+
+def predict(context: CardContext) -> float:
+    """The share of time in calls, at 20 cycles each, becomes 20 cycles a vector."""
+    estimate = Estimate(context)
+    share = estimate.share(estimate.total.calls)
+    return amdahl(context, share, context.lanes * CALL_CYCLES / VECTOR_CYCLES)
+
+
+CARD = Card(
+    id="vector-math",
+    title="Inline polynomials instead of calls into the math library",
+    families=frozenset(),
+    languages=C_AND_CPP,
+    answers=frozenset(("compute", "latency", "unknown")),
+    rationale="A call per element keeps a loop scalar; a polynomial runs in every vector lane.",
+    expected_counter="instructions",
+    expected_change="down by about the number of vector lanes in the loops with calls",
+    source="Moshier, Cephes Mathematical Library, netlib.org/cephes; Cody & Waite, Software "
+    "Manual for the Elementary Functions, Prentice-Hall 1980",
+    apply=apply,
+    predict=predict,
+)
