@@ -27,6 +27,8 @@ IDLE_PROCESSORS: Final = "idle processors"
 BRANCH_MISSES: Final = "branch misses"
 TLB_MISSES: Final = "TLB misses"
 INSTRUCTION_BOUND: Final = "instruction bound"
+LIBRARY_CALLS: Final = "library calls in loops"
+"""Also begins the profiler's note that names them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +48,9 @@ class Rules:
     per instruction, more than the instructions themselves."""
     scalar_below: float = 0.5
     """Share of packed instructions in floating-point arithmetic: most of it is scalar."""
+    scalar_flops: float = 2.0
+    """Operations that one scalar instruction can do at most (a fused multiply-add): more per
+    instruction, on average, and most of them are packed."""
     excess_traffic: float = 2.0
     """Bytes fetched on cache misses over the bytes needed: each datum comes twice."""
     idle_below: float = 0.75
@@ -137,6 +142,7 @@ def _hints(bound: Bound, profile: Profile, rules: Rules) -> Hints:
     checks: tuple[Callable[[Bound, Profile, Rules], tuple[str, str] | None], ...] = (
         _idle_processors,
         _scalar_code,
+        _library_calls,
         _waiting_or_working,
         _poor_reuse,
         _branch_misses,
@@ -154,13 +160,28 @@ def _idle_processors(_bound: Bound, profile: Profile, rules: Rules) -> tuple[str
 
 
 def _scalar_code(_bound: Bound, profile: Profile, rules: Rules) -> tuple[str, str] | None:
-    share, how = profile.get("vector_fraction"), "of floating-point instructions retired are packed"
-    if share is None:
-        share = profile.get("vector_instruction_share_static")
-        how = "of floating-point instructions in solve are packed (counted in the listing)"
+    share = profile.get("vector_fraction")
+    if share is not None:
+        if share >= rules.scalar_below:
+            return None
+        return SCALAR_CODE, f"{share:.0%} of floating-point instructions retired are packed"
+    # Not counted here: operations per instruction bound it from above, the listing from the side.
+    per_instruction = profile.get("flops_per_fp_instruction")
+    share = profile.get("vector_instruction_share_static")
     if share is None or share >= rules.scalar_below:
         return None
-    return SCALAR_CODE, f"{share:.0%} {how}"
+    if per_instruction is not None and per_instruction > rules.scalar_flops:
+        return None
+    numbers = f"{share:.0%} of floating-point instructions in loops are packed, by the listing"
+    if per_instruction is not None:
+        numbers += f"; {per_instruction:.2f} operations per floating-point instruction retired"
+    return SCALAR_CODE, numbers
+
+
+def _library_calls(_bound: Bound, profile: Profile, _rules: Rules) -> tuple[str, str] | None:
+    start = f"{LIBRARY_CALLS}: "
+    note = next((note for note in profile.notes if note.startswith(start)), None)
+    return (LIBRARY_CALLS, note.removeprefix(start)) if note is not None else None
 
 
 def _waiting_or_working(_bound: Bound, profile: Profile, rules: Rules) -> tuple[str, str] | None:

@@ -1,0 +1,192 @@
+"""Profiles a CPU kernel with the best tool that this machine allows."""
+
+from __future__ import annotations
+
+import math
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from roofsmith.analysis.bottleneck import LIBRARY_CALLS
+from roofsmith.domain.kernel import Built
+from roofsmith.domain.profile import Counter, Profile
+from roofsmith.domain.workload import Workload
+from roofsmith.errors import RoofsmithError
+from roofsmith.ports import KernelDiedError, KernelRunner, KernelSession, Oracle
+from roofsmith.profilers import perf, valgrind
+from roofsmith.profilers.listing import disassemble, read_listing
+from roofsmith.profilers.perf_output import Reading, Run, counters, implausible, multiplexed
+
+SEED = 20_250_101
+"""Of the inputs that are profiled; never used for a check or a timing."""
+
+TARGET_S = 0.05
+"""Calls are counted for about this long: ten thousand times perf's resolution."""
+MAX_CALLS = 1000
+SLOW_CALL_S = 2.0
+"""Above this all events share one run, multiplexed, instead of one run per group."""
+CALL_DEADLINE_S = 120.0
+SIMULATION_DEADLINE_S = 120.0
+"""For a simulated call, which is fifty times slower than a real one."""
+
+
+class _NoProfileError(Exception):
+    """A tool gave nothing; the message says why, and the next one is tried."""
+
+
+@dataclass(frozen=True, slots=True)
+class CpuProfiler:
+    """perf counters, else callgrind's simulation of a reduced workload, else nothing but notes.
+
+    Packed and scalar instructions are counted in the library's listing besides, where objdump is
+    installed: `vector_instruction_share_static`.
+    """
+
+    runner: KernelRunner
+    oracle: Oracle
+    threads: int
+    find_perf: Callable[[], str | None] = field(default=perf.find_perf)
+    find_valgrind: Callable[[], str | None] = field(default=valgrind.find_valgrind)
+
+    def profile(self, built: Built, workload: Workload) -> Profile:
+        """Counters per call of one kernel on one workload.
+
+        A tool that fails, hangs or isn't there is a note in the profile, never an exception.
+        """
+        notes: list[str] = []
+        static = _static(built, notes)
+        for attempt in (self._with_perf, self._with_valgrind):
+            try:
+                found = attempt(built, workload)
+            except _NoProfileError as reason:
+                notes.append(str(reason))
+                continue
+            except KernelDiedError as died:
+                notes.append(f"the kernel did not survive profiling: {died}")
+                continue
+            except RoofsmithError as error:
+                notes.append(f"no inputs to profile with: {error.message}")
+                continue
+            return found.model_copy(
+                update={
+                    "counters": (*found.counters, *static),
+                    "notes": (*found.notes, *notes),
+                }
+            )
+        return Profile(tool="none", workload=workload.label, counters=static, notes=tuple(notes))
+
+    def _with_perf(self, built: Built, workload: Workload) -> Profile:
+        program = self.find_perf()
+        if program is None:
+            raise _NoProfileError("perf is not installed")
+        arguments = self.oracle.inputs(workload, SEED)
+        with self.runner.open(
+            built, arguments, threads=self.threads, call_deadline_s=CALL_DEADLINE_S
+        ) as session:
+            runs, refused = _perf_runs(program, session)
+        notes = [f"perf stat, {runs[0].calls} calls per group of events", *refused]
+        if dropped := implausible(runs):
+            notes.append(f"dropped, more than a processor can do: {', '.join(dropped)}")
+        if sharing := multiplexed(runs):
+            notes.append(sharing)
+        return Profile(
+            tool="perf",
+            workload=workload.label,
+            counters=counters(runs, self.threads),
+            notes=tuple(notes),
+        )
+
+    def _with_valgrind(self, built: Built, workload: Workload) -> Profile:
+        program = self.find_valgrind()
+        if program is None:
+            raise _NoProfileError("valgrind is not installed")
+        small = Workload(dims=valgrind.reduced(workload.dims))
+        arguments = self.oracle.inputs(small, SEED)
+        serial = built.model_copy(
+            update={"environment": {**built.environment, "OMP_NUM_THREADS": "1"}}
+        )
+        with tempfile.TemporaryDirectory(prefix="roofsmith-callgrind-") as name:
+            output = Path(name) / "callgrind.out"
+            with self.runner.open(
+                serial,
+                arguments,
+                threads=1,
+                call_deadline_s=SIMULATION_DEADLINE_S,
+                launcher=valgrind.launcher(program, output),
+            ) as session:
+                session.call(1)
+            try:
+                text = output.read_text(encoding="utf-8", errors="replace")
+            except OSError as error:
+                raise _NoProfileError(f"callgrind wrote nothing: {error.strerror}") from error
+        simulated = valgrind.read_callgrind(text, (built.signature.entry, "ffi_call"))
+        if simulated is None:
+            raise _NoProfileError("callgrind saw no call of the kernel")
+        reduction = "" if small.dims == workload.dims else f", reduced from {workload.label}"
+        return Profile(
+            tool="valgrind",
+            workload=workload.label,
+            counters=valgrind.counters(simulated, calls=1),
+            notes=(f"callgrind simulated {small.label} on one thread{reduction}",),
+        )
+
+
+def _perf_runs(program: str, session: KernelSession) -> tuple[list[Run], list[str]]:
+    """One run per group of events, after calls that fill caches and start the thread pool."""
+    warm_s = max(session.call(1))
+    slow = warm_s > SLOW_CALL_S
+    if not slow:
+        warm_s = min(session.call(2))
+    calls = max(1, min(MAX_CALLS, math.ceil(TARGET_S / max(warm_s, 1e-9))))
+
+    def run(events: tuple[str, ...]) -> Run:
+        def work() -> tuple[float, ...]:
+            return session.call(calls)
+
+        times, readings = perf.count(program, session.pid, events, work)
+        return Run(readings, calls, math.fsum(times))
+
+    try:
+        runs = [run(perf.BASE + perf.CACHE if slow else perf.BASE)]
+    except perf.PerfError as error:
+        raise _NoProfileError(str(error)) from error
+    if not _counted(runs[0].readings):
+        raise _NoProfileError("perf counts no cycles: this machine has no counters or hides them")
+    refused: list[str] = []
+    if slow:
+        return runs, refused
+    groups: tuple[tuple[str, ...], ...] = (perf.CACHE, perf.LAST_LEVEL)
+    for events in groups:
+        try:
+            runs.append(run(events))
+        except perf.PerfError as error:
+            refused.append(f"not counted: {', '.join(events)} ({error})")
+    for events in perf.FLOATING_POINT:
+        try:
+            attempt = run(events)
+        except perf.PerfError:  # another vendor's events: perf doesn't know the words
+            continue
+        if _counted(attempt.readings):
+            runs.append(attempt)
+            break
+    return runs, refused
+
+
+def _counted(readings: tuple[Reading, ...]) -> bool:
+    """Whether any hardware event was counted."""
+    return any(r.count is not None for r in readings if r.event != "task-clock")
+
+
+def _static(built: Built, notes: list[str]) -> tuple[Counter, ...]:
+    """What the listing says; calls inside loops go to the notes."""
+    text = disassemble(built.library)
+    if text is None:
+        return ()
+    listing = read_listing(text)
+    if listing.calls_in_loops:
+        notes.append(f"{LIBRARY_CALLS}: {', '.join(listing.calls_in_loops)}")
+    share = listing.vector_share
+    if share is None:
+        return ()
+    return (Counter(name="vector_instruction_share_static", value=share, unit="1"),)

@@ -1,0 +1,156 @@
+"""Callgrind's simulation of one kernel: instructions, cache and branch behaviour without a PMU."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from roofsmith.domain.profile import Counter
+
+WORK_LIMIT = 1 << 18
+"""Largest product of a simulated workload's dimensions: callgrind does about 20 million
+instructions a second, so that even a hundred instructions per point take a second or two."""
+
+SMALLEST_DIMENSION = 8
+"""Dimensions aren't reduced below this: half a cache line of floats, one vector register."""
+
+
+def find_valgrind() -> str | None:
+    """valgrind's path; None if it isn't installed."""
+    return shutil.which("valgrind")
+
+
+def launcher(valgrind: str, output: Path) -> tuple[str, ...]:
+    """What to start a worker under. Collection isn't toggled by name: see `read_callgrind`."""
+    return (
+        valgrind,
+        "--quiet",
+        "--tool=callgrind",
+        "--cache-sim=yes",
+        "--branch-sim=yes",
+        f"--callgrind-out-file={output}",
+    )
+
+
+def reduced(dims: Mapping[str, int], limit: int = WORK_LIMIT) -> dict[str, int]:
+    """The same dimensions, the largest one halved again and again until their product fits.
+
+    Halving keeps what divides what (heads and widths) as far as that is possible. Dimensions that
+    can't be halved evenly are left alone.
+    """
+    small = dict(dims)
+
+    def product() -> int:
+        result = 1
+        for size in small.values():
+            result *= size
+        return result
+
+    while product() > limit:
+        candidates = [n for n, s in small.items() if s % 2 == 0 and s // 2 >= SMALLEST_DIMENSION]
+        if not candidates:
+            return _truncated(small, limit)
+        largest = max(candidates, key=lambda name: small[name])
+        small[largest] //= 2
+    return small
+
+
+def _truncated(dims: Mapping[str, int], limit: int) -> dict[str, int]:
+    """Odd sizes can't be halved evenly; then the largest is simply cut down."""
+    small = dict(dims)
+    while True:
+        product = 1
+        for size in small.values():
+            product *= size
+        largest = max(small, key=lambda name: small[name])
+        if product <= limit or small[largest] <= SMALLEST_DIMENSION:
+            return small
+        small[largest] = max(small[largest] // 2, SMALLEST_DIMENSION)
+
+
+@dataclass(frozen=True, slots=True)
+class Simulated:
+    """What callgrind attributes to one function and all that it calls."""
+
+    function: str
+    calls: int
+    events: dict[str, int]
+    """Callgrind's event names (Ir, Dr, D1mr, ...) to counts over all calls."""
+
+
+_NAME = re.compile(r"^(c?fn)=\((\d+)\)(?: (.*))?$")
+
+
+def read_callgrind(text: str, functions: Sequence[str]) -> Simulated | None:
+    """Inclusive cost of the first of `functions` that was called; a pure function.
+
+    Callgrind loses sight of a function that libffi calls, because the tail of `ffi_call` has no
+    symbol of its own. So callers name the kernel's entry first and `ffi_call` second, and read the
+    costs off the call graph; `--toggle-collect` would collect nothing.
+
+    Format: https://valgrind.org/docs/manual/cl-format.html
+    """
+    events: list[str] = []
+    names: dict[str, str] = {}
+    totals: dict[str, tuple[int, list[int]]] = {}
+    callee, pending = "", 0
+    for line in text.splitlines():
+        if line.startswith("events:"):
+            events = line.split()[1:]
+        elif match := _NAME.match(line):
+            if match[3]:
+                names[match[2]] = match[3].strip()
+            if match[1] == "cfn":
+                callee = names.get(match[2], "")
+        elif line.startswith("calls="):
+            pending = int(line[len("calls=") :].split()[0])
+        elif pending:
+            if callee in functions:
+                costs = [int(cost) for cost in line.split()[1:]]
+                calls, before = totals.get(callee, (0, [0] * len(events)))
+                padded = costs + [0] * (len(events) - len(costs))
+                totals[callee] = (
+                    calls + pending,
+                    [a + b for a, b in zip(before, padded, strict=True)],
+                )
+            pending = 0
+    for function in functions:
+        if function in totals:
+            calls, costs = totals[function]
+            return Simulated(function, calls, dict(zip(events, costs, strict=True)))
+    return None
+
+
+def counters(simulated: Simulated, calls: int) -> tuple[Counter, ...]:
+    """Counters per call of `solve`; cache counters are simulated ones.
+
+    Args:
+        simulated: costs over the whole session.
+        calls: how often the session called `solve`.
+    """
+    events = simulated.events
+
+    def total(*names: str) -> float:
+        return float(sum(events.get(name, 0) for name in names))
+
+    instructions = total("Ir")
+    references, l1_misses = total("Dr", "Dw"), total("D1mr", "D1mw")
+    llc_misses = total("DLmr", "DLmw")
+    branches, branch_misses = total("Bc", "Bi"), total("Bcm", "Bim")
+    found = [
+        ("instructions", instructions / calls, instructions),
+        ("data_references", references / calls, references),
+        ("l1_miss_rate", l1_misses / references if references else 0.0, references),
+        ("llc_miss_rate", llc_misses / references if references else 0.0, references),
+        ("branches", branches / calls, branches),
+        ("branch_miss_rate", branch_misses / branches if branches else 0.0, branches),
+        (
+            "l1_misses_per_kilo_instruction",
+            1000 * l1_misses / instructions if instructions else 0.0,
+            instructions,
+        ),
+    ]
+    return tuple(Counter(name=n, value=value, unit="1") for n, value, basis in found if basis > 0)
