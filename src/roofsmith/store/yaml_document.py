@@ -1,0 +1,115 @@
+"""YAML with line numbers, for settings that people write.
+
+Stricter than YAML: a key may appear once, keys are text, and only numbers, text, lists and
+mappings exist. `true`, dates and the like are read as text, so that a dimension may be called `on`
+and a flag `yes`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from roofsmith.errors import TargetError
+
+Location = tuple[str | int, ...]
+"""Keys and indices that lead to a value."""
+
+_MAX_NODES = 20_000
+_MAX_DEPTH = 20
+_NUMBERS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float", "tag:yaml.org,2002:null")
+
+
+@dataclass(frozen=True, slots=True)
+class YamlDocument:
+    """A mapping, and the line that each part of it stands on."""
+
+    path: Path
+    data: dict[str, Any]
+    lines: Mapping[Location, int] = field(repr=False)
+
+    def where(self, location: Location) -> str:
+        """`target.yaml:12`: the line of a value or, if it isn't there, of what should hold it."""
+        while location and location not in self.lines:
+            location = location[:-1]
+        return f"{self.path}:{self.lines[location]}" if location else f"{self.path}"
+
+
+def parse_yaml(text: str, path: Path) -> YamlDocument:
+    """Read a document whose top is a mapping.
+
+    Args:
+        text: the document.
+        path: its file, for messages.
+
+    Raises:
+        TargetError: it isn't YAML, or YAML that isn't accepted here; names the line.
+    """
+    try:
+        loader = yaml.SafeLoader(text)
+        node = loader.get_single_node()
+        reader = _Reader(path, loader)
+        data = {} if node is None else reader.value(node, ())
+    except yaml.MarkedYAMLError as error:
+        line = (error.problem_mark or error.context_mark or yaml.Mark("", 0, 0, 0, "", 0)).line + 1
+        raise TargetError(f"{path}:{line}: not YAML: {error.problem or error.context}") from error
+    except yaml.YAMLError as error:
+        raise TargetError(f"{path}: not YAML: {' '.join(str(error).split())}") from error
+    except RecursionError as error:
+        raise TargetError(f"{path}: nested too deeply") from error
+    if not isinstance(data, dict):
+        raise TargetError(
+            f"{path}: expected `key: value` lines, found a {type(data).__name__}",
+            hint="`roofsmith init` writes a target to start from",
+        )
+    return YamlDocument(path, data, reader.lines)
+
+
+class _Reader:
+    """Turns YAML's nodes into plain values and notes their lines."""
+
+    def __init__(self, path: Path, loader: yaml.SafeLoader) -> None:
+        self.path = path
+        self.lines: dict[Location, int] = {}
+        self._loader = loader
+        self._nodes = 0
+
+    def value(self, node: yaml.Node, at: Location) -> Any:
+        self._nodes += 1
+        if self._nodes > _MAX_NODES or len(at) > _MAX_DEPTH:  # also what aliases expand to
+            raise self._wrong(node, "too big or too deeply nested")
+        self.lines.setdefault(at, node.start_mark.line + 1)
+        match node:
+            case yaml.MappingNode():
+                return self._mapping(node, at)
+            case yaml.SequenceNode():
+                return [self.value(item, (*at, index)) for index, item in enumerate(node.value)]
+            case _:
+                return self._scalar(node)
+
+    def _mapping(self, node: yaml.MappingNode, at: Location) -> dict[str, Any]:
+        values: dict[str, Any] = {}
+        for key, item in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                raise self._wrong(key, "a key must be text")
+            if key.value in values:
+                first = self.lines[*at, key.value]
+                raise self._wrong(key, f"key {key.value!r} is on line {first} already")
+            self.lines[*at, key.value] = key.start_mark.line + 1
+            values[key.value] = self.value(item, (*at, key.value))
+        return values
+
+    def _scalar(self, node: yaml.Node) -> Any:
+        if node.tag not in _NUMBERS:
+            return node.value
+        try:
+            return self._loader.construct_object(node)
+        except ValueError as error:  # such as an integer of thousands of digits
+            raise self._wrong(node, f"not a number that can be used: {error}") from error
+
+    def _wrong(self, node: yaml.Node, why: str) -> TargetError:
+        return TargetError(f"{self.path}:{node.start_mark.line + 1}: {why}")
