@@ -90,7 +90,7 @@ void cleared_before(const REAL* A, const REAL* B, REAL* C, long M, long N, long 
 }
 
 void scaled(const REAL* A, const REAL* B, REAL* C, int M, int N, int K) {
-    const REAL scale = 1.0f / sqrtf((REAL)K);
+    const REAL scale = (REAL)1 / (REAL)sqrt((REAL)K);
     for (int i = 0; i < M; i++)
         for (int j = 0; j < N; j++) {
             double acc = 0.0;

@@ -284,7 +284,7 @@ def _epilogue(root: Node, found: Found) -> str:
     loop_start = _with_pragmas(found.sum_loop)
     edits = [
         Edit(value.start_byte - base, value.end_byte - base, element),
-        Edit(loop_start - base, found.sum_loop.end_byte - base, ";"),
+        Edit(loop_start - base, found.sum_loop.end_byte - base, ""),
     ]
     return apply_edits(text_of(root), edits)
 

@@ -125,8 +125,10 @@ def _operand(matrix: Operand) -> str:
     return f"{matrix.pointer}, {matrix.row_stride}, {matrix.column_stride}"
 
 
-def with_products(source: Source, nests: tuple[MatmulNest, ...], device: Device) -> str:
-    """The file with every nest replaced by a call, and the code that is called.
+def with_products(
+    source: Source, nests: tuple[MatmulNest, ...], device: Device, extra: str = ""
+) -> str:
+    """The file with every nest replaced by a call, and the code that is called, then `extra`.
 
     The nests hold one element type.
     """
@@ -138,4 +140,4 @@ def with_products(source: Source, nests: tuple[MatmulNest, ...], device: Device)
     real = nests[0].real
     batched = any(nest.batch for nest in nests)
     code = product_code(real, blocking_for(device, real), batched=batched)
-    return source.edited([*edits, source.insert_helpers(code)]).text
+    return source.edited([*edits, source.insert_helpers(code + extra)]).text

@@ -1,0 +1,355 @@
+"""Finds loops that make one row at a time with two products around other work, as attention does.
+
+    for each row i:   strip[j] = sum over c of Q[i, c] * K[j, c];   other work on the strip;
+                      out[i, c] = sum over j of strip[j] * V[j, c]
+
+A product of a vector and a matrix reads the matrix once per row. The loop over rows is split in
+three (loop fission, with the strip and the row's scalars kept per row), so that both become
+products of two matrices over a block of rows. The pieces are C text, in which `loopnest.survey`
+then finds them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import NoReturn
+
+from tree_sitter import Node
+
+from roofsmith.proposers.loopnest_affine import NotRecognisedError
+from roofsmith.proposers.loopnest_body import INTEGER_TYPES
+from roofsmith.proposers.source import (
+    Edit,
+    Function,
+    Loop,
+    apply_edits,
+    arguments,
+    calls,
+    identifiers,
+    read_loop,
+    text_of,
+    walk,
+)
+
+_PURE_CALLS = frozenset(
+    f"{name}{suffix}"
+    for name in ("exp", "exp2", "log", "sqrt", "fabs", "fmax", "fmin", "tanh", "pow", "isinf")
+    for suffix in ("", "f")
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Carried:
+    """A scalar that a later piece needs from an earlier one, for every row."""
+
+    name: str
+    kind: str
+    """Its type, as declared."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowProducts:
+    """A loop over rows, taken apart; texts are C statements for one row."""
+
+    loop: Loop
+    row: str
+    """The loop's variable."""
+    row_type: str
+    lower: str
+    upper: str
+    """Exclusive."""
+    strip: str
+    """Name of the array that each row fills and uses."""
+    strip_type: str
+    width: str
+    """Elements of the strip."""
+    shared: bool
+    """The strip is declared in front of the loop, so that all rows use the same one."""
+    first: str
+    """Fills the strip with the sums of the first product."""
+    middle: str
+    """Everything between the products."""
+    last: str
+    """The second product, and what follows it."""
+    carried: tuple[Carried, ...]
+    """From `middle` to `last`."""
+    body: str
+    """The loop's body as it was."""
+
+
+def find_row_products(functions: Sequence[Function]) -> RowProducts | list[str]:
+    """The first loop of this form, or the reasons why none is."""
+    reasons = []
+    for function in functions:
+        for node in walk(function.body, "for_statement"):
+            body = node.child_by_field_name("body")
+            if body is None or body.type != "compound_statement" or len(_inner(body)) < 2:
+                continue
+            try:
+                return _Reader(function, node, body).read()
+            except NotRecognisedError as reason:
+                reasons.append(str(reason))
+    return reasons
+
+
+def _inner(body: Node) -> list[Node]:
+    """Loops that stand directly in a body and hold another loop."""
+    found = (child for child in body.named_children if child.type == "for_statement")
+    return [node for node in found if not read_loop(node).innermost]
+
+
+@dataclass(frozen=True, slots=True)
+class _First:
+    """The first product, `for j { s = 0; for c s += ...; ...; strip[j] = ...; }`."""
+
+    node: Node
+    sum_loop: Node
+    start: Node
+    """The sum's first value."""
+    name: str
+    element: Node
+    """`strip[j]`."""
+
+
+class _Reader:
+    """Takes one loop over rows apart."""
+
+    def __init__(self, function: Function, node: Node, body: Node) -> None:
+        self._function = function
+        self._loop = read_loop(node)
+        self._statements = [n for n in body.named_children if n.type != "comment"]
+        self._body = body
+        self._products = _inner(body)
+
+    def read(self) -> RowProducts:
+        loop = self._loop
+        if not loop.canonical or loop.step != "1" or loop.declared_type is None:
+            _fail(loop.node, "the loop over rows doesn't declare and count one variable by 1")
+        assert loop.variable is not None
+        assert loop.lower is not None
+        first = self._first()
+        strip = text_of(first.element.named_children[0])
+        last_node = self._products[-1]
+        if last_node == first.node or strip not in identifiers(last_node):
+            _fail(last_node, f"no second product reads `{strip}`")
+        kind, width, declared = self._strip(strip, first)
+        self._check_effects(first, strip, last_node)
+        place = self._statements.index(last_node)
+        before, after = self._statements[:place], self._statements[place:]
+        head = [s for s in before if s not in (first.node, declared)]
+        early = [s for s in head if s.start_byte < first.node.start_byte]
+        return RowProducts(
+            loop=loop,
+            row=loop.variable,
+            row_type=loop.declared_type,
+            lower=text_of(loop.lower),
+            upper=loop.upper_text,
+            strip=strip,
+            strip_type=kind,
+            width=width,
+            shared=declared is None,
+            first=_lines([*_needed(early, [first.node]), _sums_only(first)]),
+            middle=_lines(_without_sums(s, first) for s in before if s != declared),
+            last=_lines([*_needed([s for s in head if not _is_real(s)], after), *after]),
+            carried=self._carried(head, after),
+            body=text_of(self._body),
+        )
+
+    def _first(self) -> _First:
+        node = self._products[0]
+        loop = read_loop(node)
+        inside = [n for n in loop.body.named_children if n.type == "for_statement"]
+        if loop.body.type != "compound_statement" or len(inside) != 1:
+            _fail(node, "not a sum over one loop for each element")
+        sums = [
+            n
+            for n in walk(inside[0], "assignment_expression")
+            if (left := n.child_by_field_name("left")) is not None
+            and left.type == "identifier"
+            and n.parent is not None
+            and n.parent.type == "expression_statement"
+        ]
+        if len(sums) != 1:
+            _fail(node, "not one sum for each element")
+        name = text_of(sums[0].named_children[0])
+        start = _initial(loop.body, name, inside[0])
+        element = _stored(loop, name, inside[0])
+        return _First(node, inside[0], start, name, element)
+
+    def _strip(self, strip: str, first: _First) -> tuple[str, str, Node | None]:
+        """Element type and length of the strip, and its declaration if the loop body has it."""
+        loop = read_loop(first.node)
+        if loop.lower is None or text_of(loop.lower) != "0":
+            _fail(first.node, f"`{strip}` is not filled from its first element on")
+        for node in walk(self._function.body, "declaration"):
+            kind = node.child_by_field_name("type")
+            for declarator in node.children_by_field_name("declarator"):
+                name = next(walk(declarator, "identifier"), None)
+                if name is None or text_of(name) != strip or kind is None:
+                    continue
+                inside = node if node.parent == self._body else None
+                if inside is not None and len(node.children_by_field_name("declarator")) > 1:
+                    _fail(node, f"`{strip}` is declared together with other names")
+                self._check_private(strip, inside)
+                return text_of(kind), loop.upper_text, inside
+        raise NotRecognisedError(first.node, f"`{strip}` is not a local array")
+
+    def _check_private(self, strip: str, inside: Node | None) -> None:
+        """A strip from outside the loop must not be looked at again after it."""
+        if any(strip in identifiers(n) for n in walk(self._body, "sizeof_expression")):
+            _fail(self._body, f"`sizeof {strip}` changes its meaning")
+        if inside is not None:
+            return
+        end = self._loop.node.end_byte
+        for node in walk(self._function.body, "identifier"):
+            if text_of(node) == strip and node.start_byte > end and not _is_freed(node):
+                _fail(node, f"`{strip}` is used after the loop over rows")
+
+    def _check_effects(self, first: _First, strip: str, last: Node) -> None:
+        """Rows must not depend on one another, nor the products on what rows write."""
+        own = _declared(self._statements) | {strip}
+        written: set[str] = set()
+        for node in walk(self._body, "assignment_expression", "update_expression"):
+            target = node.child_by_field_name("left") or node.child_by_field_name("argument")
+            if target is None:
+                continue
+            name = next((text_of(n) for n in walk(target, "identifier")), "")
+            if name not in own | _declared([self._body]):
+                if target.type == "identifier":
+                    _fail(node, f"`{name}` is kept from row to row")
+                written.add(name)
+        early = [s for s in self._statements if s.start_byte < last.start_byte]
+        for statement in early:
+            used = identifiers(statement) & written
+            if used:
+                _fail(statement, f"`{sorted(used)[0]}` is used before the second product writes it")
+        for name, call in calls(self._body):
+            if name not in _PURE_CALLS and name != "INFINITY":
+                outside = {n for a in arguments(call) for n in identifiers(a)} - own
+                pointers = {p.name for p in self._function.parameters if p.pointer}
+                if outside & pointers:
+                    _fail(call, f"`{name}()` may write what the products read")
+        if first.node.start_byte > last.start_byte:
+            _fail(last, "the products are in another order")
+
+    def _carried(self, before: Sequence[Node], after: Sequence[Node]) -> tuple[Carried, ...]:
+        """Scalars of the row that are used from the second product on."""
+        kept = _needed([node for node in before if not _is_real(node)], after)
+        unsteady = _declared(kept) & _assigned(self._body)
+        if unsteady:
+            _fail(self._body, f"`{sorted(unsteady)[0]}` changes between the products")
+        needed = set().union(*(identifiers(node) for node in (*kept, *after)))
+        found = []
+        for node in before:
+            kind = node.child_by_field_name("type")
+            if node.type == "declaration" and kind is not None and _is_real(node):
+                names = sorted(_declared([node]) & needed)
+                found += [Carried(name, text_of(kind)) for name in names]
+        return tuple(found)
+
+
+def _fail(node: Node, reason: str) -> NoReturn:
+    raise NotRecognisedError(node, reason)
+
+
+def _initial(body: Node, name: str, sum_loop: Node) -> Node:
+    """The value that a sum starts with: the last one given in front of its loop."""
+    found = None
+    for node in walk(body, "init_declarator", "assignment_expression"):
+        target = node.child_by_field_name("declarator") or node.child_by_field_name("left")
+        value = node.child_by_field_name("value") or node.child_by_field_name("right")
+        if target is not None and text_of(target) == name and node.end_byte < sum_loop.start_byte:
+            found = value
+    if found is None:
+        _fail(body, f"`{name}` doesn't start anew for each element")
+    return found
+
+
+def _stored(loop: Loop, name: str, sum_loop: Node) -> Node:
+    """`strip[j]`, where the sum goes, directly under the loop and before anything reads it."""
+    for node in walk(loop.body, "assignment_expression"):
+        left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
+        if left is None or right is None or node.start_byte < sum_loop.end_byte:
+            continue
+        if left.type == "subscript_expression" and name in identifiers(right):
+            array, index = left.named_children[0], left.named_children[-1]
+            direct = node.parent is not None and node.parent.parent == loop.body
+            if not direct or array.type != "identifier" or text_of(index) != loop.variable:
+                break
+            if text_of(array) in identifiers(right):
+                break
+            return left
+    _fail(loop.node, f"`{name}` is not stored at `[{loop.variable}]` of an array")
+
+
+def _sums_only(first: _First) -> str:
+    """The first product without anything that is done with the sums but to store them."""
+    body = read_loop(first.node).body
+    kept = text_of(first.node).encode()[: first.sum_loop.end_byte - first.node.start_byte]
+    after = f"\n{text_of(first.element)} = {first.name};\n}}"
+    assert body.type == "compound_statement"
+    return kept.decode() + after
+
+
+def _without_sums(statement: Node, first: _First) -> str:
+    """A statement; the first product with its sums read from the strip."""
+    if statement != first.node:
+        return text_of(statement)
+    base = statement.start_byte
+    start, loop = first.start, first.sum_loop
+    edits = [
+        Edit(start.start_byte - base, start.end_byte - base, text_of(first.element)),
+        Edit(loop.start_byte - base, loop.end_byte - base, ""),
+    ]
+    return apply_edits(text_of(statement), edits)
+
+
+def _needed(before: Sequence[Node], used_in: Sequence[Node]) -> list[Node]:
+    """Declarations that these statements rely on."""
+    names = set().union(*(identifiers(node) for node in used_in))
+    kept = []
+    for node in reversed(before):
+        if node.type == "declaration" and _declared([node]) & names:
+            kept.append(node)
+            names |= identifiers(node)
+    return kept[::-1]
+
+
+def _is_real(node: Node) -> bool:
+    """Whether a statement declares floating-point scalars rather than integers or pointers."""
+    kind = node.child_by_field_name("type")
+    if node.type != "declaration" or kind is None or set(text_of(kind).split()) & INTEGER_TYPES:
+        return False
+    return next(walk(node, "pointer_declarator", "array_declarator"), None) is None
+
+
+def _declared(nodes: Iterable[Node]) -> set[str]:
+    """Names that these statements declare, at any depth."""
+    return {
+        text_of(name)
+        for node in nodes
+        for declaration in walk(node, "declaration")
+        for declarator in declaration.children_by_field_name("declarator")
+        if (name := next(walk(declarator, "identifier"), None)) is not None
+    }
+
+
+def _assigned(node: Node) -> set[str]:
+    """Plain names that are assigned or counted in a statement."""
+    return {
+        text_of(target)
+        for found in walk(node, "assignment_expression", "update_expression")
+        if (target := found.child_by_field_name("left") or found.child_by_field_name("argument"))
+        is not None
+        and target.type == "identifier"
+    }
+
+
+def _is_freed(node: Node) -> bool:
+    call = None if node.parent is None else node.parent.parent
+    return call is not None and text_of(call).startswith(("free", "std::free"))
+
+
+def _lines(statements: Iterable[Node | str]) -> str:
+    return "\n".join(s if isinstance(s, str) else text_of(s) for s in statements)

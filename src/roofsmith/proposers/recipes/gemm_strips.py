@@ -1,0 +1,143 @@
+"""Turn two products per row, as in attention, into products of matrices over blocks of rows."""
+
+from __future__ import annotations
+
+import re
+
+from tree_sitter import Node
+
+from roofsmith.proposers.cards import C_AND_CPP, Card, CardContext, Change, NotApplicable
+from roofsmith.proposers.loopnest import survey
+from roofsmith.proposers.loopnest_affine import line_of
+from roofsmith.proposers.loopnest_rows import RowProducts, find_row_products
+from roofsmith.proposers.recipes._gemm import with_products
+from roofsmith.proposers.source import Edit, Source, indent_of, text_of
+
+_REACHED = 0.3
+"""Part of the bound that is reached while the work between the products is still scalar."""
+
+_ROWS = """
+/* Rows of a block: their strips stay in the second-level cache. */
+// tune: GEMM_STRIPS = 128 [32, 64, 128, 256]
+#define GEMM_STRIPS 128
+"""
+
+
+def apply(context: CardContext) -> Change | NotApplicable:
+    """The first loop over rows that has this form."""
+    found = find_row_products(context.functions)
+    if isinstance(found, list):
+        reasons = "; ".join(found[:2]) or "there is no such loop"
+        return NotApplicable(f"no row is made by two products around other work: {reasons}")
+    if context.source.defines("gemm_acquire"):
+        return NotApplicable("the kernel uses packed products already")
+    split = _split(context.source, found)
+    survey_ = survey(split, split.reachable(context.signature.entry))
+    if len(survey_.nests) < 2:
+        reasons = "; ".join(m.reason for m in survey_.mismatches)
+        return NotApplicable(f"the split loops are not two matrix products: {reasons}")
+    text = with_products(split, survey_.nests, context.device, extra=_ROWS)
+    line = line_of(found.loop.node)
+    return Change(
+        context.with_text(text, *(("-fopenmp",) if context.threads > 1 else ())),
+        f"Split the loop over `{found.row}` (line {line}) into blocks of rows, so that both "
+        f"products around `{found.strip}` are packed products of matrices",
+    )
+
+
+def _split(source: Source, rows: RowProducts) -> Source:
+    """The file with the loop over rows split in three for every block of rows."""
+    node = rows.loop.node
+    start, edits = node.start_byte, []
+    before = node.prev_named_sibling
+    if before is not None and _is_parallel(before):
+        start = before.start_byte
+    outer = node.parent
+    while outer is not None:
+        pragma = outer.prev_named_sibling if outer.type == "for_statement" else None
+        if pragma is not None and _is_parallel(pragma):
+            edits.append(Edit.replace(pragma, re.sub(r" *collapse\(\d+\)", "", text_of(pragma))))
+        outer = outer.parent
+    code = indented(_code(rows), indent_of(node, source.text))
+    return source.edited([*edits, Edit(start, node.end_byte, code)])
+
+
+def _is_parallel(node: Node) -> bool:
+    return node.type == "preproc_call" and text_of(node).split()[:2] == ["#pragma", "omp"]
+
+
+def _code(rows: RowProducts) -> str:
+    """The block loop. If memory is short, a block is computed as it was before."""
+    kind, name = rows.strip_type, rows.strip
+    element = f"[{rows.row} - gemm_row]"
+    head = (
+        f"for ({rows.row_type} {rows.row} = ({rows.row_type})gemm_row; {rows.row} < gemm_stop; "
+        f"++{rows.row})"
+    )
+    strip = f"{kind} *{name} = gemm_strips + ({rows.row} - gemm_row) * gemm_width;"
+    arrays = [f"{c.kind} gemm_row_{c.name}[GEMM_STRIPS];" for c in rows.carried]
+    saves = [f"gemm_row_{c.name}{element} = {c.name};" for c in rows.carried]
+    loads = [f"const {c.kind} {c.name} = gemm_row_{c.name}{element};" for c in rows.carried]
+    plain = f"{head} {rows.body}"
+    lines = [
+        "{",
+        f"const ptrdiff_t gemm_end = {rows.upper}, gemm_width = {rows.width};",
+        "#pragma omp parallel for schedule(dynamic)",
+        f"for (ptrdiff_t gemm_row = {rows.lower}; gemm_row < gemm_end; gemm_row += GEMM_STRIPS) {{",
+        "const ptrdiff_t gemm_stop = gemm_min(gemm_row + GEMM_STRIPS, gemm_end);",
+        "int gemm_slot;",
+        f"{kind} *gemm_strips = ({kind} *)gemm_acquire(",
+        f"    (size_t)(GEMM_STRIPS * gemm_width) * sizeof({kind}), &gemm_slot);",
+        "if (gemm_strips == NULL) {",
+        *(["#pragma omp critical(gemm_one_strip)"] if rows.shared else []),
+        plain,
+        "gemm_release(gemm_slot);",
+        "continue;",
+        "}",
+        *arrays,
+        *(f"{head} {{", strip, rows.first, "}"),
+        *(f"{head} {{", strip, rows.middle, *saves, "}"),
+        *(f"{head} {{", strip, *loads, rows.last, "}"),
+        *("gemm_release(gemm_slot);", "}", "}"),
+    ]
+    return "\n".join(lines)
+
+
+def indented(code: str, margin: str) -> str:
+    """The code with every line as deep as the braces in front of it; the first line is left."""
+    depth, continues, lines = 0, False, []
+    for line in (raw.strip() for raw in code.splitlines()):
+        closing = len(line) - len(line.lstrip("}"))
+        inner = depth - closing + continues
+        lines.append(margin + "    " * inner + line if line else "")
+        depth += line.count("{") - line.count("}")
+        continues = bool(line) and line[-1] not in ";{}/" and not line.startswith(("#", "//"))
+    return "\n".join(lines).removeprefix(margin)
+
+
+def predict(context: CardContext) -> float:
+    """From where the incumbent is on its roofline to where blocked products get."""
+    fraction = context.roofline_fraction
+    return 4.0 if fraction is None else max(1.0, _REACHED / fraction)
+
+
+CARD = Card(
+    id="gemm-strips",
+    title="Products of matrices over blocks of rows instead of one row at a time",
+    families=frozenset(),
+    languages=C_AND_CPP,
+    answers=frozenset(("compute", "memory", "latency", "unknown")),
+    rationale=(
+        "A row at a time, each product reads a whole matrix for one row of results; a block of "
+        "rows reads it once, and the tile of sums stays in registers"
+    ),
+    expected_counter="ipc",
+    expected_change="up to two vector multiply-adds per cycle inside the products",
+    source=(
+        "Rabe & Staats, Self-attention Does Not Need O(n^2) Memory, 2021, arXiv:2112.05682, for "
+        "blocks of rows; Van Zee & van de Geijn, BLIS, ACM TOMS 41(3), 2015, "
+        "doi:10.1145/2764454, for the products"
+    ),
+    apply=apply,
+    predict=predict,
+)
