@@ -308,6 +308,12 @@ typedef float real;
 void solve(real *a) {}"""
         assert "defined in more than one way" in refusal(text)
 
+    @pytest.mark.parametrize("declarator", ["(" * 9999 + "a" + ")" * 9999, "*" * 9999 + "a"])
+    def test_a_declarator_without_end(self, declarator: str) -> None:
+        message = refusal(f"void solve(float {declarator}) {{}}")
+        assert "parameter 1 of solve" in message
+        assert len(message) < 1000
+
     def test_macros_that_explode_are_left_alone(self) -> None:
         lines = [f"#define M{i + 1} " + f"M{i} " * 50 for i in range(8)]
         message = refusal("\n".join([*lines, "void solve(float *a, M8 b) {}"]))
@@ -404,9 +410,12 @@ class TestProperties:
         ("1", True), ("0", False), ("defined(A) && A > 3", True), ("!defined A", False),
         ("B", False), ("__AVX2__", None), ("__AVX2__ && 0", False), ("1 || __AVX2__", True),
         ("A == 4 && (A - 1) * 2 != 7", True), ("__has_include(<x.h>)", None), ("-A < 0", True),
-        ("LOOP", None), ("", None), ("UNSAID", None), ("0x10UL == 16", True),
+        ("LOOP", None), ("(" * 999 + "1" + ")" * 999, None), ("!" * 999 + "1", None),
+        ("EXPLODING5", None), ("1 || EXPLODING5", True), ("9" * 5000, None), ("0 && UNSAID", False),
+        ("", None), ("UNSAID", None), ("0x10UL == 16", True),
     ],
 )  # fmt: skip
 def test_conditions(condition: str, expected: bool | None) -> None:
-    macros = {"A": "4", "LOOP": "LOOP", "UNSAID": None}
+    macros = {"A": "4", "LOOP": "LOOP + LOOP", "UNSAID": None, "EXPLODING0": "1"}
+    macros |= {f"EXPLODING{i + 1}": " + ".join([f"EXPLODING{i}"] * 20) for i in range(5)}
     assert decide(condition, macros) is expected

@@ -69,7 +69,7 @@ class CToolchain:
         memory_bytes: address space that each process of a build may take.
 
     Raises:
-        StorageError: `cache_dir` can't be made or written.
+        StorageError: `cache_dir` can't be made.
     """
 
     def __init__(

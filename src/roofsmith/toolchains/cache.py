@@ -45,7 +45,7 @@ class BuildCache:
     """A folder of finished builds that several processes may share."""
 
     def __init__(self, directory: Path) -> None:
-        """Raises StorageError if `directory` can't be made or written."""
+        """Raises StorageError if `directory` can't be made."""
         self.directory = directory
         with storage_errors(directory):
             directory.mkdir(parents=True, exist_ok=True)

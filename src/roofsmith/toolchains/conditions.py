@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
 from tree_sitter import Node
 
-from roofsmith.toolchains.grammar import parse
+from roofsmith.toolchains.grammar import parse, text_of
 
 Macros = dict[str, str | None]
 """Object-like macros, name to value; None: defined, but to what is not known."""
@@ -13,7 +17,16 @@ _ABSENT = frozenset(
     {"__cplusplus", "_MSC_VER", "_WIN32", "__APPLE__", "__CUDACC__", "__CUDA_ARCH__", "__HIPCC__"}
 )
 """Names with an underscore that are surely not defined here, unless somebody defines them."""
-_MAX_DEPTH = 8
+
+_BUDGET = 128
+"""Steps that one condition may take, macros in it included: far more than people write, and few
+enough that nothing nested or self-referring can exhaust the stack or the day."""
+
+_OPERATORS: Mapping[str, Callable[[int, int], int]] = {
+    "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le,
+    ">": operator.gt, ">=": operator.ge, "+": operator.add, "-": operator.sub,
+    "*": operator.mul, "&": operator.and_, "|": operator.or_,
+}  # fmt: skip
 
 
 def decide(expression: str, macros: Macros) -> bool | None:
@@ -22,115 +35,97 @@ def decide(expression: str, macros: Macros) -> bool | None:
     A name that nobody defined is 0, as in C, unless it starts with an underscore: those belong to
     compiler and system, and what they are is not known here.
     """
-    value = _evaluate_text(expression, macros, depth=0)
+    value = _Evaluation(macros).text(expression)
     return None if value is None else bool(value)
 
 
-def _evaluate_text(expression: str, macros: Macros, depth: int) -> int | None:
-    if depth > _MAX_DEPTH:
-        return None
-    tree = parse(f"#if {expression}\n#endif\n", cpp=False)
-    if tree.root_node.has_error:
-        return None
-    conditional = tree.root_node.named_child(0)
-    node = conditional.child_by_field_name("condition") if conditional else None
-    return _evaluate(node, macros, depth) if node else None
+@dataclass
+class _Evaluation:
+    """One condition on its way to a number; None is unknown throughout."""
 
+    macros: Macros
+    budget: int = _BUDGET
 
-def _evaluate(node: Node, macros: Macros, depth: int) -> int | None:
-    text = (node.text or b"").decode()
-    match node.type:
-        case "number_literal":
-            return _integer(text)
-        case "identifier":
-            return _name(text, macros, depth)
-        case "preproc_defined":
-            name = node.named_child(0)
-            return _is_defined((name.text or b"").decode() if name else "", macros)
-        case "parenthesized_expression":
-            inner = node.named_child(0)
-            return _evaluate(inner, macros, depth) if inner else None
-        case "unary_expression":
-            return _unary(node, macros, depth)
-        case "binary_expression":
-            return _binary(node, macros, depth)
-        case _:
+    def text(self, expression: str) -> int | None:
+        tree = parse(f"#if {expression}\n#endif\n", cpp=False)
+        if tree.root_node.has_error:
             return None
+        conditional = tree.root_node.named_child(0)
+        return self.node(conditional.child_by_field_name("condition") if conditional else None)
+
+    def node(self, node: Node | None) -> int | None:
+        self.budget -= 1
+        if node is None or self.budget < 0:
+            return None
+        match node.type:
+            case "number_literal":
+                return _integer(text_of(node))
+            case "identifier":
+                return self.name(text_of(node))
+            case "preproc_defined":
+                return self.defined(text_of(node.named_child(0)))
+            case "parenthesized_expression":
+                return self.node(node.named_child(0))
+            case "unary_expression":
+                return self.unary(node)
+            case "binary_expression":
+                return self.binary(node)
+            case _:
+                return None
+
+    def name(self, name: str) -> int | None:
+        if name in self.macros:
+            value = self.macros[name]
+            return None if value is None else self.text(value)
+        return None if self.defined(name) is None else 0
+
+    def defined(self, name: str) -> int | None:
+        if name in self.macros:
+            return 1
+        return None if name.startswith("_") and name not in _ABSENT else 0
+
+    def unary(self, node: Node) -> int | None:
+        value = self.node(node.child_by_field_name("argument"))
+        if value is None:
+            return None
+        match text_of(node.child_by_field_name("operator")):
+            case "!":
+                return int(not value)
+            case "-":
+                return -value
+            case "+":
+                return value
+            case _:
+                return None
+
+    def binary(self, node: Node) -> int | None:
+        left = self.node(node.child_by_field_name("left"))
+        right = self.node(node.child_by_field_name("right"))
+        match text_of(node.child_by_field_name("operator")):
+            case "&&":
+                return _both(left, right)
+            case "||":
+                negated = _both(_not(left), _not(right))
+                return _not(negated)
+            case symbol if left is not None and right is not None and symbol in _OPERATORS:
+                return int(_OPERATORS[symbol](left, right))
+            case _:
+                return None
 
 
 def _integer(text: str) -> int | None:
-    digits = text.rstrip("uUlL")
     try:
-        return int(digits, 0)
+        return int(text.rstrip("uUlL"), 0)
     except ValueError:
         return None
 
 
-def _name(name: str, macros: Macros, depth: int) -> int | None:
-    if name in macros:
-        value = macros[name]
-        return None if value is None else _evaluate_text(value, macros, depth + 1)
-    return None if _is_defined(name, macros) is None else 0
-
-
-def _is_defined(name: str, macros: Macros) -> int | None:
-    if name in macros:
-        return 1
-    return None if name.startswith("_") and name not in _ABSENT else 0
-
-
-def _unary(node: Node, macros: Macros, depth: int) -> int | None:
-    operand = node.child_by_field_name("argument")
-    operator = node.child_by_field_name("operator")
-    value = _evaluate(operand, macros, depth) if operand else None
-    if value is None or operator is None:
-        return None
-    match operator.type:
-        case "!":
-            return int(not value)
-        case "-":
-            return -value
-        case "+":
-            return value
-        case _:
-            return None
-
-
-def _binary(node: Node, macros: Macros, depth: int) -> int | None:
-    sides = [node.child_by_field_name(side) for side in ("left", "right")]
-    operator = node.child_by_field_name("operator")
-    left, right = (_evaluate(side, macros, depth) if side else None for side in sides)
-    kind = operator.type if operator else ""
-    if kind == "&&" and (left == 0 or right == 0):
+def _both(left: int | None, right: int | None) -> int | None:
+    """`&&` with three values: one surely false side settles it."""
+    if left == 0 or right == 0:
         return 0
-    if kind == "||" and (left or right):
-        return 1
-    if left is None or right is None:
-        return None
-    return _apply(kind, left, right)
+    return None if left is None or right is None else 1
 
 
-def _apply(operator: str, left: int, right: int) -> int | None:
-    match operator:
-        case "&&" | "||":
-            return int(bool(left and right) if operator == "&&" else bool(left or right))
-        case "==":
-            return int(left == right)
-        case "!=":
-            return int(left != right)
-        case "<":
-            return int(left < right)
-        case "<=":
-            return int(left <= right)
-        case ">":
-            return int(left > right)
-        case ">=":
-            return int(left >= right)
-        case "+":
-            return left + right
-        case "-":
-            return left - right
-        case "*":
-            return left * right
-        case _:
-            return None
+def _not(value: int | None) -> int | None:
+    return None if value is None else int(not value)

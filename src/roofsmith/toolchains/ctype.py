@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from tree_sitter import Node
 
 from roofsmith.domain.facts import DType
-from roofsmith.toolchains.grammar import text_of
+from roofsmith.toolchains.grammar import descendants, text_of
 
 _BY_SIZE: Mapping[tuple[int, bool], DType] = {
     (1, True): "int8", (2, True): "int16", (4, True): "int32", (8, True): "int64",
@@ -99,31 +99,36 @@ def base_type(node: Node, typedefs: Typedefs) -> CType:
 
 
 def _leaves(node: Node) -> list[Node]:
-    if not node.children:
-        return [node]
-    return [leaf for child in node.children for leaf in _leaves(child)]
+    return [below for below in descendants(node, bodies=True) if not below.children]
 
 
-def declared(node: Node | None, base: CType) -> tuple[str, CType]:
+_MAX_NESTING = 16
+"""Stars and brackets around one name; a kernel's parameters have one or two."""
+
+
+def declared(node: Node | None, base: CType, depth: int = 0) -> tuple[str, CType]:
     """Follow a declarator from the outside in: the name it declares, and that name's type."""
     if node is None:
         return "", base
+    if depth > _MAX_NESTING:
+        return "?", CType("too deep a type")
+    depth += 1
     inner = node.child_by_field_name("declarator")
     match node.type:
         case "pointer_declarator" | "abstract_pointer_declarator":
             const = any(text_of(c) == "const" for c in node.children if c.type == "type_qualifier")
-            return declared(inner, CType(f"{base.spelled} *", const=const, pointee=base))
+            return declared(inner, CType(f"{base.spelled} *", const=const, pointee=base), depth)
         case "array_declarator" | "abstract_array_declarator":
-            return declared(inner, CType(f"{base.spelled} *", pointee=base))
+            return declared(inner, CType(f"{base.spelled} *", pointee=base), depth)
         case "parenthesized_declarator" | "abstract_parenthesized_declarator":
             children = [child for child in node.named_children if child.type != "type_qualifier"]
-            return declared(children[0] if children else None, base)
+            return declared(children[0] if children else None, base, depth)
         case "identifier" | "type_identifier" | "primitive_type":
             return text_of(node), base
         case "function_declarator" | "abstract_function_declarator":
-            return declared(inner, CType("function"))
+            return declared(inner, CType("function"), depth)
         case "reference_declarator" | "abstract_reference_declarator":
             named = node.named_children[-1] if node.named_children else None
-            return declared(named, CType(f"{base.spelled} &"))
+            return declared(named, CType(f"{base.spelled} &"), depth)
         case _:
             return "", CType(text_of(node))

@@ -25,6 +25,8 @@ _DIALECT: Mapping[str, str | None] = {
     "__restrict": "__restrict__", "__GNUC__": None, "__linux__": None, "__unix__": None,
     "__STDC__": "1",
 }  # fmt: skip
+_MAX_FILES = 100
+"""Files that one kernel may include of its own; each may include the next one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +156,7 @@ class Preprocessor:
         beside = posixpath.normpath(posixpath.join(posixpath.dirname(path), wanted))
         for found in (beside, posixpath.normpath(wanted)):
             if found in self.files:
-                if found not in self._seen:
+                if found not in self._seen and len(self._seen) < _MAX_FILES:
                     self.read(found)
                 return
 

@@ -6,6 +6,7 @@ are inputs, other pointers are outputs, integers by value are sizes.
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -22,6 +23,8 @@ _CONTRACT = (
     "write it as void {entry}(const T *input, ..., T *output, ..., int N, ...): arrays as "
     "pointers (const for inputs), integers by value, nothing else"
 )
+_SHOWN_CHARS = 160
+"""How much of a parameter's text a message shows."""
 _LISTED = 12
 """Functions that the message about a missing entry names at most."""
 
@@ -236,7 +239,7 @@ def _parameter(
     function: _Function, number: int, node: Node, typedefs: dict[str, CType | None]
 ) -> Parameter:
     place = f"{function.path}:{node.start_point.row + 1}"
-    spelled = " ".join(text_of(node).split())
+    spelled = textwrap.shorten(text_of(node), _SHOWN_CHARS)
     readable = node.type in {"parameter_declaration", "optional_parameter_declaration"}
     if not readable or node.has_error:
         raise SignatureError(
