@@ -393,8 +393,8 @@ def test_init_round_trips(folder: Path) -> None:
     assert target == Target(
         name="softmax",
         language="c",
-        kernel={"path": "softmax.c", "text": KERNEL},  # type: ignore[arg-type]
-        reference={"path": "reference.py", "text": REFERENCE},  # type: ignore[arg-type]
+        kernel={"path": "softmax.c", "text": KERNEL},
+        reference={"path": "reference.py", "text": REFERENCE},
         workloads=tuple(workloads),
         family="softmax",
     )
