@@ -8,6 +8,8 @@ import os
 import resource
 import shutil
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -403,6 +405,35 @@ class TestCache:
         with _file_size_limit(5), pytest.raises(StorageError, match="File too large"):
             toolchain.build(full)
         built(toolchain.build(full))
+
+    @pytest.mark.parametrize(
+        ("options", "message"), [("size=100k", "No space left"), ("ro", "Read-only file system")]
+    )
+    def test_a_small_or_read_only_disk(self, tmp_path: Path, options: str, message: str) -> None:
+        mounted = [
+            *("unshare", "--user", "--map-root-user", "--mount"),
+            *("sh", "-c", 'mount -t tmpfs -o "$1" tmpfs "$2" && shift 2 && exec "$@"', "mounted"),
+            *(options, str(tmp_path)),
+        ]
+        if subprocess.run([*mounted, "true"], check=False, capture_output=True).returncode != 0:
+            pytest.skip("no private mounts here")
+        script = "import sys, test_toolchain; test_toolchain.build_big(sys.argv[1])"
+        result = subprocess.run(
+            [*mounted, sys.executable, "-c", script, str(tmp_path / "cache")],
+            cwd=Path(__file__).parent,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert f"StorageError: can't keep builds under {tmp_path}/cache" in result.stderr
+        assert message in result.stderr
+        assert "try: " in result.stderr
+
+
+def build_big(cache: str) -> None:
+    """Build a library of half a megabyte."""
+    big = "static float big[100000] = {1};\nfloat *get(void) { return big; }\n"
+    CToolchain(Path(cache)).build(candidate(SCALE + big))
 
 
 @contextmanager

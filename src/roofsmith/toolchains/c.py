@@ -39,6 +39,8 @@ _COMPILED = frozenset({".c", ".cc", ".cpp", ".cxx", ".c++", ".C"})
 """Suffixes of sources that are compiled on their own; all others are there to be included."""
 _REPEATABLE = frozenset({"compile_error", "link_error", "no_entry"})
 """Failures that the same content meets again, whatever else the machine is doing."""
+_SOME_BYTES, _AMPLE_BYTES = 1024**2, 64 * 1024**2
+"""Free space that clears the disk of having failed a build: always, and where it was accused."""
 _MAX_NAME_BYTES = 255
 """NAME_MAX of the file systems of Linux."""
 
@@ -116,8 +118,9 @@ class CToolchain:
                     limits=self._limits,
                     log=workspace / LOG,
                 )
-            if finished.returncode != 0 and is_out_of_space(finished.output):
-                prove_writable(workspace)
+            if finished.returncode != 0:  # a full disk swallows the compiler's message, too
+                said_so = is_out_of_space(finished.output)
+                prove_writable(workspace, _AMPLE_BYTES if said_so else _SOME_BYTES)
             record = self._record(plan, finished, workspace)
             if record.failure is None or record.failure.reason in _REPEATABLE:
                 return self._cache.publish(workspace, plan.key, record)

@@ -27,6 +27,7 @@ from roofsmith.errors import StorageError
 
 LIBRARY, LOG, RECORD, SOURCES, TEMPORARY = "kernel.so", "build.log", "build.json", "src", "tmp"
 _WORKSPACE = "work-"
+_BLOCK_BYTES = 1024**2
 _ABANDONED_AFTER_S = 3600.0
 """A workspace this old belongs to a process that died: no build runs for an hour."""
 
@@ -137,8 +138,8 @@ def storage_errors(path: Path) -> Iterator[None]:
         ) from error
 
 
-def prove_writable(directory: Path) -> None:
-    """Write and remove a megabyte.
+def prove_writable(directory: Path, size_bytes: int) -> None:
+    """Write and remove a file.
 
     Raises:
         StorageError: it can't be written.
@@ -147,7 +148,7 @@ def prove_writable(directory: Path) -> None:
     with storage_errors(directory):
         try:
             with probe.open("wb") as file:
-                file.write(bytes(1024**2))
-                os.fsync(file.fileno())
+                for _ in range(0, size_bytes, _BLOCK_BYTES):
+                    file.write(bytes(_BLOCK_BYTES))
         finally:
             probe.unlink(missing_ok=True)
