@@ -164,7 +164,8 @@ def _bandwidth(
         return _unknown("bandwidth", "byte/s", threads, [c.fact for c in ceilings])
     if held is None:
         return Fact(metric="bandwidth", value=None, unit="byte/s", reason="bytes are UNKNOWN")
-    reachable = [c for count in usable for c in _at_least(measured, count, held)]
+    # The count asked for comes first, so that it is the one cited where several are equal.
+    reachable = [c for n in sorted(usable, reverse=True) for c in _at_least(measured, n, held)]
     return max((c.fact for c in reachable), key=lambda fact: fact.value or 0.0)
 
 
@@ -190,6 +191,7 @@ def _peak(cost: Cost, ceilings: Sequence[ComputeCeiling], threads: int) -> Fact:
     own = [c for c in ceilings if c.dtype == cost.dtype]
     measured = [c for c in own if c.fact.value is not None]
     usable = _thread_counts({c.threads for c in measured}, threads)
+    measured.sort(key=lambda c: c.threads, reverse=True)
     reachable = [c.fact for c in measured if c.threads in usable]
     if not reachable:
         return _unknown(f"{cost.dtype} peak", "FLOP/s", threads, [c.fact for c in own])

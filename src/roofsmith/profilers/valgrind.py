@@ -6,6 +6,7 @@ import re
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 
 from roofsmith.domain.profile import Counter
@@ -82,6 +83,7 @@ class Simulated:
 
 
 _NAME = re.compile(r"^(c?fn)=\((\d+)\)(?: (.*))?$")
+_CALLS = re.compile(r"^calls=(\d+)")
 
 
 def read_callgrind(text: str, functions: Sequence[str]) -> Simulated | None:
@@ -105,22 +107,21 @@ def read_callgrind(text: str, functions: Sequence[str]) -> Simulated | None:
                 names[match[2]] = match[3].strip()
             if match[1] == "cfn":
                 callee = names.get(match[2], "")
-        elif line.startswith("calls="):
-            pending = int(line[len("calls=") :].split()[0])
+        elif match := _CALLS.match(line):
+            pending = int(match[1])
         elif pending:
             if callee in functions:
-                costs = [int(cost) for cost in line.split()[1:]]
-                calls, before = totals.get(callee, (0, [0] * len(events)))
-                padded = costs + [0] * (len(events) - len(costs))
-                totals[callee] = (
-                    calls + pending,
-                    [a + b for a, b in zip(before, padded, strict=True)],
-                )
+                # Trailing zeros are left out of a line of costs.
+                costs = [int(cost) for cost in line.split()[1:] if cost.isdecimal()]
+                calls, before = totals.get(callee, (0, []))
+                added = [a + b for a, b in zip_longest(before, costs, fillvalue=0)]
+                totals[callee] = (calls + pending, added)
             pending = 0
     for function in functions:
         if function in totals:
             calls, costs = totals[function]
-            return Simulated(function, calls, dict(zip(events, costs, strict=True)))
+            found = dict(zip_longest(events, costs[: len(events)], fillvalue=0))
+            return Simulated(function, calls, found)
     return None
 
 
@@ -150,7 +151,7 @@ def counters(simulated: Simulated, calls: int) -> tuple[Counter, ...]:
         (
             "l1_misses_per_kilo_instruction",
             1000 * l1_misses / instructions if instructions else 0.0,
-            instructions,
+            references,
         ),
     ]
     return tuple(Counter(name=n, value=value, unit="1") for n, value, basis in found if basis > 0)

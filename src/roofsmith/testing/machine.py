@@ -113,6 +113,11 @@ class FakeSpecSource:
 
     sheet: FactSheet
 
-    def facts(self, environment: Environment, threads: int, observer: Observer) -> FactSheet:
+    def facts(
+        self,
+        environment: Environment,  # noqa: ARG002
+        threads: int,  # noqa: ARG002
+        observer: Observer,  # noqa: ARG002
+    ) -> FactSheet:
         """The sheet it was made with, whatever the machine."""
         return self.sheet

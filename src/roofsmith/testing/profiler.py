@@ -17,7 +17,7 @@ class FakeProfiler:
     counters: Mapping[str, float] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
-    def profile(self, built: Built, workload: Workload) -> Profile:
+    def profile(self, built: Built, workload: Workload) -> Profile:  # noqa: ARG002
         """The counters it was made with."""
         return Profile(
             tool="perf" if self.counters else "none",

@@ -1,0 +1,334 @@
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import pytest
+from ctypes_runner import CtypesRunner
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from roofsmith.devices.cpu import CpuSource
+from roofsmith.domain.device import Environment
+from roofsmith.domain.facts import FactSheet
+from roofsmith.domain.kernel import Built, Candidate, Signature
+from roofsmith.domain.outcome import BuildFailed, Crashed
+from roofsmith.errors import ToolMissingError
+from roofsmith.ports import Arguments, KernelDiedError
+from roofsmith.specs import ceilings as module
+from roofsmith.specs.benches import BandwidthBench, FmaBench
+from roofsmith.specs.ceilings import MeasuredCeilings
+from roofsmith.specs.sheet import Measurement, MeasurementFile, higher_of, parse, render
+from roofsmith.specs.working_sets import FALLBACK_BYTES, working_sets
+from roofsmith.testing.clock import FakeClock
+from roofsmith.testing.machine import fake_device, fake_environment
+from roofsmith.testing.observer import RecordingObserver, SilentObserver
+from roofsmith.toolchains.c import CToolchain
+
+needs_gcc = pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed")
+
+
+class ScriptedToolchain:
+    """Builds nothing; fails as it is told to."""
+
+    def __init__(self, failure: BuildFailed | Exception | None = None) -> None:
+        self.failure = failure
+
+    def signature(self, candidate: Candidate) -> Signature:
+        return Signature(parameters=())
+
+    def build(self, candidate: Candidate) -> Built | BuildFailed:
+        if isinstance(self.failure, Exception):
+            raise self.failure
+        if self.failure is not None:
+            return self.failure
+        return Built(
+            candidate_id=candidate.id,
+            library=Path("none.so"),
+            library_sha256="0",
+            signature=Signature(parameters=()),
+            environment={},
+            command="cc",
+            log=Path("none.log"),
+            build_time_s=0.0,
+        )
+
+
+class ScriptedRunner:
+    """Every call of every kernel gives the next rate of the script, then the last one for ever."""
+
+    def __init__(self, rates: Sequence[float]) -> None:
+        self.rates = rates
+        self.sessions = 0
+        self.calls = 0
+
+    @contextmanager
+    def open(
+        self,
+        built: Built,
+        arguments: Arguments,
+        *,
+        threads: int,
+        call_deadline_s: float = 60.0,
+        launcher: Sequence[str] = (),
+    ) -> Iterator[ScriptedSession]:
+        self.sessions += 1
+        yield ScriptedSession(self, arguments)
+
+
+class ScriptedSession:
+    pid = 1
+
+    def __init__(self, runner: ScriptedRunner, arguments: Arguments) -> None:
+        self.runner = runner
+        rates = arguments["rates"]
+        assert isinstance(rates, np.ndarray)
+        self.shape = rates.shape
+        self.done = 0
+
+    def call(self, times: int) -> tuple[float, ...]:
+        self.done += times
+        self.runner.calls += times
+        return (0.0,) * times
+
+    def outputs(self) -> dict[str, NDArray[np.generic]]:
+        rate = self.runner.rates[min(self.done, len(self.runner.rates)) - 1]
+        if rate == 0:
+            raise KernelDiedError(Crashed(reason="signal", detail="SIGILL in solve"))
+        return {"rates": np.full(self.shape, rate)}
+
+
+def scripted(
+    folder: Path, rates: Sequence[float] = (1e10,), failure: BuildFailed | Exception | None = None
+) -> tuple[MeasuredCeilings, ScriptedRunner]:
+    runner = ScriptedRunner(rates)
+    return MeasuredCeilings(runner, ScriptedToolchain(failure), folder, FakeClock()), runner
+
+
+def facts(source: MeasuredCeilings, environment: Environment | None = None) -> FactSheet:
+    return source.facts(environment or fake_environment(), 2, SilentObserver())
+
+
+def disturbances(sheet: FactSheet) -> list[str]:
+    return [fact.metric for fact in sheet.other if "best two rounds differ" in fact.metric]
+
+
+def test_measured_once_and_cited_by_line(tmp_path: Path) -> None:
+    source, runner = scripted(tmp_path)
+    first = facts(source)
+    sessions = runner.sessions
+    assert facts(source) == first
+    assert runner.sessions == sessions
+    for ceiling in (*first.bandwidth, *first.compute):
+        citation = ceiling.fact.citation
+        assert citation is not None
+        assert citation.line is not None
+        assert (citation.command, citation.date) == ("roofsmith specs measure", "2026-01-01 00:00")
+        line = Path(citation.path).read_text().splitlines()[citation.line - 1]
+        assert f'"threads": {ceiling.threads}' in line
+        assert str(ceiling.fact.value) in line
+    assert {c.threads for c in first.bandwidth} == {1, 2}
+    assert {c.pattern for c in first.bandwidth} == {"read", "copy", "triad"}
+    assert {c.dtype for c in first.compute} == {"float32", "float64"}
+
+
+def test_another_compiler_or_device_is_measured_anew(tmp_path: Path) -> None:
+    source, _ = scripted(tmp_path)
+    machine = fake_environment()
+    newer = machine.model_copy(update={"tools": {**machine.tools, "gcc": "gcc 99"}})
+    larger = fake_environment(fake_device(cores=4))
+    paths = {source.path(environment, 2) for environment in (machine, newer, larger)}
+    assert len(paths | {source.path(machine, 1)}) == 4
+    noted = machine.model_copy(update={"notes": ("load average 9",), "packages": {}})
+    assert source.path(noted, 2) == source.path(machine, 2)
+
+
+@pytest.mark.parametrize("damage", ["", "{", "null", "cut", "edited"])
+def test_a_damaged_file_is_measured_again(tmp_path: Path, damage: str) -> None:
+    source, runner = scripted(tmp_path)
+    first = facts(source)
+    path = source.path(fake_environment(), 2)
+    whole = path.read_text()
+    damaged = {"cut": whole[:-20], "edited": whole.replace("  {", "\n  {")}.get(damage, damage)
+    path.write_text(damaged)
+    sessions = runner.sessions
+    assert facts(source) == first
+    assert runner.sessions > sessions
+    assert path.read_text() == whole
+
+
+def test_rounds_go_on_until_the_best_two_agree(tmp_path: Path) -> None:
+    climbing = [1e10 * 1.1**n for n in range(6)]
+    source, runner = scripted(tmp_path, [*climbing, climbing[-1] * 1.01])
+    sheet = facts(source)
+    assert runner.calls == 7 * runner.sessions
+    assert sheet.compute[0].fact.value == pytest.approx(climbing[-1] * 1.01)
+    assert disturbances(sheet) == []
+
+
+def test_what_never_agrees_is_said(tmp_path: Path) -> None:
+    source, runner = scripted(tmp_path, [1e10 * 1.1**n for n in range(20)])
+    sheet = facts(source)
+    assert runner.calls == module.MAX_ROUNDS * runner.sessions
+    (said,) = disturbances(sheet)
+    assert "the true ceiling may be higher" in said
+    assert disturbances(facts(source)) == [said]
+
+
+def test_the_time_budget_ends_the_rounds(tmp_path: Path) -> None:
+    runner = ScriptedRunner([1e10 * 1.1**n for n in range(20)])
+    slow = FakeClock(step_s=module.BUDGET_S)
+    source = MeasuredCeilings(runner, ScriptedToolchain(), tmp_path, slow)
+    facts(source)
+    assert runner.calls == module.MIN_ROUNDS * runner.sessions
+
+
+def test_measuring_again_keeps_the_higher_figure(tmp_path: Path) -> None:
+    fast, _ = scripted(tmp_path, [2e10])
+    slow, _ = scripted(tmp_path, [1e10])
+    facts(fast)
+    assert slow.measure_again(fake_environment(), 2, SilentObserver()) == facts(fast)
+    faster, _ = scripted(tmp_path, [3e10])
+    sheet = faster.measure_again(fake_environment(), 2, SilentObserver())
+    assert {c.fact.value for c in sheet.bandwidth} == {3e10}
+
+
+@pytest.mark.parametrize(
+    ("failure", "said"),
+    [
+        (ToolMissingError("no C compiler on PATH", hint="install gcc"), "no C compiler on PATH"),
+        (BuildFailed(reason="compile_error", detail="fma.c:3: error"), "fma.c:3: error"),
+    ],
+)
+def test_without_a_compiler_ceilings_are_unknown(
+    tmp_path: Path, failure: BuildFailed | Exception, said: str
+) -> None:
+    source, _ = scripted(tmp_path, failure=failure)
+    sheet = facts(source)
+    ceilings = [c.fact for c in (*sheet.bandwidth, *sheet.compute)]
+    assert ceilings
+    assert all(fact.value is None and said in (fact.reason or "") for fact in ceilings)
+    assert not source.path(fake_environment(), 2).exists()
+    assert any(fact.value is not None for fact in sheet.other)
+
+
+@pytest.mark.parametrize(("rate", "said"), [(0.0, "SIGILL in solve"), (-1.0, "no memory")])
+def test_a_kernel_that_fails_is_unknown_not_zero(tmp_path: Path, rate: float, said: str) -> None:
+    sheet = facts(scripted(tmp_path, [rate])[0])
+    assert all(said in (c.fact.reason or "") for c in sheet.bandwidth)
+
+
+def test_a_folder_that_cant_be_written_still_gives_facts(tmp_path: Path) -> None:
+    in_the_way = tmp_path / "file"
+    in_the_way.write_text("")
+    sheet = facts(scripted(in_the_way / "cache")[0])
+    citation = sheet.bandwidth[0].fact.citation
+    assert sheet.bandwidth[0].fact.value == 1e10
+    assert citation is not None
+    assert "not kept" in citation.path
+
+
+def test_two_at_once_measure_once(tmp_path: Path) -> None:
+    source, runner = scripted(tmp_path)
+    with ThreadPoolExecutor(4) as pool:
+        sheets = list(pool.map(lambda _: facts(source), range(4)))
+    assert all(sheet == sheets[0] for sheet in sheets)
+    assert runner.sessions == 6
+    assert [p.suffix for p in sorted(tmp_path.iterdir())] == [".json", ".lock"]
+
+
+def test_the_observer_hears_of_it(tmp_path: Path) -> None:
+    observer = RecordingObserver()
+    scripted(tmp_path)[0].facts(fake_environment(), 2, observer)
+    assert observer.stages == ["ceilings"]
+    assert observer.fractions == sorted(observer.fractions)
+    assert observer.fractions[-1] == 1.0
+
+
+measurements = st.builds(
+    Measurement,
+    kind=st.just("bandwidth"),
+    subject=st.sampled_from(["read", "copy", "triad"]),
+    threads=st.integers(1, 4),
+    working_set_bytes=st.integers(0, 1 << 40),
+    rate=st.floats(1e-3, 1e15),
+    variant=st.text(),
+    spread=st.floats(0, 1),
+    rounds=st.integers(1, 9),
+    date=st.text(),
+)
+
+
+@given(st.lists(measurements), st.text())
+def test_files_round_trip_with_a_line_per_measurement(found: list[Measurement], name: str) -> None:
+    file = MeasurementFile(device=name, compiler=name, measurements=tuple(found))
+    text = render(file)
+    assert parse(text) == file
+    assert len([line for line in text.split("\n") if line.startswith("  {")]) == len(found)
+
+
+@given(st.lists(measurements), st.lists(measurements))
+def test_nothing_that_was_reached_is_taken_back(
+    old: list[Measurement], new: list[Measurement]
+) -> None:
+    best = {m.key: m.rate for m in higher_of(old, new)}
+    for measurement in old + new:
+        assert best[measurement.key] >= measurement.rate
+
+
+def test_working_sets_lie_inside_and_outside_each_cache() -> None:
+    kib = [size >> 10 for size in working_sets(fake_device(), 2)]
+    assert kib == [32, 128, 512, 2048, 8192, 16384, 32768, 65536]
+    no_caches = fake_device().model_copy(update={"caches": ()})
+    assert working_sets(no_caches, 2) == FALLBACK_BYTES
+
+
+@needs_gcc
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_the_fma_loop_is_nothing_but_arithmetic(
+    tmp_path: Path, dtype: Literal["float32", "float64"]
+) -> None:
+    objdump = shutil.which("objdump")
+    if objdump is None or "fma" not in CpuSource().environment().device.isa:
+        pytest.skip("needs objdump and a processor with x86 FMA")
+    bench = FmaBench(dtype, 1)
+    built = CToolchain(tmp_path).build(bench.candidate)
+    assert isinstance(built, Built)
+    listing = subprocess.run(
+        [objdump, "-d", "--no-show-raw-insn", str(built.library)],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    lines = listing.splitlines()
+    arithmetic = [i for i, line in enumerate(lines) if re.search(r"vfmadd\d+p[sd]", line)]
+    loop = lines[arithmetic[0] : arithmetic[-1] + 1]
+    others = [line for line in loop if "vfmadd" not in line]
+    assert len(arithmetic) >= 4 * 12
+    assert all(re.search(r"\b(inc|add|sub|dec|cmp)\b", line) for line in others), others
+    assert not any("(" in line for line in loop), "a memory operand in the loop"
+
+
+@needs_gcc
+def test_real_kernels_give_plausible_rates(tmp_path: Path) -> None:
+    toolchain = CToolchain(tmp_path)
+    for bench, least, most in (
+        (FmaBench("float64", 1), 1e8, 1e13),
+        (FmaBench("float32", 2), 1e8, 1e13),
+        (BandwidthBench(2, (64 << 10, 1 << 20)), 1e8, 1e13),
+    ):
+        built = toolchain.build(bench.candidate)
+        assert isinstance(built, Built), built
+        with CtypesRunner().open(built, bench.arguments(), threads=bench.threads) as session:
+            samples = bench.round(session)
+        assert samples
+        for key, rate, variant in samples:
+            assert least < rate < most, (key, rate, variant)

@@ -1,0 +1,168 @@
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from process_runner import ProcessRunner, ProcessSession
+
+from roofsmith.domain.kernel import BuildSpec, Built, Candidate, SourceFile
+from roofsmith.domain.outcome import Crashed
+from roofsmith.domain.profile import Profile
+from roofsmith.domain.workload import Workload
+from roofsmith.errors import BadReferenceError
+from roofsmith.ports import KernelDiedError, WorkloadDescription
+from roofsmith.profilers.cpu import CpuProfiler
+from roofsmith.profilers.listing import Listing, disassemble, read_listing
+from roofsmith.toolchains.c import CToolchain
+
+pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed")
+
+SOFTMAX = """
+#include <math.h>
+void solve(const float *x, float *y, int N, int D) {
+    for (int i = 0; i < N; i++) {
+        float sum = 0;
+        for (int j = 0; j < D; j++) { y[i * D + j] = expf(x[i * D + j]); sum += y[i * D + j]; }
+        for (int j = 0; j < D; j++) y[i * D + j] /= sum;
+    }
+}
+"""
+SCALE = """
+void solve(const float *x, float *y, int N, int D) {
+    for (int i = 0; i < N * D; i++) y[i] = 2.0f * x[i] + 1.0f;
+}
+"""
+WORKLOAD = Workload(dims={"N": 256, "D": 64})
+
+
+class RowsOracle:
+    def describe(self, workload: Workload) -> WorkloadDescription:
+        raise BadReferenceError("not needed by profilers")
+
+    def inputs(self, workload: Workload, seed: int) -> dict[str, NDArray[np.generic] | int]:
+        shape = workload.dims["N"], workload.dims["D"]
+        x = np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+        return {"x": x, "y": np.zeros_like(x), **workload.dims}
+
+
+class BrokenOracle(RowsOracle):
+    def inputs(self, workload: Workload, seed: int) -> dict[str, NDArray[np.generic] | int]:
+        raise BadReferenceError("reference.py:3: no setup for these dims")
+
+
+class DyingRunner(ProcessRunner):
+    @contextmanager
+    def open(self, *_: object, **__: object) -> Iterator[ProcessSession]:
+        raise KernelDiedError(Crashed(reason="signal", detail="SIGSEGV in solve"))
+        yield  # a generator, as the port wants
+
+
+def build(folder: Path, text: str, *flags: str) -> Built:
+    candidate = Candidate(
+        language="c",
+        sources=(SourceFile(path="kernel.c", text=text),),
+        build=BuildSpec(flags=flags or ("-O3", "-march=native")),
+    )
+    built = CToolchain(folder).build(candidate)
+    assert isinstance(built, Built), built
+    return built
+
+
+def profiled(folder: Path, **without: None) -> Profile:
+    profiler = CpuProfiler(ProcessRunner(), RowsOracle(), threads=1)
+    for tool in without:
+        object.__setattr__(profiler, tool, lambda: None)
+    return profiler.profile(build(folder, SOFTMAX), WORKLOAD)
+
+
+def test_perf_counts_what_the_kernel_does(tmp_path: Path) -> None:
+    if shutil.which("perf") is None:
+        pytest.skip("perf is not installed")
+    found = profiled(tmp_path)
+    if found.tool != "perf":
+        pytest.skip(f"no hardware counters here: {found.notes}")
+    instructions = found.get("instructions")
+    assert instructions is not None
+    # 16384 elements at ten to a hundred instructions each; a worker that waits adds little.
+    assert 10 * 16384 < instructions < 100 * 16384
+    assert 0 < (found.get("ipc") or 0) < 8
+    assert found.workload == "N=256,D=64"
+    assert found.get("cycles") is not None
+
+
+def test_callgrind_stands_in_and_says_so(tmp_path: Path) -> None:
+    if shutil.which("valgrind") is None:
+        pytest.skip("valgrind is not installed")
+    found = profiled(tmp_path, find_perf=None)
+    if found.tool != "valgrind":
+        pytest.skip(f"valgrind can't run here: {found.notes}")
+    instructions = found.get("instructions")
+    assert instructions is not None
+    assert 10 * 16384 < instructions < 100 * 16384
+    assert any("callgrind simulated N=256,D=64 on one thread" in note for note in found.notes)
+    assert "perf is not installed" in found.notes
+
+
+def test_without_tools_the_profile_says_why(tmp_path: Path) -> None:
+    found = profiled(tmp_path, find_perf=None, find_valgrind=None)
+    assert found.tool == "none"
+    assert {"perf is not installed", "valgrind is not installed"} <= set(found.notes)
+
+
+@pytest.mark.parametrize(
+    ("profiler", "said"),
+    [
+        (CpuProfiler(DyingRunner(), RowsOracle(), 1, lambda: "perf", lambda: "x"), "SIGSEGV"),
+        (CpuProfiler(ProcessRunner(), BrokenOracle(), 1, lambda: "p", lambda: "x"), "no setup"),
+    ],
+)
+def test_what_fails_is_a_note_never_an_exception(
+    tmp_path: Path, profiler: CpuProfiler, said: str
+) -> None:
+    found = profiler.profile(build(tmp_path, SCALE), WORKLOAD)
+    assert found.tool == "none"
+    assert any(said in note for note in found.notes)
+
+
+def listing(folder: Path, text: str, *flags: str) -> Listing:
+    printed = disassemble(build(folder, text, *flags).library)
+    if printed is None:
+        pytest.skip("objdump is not installed")
+    return read_listing(printed)
+
+
+def test_the_listing_tells_packed_from_scalar(tmp_path: Path) -> None:
+    packed = listing(tmp_path, SCALE, "-O3", "-march=native", "-fno-tree-loop-distribution")
+    scalar = listing(tmp_path, SCALE, "-O1", "-fno-tree-vectorize")
+    assert scalar.vector_share == 0
+    assert packed.packed > 0
+
+
+def test_the_listing_names_library_calls_in_loops(tmp_path: Path) -> None:
+    found = listing(tmp_path, SOFTMAX, "-O2")
+    assert found.calls_in_loops == ("expf",)
+
+
+def test_without_arithmetic_there_is_no_share() -> None:
+    assert read_listing("").vector_share is None
+
+
+ARM = """
+0000000000000740 <solve>:
+     740:\tfmla\tv0.4s, v1.4s, v2.4s
+     744:\tfadd\ts0, s1, s2
+     748:\tfmul\tv3.4s, v1.4s, v2.4s
+     74c:\tbl\t6a0 <expf@plt>
+     750:\tb.ne\t740 <solve>  // b.any
+     754:\tfadd\ts0, s1, s2
+     758:\tret
+"""
+
+
+def test_arm_registers_tell_packed_from_scalar_and_only_loops_count() -> None:
+    assert read_listing(ARM) == Listing(packed=2, scalar=1, calls_in_loops=("expf",))
