@@ -120,8 +120,8 @@ def read_callgrind(text: str, functions: Sequence[str]) -> Simulated | None:
     for function in functions:
         if function in totals:
             calls, costs = totals[function]
-            found = dict(zip_longest(events, costs[: len(events)], fillvalue=0))
-            return Simulated(function, calls, found)
+            padded = costs + [0] * len(events)
+            return Simulated(function, calls, dict(zip(events, padded, strict=False)))
     return None
 
 
