@@ -309,6 +309,8 @@ class FunctionAccesses:
         for argument in arguments(node):
             self._visit(argument, scope)
         callee = self.source.function(name)
+        if callee is not None and name.startswith("roofsmith_") and not _takes_pointers(callee):
+            return  # an inserted helper computes a value and nothing else
         if callee is not None and scope.depth < _MAX_CALL_DEPTH:
             self._enter(callee, node, scope)
         elif name not in PURE_CALLS and name not in ALLOCATORS and name != "free":
@@ -355,6 +357,10 @@ class FunctionAccesses:
 
 
 _UNKNOWN = "?"
+
+
+def _takes_pointers(function: Function) -> bool:
+    return any(parameter.pointer for parameter in function.parameters)
 
 
 def _bind(scope: _Scope, name: str, value: Polynomial | None) -> _Scope:

@@ -1,0 +1,101 @@
+"""Several vectors in flight: accumulations and exponentials written in vector types."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from roofsmith.proposers.accesses import FunctionAccesses
+from roofsmith.proposers.cards import C_AND_CPP, Card, CardContext, Change, NotApplicable
+from roofsmith.proposers.costs import CHAIN_CYCLES, Estimate, amdahl, lines_of
+from roofsmith.proposers.loopnest_affine import NotRecognisedError
+from roofsmith.proposers.recipes._simd import directive, has_directive
+from roofsmith.proposers.source import Edit, Loop, indent_of, loops
+from roofsmith.proposers.vectorise import LoopVectoriser
+
+UNROLL = 4
+"""Vectors in flight: latency (4 cycles) times throughput (1 to 2 a cycle) asks for 4 to 8, and four
+leave registers for the exponential's constants."""
+
+
+def apply(context: CardContext) -> Change | NotApplicable:
+    """Rewrite innermost loops that gather values or compute exponentials."""
+    reasons: list[str] = []
+    chosen = list(_choose(context, reasons))
+    if not chosen:
+        return NotApplicable(reasons[0] if reasons else "no innermost loop gathers a value")
+    edits = [_rewrite(context, loop, vectoriser) for loop, vectoriser in chosen]
+    edits += [
+        Edit.replace(before, "") for loop, _ in chosen if (before := directive(loop)) is not None
+    ]
+    edits.append(context.source.insert_helpers("\n".join(_helpers(context, chosen))))
+    text = context.source.edited(edits).text
+    lanes = chosen[0][1].type.lanes
+    return Change(
+        context.with_text(text),
+        f"Keep {UNROLL} vectors of {lanes} in flight in {lines_of([c[0] for c in chosen])}",
+    )
+
+
+def _rewrite(context: CardContext, loop: Loop, vectoriser: LoopVectoriser) -> Edit:
+    return Edit.replace(loop.node, vectoriser.rewrite(indent_of(loop.node, context.source.text)))
+
+
+def _choose(context: CardContext, reasons: list[str]) -> Iterator[tuple[Loop, LoopVectoriser]]:
+    for function in context.functions:
+        if function.name.startswith("roofsmith_"):
+            continue
+        accesses = FunctionAccesses(context.source, function)
+        for loop in loops(function.body):
+            if not loop.innermost or has_directive(loop, "parallel"):
+                continue
+            try:
+                vectoriser = LoopVectoriser(accesses, loop, context.lanes, UNROLL)
+                vectoriser.rewrite("")
+            except NotRecognisedError as reason:
+                reasons.append(str(reason))
+                continue
+            if vectoriser.worthwhile:
+                yield loop, vectoriser
+
+
+def _helpers(context: CardContext, chosen: list[tuple[Loop, LoopVectoriser]]) -> list[str]:
+    code: dict[str, None] = {}
+    for _, vectoriser in chosen:
+        code[vectoriser.type.code] = None
+    for _, vectoriser in chosen:
+        if vectoriser.uses_exp:
+            code[vectoriser.type.exp_code] = None
+    return [text for text in code if text.strip() not in context.source.text]
+
+
+def predict(context: CardContext) -> float:
+    """Dependent steps that were one vector or one element wide overlap four-fold.
+
+    A loop that is marked `omp simd` already runs all lanes, at a step per CHAIN_CYCLES;
+    exponentials gain by overlap as well, by about half.
+    """
+    estimate = Estimate(context)
+    chosen = {loop.node.start_byte for loop, _ in _choose(context, [])}
+    found = [w for w in estimate.loops if w.loop.node.start_byte in chosen]
+    scalar = sum(w.work.chains for w in found)
+    marked = sum(w.work.total for w in found if not w.work.chains)
+    saved = scalar * (1 - 1 / (context.lanes * CHAIN_CYCLES)) + marked / 2
+    share = estimate.share(saved)
+    return amdahl(context, share, 1e9) if share < 1 else float(context.lanes)
+
+
+CARD = Card(
+    id="vector-accumulators",
+    title="Four vectors in flight",
+    families=frozenset(),
+    languages=C_AND_CPP,
+    answers=frozenset(("latency", "compute", "unknown")),
+    rationale="One accumulator makes every addition wait for the one before it; four independent "
+    "ones keep the arithmetic units busy.",
+    expected_counter="ipc",
+    expected_change="up",
+    source="Fog, Optimizing software in C++, section 12.5 and chapter 11 (agner.org/optimize); "
+    "Bryant & O'Hallaron, Computer Systems, 3rd ed., section 5.9",
+    apply=apply,
+    predict=predict,
+)

@@ -1,0 +1,309 @@
+"""Rewrites an innermost loop in vector types: several vectors in flight, a partial result each.
+
+What a loop may hold: assignments to locals and to unit-stride elements, accumulators, `+ - * /`,
+comparisons in `?:`, minima, maxima and exponentials, all of one floating-point type.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tree_sitter import Node
+
+from roofsmith.proposers.accesses import FunctionAccesses
+from roofsmith.proposers.dependence import Parallel, examine
+from roofsmith.proposers.loopnest_affine import ONE, NotRecognisedError, line_of
+from roofsmith.proposers.recipes._vector_code import Element, VectorType
+from roofsmith.proposers.reductions import Operation, Reduction
+from roofsmith.proposers.source import (
+    Loop,
+    arguments,
+    calls,
+    identifiers,
+    strip_parens,
+    text_of,
+    walk,
+)
+
+START: Mapping[Operation, str] = {"+": "0", "*": "1"}
+FOLD: Mapping[Operation, str] = {
+    "+": "foldsum",
+    "*": "foldprod",
+    "max": "foldmax",
+    "min": "foldmin",
+}
+_EXPONENTIALS = ("roofsmith_expf", "roofsmith_exp")
+_MAXIMA = ("fmaxf", "fmax", "std::max")
+_MINIMA = ("fminf", "fmin", "std::min")
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A translated expression."""
+
+    text: str
+    vector: bool
+
+
+class LoopVectoriser:
+    """Translates one loop; raises NotRecognisedError, with line and reason, if it can't."""
+
+    def __init__(self, accesses: FunctionAccesses, loop: Loop, lanes: int, unroll: int) -> None:
+        self._accesses = accesses
+        self._loop = loop
+        self._unroll = unroll
+        self._types = element_types(accesses)
+        verdict = examine(accesses, loop)
+        if not isinstance(verdict, Parallel):
+            raise NotRecognisedError(loop.node, verdict.reason)
+        if not loop.innermost or loop.step != "1" or verdict.private:
+            raise NotRecognisedError(loop.node, "not a plain innermost loop that counts up by 1")
+        self._reductions = verdict.reductions
+        self.type = VectorType(self._element(), lanes)
+        self._vectors = {loop.variable or ""}
+        self.uses_exp = any(name in _EXPONENTIALS for name, _ in calls(loop.body))
+
+    @property
+    def worthwhile(self) -> bool:
+        """Whether there is anything that the compiler's own vectoriser does worse."""
+        return bool(self._reductions) or self.uses_exp
+
+    def _element(self) -> Element:
+        """The one floating-point type of everything in the loop."""
+        names = identifiers(self._loop.body) & set(self._types)
+        found = {self._types[name] for name in names}
+        if len(found) != 1:
+            kinds = " and ".join(sorted(found)) or "no floating-point type"
+            raise NotRecognisedError(self._loop.node, f"{kinds} in one loop")
+        return found.pop()
+
+    def rewrite(self, indent: str) -> str:
+        """The block that takes the loop's place."""
+        loop, width = self._loop, self.type.lanes * self._unroll
+        assert loop.lower is not None
+        body = self._statements()
+        pad = indent + "    "
+        lines = [
+            f"{{ /* {self._unroll} x {self.type.lanes} lanes */",
+            f"{pad}const long rs_start = (long)({text_of(loop.lower)});",
+            f"{pad}const long rs_count = (long)({loop.upper_text}) - rs_start;",
+            f"{pad}const long rs_main = rs_start + rs_count / {width} * {width};",
+            f"{pad}const long rs_rest = rs_start"
+            f" + rs_count / {self.type.lanes} * {self.type.lanes};",
+            *(pad + line for line in self._open_parts()),
+            f"{pad}for (long rs_at = rs_start; rs_at < rs_main; rs_at += {width}) {{",
+            f"#pragma GCC unroll {self._unroll}",
+            f"{pad}    for (int rs_u = 0; rs_u < {self._unroll}; rs_u++) {{",
+            f"{pad}        const long {loop.variable} = rs_at + rs_u * {self.type.lanes};",
+            *(f"{pad}        {line}" for line in body),
+            f"{pad}    }}",
+            f"{pad}}}",
+            f"{pad}for (long rs_at = rs_main; rs_at < rs_rest; rs_at += {self.type.lanes}) {{",
+            f"{pad}    const int rs_u = 0;",
+            f"{pad}    const long {loop.variable} = rs_at;",
+            *(f"{pad}    {line}" for line in body),
+            f"{pad}    (void)rs_u;",
+            f"{pad}}}",
+            *(pad + line for line in self._close_parts()),
+            f"{pad}{self._tail()}",
+            f"{indent}}}",
+        ]
+        return "\n".join(lines)
+
+    def _tail(self) -> str:
+        """The original loop for what doesn't fill a vector."""
+        kind = f"{self._loop.declared_type} " if self._loop.declared_type else ""
+        name = self._loop.variable
+        header = f"for ({kind}{name} = rs_rest; {name} < {self._loop.upper_text}; {name}++) "
+        return header + text_of(self._loop.body)
+
+    def _open_parts(self) -> list[str]:
+        lines = []
+        for reduction in self._reductions:
+            start = START.get(reduction.operation, reduction.name)
+            lines += [
+                f"{self.type.name} rs_{reduction.name}[{self._unroll}];",
+                f"for (int rs_u = 0; rs_u < {self._unroll}; rs_u++) "
+                f"rs_{reduction.name}[rs_u] = {self.type.function('splat')}({start});",
+            ]
+        return lines
+
+    def _close_parts(self) -> list[str]:
+        """Fold the partial vectors pairwise into one, then its lanes into the accumulator."""
+        lines = []
+        for reduction in self._reductions:
+            name, parts = reduction.name, [f"rs_{reduction.name}[{u}]" for u in range(self._unroll)]
+            while len(parts) > 1:
+                half = len(parts) // 2
+                pairs = [self._join(reduction, parts[k], parts[k + half]) for k in range(half)]
+                parts = pairs + parts[2 * half :]
+            folded = f"{self.type.function(FOLD[reduction.operation])}({parts[0]})"
+            lines += _fold_scalar(reduction, name, folded)
+        return lines
+
+    def _join(self, reduction: Reduction, left: str, right: str) -> str:
+        if reduction.operation in START:
+            return f"({left} {reduction.operation} {right})"
+        return f"{self.type.function(reduction.operation)}({left}, {right})"
+
+    def _statements(self) -> list[str]:
+        body = self._loop.body
+        nodes = body.named_children if body.type == "compound_statement" else [body]
+        return [self._statement(node) for node in nodes if node.type != "comment"]
+
+    def _statement(self, node: Node) -> str:
+        for reduction in self._reductions:
+            for update in reduction.updates:
+                if update.node == node:
+                    value = self._vector(update.value)
+                    part = f"rs_{reduction.name}[rs_u]"
+                    if reduction.operation in START:
+                        sign = "-" if update.negated else reduction.operation
+                        return f"{part} {sign}= {value};"
+                    return f"{part} = {self.type.function(reduction.operation)}({value}, {part});"
+        if node.type == "declaration":
+            return self._declaration(node)
+        if node.type == "expression_statement" and node.named_child_count == 1:
+            return self._assignment(strip_parens(node.named_children[0]))
+        raise NotRecognisedError(node, f"`{text_of(node)}` is not an assignment")
+
+    def _declaration(self, node: Node) -> str:
+        declarators = node.children_by_field_name("declarator")
+        if len(declarators) != 1 or declarators[0].type != "init_declarator":
+            raise NotRecognisedError(node, f"`{text_of(node)}` declares more than one value")
+        name = declarators[0].child_by_field_name("declarator")
+        value = declarators[0].child_by_field_name("value")
+        if name is None or value is None or self._types.get(text_of(name)) != self.type.element:
+            raise NotRecognisedError(node, f"`{text_of(node)}` is not a {self.type.element}")
+        translated = self._vector(value)
+        self._vectors.add(text_of(name))
+        return f"{self.type.name} {text_of(name)} = {translated};"
+
+    def _assignment(self, node: Node) -> str:
+        left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
+        operator = node.child_by_field_name("operator")
+        if node.type != "assignment_expression" or left is None or right is None:
+            raise NotRecognisedError(node, f"`{text_of(node)}` is not an assignment")
+        sign = "=" if operator is None else text_of(operator)
+        value = self._vector(right)
+        left = strip_parens(left)
+        if left.type == "identifier":
+            if text_of(left) not in self._vectors:
+                raise NotRecognisedError(node, f"`{text_of(left)}` outlives the iteration")
+            return f"{text_of(left)} {sign} {value};"
+        if not self._is_unit_stride(left):
+            raise NotRecognisedError(node, f"`{text_of(left)}` is not written in unit stride")
+        place = f"&{text_of(left)}"
+        if sign != "=":
+            value = f"{self.type.function('load')}({place}) {sign[0]} ({value})"
+        return f"{self.type.function('store')}({place}, {value});"
+
+    def _vector(self, node: Node) -> str:
+        value = self._expression(node)
+        return value.text if value.vector else f"{self.type.function('splat')}({value.text})"
+
+    def _expression(self, node: Node) -> Value:
+        if self._is_invariant(node):
+            return Value(f"({self.type.element})({text_of(node)})", vector=False)
+        match node.type:
+            case "parenthesized_expression" | "cast_expression":
+                return self._expression(strip_parens(node))
+            case "identifier" if text_of(node) in self._vectors - {self._loop.variable}:
+                return Value(text_of(node), vector=True)
+            case "subscript_expression" | "pointer_expression" if self._is_unit_stride(node):
+                return Value(f"{self.type.function('load')}(&{text_of(node)})", vector=True)
+            case "unary_expression" if text_of(node).startswith("-"):
+                return Value(f"(-{self._vector(node.named_children[-1])})", vector=True)
+            case "binary_expression":
+                return self._binary(node)
+            case "conditional_expression":
+                return self._choice(node)
+            case "call_expression":
+                return self._call(node)
+            case _:
+                raise NotRecognisedError(node, f"`{text_of(node)}` has no vector form here")
+
+    def _binary(self, node: Node) -> Value:
+        operator = node.child_by_field_name("operator")
+        sign = "" if operator is None else text_of(operator)
+        if sign not in ("+", "-", "*", "/"):
+            raise NotRecognisedError(node, f"`{sign}` has no vector form here")
+        left = self._expression(node.named_children[0])
+        right = self._expression(node.named_children[-1])
+        return Value(f"({left.text} {sign} {right.text})", vector=True)
+
+    def _choice(self, node: Node) -> Value:
+        parts = [node.child_by_field_name(f) for f in ("condition", "consequence", "alternative")]
+        condition, yes, no = (strip_parens(part) for part in parts if part is not None)
+        operator = condition.child_by_field_name("operator")
+        sign = "" if operator is None else text_of(operator)
+        if condition.type != "binary_expression" or sign not in ("<", "<=", ">", ">="):
+            raise NotRecognisedError(node, f"`{text_of(condition)}` is not a comparison")
+        left, right = (self._vector(condition.named_children[k]) for k in (0, -1))
+        chosen = f"({left} {sign} {right}), {self._vector(yes)}, {self._vector(no)}"
+        return Value(f"{self.type.function('select')}({chosen})", vector=True)
+
+    def _call(self, node: Node) -> Value:
+        name = next((called for called, call in calls(node) if call == node), "")
+        given = arguments(node)
+        if self._accesses.at(node) is not None and self._is_unit_stride(node):
+            return Value(f"{self.type.function('load')}(&{text_of(node)})", vector=True)
+        if name in _EXPONENTIALS and len(given) == 1:
+            return Value(f"{self.type.function('exp')}({self._vector(given[0])})", vector=True)
+        if name in (*_MAXIMA, *_MINIMA) and len(given) == 2:
+            operation = "max" if name in _MAXIMA else "min"
+            both = ", ".join(self._vector(argument) for argument in given)
+            return Value(f"{self.type.function(operation)}({both})", vector=True)
+        raise NotRecognisedError(node, f"`{name}()` has no vector form here")
+
+    def _is_unit_stride(self, node: Node) -> bool:
+        access = self._accesses.at(node)
+        if access is None or access.index is None:
+            return False
+        return access.index.stride(self._loop.node.start_byte) == ONE
+
+    def _is_invariant(self, node: Node) -> bool:
+        """The same in every iteration: no vector in it, no element that moves or is written."""
+        sums = {reduction.name for reduction in self._reductions}
+        if identifiers(node) & (self._vectors | sums):
+            return False
+        written = {a.base for a in self._accesses.inside(self._loop) if a.writes}
+        for part in walk(node, "subscript_expression", "pointer_expression", "call_expression"):
+            access = self._accesses.at(part)
+            if access is None and part.type != "call_expression":
+                return False
+            if access is not None and (access.index is None or access.base in written):
+                return False
+        return True
+
+
+def _fold_scalar(reduction: Reduction, name: str, folded: str) -> list[str]:
+    if reduction.operation in START:
+        return [f"{name} {reduction.operation}= {folded};"]
+    sign = ">" if reduction.operation == "max" else "<"
+    return [
+        f"const __typeof__({name}) rs_best_{name} = {folded};",
+        f"if (rs_best_{name} {sign} {name}) {name} = rs_best_{name};",
+    ]
+
+
+def element_types(accesses: FunctionAccesses) -> dict[str, Element]:
+    """Floating-point element type by name: of parameters, locals, arrays and row pointers."""
+    found: dict[str, Element] = {}
+    for parameter in accesses.function.parameters:
+        kind = re.search(r"\b(float|double)\b", parameter.type_text)
+        if kind is not None:
+            found[parameter.name] = "float" if kind[0] == "float" else "double"
+    for node in walk(accesses.function.body, "declaration"):
+        kind = re.search(r"\b(float|double)\b", text_of(node).split("=")[0])
+        for declarator in node.children_by_field_name("declarator"):
+            named = declarator.child_by_field_name("declarator") or declarator
+            name = next((text_of(n) for n in walk(named, "identifier")), "")
+            if kind is not None and name:
+                found[name] = "float" if kind[0] == "float" else "double"
+    return found
+
+
+__all__ = ["LoopVectoriser", "element_types", "line_of"]
