@@ -7,14 +7,17 @@ factors, batches around it. What isn't recognised comes with the reason.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from tree_sitter import Node
 
 from roofsmith.proposers.loopnest_affine import NotRecognisedError, line_of
 from roofsmith.proposers.loopnest_body import Access, NestLoop, NestReader, Step
 from roofsmith.proposers.loopnest_match import Found, Nest, match_product
+from roofsmith.proposers.macros import read_macros
 from roofsmith.proposers.source import (
     Edit,
     Function,
@@ -24,6 +27,8 @@ from roofsmith.proposers.source import (
     text_of,
     walk,
 )
+
+_WORD = re.compile(r"[A-Za-z_]\w*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +69,8 @@ class MatmulNest:
     """`0`: C is overwritten; `1`: added to."""
     batch: tuple[BatchLoop, ...]
     """Loops around the product that the nest holds too; outermost first."""
+    innermost: Literal["row", "column", "depth"]
+    """Which loop is the innermost as the nest is written."""
     real: str
     """Element type: `float` or `double`."""
     function: str
@@ -165,8 +172,12 @@ class _Surveyor:
     def _read(self, *roots: Node) -> MatmulNest:
         if len(roots) == 1 and _depth(roots[0]) < 3:
             raise NotRecognisedError(roots[0], "fewer than three loops inside one another")
-        reader = NestReader(roots, types=frozenset(_type_names(self._source)))
-        found = match_product(Nest(roots[-1], reader.steps, reader.aliases))
+        macros = read_macros(self._source)
+        reader = NestReader(roots, frozenset(_type_names(self._source)), macros)
+        hidden = {
+            (name, word) for name, (_, body) in macros.items() for word in _WORD.findall(body)
+        }
+        found = match_product(Nest(roots[-1], reader.steps, reader.aliases | hidden))
         if len(roots) > 1 and found.clears is None:
             raise NotRecognisedError(roots[0], "the loops in front don't belong to the product")
         self._check_live_out(roots[-1], reader.steps)
@@ -185,6 +196,7 @@ class _Surveyor:
                 BatchLoop(loop.name, loop.extent.render(), not loop.extent.loops)
                 for loop in found.batch
             ),
+            innermost=found.innermost,
             real=real,
             function=self._function.name,
             line=line_of(roots[-1]),

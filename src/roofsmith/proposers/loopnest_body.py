@@ -18,9 +18,11 @@ from roofsmith.proposers.loopnest_affine import (
     Polynomial,
     read_integer,
 )
+from roofsmith.proposers.macros import expand
 from roofsmith.proposers.source import (
     Loop,
     arguments,
+    calls,
     identifiers,
     read_loop,
     strip_parens,
@@ -119,10 +121,17 @@ class NestReader:
     """Reads one or more neighbouring statements as steps.
 
     `types` are the file's own names for types: `(real)(x)` is a cast if `real` is one of them.
+    `macros` are its function-like macros, which are expanded.
     """
 
-    def __init__(self, roots: Sequence[Node], types: frozenset[str] = frozenset()) -> None:
+    def __init__(
+        self,
+        roots: Sequence[Node],
+        types: frozenset[str] = frozenset(),
+        macros: Mapping[str, tuple[tuple[str, ...], str]] | None = None,
+    ) -> None:
         self._types = types
+        self._macros = macros or {}
         self._mutated = _mutated_names(roots)
         self.steps: list[Step] = []
         self.aliases: set[tuple[str, str]] = set()
@@ -157,8 +166,8 @@ class NestReader:
         assert loop.variable is not None
         assert loop.lower is not None
         assert loop.upper is not None
-        lower = read_integer(loop.lower, scope.integers)
-        upper = read_integer(loop.upper, scope.integers)
+        lower = read_integer(self._expanded(loop.lower), scope.integers)
+        upper = read_integer(self._expanded(loop.upper), scope.integers)
         extent = upper - lower + Polynomial.constant(1 if loop.inclusive else 0)
         start = loop.node.start_byte
         found = NestLoop(start, loop.variable, lower, extent, loop.node)
@@ -174,6 +183,7 @@ class NestReader:
         for declarator in node.children_by_field_name("declarator"):
             value = declarator.child_by_field_name("value")
             named = declarator.child_by_field_name("declarator") if value else declarator
+            value = None if value is None else self._expanded(value)
             scope = self._declare(node, words, named or declarator, value, path, scope)
         return scope
 
@@ -204,6 +214,7 @@ class NestReader:
         return scope
 
     def _assignment(self, node: Node, path: tuple[NestLoop, ...], scope: _Scope) -> None:
+        original, node = node, self._expanded(node)
         left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
         operator = node.child_by_field_name("operator")
         if node.type != "assignment_expression" or left is None or right is None:
@@ -212,7 +223,13 @@ class NestReader:
         left = strip_parens(left)
         target: Access | str
         target = text_of(left) if left.type == "identifier" else read_access(left, scope)
-        self.steps.append(Step(node, path, target, sign, self._try_value(right, scope)))
+        self.steps.append(Step(original, path, target, sign, self._try_value(right, scope)))
+
+    def _expanded(self, node: Node) -> Node:
+        """The expression without macros; messages about it still name them."""
+        if any(name in self._macros for name, _ in calls(node)):
+            return expand(node, self._macros)
+        return node
 
     def _try_value(self, node: Node, scope: _Scope) -> tuple[Product, ...] | NotRecognisedError:
         try:
@@ -265,7 +282,7 @@ class NestReader:
                 right = self._value(right_node, scope)
                 return tuple(first * second for first in left for second in right)
             case "/":
-                divisor = Product(scale=(f"(1 / (gemm_real)({_constant(right_node, scope)}))",))
+                divisor = Product(scale=(f"(1.0 / ({_constant(right_node, scope)}))",))
                 return tuple(first * divisor for first in left)
             case _:
                 raise NotRecognisedError(node, f"`{text_of(node)}` is not a sum of products")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from tree_sitter import Node
 
@@ -28,6 +29,7 @@ class Found:
     """The step that sets C to 0, or scales it, before the sums."""
     sum_loop: Node
     """The innermost loop of the product's update."""
+    innermost: Literal["row", "column", "depth"]
     reload: tuple[Node, str] | None = None
     """For a nest that goes on with each sum: the sum's first value, and C's element as text."""
 
@@ -78,6 +80,9 @@ def _find_update(node: Node, steps: list[Step]) -> tuple[Step, Product]:
         if product is not None and len(step.path) >= 2:
             updates.append((step, product))
     if not updates:
+        for step in steps:
+            if step.operator == "+=" and isinstance(step.value, NotRecognisedError):
+                raise step.value
         raise NotRecognisedError(node, "no sum of products of two array elements")
     if len(updates) > 1:
         raise NotRecognisedError(node, f"{len(updates)} sums of products in one nest")
@@ -308,8 +313,15 @@ def _with_roles(update: Step, accesses: tuple[Access, ...], result: _Result) -> 
         beta=result.beta,
         clears=result.clears,
         sum_loop=update.path[-1].node,
+        innermost=_innermost(update.path[-1], rows[-1], depths[0]),
         reload=result.reload,
     )
+
+
+def _innermost(loop: NestLoop, row: NestLoop, depth: NestLoop) -> Literal["row", "column", "depth"]:
+    if loop == depth:
+        return "depth"
+    return "row" if loop == row else "column"
 
 
 def _shape_reason(rows: list[NestLoop], columns: list[NestLoop], depths: list[NestLoop]) -> str:

@@ -18,7 +18,14 @@ from typing import NoReturn
 from tree_sitter import Node
 
 from roofsmith.proposers.loopnest_affine import NotRecognisedError
-from roofsmith.proposers.loopnest_body import INTEGER_TYPES
+from roofsmith.proposers.loopnest_names import (
+    assigned_in,
+    declared_in,
+    declares_reals,
+    needed_by,
+    pointers_in,
+    read_in,
+)
 from roofsmith.proposers.source import (
     Edit,
     Function,
@@ -71,9 +78,11 @@ class RowProducts:
     middle: str
     """Everything between the products."""
     last: str
-    """The second product, and what follows it."""
+    """The second product."""
+    rest: str
+    """What follows it; empty if nothing does."""
     carried: tuple[Carried, ...]
-    """From `middle` to `last`."""
+    """From `middle` to `last` and `rest`."""
     body: str
     """The loop's body as it was."""
 
@@ -138,6 +147,7 @@ class _Reader:
         place = self._statements.index(last_node)
         before, after = self._statements[:place], self._statements[place:]
         head = [s for s in before if s not in (first.node, declared)]
+        fixed = [s for s in head if not declares_reals(s)]
         early = [s for s in head if s.start_byte < first.node.start_byte]
         return RowProducts(
             loop=loop,
@@ -149,9 +159,10 @@ class _Reader:
             strip_type=kind,
             width=width,
             shared=declared is None,
-            first=_lines([*_needed(early, [first.node]), _sums_only(first)]),
+            first=_lines([*needed_by(early, [first.node]), _sums_only(first)]),
             middle=_lines(_without_sums(s, first) for s in before if s != declared),
-            last=_lines([*_needed([s for s in head if not _is_real(s)], after), *after]),
+            last=_lines([*needed_by(fixed, after[:1]), after[0]]),
+            rest=_lines([*needed_by(fixed, after[1:]), *after[1:]]),
             carried=self._carried(head, after),
             body=text_of(self._body),
         )
@@ -208,43 +219,53 @@ class _Reader:
 
     def _check_effects(self, first: _First, strip: str, last: Node) -> None:
         """Rows must not depend on one another, nor the products on what rows write."""
-        own = _declared(self._statements) | {strip}
+        if first.node.start_byte > last.start_byte:
+            _fail(last, "the products are in another order")
+        pointers = pointers_in(self._statements, self._arrays())
+        own = declared_in([self._body]) | {strip}
         written: set[str] = set()
         for node in walk(self._body, "assignment_expression", "update_expression"):
             target = node.child_by_field_name("left") or node.child_by_field_name("argument")
-            if target is None:
-                continue
-            name = next((text_of(n) for n in walk(target, "identifier")), "")
-            if name not in own | _declared([self._body]):
-                if target.type == "identifier":
-                    _fail(node, f"`{name}` is kept from row to row")
-                written.add(name)
-        early = [s for s in self._statements if s.start_byte < last.start_byte]
-        for statement in early:
-            used = identifiers(statement) & written
-            if used:
-                _fail(statement, f"`{sorted(used)[0]}` is used before the second product writes it")
+            name = next((text_of(n) for n in walk(target, "identifier")), "") if target else ""
+            if target is not None and target.type == "identifier" and name not in own:
+                _fail(node, f"`{name}` is kept from row to row")
+            written |= pointers.get(name, set() if name in own else {name})
+        written |= {name for name, meant in pointers.items() if meant & written}
+        for statement in self._statements:
+            for name in read_in(statement) & written if statement.end_byte <= last.end_byte else ():
+                _fail(statement, f"`{name}` is read and written in the loop over rows")
+        self._check_calls(own)
+
+    def _arrays(self) -> set[str]:
+        """Everything in the function that can be indexed."""
+        kinds = ("pointer_declarator", "array_declarator")
+        local = {
+            text_of(name)
+            for node in walk(self._function.body, *kinds)
+            if (name := next(walk(node, "identifier"), None)) is not None
+        }
+        return local | {p.name for p in self._function.parameters if p.pointer}
+
+    def _check_calls(self, own: set[str]) -> None:
+        """A function that isn't known may only see what belongs to the row."""
+        pointers = {p.name for p in self._function.parameters if p.pointer}
         for name, call in calls(self._body):
-            if name not in _PURE_CALLS and name != "INFINITY":
-                outside = {n for a in arguments(call) for n in identifiers(a)} - own
-                pointers = {p.name for p in self._function.parameters if p.pointer}
-                if outside & pointers:
-                    _fail(call, f"`{name}()` may write what the products read")
-        if first.node.start_byte > last.start_byte:
-            _fail(last, "the products are in another order")
+            outside = {n for a in arguments(call) for n in identifiers(a)} - own
+            if name not in _PURE_CALLS and outside & pointers:
+                _fail(call, f"`{name}()` may write what the products read")
 
     def _carried(self, before: Sequence[Node], after: Sequence[Node]) -> tuple[Carried, ...]:
         """Scalars of the row that are used from the second product on."""
-        kept = _needed([node for node in before if not _is_real(node)], after)
-        unsteady = _declared(kept) & _assigned(self._body)
+        kept = needed_by([node for node in before if not declares_reals(node)], after)
+        unsteady = declared_in(kept) & assigned_in(self._body)
         if unsteady:
             _fail(self._body, f"`{sorted(unsteady)[0]}` changes between the products")
         needed = set().union(*(identifiers(node) for node in (*kept, *after)))
         found = []
         for node in before:
             kind = node.child_by_field_name("type")
-            if node.type == "declaration" and kind is not None and _is_real(node):
-                names = sorted(_declared([node]) & needed)
+            if node.type == "declaration" and kind is not None and declares_reals(node):
+                names = sorted(declared_in([node]) & needed)
                 found += [Carried(name, text_of(kind)) for name in names]
         return tuple(found)
 
@@ -303,47 +324,6 @@ def _without_sums(statement: Node, first: _First) -> str:
         Edit(loop.start_byte - base, loop.end_byte - base, ""),
     ]
     return apply_edits(text_of(statement), edits)
-
-
-def _needed(before: Sequence[Node], used_in: Sequence[Node]) -> list[Node]:
-    """Declarations that these statements rely on."""
-    names = set().union(*(identifiers(node) for node in used_in))
-    kept = []
-    for node in reversed(before):
-        if node.type == "declaration" and _declared([node]) & names:
-            kept.append(node)
-            names |= identifiers(node)
-    return kept[::-1]
-
-
-def _is_real(node: Node) -> bool:
-    """Whether a statement declares floating-point scalars rather than integers or pointers."""
-    kind = node.child_by_field_name("type")
-    if node.type != "declaration" or kind is None or set(text_of(kind).split()) & INTEGER_TYPES:
-        return False
-    return next(walk(node, "pointer_declarator", "array_declarator"), None) is None
-
-
-def _declared(nodes: Iterable[Node]) -> set[str]:
-    """Names that these statements declare, at any depth."""
-    return {
-        text_of(name)
-        for node in nodes
-        for declaration in walk(node, "declaration")
-        for declarator in declaration.children_by_field_name("declarator")
-        if (name := next(walk(declarator, "identifier"), None)) is not None
-    }
-
-
-def _assigned(node: Node) -> set[str]:
-    """Plain names that are assigned or counted in a statement."""
-    return {
-        text_of(target)
-        for found in walk(node, "assignment_expression", "update_expression")
-        if (target := found.child_by_field_name("left") or found.child_by_field_name("argument"))
-        is not None
-        and target.type == "identifier"
-    }
 
 
 def _is_freed(node: Node) -> bool:

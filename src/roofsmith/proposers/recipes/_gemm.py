@@ -85,44 +85,58 @@ def product_code(real: str, blocking: Blocking, *, batched: bool = False) -> str
     )
 
 
-def call_code(nest: MatmulNest, indent: str) -> str:
-    """The call that does what the nest does; the text of one statement."""
-    inner = indent + "    " * (len(nest.batch) + 1)
-    lines = [f"{{ /* {nest.formula} */"]
-    lines += _batch_lines(nest, indent + "    ")
-    lines += [
-        f"{inner}const gemm_product product = {{",
-        f"{inner}    {nest.m}, {nest.n}, {nest.k},",
-        *(f"{inner}    {_operand(matrix)}," for matrix in (nest.a, nest.b, nest.c)),
-        f"{inner}    (gemm_real)({nest.alpha}), (gemm_real)({nest.beta}),",
-        f"{inner}}};",
-        f"{inner}gemm(product);",
+def call_code(nest: MatmulNest) -> str:
+    """The call that does what the nest does; the text of one statement, not indented."""
+    lines = [
+        f"{{ /* {nest.formula} */",
+        *_batch_lines(nest),
+        "const gemm_product gemm_call = {",
+        f"{nest.m}, {nest.n}, {nest.k},",
+        *(f"{_operand(matrix)}," for matrix in (nest.a, nest.b, nest.c)),
+        f"(gemm_real)({nest.alpha}), (gemm_real)({nest.beta}),",
+        "};",
+        "gemm(gemm_call);",
+        *("}" for _ in nest.batch),
+        *([nest.epilogue] if nest.epilogue else []),
+        "}",
     ]
-    if nest.batch:
-        lines += [indent + "    " * len(nest.batch) + "}"]
-    if nest.epilogue:
-        lines += [f"{indent}    {nest.epilogue}"]
-    return "\n".join([*lines, f"{indent}}}"])
+    return "\n".join(lines)
 
 
-def _batch_lines(nest: MatmulNest, indent: str) -> list[str]:
+def _batch_lines(nest: MatmulNest) -> list[str]:
     """Loops around the call; on all threads where there are enough small products for them."""
-    lines = []
-    if nest.batch and all(loop.independent for loop in nest.batch):
-        count = " * ".join(f"({loop.extent})" for loop in nest.batch)
-        enough = f"gemm_spread({count}, {nest.m}, {nest.n}, {nest.k})"
-        lines = [
-            f"#pragma omp parallel for collapse({len(nest.batch)}) schedule(dynamic) if ({enough})"
-        ]
-    for depth, loop in enumerate(nest.batch):
-        head = f"for (ptrdiff_t {loop.name} = 0; {loop.name} < {loop.extent}; ++{loop.name})"
-        last = " {" if depth == len(nest.batch) - 1 else ""
-        lines.append(indent + "    " * depth + head + last)
-    return lines
+    loops = [
+        f"for (ptrdiff_t {loop.name} = 0; {loop.name} < {loop.extent}; ++{loop.name}) {{"
+        for loop in nest.batch
+    ]
+    if not loops or not all(loop.independent for loop in nest.batch):
+        return loops
+    count = " * ".join(f"({loop.extent})" for loop in nest.batch)
+    enough = f"gemm_spread({count}, {nest.m}, {nest.n}, {nest.k})"
+    clauses = f"collapse({len(loops)}) schedule(dynamic) if ({enough})"
+    return [f"#pragma omp parallel for {clauses}", *loops]
 
 
 def _operand(matrix: Operand) -> str:
     return f"{matrix.pointer}, {matrix.row_stride}, {matrix.column_stride}"
+
+
+def indented(code: str, margin: str) -> str:
+    """The code with every line as deep as the braces in front of it; the first line is left."""
+    depth, continues, lines = 0, False, []
+    for line in (raw.strip() for raw in code.splitlines()):
+        closing = len(line) - len(line.lstrip("}"))
+        inner = depth - closing + continues
+        lines.append(margin + "    " * inner + line if line else "")
+        depth += line.count("{") - line.count("}")
+        continues = bool(line) and line[-1] not in ";{}/" and not line.startswith(("#", "//"))
+    return "\n".join(lines).removeprefix(margin)
+
+
+def margin_at(text: str, byte: int) -> str:
+    """White space at the start of the line that a byte is on."""
+    line = text.encode()[:byte].rsplit(b"\n", 1)[-1].decode()
+    return line[: len(line) - len(line.lstrip())]
 
 
 def with_products(
@@ -134,9 +148,8 @@ def with_products(
     """
     edits = []
     for nest in nests:
-        line = source.text.encode()[: nest.start].rsplit(b"\n", 1)[-1].decode()
-        indent = line[: len(line) - len(line.lstrip())]
-        edits.append(Edit(nest.start, nest.end, call_code(nest, indent)))
+        call = indented(call_code(nest), margin_at(source.text, nest.start))
+        edits.append(Edit(nest.start, nest.end, call))
     real = nests[0].real
     batched = any(nest.batch for nest in nests)
     code = product_code(real, blocking_for(device, real), batched=batched)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import prod
 
 from roofsmith.proposers.cards import C_AND_CPP, Card, CardContext, Change, NotApplicable
@@ -39,9 +40,9 @@ def _problem(context: CardContext, found: Survey) -> NotApplicable | None:
     return NotApplicable("there are no three loops inside one another")
 
 
-def _work(dims: object) -> int:
+def _work(dims: Mapping[str, int]) -> int:
     """An upper limit for the multiply-adds of one product: the dimensions multiplied."""
-    return prod(dims.values()) if isinstance(dims, dict) else _SMALL**3
+    return prod(dims.values())
 
 
 def _of_one_type(found: Survey) -> tuple[MatmulNest, ...]:

@@ -10,8 +10,8 @@ from roofsmith.proposers.cards import C_AND_CPP, Card, CardContext, Change, NotA
 from roofsmith.proposers.loopnest import survey
 from roofsmith.proposers.loopnest_affine import line_of
 from roofsmith.proposers.loopnest_rows import RowProducts, find_row_products
-from roofsmith.proposers.recipes._gemm import with_products
-from roofsmith.proposers.source import Edit, Source, indent_of, text_of
+from roofsmith.proposers.recipes._gemm import indented, margin_at, with_products
+from roofsmith.proposers.source import Edit, Source, text_of
 
 _REACHED = 0.3
 """Part of the bound that is reached while the work between the products is still scalar."""
@@ -58,7 +58,7 @@ def _split(source: Source, rows: RowProducts) -> Source:
         if pragma is not None and _is_parallel(pragma):
             edits.append(Edit.replace(pragma, re.sub(r" *collapse\(\d+\)", "", text_of(pragma))))
         outer = outer.parent
-    code = indented(_code(rows), indent_of(node, source.text))
+    code = indented(_code(rows), margin_at(source.text, node.start_byte))
     return source.edited([*edits, Edit(start, node.end_byte, code)])
 
 
@@ -79,6 +79,7 @@ def _code(rows: RowProducts) -> str:
     saves = [f"gemm_row_{c.name}{element} = {c.name};" for c in rows.carried]
     loads = [f"const {c.kind} {c.name} = gemm_row_{c.name}{element};" for c in rows.carried]
     plain = f"{head} {rows.body}"
+    rest = [f"{head} {{", strip, *loads, rows.rest, "}"] if rows.rest else []
     lines = [
         "{",
         f"const ptrdiff_t gemm_end = {rows.upper}, gemm_width = {rows.width};",
@@ -98,21 +99,10 @@ def _code(rows: RowProducts) -> str:
         *(f"{head} {{", strip, rows.first, "}"),
         *(f"{head} {{", strip, rows.middle, *saves, "}"),
         *(f"{head} {{", strip, *loads, rows.last, "}"),
+        *rest,
         *("gemm_release(gemm_slot);", "}", "}"),
     ]
     return "\n".join(lines)
-
-
-def indented(code: str, margin: str) -> str:
-    """The code with every line as deep as the braces in front of it; the first line is left."""
-    depth, continues, lines = 0, False, []
-    for line in (raw.strip() for raw in code.splitlines()):
-        closing = len(line) - len(line.lstrip("}"))
-        inner = depth - closing + continues
-        lines.append(margin + "    " * inner + line if line else "")
-        depth += line.count("{") - line.count("}")
-        continues = bool(line) and line[-1] not in ";{}/" and not line.startswith(("#", "//"))
-    return "\n".join(lines).removeprefix(margin)
 
 
 def predict(context: CardContext) -> float:
