@@ -78,6 +78,9 @@ class LoopFacts:
     """Iterations; None where they can't be read."""
     step: int
     outer: tuple[int, ...]
+    lower: Polynomial | None = None
+    upper: Polynomial | None = None
+    """Exclusive; None, as the lower bound, where it can't be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,32 +165,29 @@ class FunctionAccesses:
             if part is not None:
                 self._visit(part, scope)
         inner = replace(scope, loops=(*scope.loops, id))
-        extent, step = None, 1
-        if loop.canonical and loop.variable is not None and loop.lower is not None:
-            lower = self._integer(loop.lower, scope)
-            extent, step = self._extent(loop, lower, scope)
-            counter = lower
+        facts = self._bounds(id, loop, scope)
+        if loop.variable is not None:
+            counter = facts.lower
             if counter is not None:
-                ticks = Polynomial.symbol(Atom(loop.variable, id)) * Polynomial.constant(step)
-                counter = counter + ticks
+                ticks = Polynomial.symbol(Atom(loop.variable, id))
+                counter = counter + ticks * Polynomial.constant(facts.step)
             inner = _bind(inner, loop.variable, counter)
-        self.loops[id] = LoopFacts(id, loop, extent, step, scope.loops)
+        self.loops[id] = facts
         self._visit(loop.body, inner)
 
-    def _extent(
-        self, loop: Loop, lower: Polynomial | None, scope: _Scope
-    ) -> tuple[Polynomial | None, int]:
-        assert loop.upper is not None
-        assert loop.step is not None
-        upper = self._integer(loop.upper, scope)
+    def _bounds(self, id: int, loop: Loop, scope: _Scope) -> LoopFacts:
+        if loop.lower is None or loop.upper is None or loop.step is None:
+            return LoopFacts(id, loop, None, 1, scope.loops)
+        lower, upper = self._integer(loop.lower, scope), self._integer(loop.upper, scope)
         step = int(loop.step) if loop.step.isdigit() and int(loop.step) else 1
         if lower is None or upper is None:
-            return None, step
-        length = upper - lower + Polynomial.constant(int(loop.inclusive))
-        if step == 1 and loop.step == "1":
-            return length, 1
-        text = f"(({length.render()}) / ({loop.step}))"
-        return Polynomial.symbol(Atom(text, loops=length.loops)), step
+            return LoopFacts(id, loop, None, step, scope.loops, lower, upper)
+        upper = upper + Polynomial.constant(int(loop.inclusive))
+        extent = upper - lower
+        if loop.step != "1":
+            text = f"(({extent.render()}) / ({loop.step}))"
+            extent = Polynomial.symbol(Atom(text, loops=extent.loops))
+        return LoopFacts(id, loop, extent, step, scope.loops, lower, upper)
 
     def _new_id(self) -> int:
         """Called functions' loops count down from -2, away from byte offsets and plain symbols."""

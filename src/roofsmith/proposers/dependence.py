@@ -143,12 +143,9 @@ def _same_share(loop: Loop, write: Access, other: Access) -> bool:
         return False
     ours = write.index.without(_loops_inside(loop, write))
     theirs = other.index.without(_loops_inside(loop, other))
-    apart = (ours - theirs).terms
-    if not apart:
-        return True
-    numeric = all(not monomial for monomial, _ in apart)
-    symbolic = all(monomial for monomial, _ in write.index.stride(id).terms)
-    return numeric and symbolic
+    apart = {monomial for monomial, _ in (ours - theirs).terms}
+    steps = {monomial for monomial, _ in write.index.stride(id).terms}
+    return not apart or (() not in steps and not apart & steps)
 
 
 def _scalars(accesses: FunctionAccesses, loop: Loop, where: str) -> Parallel | Sequential:

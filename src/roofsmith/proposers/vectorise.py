@@ -22,6 +22,7 @@ from roofsmith.proposers.source import (
     arguments,
     calls,
     identifiers,
+    indent_of,
     strip_parens,
     text_of,
     walk,
@@ -87,7 +88,7 @@ class LoopVectoriser:
         pad = indent + "    "
         lines = [
             f"{{ /* {self._unroll} x {self.type.lanes} lanes */",
-            f"{pad}const long rs_start = (long)({text_of(loop.lower)});",
+            f"{pad}const long rs_start = {self._first()};",
             f"{pad}const long rs_count = (long)({loop.upper_text}) - rs_start;",
             f"{pad}const long rs_main = rs_start + rs_count / {width} * {width};",
             f"{pad}const long rs_rest = rs_start"
@@ -107,17 +108,44 @@ class LoopVectoriser:
             f"{pad}    (void)rs_u;",
             f"{pad}}}",
             *(pad + line for line in self._close_parts()),
-            f"{pad}{self._tail()}",
+            f"{pad}{self._tail(pad)}",
             f"{indent}}}",
         ]
         return "\n".join(lines)
 
-    def _tail(self) -> str:
+    def _first(self) -> str:
+        """The first index: 0 in the place of 1 where the accumulator starts from element 0.
+
+        A maximum may see element 0 twice, and vectors from there on are aligned like the row.
+        """
+        assert self._loop.lower is not None
+        text = text_of(self._loop.lower)
+        if text == "1" and all(self._starts_at_zero(reduction) for reduction in self._reductions):
+            return "0"
+        return text if text.isdigit() else f"(long)({text})"
+
+    def _starts_at_zero(self, reduction: Reduction) -> bool:
+        body = self._loop.body
+        nodes = body.named_children if body.type == "compound_statement" else [body]
+        if reduction.operation in START or len(nodes) != 1 or len(self._reductions) != 1:
+            return False
+        value = text_of(reduction.updates[0].value)
+        element = re.sub(rf"\b{self._loop.variable}\b", "0", value)
+        function = self._accesses.function.body
+        end = self._loop.node.start_byte - function.start_byte
+        before = (function.text or b"")[:end].decode()
+        sets = re.findall(rf"\b{reduction.name}\s*=\s*([^;,]+)[;,]", before)
+        return bool(sets) and sets[-1].strip() == element and element != value
+
+    def _tail(self, indent: str) -> str:
         """The original loop for what doesn't fill a vector."""
         kind = f"{self._loop.declared_type} " if self._loop.declared_type else ""
         name = self._loop.variable
         header = f"for ({kind}{name} = rs_rest; {name} < {self._loop.upper_text}; {name}++) "
-        return header + text_of(self._loop.body)
+        old = indent_of(self._loop.node, self._accesses.source.text)
+        lines = text_of(self._loop.body).split("\n")
+        moved = [indent + line.removeprefix(old) if line.strip() else line for line in lines[1:]]
+        return "\n".join([header + lines[0], *moved])
 
     def _open_parts(self) -> list[str]:
         lines = []

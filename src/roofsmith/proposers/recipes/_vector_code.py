@@ -45,12 +45,27 @@ class VectorType:
             "MAXFOLD": self._fold("v = roofsmith_vmaxSFX({other}, v)"),
             "MINFOLD": self._fold("v = roofsmith_vminSFX({other}, v)"),
             "PRODFOLD": self._fold("v = v * {other}"),
+            "MAXLINE": self._native("max"),
+            "MINLINE": self._native("min"),
         }
         text = _TYPES
         for key, value in names.items():
             if key != "SFX":
                 text = text.replace(key, value)
         return text.replace("SFX", self.suffix)
+
+    def _native(self, operation: Literal["max", "min"]) -> str:
+        """One instruction where x86 has it; it takes the second operand for NaN, as the select."""
+        size = self.lanes * (4 if self.element == "float" else 8)
+        packed = "ps" if self.element == "float" else "pd"
+        sign = ">" if operation == "max" else "<"
+        general = f"    return roofsmith_vselectSFX(a {sign} b, a, b);"
+        known = {16: ("__SSE2__", ""), 32: ("__AVX__", "256")}.get(size)
+        if known is None:
+            return general
+        macro, width = known
+        native = f"    return __builtin_ia32_{operation}{packed}{width}(a, b);"
+        return f"#ifdef {macro}\n{native}\n#else\n{general}\n#endif"
 
     def _fold(self, step: str) -> str:
         """Halve until one lane is left."""
@@ -90,11 +105,11 @@ static inline __attribute__((always_inline)) roofsmith_vSFX roofsmith_vselectSFX
 }
 static inline __attribute__((always_inline)) roofsmith_vSFX roofsmith_vmaxSFX(
     roofsmith_vSFX a, roofsmith_vSFX b) {
-    return roofsmith_vselectSFX(a > b, a, b);
+MAXLINE
 }
 static inline __attribute__((always_inline)) roofsmith_vSFX roofsmith_vminSFX(
     roofsmith_vSFX a, roofsmith_vSFX b) {
-    return roofsmith_vselectSFX(a < b, a, b);
+MINLINE
 }
 static inline __attribute__((always_inline)) ELEMENT roofsmith_vfoldsumSFX(roofsmith_vSFX v) {
 SUMFOLD

@@ -24,9 +24,6 @@ def apply(context: CardContext) -> Change | NotApplicable:
     if not chosen:
         return NotApplicable(reasons[0] if reasons else "no innermost loop gathers a value")
     edits = [_rewrite(context, loop, vectoriser) for loop, vectoriser in chosen]
-    edits += [
-        Edit.replace(before, "") for loop, _ in chosen if (before := directive(loop)) is not None
-    ]
     edits.append(context.source.insert_helpers("\n".join(_helpers(context, chosen))))
     text = context.source.edited(edits).text
     lanes = chosen[0][1].type.lanes
@@ -37,7 +34,11 @@ def apply(context: CardContext) -> Change | NotApplicable:
 
 
 def _rewrite(context: CardContext, loop: Loop, vectoriser: LoopVectoriser) -> Edit:
-    return Edit.replace(loop.node, vectoriser.rewrite(indent_of(loop.node, context.source.text)))
+    """Replace the loop, and an `omp simd` in front of it."""
+    before = directive(loop)
+    start = loop.node.start_byte if before is None else before.start_byte
+    block = vectoriser.rewrite(indent_of(loop.node, context.source.text))
+    return Edit(start, loop.node.end_byte, block)
 
 
 def _choose(context: CardContext, reasons: list[str]) -> Iterator[tuple[Loop, LoopVectoriser]]:

@@ -1,0 +1,115 @@
+"""Divide once in front of a loop, and multiply inside it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tree_sitter import Node
+
+from roofsmith.proposers.accesses import FunctionAccesses, mutated_names
+from roofsmith.proposers.cards import C_AND_CPP, Card, CardContext, Change, NotApplicable
+from roofsmith.proposers.costs import DIVISION_CYCLES, Estimate, amdahl, lines_of
+from roofsmith.proposers.dependence import declared_names
+from roofsmith.proposers.recipes._simd import directive
+from roofsmith.proposers.recipes._vector_code import Element
+from roofsmith.proposers.source import Edit, Loop, identifiers, indent_of, loops, text_of, walk
+from roofsmith.proposers.vectorise import element_types
+
+
+@dataclass(frozen=True, slots=True)
+class Division:
+    """A division inside a loop by something that the loop doesn't change."""
+
+    loop: Loop
+    node: Node
+    divisor: Node
+    element: Element
+
+
+def apply(context: CardContext) -> Change | NotApplicable:
+    """Put `1 / divisor` in front of each innermost loop that divides by an invariant."""
+    found = list(_divisions(context))
+    if not found:
+        return NotApplicable("no innermost loop divides by a value that stays the same in it")
+    edits: list[Edit] = []
+    for loop in dict.fromkeys(division.loop for division in found):
+        edits += _hoisted(context, loop, [d for d in found if d.loop == loop])
+    text = context.source.edited(edits).text
+    divisors = ", ".join(sorted({f"`{text_of(d.divisor)}`" for d in found}))
+    where = lines_of([d.loop for d in found])
+    return Change(
+        context.with_text(text),
+        f"Multiply by the reciprocal of {divisors} in the loop at {where}",
+    )
+
+
+def _hoisted(context: CardContext, loop: Loop, found: list[Division]) -> list[Edit]:
+    before = directive(loop)
+    start = loop.node if before is None else before
+    indent = indent_of(loop.node, context.source.text)
+    names: dict[str, str] = {}
+    for division in found:
+        names.setdefault(text_of(division.divisor), f"rs_inverse{len(names) or ''}")
+    element = found[0].element
+    one = "1.0f" if element == "float" else "1.0"
+    lines = [f"const {element} {name} = {one} / {text};" for text, name in names.items()]
+    edits = [Edit.before(start, "{ " + f"\n{indent}".join([*lines, ""]))]
+    for division in found:
+        sign = division.node.child_by_field_name("operator")
+        assert sign is not None
+        name = names[text_of(division.divisor)]
+        edits.append(Edit(sign.start_byte, division.divisor.end_byte, f"* {name}"))
+    return [*edits, Edit.after(loop.node, " }")]
+
+
+def _divisions(context: CardContext) -> Iterator[Division]:
+    for function in context.functions:
+        if function.name.startswith("roofsmith_"):
+            continue
+        types = element_types(FunctionAccesses(context.source, function))
+        for loop in loops(function.body):
+            if not loop.innermost:
+                continue
+            changing = mutated_names(loop.body) | declared_names(loop.body) | {loop.variable}
+            for node in walk(loop.body, "binary_expression"):
+                divisor = _invariant_divisor(node, types, changing)
+                if divisor is not None:
+                    yield Division(loop, node, divisor, types[text_of(divisor)])
+
+
+def _invariant_divisor(
+    node: Node, types: dict[str, Element], changing: frozenset[str | None]
+) -> Node | None:
+    operator = node.child_by_field_name("operator")
+    right = node.child_by_field_name("right")
+    if operator is None or right is None or text_of(operator) != "/":
+        return None
+    if right.type != "identifier" or text_of(right) not in types:
+        return None
+    return None if identifiers(right) & changing else right
+
+
+def predict(context: CardContext) -> float:
+    """A division's 5 cycles become a multiplication's half cycle."""
+    estimate = Estimate(context)
+    chosen = {division.loop.node.start_byte for division in _divisions(context)}
+    work = [w.work for w in estimate.loops if w.loop.node.start_byte in chosen]
+    return amdahl(context, estimate.share(sum(w.divisions for w in work)), DIVISION_CYCLES / 0.5)
+
+
+CARD = Card(
+    id="hoist-division",
+    title="Multiply by the reciprocal",
+    families=frozenset(),
+    languages=C_AND_CPP,
+    answers=frozenset(("compute", "latency", "unknown")),
+    rationale="Dividers aren't pipelined as multipliers are: a division costs about as much as "
+    "ten multiplications.",
+    expected_counter="cycles",
+    expected_change="down in loops that divide",
+    source="Fog, Optimizing software in C++, section 14.6 (agner.org/optimize); Hennessy & "
+    "Patterson, Computer Architecture, 6th ed., appendix J",
+    apply=apply,
+    predict=predict,
+)

@@ -1,0 +1,248 @@
+"""Finish each output row in the cache, and write it to memory once, past the cache."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tree_sitter import Node
+
+from roofsmith.proposers.accesses import Access, FunctionAccesses
+from roofsmith.proposers.cards import C_AND_CPP, Card, CardContext, Change, NotApplicable
+from roofsmith.proposers.costs import amdahl
+from roofsmith.proposers.dependence import Parallel, examine
+from roofsmith.proposers.loopnest_affine import ONE, Polynomial, line_of
+from roofsmith.proposers.recipes._stream_code import HEADERS, stream_code
+from roofsmith.proposers.recipes._vector_code import Element
+from roofsmith.proposers.source import (
+    Edit,
+    Function,
+    Loop,
+    indent_of,
+    loops,
+    text_of,
+    walk,
+    within,
+)
+from roofsmith.proposers.vectorise import element_types
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """An output row that a loop's iterations each write, and nothing else touches."""
+
+    function: Function
+    loop: Loop
+    base: str
+    element: Element
+    length: str
+    """Elements, as C text."""
+    pointer: Node | None
+    """The declarator of the row pointer that every access goes through."""
+    subscripts: tuple[Node, ...]
+    """Accesses that name the array itself."""
+    start: str
+    """Offset of the row, as C text, for these."""
+
+
+def apply(context: CardContext) -> Change | NotApplicable:
+    """Let each row be made in a scratch row, and stream that to its place."""
+    small = _fits_in_cache(context)
+    if small is not None:
+        return small
+    if "roofsmith_stream_" in context.source.text:
+        return NotApplicable("rows are streamed already")
+    reasons: list[str] = []
+    row = next(_rows(context, reasons), None)
+    if row is None:
+        return NotApplicable(reasons[0] if reasons else "no loop writes an output row by row")
+    edits = [*_redirect(row), *_frame(context, row)]
+    helpers = f"{HEADERS}\n{stream_code(row.element)}"
+    edits.append(context.source.insert_helpers(helpers))
+    text = context.source.edited(edits).text
+    return Change(
+        context.with_text(text),
+        f"Finish each row of `{row.base}` (loop at line {line_of(row.loop.node)}) in the cache and "
+        "write it once, past the cache",
+    )
+
+
+def _fits_in_cache(context: CardContext) -> NotApplicable | None:
+    """Streaming pays only for what the last-level cache can't hold."""
+    cache = context.device.last_level_cache_bytes
+    sizes = [
+        sum(array.size_bytes for array in described.arrays)
+        for described in context.descriptions.values()
+    ]
+    if cache is None or not sizes or max(sizes) > cache:
+        return None
+    return NotApplicable("the arrays fit in the last-level cache")
+
+
+def _rows(context: CardContext, reasons: list[str]) -> Iterator[Row]:
+    for function in context.functions:
+        accesses = FunctionAccesses(context.source, function)
+        types = element_types(accesses)
+        outputs = [p.name for p in function.parameters if p.pointer and not p.const]
+        for base in outputs:
+            if base not in types:
+                continue
+            for loop in reversed(loops(function.body)):
+                row = _row(function, accesses, loop, base, types[base], reasons)
+                if row is not None:
+                    yield row
+                    break
+
+
+def _row(
+    function: Function, accesses: FunctionAccesses, loop: Loop, base: str, element: Element,
+    reasons: list[str],
+) -> Row | None:  # fmt: skip
+    touched = [a for a in accesses.accesses if a.base == base]
+    inside = [a for a in accesses.inside(loop) if a.base == base]
+    if loop.innermost or not touched or len(inside) != len(touched):
+        return None
+    if not isinstance(examine(accesses, loop), Parallel):
+        reasons.append(f"the rows of the loop at line {line_of(loop.node)} are not independent")
+        return None
+    if any(walk(loop.body, "continue_statement")) or loop.body.type != "compound_statement":
+        reasons.append(f"the loop at line {line_of(loop.node)} may skip part of its body")
+        return None
+    start = _common_start(inside, loop)
+    length = _length(accesses, loop, inside)
+    if start is None or length is None:
+        line = line_of(loop.node)
+        reasons.append(f"`{base}` is not written row by row in the loop at line {line}")
+        return None
+    pointer = _row_pointer(loop, inside, base)
+    direct = tuple(dict.fromkeys(a.node for a in inside))
+    if pointer is None and not all(_names(node, base) for node in direct):
+        reasons.append(f"`{base}` is reached in more than one way")
+        return None
+    text = _start_text(start, accesses)
+    if pointer is None and text is None:
+        reasons.append(f"the start of a row of `{base}` can't be written down")
+        return None
+    subscripts = () if pointer is not None else direct
+    return Row(function, loop, base, element, length, pointer, subscripts, text or "")
+
+
+def _common_start(inside: list[Access], loop: Loop) -> Polynomial | None:
+    """Where the row starts: what all its accesses' indices have in common; None if they differ in
+    how they depend on the loops around."""
+    heads, rests = [], []
+    for access in inside:
+        if access.index is None:
+            return None
+        inner = access.loops[access.loops.index(loop.node.start_byte) + 1 :]
+        fixed = access.index.without(inner)
+        rest = fixed.without(access.loops)
+        heads.append(fixed - rest)
+        rests.append(set(rest.terms))
+    common = Polynomial.of(set.intersection(*rests))
+    return heads[0] + common if len(set(heads)) == 1 else None
+
+
+def _length(accesses: FunctionAccesses, loop: Loop, inside: list[Access]) -> str | None:
+    """Elements of the row: the bound of an inner loop that writes it element by element."""
+    for access in inside:
+        inner = access.loops[access.loops.index(loop.node.start_byte) + 1 :]
+        if not access.writes or access.index is None or len(inner) != 1:
+            continue
+        facts = accesses.loops[inner[0]]
+        unit = facts.step == 1 and access.index.stride(inner[0]) == ONE
+        if unit and facts.upper is not None and not facts.upper.loops:
+            return facts.upper.render()
+    return None
+
+
+def _row_pointer(loop: Loop, inside: list[Access], base: str) -> Node | None:
+    """The declarator `*row = base + ...` in the loop's body that all accesses go through."""
+    for node in walk(loop.body, "init_declarator"):
+        named, value = (node.child_by_field_name(f) for f in ("declarator", "value"))
+        if named is None or value is None or named.type != "pointer_declarator":
+            continue
+        name = next(text_of(n) for n in walk(named, "identifier"))
+        reaches = any(text_of(n) == base for n in walk(value, "identifier"))
+        if reaches and all(_names(a.node, name) for a in inside):
+            return node
+    return None
+
+
+def _names(node: Node, name: str) -> bool:
+    """Whether an access is a subscript of this name, or a helper's argument that is one."""
+    argument = node.child_by_field_name("argument")
+    if node.type == "subscript_expression" and argument is not None:
+        return text_of(argument) == name
+    if node.type == "call_expression":
+        inner = list(walk(node, "subscript_expression"))
+        return any(_names(found, name) for found in inner)
+    return False
+
+
+def _start_text(start: Polynomial, accesses: FunctionAccesses) -> str | None:
+    """C text of the row's offset; None if a loop that doesn't count from 0 by 1 is in it."""
+    for id in start.loops:
+        facts = accesses.loops[id]
+        if facts.step != 1 or facts.loop.lower is None or text_of(facts.loop.lower) != "0":
+            return None
+    return start.render()
+
+
+def _redirect(row: Row) -> list[Edit]:
+    """Make every access of the row go to the scratch row."""
+    if row.pointer is not None:
+        value = row.pointer.child_by_field_name("value")
+        assert value is not None
+        return [Edit.replace(value, "rs_row")]
+    edits = []
+    for node in row.subscripts:
+        for found in walk(node, "subscript_expression"):
+            argument = found.child_by_field_name("argument")
+            if argument is not None and text_of(argument) == row.base:
+                edits.append(Edit.replace(argument, "(rs_row - rs_first)"))
+    return list(dict.fromkeys(edits))
+
+
+def _frame(context: CardContext, row: Row) -> list[Edit]:
+    """Scratch row at the top of the loop's body, and the copy at its end."""
+    indent = indent_of(row.loop.node, context.source.text) + "    "
+    suffix = "f" if row.element == "float" else "d"
+    opening = row.loop.body.children[0]
+    closing = row.loop.body.children[-1]
+    top = [f"{row.element}* const rs_row = roofsmith_scratch_{suffix}({row.length});"]
+    if row.pointer is None:
+        top.append(f"const ptrdiff_t rs_first = {row.start};")
+        target = f"{row.base} + rs_first"
+    else:
+        value = row.pointer.child_by_field_name("value")
+        assert value is not None
+        target = text_of(value)
+    bottom = f"    roofsmith_stream_{suffix}({target}, rs_row, {row.length});\n{indent[:-4]}"
+    head = "".join(f"\n{indent}{line}" for line in top)
+    assert within(closing, row.loop.body)
+    return [Edit.after(opening, head), Edit.before(closing, bottom)]
+
+
+def predict(context: CardContext) -> float:
+    """A store that misses reads its line first: three transfers become two where memory is the
+    bottleneck, and half of that gain elsewhere."""
+    share = 1.0 if context.bottleneck.kind == "memory" else 0.5
+    return amdahl(context, share, 1.5)
+
+
+CARD = Card(
+    id="stream-stores",
+    title="Write results past the cache",
+    families=frozenset(),
+    languages=C_AND_CPP,
+    answers=frozenset(("memory",)),
+    rationale="An ordinary store reads the line that it overwrites: a third of the traffic of a "
+    "kernel that reads one array and writes another.",
+    expected_counter="llc_misses",
+    expected_change="down by the lines of the output",
+    source="Intel 64 and IA-32 Architectures Optimization Reference Manual, section 9.4 "
+    "(non-temporal stores); McCalpin, STREAM benchmark notes",
+    apply=apply,
+    predict=predict,
+)
