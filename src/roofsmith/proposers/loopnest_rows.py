@@ -71,8 +71,6 @@ class RowProducts:
     strip_type: str
     width: str
     """Elements of the strip."""
-    shared: bool
-    """The strip is declared in front of the loop, so that all rows use the same one."""
     first: str
     """Fills the strip with the sums of the first product."""
     middle: str
@@ -83,8 +81,6 @@ class RowProducts:
     """What follows it; empty if nothing does."""
     carried: tuple[Carried, ...]
     """From `middle` to `last` and `rest`."""
-    body: str
-    """The loop's body as it was."""
 
 
 def find_row_products(functions: Sequence[Function]) -> RowProducts | list[str]:
@@ -158,13 +154,11 @@ class _Reader:
             strip=strip,
             strip_type=kind,
             width=width,
-            shared=declared is None,
             first=_lines([*needed_by(early, [first.node]), _sums_only(first)]),
             middle=_lines(_without_sums(s, first) for s in before if s != declared),
             last=_lines([*needed_by(fixed, after[:1]), after[0]]),
             rest=_lines([*needed_by(fixed, after[1:]), *after[1:]]),
             carried=self._carried(head, after),
-            body=text_of(self._body),
         )
 
     def _first(self) -> _First:

@@ -129,7 +129,7 @@ def indented(code: str, margin: str) -> str:
         inner = depth - closing + continues
         lines.append(margin + "    " * inner + line if line else "")
         depth += line.count("{") - line.count("}")
-        continues = bool(line) and line[-1] not in ";{}/" and not line.startswith(("#", "//"))
+        continues = bool(line) and line[-1] not in ";{},/" and not line.startswith(("#", "//"))
     return "\n".join(lines).removeprefix(margin)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from roofsmith.proposers.cards import C_AND_CPP, Card, CardContext, Change, NotApplicable
 from roofsmith.proposers.loopnest import MatmulNest, survey
 from roofsmith.proposers.recipes._gemm import indented, margin_at
-from roofsmith.proposers.source import Edit
+from roofsmith.proposers.source import Edit, Source
 
 _GAIN = 4.0
 """Strided scalar loads and a chain of dependent additions against unit-stride vector updates."""
@@ -22,7 +22,9 @@ def apply(context: CardContext) -> Change | NotApplicable:
         return NotApplicable("the innermost loop runs along rows, or the rows are strided")
     source = context.source
     edits = [
-        Edit(nest.start, nest.end, indented(_code(nest), margin_at(source.text, nest.start)))
+        Edit(
+            nest.start, nest.end, indented(_code(nest, source), margin_at(source.text, nest.start))
+        )
         for nest in chosen
     ]
     edits += source.include("stddef.h")
@@ -38,9 +40,10 @@ def _is_strided(nest: MatmulNest) -> bool:
     return contiguous and nest.innermost != "column"
 
 
-def _code(nest: MatmulNest) -> str:
-    """The same product as rows of C that collect multiples of rows of B."""
+def _code(nest: MatmulNest, source: Source) -> str:
+    """The same product as rows of C that collect multiples of rows of B; threads are kept."""
     real = nest.real
+    threaded = b"omp parallel" in source.text.encode()[nest.start : nest.end]
     clear = {"0": "= 0", "1": ""}.get(nest.beta, f"*= ({real})({nest.beta})")
     along = "for (ptrdiff_t mm_j = 0; mm_j < mm_n; ++mm_j)"
     scale = "" if nest.alpha == "1" else f"({real})({nest.alpha}) * "
@@ -53,6 +56,7 @@ def _code(nest: MatmulNest) -> str:
         f"const ptrdiff_t mm_m = {nest.m}, mm_n = {nest.n}, mm_k = {nest.k};",
         f"const {real} *mm_a = {nest.a.pointer}, *mm_b = {nest.b.pointer};",
         f"{real} *mm_c = {nest.c.pointer};",
+        *(["#pragma omp parallel for"] if threaded else []),
         "for (ptrdiff_t mm_i = 0; mm_i < mm_m; ++mm_i) {",
         f"{real} *mm_row = mm_c + mm_i * ({nest.c.row_stride});",
         *([f"{along} mm_row[mm_j] {clear};"] if clear else []),

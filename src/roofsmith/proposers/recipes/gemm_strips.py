@@ -67,40 +67,46 @@ def _is_parallel(node: Node) -> bool:
 
 
 def _code(rows: RowProducts) -> str:
-    """The block loop. If memory is short, a block is computed as it was before."""
+    """The loop over blocks of rows, on all threads."""
     kind, name = rows.strip_type, rows.strip
     element = f"[{rows.row} - gemm_row]"
     head = (
         f"for ({rows.row_type} {rows.row} = ({rows.row_type})gemm_row; {rows.row} < gemm_stop; "
-        f"++{rows.row})"
+        f"++{rows.row}) {{"
     )
     strip = f"{kind} *{name} = gemm_strips + ({rows.row} - gemm_row) * gemm_width;"
     arrays = [f"{c.kind} gemm_row_{c.name}[GEMM_STRIPS];" for c in rows.carried]
     saves = [f"gemm_row_{c.name}{element} = {c.name};" for c in rows.carried]
     loads = [f"const {c.kind} {c.name} = gemm_row_{c.name}{element};" for c in rows.carried]
-    plain = f"{head} {rows.body}"
-    rest = [f"{head} {{", strip, *loads, rows.rest, "}"] if rows.rest else []
+    rest = [head, *loads, rows.rest, "}"] if rows.rest else []
+    if name in rows.rest:
+        rest.insert(1, strip)
+    room = f"* gemm_width * sizeof({kind}))"
     lines = [
         "{",
         f"const ptrdiff_t gemm_end = {rows.upper}, gemm_width = {rows.width};",
-        "#pragma omp parallel for schedule(dynamic)",
-        f"for (ptrdiff_t gemm_row = {rows.lower}; gemm_row < gemm_end; gemm_row += GEMM_STRIPS) {{",
-        "const ptrdiff_t gemm_stop = gemm_min(gemm_row + GEMM_STRIPS, gemm_end);",
-        "int gemm_slot;",
-        f"{kind} *gemm_strips = ({kind} *)gemm_acquire(",
-        f"    (size_t)(GEMM_STRIPS * gemm_width) * sizeof({kind}), &gemm_slot);",
-        "if (gemm_strips == NULL) {",
-        *(["#pragma omp critical(gemm_one_strip)"] if rows.shared else []),
-        plain,
-        "gemm_release(gemm_slot);",
-        "continue;",
-        "}",
+        "#pragma omp parallel",
+        "{",
+        "/* Strips of one block of rows; of fewer rows where memory is short. */",
+        "size_t gemm_rows = GEMM_STRIPS;",
+        f"{kind} *gemm_strips = ({kind} *)malloc(gemm_rows {room};",
+        "while (gemm_strips == NULL && gemm_rows > 1)",
+        f"gemm_strips = ({kind} *)malloc((gemm_rows /= 2) {room};",
+        "if (gemm_strips == NULL) abort();",
         *arrays,
-        *(f"{head} {{", strip, rows.first, "}"),
-        *(f"{head} {{", strip, rows.middle, *saves, "}"),
-        *(f"{head} {{", strip, *loads, rows.last, "}"),
+        "#pragma omp for schedule(dynamic)",
+        f"for (ptrdiff_t gemm_first = {rows.lower}; gemm_first < gemm_end; "
+        "gemm_first += GEMM_STRIPS) {",
+        "const ptrdiff_t gemm_last = gemm_min(gemm_first + GEMM_STRIPS, gemm_end);",
+        "for (ptrdiff_t gemm_row = gemm_first; gemm_row < gemm_last; gemm_row += gemm_rows) {",
+        "const ptrdiff_t gemm_stop = gemm_min(gemm_row + (ptrdiff_t)gemm_rows, gemm_last);",
+        *(head, strip, rows.first, "}"),
+        *(head, strip, rows.middle, *saves, "}"),
+        *(head, strip, *loads, rows.last, "}"),
         *rest,
-        *("gemm_release(gemm_slot);", "}", "}"),
+        *("}", "}"),
+        "free(gemm_strips);",
+        *("}", "}"),
     ]
     return "\n".join(lines)
 
