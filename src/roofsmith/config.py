@@ -19,6 +19,16 @@ class Settings:
     campaigns_dir: Path
     """Where campaigns go that were given no `--output`."""
 
+    @property
+    def builds_dir(self) -> Path:
+        """Compiled candidates."""
+        return self.cache_dir / "builds"
+
+    @property
+    def ceilings_dir(self) -> Path:
+        """Measured ceilings."""
+        return self.cache_dir / "ceilings"
+
     @classmethod
     def from_environment(cls, environment: Mapping[str, str], working_dir: Path) -> Settings:
         """`$ROOFSMITH_CACHE`, else `$XDG_CACHE_HOME/roofsmith`, else `~/.cache/roofsmith`.

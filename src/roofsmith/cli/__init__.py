@@ -1,1 +1,8 @@
-"""The command line."""
+"""The command line. Knows `roofsmith.app`, and nothing below it but the domain's nouns."""
+
+from __future__ import annotations
+
+from roofsmith.cli import campaigns, steps, this_machine  # noqa: F401 - they register their commands
+from roofsmith.cli.root import main
+
+__all__ = ["main"]

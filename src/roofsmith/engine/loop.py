@@ -16,7 +16,7 @@ from roofsmith.engine.meter import Meter
 from roofsmith.engine.progress import spent_s
 from roofsmith.engine.recorder import Recorder
 from roofsmith.engine.stopping import Stop, stop_condition
-from roofsmith.engine.survey import Survey, survey
+from roofsmith.engine.survey import Prepared, Survey, survey
 from roofsmith.engine.workbench import Workbench
 from roofsmith.errors import UsageError
 from roofsmith.ports import Brief, Parts, Screen
@@ -25,21 +25,28 @@ from roofsmith.ports import Brief, Parts, Screen
 class Engine:
     """One campaign in one directory."""
 
-    def __init__(self, parts: Parts, name: str, limits: StopPolicy | None = None) -> None:
+    def __init__(
+        self,
+        parts: Parts,
+        name: str,
+        limits: StopPolicy | None = None,
+        prepared: Prepared | None = None,
+    ) -> None:
         """Take up the campaign that the ledger holds, or a new one.
 
         Args:
             parts: wired for the target.
             name: of the campaign, where it is new.
             limits: in place of the target's stop policy, such as a larger budget for a resume.
+            prepared: the survey, if it was taken already.
         """
         self._parts = parts
         self._name = name
         self._limits = limits or parts.target.stop
-        self._meter = Meter(parts.clock)
+        self._meter = prepared.meter if prepared else Meter(parts.clock)
         self._bench = Workbench(parts, self._meter)
         self._recorder = Recorder(parts)
-        self._survey: Survey | None = None
+        self._survey = prepared.survey if prepared else None
 
     @property
     def campaign(self) -> Campaign:
@@ -116,10 +123,8 @@ class Engine:
 
     def begin(self) -> Campaign:
         """Freeze environment, facts, bounds and classes into the first record."""
-        with self._meter.kernel():
-            self._survey = self._take_survey()
         started = records.started_record(
-            self._name, self._parts.target, self._survey, self._parts.proposer, at=self._now()
+            self._name, self._parts.target, self._known(), self._parts.proposer, at=self._now()
         )
         return self._recorder.record(started)
 
@@ -156,6 +161,16 @@ class Engine:
         return self._recorder.record(
             records.resumed_record(self.campaign.started, environment, at=self._now())
         )
+
+    def take_up(self) -> Campaign:
+        """Go on for a round by hand; it is a resume only if the campaign had stopped."""
+        if self.campaign.stopped is not None:
+            self.resume()
+        else:
+            self.repair()
+        if self.campaign.baseline is None:
+            self.baseline()
+        return self.campaign
 
     def repair(self) -> Campaign:
         """Bring git and the rendered files to where the ledger is."""
@@ -213,14 +228,12 @@ class Engine:
 
     def _known(self) -> Survey:
         if self._survey is None:
-            self._survey = self._take_survey()
+            parts = self._parts
+            self._survey = survey(
+                parts.target, parts.devices, parts.specs, parts.toolchain, parts.oracle,
+                parts.observer, self._meter,
+            )  # fmt: skip
         return self._survey
-
-    def _take_survey(self) -> Survey:
-        parts = self._parts
-        return survey(
-            parts.target, parts.devices, parts.specs, parts.toolchain, parts.oracle, parts.observer
-        )
 
     def _spent_s(self) -> float:
         return spent_s(self._recorder.events) + self._meter.running_s

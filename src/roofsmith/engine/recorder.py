@@ -94,11 +94,10 @@ def commit_message(event: Baseline | Round) -> str:
     """Why this commit exists: the hypothesis, what was measured, the rule that kept it."""
     match event:
         case Baseline():
-            return f"Round 1: baseline\n\nCandidate: {event.candidate.id}\n"
+            return "Round 1: baseline"
         case Round():
             return (
                 f"Round {event.round}: {event.hypothesis.statement}\n\n"
                 f"{event.hypothesis.rationale}\n\n{event.decision.rule}\n\n"
-                f"Total: {event.total_speedup:.3f}x over the baseline\n"
-                f"Candidate: {event.candidate.id}\n"
+                f"Total: {event.total_speedup:.3f}x over the baseline"
             )

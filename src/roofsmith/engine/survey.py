@@ -14,6 +14,7 @@ from roofsmith.domain.facts import FactSheet
 from roofsmith.domain.kernel import Signature
 from roofsmith.domain.target import Target
 from roofsmith.domain.workload import ConfigClass, Workload
+from roofsmith.engine.meter import Meter
 from roofsmith.ports import (
     DeviceSource,
     Observer,
@@ -38,6 +39,14 @@ class Survey:
     classes: tuple[ConfigClass, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A survey that was taken before there was an engine, and the stopwatch that saw it."""
+
+    survey: Survey
+    meter: Meter
+
+
 def survey(
     target: Target,
     devices: DeviceSource,
@@ -45,8 +54,11 @@ def survey(
     toolchain: Toolchain,
     oracle: Oracle,
     observer: Observer,
+    meter: Meter,
 ) -> Survey:
     """Identify the machine, look up its ceilings, compute the roofline, form the classes.
+
+    Measuring ceilings counts as kernel time on the meter.
 
     Raises:
         SignatureError: the kernel has no readable `solve`.
@@ -59,7 +71,8 @@ def survey(
     signature = toolchain.signature(target.baseline)
     descriptions = {w.label: oracle.describe(w) for w in target.workloads}
     observer.stage("facts", f"ceilings for {threads} threads")
-    facts = specs.facts(environment, threads, observer)
+    with meter.kernel():
+        facts = specs.facts(environment, threads, observer)
     observer.stage("roofline")
     bounds = tuple(
         bound_of(w, descriptions[w.label], target, facts, environment.device, threads)

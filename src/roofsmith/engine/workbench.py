@@ -51,7 +51,7 @@ class Workbench:
         if isinstance(built, BuildFailed):
             return Judgement(outcome=built, verdict="rejected", wall_s=0.0)
         holder = self.rebuild(incumbent)
-        if changed := _changed_signature(built.signature, holder.signature):
+        if changed := changed_signature(built.signature, holder.signature):
             return Judgement(outcome=changed, verdict="rejected", wall_s=0.0)
         with self._meter.kernel():
             return self._parts.judge.compare(built, holder, self._parts.observer)
@@ -73,7 +73,7 @@ class Workbench:
             if isinstance(built, BuildFailed):
                 return Screening(outcome=built, speedup=None)
             holder = self.rebuild(incumbent)
-            if changed := _changed_signature(built.signature, holder.signature):
+            if changed := changed_signature(built.signature, holder.signature):
                 return Screening(outcome=changed, speedup=None)
             with self._meter.kernel():
                 return self._parts.judge.screen(built, holder)
@@ -81,7 +81,8 @@ class Workbench:
         return screen
 
 
-def _changed_signature(candidate: Signature, incumbent: Signature) -> BuildFailed | None:
+def changed_signature(candidate: Signature, incumbent: Signature) -> BuildFailed | None:
+    """The failed build that a candidate with other parameters amounts to; None if they agree."""
     if _shape(candidate) == _shape(incumbent):
         return None
     return BuildFailed(

@@ -1,0 +1,86 @@
+"""The composition root: the only place that knows which part implements which port.
+
+A function per command; each returns plain values and prints nothing.
+"""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+
+from roofsmith.app.campaigns import (
+    Finished,
+    Plan,
+    Standing,
+    ask,
+    demo,
+    has_campaign,
+    optimize,
+    render_report,
+    resume,
+    tell,
+)
+from roofsmith.app.doctor import Check, Examination, examine
+from roofsmith.app.init import initialize
+from roofsmith.app.machine import ceilings, kept_ceilings, measure_ceilings
+from roofsmith.app.steps import bench, check, classify, judge, profile, roofline
+from roofsmith.app.subjects import Subject
+from roofsmith.app.verification import Verification, verify_campaign
+from roofsmith.app.wiring import DEFAULT_PROPOSERS
+from roofsmith.config import Settings
+from roofsmith.engine.survey import Survey
+from roofsmith.store.target_file import load_target
+
+__all__ = [
+    "DEFAULT_PROPOSERS",
+    "Check",
+    "Examination",
+    "Finished",
+    "Plan",
+    "Standing",
+    "Subject",
+    "Survey",
+    "Verification",
+    "ask",
+    "bench",
+    "ceilings",
+    "check",
+    "classify",
+    "demo",
+    "examine",
+    "has_campaign",
+    "initialize",
+    "judge",
+    "kept_ceilings",
+    "measure_ceilings",
+    "new_demo_directory",
+    "new_directory",
+    "optimize",
+    "profile",
+    "render_report",
+    "resume",
+    "roofline",
+    "settings",
+    "tell",
+    "verify_campaign",
+]
+
+
+def settings() -> Settings:
+    """Of this user, from environment and working directory."""
+    return Settings.from_environment(os.environ, Path.cwd())
+
+
+def new_directory(target: Path) -> Path:
+    """`campaigns/<target>-<date>`: where a campaign goes that nobody named a place for.
+
+    Raises:
+        TargetError: the target can't be read.
+    """
+    return settings().campaign_dir(load_target(target).name, datetime.now(UTC))
+
+
+def new_demo_directory() -> Path:
+    """`campaigns/demo-<date>`."""
+    return settings().campaign_dir("demo", datetime.now(UTC))

@@ -1,0 +1,282 @@
+"""Whole campaigns: start one, go on with one, take a change from outside."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from roofsmith.app.subjects import build_for, bundled_example
+from roofsmith.app.wiring import (
+    DEFAULT_PROPOSERS,
+    LateLineage,
+    Workshop,
+    make_proposer,
+    proposers_of,
+    workshop,
+)
+from roofsmith.config import Settings
+from roofsmith.domain.campaign import Campaign, Round, replay
+from roofsmith.domain.proposal import Hypothesis, Proposal
+from roofsmith.domain.target import StopPolicy, Target
+from roofsmith.engine.loop import Engine
+from roofsmith.engine.progress import overhead_fraction, spent_s
+from roofsmith.engine.stopping import Stop
+from roofsmith.errors import UsageError
+from roofsmith.ports import Brief, Observer, Proposer
+from roofsmith.report import render_campaign
+from roofsmith.store.campaign_dir import CampaignDirectory
+from roofsmith.store.ledger import JsonlLedger
+from roofsmith.store.sources import read_text
+from roofsmith.store.target_file import load_target, load_target_file
+from roofsmith.store.target_schema import plain_name
+
+DEMO_BUDGET_S = 90.0
+"""Leaves room in two minutes for the final measurement and the report."""
+REPORT = "report.html"
+CONTRACT = (
+    "Change one thing. Define solve with the same parameters in the same order; const pointers are "
+    "inputs, the others outputs that must be written completely. No state between calls, no files, "
+    "no processes. Then: roofsmith tell DIR --kernel FILE --hypothesis TEXT [--flags FLAGS]"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A campaign that somebody asks for."""
+
+    target: Path
+    proposers: str = DEFAULT_PROPOSERS
+    max_iterations: int | None = None
+    budget_s: float | None = None
+    threads: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """What a run of a campaign came to."""
+
+    campaign: Campaign
+    directory: Path
+    branch: str | None
+    """Where the accepted rounds are commits; None without git."""
+    wall_s: float
+    """Over all runs of the campaign."""
+    overhead_fraction: float | None
+    """Share of it that was not building, running or profiling kernels."""
+    notes: tuple[str, ...] = ()
+
+    @property
+    def report(self) -> Path:
+        """The page to open."""
+        return self.directory / REPORT
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Where a campaign is, for a proposer outside."""
+
+    directory: Path
+    brief: Brief
+    stop: Stop | None
+    """The stop condition that holds, if one does."""
+    contract: str = CONTRACT
+
+
+def demo(directory: Path, threads: int | None, settings: Settings, observer: Observer) -> Finished:
+    """A campaign on the bundled softmax, over in two minutes on two processors."""
+    overrides = {"stop.budget_s": DEMO_BUDGET_S, "threads": threads}
+    with bundled_example("softmax") as folder:
+        target = load_target(folder, overrides=overrides)
+    proposer = make_proposer(DEFAULT_PROPOSERS)
+    return _start(target, None, proposer, directory, settings, observer)
+
+
+def optimize(plan: Plan, directory: Path, settings: Settings, observer: Observer) -> Finished:
+    """A new campaign in a new directory.
+
+    Raises:
+        TargetError: the target, or what it names, can't be used.
+        BaselineError: its kernel doesn't pass.
+        CampaignBusyError: another process works in the directory.
+    """
+    overrides = {
+        "stop.max_iterations": plan.max_iterations,
+        "stop.budget_s": plan.budget_s,
+        "threads": plan.threads,
+    }
+    loaded = load_target_file(plan.target, overrides=overrides)
+    proposer = make_proposer(plan.proposers)
+    return _start(loaded.target, loaded.kernel_path, proposer, directory, settings, observer)
+
+
+def resume(
+    directory: Path,
+    proposers: str | None,
+    max_iterations: int | None,
+    budget_s: float | None,
+    settings: Settings,
+    observer: Observer,
+) -> Finished:
+    """Go on where the ledger ends.
+
+    Args:
+        directory: the campaign's.
+        proposers: None: those that it began with.
+        max_iterations: None: the target's limit.
+        budget_s: None: the target's limit.
+        settings: where caches are.
+        observer: hears what happens.
+
+    Raises:
+        LedgerError: a record was changed.
+        MachineError: this is another machine.
+    """
+    with CampaignDirectory.open(directory) as files:
+        started = _campaign_in(files).started
+        proposer = make_proposer(proposers or proposers_of(started.proposers))
+        limits = _limits(started.target.stop, max_iterations, budget_s)
+        with workshop(started.target, settings, observer) as shop:
+            return _run(shop, files, proposer, started.campaign, None, limits)
+
+
+def ask(directory: Path, settings: Settings, observer: Observer) -> Standing:
+    """What the next change may build on.
+
+    Raises:
+        UsageError: the baseline was not measured yet.
+    """
+    with _opened(directory, settings, observer) as engine:
+        if engine.campaign.baseline is None:
+            raise UsageError(
+                "this campaign has no baseline yet", hint=f"roofsmith resume {directory}"
+            )
+        return Standing(directory=directory, brief=engine.brief(), stop=engine.stop_condition())
+
+
+def tell(
+    directory: Path,
+    kernel: Path,
+    hypothesis: str,
+    flags: str | None,
+    settings: Settings,
+    observer: Observer,
+) -> Round:
+    """One round with a kernel from outside.
+
+    Raises:
+        UsageError: the kernel can't be read, or is the incumbent.
+    """
+    text = read_text(kernel, "kernel")
+    with _opened(directory, settings, observer) as engine:
+        campaign = engine.take_up()
+        incumbent = campaign.incumbent
+        candidate = incumbent.with_kernel_text(text).with_build(
+            build_for(text, flags, default=incumbent.build)
+        )
+        return engine.round(
+            Proposal(
+                hypothesis=Hypothesis(
+                    statement=hypothesis, rationale="proposed from outside", tactic="external"
+                ),
+                candidate=candidate,
+            )
+        )
+
+
+def render_report(directory: Path) -> Finished:
+    """Write every rendered file of a campaign again."""
+    with CampaignDirectory.open(directory) as files:
+        campaign = _campaign_in(files)
+        files.write(render_campaign(campaign))
+        return _finished(campaign, files, None, ())
+
+
+def has_campaign(directory: Path) -> bool:
+    """Whether there is something to resume."""
+    return bool(JsonlLedger(directory / "ledger.jsonl").events())
+
+
+def _start(
+    target: Target,
+    kernel_path: Path | None,
+    proposer: Proposer,
+    directory: Path,
+    settings: Settings,
+    observer: Observer,
+) -> Finished:
+    is_new = not directory.exists()
+    with CampaignDirectory.create(directory) as files:
+        try:
+            with workshop(target, settings, observer) as shop:
+                name = plain_name(files.directory.name)
+                return _run(shop, files, proposer, name, kernel_path, None)
+        finally:
+            # A campaign without a baseline holds nothing that another start wouldn't find again.
+            if is_new and not _has_baseline(files):
+                shutil.rmtree(files.directory, ignore_errors=True)
+
+
+def _run(
+    shop: Workshop,
+    files: CampaignDirectory,
+    proposer: Proposer,
+    name: str,
+    kernel_path: Path | None,
+    limits: StopPolicy | None,
+) -> Finished:
+    lineage = LateLineage(files.directory, name, shop.target.baseline, kernel_path)
+    engine = Engine(shop.parts(proposer, files, lineage), name, limits, shop.prepared)
+    campaign = engine.run()
+    return _finished(campaign, files, lineage.branch, lineage.notes)
+
+
+@contextmanager
+def _opened(directory: Path, settings: Settings, observer: Observer) -> Iterator[Engine]:
+    """A campaign that has begun, for steps by hand."""
+    with CampaignDirectory.open(directory) as files:
+        started = _campaign_in(files).started
+        lineage = LateLineage(files.directory, started.campaign, started.target.baseline, None)
+        with workshop(started.target, settings, observer) as shop:
+            proposer = make_proposer("none")
+            parts = shop.parts(proposer, files, lineage)
+            yield Engine(parts, started.campaign, prepared=shop.prepared)
+
+
+def _campaign_in(files: CampaignDirectory) -> Campaign:
+    campaign = replay(JsonlLedger(files.ledger_path).events())
+    assert campaign is not None, "an opened campaign directory has a record"
+    return campaign
+
+
+def _has_baseline(files: CampaignDirectory) -> bool:
+    campaign = replay(JsonlLedger(files.ledger_path).events())
+    return campaign is not None and campaign.baseline is not None
+
+
+def _limits(stop: StopPolicy, max_iterations: int | None, budget_s: float | None) -> StopPolicy:
+    given = {"max_iterations": max_iterations, "budget_s": budget_s}
+    values = stop.model_dump() | {name: value for name, value in given.items() if value is not None}
+    try:
+        return StopPolicy.model_validate(values)
+    except ValidationError as error:
+        complaint = error.errors()[0]
+        raise UsageError(f"{complaint['loc'][0]}: {complaint['msg']}") from error
+
+
+def _finished(
+    campaign: Campaign, files: CampaignDirectory, branch: str | None, notes: tuple[str, ...]
+) -> Finished:
+    events = JsonlLedger(files.ledger_path).events()
+    return Finished(
+        campaign=campaign,
+        directory=files.directory,
+        branch=branch,
+        wall_s=spent_s(events),
+        overhead_fraction=overhead_fraction(events),
+        notes=notes,
+    )

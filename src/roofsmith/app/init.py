@@ -1,0 +1,51 @@
+"""Writes a target file, after making sure that its parts fit each other."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from roofsmith.app.subjects import parse_workloads
+from roofsmith.app.wiring import machine_of, oracle_for
+from roofsmith.config import Settings
+from roofsmith.domain.target import Target
+from roofsmith.errors import TargetError
+from roofsmith.ports import Observer
+from roofsmith.store.target_file import FILE_NAME, load_text
+from roofsmith.store.target_init import init_target, write_target
+
+
+def initialize(
+    kernel: Path,
+    reference: Path,
+    workloads: tuple[str, ...],
+    name: str | None,
+    family: str | None,
+    force: bool,
+    settings: Settings,
+    observer: Observer,
+) -> Path:
+    """Write `target.yaml` beside the kernel; its path.
+
+    Raises:
+        TargetError: a file or workload can't be used, or there is a target already.
+        SignatureError: the kernel has no readable `solve`.
+        BadReferenceError: the reference doesn't fit it.
+    """
+    if not workloads:
+        raise TargetError(
+            "a target needs at least one workload", hint="--workload N=4096,D=4096; repeat for more"
+        )
+    text = init_target(kernel, reference, parse_workloads(workloads), name=name, family=family)
+    path = kernel.parent / FILE_NAME
+    if path.exists() and not force:
+        raise TargetError(f"{path} exists already", hint="--force replaces it")
+    _try(load_text(text, path).target, settings, observer)
+    return write_target(path, text, force=force)
+
+
+def _try(target: Target, settings: Settings, observer: Observer) -> None:
+    """Let kernel and reference meet on every workload, before anything is written."""
+    observer.stage("check", "reference")
+    with oracle_for(target, machine_of(settings)) as oracle:
+        for workload in target.workloads:
+            oracle.describe(workload)

@@ -1,0 +1,29 @@
+"""Measured ceilings of this machine, outside of any campaign."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from roofsmith.app.wiring import machine_of
+from roofsmith.config import Settings
+from roofsmith.domain.facts import FactSheet
+from roofsmith.ports import Observer
+
+
+def ceilings(threads: int | None, settings: Settings, observer: Observer) -> FactSheet:
+    """What is kept for this machine; measured now if nothing is."""
+    machine = machine_of(settings)
+    environment = machine.devices.environment()
+    return machine.specs.facts(environment, threads or environment.device.cores, observer)
+
+
+def measure_ceilings(threads: int | None, settings: Settings, observer: Observer) -> FactSheet:
+    """Measure now; the higher of the old and the new figure is kept."""
+    machine = machine_of(settings)
+    environment = machine.devices.environment()
+    return machine.specs.measure_again(environment, threads or environment.device.cores, observer)
+
+
+def kept_ceilings(settings: Settings) -> tuple[Path, ...]:
+    """Files of kept ceilings, sorted."""
+    return tuple(sorted(settings.ceilings_dir.glob("ceilings-*.json")))

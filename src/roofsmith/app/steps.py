@@ -1,0 +1,146 @@
+"""One step alone, without a campaign."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from roofsmith.analysis.bottleneck import classify as classified
+from roofsmith.app.subjects import Subject, candidate_from, target_of
+from roofsmith.app.wiring import Workshop, workshop
+from roofsmith.config import Settings
+from roofsmith.domain.comparison import Judgement
+from roofsmith.domain.kernel import Built, Candidate
+from roofsmith.domain.outcome import BuildFailed
+from roofsmith.domain.profile import Bottleneck, Profile
+from roofsmith.domain.target import KeepPolicy
+from roofsmith.engine.survey import Survey
+from roofsmith.engine.workbench import changed_signature
+from roofsmith.errors import BaselineError, UsageError
+from roofsmith.ports import Measured, Observer
+
+
+def judge(
+    candidate: Path,
+    flags: str | None,
+    against: Subject,
+    budget_s: float | None,
+    settings: Settings,
+    observer: Observer,
+) -> Judgement:
+    """Build both kernels; check and time the candidate against the other.
+
+    Args:
+        candidate: kernel file.
+        flags: of the candidate; None: the default ones.
+        against: the incumbent, with reference and workloads.
+        budget_s: for the measurements; None: the default policy's.
+        settings: where caches are.
+        observer: hears what happens.
+
+    Raises:
+        UsageError: a file or option is wrong, or the incumbent doesn't build.
+    """
+    challenger = candidate_from(candidate, flags)
+    target = target_of(against, _policy(budget_s))
+    with workshop(target, settings, observer) as shop:
+        incumbent = _built_incumbent(shop)
+        observer.stage("build", challenger.kernel.path)
+        built = shop.machine.toolchain.build(challenger)
+        if isinstance(built, BuildFailed):
+            return Judgement(outcome=built, verdict="rejected", wall_s=0.0)
+        if changed := changed_signature(built.signature, incumbent.signature):
+            return Judgement(outcome=changed, verdict="rejected", wall_s=0.0)
+        return shop.judge.compare(built, incumbent, observer)
+
+
+def check(subject: Subject, settings: Settings, observer: Observer) -> Measured:
+    """Build a kernel and check its outputs."""
+    return _measured(subject, settings, observer, timed=False)
+
+
+def bench(subject: Subject, settings: Settings, observer: Observer) -> Measured:
+    """Build a kernel, check its outputs, and time it on its own."""
+    return _measured(subject, settings, observer, timed=True)
+
+
+def roofline(subject: Subject, settings: Settings, observer: Observer) -> Survey:
+    """What the machine's ceilings allow."""
+    with workshop(target_of(subject), settings, observer) as shop:
+        return shop.survey
+
+
+def profile(subject: Subject, settings: Settings, observer: Observer) -> tuple[Profile, ...]:
+    """Counters of a kernel on every workload.
+
+    Raises:
+        BaselineError: it doesn't build.
+    """
+    with workshop(target_of(subject), settings, observer) as shop:
+        return _profiles(shop, _built_incumbent(shop))
+
+
+def classify(
+    subject: Subject, settings: Settings, observer: Observer
+) -> tuple[tuple[str, Bottleneck], ...]:
+    """What limits a kernel, by workload label.
+
+    Raises:
+        BaselineError: it doesn't build, or isn't correct.
+    """
+    with workshop(target_of(subject), settings, observer) as shop:
+        built = _built_incumbent(shop)
+        measured = shop.judge.measure(built, observer)
+        if not measured.timings:
+            raise BaselineError(
+                f"{subject.path} can't be timed: {measured.outcome.detail}",
+                hint=f"roofsmith check {subject.path}",
+            )
+        times = {timing.workload: timing.time_s for timing in measured.timings}
+        bounds = {bound.workload: bound for bound in shop.survey.bounds}
+        return tuple(
+            (seen.workload, classified(bounds[label], times[label], seen))
+            for label, seen in zip(bounds, _profiles(shop, built), strict=True)
+        )
+
+
+def _measured(subject: Subject, settings: Settings, observer: Observer, *, timed: bool) -> Measured:
+    with workshop(target_of(subject), settings, observer) as shop:
+        built = _build(shop, shop.target.baseline)
+        if isinstance(built, BuildFailed):
+            return Measured(outcome=built, timings=(), errors=())
+        return shop.judge.measure(built, observer, timed=timed)
+
+
+def _profiles(shop: Workshop, built: Built) -> tuple[Profile, ...]:
+    profiles = []
+    for workload in shop.target.workloads:
+        shop.observer.stage("profile", workload.label)
+        profiles.append(shop.profiler.profile(built, workload))
+    return tuple(profiles)
+
+
+def _built_incumbent(shop: Workshop) -> Built:
+    built = _build(shop, shop.target.baseline)
+    if isinstance(built, Built):
+        return built
+    raise BaselineError(
+        f"{shop.target.kernel.path} doesn't build: {built.detail}",
+        log=built.log,
+        hint="fix it, or give the right --flags",
+    )
+
+
+def _build(shop: Workshop, candidate: Candidate) -> Built | BuildFailed:
+    shop.observer.stage("build", candidate.kernel.path)
+    return shop.machine.toolchain.build(candidate)
+
+
+def _policy(budget_s: float | None) -> KeepPolicy:
+    if budget_s is None:
+        return KeepPolicy()
+    try:
+        return KeepPolicy(judge_budget_s=budget_s)
+    except ValidationError as error:
+        raise UsageError(f"--budget {budget_s}: {error.errors()[0]['msg']}") from error

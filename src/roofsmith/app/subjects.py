@@ -1,0 +1,142 @@
+"""What a command is about: a target file, or a kernel with a reference on the command line."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from roofsmith.domain.kernel import BuildSpec, Candidate
+from roofsmith.domain.target import KeepPolicy, Target
+from roofsmith.domain.workload import Workload
+from roofsmith.errors import TargetError, UsageError
+from roofsmith.store.sources import LANGUAGES, language_of, read_text, source_file
+from roofsmith.store.target_file import load_target
+from roofsmith.store.target_schema import plain_name
+from roofsmith.store.workload_text import parse_workload
+
+_OPENMP = re.compile(r"^\s*#\s*(pragma\s+omp\b|include\s*<omp\.h>)", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What a single-step command works on, as it was named on the command line."""
+
+    path: Path
+    """A target file, a folder with a `target.yaml`, or a kernel."""
+    reference: Path | None = None
+    workloads: tuple[str, ...] = ()
+    """Each such as `N=4096,D=4096`."""
+    flags: str | None = None
+    threads: int | None = None
+    ptr_size: int | None = None
+    family: str | None = None
+
+
+def target_of(subject: Subject, keep: KeepPolicy | None = None) -> Target:
+    """The target that the options describe.
+
+    Args:
+        subject: the options.
+        keep: replaces the default policy of a target that is made from a kernel.
+
+    Raises:
+        UsageError: the options contradict each other, or a file or value is wrong.
+    """
+    if subject.path.suffix in LANGUAGES:
+        return _from_kernel(subject, keep or KeepPolicy())
+    named = {"--ref": subject.reference, "--workload": subject.workloads, "--flags": subject.flags}
+    for option, value in named.items():
+        if value:
+            raise UsageError(
+                f"{option} goes with a kernel, but {subject.path} is a target",
+                hint="change the target file, or name the kernel",
+            )
+    overrides = {"threads": subject.threads, "ptr_size": subject.ptr_size, "family": subject.family}
+    return load_target(subject.path, overrides=overrides)
+
+
+def _from_kernel(subject: Subject, keep: KeepPolicy) -> Target:
+    if subject.reference is None or not subject.workloads:
+        missing = "--ref" if subject.reference is None else "--workload"
+        command = shlex.join(["roofsmith", "COMMAND", str(subject.path)])
+        raise UsageError(
+            f"{subject.path} is a kernel: {missing} is needed",
+            hint=f"{command} --ref reference.py --workload N=4096,D=4096",
+        )
+    candidate = candidate_from(subject.path, subject.flags)
+    reference = source_file(subject.reference.name, read_text(subject.reference, "reference"))
+    try:
+        return Target(
+            name=plain_name(subject.path.stem),
+            language=candidate.language,
+            kernel=candidate.kernel,
+            build=candidate.build,
+            reference=reference,
+            workloads=parse_workloads(subject.workloads),
+            threads=subject.threads,
+            ptr_size=subject.ptr_size,
+            family=subject.family,
+            keep=keep,
+        )
+    except ValidationError as error:
+        raise TargetError(error.errors()[0]["msg"].removeprefix("Value error, ")) from error
+
+
+def parse_workloads(texts: Sequence[str]) -> tuple[Workload, ...]:
+    """`N=4096,D=4096`, one text per workload.
+
+    Raises:
+        TargetError: a text can't be read, or a dimension isn't a positive integer.
+    """
+    return tuple(parse_workload(text) for text in texts)
+
+
+def candidate_from(kernel: Path, flags: str | None) -> Candidate:
+    """One kernel file as a candidate.
+
+    Without flags it is built with `-O3 -march=native`, and `-fopenmp` where the source asks for it.
+
+    Raises:
+        TargetError: the file can't be read, or its suffix says no language.
+    """
+    text = read_text(kernel, "kernel")
+    return Candidate(
+        language=language_of(kernel),
+        sources=(source_file(kernel.name, text),),
+        build=build_for(text, flags),
+    )
+
+
+def build_for(text: str, flags: str | None, default: BuildSpec | None = None) -> BuildSpec:
+    """The build of a kernel: the flags if given, else the default, with OpenMP where it is used."""
+    build = default or BuildSpec()
+    if flags is not None:
+        return build.model_copy(update={"flags": tuple(shlex.split(flags))})
+    if _OPENMP.search(text) is None or "-fopenmp" in build.flags:
+        return build
+    return build.model_copy(update={"flags": (*build.flags, "-fopenmp")})
+
+
+@contextmanager
+def bundled_example(name: str) -> Iterator[Path]:
+    """The folder of an example that ships with roofsmith: in the package, or in a checkout.
+
+    Raises:
+        UsageError: this installation has none of that name.
+    """
+    packaged = resources.files("roofsmith") / "examples" / name
+    if packaged.is_dir():
+        with resources.as_file(packaged) as folder:
+            yield folder
+        return
+    checkout = Path(__file__).resolve().parents[3] / "examples" / name
+    if not checkout.is_dir():
+        raise UsageError(f"this installation of roofsmith lacks the example {name}")
+    yield checkout

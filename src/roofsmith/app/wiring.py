@@ -1,0 +1,229 @@
+"""Which part implements which port: the only place that knows."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from roofsmith.config import Settings
+from roofsmith.devices.cpu import CpuSource
+from roofsmith.domain.campaign import Round
+from roofsmith.domain.kernel import Candidate
+from roofsmith.domain.target import Target
+from roofsmith.engine.meter import Meter
+from roofsmith.engine.survey import Prepared, Survey, survey
+from roofsmith.errors import UsageError
+from roofsmith.judge.oracle import ReferenceOracle
+from roofsmith.judge.parent import ProcessJudge
+from roofsmith.judge.runner import WorkerRunner
+from roofsmith.ports import Brief, Clock, Observer, Parts, Proposer, Screen
+from roofsmith.profilers.cpu import CpuProfiler
+from roofsmith.proposers.portfolio import Portfolio
+from roofsmith.proposers.recipe_proposer import RecipeProposer
+from roofsmith.proposers.replay import ReplayProposer
+from roofsmith.proposers.sweep import SweepProposer
+from roofsmith.report import render_campaign
+from roofsmith.specs.ceilings import MeasuredCeilings
+from roofsmith.store.campaign_dir import CampaignDirectory
+from roofsmith.store.ledger import JsonlLedger
+from roofsmith.store.lineage import GitLineage, NoLineage
+from roofsmith.store.lineage_setup import open_lineage
+from roofsmith.toolchains.c import CToolchain
+
+DEFAULT_PROPOSERS = "recipes,sweep"
+
+
+class SystemClock:
+    """The machine's own clocks."""
+
+    def now(self) -> datetime:
+        """The date and time in UTC."""
+        return datetime.now(UTC)
+
+    def monotonic(self) -> float:
+        """Seconds since some fixed point."""
+        return time.monotonic()
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """Everything that doesn't depend on a target."""
+
+    clock: Clock
+    devices: CpuSource
+    specs: MeasuredCeilings
+    toolchain: CToolchain
+    runner: WorkerRunner
+
+
+def machine_of(settings: Settings) -> Machine:
+    """This machine's parts."""
+    clock = SystemClock()
+    toolchain = CToolchain(settings.builds_dir)
+    runner = WorkerRunner()
+    specs = MeasuredCeilings(
+        runner=runner, toolchain=toolchain, cache_dir=settings.ceilings_dir, clock=clock
+    )
+    return Machine(clock, CpuSource(), specs, toolchain, runner)
+
+
+@dataclass(frozen=True, slots=True)
+class Workshop:
+    """Everything for one target on this machine, but a campaign's store."""
+
+    target: Target
+    machine: Machine
+    observer: Observer
+    oracle: ReferenceOracle
+    prepared: Prepared
+    judge: ProcessJudge
+    profiler: CpuProfiler
+
+    @property
+    def survey(self) -> Survey:
+        """What is known before anything is measured."""
+        return self.prepared.survey
+
+    def parts(self, proposer: Proposer, files: CampaignDirectory, lineage: LateLineage) -> Parts:
+        """What the engine runs on."""
+        return Parts(
+            target=self.target,
+            clock=self.machine.clock,
+            observer=self.observer,
+            devices=self.machine.devices,
+            specs=self.machine.specs,
+            toolchain=self.machine.toolchain,
+            oracle=self.oracle,
+            judge=self.judge,
+            profiler=self.profiler,
+            proposer=proposer,
+            ledger=JsonlLedger(files.ledger_path),
+            lineage=lineage,
+            files=files,
+            render=render_campaign,
+        )
+
+
+class LateLineage:
+    """Opens the lineage when it is first needed: a kernel that fails leaves no branch behind."""
+
+    def __init__(
+        self, directory: Path, campaign: str, baseline: Candidate, kernel: Path | None
+    ) -> None:
+        self._arguments = (directory, campaign, baseline, kernel)
+        self._opened: GitLineage | NoLineage | None = None
+
+    @property
+    def _lineage(self) -> GitLineage | NoLineage:
+        if self._opened is None:
+            self._opened = open_lineage(*self._arguments)
+        return self._opened
+
+    @property
+    def branch(self) -> str | None:
+        """The branch of the campaign; None without git."""
+        return self._lineage.branch
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a user should know about where the commits are."""
+        return self._lineage.notes
+
+    def commit(self, candidate: Candidate, message: str) -> str | None:
+        """Commit a candidate on top of the chain."""
+        return self._lineage.commit(candidate, message)
+
+    def restore(self, candidate: Candidate) -> None:
+        """Make the worktree hold exactly this candidate."""
+        self._lineage.restore(candidate)
+
+
+class NoProposer:
+    """Has no ideas: changes come from outside, through `tell`."""
+
+    name = "none"
+
+    def ask(self, brief: Brief, screen: Screen) -> None:
+        """Nothing."""
+
+    def tell(self, round: Round) -> None:
+        """Nothing to remember."""
+
+
+def make_proposer(names: str) -> Proposer:
+    """`recipes`, `sweep`, `replay:FILE`, a list of these with commas between, or `none`.
+
+    Raises:
+        UsageError: a name that nobody answers to, or a file that can't be replayed.
+    """
+    if names == "none":
+        return NoProposer()
+    proposers = [_proposer(name.strip()) for name in names.split(",")]
+    return proposers[0] if len(proposers) == 1 else Portfolio(proposers)
+
+
+def _proposer(name: str) -> Proposer:
+    kind, _, argument = name.partition(":")
+    match kind:
+        case "recipes" if not argument:
+            return RecipeProposer()
+        case "sweep" if not argument:
+            return SweepProposer()
+        case "replay" if argument:
+            return ReplayProposer.from_file(Path(argument))
+        case _:
+            raise UsageError(
+                f"no proposer is called {name!r}",
+                hint="known: recipes, sweep, replay:FILE, a list such as recipes,sweep, and none",
+            )
+
+
+def proposers_of(names: Sequence[str]) -> str:
+    """How a campaign's proposers are asked for again.
+
+    Raises:
+        UsageError: they can't be, because the file that they replayed isn't recorded.
+    """
+    if "replay" in names:
+        raise UsageError(
+            "this campaign replays a file, and has to be told which",
+            hint="--proposer replay:FILE, or another proposer",
+        )
+    return ",".join(names)
+
+
+@contextmanager
+def workshop(target: Target, settings: Settings, observer: Observer) -> Iterator[Workshop]:
+    """Survey the target on this machine, and start what needs a process.
+
+    Raises:
+        SignatureError: the kernel has no readable `solve`.
+        BadReferenceError: the reference doesn't fit it.
+        TargetError: a workload can't fit in memory.
+    """
+    machine = machine_of(settings)
+    meter = Meter(machine.clock)
+    with oracle_for(target, machine) as oracle:
+        known = survey(
+            target, machine.devices, machine.specs, machine.toolchain, oracle, observer, meter
+        )
+        floors = {bound.workload: bound.floor_time_s for bound in known.bounds}
+        judge = ProcessJudge(target, oracle, machine.runner, known.classes, floors, known.threads)
+        profiler = CpuProfiler(machine.runner, oracle, known.threads)
+        prepared = Prepared(known, meter)
+        yield Workshop(target, machine, observer, oracle, prepared, judge, profiler)
+
+
+@contextmanager
+def oracle_for(target: Target, machine: Machine) -> Iterator[ReferenceOracle]:
+    """The target's reference, in a process of its own.
+
+    Raises:
+        SignatureError: the kernel has no readable `solve`.
+    """
+    signature = machine.toolchain.signature(target.baseline)
+    yield ReferenceOracle(target, signature)

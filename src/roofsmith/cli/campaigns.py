@@ -1,0 +1,189 @@
+"""Whole campaigns: demo, init, optimize, resume, ask, tell, report, verify."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from roofsmith.cli import options
+from roofsmith.cli.output import print_lines
+from roofsmith.cli.root import INTERRUPTED, cli
+from roofsmith.cli.screen import screen
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from roofsmith.app import Finished
+    from roofsmith.ports import Observer
+
+_CAMPAIGNS = "Campaigns"
+
+
+@cli.command(rich_help_panel=_CAMPAIGNS)
+def demo(
+    output: options.Output = None,
+    threads: options.Threads = None,
+    as_json: options.Json = False,
+) -> None:
+    """Optimize a bundled naive softmax on this machine, start to report in under two minutes."""
+    from roofsmith import app
+
+    directory = output or app.new_demo_directory()
+    _run(lambda o: app.demo(directory, threads, app.settings(), o), directory, as_json)
+
+
+@cli.command(rich_help_panel=_CAMPAIGNS)
+def init(
+    kernel: Annotated[Path, typer.Argument(help="A naive, correct kernel.", show_default=False)],
+    ref: Annotated[
+        Path, typer.Option("--ref", help="Reference (.py): what is right.", show_default=False)
+    ],
+    workload: options.Workloads = None,
+    name: Annotated[
+        str | None, typer.Option(help="Of the target; by default the kernel's.", show_default=False)
+    ] = None,
+    family: options.Family = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace a target.yaml.")] = False,
+) -> None:
+    """Write a target.yaml beside a kernel, after checking that the parts fit each other."""
+    from roofsmith import app
+
+    with screen() as observer:
+        path = app.initialize(
+            kernel, ref, tuple(workload or ()), name, family, force, app.settings(), observer
+        )
+    print_lines([f"wrote {path}", f"next: roofsmith optimize {shlex.quote(str(path))}"])
+
+
+@cli.command(rich_help_panel=_CAMPAIGNS)
+def optimize(
+    target: Annotated[
+        Path, typer.Argument(help="A target.yaml, or its folder.", show_default=False)
+    ],
+    proposer: options.Proposers = None,
+    max_iterations: options.MaxIterations = None,
+    budget_s: options.BudgetS = None,
+    output: options.Output = None,
+    threads: options.Threads = None,
+    as_json: options.Json = False,
+) -> None:
+    """Run a campaign: propose, judge, keep or roll back, until a stop condition holds."""
+    from roofsmith import app
+
+    plan = app.Plan(
+        target=target,
+        proposers=proposer or app.DEFAULT_PROPOSERS,
+        max_iterations=max_iterations,
+        budget_s=budget_s,
+        threads=threads,
+    )
+    directory = output or app.new_directory(target)
+    _run(lambda o: app.optimize(plan, directory, app.settings(), o), directory, as_json)
+
+
+@cli.command(rich_help_panel=_CAMPAIGNS)
+def resume(
+    directory: options.CampaignDir,
+    proposer: options.Proposers = None,
+    max_iterations: options.MaxIterations = None,
+    budget_s: options.BudgetS = None,
+    as_json: options.Json = False,
+) -> None:
+    """Go on with a campaign after a crash, Ctrl-C or a limit; limits may be raised here."""
+    from roofsmith import app
+
+    _run(
+        lambda o: app.resume(directory, proposer, max_iterations, budget_s, app.settings(), o),
+        directory,
+        as_json,
+    )
+
+
+@cli.command(rich_help_panel=_CAMPAIGNS)
+def ask(directory: options.CampaignDir) -> None:
+    """Print, as JSON, what an outside proposer needs for the next change."""
+    from roofsmith import app
+    from roofsmith.cli import show
+
+    with screen() as observer:
+        standing = app.ask(directory, app.settings(), observer)
+    show.standing(standing)
+
+
+@cli.command(rich_help_panel=_CAMPAIGNS)
+def tell(
+    directory: options.CampaignDir,
+    kernel: Annotated[Path, typer.Option(help="The changed kernel.", show_default=False)],
+    hypothesis: Annotated[
+        str, typer.Option(help="What changed and why, in a sentence.", show_default=False)
+    ],
+    flags: Annotated[
+        str | None,
+        typer.Option(help="Compiler flags; by default the incumbent's.", show_default=False),
+    ] = None,
+    as_json: options.Json = False,
+) -> None:
+    """Judge one change that was made elsewhere, as a round of a campaign.
+
+    Exit 1 if it was rolled back.
+    """
+    from roofsmith import app
+    from roofsmith.cli import show
+
+    with screen() as observer:
+        round_ = app.tell(directory, kernel, hypothesis, flags, app.settings(), observer)
+    show.told(round_, as_json=as_json)
+    raise typer.Exit(0 if round_.decision.kind == "kept" else 1)
+
+
+@cli.command(rich_help_panel=_CAMPAIGNS)
+def report(
+    directory: options.CampaignDir,
+    open_: Annotated[
+        bool, typer.Option("--open/--no-open", help="Show report.html in a browser.")
+    ] = False,
+    as_json: options.Json = False,
+) -> None:
+    """Render a campaign's files again from its ledger, and say where the report is."""
+    from roofsmith import app
+    from roofsmith.cli import show
+
+    finished = app.render_report(directory)
+    show.finished(finished, as_json=as_json)
+    if open_:
+        typer.launch(str(finished.report))
+
+
+@cli.command(rich_help_panel=_CAMPAIGNS)
+def verify(directory: options.CampaignDir, as_json: options.Json = False) -> None:
+    """Recompute every decision of a campaign from its raw samples, and find any edited byte.
+
+    Exit 1 if something doesn't follow.
+    """
+    from roofsmith import app
+    from roofsmith.cli import show
+
+    verification = app.verify_campaign(directory)
+    show.verification(verification, as_json=as_json)
+    raise typer.Exit(1 if verification.findings else 0)
+
+
+def _run(campaign: Callable[[Observer], Finished], directory: Path, as_json: bool) -> None:
+    """Run with a live screen, then show what came of it; Ctrl-C says how to go on."""
+    from roofsmith.cli import show
+
+    try:
+        with screen() as observer:
+            finished = campaign(observer)
+    except KeyboardInterrupt:
+        from roofsmith import app
+
+        resume_with = f"roofsmith resume {shlex.quote(str(directory))}"
+        how = f"; go on with: {resume_with}" if app.has_campaign(directory) else ""
+        print(f"interrupted{how}", file=sys.stderr)
+        raise typer.Exit(INTERRUPTED) from None
+    show.finished(finished, as_json=as_json)

@@ -1,0 +1,147 @@
+"""Results as JSON documents: plain dictionaries in SI units."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from roofsmith.app import Finished, Standing, Verification
+from roofsmith.domain.campaign import Round
+from roofsmith.domain.comparison import Judgement, Timing, WorkloadComparison
+from roofsmith.domain.outcome import Outcome, Passed
+from roofsmith.engine.progress import held_fraction
+from roofsmith.ports import Measured
+
+
+def judgement_document(judgement: Judgement) -> dict[str, Any]:
+    """The object that `roofsmith judge --json` prints."""
+    comparison = judgement.comparison
+    return {
+        **outcome_fields(judgement.outcome),
+        "verdict": judgement.verdict,
+        "speedup": comparison.overall.speedup if comparison else None,
+        "ci": list(comparison.overall.ci) if comparison else None,
+        "wall_s": judgement.wall_s,
+        "workloads": [_workload(w) for w in comparison.workloads] if comparison else [],
+        "notes": list(judgement.notes),
+    }
+
+
+def outcome_fields(outcome: Outcome) -> dict[str, Any]:
+    """Outcome, reason and detail; a failure names its log as well."""
+    match outcome:
+        case Passed():
+            return {"outcome": outcome.kind, "reason": None, "detail": outcome.detail}
+        case _:
+            log = None if outcome.log is None else str(outcome.log)
+            failure = {"outcome": outcome.kind, "reason": outcome.reason, "detail": outcome.detail}
+            return {**failure, "log": log}
+
+
+def measured_document(measured: Measured) -> dict[str, Any]:
+    """What checking, and perhaps timing, one kernel gave."""
+    return {
+        **outcome_fields(measured.outcome),
+        "timings": [_timing(timing) for timing in measured.timings],
+        "errors": [report.model_dump(mode="json") for report in measured.errors],
+    }
+
+
+def round_document(round_: Round) -> dict[str, Any]:
+    """One round without its raw samples; those are in the ledger."""
+    return {
+        "round": round_.round,
+        "hypothesis": round_.hypothesis.statement,
+        "tactic": round_.hypothesis.tactic,
+        "decision": round_.decision.kind,
+        "rule": round_.decision.rule,
+        **judgement_document(round_.judgement),
+        "roofline_fraction": round_.roofline_fraction,
+        "total_speedup": round_.total_speedup,
+    }
+
+
+def finished_document(finished: Finished) -> dict[str, Any]:
+    """A campaign's result."""
+    campaign = finished.campaign
+    stopped = campaign.stopped
+    return {
+        "campaign": campaign.started.campaign,
+        "directory": str(finished.directory),
+        "report": str(finished.report),
+        "branch": finished.branch,
+        "stopped": None if stopped is None else {"code": stopped.code, "detail": stopped.detail},
+        "total_speedup": campaign.total_speedup,
+        "roofline_fraction": held_fraction(campaign),
+        "wall_s": finished.wall_s,
+        "overhead_fraction": finished.overhead_fraction,
+        "baseline": [_timing(t) for t in campaign.baseline.timings] if campaign.baseline else [],
+        "final": [_timing(t) for t in stopped.final_timings] if stopped else [],
+        "rounds": [round_document(round_) for round_ in campaign.rounds],
+        "notes": list(finished.notes),
+    }
+
+
+def standing_document(standing: Standing) -> dict[str, Any]:
+    """All that an outside proposer needs for its next change."""
+    brief = standing.brief
+    campaign = brief.campaign
+    return {
+        "campaign": campaign.started.campaign,
+        "directory": str(standing.directory),
+        "next_round": len(campaign.rounds) + 2,
+        "stop": None if standing.stop is None else {
+            "code": standing.stop.code, "detail": standing.stop.detail,
+        },
+        "incumbent": {
+            "id": brief.incumbent.id,
+            "language": brief.incumbent.language,
+            "kernel": brief.incumbent.kernel.path,
+            "sources": {source.path: source.text for source in brief.incumbent.sources},
+            "build": brief.incumbent.build.model_dump(mode="json"),
+        },
+        "contract": standing.contract,
+        "signature": brief.signature.model_dump(mode="json"),
+        "device": brief.device.model_dump(mode="json"),
+        "threads": brief.threads,
+        "bottleneck": brief.bottleneck.model_dump(mode="json"),
+        "profile": brief.profile.model_dump(mode="json"),
+        "roofline": [bound.model_dump(mode="json") for bound in brief.bounds],
+        "roofline_fraction": held_fraction(campaign),
+        "total_speedup": campaign.total_speedup,
+        "classes": [class_.model_dump(mode="json") for class_ in brief.classes],
+        "history": [round_document(round_) for round_ in campaign.rounds],
+    }  # fmt: skip
+
+
+def verification_document(verification: Verification) -> dict[str, Any]:
+    """What was checked, and what doesn't follow."""
+    return {
+        "verified": not verification.findings,
+        "records": verification.records,
+        "rounds": verification.rounds,
+        "findings": [{"where": f.where, "what": f.what} for f in verification.findings],
+    }
+
+
+def _workload(workload: WorkloadComparison) -> dict[str, Any]:
+    return {
+        "dims": workload.dims,
+        "class": workload.config_class,
+        "speedup": workload.estimate.speedup,
+        "ci": list(workload.estimate.ci),
+        "candidate_time_s": workload.candidate_time_s,
+        "incumbent_time_s": workload.incumbent_time_s,
+        "floor_time_s": workload.floor_time_s,
+    }
+
+
+def _timing(timing: Timing) -> dict[str, Any]:
+    fraction = None if timing.floor_time_s is None else timing.floor_time_s / timing.time_s
+    return {
+        "dims": timing.dims,
+        "class": timing.config_class,
+        "time_s": timing.time_s,
+        "ci": list(timing.ci),
+        "floor_time_s": timing.floor_time_s,
+        "roofline_fraction": fraction,
+    }

@@ -1,0 +1,142 @@
+"""One line per record of a campaign, as pieces of text with styles."""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from roofsmith.domain.campaign import (
+    Baseline,
+    Campaign,
+    Event,
+    Kept,
+    Resumed,
+    RolledBack,
+    Round,
+    Started,
+    Stopped,
+)
+from roofsmith.domain.comparison import Judgement, Timing
+from roofsmith.domain.outcome import Passed
+from roofsmith.engine.progress import fraction_of_candidate
+from roofsmith.report import format as fmt
+
+Line = list[tuple[str, str]]
+"""Pieces of text, each with a rich style; an empty style is plain."""
+
+STATEMENT_WIDTH = 46
+_VERDICT_STYLES = {
+    "faster": "green",
+    "slower": "red",
+    "tie": "yellow",
+    "inconclusive": "yellow",
+    "unverified": "yellow",
+    "rejected": "magenta",
+}
+
+
+def lines_for(event: Event, campaign: Campaign) -> list[Line]:
+    """What the screen says about a record that was just written."""
+    match event:
+        case Started():
+            return _started(event)
+        case Baseline():
+            return [_baseline(event)]
+        case Round():
+            return [round_line(event)]
+        case Stopped():
+            return [_stopped(event, campaign)]
+        case Resumed():
+            return [
+                [("resumed  ", "bold"), (f"after round {_last_round(campaign)}; {event.note}", "")]
+            ]
+        case _:
+            assert_never(event)
+
+
+def round_line(round_: Round) -> Line:
+    """`#3 parallel rows over 2 threads   faster  1.92x [1.90, 1.94]   41% of roofline   kept`."""
+    statement = fmt.one_line(round_.hypothesis.statement, STATEMENT_WIDTH)
+    verdict = round_.judgement.verdict
+    return [
+        (f"#{round_.round:<3}", "bold"),
+        (f"{statement:<{STATEMENT_WIDTH}}  ", ""),
+        (f"{verdict:<12}  ", _VERDICT_STYLES[verdict]),
+        (f"{measured_ratio(round_.judgement):<22}  ", ""),
+        (f"{own_fraction(round_.judgement):<18}", ""),
+        decided(round_),
+    ]
+
+
+def measured_ratio(judgement: Judgement) -> str:
+    """The overall ratio with its interval, or why there is none."""
+    if judgement.comparison is not None:
+        overall = judgement.comparison.overall
+        return fmt.ratio(overall.speedup, overall.ci)
+    if isinstance(judgement.outcome, Passed):
+        return "not measured"
+    return judgement.outcome.kind.replace("_", " ")
+
+
+def own_fraction(judgement: Judgement) -> str:
+    """How near the candidate itself came to its bound."""
+    if judgement.comparison is None:
+        return ""
+    fraction = fraction_of_candidate(judgement.comparison)
+    return "" if fraction is None else f"{fmt.percent(fraction):>4} of roofline"
+
+
+def decided(round_: Round) -> tuple[str, str]:
+    """The decision in a word or two, with its style."""
+    match round_.decision:
+        case Kept():
+            return ("kept", "bold green")
+        case RolledBack():
+            return ("rolled back", "dim")
+        case _:
+            assert_never(round_.decision)
+
+
+def limit_line(campaign_bound: str, limiter: str, floor_time_s: float | None) -> str:
+    """`N=4096,D=4096  memory-bound, at least 3.2 ms`."""
+    if floor_time_s is None:
+        return f"{campaign_bound}  bound UNKNOWN"
+    return f"{campaign_bound}  {limiter}-bound, at least {fmt.time(floor_time_s)}"
+
+
+def _started(event: Started) -> list[Line]:
+    device = event.environment.device
+    threads = event.target.threads or device.cores
+    lines: list[Line] = [
+        [("device    ", "bold"), (f"{device.name}, {fmt.plural(threads, 'thread')}", "")],
+    ]
+    for bound in event.bounds:
+        text = limit_line(bound.workload, bound.limiter, bound.floor_time_s)
+        reason = f" ({bound.reason})" if bound.floor_time_s is None and bound.reason else ""
+        lines.append([("roofline  ", "bold"), (text + reason, "")])
+    return lines
+
+
+def _baseline(event: Baseline) -> Line:
+    times = ", ".join(_time_and_share(timing) for timing in event.timings)
+    kind = event.bottleneck.kind
+    limit = "" if kind == "unknown" else f"; {kind}-bound"
+    return [("#1  ", "bold"), (f"baseline  {times}{limit}", "")]
+
+
+def _time_and_share(timing: Timing) -> str:
+    if timing.floor_time_s is None:
+        return fmt.time(timing.time_s)
+    share = fmt.percent(timing.floor_time_s / timing.time_s)
+    return f"{fmt.time(timing.time_s)} ({share} of roofline)"
+
+
+def _stopped(event: Stopped, campaign: Campaign) -> Line:
+    style = "bold green" if event.code == "goal_reached" else "bold"
+    total = f"{fmt.speedup(campaign.total_speedup)} over the baseline"
+    return [("stopped  ", style), (f"{event.code.replace('_', ' ')}: {event.detail}; {total}", "")]
+
+
+def _last_round(campaign: Campaign) -> int:
+    if campaign.rounds:
+        return campaign.rounds[-1].round
+    return 1 if campaign.baseline else 0

@@ -1,0 +1,70 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Reference = Annotated[
+    Path | None,
+    typer.Option("--ref", help="Reference (.py) that says what is right.", show_default=False),
+]
+Workloads = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--workload", "-w", metavar="N=..,D=..", help="Dimensions; repeat for more workloads.",
+        show_default=False,
+    ),
+]  # fmt: skip
+Flags = Annotated[
+    str | None,
+    typer.Option(
+        help="Compiler flags; by default -O3 -march=native, and -fopenmp if the source asks.",
+        show_default=False,
+    ),
+]
+Threads = Annotated[
+    int | None,
+    typer.Option(
+        min=1, help="Processors that kernels may use; by default all.", show_default=False
+    ),
+]
+PtrSize = Annotated[
+    int | None,
+    typer.Option(
+        min=1, help="Elements of every buffer, for references without setup().", show_default=False
+    ),
+]
+Family = Annotated[
+    str | None,
+    typer.Option(help="Operator family, such as softmax, gemm, attention.", show_default=False),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")]
+CampaignDir = Annotated[
+    Path, typer.Argument(metavar="DIR", help="A campaign directory.", show_default=False)
+]
+MaxIterations = Annotated[
+    int | None,
+    typer.Option(min=1, max=119, help="Rounds after the baseline.", show_default=False),
+]
+BudgetS = Annotated[
+    float | None, typer.Option(help="Seconds that the campaign may take.", show_default=False)
+]
+Proposers = Annotated[
+    str | None,
+    typer.Option(
+        "--proposer",
+        help="Who thinks of changes: recipes, sweep, replay:FILE, a list such as recipes,sweep, "
+        "or none.",
+        show_default="recipes,sweep",
+    ),
+]
+Output = Annotated[
+    Path | None,
+    typer.Option(
+        "--output", "-o", metavar="DIR", help="The campaign's directory, new or empty.",
+        show_default="campaigns/<name>-<date>",
+    ),
+]  # fmt: skip

@@ -1,0 +1,72 @@
+"""The root command: global options, and errors as people read them."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from roofsmith.errors import RoofsmithError
+
+INTERRUPTED = 130
+"""Exit status after Ctrl-C, as shells use it."""
+
+
+class RoofsmithGroup(TyperGroup):
+    """Turns every error of ours into a message, a log and a hint; tracebacks only on demand."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command that was chosen."""
+        try:
+            return super().invoke(ctx)
+        except RoofsmithError as error:
+            if ctx.params.get("debug"):
+                raise
+            print(f"roofsmith: {error}", file=sys.stderr)
+            raise typer.Exit(error.exit_code) from error
+        except KeyboardInterrupt:
+            print("roofsmith: interrupted", file=sys.stderr)
+            raise typer.Exit(INTERRUPTED) from None
+
+
+cli = typer.Typer(
+    cls=RoofsmithGroup,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"roofsmith {version('roofsmith')}")
+        raise typer.Exit
+
+
+@cli.callback()
+def root(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
+        ),
+    ] = False,
+    debug: Annotated[
+        bool, typer.Option("--debug", help="Show the traceback when something fails.")
+    ] = False,
+) -> None:
+    """Drive compute kernels to the hardware limit, one judged change at a time, and prove it.
+
+    Start with `roofsmith demo`. Progress goes to stderr, results to stdout; exit 0 is good, 1 means
+    that the kernel or the campaign says no, 2 that the input or this machine is at fault.
+    """
+
+
+def main() -> None:
+    """Run the `roofsmith` command."""
+    cli(prog_name="roofsmith")

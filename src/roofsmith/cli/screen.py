@@ -1,0 +1,121 @@
+"""What the terminal shows while something runs: a stage with its bar, and a line per record.
+
+Everything goes to stderr. On a terminal the stage line is live; elsewhere there are plain lines
+without control codes.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, TextIO
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
+    from roofsmith.cli.lines import Line
+    from roofsmith.domain.campaign import Campaign, Event
+    from roofsmith.ports import Observer
+
+_SLOW_STAGES = frozenset({"ceilings"})
+"""Stages that a plain log announces, because nothing else appears for many seconds."""
+
+
+@contextmanager
+def screen(stream: TextIO | None = None) -> Iterator[Observer]:
+    """The observer that fits the stream, stderr by default: live on a terminal, else plain."""
+    stream = stream or sys.stderr
+    if not stream.isatty():
+        yield PlainScreen(stream)
+        return
+    from rich.console import Console
+
+    console = Console(file=stream, highlight=False)
+    if console.is_dumb_terminal:
+        yield PlainScreen(stream)
+        return
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description:<12}", style="bold"),
+        BarColumn(bar_width=24),
+        TimeElapsedColumn(),
+        TextColumn("{task.fields[detail]}", style="dim", markup=False),
+    )
+    with Progress(*columns, console=console, transient=True, refresh_per_second=8) as progress:
+        yield LiveScreen(progress)
+
+
+class LiveScreen:
+    """One live line for the stage that runs, permanent lines above it."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+        self._task: TaskID | None = None
+        self._stage = ""
+
+    def stage(self, name: str, detail: str = "") -> None:
+        """Replace the live line."""
+        if name == self._stage and self._task is not None:
+            self._progress.update(self._task, detail=detail)
+            return
+        self._clear()
+        self._stage = name
+        self._task = self._progress.add_task(name, total=None, detail=detail)
+
+    def progress(self, fraction: float, detail: str = "") -> None:
+        """Move the bar of the stage that runs."""
+        if self._task is not None:
+            self._progress.update(self._task, total=1.0, completed=fraction)
+            if detail:
+                self._progress.update(self._task, detail=detail)
+
+    def event(self, event: Event, campaign: Campaign) -> None:
+        """Print what was recorded, for good."""
+        from roofsmith.cli.lines import lines_for
+
+        self._clear()
+        for line in lines_for(event, campaign):
+            self._print(line)
+
+    def _print(self, line: Line) -> None:
+        from rich.text import Text
+
+        text = Text(overflow="ellipsis", no_wrap=True)
+        for part, style in line:
+            text.append(part, style or "")
+        self._progress.console.print(text)
+
+    def _clear(self) -> None:
+        if self._task is not None:
+            self._progress.remove_task(self._task)
+            self._task = None
+
+
+class PlainScreen:
+    """A line per record, for logs and pipes."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._announced: set[str] = set()
+
+    def stage(self, name: str, detail: str = "") -> None:
+        """Announce a stage that takes long, once."""
+        if name in _SLOW_STAGES and name not in self._announced:
+            self._announced.add(name)
+            self._write(f"{name}: {detail}" if detail else name)
+
+    def progress(self, fraction: float, detail: str = "") -> None:
+        """Nothing: a log has no bar."""
+
+    def event(self, event: Event, campaign: Campaign) -> None:
+        """Write what was recorded."""
+        from roofsmith.cli.lines import lines_for
+
+        for line in lines_for(event, campaign):
+            self._write("".join(part for part, _ in line))
+
+    def _write(self, text: str) -> None:
+        print(text, file=self._stream, flush=True)

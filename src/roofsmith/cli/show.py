@@ -1,0 +1,317 @@
+"""What every command prints on stdout, as a table for people or as JSON."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+
+from roofsmith.app import Examination, Finished, Standing, Survey, Verification
+from roofsmith.cli import documents
+from roofsmith.cli.lines import decided, measured_ratio, own_fraction
+from roofsmith.cli.output import print_json, print_lines, print_table
+from roofsmith.domain.campaign import Round
+from roofsmith.domain.comparison import Judgement, Timing
+from roofsmith.domain.facts import FactSheet
+from roofsmith.domain.outcome import Outcome, Passed
+from roofsmith.domain.profile import Bottleneck, Profile
+from roofsmith.engine.progress import held_fraction
+from roofsmith.errors import StorageError
+from roofsmith.ports import Measured
+from roofsmith.report import format as fmt
+
+
+def judgement(found: Judgement, *, as_json: bool) -> None:
+    """Verdict, ratio with interval, and a line per workload."""
+    if as_json:
+        print_json(documents.judgement_document(found))
+        return
+    comparison = found.comparison
+    ratio = f"  {measured_ratio(found)}" if comparison else ""
+    print_lines([f"{found.verdict}{ratio}", *_failure_lines(found.outcome)])
+    if comparison:
+        print_table(
+            ("workload", "speedup", "candidate", "incumbent", "roofline"),
+            [
+                (
+                    w.workload,
+                    fmt.ratio(w.estimate.speedup, w.estimate.ci),
+                    fmt.time(w.candidate_time_s),
+                    fmt.time(w.incumbent_time_s),
+                    _share(w.floor_time_s, w.candidate_time_s),
+                )
+                for w in comparison.workloads
+            ],
+        )
+    print_lines(f"note: {note}" for note in found.notes)
+
+
+def measured(found: Measured, *, as_json: bool) -> None:
+    """Right or wrong, how far off, and how fast."""
+    if as_json:
+        print_json(documents.measured_document(found))
+        return
+    print_lines([found.outcome.kind.replace("_", " "), *_failure_lines(found.outcome)])
+    if found.timings:
+        print_table(
+            ("workload", "time", "interval", "roofline"),
+            [_timing_row(timing) for timing in found.timings],
+        )
+    elif found.errors:
+        print_table(
+            ("workload", "output", "norm error", "allowed", "element error", "allowed"),
+            [
+                (
+                    e.workload,
+                    e.output,
+                    fmt.error(e.norm_error),
+                    fmt.error(e.norm_budget),
+                    fmt.error(e.element_error),
+                    fmt.error(e.element_budget),
+                )
+                for e in found.errors
+            ],
+        )
+
+
+def profiles(found: Sequence[Profile], *, as_json: bool) -> None:
+    """Counters per workload."""
+    if as_json:
+        print_json([profile.model_dump(mode="json") for profile in found])
+        return
+    for profile in found:
+        print_lines([f"{profile.workload}  ({_tool(profile)})"])
+        if profile.counters:
+            print_table(
+                ("counter", "value"),
+                [(c.name, fmt.counter(c.value, c.unit)) for c in profile.counters],
+            )
+        print_lines(f"note: {note}" for note in profile.notes)
+
+
+def bottlenecks(found: Sequence[tuple[str, Bottleneck]], *, as_json: bool) -> None:
+    """What limits a kernel on each workload, and why we think so."""
+    if as_json:
+        document = [{"workload": label, **b.model_dump(mode="json")} for label, b in found]
+        print_json(document)
+        return
+    for label, bottleneck in found:
+        kind = f"{bottleneck.kind}-bound" if bottleneck.kind != "unknown" else "UNKNOWN"
+        sure = f"confidence {fmt.percent(bottleneck.confidence)}"
+        print_lines(
+            [
+                f"{label}  {kind}, {fmt.percent(bottleneck.roofline_fraction)} of roofline, {sure}",
+                *(f"  {line}" for line in bottleneck.evidence),
+            ]
+        )
+
+
+def roofline(survey: Survey, *, as_json: bool) -> None:
+    """Bounds per workload, and the facts that they rest on."""
+    if as_json:
+        print_json(
+            {
+                "device": survey.environment.device.model_dump(mode="json"),
+                "threads": survey.threads,
+                "bounds": [bound.model_dump(mode="json") for bound in survey.bounds],
+                "classes": [class_.model_dump(mode="json") for class_ in survey.classes],
+            }
+        )
+        return
+    device = survey.environment.device
+    print_lines([f"{device.name}, {fmt.plural(survey.threads, 'thread')}", ""])
+    print_table(
+        ("workload", "work", "moved", "intensity", "limiter", "floor", "data in"),
+        [
+            (
+                b.workload,
+                fmt.quantity(b.cost.flops, "FLOP"),
+                fmt.quantity(b.cost.total_bytes, "byte"),
+                fmt.intensity(b.intensity),
+                b.limiter,
+                fmt.time(b.floor_time_s),
+                b.working_set,
+            )
+            for b in survey.bounds
+        ],
+    )
+    lines = [""]
+    for bound in survey.bounds:
+        lines += [f"{bound.workload}", f"  {bound.bandwidth}", f"  {bound.peak}"]
+        lines += [f"  work: {bound.cost.source}"]
+        lines += [f"  {bound.reason}"] if bound.reason else []
+    print_lines(lines)
+
+
+def finished(found: Finished, *, as_json: bool) -> None:
+    """The table of rounds, the total, and where to look next."""
+    if as_json:
+        print_json(documents.finished_document(found))
+        return
+    campaign = found.campaign
+    print_table(
+        ("round", "change", "verdict", "speedup", "roofline", "decision"),
+        [_round_row(round_) for round_ in campaign.rounds],
+    )
+    print_lines(["", *_result_lines(found), "", *_next_lines(found)])
+
+
+def told(round_: Round, *, as_json: bool) -> None:
+    """One round from outside."""
+    if as_json:
+        print_json(documents.round_document(round_))
+        return
+    print_lines(
+        [
+            f"round {round_.round}: {decided(round_)[0]}  {measured_ratio(round_.judgement)}",
+            round_.decision.rule,
+            *_failure_lines(round_.judgement.outcome),
+        ]
+    )
+
+
+def standing(found: Standing) -> None:
+    """Always JSON: a program asked."""
+    print_json(documents.standing_document(found))
+
+
+def verification(found: Verification, *, as_json: bool) -> None:
+    """What was recomputed, and what doesn't follow."""
+    if as_json:
+        print_json(documents.verification_document(found))
+        return
+    if not found.findings:
+        print_lines(
+            [
+                f"verified: {fmt.plural(found.records, 'record')}, "
+                f"{fmt.plural(found.rounds, 'round')}; every comparison and decision follows "
+                "from the raw samples"
+            ]
+        )
+        return
+    print_lines(f"{finding.where}: {finding.what}" for finding in found.findings)
+
+
+def examination(found: Examination, *, as_json: bool) -> None:
+    """Device, checks and fixes."""
+    if as_json:
+        print_json(
+            {
+                "healthy": found.healthy,
+                "environment": found.environment.model_dump(mode="json"),
+                "checks": [
+                    {"name": c.name, "level": c.level, "detail": c.detail, "fix": c.fix}
+                    for c in found.checks
+                ],
+            }
+        )
+        return
+    device = found.environment.device
+    print_lines([f"{device.name}, {fmt.plural(device.cores, 'processor')}", ""])
+    rows = [
+        (c.name, c.level, c.detail + (f"; fix: {c.fix}" if c.fix else "")) for c in found.checks
+    ]
+    print_table(("check", "", "found"), rows)
+    ending = "campaigns can run here" if found.healthy else "campaigns can't run here yet"
+    print_lines(["", ending])
+
+
+def write_examination(found: Examination, path: Path) -> None:
+    """Write `env_check.md`.
+
+    Raises:
+        StorageError: it can't be written.
+    """
+    try:
+        path.write_text(_markdown(found), encoding="utf-8")
+    except OSError as error:
+        raise StorageError(f"can't write {path}: {error.strerror}") from error
+
+
+def _markdown(found: Examination) -> str:
+    rows = [
+        f"| {c.name} | {c.level} | {c.detail} | {c.fix or ''} |".replace("\n", " ")
+        for c in found.checks
+    ]
+    device = found.environment.device
+    head = ["# Environment", "", f"{device.name}, {fmt.plural(device.cores, 'processor')}, "]
+    head[-1] += f"{found.environment.system}; fingerprint {found.environment.fingerprint}"
+    return "\n".join([*head, "", "| check | level | found | fix |", "|---|---|---|---|", *rows, ""])
+
+
+def facts(sheet: FactSheet, *, as_json: bool) -> None:
+    """Every ceiling with its citation."""
+    if as_json:
+        print_json(sheet.model_dump(mode="json"))
+        return
+    print_lines(str(fact) for fact in sheet.facts())
+
+
+def kept_files(paths: Sequence[Path], *, as_json: bool) -> None:
+    """Files of kept ceilings."""
+    if as_json:
+        print_json([str(path) for path in paths])
+        return
+    print_lines([str(path) for path in paths] or ["none yet; `roofsmith specs measure` makes one"])
+
+
+def _failure_lines(outcome: Outcome) -> list[str]:
+    if isinstance(outcome, Passed):
+        return []
+    lines = [f"{outcome.kind.replace('_', ' ')} ({outcome.reason})", *outcome.detail.splitlines()]
+    return [*lines, f"log: {outcome.log}"] if outcome.log else lines
+
+
+def _round_row(round_: Round) -> tuple[str, ...]:
+    return (
+        f"#{round_.round}",
+        fmt.one_line(round_.hypothesis.statement, 60),
+        round_.judgement.verdict,
+        measured_ratio(round_.judgement),
+        own_fraction(round_.judgement),
+        decided(round_)[0],
+    )
+
+
+def _timing_row(timing: Timing) -> tuple[str, ...]:
+    return (
+        timing.workload,
+        fmt.time(timing.time_s),
+        fmt.time_interval(timing.ci),
+        _share(timing.floor_time_s, timing.time_s),
+    )
+
+
+def _result_lines(found: Finished) -> list[str]:
+    campaign = found.campaign
+    stopped = campaign.stopped
+    lines = [
+        f"{fmt.speedup(campaign.total_speedup)} over the baseline, "
+        f"{fmt.percent(held_fraction(campaign))} of the roofline, "
+        f"{fmt.plural(len(campaign.kept), 'change')} kept of {len(campaign.rounds)}, "
+        f"{fmt.duration(found.wall_s)}"
+    ]
+    if stopped:
+        lines.append(f"stopped: {stopped.code.replace('_', ' ')}: {stopped.detail}")
+    lines.append(f"report:  {found.report}")
+    if found.branch:
+        lines.append(f"commits: branch {found.branch}")
+    return [*lines, *(f"note:    {note}" for note in found.notes)]
+
+
+def _next_lines(found: Finished) -> list[str]:
+    where = shlex.quote(str(found.directory))
+    return [
+        "next:",
+        f"  roofsmith verify {where}    recompute every decision from the raw samples",
+        f"  roofsmith ask {where}       what an outside proposer needs; `tell` judges its change",
+        "  roofsmith init KERNEL --ref REFERENCE --workload N=4096    a target of your own",
+    ]
+
+
+def _share(floor_time_s: float | None, time_s: float) -> str:
+    return fmt.percent(None if floor_time_s is None else floor_time_s / time_s)
+
+
+def _tool(profile: Profile) -> str:
+    return "no counters" if profile.tool == "none" else profile.tool

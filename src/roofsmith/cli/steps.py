@@ -1,0 +1,129 @@
+"""One step alone: judge, check, bench, profile, roofline, classify."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from roofsmith.cli import options
+from roofsmith.cli.root import cli
+from roofsmith.cli.screen import screen
+from roofsmith.cli.subject import takes_subject
+
+_STEPS = "One step alone"
+
+
+@cli.command(rich_help_panel=_STEPS)
+def judge(
+    candidate: Annotated[Path, typer.Argument(help="The kernel to judge.", show_default=False)],
+    against: Annotated[
+        Path, typer.Option(help="The kernel that it has to beat.", show_default=False)
+    ],
+    ref: Annotated[
+        Path, typer.Option("--ref", help="Reference (.py): what is right.", show_default=False)
+    ],
+    workload: options.Workloads = None,
+    flags: options.Flags = None,
+    against_flags: Annotated[
+        str | None,
+        typer.Option(help="Flags of the other kernel, if they differ.", show_default=False),
+    ] = None,
+    threads: options.Threads = None,
+    ptr_size: options.PtrSize = None,
+    family: options.Family = None,
+    budget: Annotated[
+        float | None,
+        typer.Option(help="Seconds for the measurements.", show_default="6", min=0.5),
+    ] = None,
+    as_json: options.Json = False,
+) -> None:
+    """Judge a kernel against another: correct, and provably faster?
+
+    Exit 0 if it is faster, 1 if it isn't or was rejected.
+    """
+    from roofsmith import app
+    from roofsmith.cli import show
+
+    incumbent = app.Subject(
+        path=against,
+        reference=ref,
+        workloads=tuple(workload or ()),
+        flags=against_flags or flags,
+        threads=threads,
+        ptr_size=ptr_size,
+        family=family,
+    )
+    with screen() as observer:
+        judgement = app.judge(candidate, flags, incumbent, budget, app.settings(), observer)
+    show.judgement(judgement, as_json=as_json)
+    raise typer.Exit(0 if judgement.verdict == "faster" else 1)
+
+
+@cli.command(rich_help_panel=_STEPS)
+@takes_subject
+def check(subject: Any, as_json: options.Json = False) -> None:
+    """Build a kernel and check its outputs against the reference.
+
+    Exit 1 if it is wrong.
+    """
+    from roofsmith import app
+    from roofsmith.cli import show
+
+    with screen() as observer:
+        measured = app.check(subject, app.settings(), observer)
+    show.measured(measured, as_json=as_json)
+    raise typer.Exit(0 if measured.outcome.kind == "passed" else 1)
+
+
+@cli.command(rich_help_panel=_STEPS)
+@takes_subject
+def bench(subject: Any, as_json: options.Json = False) -> None:
+    """Check a kernel and time it on its own, against its roofline.
+
+    Exit 1 if it is wrong.
+    """
+    from roofsmith import app
+    from roofsmith.cli import show
+
+    with screen() as observer:
+        measured = app.bench(subject, app.settings(), observer)
+    show.measured(measured, as_json=as_json)
+    raise typer.Exit(0 if measured.outcome.kind == "passed" else 1)
+
+
+@cli.command(rich_help_panel=_STEPS)
+@takes_subject
+def profile(subject: Any, as_json: options.Json = False) -> None:
+    """Count what a kernel does on each workload, with the best tool this machine allows."""
+    from roofsmith import app
+    from roofsmith.cli import show
+
+    with screen() as observer:
+        profiles = app.profile(subject, app.settings(), observer)
+    show.profiles(profiles, as_json=as_json)
+
+
+@cli.command(rich_help_panel=_STEPS)
+@takes_subject
+def roofline(subject: Any, as_json: options.Json = False) -> None:
+    """The least time that this machine's measured ceilings allow, per workload, with citations."""
+    from roofsmith import app
+    from roofsmith.cli import show
+
+    with screen() as observer:
+        survey = app.roofline(subject, app.settings(), observer)
+    show.roofline(survey, as_json=as_json)
+
+
+@cli.command(rich_help_panel=_STEPS)
+@takes_subject
+def classify(subject: Any, as_json: options.Json = False) -> None:
+    """What limits a kernel on each workload: memory, compute or latency, with the evidence."""
+    from roofsmith import app
+    from roofsmith.cli import show
+
+    with screen() as observer:
+        bottlenecks = app.classify(subject, app.settings(), observer)
+    show.bottlenecks(bottlenecks, as_json=as_json)

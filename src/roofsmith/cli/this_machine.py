@@ -1,0 +1,70 @@
+"""This machine: doctor and specs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from roofsmith.cli import options
+from roofsmith.cli.root import cli
+from roofsmith.cli.screen import screen
+
+_MACHINE = "This machine"
+
+specs = typer.Typer(no_args_is_help=True, help="Measured ceilings of this machine, cited.")
+cli.add_typer(specs, name="specs", rich_help_panel=_MACHINE)
+
+
+@cli.command(rich_help_panel=_MACHINE)
+def doctor(
+    output: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write env_check.md too.", show_default=False),
+    ] = None,
+    as_json: options.Json = False,
+) -> None:
+    """Check device, tools and permissions; every problem comes with its fix.
+
+    Exit 2 if campaigns can't run here.
+    """
+    from roofsmith import app
+    from roofsmith.cli import show
+
+    examination = app.examine(app.settings())
+    if output is not None:
+        show.write_examination(examination, output)
+    show.examination(examination, as_json=as_json)
+    raise typer.Exit(0 if examination.healthy else 2)
+
+
+@specs.command()
+def measure(threads: options.Threads = None, as_json: options.Json = False) -> None:
+    """Measure the ceilings again; the higher of the old and the new figure is kept."""
+    from roofsmith import app
+    from roofsmith.cli import show
+
+    with screen() as observer:
+        sheet = app.measure_ceilings(threads, app.settings(), observer)
+    show.facts(sheet, as_json=as_json)
+
+
+@specs.command("show")
+def show_(threads: options.Threads = None, as_json: options.Json = False) -> None:
+    """The ceilings for this machine, each with its citation; measured now if they aren't kept."""
+    from roofsmith import app
+    from roofsmith.cli import show
+
+    with screen() as observer:
+        sheet = app.ceilings(threads, app.settings(), observer)
+    show.facts(sheet, as_json=as_json)
+
+
+@specs.command("list")
+def list_(as_json: options.Json = False) -> None:
+    """Files of kept ceilings: one per machine, compiler and thread count."""
+    from roofsmith import app
+    from roofsmith.cli import show
+
+    show.kept_files(app.kept_ceilings(app.settings()), as_json=as_json)

@@ -1,0 +1,113 @@
+"""Recomputes everything that a ledger claims from its raw samples. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from roofsmith.analysis.compare import compare
+from roofsmith.analysis.decide import decide
+from roofsmith.domain.campaign import Baseline, Campaign, Event, Round, Started, replay
+from roofsmith.domain.comparison import Comparison, PairSample
+from roofsmith.engine.records import standing_after
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something recorded that doesn't follow from the rest of the record."""
+
+    where: str
+    """Such as `round 3`."""
+    what: str
+    """What is recorded, and what follows instead."""
+
+
+def verify(events: Sequence[Event]) -> tuple[Finding, ...]:
+    """Every contradiction between a ledger's claims and its own raw data; empty if there is none.
+
+    The hash chain is the ledger's own affair: reading it has checked it already.
+    """
+    return tuple(_findings(events))
+
+
+def _findings(events: Sequence[Event]) -> Iterator[Finding]:
+    if not events:
+        yield Finding("ledger", "it has no records")
+        return
+    if not isinstance(events[0], Started):
+        yield Finding("record 1", f"is {events[0].kind}, but a campaign begins with started")
+        return
+    before: list[Event] = []
+    for number, event in enumerate(events, start=1):
+        match event:
+            case Started() if before:
+                yield Finding(f"record {number}", "the campaign starts a second time")
+            case Baseline():
+                yield from _baseline_findings(event, _state(before))
+            case Round():
+                yield from _round_findings(event, _state(before))
+            case _:
+                pass
+        before.append(event)
+
+
+def _state(events: list[Event]) -> Campaign:
+    campaign = replay(events)
+    assert campaign is not None, "the first record was checked"
+    return campaign
+
+
+def _baseline_findings(baseline: Baseline, campaign: Campaign) -> Iterator[Finding]:
+    if campaign.baseline is not None:
+        yield Finding("round 1", "there is a second baseline")
+    if baseline.candidate != campaign.started.target.baseline:
+        yield Finding("round 1", "the baseline is not the target's kernel")
+
+
+def _round_findings(round_: Round, campaign: Campaign) -> Iterator[Finding]:
+    where = f"round {round_.round}"
+    claims: tuple[tuple[str, object, object], ...] = (
+        ("number", round_.round, len(campaign.rounds) + 2),
+        ("incumbent", round_.incumbent_id, campaign.incumbent.id),
+        *_judgement_claims(round_, campaign.started),
+        *_standing_claims(round_, campaign),
+    )
+    for name, recorded, follows in claims:
+        if recorded != follows:
+            yield Finding(
+                where, f"{name} is recorded as {_short(recorded)}; {_short(follows)} follows"
+            )
+    if campaign.baseline is None:
+        yield Finding(where, "a round before the baseline")
+
+
+def _judgement_claims(round_: Round, started: Started) -> Iterator[tuple[str, object, object]]:
+    judgement = round_.judgement
+    keep = started.target.keep
+    yield (
+        "comparison",
+        judgement.comparison,
+        _recompared(judgement.confirmation or judgement.samples, started),
+    )
+    first = _recompared(judgement.samples, started)
+    if judgement.confirmation and first is not None:
+        yield "verdict of the first measurement", "faster", first.overall.verdict
+    yield "decision", round_.decision, decide(judgement, round_.hypothesis, keep)
+
+
+def _standing_claims(round_: Round, campaign: Campaign) -> Iterator[tuple[str, object, object]]:
+    fraction, total = standing_after(campaign, round_.judgement, round_.decision)
+    yield "roofline fraction", round_.roofline_fraction, fraction
+    yield "total speedup", round_.total_speedup, total
+
+
+def _recompared(samples: Sequence[PairSample], started: Started) -> Comparison | None:
+    if not samples:
+        return None
+    floors = {bound.workload: bound.floor_time_s for bound in started.bounds}
+    return compare(samples, started.target.workloads, started.classes, floors, started.target.keep)
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 120 else f"{text[:117]}..."
