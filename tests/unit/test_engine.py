@@ -12,8 +12,11 @@ from roofsmith.domain.target import Goal, StopPolicy, Target
 from roofsmith.engine.loop import Engine
 from roofsmith.engine.progress import overhead_fraction, spent_s
 from roofsmith.errors import BaselineError, MachineError, StorageError, UsageError
-from roofsmith.testing.engine import FakeWorld, fake_environment, fake_idea, fake_target
+from roofsmith.testing.engine import FakeWorld, fake_idea, fake_target
 from roofsmith.testing.judge import FakeKernels
+from roofsmith.testing.machine import fake_device, fake_environment
+
+LABELS = ["n=500000,variant=1", "n=500000,variant=2"]
 
 
 def world(*times_s: float, target: Target | None = None, **more: object) -> FakeWorld:
@@ -49,7 +52,7 @@ def test_the_first_records_are_what_is_frozen_and_the_baseline() -> None:
     assert isinstance(started, Started)
     assert started.target == here.target
     assert started.proposers == ("scripted",)
-    assert [bound.workload for bound in started.bounds] == ["n=1000", "n=500000"]
+    assert [bound.workload for bound in started.bounds] == LABELS
     assert isinstance(baseline, Baseline)
     assert baseline.candidate == here.target.baseline
     assert len(baseline.timings) == 2
@@ -139,7 +142,7 @@ def test_the_brief_describes_the_incumbent() -> None:
     assert brief.incumbent == here.ideas[0].candidate
     assert brief.profile == engine.campaign.rounds[0].profile
     assert brief.threads == 2
-    assert set(brief.descriptions) == {"n=1000", "n=500000"}
+    assert set(brief.descriptions) == set(LABELS)
 
 
 # -- stop conditions ------------------------------------------------------------------------
@@ -317,8 +320,8 @@ def test_another_machine_may_not_go_on() -> None:
     here = world(0.5e-3, interrupt_at=0)
     with pytest.raises(KeyboardInterrupt):
         run(here)
-    here.environment = fake_environment("Another CPU")
-    with pytest.raises(MachineError, match="differs in name"):
+    here.environment = fake_environment(fake_device(cores=4))
+    with pytest.raises(MachineError, match="differs in cores"):
         run(here)
 
 
@@ -330,7 +333,7 @@ def test_another_compiler_is_noted() -> None:
     here.environment = here.environment.model_copy(update={"tools": {"gcc": "13.1"}})
     run(here)
     resumed = next(event for event in here.records if event.kind == "resumed")
-    assert "gcc: 12.2 -> 13.1" in resumed.note
+    assert "gcc: gcc (Test) 12.2.0 -> 13.1" in resumed.note
 
 
 def test_a_full_disk_loses_at_most_the_round_in_flight() -> None:

@@ -11,20 +11,25 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from roofsmith.domain.campaign import Campaign, Event, Round
-from roofsmith.domain.device import Cache, Device, Environment
+from roofsmith.domain.device import Environment
 from roofsmith.domain.facts import BandwidthCeiling, Citation, ComputeCeiling, Fact, FactSheet
-from roofsmith.domain.kernel import Built, Candidate, SourceFile
+from roofsmith.domain.kernel import Candidate, SourceFile
 from roofsmith.domain.outcome import BuildFailed
-from roofsmith.domain.profile import Counter, Profile
 from roofsmith.domain.proposal import Hypothesis, Proposal
 from roofsmith.domain.target import Target
 from roofsmith.domain.workload import ConfigClass, Workload
-from roofsmith.ports import Brief, Observer, Parts, Screen
+from roofsmith.ports import Brief, Parts, Screen
 from roofsmith.testing.clock import FakeClock
 from roofsmith.testing.judge import FakeJudge, FakeKernels, FakeOracle
+from roofsmith.testing.machine import FakeDeviceSource, FakeSpecSource, fake_environment
 from roofsmith.testing.observer import RecordingObserver
+from roofsmith.testing.profiler import FakeProfiler
 from roofsmith.testing.store import MemoryFiles, MemoryLedger, MemoryLineage
 from roofsmith.testing.toolchain import SCALE, FakeToolchain
+
+ELEMENTS = 500_000
+"""Of each of the two float32 arrays that a workload of `fake_target` moves."""
+MOVED_BYTES = 2.0 * 4 * ELEMENTS
 
 
 class Killed(BaseException):
@@ -64,25 +69,26 @@ class FakeWorld:
     records: list[Event] = field(default_factory=list)
     lineage: MemoryLineage = field(default_factory=MemoryLineage)
     files: MemoryFiles = field(default_factory=MemoryFiles)
-    environment: Environment = field(default_factory=lambda: fake_environment())
+    environment: Environment = field(default_factory=fake_environment)
     floor_time_s: float | None = 1e-4
     interrupt_at: int | None = None
     """Ask at which Ctrl-C is pressed, from 0."""
 
     def parts(self) -> Parts:
         """What an engine runs on; a new set for every process."""
-        classes = (ConfigClass(name="all", workloads=self._labels(), reason="a test"),)
-        floors = dict.fromkeys(self._labels(), self.floor_time_s)
+        labels = tuple(workload.label for workload in self.target.workloads)
+        classes = (ConfigClass(name="all", workloads=labels, reason="declared in the target"),)
+        sheet = fake_sheet(self.environment.device.id, self.floor_time_s)
         return Parts(
             target=self.target,
             clock=self.clock,
             observer=self.observer,
-            devices=FakeDevices(self.environment),
-            specs=FakeSpecs(self.floor_time_s),
+            devices=FakeDeviceSource(self.environment),
+            specs=FakeSpecSource(sheet),
             toolchain=FakeToolchain(rule=self._refuses),
             oracle=FakeOracle(),
-            judge=FakeJudge(self.target, self.kernels, classes, floors),
-            profiler=FakeProfiler(),
+            judge=FakeJudge(self.target, self.kernels, classes, self._floors(sheet)),
+            profiler=FakeProfiler({"instructions": 1e6}),
             proposer=ScriptedProposer(self.ideas, self.interrupt_at),
             ledger=_DyingLedger(MemoryLedger(self.records), self.effects),
             lineage=_DyingLineage(self.lineage, self.effects),
@@ -94,8 +100,10 @@ class FakeWorld:
         outcome = self.kernels.outcome(candidate.id)
         return outcome if isinstance(outcome, BuildFailed) else None
 
-    def _labels(self) -> tuple[str, ...]:
-        return tuple(workload.label for workload in self.target.workloads)
+    def _floors(self, sheet: FactSheet) -> dict[str, float | None]:
+        value = sheet.bandwidth[0].fact.value if sheet.bandwidth else None
+        floor = None if value is None else MOVED_BYTES / value
+        return {workload.label: floor for workload in self.target.workloads}
 
 
 @dataclass
@@ -146,53 +154,6 @@ class _DyingFiles:
             self.effects.step(f"after writing {path}")
 
 
-@dataclass(frozen=True, slots=True)
-class FakeDevices:
-    """Finds the environment that it was given."""
-
-    found: Environment
-
-    def environment(self) -> Environment:
-        """As given."""
-        return self.found
-
-
-@dataclass(frozen=True, slots=True)
-class FakeSpecs:
-    """Ceilings that make `floor_time_s` the bound of 4 MB moved; UNKNOWN if that is None."""
-
-    floor_time_s: float | None
-
-    def facts(self, environment: Environment, threads: int, observer: Observer) -> FactSheet:
-        """One bandwidth, one peak."""
-        observer.stage("facts")
-        cited = Citation(path="fake-ceilings.json")
-        if self.floor_time_s is None:
-            return FactSheet(device_id=environment.device.id)
-        bandwidth = Fact(
-            metric="copy bandwidth", value=4e6 / self.floor_time_s, unit="byte/s", citation=cited
-        )
-        peak = Fact(metric="float32 peak", value=1e15, unit="FLOP/s", citation=cited)
-        return FactSheet(
-            device_id=environment.device.id,
-            bandwidth=(
-                BandwidthCeiling(
-                    pattern="copy", threads=threads, working_set_bytes=1, fact=bandwidth
-                ),
-            ),
-            compute=(ComputeCeiling(dtype="float32", threads=threads, fact=peak),),
-        )
-
-
-class FakeProfiler:
-    """Sees one counter."""
-
-    def profile(self, built: Built, workload: Workload) -> Profile:  # noqa: ARG002
-        """Instructions, always a million."""
-        counter = Counter(name="instructions", value=1e6, unit="instructions")
-        return Profile(tool="none", workload=workload.label, counters=(counter,))
-
-
 class ScriptedProposer:
     """Proposes the given ideas in order; goes on where the ledger's rounds end."""
 
@@ -227,11 +188,22 @@ def fake_render(campaign: Campaign) -> dict[str, str]:
     return {**rounds, "README.md": f"{campaign.started.campaign}: {len(campaign.rounds)} rounds"}
 
 
-def fake_environment(name: str = "Fake CPU") -> Environment:
-    """Two processors with one cache."""
-    cache = Cache(level=3, kind="unified", size_bytes=1 << 20, shared_by=2)
-    device = Device(kind="cpu", name=name, cores=2, caches=(cache,), memory_bytes=1 << 34)
-    return Environment(device=device, system="Fake 1.0", tools={"gcc": "12.2"}, packages={})
+def fake_sheet(device_id: str, floor_time_s: float | None) -> FactSheet:
+    """Ceilings that bound every workload of `fake_target` by the given time; None: UNKNOWN."""
+    if floor_time_s is None:
+        return FactSheet(device_id=device_id)
+    cited = Citation(path="fake-ceilings.json")
+    bandwidth = Fact(
+        metric="copy bandwidth", value=MOVED_BYTES / floor_time_s, unit="byte/s", citation=cited
+    )
+    peak = Fact(metric="float32 peak", value=1e15, unit="FLOP/s", citation=cited)
+    return FactSheet(
+        device_id=device_id,
+        bandwidth=(
+            BandwidthCeiling(pattern="copy", threads=2, working_set_bytes=1, fact=bandwidth),
+        ),
+        compute=(ComputeCeiling(dtype="float32", threads=2, fact=peak),),
+    )
 
 
 def fake_target(**changes: object) -> Target:
@@ -241,7 +213,10 @@ def fake_target(**changes: object) -> Target:
         "language": "c",
         "kernel": SourceFile(path="kernel.c", text=SCALE),
         "reference": SourceFile(path="reference.py", text="def reference(x, y, n): y[:] = 2 * x\n"),
-        "workloads": (Workload(dims={"n": 1000}), Workload(dims={"n": 500_000})),
+        "workloads": tuple(
+            Workload(dims={"n": ELEMENTS, "variant": variant}, config_class="all")
+            for variant in (1, 2)
+        ),
     }
     return Target.model_validate(values | changes)
 

@@ -1,0 +1,42 @@
+"""Where roofsmith keeps its files."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from roofsmith.config import Settings
+from roofsmith.errors import UsageError
+
+HERE = Path("/somewhere")
+
+
+@pytest.mark.parametrize(
+    ("environment", "cache"),
+    [
+        ({"HOME": "/home/ada"}, "/home/ada/.cache/roofsmith"),
+        ({"HOME": "/home/ada", "XDG_CACHE_HOME": "/big"}, "/big/roofsmith"),
+        ({"HOME": "/home/ada", "XDG_CACHE_HOME": "relative"}, "/home/ada/.cache/roofsmith"),
+        ({"HOME": "/home/ada", "XDG_CACHE_HOME": "/big", "ROOFSMITH_CACHE": "/own"}, "/own"),
+    ],
+)
+def test_the_cache_goes_where_the_environment_says(environment: dict[str, str], cache: str) -> None:
+    assert Settings.from_environment(environment, HERE).cache_dir == Path(cache)
+
+
+def test_a_relative_cache_is_refused() -> None:
+    with pytest.raises(UsageError, match="not an absolute path"):
+        Settings.from_environment({"ROOFSMITH_CACHE": "cache"}, HERE)
+
+
+def test_no_home_is_said() -> None:
+    with pytest.raises(UsageError, match="HOME"):
+        Settings.from_environment({}, HERE)
+
+
+def test_campaigns_are_named_by_target_and_time() -> None:
+    settings = Settings.from_environment({"HOME": "/home/ada"}, HERE)
+    directory = settings.campaign_dir("softmax", datetime(2026, 3, 4, 5, 6, 7, tzinfo=UTC))
+    assert directory == HERE / "campaigns" / "softmax-20260304-050607"

@@ -1,0 +1,103 @@
+"""Verification: a ledger's claims are recomputed, and anything that doesn't follow is found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from roofsmith.domain.campaign import Event, Kept, RolledBack, Round
+from roofsmith.engine.loop import Engine
+from roofsmith.engine.verify import Finding, verify
+from roofsmith.testing.engine import FakeWorld, fake_idea, fake_target
+from roofsmith.testing.judge import FakeKernels
+
+
+@pytest.fixture(scope="module")
+def events() -> list[Event]:
+    """Baseline, kept, rolled back, kept, stopped."""
+    target = fake_target()
+    ideas = [fake_idea(target, f"idea {n}") for n in range(3)]
+    kernels = FakeKernels()
+    for idea, time_s in zip(ideas, (0.5e-3, 0.8e-3, 0.25e-3), strict=True):
+        kernels.add(idea.candidate, time_s=time_s)
+    world = FakeWorld(target=target, kernels=kernels, ideas=ideas)
+    Engine(world.parts(), "test").run()
+    return world.records
+
+
+def edited(events: list[Event], number: int, edit: Callable[[Round], Round]) -> list[Event]:
+    """The events with round `number` replaced."""
+    return [
+        edit(event) if isinstance(event, Round) and event.round == number else event
+        for event in events
+    ]
+
+
+def findings(events: list[Event], number: int, **update: Any) -> tuple[Finding, ...]:
+    return verify(edited(events, number, lambda round_: round_.model_copy(update=update)))
+
+
+def test_an_honest_ledger_follows(events: list[Event]) -> None:
+    assert verify(events) == ()
+
+
+def test_an_empty_ledger_proves_nothing() -> None:
+    assert [finding.where for finding in verify([])] == ["ledger"]
+
+
+def test_a_campaign_begins_with_its_start(events: list[Event]) -> None:
+    assert verify(events[1:])[0].where == "record 1"
+
+
+def test_a_decision_that_was_turned_around(events: list[Event]) -> None:
+    found = findings(events, 3, decision=Kept(rule="because I say so"))
+    assert any("decision" in finding.what and finding.where == "round 3" for finding in found)
+
+
+def test_a_win_that_was_hidden(events: list[Event]) -> None:
+    found = findings(events, 2, decision=RolledBack(rule="not liked"))
+    assert any("decision" in finding.what for finding in found)
+
+
+def test_samples_that_were_made_nicer(events: list[Event]) -> None:
+    def nicer(round_: Round) -> Round:
+        samples = tuple(
+            s.model_copy(update={"candidate_time_s": tuple(t / 2 for t in s.candidate_time_s)})
+            for s in round_.judgement.confirmation
+        )
+        judgement = round_.judgement.model_copy(update={"confirmation": samples})
+        return round_.model_copy(update={"judgement": judgement})
+
+    found = verify(edited(events, 2, nicer))
+    assert any("comparison" in finding.what for finding in found)
+
+
+def test_a_total_that_is_too_large(events: list[Event]) -> None:
+    found = findings(events, 4, total_speedup=100.0)
+    assert [finding.where for finding in found] == ["round 4"]
+    assert "total speedup" in found[0].what
+
+
+def test_a_roofline_fraction_that_is_too_large(events: list[Event]) -> None:
+    found = findings(events, 4, roofline_fraction=0.99)
+    assert "roofline fraction" in found[0].what
+
+
+def test_a_round_against_another_incumbent(events: list[Event]) -> None:
+    found = findings(events, 3, incumbent_id="0123456789abcdef")
+    assert "incumbent" in found[0].what
+
+
+def test_a_round_that_was_left_out(events: list[Event]) -> None:
+    without = [e for e in events if not (isinstance(e, Round) and e.round == 3)]
+    assert any("number" in finding.what for finding in verify(without))
+
+
+def test_another_baseline_than_the_targets_kernel(events: list[Event]) -> None:
+    other = fake_idea(fake_target(), "other").candidate
+    changed = [
+        e.model_copy(update={"candidate": other}) if e.kind == "baseline" else e for e in events
+    ]
+    assert any("not the target's kernel" in finding.what for finding in verify(changed))
