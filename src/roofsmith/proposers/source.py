@@ -285,13 +285,15 @@ class Source:
         return Source(apply_edits(self.text, edits), self.language)
 
     def insert_helpers(self, code: str) -> Edit:
-        """An edit that puts helper functions after the last top-level `#include`.
+        """An edit that puts helper functions after all includes and helpers at the top level.
 
         A file without includes gets them before everything but leading comments.
         """
         place = 0
         for node in self.root.children:
-            if node.type == "preproc_include":
+            helper = _read_function(node) if node.type == "function_definition" else None
+            inserted = helper is not None and helper.name.startswith("roofsmith_")
+            if node.type == "preproc_include" or inserted:
                 place = node.end_byte
         if place == 0:
             first = next((n for n in self.root.children if n.type != "comment"), None)

@@ -113,6 +113,59 @@ class LoopVectoriser:
         ]
         return "\n".join(lines)
 
+    def stream(self, indent: str, row: str) -> str:
+        """The block that takes the place of a loop that only fills a row: stores past the cache.
+
+        Args:
+            indent: White space in front of the block.
+            row: C text of the row's address in memory.
+        """
+        loop = self._loop
+        nodes = loop.body.named_children if loop.body.type == "compound_statement" else [loop.body]
+        kept = [node for node in nodes if node.type != "comment"]
+        if loop.lower is None or text_of(loop.lower) != "0" or len(kept) != 1 or self._reductions:
+            raise NotRecognisedError(loop.node, "the loop does more than fill a row from 0")
+        target, scalar, vector = self._filled(kept[0])
+        if not self._is_unit_stride(target):
+            raise NotRecognisedError(loop.node, f"`{text_of(target)}` is not in unit stride")
+        name, pad = loop.variable, indent + "    "
+        lanes, kind = self.type.lanes, self.type.element
+        skew = f"(0 - (size_t)rs_to / sizeof({kind})) & {lanes - 1}"
+        stored = f"{self.type.function('stream')}(rs_to + {name}, {vector});"
+        return "\n".join(
+            [
+                "{ /* stores past the cache, from the first aligned element on */",
+                f"{pad}{kind}* const rs_to = {row};",
+                f"{pad}const long rs_count = {loop.upper_text};",
+                f"{pad}const long rs_skew = (long)({skew});",
+                f"{pad}const long rs_head = rs_skew < rs_count ? rs_skew : rs_count;",
+                f"{pad}const long rs_rest = rs_head + (rs_count - rs_head) / {lanes} * {lanes};",
+                f"{pad}for (long {name} = 0; {name} < rs_head; {name}++) rs_to[{name}] = {scalar};",
+                f"{pad}for (long rs_at = rs_head; rs_at < rs_rest; rs_at += {lanes}) {{",
+                f"{pad}    const long {name} = rs_at;",
+                f"{pad}    {stored}",
+                f"{pad}}}",
+                f"{pad}for (long {name} = rs_rest; {name} < rs_count; {name}++)",
+                f"{pad}    rs_to[{name}] = {scalar};",
+                f"{indent}}}",
+            ]
+        )
+
+    def _filled(self, statement: Node) -> tuple[Node, str, str]:
+        """Target, scalar and vector text of `row[j] = value;`."""
+        assignment = strip_parens(statement.named_children[0]) if statement.named_children else None
+        left = None if assignment is None else assignment.child_by_field_name("left")
+        right = None if assignment is None else assignment.child_by_field_name("right")
+        if assignment is None or left is None or right is None:
+            raise NotRecognisedError(statement, f"`{text_of(statement)}` doesn't fill a row")
+        operator = assignment.child_by_field_name("operator")
+        sign = "=" if operator is None else text_of(operator)
+        scalar, vector = text_of(right), self._vector(right)
+        if sign != "=":
+            load = f"{self.type.function('load')}(&{text_of(left)})"
+            scalar, vector = f"{text_of(left)} {sign[0]} ({scalar})", f"{load} {sign[0]} {vector}"
+        return left, scalar, vector
+
     def _first(self) -> str:
         """The first index: 0 in the place of 1 where the accumulator starts from element 0.
 

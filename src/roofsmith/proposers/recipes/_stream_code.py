@@ -1,22 +1,49 @@
-"""C code that writes a finished row to memory without reading it into the cache first."""
+"""C code that writes finished rows to memory without reading them into the cache first."""
 
 from __future__ import annotations
 
-from roofsmith.proposers.recipes._vector_code import Element
+from roofsmith.proposers.recipes._vector_code import Element, VectorType
+
+HEADERS = """
+#include <stddef.h>
+#include <stdlib.h>
+#if defined(__SSE2__)
+#include <immintrin.h>
+#endif
+"""
 
 
-def stream_code(element: Element) -> str:
-    """`roofsmith_scratch_*` and `roofsmith_stream_*` for the element type."""
+def scratch_code(element: Element) -> str:
+    """`roofsmith_scratch_*`: a row to work on."""
     suffix = "f" if element == "float" else "d"
-    return (
-        _CODE.replace("ELEMENT", element)
-        .replace("SFX", suffix)
-        .replace("PACKED", "ps" if element == "float" else "pd")
-        .strip()
-    )
+    return _SCRATCH.replace("ELEMENT", element).replace("SFX", suffix).strip()
 
 
-_CODE = """
+def stream_code(vector: VectorType) -> str:
+    """`roofsmith_vstream*`: one vector, and `roofsmith_stream_*`: a whole row."""
+    packed = "ps" if vector.element == "float" else "pd"
+    known = {
+        16: ("__SSE2__", "_mm_stream_", "__m128"),
+        32: ("__AVX__", "_mm256_stream_", "__m256"),
+        64: ("__AVX512F__", "_mm512_stream_", "__m512"),
+    }
+    macro, store, kind = known.get(vector.size_bytes, ("__NEVER__", "", ""))
+    names = {
+        "ELEMENT": vector.element,
+        "MACRO": macro,
+        "STORE": store + packed,
+        "KIND": kind + ("" if vector.element == "float" else "d"),
+        "LANES": str(vector.lanes),
+        "MASK": str(vector.size_bytes - 1),
+        "SFX": vector.suffix,
+    }
+    text = _STREAM
+    for key, value in names.items():
+        text = text.replace(key, value)
+    return text.strip()
+
+
+_SCRATCH = """
 /* A row of this thread's own, kept from call to call. */
 static ELEMENT* roofsmith_scratch_SFX(size_t count) {
     static __thread ELEMENT* row;
@@ -29,36 +56,25 @@ static ELEMENT* roofsmith_scratch_SFX(size_t count) {
     }
     return row;
 }
-
-/* Copy a finished row past the cache: the lines aren't read before they are overwritten.
-   No fence is needed here: a thread sees its own stores, and the locked instructions of the
-   barrier that ends a parallel loop drain them for all others. */
-static inline void roofsmith_stream_SFX(ELEMENT* to, const ELEMENT* from, long count) {
-    long at = 0;
-#if defined(__AVX512F__)
-    const long width = 64 / (long)sizeof(ELEMENT);
-    for (; at < count && ((size_t)(to + at) & 63); at++) to[at] = from[at];
-    for (; at + width <= count; at += width)
-        _mm512_stream_PACKED(to + at, _mm512_loadu_PACKED(from + at));
-#elif defined(__AVX__)
-    const long width = 32 / (long)sizeof(ELEMENT);
-    for (; at < count && ((size_t)(to + at) & 31); at++) to[at] = from[at];
-    for (; at + width <= count; at += width)
-        _mm256_stream_PACKED(to + at, _mm256_loadu_PACKED(from + at));
-#elif defined(__SSE2__)
-    const long width = 16 / (long)sizeof(ELEMENT);
-    for (; at < count && ((size_t)(to + at) & 15); at++) to[at] = from[at];
-    for (; at + width <= count; at += width)
-        _mm_stream_PACKED(to + at, _mm_loadu_PACKED(from + at));
-#endif
-    for (; at < count; at++) to[at] = from[at];
-}
 """
 
-HEADERS = """
-#include <stddef.h>
-#include <stdlib.h>
-#if defined(__SSE2__)
-#include <immintrin.h>
+_STREAM = """
+/* Store past the cache, so that the line isn't read before it is overwritten; `p` is aligned.
+   No fence is needed: a thread sees its own stores, and the locked instructions of the barrier
+   that ends a parallel loop drain them for all others. */
+static inline __attribute__((always_inline)) void roofsmith_vstreamSFX(
+    ELEMENT* p, roofsmith_vSFX v) {
+#if defined(MACRO)
+    STORE(p, (KIND)v);
+#else
+    roofsmith_vstoreSFX(p, v);
 #endif
+}
+static inline void roofsmith_stream_SFX(ELEMENT* to, const ELEMENT* from, long count) {
+    long at = 0;
+    for (; at < count && ((size_t)(to + at) & MASK); at++) to[at] = from[at];
+    for (; at + LANES <= count; at += LANES)
+        roofsmith_vstreamSFX(to + at, roofsmith_vloadSFX(from + at));
+    for (; at < count; at++) to[at] = from[at];
+}
 """

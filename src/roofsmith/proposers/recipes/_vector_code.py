@@ -22,6 +22,11 @@ class VectorType:
         return "f" if self.element == "float" else "d"
 
     @property
+    def size_bytes(self) -> int:
+        """Of one vector."""
+        return self.lanes * (4 if self.element == "float" else 8)
+
+    @property
     def name(self) -> str:
         """The C type."""
         return f"roofsmith_v{self.suffix}"
@@ -33,11 +38,10 @@ class VectorType:
     @property
     def code(self) -> str:
         """Type, loads, stores, selects and folds."""
-        size = self.lanes * (4 if self.element == "float" else 8)
         names = {
             "ELEMENT": self.element,
             "INTEGER": "int" if self.element == "float" else "long long",
-            "SIZE": str(size),
+            "SIZE": str(self.size_bytes),
             "ALIGN": "4" if self.element == "float" else "8",
             "LANES": str(self.lanes),
             "SFX": self.suffix,
@@ -56,11 +60,10 @@ class VectorType:
 
     def _native(self, operation: Literal["max", "min"]) -> str:
         """One instruction where x86 has it; it takes the second operand for NaN, as the select."""
-        size = self.lanes * (4 if self.element == "float" else 8)
         packed = "ps" if self.element == "float" else "pd"
         sign = ">" if operation == "max" else "<"
         general = f"    return roofsmith_vselectSFX(a {sign} b, a, b);"
-        known = {16: ("__SSE2__", ""), 32: ("__AVX__", "256")}.get(size)
+        known = {16: ("__SSE2__", ""), 32: ("__AVX__", "256")}.get(self.size_bytes)
         if known is None:
             return general
         macro, width = known

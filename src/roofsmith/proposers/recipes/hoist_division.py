@@ -13,7 +13,16 @@ from roofsmith.proposers.costs import DIVISION_CYCLES, Estimate, amdahl, lines_o
 from roofsmith.proposers.dependence import declared_names
 from roofsmith.proposers.recipes._simd import directive
 from roofsmith.proposers.recipes._vector_code import Element
-from roofsmith.proposers.source import Edit, Loop, identifiers, indent_of, loops, text_of, walk
+from roofsmith.proposers.source import (
+    Edit,
+    Loop,
+    identifiers,
+    indent_of,
+    loops,
+    strip_parens,
+    text_of,
+    walk,
+)
 from roofsmith.proposers.vectorise import element_types
 
 
@@ -36,7 +45,7 @@ def apply(context: CardContext) -> Change | NotApplicable:
     for loop in dict.fromkeys(division.loop for division in found):
         edits += _hoisted(context, loop, [d for d in found if d.loop == loop])
     text = context.source.edited(edits).text
-    divisors = ", ".join(sorted({f"`{text_of(d.divisor)}`" for d in found}))
+    divisors = ", ".join(sorted({f"`{_name(d)}`" for d in found}))
     where = lines_of([d.loop for d in found])
     return Change(
         context.with_text(text),
@@ -50,7 +59,7 @@ def _hoisted(context: CardContext, loop: Loop, found: list[Division]) -> list[Ed
     indent = indent_of(loop.node, context.source.text)
     names: dict[str, str] = {}
     for division in found:
-        names.setdefault(text_of(division.divisor), f"rs_inverse{len(names) or ''}")
+        names.setdefault(_name(division), f"rs_inverse{len(names) or ''}")
     element = found[0].element
     one = "1.0f" if element == "float" else "1.0"
     lines = [f"const {element} {name} = {one} / {text};" for text, name in names.items()]
@@ -58,9 +67,13 @@ def _hoisted(context: CardContext, loop: Loop, found: list[Division]) -> list[Ed
     for division in found:
         sign = division.node.child_by_field_name("operator")
         assert sign is not None
-        name = names[text_of(division.divisor)]
+        name = names[_name(division)]
         edits.append(Edit(sign.start_byte, division.divisor.end_byte, f"* {name}"))
     return [*edits, Edit.after(loop.node, " }")]
+
+
+def _name(division: Division) -> str:
+    return text_of(strip_parens(division.divisor))
 
 
 def _divisions(context: CardContext) -> Iterator[Division]:
@@ -75,7 +88,8 @@ def _divisions(context: CardContext) -> Iterator[Division]:
             for node in walk(loop.body, "binary_expression"):
                 divisor = _invariant_divisor(node, types, changing)
                 if divisor is not None:
-                    yield Division(loop, node, divisor, types[text_of(divisor)])
+                    element = types[text_of(strip_parens(divisor))]
+                    yield Division(loop, node, divisor, element)
 
 
 def _invariant_divisor(
@@ -85,9 +99,10 @@ def _invariant_divisor(
     right = node.child_by_field_name("right")
     if operator is None or right is None or text_of(operator) != "/":
         return None
-    if right.type != "identifier" or text_of(right) not in types:
+    divisor = strip_parens(right)
+    if divisor.type != "identifier" or text_of(divisor) not in types:
         return None
-    return None if identifiers(right) & changing else right
+    return None if identifiers(divisor) & changing else right
 
 
 def predict(context: CardContext) -> float:

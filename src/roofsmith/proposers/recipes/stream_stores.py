@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -11,9 +12,10 @@ from roofsmith.proposers.accesses import Access, FunctionAccesses
 from roofsmith.proposers.cards import C_AND_CPP, Card, CardContext, Change, NotApplicable
 from roofsmith.proposers.costs import amdahl
 from roofsmith.proposers.dependence import Parallel, examine
-from roofsmith.proposers.loopnest_affine import ONE, Polynomial, line_of
-from roofsmith.proposers.recipes._stream_code import HEADERS, stream_code
-from roofsmith.proposers.recipes._vector_code import Element
+from roofsmith.proposers.loopnest_affine import ONE, NotRecognisedError, Polynomial, line_of
+from roofsmith.proposers.recipes._simd import directive
+from roofsmith.proposers.recipes._stream_code import HEADERS, scratch_code, stream_code
+from roofsmith.proposers.recipes._vector_code import Element, VectorType
 from roofsmith.proposers.source import (
     Edit,
     Function,
@@ -24,7 +26,10 @@ from roofsmith.proposers.source import (
     walk,
     within,
 )
-from roofsmith.proposers.vectorise import element_types
+from roofsmith.proposers.vectorise import LoopVectoriser, element_types
+
+ROW_TEXT = "@ROW@"
+"""Stands for the row's address until that is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +48,7 @@ class Row:
     """Accesses that name the array itself."""
     start: str
     """Offset of the row, as C text, for these."""
+    accesses: tuple[Access, ...]
 
 
 def apply(context: CardContext) -> Change | NotApplicable:
@@ -56,9 +62,11 @@ def apply(context: CardContext) -> Change | NotApplicable:
     row = next(_rows(context, reasons), None)
     if row is None:
         return NotApplicable(reasons[0] if reasons else "no loop writes an output row by row")
-    edits = [*_redirect(row), *_frame(context, row)]
-    helpers = f"{HEADERS}\n{stream_code(row.element)}"
-    edits.append(context.source.insert_helpers(helpers))
+    edits = _edits(context, row)
+    vector = VectorType(row.element, context.lanes)
+    helpers = [vector.code.strip(), scratch_code(row.element), stream_code(vector)]
+    missing = [code for code in helpers if code not in context.source.text]
+    edits.append(context.source.insert_helpers("\n\n".join([HEADERS, *missing])))
     text = context.source.edited(edits).text
     return Change(
         context.with_text(text),
@@ -124,7 +132,9 @@ def _row(
         reasons.append(f"the start of a row of `{base}` can't be written down")
         return None
     subscripts = () if pointer is not None else direct
-    return Row(function, loop, base, element, length, pointer, subscripts, text or "")
+    return Row(
+        function, loop, base, element, length, pointer, subscripts, text or "", tuple(inside)
+    )
 
 
 def _common_start(inside: list[Access], loop: Loop) -> Polynomial | None:
@@ -189,6 +199,58 @@ def _start_text(start: Polynomial, accesses: FunctionAccesses) -> str | None:
     return start.render()
 
 
+def _edits(context: CardContext, row: Row) -> list[Edit]:
+    """Stream from the loop that fills the row last; where that can't be, copy the row at the end.
+
+    Anything that touches the row before is redirected to a scratch row.
+    """
+    last = _last_filling(context, row)
+    if last is None:
+        return [*_redirect(row), *_frame(context, row, copy=True)]
+    loop, block = last
+    other = [a for a in row.accesses if not within(a.node, loop.node)]
+    own = [a for a in row.accesses if within(a.node, loop.node) and a.reads]
+    if not other and not own:
+        return [_replace_loop(loop, block.replace(ROW_TEXT, _address(row)))]
+    if row.pointer is None:
+        block = re.sub(rf"\b{row.base}\s*\[", "(rs_row - rs_first)[", block)
+    edits = [e for e in _redirect(row) if not loop.node.start_byte <= e.start < loop.node.end_byte]
+    edits.append(_replace_loop(loop, block.replace(ROW_TEXT, _address(row))))
+    return [*edits, *_frame(context, row, copy=False)]
+
+
+def _replace_loop(loop: Loop, block: str) -> Edit:
+    before = directive(loop)
+    start = loop.node.start_byte if before is None else before.start_byte
+    return Edit(start, loop.node.end_byte, block)
+
+
+def _last_filling(context: CardContext, row: Row) -> tuple[Loop, str] | None:
+    """The last loop that writes the row, as a block of streaming stores."""
+    writing = [a for a in row.accesses if a.writes]
+    inner = [loop for loop in loops(row.loop.body) if loop.innermost]
+    holding = [loop for loop in inner if any(within(a.node, loop.node) for a in writing)]
+    if not holding or any(a.node.start_byte > holding[-1].node.end_byte for a in row.accesses):
+        return None
+    last = holding[-1]
+    accesses = FunctionAccesses(context.source, row.function)
+    try:
+        vectoriser = LoopVectoriser(accesses, last, context.lanes, 1)
+        block = vectoriser.stream(indent_of(last.node, context.source.text), ROW_TEXT)
+    except NotRecognisedError:
+        return None
+    return None if vectoriser.uses_exp else (last, block)
+
+
+def _address(row: Row) -> str:
+    """C text of the row's place in memory."""
+    if row.pointer is None:
+        return f"{row.base} + {row.start}"
+    value = row.pointer.child_by_field_name("value")
+    assert value is not None
+    return text_of(value)
+
+
 def _redirect(row: Row) -> list[Edit]:
     """Make every access of the row go to the scratch row."""
     if row.pointer is not None:
@@ -204,24 +266,19 @@ def _redirect(row: Row) -> list[Edit]:
     return list(dict.fromkeys(edits))
 
 
-def _frame(context: CardContext, row: Row) -> list[Edit]:
+def _frame(context: CardContext, row: Row, *, copy: bool) -> list[Edit]:
     """Scratch row at the top of the loop's body, and the copy at its end."""
     indent = indent_of(row.loop.node, context.source.text) + "    "
     suffix = "f" if row.element == "float" else "d"
-    opening = row.loop.body.children[0]
-    closing = row.loop.body.children[-1]
+    opening, closing = row.loop.body.children[0], row.loop.body.children[-1]
     top = [f"{row.element}* const rs_row = roofsmith_scratch_{suffix}({row.length});"]
     if row.pointer is None:
         top.append(f"const ptrdiff_t rs_first = {row.start};")
-        target = f"{row.base} + rs_first"
-    else:
-        value = row.pointer.child_by_field_name("value")
-        assert value is not None
-        target = text_of(value)
-    bottom = f"    roofsmith_stream_{suffix}({target}, rs_row, {row.length});\n{indent[:-4]}"
-    head = "".join(f"\n{indent}{line}" for line in top)
-    assert within(closing, row.loop.body)
-    return [Edit.after(opening, head), Edit.before(closing, bottom)]
+    head = Edit.after(opening, "".join(f"\n{indent}{line}" for line in top))
+    if not copy:
+        return [head]
+    stream = f"roofsmith_stream_{suffix}({_address(row)}, rs_row, {row.length});"
+    return [head, Edit.before(closing, f"    {stream}\n{indent[:-4]}")]
 
 
 def predict(context: CardContext) -> float:
