@@ -282,10 +282,14 @@ def _frame(context: CardContext, row: Row, *, copy: bool) -> list[Edit]:
 
 
 def predict(context: CardContext) -> float:
-    """A store that misses reads its line first: three transfers become two where memory is the
-    bottleneck, and half of that gain elsewhere."""
+    """A store that misses reads its line first: three transfers become two.
+
+    All of that where memory is the bottleneck, half of it elsewhere, and half again where nothing
+    is fetched ahead: then stores past the cache leave nothing to overlap the next row's misses.
+    """
     share = 1.0 if context.bottleneck.kind == "memory" else 0.5
-    return amdahl(context, share, 1.5)
+    fetched = "__builtin_prefetch" in context.source.text
+    return amdahl(context, share if fetched else share / 2, 1.5)
 
 
 CARD = Card(
