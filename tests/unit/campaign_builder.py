@@ -378,10 +378,10 @@ def profile(ipc: float, vector_fraction: float) -> Profile:
         tool="valgrind",
         workload="N=64,D=1024",
         counters=(
-            Counter(name="instructions", value=4.1e8 / vector_fraction, unit="instructions"),
-            Counter(name="ipc", value=ipc, unit="instructions/cycle"),
-            Counter(name="vector_fraction", value=vector_fraction, unit="fraction"),
-            Counter(name="llc_miss_rate", value=0.031, unit="fraction"),
+            Counter(name="instructions", value=4.1e8 / vector_fraction, unit="1"),
+            Counter(name="ipc", value=ipc, unit="1/cycle"),
+            Counter(name="vector_fraction", value=vector_fraction, unit="1"),
+            Counter(name="llc_miss_rate", value=0.031, unit="1"),
         ),
         notes=("perf: counters are not permitted; cachegrind ran on a reduced workload",),
     )

@@ -17,6 +17,7 @@ _SI_PREFIXES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1
 _BINARY_UNITS = ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"), (1, "B"))
 _SHORT_UNITS = {"byte/s": "B/s", "byte": "B", "bytes": "B"}
 _MAX_RATIO_DECIMALS = 4
+_SHARE_SUFFIXES = ("_rate", "_fraction", "_share", "_share_static")
 _INFINITE = 1e308
 """How the domain writes an infinite error."""
 
@@ -89,16 +90,18 @@ def intensity(flop_per_byte: float | None) -> str:
     return UNKNOWN if flop_per_byte is None else f"{significant(flop_per_byte)} FLOP/byte"
 
 
-def counter(value: float | None, unit: str) -> str:
-    """A profiler's counter: rates and fractions plain, counts with an SI prefix."""
+def counter(value: float | None, unit: str, name: str = "") -> str:
+    """A profiler's counter: `577 M`, `2.30 /cycle`; as a share where its name says it is one."""
     if value is None:
         return UNKNOWN
-    if unit in ("fraction", "ratio"):
+    if unit in ("fraction", "ratio") or (unit == "1" and name.endswith(_SHARE_SUFFIXES)):
         return percent(value)
     if unit in ("", "1"):
-        return significant(value)
+        return quantity(value, "").strip() if abs(value) >= 10_000 else significant(value)
     if unit == "s":
         return time(value)
+    if unit.startswith("1/"):
+        return f"{significant(value)} {unit.removeprefix('1')}"
     return quantity(value, unit)
 
 
@@ -191,3 +194,9 @@ def one_line(text: str, limit: int | None = None) -> str:
     if limit is not None and len(line) > limit:
         return line[: limit - 1].rstrip() + "…"
     return line
+
+
+def first_line(text: str) -> str:
+    """The first line that says anything: enough for a table, where the whole text is elsewhere."""
+    lines = (one_line(line) for line in visible(text).split("\n"))
+    return next((line for line in lines if line), "")

@@ -1,0 +1,200 @@
+"""The Markdown and plain-text files of a campaign directory. Pure but for reading templates.
+
+The two logs only ever grow: their text is a head that depends on the first record alone, and one
+block per round that depends on nothing after that round.
+"""
+
+from __future__ import annotations
+
+import shlex
+from statistics import geometric_mean
+
+from roofsmith.domain.campaign import Campaign
+from roofsmith.domain.facts import Fact
+from roofsmith.domain.kernel import BuildSpec
+from roofsmith.domain.outcome import Passed
+from roofsmith.report import format as fmt
+from roofsmith.report.arithmetic import absolute_target, limiter_words, roofline_lines
+from roofsmith.report.counters import counter_rows
+from roofsmith.report.summarize import BUCKETS, TRANSFERRING
+from roofsmith.report.summary import Step, Summary, WorkloadRow
+from roofsmith.report.templating import Raw, markdown_environment
+
+COMMANDS = """\
+roofsmith verify .    # recompute every decision from the ledger's raw samples
+roofsmith resume .    # go on after a crash or a stop; loses at most the round in flight
+roofsmith report .    # render every file here again"""
+"""What a reader can run inside a campaign directory."""
+
+
+def readme(campaign: Campaign, summary: Summary) -> str:
+    """`README.md`: the task, what it runs on, the cited facts, the roofline, when to stop."""
+    started = campaign.started
+    return _render(
+        "readme.md",
+        s=summary,
+        started=started,
+        target=started.target,
+        environment=started.environment,
+        device=started.environment.device,
+        build=build_line(started.target.build),
+        facts=fact_lines(started.facts.facts()),
+        state_line=state_line(summary),
+        commands=COMMANDS,
+        limiter=lambda bound: Raw(limiter_words(bound)),
+        goal=lambda bound: Raw(absolute_target(bound, started.target.goal)),
+        arithmetic=lambda bound: "\n".join(roofline_lines(bound)),
+    )
+
+
+def optimize_log(campaign: Campaign, summary: Summary) -> str:
+    """`logs/optimize.md`: one block per round; grows, never changes."""
+    head = _render("optimize_head.md", s=summary, target=campaign.started.target)
+    holders = _holders(summary)
+    blocks = (_render("optimize_block.md", step=s, holder=holders[s.number]) for s in summary.steps)
+    return head + "".join(blocks)
+
+
+def performance_trend(summary: Summary) -> str:
+    """`logs/performance_trend.md`: one table row per round; grows, never changes."""
+    rows = (
+        _render(
+            "trend_row.md",
+            step=step,
+            time=geometric_mean(step.times_s.values()) if step.times_s else None,
+        )
+        for step in summary.steps
+    )
+    return _render("trend_head.md", s=summary) + "".join(rows)
+
+
+def round_files(step: Step) -> dict[str, str]:
+    """The texts of one round's folder, by name; never change once the round is recorded."""
+    bucket = step.hypothesis.bucket if step.hypothesis is not None else "K1"
+    meaning = BUCKETS[bucket]
+    return {
+        "summary.md": _render(
+            "round_summary.md",
+            step=step,
+            bucket_meaning=meaning,
+            transfers=bucket in TRANSFERRING,
+        ),
+        "hypothesis.txt": _render("hypothesis.txt", step=step, bucket_meaning=meaning),
+        "correctness.md": _render(
+            "correctness.md",
+            step=step,
+            outcome="PASS" if isinstance(step.outcome, Passed) else f"FAIL ({step.status})",
+            used=_used,
+        ),
+        "profile_summary.md": _render("profile_summary.md", step=step),
+        "profile_details.md": _render(
+            "profile_details.md",
+            step=step,
+            counters=counter_rows(step.profile_before, step.profile_after),
+        ),
+    }
+
+
+def plan(campaign: Campaign, summary: Summary, step: Step) -> str:
+    """`plans/v<N>_plan.md`: what a round set out to do, from which kernel, against which limits."""
+    assert step.hypothesis is not None, "the baseline has no plan"
+    ceilings = [fact for bound in campaign.started.bounds for fact in (bound.bandwidth, bound.peak)]
+    return _render(
+        "plan.md",
+        step=step,
+        holder=_holders(summary)[step.number],
+        bucket_meaning=BUCKETS[step.hypothesis.bucket],
+        facts=fact_lines(tuple(dict.fromkeys(ceilings))),
+    )
+
+
+def benchmark(campaign: Campaign, summary: Summary) -> str:
+    """`benchmark.md`: the final kernel against the baseline, and how that was measured."""
+    return _render(
+        "benchmark.md",
+        s=summary,
+        target=campaign.started.target,
+        environment=campaign.started.environment,
+        state_line=state_line(summary),
+        achieved=lambda row: Raw(achieved(row)),
+    )
+
+
+def final_report(summary: Summary) -> str:
+    """`final_report.md`: what was reached, kept, turned down and learned."""
+    return _render(
+        "final_report.md",
+        s=summary,
+        state_line=state_line(summary),
+        commands=COMMANDS,
+        change=lambda step: Raw(change_words(step)),
+        why=why_turned_down,
+    )
+
+
+def state_line(summary: Summary) -> str:
+    """Where the campaign is, in a sentence; anything unfinished says so."""
+    match summary.state:
+        case "in_progress":
+            return "Not finished: the campaign is in progress, or was cut off (`roofsmith resume`)."
+        case "interrupted":
+            return f"Not finished: interrupted ({summary.stop_detail}); `roofsmith resume` goes on."
+        case "finished":
+            at = fmt.minute(summary.stopped_at or "")
+            code = (summary.stop_code or "").replace("_", " ")
+            return f"Finished {at} UTC: {code} ({summary.stop_detail})."
+
+
+def why_turned_down(step: Step) -> str:
+    """The reason in one line: what went wrong, or the rule that rolled it back."""
+    if isinstance(step.outcome, Passed):
+        return step.rule
+    return fmt.first_line(step.outcome.detail) or step.outcome.reason
+
+
+def change_words(step: Step) -> str:
+    """How much text a round changed: `+12 -3 lines in softmax.c; build changed`."""
+    return (
+        "; ".join(f"{file.path} +{file.added} -{file.removed}" for file in step.diff) or "no text"
+    )
+
+
+def achieved(row: WorkloadRow) -> str:
+    """The rate that the final kernel reaches, in the unit of what limits it."""
+    if not row.path:
+        return fmt.UNKNOWN
+    point = row.path[-1]
+    if row.bound.limiter == "compute":
+        return fmt.quantity(point.rate_flop_per_s, "FLOP/s")
+    return fmt.quantity(point.rate_byte_per_s, "byte/s")
+
+
+def fact_lines(facts: tuple[Fact, ...]) -> str:
+    """Facts in the form that audits look for, one a line."""
+    return "\n".join(fmt.one_line(str(fact)) for fact in facts) or "none"
+
+
+def build_line(build: BuildSpec) -> str:
+    """A build spec as it would be typed: `OMP_NUM_THREADS=2 gcc -O3 ...`."""
+    settings = [f"{name}={shlex.quote(value)}" for name, value in build.environment.items()]
+    compiler = "cc" if build.compiler == "auto" else build.compiler
+    return " ".join([*settings, shlex.join([compiler, *build.flags, *build.link])])
+
+
+def _render(template: str, **context: object) -> str:
+    return markdown_environment().get_template(f"{template}.j2").render(**context)
+
+
+def _holders(summary: Summary) -> dict[int, int]:
+    """Round number to the number of the round whose kernel it was compared with."""
+    holders, holder = {}, 1
+    for step in summary.steps:
+        holders[step.number] = holder
+        if step.mark == "kept":
+            holder = step.number
+    return holders
+
+
+def _used(error: float, budget: float) -> Raw:
+    """Share of an error budget that was used."""
+    return Raw(fmt.percent(error / budget) if budget > 0 else fmt.UNKNOWN)

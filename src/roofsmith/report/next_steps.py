@@ -1,0 +1,176 @@
+"""What to try next: what a campaign's own records point to, most promising first. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import assert_never
+
+from roofsmith.domain.campaign import Campaign, StopCode
+from roofsmith.domain.profile import BottleneckKind
+from roofsmith.report import format as fmt
+from roofsmith.report.summary import NextStep, Step, WorkloadRow
+
+_LAGGARD_MARGIN = 0.1
+"""A workload this far (in roofline fraction) below the mean is worth a campaign of its own."""
+
+_REMEDIES: dict[BottleneckKind, str] = {
+    "memory": "It waits for memory: move fewer bytes (fuse passes, keep the working set in cache, "
+    "stream stores that aren't read again).",
+    "compute": "It waits for arithmetic: wider vectors, fused multiply-adds, more independent "
+    "chains, cheaper functions.",
+    "latency": "Neither ceiling is near: shorten dependency chains, cut branches, calls and "
+    "synchronisation, give each thread more independent work.",
+    "unknown": "The profiler couldn't say what it waits for: allow hardware counters "
+    "(`roofsmith doctor` says how) and profile it again.",
+}
+
+
+def next_steps(
+    campaign: Campaign,
+    steps: tuple[Step, ...],
+    workloads: tuple[WorkloadRow, ...],
+    fraction: float | None,
+) -> tuple[NextStep, ...]:
+    """Suggestions, each with the record that it follows from."""
+    if campaign.stopped is None:
+        return (
+            NextStep(
+                "Let it finish",
+                "The campaign is in progress; if its process is gone, nothing but the round in "
+                "flight is lost.",
+                "roofsmith resume .",
+            ),
+        )
+    return (
+        *_after_stop(campaign.stopped.code, campaign),
+        *_missing_facts(workloads),
+        *_bottleneck(steps, fraction, campaign.started.target.goal.roofline_fraction),
+        *_laggard(workloads, fraction),
+        *_divided(steps),
+        *_undecided(steps),
+        *_unmeasured(steps),
+    )
+
+
+def _after_stop(code: StopCode, campaign: Campaign) -> Iterator[NextStep]:
+    stop = campaign.started.target.stop
+    match code:
+        case "goal_reached":
+            yield NextStep(
+                "Take the kernel",
+                "The goal is reached. The final kernel is the last commit of the campaign's "
+                "branch, and the last accepted round's kernel_snapshot.",
+            )
+        case "interrupted":
+            yield NextStep("Go on", "The campaign was interrupted.", "roofsmith resume .")
+        case "max_iterations":
+            yield NextStep(
+                "Allow more rounds",
+                f"The limit of {fmt.plural(stop.max_iterations, 'round')} ended it, not a lack of "
+                "ideas: start again from the final kernel with a higher one.",
+                f"roofsmith optimize TARGET --max-iterations {min(119, 2 * stop.max_iterations)}",
+            )
+        case "budget":
+            yield NextStep(
+                "Allow more time",
+                "The time budget ended it, not a lack of ideas: start again from the final kernel "
+                "with a larger `stop.budget_s`.",
+            )
+        case "regressions":
+            yield NextStep(
+                "Change direction",
+                f"{stop.max_consecutive_regressions} rounds in a row were slower: more of the same "
+                "won't help. Read their profiles before the next attempt.",
+            )
+        case "out_of_ideas":
+            yield NextStep(
+                "Bring an idea of your own",
+                "The proposers have no more for this kernel; yours goes through the same judge.",
+                "roofsmith ask .",
+            )
+        case _:
+            assert_never(code)
+
+
+def _missing_facts(workloads: tuple[WorkloadRow, ...]) -> Iterator[NextStep]:
+    missing = [row for row in workloads if row.floor_time_s is None]
+    if missing:
+        reason = missing[0].bound.reason or missing[0].bound.cost.reason or "no reason was recorded"
+        yield NextStep(
+            "Make the roofline known",
+            f"The bound of {missing[0].label} is UNKNOWN: {reason}. Without it nobody can say how "
+            "much is left. Declare flops(**dims) and bytes(**dims) in the reference.",
+        )
+
+
+def _bottleneck(steps: tuple[Step, ...], fraction: float | None, goal: float) -> Iterator[NextStep]:
+    seen = [s.bottleneck_after for s in steps if s.mark in ("baseline", "kept")]
+    last = next((bottleneck for bottleneck in reversed(seen) if bottleneck is not None), None)
+    if last is None or (fraction is not None and fraction >= goal):
+        return
+    where = f" at {fmt.percent(fraction)} of the roofline" if fraction is not None else ""
+    yield NextStep(f"Answer the {last.kind} bottleneck{where}", _REMEDIES[last.kind])
+
+
+def _laggard(workloads: tuple[WorkloadRow, ...], fraction: float | None) -> Iterator[NextStep]:
+    known = [(row.fraction, row) for row in workloads if row.fraction is not None]
+    if fraction is None or len(known) < 2:
+        return
+    worst, row = min(known, key=lambda pair: pair[0])
+    if worst < fraction - _LAGGARD_MARGIN:
+        yield NextStep(
+            f"Aim at {row.label}",
+            f"It is at {fmt.percent(worst)} of its roofline, the lowest; all workloads together "
+            f"are at {fmt.percent(fraction)}. Its class is {row.config_class!r}.",
+        )
+
+
+def _divided(steps: tuple[Step, ...]) -> Iterator[NextStep]:
+    for step in steps:
+        if step.mark != "rejected" or step.comparison is None:
+            continue
+        verdicts = {part.estimate.verdict for part in step.comparison.classes}
+        if {"faster", "slower"} <= verdicts:
+            won = [
+                c.config_class for c in step.comparison.classes if c.estimate.verdict == "faster"
+            ]
+            yield NextStep(
+                f"Split the kernel for {', '.join(won)}",
+                f"Round {step.number} made that class faster and another one slower: dispatch on "
+                "the dimensions, and keep both.",
+            )
+
+
+def _undecided(steps: tuple[Step, ...]) -> Iterator[NextStep]:
+    undecided = [step for step in steps if step.verdict == "inconclusive" and step.ratio]
+    if undecided:
+        ratios = "; ".join(
+            f"round {step.number}: {fmt.ratio(step.ratio.value, step.ratio.ci)}"
+            for step in undecided
+            if step.ratio is not None
+        )
+        yield NextStep(
+            f"Judge {_rounds(undecided)} again",
+            f"Too noisy to decide ({ratios}). A quieter machine or a larger `keep.judge_budget_s` "
+            "may.",
+        )
+
+
+def _unmeasured(steps: tuple[Step, ...]) -> Iterator[NextStep]:
+    failed = [step for step in steps if step.mark == "failed"]
+    if failed:
+        ideas = "; ".join(f"{step.number} {step.status}{_promise(step)}" for step in failed)
+        yield NextStep(
+            f"Repair {_rounds(failed)}",
+            f"Ideas that were never measured, so nothing is known against them: {ideas}.",
+        )
+
+
+def _rounds(steps: list[Step]) -> str:
+    numbers = ", ".join(str(step.number) for step in steps)
+    return f"round {numbers}" if len(steps) == 1 else f"rounds {numbers}"
+
+
+def _promise(step: Step) -> str:
+    predicted = step.hypothesis.predicted_speedup if step.hypothesis is not None else None
+    return f" (promised {fmt.speedup(predicted)})" if predicted is not None else ""

@@ -1,0 +1,203 @@
+"""Rounds as steps: what each one tried, what came of it, and what it stood on. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from statistics import geometric_mean
+from typing import assert_never
+
+from roofsmith.domain.campaign import Baseline, Campaign, Kept, RolledBack, Round
+from roofsmith.domain.comparison import Timing
+from roofsmith.domain.kernel import Candidate
+from roofsmith.domain.outcome import (
+    BuildFailed,
+    Cheated,
+    Crashed,
+    Incorrect,
+    Outcome,
+    Passed,
+    TimedOut,
+    Unstable,
+)
+from roofsmith.domain.profile import Bottleneck, Profile
+from roofsmith.report.diffs import candidate_diff
+from roofsmith.report.summary import Mark, Movement, Ratio, Step
+
+
+@dataclass(frozen=True, slots=True)
+class _Holder:
+    """The incumbent that a round is compared with."""
+
+    candidate: Candidate
+    profile: Profile
+    bottleneck: Bottleneck
+    total: float
+
+    def after(self, round: Round) -> _Holder:
+        """Who holds after this round. A kept round without a profile inherits the old one."""
+        match round.decision:
+            case RolledBack():
+                return self
+            case Kept():
+                return _Holder(
+                    candidate=round.candidate,
+                    profile=round.profile or self.profile,
+                    bottleneck=round.bottleneck or self.bottleneck,
+                    total=round.total_speedup,
+                )
+            case _:
+                assert_never(round.decision)
+
+
+def steps_of(campaign: Campaign) -> Iterator[Step]:
+    """Every round in order; a step depends on the rounds before it and on no later one."""
+    baseline = campaign.baseline
+    if baseline is None:
+        return
+    yield _baseline_step(baseline)
+    holder = _Holder(baseline.candidate, baseline.profile, baseline.bottleneck, 1.0)
+    for round in campaign.rounds:
+        yield _round_step(round, holder)
+        holder = holder.after(round)
+
+
+def fraction_of(timings: tuple[Timing, ...]) -> float | None:
+    """Geometric mean of floor over time; None if any floor is UNKNOWN."""
+    fractions = [t.floor_time_s / t.time_s for t in timings if t.floor_time_s is not None]
+    return geometric_mean(fractions) if timings and len(fractions) == len(timings) else None
+
+
+def status_of(outcome: Outcome) -> str:
+    """An outcome in a word or two, for tables."""
+    match outcome:
+        case Passed():
+            return "passed"
+        case BuildFailed():
+            return "build failed"
+        case Incorrect():
+            return "incorrect"
+        case Crashed():
+            return "crashed"
+        case TimedOut():
+            return "timed out"
+        case Cheated():
+            return "cheated"
+        case Unstable():
+            return "unstable"
+        case _:
+            assert_never(outcome)
+
+
+def _baseline_step(baseline: Baseline) -> Step:
+    passed = isinstance(baseline.outcome, Passed)
+    return Step(
+        number=1,
+        mark="baseline",
+        status="baseline" if passed else status_of(baseline.outcome),
+        title="The unmodified kernel",
+        at=baseline.at,
+        wall_s=baseline.wall_s,
+        kernel_s=baseline.kernel_s,
+        candidate_id=baseline.candidate.id,
+        incumbent_id=None,
+        commit=baseline.commit,
+        hypothesis=None,
+        outcome=baseline.outcome,
+        verdict=None,
+        ratio=None,
+        level=Ratio(1.0, (1.0, 1.0)) if passed else None,
+        total_speedup=1.0,
+        roofline_fraction=fraction_of(baseline.timings),
+        rule="the starting point: every later kernel is compared with its predecessor",
+        bottleneck_before=None,
+        bottleneck_after=baseline.bottleneck,
+        profile_before=None,
+        profile_after=baseline.profile,
+        movement=None,
+        comparison=None,
+        times_s={timing.workload: timing.time_s for timing in baseline.timings},
+        errors=baseline.errors,
+        notes=(),
+        isolation=None,
+        pairs=(0, 0),
+        screened=(),
+        diff=(),
+    )
+
+
+def _round_step(round: Round, holder: _Holder) -> Step:
+    judgement = round.judgement
+    comparison = judgement.comparison
+    ratio = None
+    if comparison is not None:
+        ratio = Ratio(comparison.overall.speedup, comparison.overall.ci)
+    mark, status = _mark(round)
+    return Step(
+        number=round.round,
+        mark=mark,
+        status=status,
+        title=round.hypothesis.statement,
+        at=round.at,
+        wall_s=round.wall_s,
+        kernel_s=round.kernel_s,
+        candidate_id=round.candidate.id,
+        incumbent_id=round.incumbent_id,
+        commit=round.commit,
+        hypothesis=round.hypothesis,
+        outcome=judgement.outcome,
+        verdict=judgement.verdict,
+        ratio=ratio,
+        level=ratio.over(holder.total) if ratio is not None else None,
+        total_speedup=round.total_speedup,
+        roofline_fraction=round.roofline_fraction,
+        rule=round.decision.rule,
+        bottleneck_before=holder.bottleneck,
+        bottleneck_after=round.bottleneck,
+        profile_before=holder.profile,
+        profile_after=round.profile,
+        movement=_movement(round, holder.profile),
+        comparison=comparison,
+        times_s={w.workload: w.candidate_time_s for w in comparison.workloads}
+        if comparison is not None
+        else {},
+        errors=judgement.errors,
+        notes=judgement.notes,
+        isolation=judgement.isolation,
+        pairs=(len(judgement.samples), len(judgement.confirmation)),
+        screened=round.screened,
+        diff=candidate_diff(holder.candidate, round.candidate),
+    )
+
+
+def _mark(round: Round) -> tuple[Mark, str]:
+    outcome = round.judgement.outcome
+    match round.decision:
+        case Kept():
+            return "kept", "kept"
+        case RolledBack() if not isinstance(outcome, Passed):
+            return "failed", status_of(outcome)
+        case RolledBack():
+            measured = round.judgement.comparison is not None
+            # A rejected win (one workload vetoed it, say) must not be listed as "faster".
+            verdict = round.judgement.verdict
+            status = "rolled back" if verdict in ("faster", "rejected") else verdict
+            return ("rejected" if measured else "failed"), status
+        case _:
+            assert_never(round.decision)
+
+
+def _movement(round: Round, before: Profile) -> Movement | None:
+    name = round.hypothesis.expected_counter
+    if name is None:
+        return None
+    after = round.profile
+    counters = (*before.counters, *(after.counters if after is not None else ()))
+    unit = next((counter.unit for counter in counters if counter.name == name), "")
+    return Movement(
+        name=name,
+        unit=unit,
+        expected=round.hypothesis.expected_change,
+        before=before.get(name),
+        after=after.get(name) if after is not None else None,
+    )

@@ -1,0 +1,248 @@
+"""From a campaign to its summary. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from statistics import geometric_mean
+
+from roofsmith.domain.bound import Bound
+from roofsmith.domain.campaign import Campaign
+from roofsmith.domain.comparison import ErrorReport
+from roofsmith.domain.workload import ConfigClass, Workload
+from roofsmith.report.next_steps import next_steps
+from roofsmith.report.steps import fraction_of, steps_of
+from roofsmith.report.summary import (
+    BucketShare,
+    ClassRow,
+    Ratio,
+    RooflinePoint,
+    State,
+    Step,
+    Summary,
+    Totals,
+    WorkloadRow,
+)
+
+BUCKETS = {
+    "K1": "inside the kernel",
+    "K2": "layout variants",
+    "K3": "fusion into one launch",
+    "K4": "data flow within a call",
+    "W1": "a cache keyed on weights",
+    "W2": "a cache keyed on activations",
+    "W3": "memoised calls",
+}
+"""The over-fitting buckets in words (see `domain.proposal.Bucket`)."""
+
+TRANSFERRING = frozenset({"K1", "K2", "K3", "K4"})
+"""Buckets whose gain doesn't depend on inputs coming again."""
+
+
+def summarize(campaign: Campaign) -> Summary:
+    """Everything that reports, tables and `--json` show of a campaign."""
+    started, stopped = campaign.started, campaign.stopped
+    target = started.target
+    steps = tuple(steps_of(campaign))
+    workloads = tuple(_workload_row(campaign, steps, workload) for workload in target.workloads)
+    totals = _totals(campaign, steps)
+    fraction, baseline_fraction = _fractions(campaign, steps)
+    classes = tuple(_class_row(config_class, workloads) for config_class in started.classes)
+    return Summary(
+        campaign=started.campaign,
+        name=target.name,
+        family=target.family,
+        kernel_path=target.kernel.path,
+        language=target.language,
+        threads=target.threads or started.environment.device.cores,
+        device=started.environment.device.name,
+        started_at=started.at,
+        state=_state(campaign),
+        stop_code=stopped.code if stopped else None,
+        stop_detail=stopped.detail if stopped else None,
+        stopped_at=stopped.at if stopped else None,
+        speedup=_overall(campaign, steps),
+        alone=_alone(campaign),
+        fraction=fraction,
+        baseline_fraction=baseline_fraction,
+        goal_fraction=target.goal.roofline_fraction,
+        limit_speedup=1 / baseline_fraction if baseline_fraction else None,
+        limiter=_limiter(started.bounds),
+        candidate_id=campaign.incumbent.id,
+        steps=steps,
+        workloads=workloads,
+        classes=classes,
+        final_errors=_final_errors(steps),
+        buckets=tuple(_buckets(steps)),
+        totals=totals,
+        next_steps=next_steps(campaign, steps, workloads, fraction),
+    )
+
+
+def product(ratios: Iterable[Ratio]) -> Ratio:
+    """The product of ratios, with the product of their intervals' ends.
+
+    Holds at once for all factors within their own intervals; wider than it has to be, never
+    narrower.
+    """
+    value, low, high = 1.0, 1.0, 1.0
+    for ratio in ratios:
+        value, low, high = value * ratio.value, low * ratio.ci[0], high * ratio.ci[1]
+    return Ratio(value, (low, high))
+
+
+def _state(campaign: Campaign) -> State:
+    if campaign.stopped is None:
+        return "in_progress"
+    return "interrupted" if campaign.stopped.code == "interrupted" else "finished"
+
+
+def _overall(campaign: Campaign, steps: tuple[Step, ...]) -> Ratio | None:
+    if campaign.baseline is None:
+        return None
+    kept = product(step.ratio for step in steps if step.mark == "kept" and step.ratio is not None)
+    # The record's own total leads; the interval is carried over to it.
+    return Ratio(1.0, (kept.ci[0] / kept.value, kept.ci[1] / kept.value)).over(
+        campaign.total_speedup
+    )
+
+
+def _alone(campaign: Campaign) -> float | None:
+    if campaign.baseline is None or campaign.stopped is None:
+        return None
+    final = {timing.workload: timing.time_s for timing in campaign.stopped.final_timings}
+    ratios = [
+        timing.time_s / final[timing.workload]
+        for timing in campaign.baseline.timings
+        if timing.workload in final
+    ]
+    return geometric_mean(ratios) if ratios else None
+
+
+def _fractions(campaign: Campaign, steps: tuple[Step, ...]) -> tuple[float | None, float | None]:
+    """Of the incumbent as it was last measured, and of the baseline."""
+    if campaign.baseline is None:
+        return None, None
+    baseline = fraction_of(campaign.baseline.timings)
+    if campaign.stopped is not None and campaign.stopped.final_timings:
+        return fraction_of(campaign.stopped.final_timings), baseline
+    return steps[-1].roofline_fraction, baseline
+
+
+def _limiter(bounds: tuple[Bound, ...]) -> str:
+    limiters = {bound.limiter for bound in bounds}
+    if len(limiters) == 1:
+        return limiters.pop()
+    return "unknown" if "unknown" in limiters or not limiters else "mixed"
+
+
+def _workload_row(campaign: Campaign, steps: tuple[Step, ...], workload: Workload) -> WorkloadRow:
+    label = workload.label
+    bound = campaign.bound(label)
+    accepted = [s for s in steps if s.mark in ("baseline", "kept") and label in s.times_s]
+    times = [(step.number, step.times_s[label]) for step in accepted]
+    if campaign.stopped is not None and times:
+        alone = {timing.workload: timing.time_s for timing in campaign.stopped.final_timings}
+        times[-1] = (times[-1][0], alone.get(label, times[-1][1]))
+    path = tuple(_point(number, time_s, bound) for number, time_s in times)
+    final_s = path[-1].time_s if path else None
+    return WorkloadRow(
+        label=label,
+        dims=workload.dims,
+        config_class=_class_name(campaign, workload),
+        baseline_time_s=accepted[0].times_s[label] if accepted else None,
+        final_time_s=final_s,
+        speedup=_ratio_on(label, steps) if accepted else None,
+        floor_time_s=bound.floor_time_s,
+        fraction=path[-1].fraction if path else None,
+        bound=bound,
+        path=path,
+    )
+
+
+def _class_name(campaign: Campaign, workload: Workload) -> str:
+    for config_class in campaign.started.classes:
+        if workload.label in config_class.workloads:
+            return config_class.name
+    return workload.config_class or "all"
+
+
+def _point(number: int, time_s: float, bound: Bound) -> RooflinePoint:
+    flops, moved = bound.cost.flops, bound.cost.total_bytes
+    return RooflinePoint(
+        number=number,
+        time_s=time_s,
+        rate_flop_per_s=flops / time_s if flops is not None else None,
+        rate_byte_per_s=moved / time_s if moved is not None else None,
+        fraction=bound.floor_time_s / time_s if bound.floor_time_s is not None else None,
+    )
+
+
+def _ratio_on(label: str, steps: tuple[Step, ...]) -> Ratio:
+    return product(
+        Ratio(part.estimate.speedup, part.estimate.ci)
+        for step in steps
+        if step.mark == "kept" and step.comparison is not None
+        for part in step.comparison.workloads
+        if part.workload == label
+    )
+
+
+def _class_row(config_class: ConfigClass, workloads: tuple[WorkloadRow, ...]) -> ClassRow:
+    members = [row for row in workloads if row.label in config_class.workloads]
+    ratios = [row.speedup for row in members if row.speedup is not None]
+    fractions = [row.fraction for row in members if row.fraction is not None]
+    return ClassRow(
+        name=config_class.name,
+        reason=config_class.reason,
+        workloads=config_class.workloads,
+        speedup=_mean(ratios) if ratios and len(ratios) == len(members) else None,
+        fraction=geometric_mean(fractions)
+        if fractions and len(fractions) == len(members)
+        else None,
+    )
+
+
+def _mean(ratios: list[Ratio]) -> Ratio:
+    """Geometric mean; of the intervals' ends too."""
+    return Ratio(
+        geometric_mean(ratio.value for ratio in ratios),
+        (
+            geometric_mean(ratio.ci[0] for ratio in ratios),
+            geometric_mean(ratio.ci[1] for ratio in ratios),
+        ),
+    )
+
+
+def _final_errors(steps: tuple[Step, ...]) -> tuple[ErrorReport, ...]:
+    for step in reversed(steps):
+        if step.mark in ("baseline", "kept"):
+            return step.errors
+    return ()
+
+
+def _buckets(steps: tuple[Step, ...]) -> Iterable[BucketShare]:
+    kept = [step for step in steps if step.mark == "kept" and step.hypothesis is not None]
+    for bucket, meaning in BUCKETS.items():
+        members = [s for s in kept if s.hypothesis is not None and s.hypothesis.bucket == bucket]
+        if members:
+            yield BucketShare(
+                bucket=bucket,
+                meaning=meaning,
+                rounds=tuple(step.number for step in members),
+                speedup=math.prod(step.ratio.value for step in members if step.ratio is not None),
+                transfers=bucket in TRANSFERRING,
+            )
+
+
+def _totals(campaign: Campaign, steps: tuple[Step, ...]) -> Totals:
+    stopped = campaign.stopped
+    return Totals(
+        tried=len(campaign.rounds),
+        kept=sum(step.mark == "kept" for step in steps),
+        rejected=sum(step.mark == "rejected" for step in steps),
+        failed=sum(step.mark == "failed" for step in steps),
+        screened=sum(len(step.screened) for step in steps),
+        wall_s=sum(step.wall_s for step in steps) + (stopped.wall_s if stopped else 0.0),
+        kernel_s=sum(step.kernel_s for step in steps) + (stopped.kernel_s if stopped else 0.0),
+    )

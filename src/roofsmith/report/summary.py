@@ -1,0 +1,230 @@
+"""The summary model: everything a renderer needs, derived once, in plain frozen values.
+
+Renderers lay out; they compute nothing but positions. `summarize` (in `summarize.py`) builds this
+from a campaign. Ratios are incumbent time over candidate time, above 1 when the candidate is
+faster; fractions are floor time over measured time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from roofsmith.domain.bound import Bound
+from roofsmith.domain.campaign import StopCode
+from roofsmith.domain.comparison import Comparison, ErrorReport
+from roofsmith.domain.outcome import Outcome
+from roofsmith.domain.profile import Bottleneck, Profile
+from roofsmith.domain.proposal import Hypothesis, ScreenedPoint
+from roofsmith.report.diffs import FileDiff
+
+State = Literal["in_progress", "interrupted", "finished"]
+Mark = Literal["baseline", "kept", "rejected", "failed"]
+"""rejected: measured and rolled back; failed: never got as far as a comparison."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ratio:
+    """A time ratio with its confidence interval."""
+
+    value: float
+    ci: tuple[float, float]
+
+    def over(self, factor: float) -> Ratio:
+        """The same ratio on top of a known one."""
+        return Ratio(self.value * factor, (self.ci[0] * factor, self.ci[1] * factor))
+
+
+@dataclass(frozen=True, slots=True)
+class Movement:
+    """The counter that a hypothesis predicted would move, before and after."""
+
+    name: str
+    unit: str
+    expected: str | None
+    before: float | None
+    after: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One round, the baseline included. Depends on nothing that happened after it."""
+
+    number: int
+    mark: Mark
+    status: str
+    """One or two words: baseline, kept, slower, tie, inconclusive, build failed, incorrect, …"""
+    title: str
+    """The hypothesis in a sentence."""
+    at: str
+    wall_s: float
+    kernel_s: float
+    candidate_id: str
+    incumbent_id: str | None
+    commit: str | None
+    hypothesis: Hypothesis | None
+    """None for the baseline."""
+    outcome: Outcome
+    verdict: str | None
+    """None for the baseline."""
+    ratio: Ratio | None
+    """Over the incumbent of its time."""
+    level: Ratio | None
+    """Over the baseline, whether it was kept or not: what the trend plots."""
+    total_speedup: float
+    """Of the kernel that holds after this round, over the baseline."""
+    roofline_fraction: float | None
+    """Of the kernel that holds after this round."""
+    rule: str
+    """The rule that decided, with its numbers."""
+    bottleneck_before: Bottleneck | None
+    bottleneck_after: Bottleneck | None
+    profile_before: Profile | None
+    profile_after: Profile | None
+    movement: Movement | None
+    comparison: Comparison | None
+    times_s: dict[str, float]
+    """The candidate's time by workload label; empty if it was never timed."""
+    errors: tuple[ErrorReport, ...]
+    notes: tuple[str, ...]
+    isolation: str | None
+    pairs: tuple[int, int]
+    """Raw pairs recorded: first measurement, confirmation."""
+    screened: tuple[ScreenedPoint, ...]
+    diff: tuple[FileDiff, ...]
+    """Against the incumbent of its time."""
+
+
+@dataclass(frozen=True, slots=True)
+class RooflinePoint:
+    """An accepted kernel's place on the roofline of one workload."""
+
+    number: int
+    time_s: float
+    rate_flop_per_s: float | None
+    rate_byte_per_s: float | None
+    fraction: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadRow:
+    """One workload from baseline to final kernel."""
+
+    label: str
+    dims: dict[str, int]
+    config_class: str
+    baseline_time_s: float | None
+    final_time_s: float | None
+    speedup: Ratio | None
+    """Product of the kept rounds' paired ratios on this workload."""
+    floor_time_s: float | None
+    fraction: float | None
+    bound: Bound
+    path: tuple[RooflinePoint, ...]
+    """Baseline and every accepted round, in order; the last one at `final_time_s`."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClassRow:
+    """One config class: the geometric mean over its workloads."""
+
+    name: str
+    reason: str
+    workloads: tuple[str, ...]
+    speedup: Ratio | None
+    fraction: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class BucketShare:
+    """How much of the gain came from one kind of change, and whether it carries over."""
+
+    bucket: str
+    meaning: str
+    rounds: tuple[int, ...]
+    speedup: float
+    transfers: bool
+    """Whether a caller whose inputs change on every call sees it too."""
+
+
+@dataclass(frozen=True, slots=True)
+class NextStep:
+    """Something worth doing after this campaign."""
+
+    title: str
+    why: str
+    command: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """Counts and times over the whole campaign."""
+
+    tried: int
+    """Rounds after the baseline."""
+    kept: int
+    rejected: int
+    failed: int
+    screened: int
+    """Points that sweeps looked at."""
+    wall_s: float
+    kernel_s: float
+
+    @property
+    def overhead(self) -> float | None:
+        """Share of the wall time that went into anything but building and running kernels."""
+        return 1 - self.kernel_s / self.wall_s if self.wall_s > 0 else None
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """A campaign, ready to be laid out."""
+
+    campaign: str
+    name: str
+    """The target's name."""
+    family: str | None
+    kernel_path: str
+    language: str
+    threads: int
+    device: str
+    started_at: str
+    state: State
+    stop_code: StopCode | None
+    stop_detail: str | None
+    stopped_at: str | None
+    speedup: Ratio | None
+    """Of the incumbent over the baseline: product of kept ratios and of their intervals' ends, so
+    the interval holds whatever each factor is within its own. None before the baseline."""
+    alone: float | None
+    """The same from kernels measured on their own, baseline against final: a cross-check."""
+    fraction: float | None
+    baseline_fraction: float | None
+    goal_fraction: float
+    limit_speedup: float | None
+    """Speedup over the baseline at which every workload would be at its floor."""
+    limiter: str
+    """memory, compute, mixed or unknown: what the final kernel runs up against."""
+    candidate_id: str
+    steps: tuple[Step, ...]
+    workloads: tuple[WorkloadRow, ...]
+    classes: tuple[ClassRow, ...]
+    final_errors: tuple[ErrorReport, ...]
+    buckets: tuple[BucketShare, ...]
+    totals: Totals
+    next_steps: tuple[NextStep, ...] = ()
+
+    @property
+    def kept(self) -> tuple[Step, ...]:
+        """Accepted rounds, in order."""
+        return tuple(step for step in self.steps if step.mark == "kept")
+
+    @property
+    def turned_down(self) -> tuple[Step, ...]:
+        """Ideas that were rolled back, measured or not."""
+        return tuple(step for step in self.steps if step.mark in ("rejected", "failed"))
+
+    @property
+    def sweeps(self) -> tuple[Step, ...]:
+        """Rounds that looked at several points."""
+        return tuple(step for step in self.steps if step.screened)

@@ -1,0 +1,175 @@
+"""The template environments: what is foreign is escaped unless a filter says otherwise.
+
+Two environments, since Markdown and HTML need different escapes. In both, None prints as UNKNOWN, a
+name that doesn't exist is an error, and every text goes through `format.visible` first.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup, escape
+
+from roofsmith.report import format as fmt
+
+_TIMES = "\N{MULTIPLICATION SIGN}"
+
+_MARKDOWN_SPECIAL = re.compile(
+    r"[\\`*|]|<(?=[A-Za-z/!?])|~~+|(?<!\w)_|_(?!\w)|\](?=[(\[:])|&(?=#?\w+;)"
+)
+_MARKDOWN_BLOCK_START = re.compile(r"^(?:#{1,6}(?=\s|$)|[-+](?=\s|$)|>|[-=]+$|\d+(?=[.)](?:\s|$)))")
+
+
+class Raw(str):
+    """Text that is Markdown already."""
+
+    __slots__ = ()
+
+
+@cache
+def markdown_environment() -> Environment:
+    """For `.md` and `.txt` templates."""
+    environment = _environment("templates/md", finalize=_finalize_markdown)
+    environment.filters |= {name: _raw(function) for name, function in _FORMATS.items()}
+    environment.filters |= {
+        "fence": fence,
+        "code": code,
+        "line": lambda text: Raw(fmt.one_line(text)),
+        "first_line": fmt.first_line,
+        "raw": Raw,
+    }
+    return environment
+
+
+@cache
+def html_environment() -> Environment:
+    """For `.html` and `.css` templates."""
+    environment = _environment("templates/html", finalize=_finalize_html, autoescape=True)
+    environment.filters |= _FORMATS | {
+        "ratio": lambda ratio: _html_ratio(ratio),
+        "speedup": lambda value: fmt.speedup(value, _TIMES),
+    }
+    return environment
+
+
+def _environment(
+    folder: str, *, finalize: Callable[[Any], Any], autoescape: bool = False
+) -> Environment:
+    return Environment(
+        loader=PackageLoader("roofsmith.report", folder),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        autoescape=autoescape,
+        finalize=finalize,
+    )
+
+
+def escape_markdown(text: str) -> Raw:
+    """Foreign text as one line of Markdown that shows exactly that text.
+
+    Escapes what could start markup, an HTML tag, a link or a table cell, and nothing else: the
+    files are read as plain text as often as they are rendered.
+    """
+    line = fmt.one_line(text)
+    escaped = _MARKDOWN_SPECIAL.sub(_escape_one, line)
+    return Raw(_MARKDOWN_BLOCK_START.sub(_escape_start, escaped))
+
+
+def _escape_one(match: re.Match[str]) -> str:
+    special = match.group()
+    return {"<": "&lt;", "&": "&amp;"}.get(special, "".join(f"\\{char}" for char in special))
+
+
+def _escape_start(match: re.Match[str]) -> str:
+    start = match.group()
+    return f"{start}\\" if start.isdigit() else f"\\{start}"
+
+
+def fence(text: str, language: str = "") -> Raw:
+    """Foreign text as a code block whose fence it can't close."""
+    body = fmt.visible(text).rstrip("\n")
+    ticks = "`" * (max(2, _longest_run(body)) + 1)
+    return Raw(f"{ticks}{language}\n{body}\n{ticks}")
+
+
+def code(text: str) -> Raw:
+    """Foreign text as a code span; not for table cells, whose `|` it can't escape."""
+    body = fmt.one_line(text)
+    ticks = "`" * (_longest_run(body) + 1)
+    pad = " " if body.startswith("`") or body.endswith("`") else ""
+    return Raw(f"{ticks}{pad}{body}{pad}{ticks}")
+
+
+def _longest_run(text: str) -> int:
+    """Length of the longest run of backticks."""
+    return max((len(run) for run in re.findall(r"`+", text)), default=0)
+
+
+def _finalize_markdown(value: Any) -> Any:
+    match value:
+        case None:
+            return fmt.UNKNOWN
+        case Raw():
+            return value
+        case str():
+            return escape_markdown(value)
+        case _:
+            return value
+
+
+def _finalize_html(value: Any) -> Any:
+    match value:
+        case None:
+            return fmt.UNKNOWN
+        case Markup():
+            return value
+        case str():
+            return fmt.visible(value)
+        case _:
+            return value
+
+
+def _raw(function: Callable[..., str]) -> Callable[..., Raw]:
+    return lambda *arguments: Raw(function(*arguments))
+
+
+def _ratio(ratio: Any) -> str:
+    """A summary `Ratio` or a domain `Estimate`, with its interval."""
+    if ratio is None:
+        return fmt.UNKNOWN
+    value = ratio.value if hasattr(ratio, "value") else ratio.speedup
+    return fmt.ratio(value, ratio.ci)
+
+
+def _html_ratio(ratio: Any) -> Markup:
+    if ratio is None:
+        return Markup(fmt.UNKNOWN)
+    value = ratio.value if hasattr(ratio, "value") else ratio.speedup
+    text = fmt.ratio(value, ratio.ci, _TIMES)
+    head, _, interval = text.partition(" ")
+    return Markup('<span class="ratio">{} <span class="ci">{}</span></span>').format(
+        escape(head), escape(interval)
+    )
+
+
+_FORMATS: dict[str, Callable[..., str]] = {
+    "time": fmt.time,
+    "time_interval": fmt.time_interval,
+    "duration": fmt.duration,
+    "quantity": fmt.quantity,
+    "size": fmt.size,
+    "intensity": fmt.intensity,
+    "counter": fmt.counter,
+    "percent": fmt.percent,
+    "speedup": fmt.speedup,
+    "ratio": _ratio,
+    "error": fmt.error,
+    "minute": fmt.minute,
+    "plural": fmt.plural,
+}
