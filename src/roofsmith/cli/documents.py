@@ -89,9 +89,7 @@ def standing_document(standing: Standing) -> dict[str, Any]:
         "campaign": campaign.started.campaign,
         "directory": str(standing.directory),
         "next_round": len(campaign.rounds) + 2,
-        "stop": None if standing.stop is None else {
-            "code": standing.stop.code, "detail": standing.stop.detail,
-        },
+        "stop": _stop(standing),
         "incumbent": {
             "id": brief.incumbent.id,
             "language": brief.incumbent.language,
@@ -111,6 +109,12 @@ def standing_document(standing: Standing) -> dict[str, Any]:
         "classes": [class_.model_dump(mode="json") for class_ in brief.classes],
         "history": [round_document(round_) for round_ in campaign.rounds],
     }  # fmt: skip
+
+
+def _stop(standing: Standing) -> dict[str, str] | None:
+    """Why the loop would not go on: a condition that holds now, or the last recorded stop."""
+    stop = standing.stop or standing.brief.campaign.stopped
+    return None if stop is None else {"code": stop.code, "detail": stop.detail}
 
 
 def verification_document(verification: Verification) -> dict[str, Any]:

@@ -23,7 +23,10 @@ from roofsmith.report import format as fmt
 Line = list[tuple[str, str]]
 """Pieces of text, each with a rich style; an empty style is plain."""
 
-STATEMENT_WIDTH = 46
+WIDE = 110
+"""Columns from which a round fits one line; below, it takes two."""
+_FIGURES_WIDTH = 69
+"""What a round's line holds beside its statement."""
 _VERDICT_STYLES = {
     "faster": "green",
     "slower": "red",
@@ -34,15 +37,15 @@ _VERDICT_STYLES = {
 }
 
 
-def lines_for(event: Event, campaign: Campaign) -> list[Line]:
-    """What the screen says about a record that was just written."""
+def lines_for(event: Event, campaign: Campaign, width: int = WIDE) -> list[Line]:
+    """What a screen of `width` columns says about a record that was just written."""
     match event:
         case Started():
             return _started(event)
         case Baseline():
             return [_baseline(event)]
         case Round():
-            return [round_line(event)]
+            return round_lines(event, width)
         case Stopped():
             return [_stopped(event, campaign)]
         case Resumed():
@@ -53,18 +56,21 @@ def lines_for(event: Event, campaign: Campaign) -> list[Line]:
             assert_never(event)
 
 
-def round_line(round_: Round) -> Line:
+def round_lines(round_: Round, width: int) -> list[Line]:
     """`#3 parallel rows over 2 threads   faster  1.92x [1.90, 1.94]   41% of roofline   kept`."""
-    statement = fmt.one_line(round_.hypothesis.statement, STATEMENT_WIDTH)
     verdict = round_.judgement.verdict
-    return [
-        (f"#{round_.round:<3}", "bold"),
-        (f"{statement:<{STATEMENT_WIDTH}}  ", ""),
+    number = (f"#{round_.round:<3}", "bold")
+    figures = [
         (f"{verdict:<12}  ", _VERDICT_STYLES[verdict]),
-        (f"{measured_ratio(round_.judgement):<22}  ", ""),
-        (f"{own_fraction(round_.judgement):<18}", ""),
+        (f"{measured_ratio(round_.judgement):<20}  ", ""),
+        (f"{_of_roofline(round_.judgement):<18}", ""),
         decided(round_),
     ]
+    statement = round_.hypothesis.statement
+    if width < WIDE:
+        return [[number, (fmt.one_line(statement, width - 4), "")], [("    ", ""), *figures]]
+    room = width - _FIGURES_WIDTH
+    return [[number, (f"{fmt.one_line(statement, room - 2):<{room}}", ""), *figures]]
 
 
 def measured_ratio(judgement: Judgement) -> str:
@@ -78,11 +84,16 @@ def measured_ratio(judgement: Judgement) -> str:
 
 
 def own_fraction(judgement: Judgement) -> str:
-    """How near the candidate itself came to its bound."""
+    """How near the candidate itself came to its bound; empty if nobody knows."""
     if judgement.comparison is None:
         return ""
     fraction = fraction_of_candidate(judgement.comparison)
-    return "" if fraction is None else f"{fmt.percent(fraction):>4} of roofline"
+    return "" if fraction is None else fmt.percent(fraction)
+
+
+def _of_roofline(judgement: Judgement) -> str:
+    fraction = own_fraction(judgement)
+    return f"{fraction:>4} of roofline" if fraction else ""
 
 
 def decided(round_: Round) -> tuple[str, str]:

@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rich.console import Console
 
+_UNLIMITED = 10_000
+"""Columns of a pipe."""
+
 
 def print_json(document: Any) -> None:
     """One object, indented, with a newline at its end."""
@@ -30,22 +33,23 @@ def print_lines(lines: Iterable[str]) -> None:
 
 
 def print_table(
-    headers: Sequence[str], rows: Iterable[Sequence[str]], *, right: Sequence[int] = ()
+    headers: Sequence[str], rows: Iterable[Sequence[str]], *, shorten: int | None = None
 ) -> None:
-    """A table without frames; columns in `right` are aligned there.
+    """A table without frames.
 
-    On a terminal the first column that is too long wraps; elsewhere nothing does.
+    On a terminal that is too narrow, column `shorten` is cut with an ellipsis, or cells wrap if
+    there is none; elsewhere nothing is cut.
     """
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for index, header in enumerate(headers):
-        column = Text(header)
-        table.add_column(column, justify="right" if index in right else "left", overflow="fold")
+        cut = index == shorten
+        table.add_column(Text(header), overflow="ellipsis" if cut else "fold", no_wrap=cut)
     for row in rows:
         table.add_row(*(Text(cell) for cell in row))
     shown = console()
     if not sys.stdout.isatty():
-        shown.width = 200
+        shown.width = _UNLIMITED
     shown.print(table)

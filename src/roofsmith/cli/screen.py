@@ -77,7 +77,7 @@ class LiveScreen:
         from roofsmith.cli.lines import lines_for
 
         self._clear()
-        for line in lines_for(event, campaign):
+        for line in lines_for(event, campaign, self._progress.console.width):
             self._print(line)
 
     def _print(self, line: Line) -> None:

@@ -14,11 +14,14 @@ from roofsmith.domain.campaign import Round
 from roofsmith.domain.comparison import Judgement, Timing
 from roofsmith.domain.facts import FactSheet
 from roofsmith.domain.outcome import Outcome, Passed
-from roofsmith.domain.profile import Bottleneck, Profile
+from roofsmith.domain.profile import Bottleneck, Counter, Profile
 from roofsmith.engine.progress import held_fraction
 from roofsmith.errors import StorageError
 from roofsmith.ports import Measured
 from roofsmith.report import format as fmt
+
+_LARGE = 1e5
+"""Counts from here on are easier to read with a prefix."""
 
 
 def judgement(found: Judgement, *, as_json: bool) -> None:
@@ -84,7 +87,7 @@ def profiles(found: Sequence[Profile], *, as_json: bool) -> None:
         if profile.counters:
             print_table(
                 ("counter", "value"),
-                [(c.name, fmt.counter(c.value, c.unit)) for c in profile.counters],
+                [(c.name, _counter(c)) for c in profile.counters],
             )
         print_lines(f"note: {note}" for note in profile.notes)
 
@@ -150,8 +153,9 @@ def finished(found: Finished, *, as_json: bool) -> None:
         return
     campaign = found.campaign
     print_table(
-        ("round", "change", "verdict", "speedup", "roofline", "decision"),
+        ("round", "decision", "verdict", "speedup", "roofline", "change"),
         [_round_row(round_) for round_ in campaign.rounds],
+        shorten=5,
     )
     print_lines(["", *_result_lines(found), "", *_next_lines(found)])
 
@@ -265,11 +269,11 @@ def _failure_lines(outcome: Outcome) -> list[str]:
 def _round_row(round_: Round) -> tuple[str, ...]:
     return (
         f"#{round_.round}",
-        fmt.one_line(round_.hypothesis.statement, 60),
+        decided(round_)[0],
         round_.judgement.verdict,
         measured_ratio(round_.judgement),
         own_fraction(round_.judgement),
-        decided(round_)[0],
+        fmt.one_line(round_.hypothesis.statement),
     )
 
 
@@ -293,24 +297,39 @@ def _result_lines(found: Finished) -> list[str]:
     ]
     if stopped:
         lines.append(f"stopped: {stopped.code.replace('_', ' ')}: {stopped.detail}")
-    lines.append(f"report:  {found.report}")
+    lines.append(f"report:  {_near(found.report)}")
     if found.branch:
         lines.append(f"commits: branch {found.branch}")
     return [*lines, *(f"note:    {note}" for note in found.notes)]
 
 
 def _next_lines(found: Finished) -> list[str]:
-    where = shlex.quote(str(found.directory))
-    return [
-        "next:",
-        f"  roofsmith verify {where}    recompute every decision from the raw samples",
-        f"  roofsmith ask {where}       what an outside proposer needs; `tell` judges its change",
-        "  roofsmith init KERNEL --ref REFERENCE --workload N=4096    a target of your own",
-    ]
+    where = shlex.quote(_near(found.directory))
+    commands = (
+        (f"roofsmith verify {where}", "recompute every decision from the raw samples"),
+        (f"roofsmith ask {where}", "what an outside proposer needs; `tell` judges its change"),
+        ("roofsmith init KERNEL --ref REF --workload N=4096", "a target of your own"),
+    )
+    width = max(len(command) for command, _ in commands)
+    return ["next:", *(f"  {command:<{width}}  {why}" for command, why in commands)]
+
+
+def _near(path: Path) -> str:
+    """The path as one would type it here."""
+    try:
+        return str(path.relative_to(Path.cwd()))
+    except ValueError:
+        return str(path)
 
 
 def _share(floor_time_s: float | None, time_s: float) -> str:
     return fmt.percent(None if floor_time_s is None else floor_time_s / time_s)
+
+
+def _counter(counter: Counter) -> str:
+    if counter.unit in ("", "1") and counter.value >= _LARGE:
+        return fmt.quantity(counter.value, "").strip()
+    return fmt.counter(counter.value, counter.unit)
 
 
 def _tool(profile: Profile) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 
 from roofsmith.domain.comparison import Judgement, Screening
@@ -64,8 +65,10 @@ class Workbench:
 
     def screen_against(self, incumbent: Candidate, may_go_on: Callable[[], bool]) -> Screen:
         """A cheap look for proposers; once `may_go_on` says no, it refuses without looking."""
+        looks = itertools.count(1)
 
         def screen(candidate: Candidate) -> Screening:
+            self._parts.observer.stage("screen", f"point {next(looks)}")
             if not may_go_on():
                 out_of_time = Unstable(reason="budget_spent", detail="no time left to look at this")
                 return Screening(outcome=out_of_time, speedup=None)

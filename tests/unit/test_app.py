@@ -1,0 +1,375 @@
+"""Whole campaigns through the command line, with a real compiler, judge, git and disk."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from roofsmith.cli.root import cli
+from roofsmith.domain.kernel import BuildSpec, Candidate, SourceFile
+from roofsmith.domain.proposal import Hypothesis, Proposal
+
+pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
+
+SLOW = """\
+void solve(const float *x, float *y, int n)
+{
+    for (int i = 0; i < n; i++) {
+        volatile float sum = 0.0f;
+        for (int k = 0; k < 16; k++)
+            sum += 0.125f * x[i];
+        y[i] = sum;
+    }
+}
+"""
+FAST = """\
+void solve(const float *x, float *y, int n)
+{
+    for (int i = 0; i < n; i++)
+        y[i] = 2.0f * x[i];
+}
+"""
+WRONG = FAST.replace("2.0f", "3.0f")
+BROKEN = FAST.replace("2.0f * x[i];", "2.0f * x[i]")
+REFERENCE = """\
+import numpy as np
+
+def setup(n, seed=0):
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal(n, dtype=np.float32)
+    return {"inputs": {"x": x, "y": np.empty_like(x), "n": n}, "outputs": ["y"]}
+
+def reference(x, y, n):
+    np.multiply(x, x.dtype.type(2), out=y)
+
+def flops(n):
+    return n
+"""
+TARGET = """\
+name: scale
+kernel: scale.c
+reference: reference.py
+family: elementwise
+workloads: [{n: 100000}]
+threads: 1
+keep: {judge_budget_s: 1.5}
+"""
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One cache for the module, so that ceilings are measured once."""
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture
+def here(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working directory with a target and three recorded changes: wrong, broken, fast."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("ROOFSMITH_CACHE", str(cache))
+    (tmp_path / "scale.c").write_text(SLOW)
+    (tmp_path / "reference.py").write_text(REFERENCE)
+    (tmp_path / "target.yaml").write_text(TARGET)
+    for name, text in (("fast.c", FAST), ("wrong.c", WRONG), ("broken.c", BROKEN)):
+        (tmp_path / name).write_text(text)
+    lines = [proposal(text).model_dump_json() for text in (WRONG, BROKEN, FAST)]
+    (tmp_path / "changes.jsonl").write_text("\n".join(lines) + "\n")
+    return tmp_path
+
+
+def proposal(text: str) -> Proposal:
+    statement = {WRONG: "multiply by three", BROKEN: "forget a semicolon", FAST: "multiply once"}
+    return Proposal(
+        hypothesis=Hypothesis(statement=statement[text], rationale="recorded", tactic="replay"),
+        candidate=Candidate(
+            language="c", sources=(SourceFile(path="scale.c", text=text),), build=BuildSpec()
+        ),
+    )
+
+
+def roofsmith(*arguments: str) -> tuple[int, str, str]:
+    """Exit status, stdout and stderr."""
+    result = CliRunner().invoke(cli, arguments)
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result.exit_code, result.stdout, result.stderr
+
+
+def campaign(directory: str = "run", proposer: str = "replay:changes.jsonl") -> dict[str, object]:
+    """Run a campaign; its JSON."""
+    code, out, err = roofsmith(
+        "optimize", "target.yaml", "--proposer", proposer, "--output", directory, "--json"
+    )
+    assert code == 0, err
+    document = json.loads(out)
+    assert isinstance(document, dict)
+    return document
+
+
+def start(*arguments: str) -> subprocess.Popen[str]:
+    """A command in a process of its own, to be killed."""
+    code = "from roofsmith.cli import main; main()"
+    return subprocess.Popen(
+        [sys.executable, "-c", code, *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def wait_for(path: Path, text: str, process: subprocess.Popen[str]) -> None:
+    """Until a file holds a text."""
+    for _ in range(600):
+        if path.exists() and text in path.read_text():
+            return
+        if process.poll() is not None:
+            raise AssertionError(f"ended early: {process.communicate()}")
+        time.sleep(0.05)
+    raise AssertionError(f"{path} never held {text!r}")
+
+
+# -- campaigns ------------------------------------------------------------------------------
+
+
+def test_a_campaign_keeps_what_is_faster_and_says_why(here: Path) -> None:
+    document = campaign()
+    rounds = document["rounds"]
+    assert isinstance(rounds, list)
+    assert [r["outcome"] for r in rounds] == ["incorrect", "build_failed", "passed"]
+    assert [r["decision"] for r in rounds] == ["rolled_back", "rolled_back", "kept"]
+    assert "scale.c:4" in rounds[1]["detail"]
+    assert document["total_speedup"] == rounds[2]["speedup"]
+    assert rounds[2]["speedup"] > 2
+    stopped = document["stopped"]
+    assert isinstance(stopped, dict)
+    for name in ("ledger.jsonl", "report.html", "final_report.md", "manifest.yaml", "README.md"):
+        assert (here / "run" / name).is_file(), name
+
+
+def test_the_screen_of_a_pipe_is_plain_lines(here: Path) -> None:
+    code, out, err = roofsmith(
+        "optimize", "target.yaml", "--proposer", "replay:changes.jsonl", "--output", "run"
+    )
+    assert code == 0
+    assert "\x1b" not in out + err
+    assert "\r" not in out + err
+    [line] = [line for line in err.splitlines() if line.startswith("#4")]
+    assert "multiply once" in line
+    assert line.endswith("kept")
+    assert "report.html" in out
+
+
+def test_the_users_repository_is_left_alone(here: Path) -> None:
+    git = ["git", "-c", "user.name=Ada", "-c", "user.email=ada@example.org"]
+    subprocess.run([*git, "init", "-q"], check=True)
+    subprocess.run([*git, "add", "scale.c", "reference.py", "target.yaml"], check=True)
+    subprocess.run([*git, "commit", "-q", "-m", "start"], check=True)
+    (here / "scale.c").write_text("/* dirty */\n" + SLOW)
+    status = ["git", "status", "--porcelain", "--", "scale.c"]
+    head = ["git", "rev-parse", "HEAD"]
+    before = [subprocess.check_output(command) for command in (status, head)]
+    document = campaign()
+    assert [subprocess.check_output(command) for command in (status, head)] == before
+    branch = document["branch"]
+    assert isinstance(branch, str)
+    committed = subprocess.check_output(["git", "show", f"{branch}:scale.c"], text=True)
+    assert committed == FAST
+
+
+def test_verify_follows_an_honest_campaign(here: Path) -> None:
+    campaign()
+    code, out, _ = roofsmith("verify", "run", "--json")
+    assert code == 0, out
+    assert json.loads(out)["findings"] == []
+
+
+@pytest.mark.parametrize("name", ["ledger.jsonl", "report.html", "final_report.md"])
+def test_verify_finds_one_edited_byte(here: Path, name: str) -> None:
+    campaign()
+    path = here / "run" / name
+    data = bytearray(path.read_bytes())
+    at = data.index(b"0", len(data) // 2)
+    data[at : at + 1] = b"1"
+    path.write_bytes(data)
+    code, out, _ = roofsmith("verify", "run", "--json")
+    assert code == 1
+    assert json.loads(out)["findings"]
+
+
+def test_report_writes_what_was_lost(here: Path) -> None:
+    campaign()
+    (here / "run" / "report.html").unlink()
+    assert roofsmith("report", "run")[0] == 0
+    assert (here / "run" / "report.html").is_file()
+    assert roofsmith("verify", "run")[0] == 0
+
+
+def test_a_finished_campaign_has_nothing_to_resume(here: Path) -> None:
+    campaign()
+    ledger = (here / "run" / "ledger.jsonl").read_bytes()
+    assert roofsmith("resume", "run", "--proposer", "none")[0] == 0
+    assert (here / "run" / "ledger.jsonl").read_bytes() == ledger
+
+
+# -- changes from outside -------------------------------------------------------------------
+
+
+def test_ask_and_tell_make_a_round(here: Path) -> None:
+    campaign(proposer="none")
+    code, out, _ = roofsmith("ask", "run")
+    assert code == 0
+    asked = json.loads(out)
+    assert asked["incumbent"]["sources"]["scale.c"] == SLOW
+    assert asked["next_round"] == 2
+    code, out, err = roofsmith(
+        "tell", "run", "--kernel", "fast.c", "--hypothesis", "multiply once", "--json"
+    )
+    assert code == 0, err
+    assert json.loads(out)["decision"] == "kept"
+    assert json.loads(roofsmith("ask", "run")[1])["incumbent"]["sources"]["scale.c"] == FAST
+
+
+def test_telling_the_incumbent_is_refused(here: Path) -> None:
+    campaign(proposer="none")
+    code, _, err = roofsmith("tell", "run", "--kernel", "scale.c", "--hypothesis", "nothing")
+    assert code == 2
+    assert "byte for byte" in err
+
+
+# -- kernels that can't be a baseline -------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "said"), [(BROKEN, "scale.c:4"), (WRONG, "incorrect"), ("int x;\n", "solve")]
+)
+def test_a_bad_kernel_leaves_nothing_behind(here: Path, text: str, said: str) -> None:
+    (here / "scale.c").write_text(text)
+    code, out, err = roofsmith("optimize", "target.yaml", "--output", "run")
+    assert code in (1, 2)
+    assert said in err
+    assert out == ""
+    assert not (here / "run").exists()
+
+
+# -- kills, interrupts, company -------------------------------------------------------------
+
+
+def test_a_killed_campaign_goes_on(here: Path) -> None:
+    arguments = ("optimize", "target.yaml", "--proposer", "replay:changes.jsonl", "-o", "run")
+    process = start(*arguments)
+    wait_for(here / "run" / "ledger.jsonl", '"kind":"baseline"', process)
+    process.kill()
+    process.communicate(timeout=30)
+    code, out, err = roofsmith("resume", "run", "--proposer", "replay:changes.jsonl", "--json")
+    assert code == 0, err
+    decisions = [r["decision"] for r in json.loads(out)["rounds"]]
+    assert decisions == ["rolled_back", "rolled_back", "kept"]
+    assert roofsmith("verify", "run")[0] == 0
+
+
+def test_ctrl_c_says_how_to_go_on(here: Path) -> None:
+    arguments = ("optimize", "target.yaml", "--proposer", "replay:changes.jsonl", "-o", "run")
+    process = start(*arguments)
+    wait_for(here / "run" / "ledger.jsonl", '"kind":"baseline"', process)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "roofsmith resume run" in err
+    assert "Traceback" not in err
+    assert '"interrupted"' in (here / "run" / "ledger.jsonl").read_text()
+
+
+def test_two_campaigns_in_one_directory(here: Path) -> None:
+    process = start(
+        "optimize", "target.yaml", "--proposer", "replay:changes.jsonl", "--output", "run"
+    )
+    wait_for(here / "run" / "ledger.jsonl", '"kind":"started"', process)
+    code, _, err = roofsmith("resume", "run", "--proposer", "none")
+    process.kill()
+    process.communicate(timeout=30)
+    assert code == 2
+    assert str(process.pid) in err
+
+
+def test_without_git_the_ledger_is_enough(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tools = here / "tools"
+    tools.mkdir()
+    for tool in ("gcc", "as", "ld", "collect2", "objdump"):
+        found = shutil.which(tool)
+        if found is not None:
+            (tools / tool).symlink_to(found)
+    monkeypatch.setenv("PATH", f"{tools}{os.pathsep}{Path(sys.executable).parent}")
+    document = campaign()
+    assert document["branch"] is None
+    assert any("git" in note for note in document["notes"])  # type: ignore[attr-defined]
+
+
+# -- single steps ---------------------------------------------------------------------------
+
+
+def test_judge_prints_the_contract(here: Path) -> None:
+    code, out, _ = roofsmith(
+        "judge", "fast.c", "--against", "scale.c", "--ref", "reference.py",
+        "--workload", "n=100000", "--threads", "1", "--budget", "2", "--json",
+    )  # fmt: skip
+    document = json.loads(out)
+    assert code == 0
+    assert document["outcome"] == "passed"
+    assert document["reason"] is None
+    assert document["verdict"] == "faster"
+    assert document["ci"][0] <= document["speedup"] <= document["ci"][1]
+    [workload] = document["workloads"]
+    assert workload["dims"] == {"n": 100000}
+    expected = {
+        "dims", "class", "speedup", "ci", "candidate_time_s", "incumbent_time_s", "floor_time_s",
+    }  # fmt: skip
+    assert set(workload) == expected
+
+
+@pytest.mark.parametrize(
+    ("kernel", "outcome"), [("wrong.c", "incorrect"), ("broken.c", "build_failed")]
+)
+def test_judge_rejects(here: Path, kernel: str, outcome: str) -> None:
+    code, out, _ = roofsmith(
+        "judge", kernel, "--against", "scale.c", "--ref", "reference.py",
+        "--workload", "n=1000", "--threads", "1", "--json",
+    )  # fmt: skip
+    document = json.loads(out)
+    assert code == 1
+    assert (document["outcome"], document["verdict"]) == (outcome, "rejected")
+    assert document["reason"]
+    assert document["detail"]
+
+
+def test_check_and_bench_one_kernel(here: Path) -> None:
+    options = ("fast.c", "--ref", "reference.py", "-w", "n=100000", "--threads", "1", "--json")
+    code, out, _ = roofsmith("check", *options)
+    assert (code, json.loads(out)["outcome"]) == (0, "passed")
+    code, out, _ = roofsmith("bench", *options)
+    [timing] = json.loads(out)["timings"]
+    assert code == 0
+    assert timing["time_s"] > 0
+
+
+def test_roofline_cites_its_ceilings(here: Path) -> None:
+    code, out, _ = roofsmith("roofline", "target.yaml", "--json")
+    [bound] = json.loads(out)["bounds"]
+    assert code == 0
+    assert bound["bandwidth"]["citation"]["command"] == "roofsmith specs measure"
+
+
+def test_classify_says_what_limits(here: Path) -> None:
+    code, out, _ = roofsmith("classify", "target.yaml", "--json")
+    [bottleneck] = json.loads(out)
+    assert code == 0
+    assert bottleneck["workload"] == "n=100000"
+    assert bottleneck["evidence"]

@@ -1,0 +1,246 @@
+"""The command line: what people type, what they get back, what they are told when it is wrong."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from roofsmith.cli.root import cli
+
+KERNEL = """\
+void solve(const float *x, float *y, int n)
+{
+    for (int i = 0; i < n; i++)
+        y[i] = 2.0f * x[i];
+}
+"""
+REFERENCE = """\
+import numpy as np
+
+def setup(n, seed=0):
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal(n, dtype=np.float32)
+    return {"inputs": {"x": x, "y": np.empty_like(x), "n": n}, "outputs": ["y"]}
+
+def reference(x, y, n):
+    np.multiply(x, x.dtype.type(2), out=y)
+
+def flops(n):
+    return n
+"""
+COMMANDS = (
+    "demo", "init", "optimize", "resume", "ask", "tell", "report", "verify",
+    "judge", "check", "bench", "profile", "roofline", "classify", "doctor", "specs",
+)  # fmt: skip
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty working directory with a kernel and a reference, and a cache of its own."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("ROOFSMITH_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "scale.c").write_text(KERNEL)
+    (tmp_path / "reference.py").write_text(REFERENCE)
+    return tmp_path
+
+
+def roofsmith(*arguments: str) -> tuple[int, str, str]:
+    """Exit status, stdout and stderr of a command."""
+    result = CliRunner().invoke(cli, arguments)
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result.exit_code, result.stdout, result.stderr
+
+
+def refused(*arguments: str) -> str:
+    """The message of a command that is wrong; nothing may be on stdout."""
+    code, out, err = roofsmith(*arguments)
+    assert code == 2, err
+    assert out == ""
+    assert "Traceback" not in err
+    return " ".join(err.split())
+
+
+# -- the root -------------------------------------------------------------------------------
+
+
+def test_version() -> None:
+    code, out, _ = roofsmith("--version")
+    assert code == 0
+    assert out.startswith("roofsmith 0.")
+
+
+def test_help_names_every_command() -> None:
+    code, out, _ = roofsmith("--help")
+    assert code == 0
+    assert [command for command in COMMANDS if command not in out] == []
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_explains_itself(command: str) -> None:
+    code, out, _ = roofsmith(command, "--help")
+    assert code == 0
+    assert "Usage" in out
+
+
+def test_help_needs_none_of_the_heavy_packages() -> None:
+    heavy = ("numpy", "optuna", "pydantic", "tree_sitter", "jinja2", "yaml")
+    code = f"import sys, roofsmith.cli; print([m for m in {heavy!r} if m in sys.modules])"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stdout.strip() == "[]"
+
+
+def test_an_unknown_command_is_a_usage_error() -> None:
+    code, _, err = roofsmith("optimise", "x")
+    assert code == 2
+    assert "optimise" in err
+
+
+def test_debug_shows_where_an_error_came_from(here: Path) -> None:
+    result = CliRunner().invoke(cli, ["--debug", "check", "missing.yaml"])
+    assert result.exception is not None
+    assert not isinstance(result.exception, SystemExit | typer.Exit)
+
+
+# -- wrong input ----------------------------------------------------------------------------
+
+
+def test_a_target_that_is_not_there(here: Path) -> None:
+    assert "missing.yaml" in refused("optimize", "missing.yaml")
+
+
+def test_a_folder_without_a_target(here: Path) -> None:
+    assert "target.yaml" in refused("optimize", str(here))
+
+
+def test_a_kernel_needs_a_reference(here: Path) -> None:
+    assert "--ref is needed" in refused("check", "scale.c", "--workload", "n=8")
+
+
+def test_a_kernel_needs_a_workload(here: Path) -> None:
+    assert "--workload is needed" in refused("check", "scale.c", "--ref", "reference.py")
+
+
+@pytest.mark.parametrize(
+    ("workload", "said"),
+    [
+        ("n=0", "must be at least 1"),
+        ("n=-4", "must be at least 1"),
+        ("n=many", "not a whole number"),
+        ("n", "not name=size"),
+        ("n=1,n=2", "given twice"),
+        ("n=99999999999999999999", "64-bit"),
+    ],
+)
+def test_a_workload_that_makes_no_sense(here: Path, workload: str, said: str) -> None:
+    message = refused("check", "scale.c", "--ref", "reference.py", "--workload", workload)
+    assert said in message
+
+
+def test_a_target_with_an_unknown_key(here: Path) -> None:
+    text = "kernel: scale.c\nreference: reference.py\nworklods:\n  - {n: 8}\n"
+    (here / "target.yaml").write_text(text)
+    message = refused("optimize", "target.yaml")
+    assert "worklods" in message
+    assert "target.yaml:3" in message
+
+
+def test_an_option_that_goes_with_kernels_only(here: Path) -> None:
+    assert "goes with a kernel" in refused("check", "target.yaml", "--ref", "reference.py")
+
+
+def test_a_file_that_is_neither_target_nor_kernel(here: Path) -> None:
+    (here / "notes.txt").write_text("hello")
+    assert "notes.txt" in refused("check", "notes.txt")
+
+
+def test_a_proposer_that_nobody_knows(here: Path) -> None:
+    roofsmith("init", "scale.c", "--ref", "reference.py", "--workload", "n=4096")
+    assert "'oracle'" in refused("optimize", "target.yaml", "--proposer", "oracle")
+
+
+def test_a_limit_out_of_range(here: Path) -> None:
+    roofsmith("init", "scale.c", "--ref", "reference.py", "--workload", "n=4096")
+    assert "budget_s" in refused("optimize", "target.yaml", "--budget-s", "-5")
+
+
+@pytest.mark.parametrize("command", ["resume", "ask", "report", "verify"])
+def test_a_directory_without_a_campaign(here: Path, command: str) -> None:
+    assert "no campaign" in refused(command, str(here))
+
+
+def test_an_output_directory_that_holds_something_else(here: Path) -> None:
+    roofsmith("init", "scale.c", "--ref", "reference.py", "--workload", "n=4096")
+    assert "isn't empty" in refused("optimize", "target.yaml", "--output", str(here))
+    assert (here / "scale.c").read_text() == KERNEL
+
+
+def test_a_kernel_without_solve(here: Path) -> None:
+    (here / "other.c").write_text("void run(float *y, int n) { y[0] = n; }\n")
+    message = refused("check", "other.c", "--ref", "reference.py", "--workload", "n=8")
+    assert "solve" in message
+    assert "other.c" in message
+
+
+def test_a_relative_cache(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ROOFSMITH_CACHE", "relative")
+    assert "absolute" in refused("doctor")
+
+
+# -- init, doctor ---------------------------------------------------------------------------
+
+
+def test_init_writes_a_target_that_optimize_reads(here: Path) -> None:
+    code, out, _ = roofsmith(
+        "init", "scale.c", "--ref", "reference.py", "-w", "n=4096", "-w", "n=64"
+    )
+    assert code == 0
+    assert "target.yaml" in out
+    assert "n: 4096" in (here / "target.yaml").read_text()
+
+
+def test_init_replaces_nothing_unasked(here: Path) -> None:
+    arguments = ("init", "scale.c", "--ref", "reference.py", "--workload", "n=4096")
+    assert roofsmith(*arguments)[0] == 0
+    (here / "target.yaml").write_text("# mine\n")
+    assert "--force" in refused(*arguments)
+    assert (here / "target.yaml").read_text() == "# mine\n"
+    assert roofsmith(*arguments, "--force")[0] == 0
+
+
+def test_init_needs_a_workload(here: Path) -> None:
+    assert "at least one workload" in refused("init", "scale.c", "--ref", "reference.py")
+
+
+def test_init_finds_dimensions_that_the_reference_lacks(here: Path) -> None:
+    message = refused("init", "scale.c", "--ref", "reference.py", "--workload", "rows=8")
+    assert "rows" in message
+    assert not (here / "target.yaml").exists()
+
+
+def test_doctor_lists_checks_with_fixes(here: Path) -> None:
+    code, out, _ = roofsmith("doctor", "--json", "--output", "env_check.md")
+    document = json.loads(out)
+    names = {check["name"] for check in document["checks"]}
+    assert {"compiler", "git", "profiler", "cache", "disk", "openmp"} <= names
+    assert code == (0 if document["healthy"] else 2)
+    assert "| compiler |" in (here / "env_check.md").read_text()
+
+
+def test_doctor_names_a_folder_that_cannot_be_written(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ROOFSMITH_CACHE", "/proc/roofsmith")
+    code, out, _ = roofsmith("doctor", "--json")
+    cache = next(check for check in json.loads(out)["checks"] if check["name"] == "cache")
+    assert code == 2
+    assert cache["level"] == "missing"
+    assert "ROOFSMITH_CACHE" in cache["fix"]
