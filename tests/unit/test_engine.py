@@ -11,6 +11,7 @@ from roofsmith.domain.outcome import BuildFailed, Crashed, Incorrect
 from roofsmith.domain.target import Goal, StopPolicy, Target
 from roofsmith.engine.loop import Engine
 from roofsmith.engine.progress import overhead_fraction, spent_s
+from roofsmith.engine.stopping import Stop
 from roofsmith.errors import BaselineError, MachineError, StorageError, UsageError
 from roofsmith.testing.engine import FakeWorld, fake_idea, fake_target
 from roofsmith.testing.judge import FakeKernels
@@ -356,3 +357,15 @@ def test_a_full_disk_loses_at_most_the_round_in_flight() -> None:
     with pytest.raises(StorageError):
         Engine(parts, "test").run()
     assert kinds(run(here)) == ["kept", "kept"]
+
+
+def test_a_final_measurement_that_fails_is_told() -> None:
+    here = world(0.5e-3)
+    parts = here.parts()
+    engine = Engine(parts, "test")
+    engine.open()
+    engine.round(here.ideas[0])
+    here.kernels.add(here.ideas[0].candidate, outcome=Crashed(reason="signal", detail="SIGBUS"))
+    campaign = engine.finish(Stop("out_of_ideas", "no more ideas"))
+    assert stopped(campaign).final_timings == ()
+    assert "SIGBUS" in stopped(campaign).detail

@@ -13,6 +13,7 @@ from roofsmith.cli import options
 from roofsmith.cli.output import print_lines
 from roofsmith.cli.root import INTERRUPTED, cli
 from roofsmith.cli.screen import screen
+from roofsmith.errors import StorageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -186,4 +187,8 @@ def _run(campaign: Callable[[Observer], Finished], directory: Path, as_json: boo
         how = f"; go on with: {resume_with}" if app.has_campaign(directory) else ""
         print(f"interrupted{how}", file=sys.stderr)
         raise typer.Exit(INTERRUPTED) from None
+    except StorageError as error:
+        where = shlex.quote(str(directory))
+        hint = f"make room, then `roofsmith resume {where}`: what was recorded is kept"
+        raise StorageError(error.message, hint=error.hint or hint, log=error.log) from error
     show.finished(finished, as_json=as_json)

@@ -180,6 +180,7 @@ class Engine:
     def finish(self, stop: Stop) -> Campaign:
         """Measure the final kernel in fresh processes and record why it ended."""
         measured = self._bench.measure(self._bench.rebuild(self.campaign.incumbent))
+        stop = records.with_final_outcome(stop, measured.outcome)
         return self._recorder.record(
             records.stopped_record(stop, measured.timings, lap=self._meter.lap(), at=self._now())
         )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from roofsmith.domain.campaign import (
     Baseline,
     Campaign,
@@ -15,7 +17,7 @@ from roofsmith.domain.campaign import (
 from roofsmith.domain.comparison import Judgement, Timing
 from roofsmith.domain.device import Environment
 from roofsmith.domain.kernel import Candidate
-from roofsmith.domain.outcome import Failure
+from roofsmith.domain.outcome import Failure, Outcome, Passed
 from roofsmith.domain.profile import Bottleneck, Profile
 from roofsmith.domain.proposal import Proposal
 from roofsmith.domain.target import Target
@@ -121,6 +123,15 @@ def stopped_record(stop: Stop, timings: tuple[Timing, ...], *, lap: Lap, at: str
         kernel_s=lap.kernel_s,
         at=at,
     )
+
+
+def with_final_outcome(stop: Stop, outcome: Outcome) -> Stop:
+    """The stop, and how the final measurement went if it didn't go well."""
+    if isinstance(outcome, Passed):
+        return stop
+    kind = outcome.kind.replace("_", " ")
+    trouble = f"the final kernel, measured once more, was {kind}: {outcome.detail}"
+    return replace(stop, detail=f"{stop.detail}; {trouble}")
 
 
 def resumed_record(started: Started, environment: Environment, *, at: str) -> Resumed:
