@@ -31,6 +31,7 @@ from roofsmith.ports import Brief, Observer, Proposer
 from roofsmith.report import render_campaign
 from roofsmith.store.campaign_dir import CampaignDirectory
 from roofsmith.store.ledger import JsonlLedger
+from roofsmith.store.lineage_place import remembered
 from roofsmith.store.sources import read_text
 from roofsmith.store.target_file import load_target, load_target_file
 from roofsmith.store.target_schema import plain_name
@@ -193,7 +194,8 @@ def render_report(directory: Path) -> Finished:
     with CampaignDirectory.open(directory) as files:
         campaign = _campaign_in(files)
         files.write(render_campaign(campaign))
-        return _finished(campaign, files, None, ())
+        place = remembered(files.directory)
+        return _finished(campaign, files, place.branch if place else None, ())
 
 
 def has_campaign(directory: Path) -> bool:

@@ -21,6 +21,7 @@ class Workbench:
     def __init__(self, parts: Parts, meter: Meter) -> None:
         self._parts = parts
         self._meter = meter
+        self._incumbent: Built | None = None
 
     def build(self, candidate: Candidate) -> Built | BuildFailed:
         """Compile."""
@@ -28,13 +29,16 @@ class Workbench:
             return self._parts.toolchain.build(candidate)
 
     def rebuild(self, candidate: Candidate) -> Built:
-        """Build what was built before, usually from the cache.
+        """The build of what was built before: the one at hand, else from the toolchain's cache.
 
         Raises:
             MachineError: it doesn't build any more: the machine changed under the campaign.
         """
+        if self._incumbent is not None and self._incumbent.candidate_id == candidate.id:
+            return self._incumbent
         built = self.build(candidate)
         if isinstance(built, Built):
+            self._incumbent = built
             return built
         raise MachineError(
             f"the incumbent {candidate.id} was built before and doesn't build now: {built.detail}",
