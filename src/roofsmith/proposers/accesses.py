@@ -364,7 +364,9 @@ def _takes_pointers(function: Function) -> bool:
 
 
 def _bind(scope: _Scope, name: str, value: Polynomial | None) -> _Scope:
-    known = Polynomial.symbol(Atom(_UNKNOWN)) if value is None else value
+    # What a card declared for itself is an offset inside a row, whatever its value.
+    unread = Atom(name if name.startswith("rs_") else _UNKNOWN)
+    known = Polynomial.symbol(unread) if value is None else value
     pointers = {key: place for key, place in scope.pointers.items() if key != name}
     return replace(scope, integers={**scope.integers, name: known}, pointers=pointers)
 

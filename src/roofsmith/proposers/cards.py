@@ -23,6 +23,9 @@ from roofsmith.ports import Brief, WorkloadDescription
 from roofsmith.proposers import recipes
 from roofsmith.proposers.source import Function, Source
 
+INSERTED_PREFIX = "roofsmith_"
+"""Begins the name of every function and type that a card adds to a kernel."""
+
 
 @dataclass(frozen=True)
 class CardContext:
@@ -72,8 +75,9 @@ class CardContext:
 
     @cached_property
     def functions(self) -> tuple[Function, ...]:
-        """`solve` and what it calls in the same file; `solve` first."""
-        return self.source.reachable(self.signature.entry)
+        """`solve` and what it calls in the same file, less what cards inserted; `solve` first."""
+        reached = self.source.reachable(self.signature.entry)
+        return tuple(f for f in reached if not f.name.startswith(INSERTED_PREFIX))
 
     @property
     def dtype(self) -> DType:

@@ -304,9 +304,11 @@ class Source:
         """An edit that includes `<header>`; none if the file does already."""
         if re.search(rf"^\s*#\s*include\s*<{re.escape(header)}>", self.text, re.MULTILINE):
             return []
-        first = next((n for n in self.root.children if n.type != "comment"), None)
-        place = 0 if first is None else first.start_byte
-        return [Edit(place, place, f"#include <{header}>\n")]
+        return [Edit(0, 0, f"#include <{header}>\n")]
+
+    def lacks(self, code: str) -> bool:
+        """Whether the file has yet to get any of the functions that `code` defines."""
+        return any(self.function(f.name) is None for f in Source(code, self.language).functions)
 
     def defines(self, name: str) -> bool:
         """Whether an identifier is used anywhere in the file: a name a helper must not take."""

@@ -44,3 +44,16 @@ def mark_simd(accesses: FunctionAccesses, loop: Loop) -> Edit | Sequential:
     if "omp parallel for" in text:
         return Edit.replace(before, text.replace("parallel for", "parallel for simd", 1))
     return Sequential(f"the loop at line {line_of(loop.node)} has a pragma of its own")
+
+
+def is_own_loop(loop: Loop) -> bool:
+    """Whether a card wrote the loop for one vector, or for what is left of a row.
+
+    A second card has nothing to win there.
+    """
+    bounds = [text_of(bound) for bound in (loop.lower, loop.upper) if bound is not None]
+    remainder = any(bound in _OWN_BOUNDS for bound in bounds)
+    return remainder or loop.variable in ("rs_at", "rs_u")
+
+
+_OWN_BOUNDS = ("rs_rest", "rs_main", "rs_head", "rs_count")

@@ -68,7 +68,8 @@ def _hoisted(context: CardContext, loop: Loop, found: list[Division]) -> list[Ed
         sign = division.node.child_by_field_name("operator")
         assert sign is not None
         name = names[_name(division)]
-        edits.append(Edit(sign.start_byte, division.divisor.end_byte, f"* {name}"))
+        times = text_of(sign).replace("/", "*")
+        edits.append(Edit(sign.start_byte, division.divisor.end_byte, f"{times} {name}"))
     return [*edits, Edit.after(loop.node, " }")]
 
 
@@ -78,14 +79,12 @@ def _name(division: Division) -> str:
 
 def _divisions(context: CardContext) -> Iterator[Division]:
     for function in context.functions:
-        if function.name.startswith("roofsmith_"):
-            continue
         types = element_types(FunctionAccesses(context.source, function))
         for loop in loops(function.body):
             if not loop.innermost:
                 continue
             changing = mutated_names(loop.body) | declared_names(loop.body) | {loop.variable}
-            for node in walk(loop.body, "binary_expression"):
+            for node in walk(loop.body, "binary_expression", "assignment_expression"):
                 divisor = _invariant_divisor(node, types, changing)
                 if divisor is not None:
                     element = types[text_of(strip_parens(divisor))]
@@ -97,7 +96,7 @@ def _invariant_divisor(
 ) -> Node | None:
     operator = node.child_by_field_name("operator")
     right = node.child_by_field_name("right")
-    if operator is None or right is None or text_of(operator) != "/":
+    if operator is None or right is None or text_of(operator) not in ("/", "/="):
         return None
     divisor = strip_parens(right)
     if divisor.type != "identifier" or text_of(divisor) not in types:

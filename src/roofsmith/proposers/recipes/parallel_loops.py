@@ -9,6 +9,7 @@ from roofsmith.proposers.accesses import FunctionAccesses
 from roofsmith.proposers.cards import C_AND_CPP, Card, CardContext, Change, NotApplicable
 from roofsmith.proposers.costs import headroom, lines_of, trip_count
 from roofsmith.proposers.dependence import Parallel, examine
+from roofsmith.proposers.recipes._simd import directive, has_directive, is_own_loop
 from roofsmith.proposers.source import (
     Edit,
     Loop,
@@ -47,11 +48,7 @@ def apply(context: CardContext) -> Change | NotApplicable:
     chosen, reasons = _choose(context)
     if not chosen:
         return NotApplicable(reasons[0] if reasons else "there is no loop to share out")
-    edits = [
-        Edit.before(choice.loop.node, f"{choice.pragma}\n{_indent(context, choice.loop)}")
-        for choice in chosen
-    ]
-    text = context.source.edited(edits).text
+    text = context.source.edited([_mark(context, choice) for choice in chosen]).text
     found = [choice.loop for choice in chosen]
     names = ", ".join(f"`{loop.variable}`" for loop in found)
     return Change(
@@ -60,8 +57,14 @@ def apply(context: CardContext) -> Change | NotApplicable:
     )
 
 
-def _indent(context: CardContext, loop: Loop) -> str:
-    return indent_of(loop.node, context.source.text)
+def _mark(context: CardContext, choice: Choice) -> Edit:
+    """The directive in front of the loop, in the place of an `omp simd` there."""
+    indent = indent_of(choice.loop.node, context.source.text)
+    before = directive(choice.loop)
+    if before is None:
+        return Edit.before(choice.loop.node, f"{choice.pragma}\n{indent}")
+    text = choice.pragma.replace("parallel for", "parallel for simd", 1)
+    return Edit(before.start_byte, choice.loop.node.start_byte, f"{text}\n{indent}")
 
 
 def _choose(context: CardContext) -> tuple[list[Choice], list[str]]:
@@ -82,6 +85,8 @@ def _choose(context: CardContext) -> tuple[list[Choice], list[str]]:
 def _outermost_independent(
     context: CardContext, accesses: FunctionAccesses, loop: Loop, reasons: list[str]
 ) -> Iterator[tuple[Loop, Parallel]]:
+    if not _may_be_shared(loop):
+        return
     verdict = examine(accesses, loop)
     inner = outermost_loops(loop.body)
     if isinstance(verdict, Parallel):
@@ -94,6 +99,13 @@ def _outermost_independent(
         reasons.append(verdict.reason)
     for nested in inner:
         yield from _outermost_independent(context, accesses, nested, reasons)
+
+
+def _may_be_shared(loop: Loop) -> bool:
+    """Not a loop that a card wrote for one vector or row, nor one with another directive."""
+    before = directive(loop)
+    free = before is None or has_directive(loop, "simd")
+    return free and not is_own_loop(loop)
 
 
 def _collapsible(context: CardContext, accesses: FunctionAccesses, loop: Loop) -> bool:
@@ -116,18 +128,27 @@ def _collapsible(context: CardContext, accesses: FunctionAccesses, loop: Loop) -
 
 
 def predict(context: CardContext) -> float:
-    """T threads, less a fork and join, within what the roofline leaves.
+    """T threads, less a fork and join for every region, within what the roofline leaves.
 
     The roofline's ceilings are those of all threads, so headroom caps a kernel that one thread
-    keeps near the memory's limit.
+    keeps near the memory's limit. Without a measured time, a millisecond is assumed.
     """
-    factor = float(context.threads)
-    times = list(context.times_s.values())
-    if times:
-        shortest = min(times)
-        factor = shortest / (shortest / context.threads + FORK_JOIN_S)
+    time_s = min(context.times_s.values(), default=1e-3)
+    regions = sum(_regions(context, choice.loop) for choice in _choose(context)[0])
+    factor = time_s / (time_s / context.threads + regions * FORK_JOIN_S)
     limit = headroom(context)
-    return factor if limit is None else max(1.0, min(factor, limit))
+    return max(1.0, factor if limit is None else min(factor, limit))
+
+
+def _regions(context: CardContext, loop: Loop) -> float:
+    """How often the loop is entered: the product of the trip counts around it."""
+    count = 1.0
+    parent = loop.node.parent
+    while parent is not None:
+        if parent.type == "for_statement":
+            count *= trip_count(read_loop(parent), context.dims[0] if context.dims else {})
+        parent = parent.parent
+    return count
 
 
 CARD = Card(

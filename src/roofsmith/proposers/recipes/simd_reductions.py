@@ -7,7 +7,7 @@ from roofsmith.proposers.cards import C_AND_CPP, Card, CardContext, Change, NotA
 from roofsmith.proposers.costs import TRANSCENDENTAL, Estimate, amdahl, lines_of
 from roofsmith.proposers.dependence import Parallel, examine
 from roofsmith.proposers.loopnest_affine import ONE, line_of
-from roofsmith.proposers.recipes._simd import SIMD_FLAGS, mark_simd
+from roofsmith.proposers.recipes._simd import SIMD_FLAGS, is_own_loop, mark_simd
 from roofsmith.proposers.source import Edit, Loop, calls, loops
 
 
@@ -28,7 +28,9 @@ def _choose(context: CardContext) -> tuple[list[Edit], list[Loop], str]:
     for function in context.functions:
         accesses = FunctionAccesses(context.source, function)
         for loop in loops(function.body):
-            verdict = examine(accesses, loop) if loop.innermost else None
+            if not loop.innermost or is_own_loop(loop):
+                continue
+            verdict = examine(accesses, loop)
             if not isinstance(verdict, Parallel) or not verdict.reductions:
                 continue
             called = {name for name, _ in calls(loop.body)} & TRANSCENDENTAL

@@ -65,7 +65,7 @@ def apply(context: CardContext) -> Change | NotApplicable:
     edits = _edits(context, row)
     vector = VectorType(row.element, context.lanes)
     helpers = [vector.code.strip(), scratch_code(row.element), stream_code(vector)]
-    missing = [code for code in helpers if code not in context.source.text]
+    missing = [code for code in helpers if context.source.lacks(code)]
     edits.append(context.source.insert_helpers("\n\n".join([HEADERS, *missing])))
     text = context.source.edited(edits).text
     return Change(

@@ -8,7 +8,7 @@ from roofsmith.proposers.accesses import FunctionAccesses
 from roofsmith.proposers.cards import C_AND_CPP, Card, CardContext, Change, NotApplicable
 from roofsmith.proposers.costs import CHAIN_CYCLES, Estimate, amdahl, lines_of
 from roofsmith.proposers.loopnest_affine import NotRecognisedError
-from roofsmith.proposers.recipes._simd import directive, has_directive
+from roofsmith.proposers.recipes._simd import directive, has_directive, is_own_loop
 from roofsmith.proposers.source import Edit, Loop, indent_of, loops
 from roofsmith.proposers.vectorise import LoopVectoriser
 
@@ -43,11 +43,9 @@ def _rewrite(context: CardContext, loop: Loop, vectoriser: LoopVectoriser) -> Ed
 
 def _choose(context: CardContext, reasons: list[str]) -> Iterator[tuple[Loop, LoopVectoriser]]:
     for function in context.functions:
-        if function.name.startswith("roofsmith_"):
-            continue
         accesses = FunctionAccesses(context.source, function)
         for loop in loops(function.body):
-            if not loop.innermost or has_directive(loop, "parallel"):
+            if not loop.innermost or is_own_loop(loop) or has_directive(loop, "parallel"):
                 continue
             try:
                 vectoriser = LoopVectoriser(accesses, loop, context.lanes, UNROLL)
@@ -66,7 +64,7 @@ def _helpers(context: CardContext, chosen: list[tuple[Loop, LoopVectoriser]]) ->
     for _, vectoriser in chosen:
         if vectoriser.uses_exp:
             code[vectoriser.type.exp_code] = None
-    return [text for text in code if text.strip() not in context.source.text]
+    return [text for text in code if context.source.lacks(text)]
 
 
 def predict(context: CardContext) -> float:

@@ -54,7 +54,7 @@ def _calls(context: CardContext) -> list[tuple[str, Node]]:
 def _helpers(context: CardContext, found: list[tuple[str, Node]]) -> list[str]:
     """Code of the replacements that the file doesn't have yet, in order, each once."""
     code = dict.fromkeys(text for name, _ in found for text in HELPERS[name])
-    return [text for text in code if text.strip() not in context.source.text]
+    return [text for text in code if context.source.lacks(text)]
 
 
 def _marked(context: CardContext) -> list[Edit]:

@@ -1,0 +1,308 @@
+"""Kernels in many hands' styles, for cards that have to work on code nobody here has seen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Kernel:
+    text: str
+    dims: dict[str, int]
+    shapes: dict[str, tuple[str, ...]]
+    """Array parameter to the dimensions that multiply to its length."""
+    language: str = "c"
+    family: str | None = None
+    low: float = -2.0
+    """Inputs are drawn from [low, 2)."""
+    odd: dict[str, int] = field(default_factory=dict)
+    """A second set of dimensions that no vector width divides."""
+
+
+LAYERNORM = Kernel(
+    text="""
+#include <math.h>
+#include <stddef.h>
+/* layer norm; pointer rows, size_t counters, mean and variance in two passes */
+void solve(const float *x, const float *gamma, const float *beta, float *y, int rows, int cols)
+{
+    for (size_t r = 0; r < (size_t)rows; ++r) {
+        const float *src = x + r * cols;
+        float *dst = y + r * cols;
+        float mean = 0.f, var = 0.f;
+        for (size_t c = 0; c < (size_t)cols; ++c)
+            mean += src[c];
+        mean /= cols;
+        for (size_t c = 0; c < (size_t)cols; ++c) {
+            float d = src[c] - mean;
+            var += d * d;
+        }
+        float scale = 1.0f / sqrtf(var / cols + 1e-5f);
+        for (size_t c = 0; c < (size_t)cols; ++c)
+            dst[c] = (src[c] - mean) * scale * gamma[c] + beta[c];
+    }
+}
+""",
+    dims={"rows": 24, "cols": 256},
+    odd={"rows": 7, "cols": 101},
+    shapes={"x": ("rows", "cols"), "gamma": ("cols",), "beta": ("cols",), "y": ("rows", "cols")},
+    family="norm",
+)
+
+RMSNORM = Kernel(
+    text="""
+#include <math.h>
+#define AT(m, i, j, ld) ((m)[(i) * (ld) + (j)])
+static float mean_square(const float* v, int n) {
+    float total = 0.0f;
+    for (int k = 0; k < n; k++) total = total + v[k] * v[k];
+    return total / n;
+}
+void solve(const float* in, const float* w, float* out, int T, int H) {
+    int t, k;
+    for (t = 0; t < T; t++) {
+        float inv = 1.0f / sqrtf(mean_square(in + t * H, H) + 1e-6f);
+        for (k = 0; k < H; k++)
+            AT(out, t, k, H) = AT(in, t, k, H) * inv * w[k];
+    }
+}
+""",
+    dims={"T": 20, "H": 192},
+    odd={"T": 5, "H": 77},
+    shapes={"in": ("T", "H"), "w": ("H",), "out": ("T", "H")},
+    family="norm",
+)
+
+GELU = Kernel(
+    text="""
+#include <math.h>
+static inline float gelu(float v) {
+    const float k = 0.7978845608f;
+    return 0.5f * v * (1.0f + tanhf(k * (v + 0.044715f * v * v * v)));
+}
+void solve(const float* __restrict__ a, const float* __restrict__ b, float* __restrict__ c, int n) {
+    // bias, activation, then a sigmoid gate
+    for (int i = 0; i < n; i++) {
+        float g = gelu(a[i] + b[i]);
+        c[i] = g / (1.0f + expf(-b[i]));
+    }
+}
+""",
+    dims={"n": 4096},
+    odd={"n": 1003},
+    shapes={"a": ("n",), "b": ("n",), "c": ("n",)},
+    family="elementwise",
+)
+
+ROW_SUM = Kernel(
+    text="""
+void solve(const double* m, double* sums, int R, int C) {
+    for (int r = 0; r < R; r++) {
+        double acc = 0;
+        for (int c = 0; c < C; c++) {
+            acc += m[r * C + c];
+        }
+        sums[r] = acc;
+    }
+}
+""",
+    dims={"R": 33, "C": 320},
+    odd={"R": 9, "C": 67},
+    shapes={"m": ("R", "C"), "sums": ("R",)},
+    family="reduction",
+)
+
+DOT = Kernel(
+    text="""
+void solve(const float* p, const float* q, float* result, int n) {
+    float s = 0;
+    for (int i = 0; i < n; ++i)
+        s += p[i] * q[i];
+    result[0] = s;
+}
+""",
+    dims={"n": 10000},
+    odd={"n": 1237},
+    shapes={"p": ("n",), "q": ("n",), "result": ("one",)},
+    family="reduction",
+)
+
+STENCIL = Kernel(
+    text="""
+#define IDX(i, j) ((i) * W + (j))
+void solve(const float* u, float* v, int H, int W) {
+    for (int i = 1; i < H - 1; i++)
+        for (int j = 1; j <= W - 2; j++)
+            v[IDX(i, j)] = 0.25f * (u[IDX(i - 1, j)] + u[IDX(i + 1, j)]
+                                  + u[IDX(i, j - 1)] + u[IDX(i, j + 1)]);
+}
+""",
+    dims={"H": 64, "W": 64},
+    odd={"H": 19, "W": 37},
+    shapes={"u": ("H", "W"), "v": ("H", "W")},
+)
+
+CONV2D = Kernel(
+    text="""
+/* valid 2-D convolution, one channel */
+void solve(const float* image, const float* kern, float* dest, int H, int W, int K) {
+    int OH = H - K + 1, OW = W - K + 1;
+    for (int y = 0; y < OH; y++) {
+        for (int x = 0; x < OW; x++) {
+            float sum = 0.0f;
+            for (int ky = 0; ky < K; ky++)
+                for (int kx = 0; kx < K; kx++)
+                    sum += image[(y + ky) * W + (x + kx)] * kern[ky * K + kx];
+            dest[y * OW + x] = sum;
+        }
+    }
+}
+""",
+    dims={"H": 40, "W": 48, "K": 5},
+    odd={"H": 17, "W": 23, "K": 3},
+    shapes={"image": ("H", "W"), "kern": ("K", "K"), "dest": ("H", "W")},
+)
+
+MATVEC_T = Kernel(
+    text="""
+// y = A^T x: walks columns
+extern "C" void solve(const float* A, const float* x, float* y, int m, int n) {
+    for (int col = 0; col < n; ++col) {
+        float acc = 0.0f;
+        for (int row = 0; row < m; ++row) {
+            acc += A[(long)row * n + col] * x[row];
+        }
+        y[col] = acc;
+    }
+}
+""",
+    dims={"m": 130, "n": 300},
+    odd={"m": 31, "n": 45},
+    shapes={"A": ("m", "n"), "x": ("m",), "y": ("n",)},
+    language="cpp",
+)
+
+SOFTMAX_CPP = Kernel(
+    text="""
+#include <cmath>
+#include <algorithm>
+extern "C" void solve(const float* logits, float* probs, int batch, int classes) {
+    for (int b = 0; b < batch; ++b) {
+        float peak = logits[b * classes];
+        for (int k = 1; k < classes; ++k) peak = std::max(peak, logits[b * classes + k]);
+        float total = 0.0f;
+        for (int k = 0; k < classes; ++k) {
+            probs[b * classes + k] = std::exp(logits[b * classes + k] - peak);
+            total += probs[b * classes + k];
+        }
+        for (int k = 0; k < classes; ++k) probs[b * classes + k] /= total;
+    }
+}
+""",
+    dims={"batch": 16, "classes": 512},
+    odd={"batch": 5, "classes": 83},
+    shapes={"logits": ("batch", "classes"), "probs": ("batch", "classes")},
+    language="cpp",
+    family="softmax",
+)
+
+LOG_SOFTMAX = Kernel(
+    text="""
+#include <math.h>
+static float largest_of(const double* v, int n);
+void solve(const double* z, double* o, int B, int C) {
+    for (int b = 0; b < B; b++) {
+        double top = z[b * C + 0];
+        for (int c = 1; c < C; c++) top = z[b * C + c] > top ? z[b * C + c] : top;
+        double sum = 0.0;
+        for (int c = 0; c < C; c++) sum += exp(z[b * C + c] - top);
+        double shift = log(sum) + top;
+        for (int c = 0; c < C; c++) o[b * C + c] = z[b * C + c] - shift;
+    }
+}
+static float largest_of(const double* v, int n) { return n ? (float)v[0] : 0.0f; }
+""",
+    dims={"B": 12, "C": 256},
+    odd={"B": 3, "C": 91},
+    shapes={"z": ("B", "C"), "o": ("B", "C")},
+    family="softmax",
+)
+
+PREFIX_SUM = Kernel(
+    text="""
+void solve(const float* x, float* y, int n) {
+    y[0] = x[0];
+    for (int i = 1; i < n; i++) y[i] = y[i - 1] + x[i];
+}
+""",
+    dims={"n": 2000},
+    odd={"n": 333},
+    shapes={"x": ("n",), "y": ("n",)},
+)
+
+HISTOGRAM = Kernel(
+    text="""
+void solve(const float* x, float* bins, int n, int k) {
+    for (int b = 0; b < k; b++) bins[b] = 0;
+    for (int i = 0; i < n; i++) {
+        int at = (int)((x[i] + 2.0f) * 0.25f * k);
+        if (at >= k) at = k - 1;
+        bins[at] += 1.0f;
+    }
+}
+""",
+    dims={"n": 3000, "k": 16},
+    odd={"n": 501, "k": 7},
+    shapes={"x": ("n",), "bins": ("k",)},
+)
+
+POINTER_WALK = Kernel(
+    text="""
+void solve(const float* x, float* y, int n) {
+    const float* from = x;
+    float* to = y;
+    while (from < x + n) *to++ = 2.0f * *from++;
+}
+""",
+    dims={"n": 1000},
+    odd={"n": 77},
+    shapes={"x": ("n",), "y": ("n",)},
+)
+
+SCALE_IN_PLACE_CHAIN = Kernel(
+    text="""
+#include <math.h>
+void solve(const float* x, float* y, float* z, int rows, int cols) {
+    for (int i = 0; i < rows; i++) {
+        float norm = 0.0f;
+        for (int j = 0; j < cols; j++) norm += fabsf(x[i * cols + j]);
+        for (int j = 0; j < cols; j++) y[i * cols + j] = x[i * cols + j] / norm;
+        for (int j = 0; j < cols; j++) {
+            if (y[i * cols + j] > 0.0f) z[i * cols + j] = y[i * cols + j];
+            else z[i * cols + j] = expf(y[i * cols + j]) - 1.0f;
+        }
+    }
+}
+""",
+    dims={"rows": 30, "cols": 128},
+    odd={"rows": 4, "cols": 59},
+    shapes={"x": ("rows", "cols"), "y": ("rows", "cols"), "z": ("rows", "cols")},
+    family="elementwise",
+)
+
+KERNELS: dict[str, Kernel] = {
+    "layernorm": LAYERNORM,
+    "rmsnorm": RMSNORM,
+    "gelu": GELU,
+    "row-sum": ROW_SUM,
+    "dot": DOT,
+    "stencil": STENCIL,
+    "conv2d": CONV2D,
+    "matvec-transposed": MATVEC_T,
+    "softmax-cpp": SOFTMAX_CPP,
+    "log-softmax": LOG_SOFTMAX,
+    "prefix-sum": PREFIX_SUM,
+    "histogram": HISTOGRAM,
+    "pointer-walk": POINTER_WALK,
+    "chain": SCALE_IN_PLACE_CHAIN,
+}

@@ -1,0 +1,109 @@
+"""Every card, on kernels in many styles: correct code, or a reason why not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from recipe_bench import assert_same, compile_candidate, context_of, needs_gcc, run
+from recipe_kernels import KERNELS
+
+from roofsmith.proposers.cards import Card, Change, NotApplicable, all_cards
+
+CARDS = {card.id: card for card in all_cards() if not card.id.startswith("gemm")}
+
+
+@needs_gcc
+@pytest.mark.parametrize("name", KERNELS)
+def test_each_card_gives_the_same_results_or_a_reason(name: str, tmp_path) -> None:
+    kernel = KERNELS[name]
+    context = context_of(kernel)
+    library = compile_candidate(context.candidate, tmp_path)
+    for card in CARDS.values():
+        change = card.apply(context)
+        if isinstance(change, NotApplicable):
+            assert len(change.reason) > 10, card.id
+            continue
+        assert change.candidate.id != context.candidate.id
+        assert change.statement
+        changed = compile_candidate(change.candidate, tmp_path)
+        for dims in (kernel.dims, kernel.odd):
+            expected = run(kernel, context.candidate, library, dims)
+            actual = run(kernel, change.candidate, changed, dims)
+            assert_same(expected, actual, f"{card.id}\n{change.candidate.kernel.text}")
+
+
+@needs_gcc
+@pytest.mark.parametrize("name", KERNELS)
+def test_cards_compose_in_any_order_they_are_kept(name: str, tmp_path) -> None:
+    kernel = KERNELS[name]
+    context = context_of(kernel)
+    library = compile_candidate(context.candidate, tmp_path)
+    orders = (sorted(CARDS), sorted(CARDS, reverse=True))
+    for order in orders:
+        current = context
+        applied = []
+        for id in order * 2:
+            change = CARDS[id].apply(current)
+            if isinstance(change, Change) and applied.count(id) < 2:
+                current = context_of(kernel, change.candidate)
+                applied.append(id)
+        if not applied:
+            continue
+        changed = compile_candidate(current.candidate, tmp_path)
+        for dims in (kernel.dims, kernel.odd):
+            expected = run(kernel, context.candidate, library, dims)
+            actual = run(kernel, current.candidate, changed, dims)
+            assert_same(expected, actual, f"{applied}\n{current.candidate.kernel.text}")
+
+
+@pytest.mark.parametrize("card", CARDS.values(), ids=lambda card: card.id)
+@pytest.mark.parametrize("name", KERNELS)
+def test_predictions_are_finite_and_respect_the_roofline(card: Card, name: str) -> None:
+    predicted = card.predict(context_of(KERNELS[name], fraction=0.8))
+    assert np.isfinite(predicted)
+    assert 1.0 <= predicted <= 1 / 0.8 + 1e-9
+
+
+@pytest.mark.parametrize("card", CARDS.values(), ids=lambda card: card.id)
+def test_a_card_says_where_it_comes_from(card: Card) -> None:
+    assert card.id == card.id.lower().replace("_", "-")
+    assert card.answers
+    assert len(card.source) > 20
+    assert card.expected_counter
+    assert card.expected_change
+
+
+@pytest.mark.parametrize(
+    ("name", "card", "applies"),
+    [
+        ("layernorm", "parallel-loops", True),
+        ("rmsnorm", "parallel-loops", True),
+        ("dot", "parallel-loops", True),
+        ("prefix-sum", "parallel-loops", False),
+        ("histogram", "parallel-loops", True),
+        ("pointer-walk", "parallel-loops", False),
+        ("gelu", "vector-math", True),
+        ("softmax-cpp", "vector-math", True),
+        ("log-softmax", "vector-math", True),
+        ("stencil", "vector-math", False),
+        ("rmsnorm", "vector-accumulators", True),
+        ("conv2d", "vector-accumulators", True),
+        ("prefix-sum", "vector-accumulators", False),
+        ("matvec-transposed", "interchange-sums", True),
+        ("row-sum", "interchange-sums", False),
+        ("softmax-cpp", "hoist-division", True),
+        ("chain", "hoist-division", True),
+        ("softmax-cpp", "stream-stores", True),
+        ("layernorm", "stream-stores", True),
+        ("dot", "stream-stores", False),
+    ],
+)
+def test_cards_apply_where_they_should(name: str, card: str, applies: bool) -> None:
+    change = CARDS[card].apply(context_of(KERNELS[name]))
+    assert isinstance(change, Change) == applies, change
+
+
+def test_no_threads_are_asked_for_where_there_is_one() -> None:
+    change = CARDS["parallel-loops"].apply(context_of(KERNELS["layernorm"], threads=1))
+    assert isinstance(change, NotApplicable)
+    assert "one thread" in change.reason
