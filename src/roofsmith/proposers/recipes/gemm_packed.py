@@ -8,6 +8,7 @@ from math import prod
 from roofsmith.proposers.cards import C_AND_CPP, Card, CardContext, Change, NotApplicable
 from roofsmith.proposers.loopnest import MatmulNest, Survey, survey
 from roofsmith.proposers.recipes._gemm import with_products
+from roofsmith.proposers.source import identifiers
 
 _REACHED = 0.8
 """Part of the bound that the packed product reaches; on Zen 3 it was 0.85 to 0.9 from 512 on."""
@@ -28,7 +29,7 @@ def apply(context: CardContext) -> Change | NotApplicable:
 
 
 def _problem(context: CardContext, found: Survey) -> NotApplicable | None:
-    if found.nests and context.source.defines("gemm"):
+    if found.nests and "gemm" in identifiers(context.source.root):
         return NotApplicable("the name `gemm` is taken in this file")
     if found.nests and max((_work(dims) for dims in context.dims), default=0) < _SMALL**3:
         return NotApplicable("the products are too small to gain from packing")

@@ -11,7 +11,7 @@ from roofsmith.proposers.loopnest import survey
 from roofsmith.proposers.loopnest_affine import line_of
 from roofsmith.proposers.loopnest_rows import RowProducts, find_row_products
 from roofsmith.proposers.recipes._gemm import indented, margin_at, with_products
-from roofsmith.proposers.source import Edit, Source, text_of
+from roofsmith.proposers.source import Edit, Source, identifiers, text_of
 
 _REACHED = 0.3
 """Part of the bound that is reached while the work between the products is still scalar."""
@@ -29,7 +29,7 @@ def apply(context: CardContext) -> Change | NotApplicable:
     if isinstance(found, list):
         reasons = "; ".join(found[:2]) or "there is no such loop"
         return NotApplicable(f"no row is made by two products around other work: {reasons}")
-    if context.source.defines("gemm_acquire"):
+    if "gemm_acquire" in identifiers(context.source.root):
         return NotApplicable("the kernel uses packed products already")
     split = _split(context.source, found)
     survey_ = survey(split, split.reachable(context.signature.entry))
