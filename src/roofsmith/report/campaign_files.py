@@ -6,6 +6,7 @@ from roofsmith.domain.campaign import Campaign
 from roofsmith.domain.kernel import Candidate
 from roofsmith.report import markdown
 from roofsmith.report.documents import manifest, memory
+from roofsmith.report.html import render_html
 from roofsmith.report.summarize import summarize
 from roofsmith.report.summary import Step, Summary
 
@@ -24,6 +25,7 @@ def render_campaign(campaign: Campaign) -> dict[str, str]:
         "logs/performance_trend.md": markdown.performance_trend(summary),
         "benchmark.md": markdown.benchmark(campaign, summary),
         "final_report.md": markdown.final_report(summary),
+        "report.html": render_html(campaign, summary),
     }
     for step, candidate in zip(summary.steps, _candidates(campaign), strict=True):
         files |= _round_files(campaign, summary, step, candidate)

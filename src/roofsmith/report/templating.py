@@ -16,7 +16,7 @@ from markupsafe import Markup, escape
 
 from roofsmith.report import format as fmt
 
-_TIMES = "\N{MULTIPLICATION SIGN}"
+TIMES = "\N{MULTIPLICATION SIGN}"
 
 _MARKDOWN_SPECIAL = re.compile(
     r"[\\`*|]|<(?=[A-Za-z/!?])|~~+|(?<!\w)_|_(?!\w)|\](?=[(\[:])|&(?=#?\w+;)"
@@ -49,10 +49,13 @@ def markdown_environment() -> Environment:
 def html_environment() -> Environment:
     """For `.html` and `.css` templates."""
     environment = _environment("templates/html", finalize=_finalize_html, autoescape=True)
-    environment.filters |= _FORMATS | {
-        "ratio": lambda ratio: _html_ratio(ratio),
-        "speedup": lambda value: fmt.speedup(value, _TIMES),
+    own: dict[str, Callable[..., str]] = {
+        "ratio": _html_ratio,
+        "speedup": lambda value: fmt.speedup(value, TIMES),
+        "interval": _interval,
+        "width": css_width,
     }
+    environment.filters |= _FORMATS | own
     return environment
 
 
@@ -151,11 +154,21 @@ def _html_ratio(ratio: Any) -> Markup:
     if ratio is None:
         return Markup(fmt.UNKNOWN)
     value = ratio.value if hasattr(ratio, "value") else ratio.speedup
-    text = fmt.ratio(value, ratio.ci, _TIMES)
+    text = fmt.ratio(value, ratio.ci, TIMES)
     head, _, interval = text.partition(" ")
     return Markup('<span class="ratio">{} <span class="ci">{}</span></span>').format(
         escape(head), escape(interval)
     )
+
+
+def _interval(ci: tuple[float, float]) -> str:
+    """The ends of a ratio's interval alone: `9.81 to 10.5`."""
+    return f"{fmt.speedup(ci[0], '')} to {fmt.speedup(ci[1], '')}"
+
+
+def css_width(fraction: float) -> str:
+    """A share as a CSS length, kept within its box."""
+    return f"{100 * min(1.0, max(0.0, fraction)):.1f}%"
 
 
 _FORMATS: dict[str, Callable[..., str]] = {

@@ -1,0 +1,115 @@
+"""`report.html`: one page, no scripts, nothing fetched; opens offline, on a phone and in print."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from roofsmith.domain.campaign import Campaign
+from roofsmith.report import format as fmt
+from roofsmith.report.arithmetic import limiter_words, roofline_lines
+from roofsmith.report.counters import counter_rows
+from roofsmith.report.markdown import COMMANDS, achieved, state_line, why_turned_down
+from roofsmith.report.roofline_chart import roofline_charts
+from roofsmith.report.steps import status_of
+from roofsmith.report.strip_chart import strip_chart
+from roofsmith.report.summary import Step, Summary, WorkloadRow
+from roofsmith.report.templating import TIMES, css_width, html_environment
+from roofsmith.report.trend_chart import trend_chart
+
+_CEILINGS = {
+    "memory": "the memory bandwidth of this machine allows",
+    "compute": "the arithmetic of this machine allows",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """One workload's roofline, drawn for its place on the page."""
+
+    row: WorkloadRow
+    narrow: Markup
+    wide: Markup | None
+    """Where it is the only one and has the page's whole width."""
+
+
+def render_html(campaign: Campaign, summary: Summary) -> str:
+    """The whole page. Whatever came from a kernel, a compiler or a user is escaped."""
+    started = campaign.started
+    used = {fact: None for bound in started.bounds for fact in (bound.bandwidth, bound.peak)}
+    others = [fact for fact in started.facts.facts() if fact not in used]
+    panels = _panels(summary)
+    drawn = {panel.row.label for panel in panels}
+    page = html_environment().get_template("report.html.j2")
+    return page.render(
+        s=summary,
+        target=started.target,
+        environment=started.environment,
+        device=started.environment.device,
+        state_line=state_line(summary),
+        lede=_lede(summary),
+        trend_wide=trend_chart(summary, narrow=False),
+        trend_narrow=trend_chart(summary, narrow=True),
+        panels=panels,
+        unknown_rooflines=[row for row in summary.workloads if row.label not in drawn],
+        cited_facts=list(used),
+        other_facts=others,
+        commands=COMMANDS,
+        arithmetic=lambda bound: "\n".join(roofline_lines(bound)),
+        limiter=limiter_words,
+        achieved=achieved,
+        why=why_turned_down,
+        counter_rows=counter_rows,
+        status=status_of,
+        strip=lambda step: strip_chart(step.screened, step.candidate_id),
+        budget=_budget,
+    )
+
+
+def _panels(summary: Summary) -> list[Panel]:
+    narrow = roofline_charts(summary.workloads, wide=False)
+    alone = sum(chart is not None for _, chart in narrow) == 1
+    wide = dict(_by_label(roofline_charts(summary.workloads, wide=True))) if alone else {}
+    return [
+        Panel(row=row, narrow=chart, wide=wide.get(row.label))
+        for row, chart in narrow
+        if chart is not None
+    ]
+
+
+def _by_label(
+    charts: list[tuple[WorkloadRow, Markup | None]],
+) -> list[tuple[str, Markup]]:
+    return [(row.label, chart) for row, chart in charts if chart is not None]
+
+
+def _lede(summary: Summary) -> str:
+    """The campaign in two or three sentences."""
+    kept, tried = summary.totals.kept, summary.totals.tried
+    lede = f"{kept} of {fmt.plural(tried, 'change')} proven faster and kept. "
+    best = max(summary.kept, key=_gain, default=None)
+    if best is not None:
+        gain = fmt.speedup(_gain(best), TIMES)
+        title = fmt.one_line(best.title)
+        lede += f"The biggest step was round {best.number}, {gain}: \N{LEFT DOUBLE QUOTATION MARK}"
+        lede += f"{title}\N{RIGHT DOUBLE QUOTATION MARK}. "
+    if summary.fraction is not None and summary.baseline_fraction is not None:
+        ceiling = _CEILINGS.get(summary.limiter, "the ceilings of this machine allow")
+        lede += f"Together they took the kernel from {fmt.percent(summary.baseline_fraction)} to "
+        lede += f"{fmt.percent(summary.fraction)} of what {ceiling}."
+    return lede
+
+
+def _gain(step: Step) -> float:
+    return step.ratio.value if step.ratio is not None else 1.0
+
+
+def _budget(error: float, budget: float) -> Markup:
+    """A bar of how much of an error budget is used, with the share in words."""
+    if budget <= 0:
+        return Markup(fmt.UNKNOWN)
+    share = error / budget
+    return Markup('<span class="bar"><i style="width:{}"></i></span> {}').format(
+        css_width(share), fmt.percent(share)
+    )
