@@ -149,7 +149,10 @@ class FunctionAccesses:
                     self._touch(target, scope, writes=True, reads=True)
             case "subscript_expression":
                 self._touch(node, scope, writes=False, reads=True)
-            case "pointer_expression" if text_of(node).startswith("*"):
+            case "pointer_expression" if text_of(node).startswith("&"):
+                for child in strip_parens(node.named_children[-1]).named_children:
+                    self._visit(child, scope)  # an address: nothing is read yet
+            case "pointer_expression":
                 self._touch(node, scope, writes=False, reads=True)
             case "call_expression":
                 self._call(node, scope)

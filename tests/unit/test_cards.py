@@ -1,0 +1,138 @@
+"""The recipe proposer: ranked by bottleneck and prediction, and never the same thing twice."""
+
+from __future__ import annotations
+
+import pytest
+from recipe_bench import signature_of
+from recipe_kernels import KERNELS
+
+from roofsmith.domain.comparison import Screening
+from roofsmith.domain.kernel import Candidate, SourceFile
+from roofsmith.domain.outcome import Passed
+from roofsmith.domain.profile import Bottleneck, BottleneckKind
+from roofsmith.domain.workload import Workload
+from roofsmith.ports import Brief
+from roofsmith.proposers.cards import Card, CardContext, Change, NotApplicable, all_cards
+from roofsmith.proposers.recipe_proposer import RecipeProposer
+from roofsmith.testing.proposer import ProposerConformance, advance, brief_for
+
+
+def brief_of(name: str = "layernorm", kind: BottleneckKind = "unknown") -> Brief:
+    kernel = KERNELS[name]
+    source = SourceFile(path=f"kernel.{kernel.language}", text=kernel.text)
+    return brief_for(
+        Candidate(language=kernel.language, sources=(source,)),
+        signature=signature_of(kernel),
+        workload=Workload(dims=kernel.dims),
+        family=kernel.family,
+        bottleneck=Bottleneck(
+            kind=kind, confidence=0.7, evidence=("ipc: 0.6",), roofline_fraction=0.01
+        ),
+    )
+
+
+def screen(candidate: Candidate) -> Screening:
+    return Screening(outcome=Passed(), speedup=1.0)
+
+
+def card(
+    id: str, predicted: float, answers: BottleneckKind = "latency", families: tuple[str, ...] = ()
+) -> Card:
+    def apply(context: CardContext) -> Change | NotApplicable:
+        text = f"/* {id} */ {context.source.text}"
+        if f"/* {id} */" in context.source.text:
+            return NotApplicable("it is there already")
+        return Change(context.with_text(text), f"Apply {id}")
+
+    return Card(
+        id=id, title=id, families=frozenset(families), languages=frozenset(("c",)),
+        answers=frozenset((answers,)), rationale="because", expected_counter="ipc",
+        expected_change="up", source="a book", apply=apply, predict=lambda _: predicted,
+    )  # fmt: skip
+
+
+class TestRecipeProposer(ProposerConformance):
+    def proposer(self) -> RecipeProposer:
+        return RecipeProposer()
+
+    def brief(self) -> Brief:
+        return brief_of()
+
+
+def test_cards_have_distinct_ids() -> None:
+    ids = [found.id for found in all_cards()]
+    assert len(ids) == len(set(ids)) >= 8
+
+
+def test_the_highest_prediction_goes_first() -> None:
+    proposer = RecipeProposer([card("small", 1.2), card("large", 3.0)])
+    proposal = proposer.ask(brief_of(kind="latency"), screen)
+    assert proposal is not None
+    assert proposal.hypothesis.tactic == "recipe:large"
+    assert proposal.hypothesis.predicted_speedup == 3.0
+    assert proposal.hypothesis.evidence == ("ipc: 0.6",)
+
+
+@pytest.mark.parametrize(("kind", "first"), [("memory", "streams"), ("latency", "chains")])
+def test_the_bottleneck_decides_between_equal_predictions(kind: BottleneckKind, first: str) -> None:
+    cards = [card("streams", 1.5, "memory"), card("chains", 1.5, "latency")]
+    proposal = RecipeProposer(cards).ask(brief_of(kind=kind), screen)
+    assert proposal is not None
+    assert proposal.hypothesis.tactic == f"recipe:{first}"
+    assert proposal.hypothesis.answers == kind
+
+
+def test_a_card_is_not_tried_twice_on_one_kernel() -> None:
+    proposer = RecipeProposer([card("only", 2.0)])
+    brief = brief_of()
+    first = proposer.ask(brief, screen)
+    assert first is not None
+    assert proposer.ask(advance(brief, first, kept=False), screen) is None
+
+
+def test_a_card_that_failed_gets_one_more_chance_after_another_was_kept() -> None:
+    proposer = RecipeProposer([card("first", 3.0), card("second", 2.0), card("third", 1.5)])
+    brief = brief_of()
+    tried = []
+    for kept in (False, True, False, True):
+        proposal = proposer.ask(brief, screen)
+        assert proposal is not None
+        tried.append(proposal.hypothesis.tactic.removeprefix("recipe:"))
+        brief = advance(brief, proposal, kept=kept)
+    assert tried == ["first", "second", "first", "third"]
+    assert proposer.ask(brief, screen) is None
+
+
+def test_a_card_without_predicted_gain_is_not_proposed_but_explained() -> None:
+    proposer = RecipeProposer([card("useless", 1.0)])
+    assert proposer.ask(brief_of(), screen) is None
+    (explanation,) = proposer.explain(brief_of())
+    assert not explanation.applicable
+    assert "no gain is predicted" in explanation.why
+
+
+def test_a_card_for_another_family_says_so() -> None:
+    (explanation,) = RecipeProposer([card("conv", 2.0, families=("convolution",))]).explain(
+        brief_of()
+    )
+    assert not explanation.applicable
+    assert "convolution" in explanation.why
+
+
+def test_every_card_explains_itself_for_every_kernel() -> None:
+    for name in KERNELS:
+        for explanation in RecipeProposer().explain(brief_of(name)):
+            assert explanation.why
+            assert explanation.predicted >= 1.0
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_a_campaign_of_cards_ends(name: str) -> None:
+    """Whether everything is kept or nothing is, the proposer runs out of ideas."""
+    for kept in (True, False):
+        brief, proposer = brief_of(name), RecipeProposer()
+        rounds = 0
+        while (proposal := proposer.ask(brief, screen)) is not None:
+            brief = advance(brief, proposal, kept=kept, speedup=1.1)
+            rounds += 1
+            assert rounds < 30
