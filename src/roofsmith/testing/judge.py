@@ -115,9 +115,10 @@ class FakeJudge:
         )
 
     def _compared(self, samples: Sequence[PairSample]) -> Comparison:
-        return compare(
-            samples, self._target.workloads, self._classes, self._floors, self._target.keep
-        )
+        target = self._target
+        found = compare(samples, target.workloads, self._classes, self._floors, target.keep)
+        assert found is not None, "every workload has valid pairs"
+        return found
 
     def _pairs(
         self, candidate: Built, incumbent: Built, *, instance: int
