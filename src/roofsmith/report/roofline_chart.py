@@ -80,7 +80,7 @@ def _span(known: Sequence[tuple[WorkloadRow, _Roof]]) -> _Span:
     roofs = [roof for _, roof in known]
     lows = [min(roof.intensity, roof.ridge) for roof in roofs]
     highs = [max(roof.intensity, roof.ridge) for roof in roofs]
-    low_intensity, high_intensity = min(lows) / 4, max(highs) * 4
+    low_intensity, high_intensity = min(lows) / 4, max(highs) * 6
     rates = [p.rate_flop_per_s for row, _ in known for p in row.path if p.rate_flop_per_s]
     roof_lows = [roof.at(low_intensity) for roof in roofs]
     return _Span(
@@ -101,7 +101,7 @@ def _panel(row: WorkloadRow, roof: _Roof, span: _Span, *, wide: bool) -> Markup:
         height,
         *_grid(x, y, most_x=8 if wide else 5),
         svg.text((left + right) / 2, height - 4, "FLOP per byte", cls="axis mid"),
-        *_roofs(row, roof, x, y),
+        *_roofs(roof, x, y),
         *_path(row, roof, x, y),
         title=f"Roofline of {row.label}",
         description=_description(row),
@@ -120,29 +120,31 @@ def _grid(x: svg.LogScale, y: svg.LogScale, *, most_x: int) -> Iterator[Markup]:
     yield svg.text(x.start - 6, y.end + 1, "FLOP/s", cls="axis end")
 
 
-def _roofs(row: WorkloadRow, roof: _Roof, x: svg.LogScale, y: svg.LogScale) -> Iterator[Markup]:
+def _roofs(roof: _Roof, x: svg.LogScale, y: svg.LogScale) -> Iterator[Markup]:
     start = (x.start, y.clamp(roof.at(x.low)))
     ridge = (x(roof.ridge), y(roof.peak))
     yield svg.polyline([start, ridge], "roof memory-roof")
     yield svg.line(*ridge, x.end, y(roof.peak), "roof compute-roof")
     peak = fmt.quantity(roof.peak, "FLOP/s")
-    dtype = row.bound.cost.dtype
-    yield svg.text(x.end, y(roof.peak) - 7, f"{dtype} {peak}", cls="note end compute-text")
-    angle = math.degrees(math.atan2(y.pixels_per_e, x.pixels_per_e))
-    # Between the left edge and the ridge, clear of the path if that stands in the way.
-    place = math.sqrt(x.low * roof.ridge)
-    if abs(x(place) - x(roof.intensity)) < 50:
-        place = math.sqrt(place * (roof.ridge if roof.intensity < place else x.low))
-    where = fmt.one_line(row.bound.working_set, 12)
-    label = f"{where} {fmt.quantity(roof.bandwidth, 'byte/s')}"
+    yield svg.text(x.end, y(roof.peak) - 7, peak, cls="note end compute-text")
+    # On the longer part of the slope, so that the path doesn't run through it.
+    place = x.inverse(_middle_of_longer(x.start, x(roof.intensity), x(roof.ridge)))
     px, py = x(place), y.clamp(roof.at(place))
+    angle = math.degrees(math.atan2(y.pixels_per_e, x.pixels_per_e))
     yield svg.text(
         px,
         py - 7,
-        label,
+        fmt.quantity(roof.bandwidth, "byte/s"),
         cls="note mid memory-text",
         transform=f"rotate({angle:.1f} {px:.1f} {py:.1f})",
     )
+
+
+def _middle_of_longer(start: float, cut: float, end: float) -> float:
+    """The middle of the longer of two pieces that `cut` leaves of [start, end]."""
+    if not start < cut < end:
+        return (start + end) / 2
+    return (start + cut) / 2 if cut - start > end - cut else (cut + end) / 2
 
 
 def _path(row: WorkloadRow, roof: _Roof, x: svg.LogScale, y: svg.LogScale) -> Iterator[Markup]:

@@ -110,13 +110,25 @@ class LogScale:
         return (self.end - self.start) / (math.log(self.high) - math.log(self.low))
 
     def ticks(self, most: int = 8) -> list[float]:
-        """Round values inside the axis: the finest of the usual series that isn't too many."""
+        """Round values inside the axis: the finest of the usual series that isn't too many.
+
+        An axis over less than a factor of two is as good as linear, and so are its ticks.
+        """
+        if self.high < 2 * self.low:
+            return self._even(most)
         for mantissas in ((1, 1.5, 2, 3, 4, 5, 6, 8), (1, 2, 3, 5), (1, 2, 5), (1, 3), (1,)):
             ticks = self._at(mantissas)
             if len(ticks) <= most:
                 return ticks
         decades = self._at((1,))
         return decades[:: math.ceil(len(decades) / most)]
+
+    def _even(self, most: int) -> list[float]:
+        coarse = (self.high - self.low) / most
+        power = 10.0 ** math.floor(math.log10(coarse))
+        step = next(m * power for m in (1, 2, 2.5, 5, 10) if m * power >= coarse)
+        first, last = math.ceil(self.low / step), math.floor(self.high / step)
+        return [index * step for index in range(first, last + 1)]
 
     def _at(self, mantissas: Iterable[float]) -> list[float]:
         decades = range(math.floor(math.log10(self.low)), math.ceil(math.log10(self.high)) + 1)

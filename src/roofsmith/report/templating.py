@@ -21,6 +21,7 @@ TIMES = "\N{MULTIPLICATION SIGN}"
 _MARKDOWN_SPECIAL = re.compile(
     r"[\\`*|]|<(?=[A-Za-z/!?])|~~+|(?<!\w)_|_(?!\w)|\](?=[(\[:])|&(?=#?\w+;)"
 )
+_CODE_SPAN = re.compile(r"(?<![`\\])(`[^`|\n]+`)(?!`)")
 _MARKDOWN_BLOCK_START = re.compile(r"^(?:#{1,6}(?=\s|$)|[-+](?=\s|$)|>|[-=]+$|\d+(?=[.)](?:\s|$)))")
 
 
@@ -54,8 +55,10 @@ def html_environment() -> Environment:
         "speedup": lambda value: fmt.speedup(value, TIMES),
         "interval": _interval,
         "width": css_width,
+        "prose": prose,
     }
-    environment.filters |= _FORMATS | own
+    environment.filters |= {name: _unbroken(function) for name, function in _FORMATS.items()}
+    environment.filters |= own
     return environment
 
 
@@ -77,11 +80,20 @@ def escape_markdown(text: str) -> Raw:
     """Foreign text as one line of Markdown that shows exactly that text.
 
     Escapes what could start markup, an HTML tag, a link or a table cell, and nothing else: the
-    files are read as plain text as often as they are rendered.
+    files are read as plain text as often as they are rendered. Names between backticks stay code.
     """
-    line = fmt.one_line(text)
-    escaped = _MARKDOWN_SPECIAL.sub(_escape_one, line)
-    return Raw(_MARKDOWN_BLOCK_START.sub(_escape_start, escaped))
+    pieces = _CODE_SPAN.split(fmt.one_line(text))
+    pieces[::2] = [_MARKDOWN_SPECIAL.sub(_escape_one, piece) for piece in pieces[::2]]
+    return Raw(_MARKDOWN_BLOCK_START.sub(_escape_start, "".join(pieces)))
+
+
+def prose(text: str) -> Markup:
+    """Foreign text as HTML: escaped, with what stands between backticks as code."""
+    pieces = _CODE_SPAN.split(fmt.visible(text))
+    return Markup("").join(
+        Markup("<code>{}</code>").format(piece[1:-1]) if index % 2 else escape(piece)
+        for index, piece in enumerate(pieces)
+    )
 
 
 def _escape_one(match: re.Match[str]) -> str:
@@ -161,9 +173,15 @@ def _html_ratio(ratio: Any) -> Markup:
     )
 
 
-def _interval(ci: tuple[float, float]) -> str:
-    """The ends of a ratio's interval alone: `9.81 to 10.5`."""
-    return f"{fmt.speedup(ci[0], '')} to {fmt.speedup(ci[1], '')}"
+def _interval(ratio: Any) -> str:
+    """The ends of a ratio's interval alone: `9.8 to 10.5`."""
+    interval = _ratio(ratio).partition(" ")[2]
+    return interval.strip("[]").replace(", ", " to ")
+
+
+def _unbroken(function: Callable[..., str]) -> Callable[..., str]:
+    """A number that isn't torn from its unit at the end of a line."""
+    return lambda *arguments: function(*arguments).replace(" ", "\N{NO-BREAK SPACE}")
 
 
 def css_width(fraction: float) -> str:

@@ -1,0 +1,111 @@
+"""A campaign's summary as one JSON object: SI units, no samples, nothing rounded. Pure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from roofsmith.domain.outcome import Passed
+from roofsmith.report.summary import ClassRow, Ratio, Step, Summary, WorkloadRow
+
+
+def summary_document(summary: Summary) -> dict[str, Any]:
+    """What `--json` prints of a campaign. What isn't known is null."""
+    return {
+        "campaign": summary.campaign,
+        "target": summary.name,
+        "kernel": summary.kernel_path,
+        "family": summary.family,
+        "device": summary.device,
+        "threads": summary.threads,
+        "started_at": summary.started_at,
+        "state": summary.state,
+        "stopped": _stopped(summary),
+        **_ratio(summary.speedup),
+        "speedup_alone": summary.alone,
+        "roofline_fraction": summary.fraction,
+        "baseline_roofline_fraction": summary.baseline_fraction,
+        "goal_roofline_fraction": summary.goal_fraction,
+        "limit_speedup": summary.limit_speedup,
+        "limiter": summary.limiter,
+        "candidate_id": summary.candidate_id,
+        "totals": _totals(summary),
+        "workloads": [_workload(row) for row in summary.workloads],
+        "classes": [_class(row) for row in summary.classes],
+        "rounds": [_step(step) for step in summary.steps],
+        "next_steps": [
+            {"title": step.title, "why": step.why, "command": step.command}
+            for step in summary.next_steps
+        ],
+    }
+
+
+def _stopped(summary: Summary) -> dict[str, str | None] | None:
+    if summary.stop_code is None:
+        return None
+    return {
+        "code": summary.stop_code,
+        "detail": summary.stop_detail,
+        "at": summary.stopped_at,
+    }
+
+
+def _ratio(ratio: Ratio | None) -> dict[str, Any]:
+    if ratio is None:
+        return {"speedup": None, "ci": None}
+    return {"speedup": ratio.value, "ci": list(ratio.ci)}
+
+
+def _totals(summary: Summary) -> dict[str, Any]:
+    totals = summary.totals
+    return {
+        "rounds": totals.tried,
+        "kept": totals.kept,
+        "rejected": totals.rejected,
+        "failed": totals.failed,
+        "screened": totals.screened,
+        "wall_s": totals.wall_s,
+        "kernel_s": totals.kernel_s,
+        "overhead_fraction": totals.overhead,
+    }
+
+
+def _workload(row: WorkloadRow) -> dict[str, Any]:
+    return {
+        "dims": row.dims,
+        "class": row.config_class,
+        "baseline_time_s": row.baseline_time_s,
+        "final_time_s": row.final_time_s,
+        **_ratio(row.speedup),
+        "floor_time_s": row.floor_time_s,
+        "roofline_fraction": row.fraction,
+        "limiter": row.bound.limiter,
+    }
+
+
+def _class(row: ClassRow) -> dict[str, Any]:
+    return {
+        "class": row.name,
+        "reason": row.reason,
+        "workloads": list(row.workloads),
+        **_ratio(row.speedup),
+        "roofline_fraction": row.fraction,
+    }
+
+
+def _step(step: Step) -> dict[str, Any]:
+    return {
+        "round": step.number,
+        "hypothesis": step.hypothesis.statement if step.hypothesis is not None else None,
+        "tactic": step.hypothesis.tactic if step.hypothesis is not None else None,
+        "outcome": step.outcome.kind,
+        "reason": None if isinstance(step.outcome, Passed) else step.outcome.reason,
+        "detail": step.outcome.detail,
+        "verdict": step.verdict,
+        **_ratio(step.ratio),
+        "decision": step.mark if step.mark in ("baseline", "kept") else "rolled_back",
+        "rule": step.rule,
+        "total_speedup": step.total_speedup,
+        "roofline_fraction": step.roofline_fraction,
+        "candidate_id": step.candidate_id,
+        "wall_s": step.wall_s,
+    }
