@@ -7,6 +7,7 @@ that takes a cache line per element). They rank ideas; they never decide: the ju
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 
@@ -18,6 +19,7 @@ from roofsmith.proposers.reductions import find_reduction
 from roofsmith.proposers.source import (
     Function,
     Loop,
+    Source,
     arguments,
     calls,
     loops,
@@ -83,16 +85,23 @@ class Estimate:
         self._source = context.source
         self._lanes = context.lanes
         self._accesses: dict[str, FunctionAccesses] = {}
+        self._skipped = False
+        self._flops = next((b.cost.flops for b in context.bounds if b.cost.flops), 0.0)
         self.loops: list[LoopWork] = []
         entry = context.source.function(context.signature.entry)
         if entry is not None:
-            sizes = dict(context.dims[0]) if context.dims else {}
+            sizes = _constants(context.source) | (dict(context.dims[0]) if context.dims else {})
             self._function(entry, sizes, 1.0, depth=0)
 
     @property
     def total(self) -> Work:
-        """The whole kernel."""
-        return sum((found.work for found in self.loops), Work())
+        """The whole kernel.
+
+        Called functions that couldn't be followed count as if they did all of the kernel's
+        arithmetic at two vector multiply-adds a cycle.
+        """
+        unread = Work(plain=self._flops / (4 * self._lanes) if self._skipped else 0.0)
+        return sum((found.work for found in self.loops), unread)
 
     def share(self, saved: float) -> float:
         """The part of all cycles that `saved` cycles are, at most 1."""
@@ -127,16 +136,17 @@ class Estimate:
             work = self._statements(function, loop).times(count)
             self.loops.append(LoopWork(function.name, loop, work))
         for found in inner:
-            trips = count * trip_count(found, sizes)
+            trips = count * trip_count(found, sizes, loop)
             self._body(function, found.body, dict(sizes), trips, found, depth)
         for called, call in calls(node):
             callee = self._source.function(called)
             if callee is None or depth >= 4 or _enclosing(call, node) is not None:
                 continue
-            given = [evaluate(argument, sizes) for argument in arguments(call)]
-            named = zip((p.name for p in callee.parameters), given, strict=False)
-            passed = {key: value for key, value in named if value is not None}
-            self._function(callee, passed, count, depth + 1)
+            passed = _passed(callee, call, sizes)
+            if passed is None:
+                self._skipped = True
+            else:
+                self._function(callee, passed, count, depth + 1)
 
     def _statements(self, function: Function, loop: Loop) -> Work:
         """One iteration, without what inner loops do."""
@@ -210,15 +220,48 @@ def _chains(loop: Loop) -> int:
     return sum(find_reduction(loop, name) is not None for name in targets)
 
 
-def trip_count(loop: Loop, sizes: Mapping[str, int]) -> float:
-    """Iterations with these dimensions; 64 where they can't be told."""
+def _constants(source: Source) -> dict[str, int]:
+    """`#define NAME 64`, by name."""
+    found = {}
+    for node in walk(source.root, "preproc_def"):
+        name, value = node.child_by_field_name("name"), node.child_by_field_name("value")
+        if name is not None and value is not None and text_of(value).strip().isdigit():
+            found[text_of(name)] = int(text_of(value))
+    return found
+
+
+def _passed(callee: Function, call: Node, sizes: Mapping[str, int]) -> dict[str, int] | None:
+    """Sizes that a call passes on; None if it passes one that isn't known.
+
+    Such a callee is left out of the estimate: its loops could be of any length.
+    """
+    passed = {}
+    for parameter, argument in zip(callee.parameters, arguments(call), strict=False):
+        if parameter.pointer or re.search(r"\b(float|double)\b", parameter.type_text):
+            continue
+        value = evaluate(argument, sizes)
+        if value is None:
+            return None
+        passed[parameter.name] = value
+    return passed | {name: value for name, value in sizes.items() if name.isupper()}
+
+
+def trip_count(loop: Loop, sizes: Mapping[str, int], outer: Loop | None = None) -> float:
+    """Iterations with these dimensions; 64 where they can't be told.
+
+    A loop that starts where the loop around it stands goes over one step of that loop.
+    """
     if loop.lower is None or loop.upper is None or loop.step is None:
         return UNKNOWN_TRIP
-    lower, upper = evaluate(loop.lower, sizes), evaluate(loop.upper, sizes)
     step = int(loop.step) if loop.step.isdigit() else sizes.get(loop.step, 1)
+    start = text_of(strip_parens(loop.lower))
+    if outer is not None and outer.step is not None and start == outer.variable:
+        whole = int(outer.step) if outer.step.isdigit() else sizes.get(outer.step, step)
+        return max(1.0, whole / max(1, step))
+    lower, upper = evaluate(loop.lower, sizes), evaluate(loop.upper, sizes)
     if upper is None:
         return UNKNOWN_TRIP
-    return max(1.0, (upper - (lower or 0) + loop.inclusive) / max(1, step))
+    return max(0.0, (upper - (lower or 0) + loop.inclusive) / max(1, step))
 
 
 def evaluate(node: Node, sizes: Mapping[str, int]) -> int | None:

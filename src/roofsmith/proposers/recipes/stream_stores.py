@@ -82,7 +82,8 @@ def _fits_in_cache(context: CardContext) -> NotApplicable | None:
         sum(array.size_bytes for array in described.arrays)
         for described in context.descriptions.values()
     ]
-    if cache is None or not sizes or max(sizes) > cache:
+    largest = max(sizes, default=0)
+    if cache is None or largest == 0 or largest > cache:
         return None
     return NotApplicable("the arrays fit in the last-level cache")
 
