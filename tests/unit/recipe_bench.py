@@ -33,6 +33,8 @@ DEVICE = Device(
 )
 _NUMPY = {"float": "float32", "double": "float64", "int": "int32"}
 
+_LOADED: dict[str, ctypes.CDLL] = {}
+
 needs_gcc = pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed")
 
 
@@ -81,6 +83,8 @@ def context_of(
 
 def compile_candidate(candidate: Candidate, folder: Path) -> ctypes.CDLL:
     """Compile with the candidate's own flags; any message of the compiler fails the test."""
+    if candidate.id in _LOADED:
+        return _LOADED[candidate.id]
     stem = folder / uuid.uuid4().hex
     source = stem.with_suffix(f".{candidate.language}")
     source.write_text(candidate.kernel.text)
@@ -92,7 +96,8 @@ def compile_candidate(candidate: Candidate, folder: Path) -> ctypes.CDLL:
         [*command, *candidate.build.link], capture_output=True, text=True, check=False, timeout=60
     )
     assert done.returncode == 0, f"{' '.join(command)}\n{done.stderr}\n{candidate.kernel.text}"
-    return ctypes.CDLL(str(library))
+    _LOADED[candidate.id] = ctypes.CDLL(str(library))
+    return _LOADED[candidate.id]
 
 
 def run(kernel: Kernel, candidate: Candidate, library: ctypes.CDLL, dims: dict[str, int]) -> dict[

@@ -290,7 +290,29 @@ void solve(const float* x, float* y, float* z, int rows, int cols) {
     family="elementwise",
 )
 
+TRANSPOSE = Kernel(
+    text="""
+/* walks columns in the inner loop; then scales, and clamps in a pass of its own */
+void solve(const float* a, float* b, float* c, int rows, int cols) {
+    for (int j = 0; j < cols; j++) {
+        for (int i = 0; i < rows; i++) {
+            b[i * cols + j] = 0.5f * a[i * cols + j];
+        }
+    }
+    for (int k = 0; k < rows * cols; k++)
+        c[k] = b[k] + a[k];
+    for (int k = 0; k < rows * cols; k++)
+        c[k] = c[k] < 0.0f ? 0.0f : c[k];
+}
+""",
+    dims={"rows": 60, "cols": 72},
+    odd={"rows": 7, "cols": 13},
+    shapes={"a": ("rows", "cols"), "b": ("rows", "cols"), "c": ("rows", "cols")},
+    family="elementwise",
+)
+
 KERNELS: dict[str, Kernel] = {
+    "transposed": TRANSPOSE,
     "layernorm": LAYERNORM,
     "rmsnorm": RMSNORM,
     "gelu": GELU,

@@ -96,6 +96,15 @@ def test_a_card_says_where_it_comes_from(card: Card) -> None:
         ("softmax-cpp", "stream-stores", True),
         ("layernorm", "stream-stores", True),
         ("dot", "stream-stores", False),
+        ("transposed", "interchange-loops", True),
+        ("stencil", "interchange-loops", False),
+        ("transposed", "fuse-loops", True),
+        ("chain", "fuse-loops", True),
+        ("layernorm", "fuse-loops", False),
+        ("gelu", "restrict-pointers", False),
+        ("layernorm", "restrict-pointers", True),
+        ("chain", "math-flags", True),
+        ("row-sum", "math-flags", False),
     ],
 )
 def test_cards_apply_where_they_should(name: str, card: str, applies: bool) -> None:

@@ -1,0 +1,135 @@
+"""One pass over the data in the place of two."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tree_sitter import Node
+
+from roofsmith.proposers.accesses import Access, FunctionAccesses, mutated_names
+from roofsmith.proposers.cards import C_AND_CPP, Card, CardContext, Change, NotApplicable
+from roofsmith.proposers.costs import amdahl, lines_of
+from roofsmith.proposers.dependence import declared_names
+from roofsmith.proposers.loopnest_affine import Polynomial
+from roofsmith.proposers.recipes._simd import directive, is_own_loop
+from roofsmith.proposers.source import Edit, Loop, identifiers, loops, read_loop, text_of, walk
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Two loops, one right behind the other, over the same range."""
+
+    first: Loop
+    second: Loop
+
+
+def apply(context: CardContext) -> Change | NotApplicable:
+    """Append the body of a loop to that of the loop in front of it."""
+    pair = next(_pairs(context), None)
+    if pair is None:
+        return NotApplicable("no two neighbouring loops over one range can share a pass")
+    first, second = pair.first, pair.second
+    edits = [
+        Edit.before(first.body, "{ "),
+        Edit(first.node.end_byte, second.node.start_byte, "\n"),
+        Edit(second.node.start_byte, second.body.start_byte, ""),
+        Edit.after(second.node, " }"),
+    ]
+    text = context.source.edited(edits).text
+    return Change(
+        context.with_text(text),
+        f"Do both loops over `{first.variable}` ({lines_of([first, second])}) in one pass",
+    )
+
+
+def _pairs(context: CardContext) -> Iterator[Pair]:
+    for function in context.functions:
+        accesses = FunctionAccesses(context.source, function)
+        for first in loops(function.body):
+            second = _next_loop(first)
+            if second is None or directive(first) is not None or is_own_loop(first):
+                continue
+            if _same_range(first, second) and _may_fuse(accesses, first, second):
+                yield Pair(first, second)
+
+
+def _next_loop(loop: Loop) -> Loop | None:
+    following: Node | None = loop.node.next_named_sibling
+    if following is None or following.type != "for_statement":
+        return None
+    return read_loop(following)
+
+
+def _same_range(first: Loop, second: Loop) -> bool:
+    if not first.canonical or not second.canonical:
+        return False
+    assert first.lower is not None
+    assert second.lower is not None
+    return (
+        (first.variable, first.declared_type, first.step, first.upper_text, text_of(first.lower))
+        == (second.variable, second.declared_type, second.step, second.upper_text,
+            text_of(second.lower))
+    )  # fmt: skip
+
+
+def _may_fuse(accesses: FunctionAccesses, first: Loop, second: Loop) -> bool:
+    """Each iteration of the second loop needs only what the same iteration of the first made."""
+    leaves = ("break_statement", "return_statement", "goto_statement", "continue_statement")
+    if any(walk(first.body, *leaves)) or any(walk(second.body, *leaves)):
+        return False
+    if _shared_scalars(first, second):
+        return False
+    for ours in accesses.inside(first):
+        for theirs in accesses.inside(second):
+            touches = ours.base == theirs.base and (ours.writes or theirs.writes)
+            if touches and _share(ours, first, second) != _share(theirs, second, second):
+                return False
+            if touches and _share(theirs, second, second) is None:
+                return False
+    return True
+
+
+def _shared_scalars(first: Loop, second: Loop) -> bool:
+    """A scalar from outside that one loop changes and the other mentions."""
+    bodies = [(loop.body, declared_names(loop.body)) for loop in (first, second)]
+    for (body, own), (other, _) in (bodies, bodies[::-1]):
+        changed = mutated_names(body) - own - {first.variable}
+        if changed & identifiers(other):
+            return True
+    return False
+
+
+def _share(access: Access, loop: Loop, as_loop: Loop) -> Polynomial | None:
+    """The part of the array that one iteration touches, counted by `as_loop`."""
+    if access.index is None or loop.variable is None:
+        return None
+    id = loop.node.start_byte
+    inner = access.loops[access.loops.index(id) + 1 :]
+    fixed = access.index.without(inner)
+    if not fixed.stride(id).terms:
+        return None
+    return fixed.with_loop(id, as_loop.node.start_byte, loop.variable)
+
+
+def predict(context: CardContext) -> float:
+    """What is made in one pass is still at hand: a pass less of three where memory is the
+    bottleneck, a little loop overhead elsewhere."""
+    return amdahl(context, 1.0 if context.bottleneck.kind == "memory" else 0.15, 1.5)
+
+
+CARD = Card(
+    id="fuse-loops",
+    title="One pass in the place of two",
+    families=frozenset(),
+    languages=C_AND_CPP,
+    answers=frozenset(("memory",)),
+    rationale="What the first loop writes is read again by the second, after it left the cache.",
+    expected_counter="llc_misses",
+    expected_change="down by what the second pass read",
+    source="Kennedy & McKinley, Maximizing loop parallelism and improving data locality via loop "
+    "fusion and distribution, LCPC 1993",
+    apply=apply,
+    predict=predict,
+    bucket="K3",
+)
