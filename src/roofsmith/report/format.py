@@ -22,7 +22,9 @@ _INFINITE = 1e308
 """How the domain writes an infinite error."""
 
 _ANSI_SEQUENCE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
-_KEPT_CONTROLS = frozenset("\n\t")
+_UNUSUAL = re.compile(r"[^ -~\n\t]")
+_INVISIBLE = frozenset(("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"))
+"""Unicode categories: controls, formats, surrogates, private, unassigned, separators of lines."""
 
 
 def significant(value: float, digits: int = 3) -> str:
@@ -172,17 +174,14 @@ def visible(text: str) -> str:
     out, so that what is read is what is there.
     """
     plain = _ANSI_SEQUENCE.sub("", text).replace("\r\n", "\n")
-    return "".join(char if _is_plain(char) else _spelled(char) for char in plain)
-
-
-def _is_plain(char: str) -> bool:
-    if char.isascii():
-        return char.isprintable() or char in _KEPT_CONTROLS
-    return unicodedata.category(char) not in ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
+    return _UNUSUAL.sub(lambda match: _spelled(match.group()), plain)
 
 
 def _spelled(char: str) -> str:
+    """A character as an escape, unless it shows as itself."""
     code = ord(char)
+    if code > 0x7F and unicodedata.category(char) not in _INVISIBLE:
+        return char
     if code < 0x100:
         return f"\\x{code:02x}"
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

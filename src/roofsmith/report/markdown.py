@@ -41,7 +41,7 @@ def readme(campaign: Campaign, summary: Summary) -> str:
         facts=fact_lines(started.facts.facts()),
         state_line=state_line(summary),
         commands=COMMANDS,
-        limiter=lambda bound: Raw(limiter_words(bound)),
+        limiter=limiter_words,
         goal=lambda bound: Raw(absolute_target(bound, started.target.goal)),
         arithmetic=lambda bound: "\n".join(roofline_lines(bound)),
     )
@@ -127,7 +127,7 @@ def final_report(summary: Summary) -> str:
         s=summary,
         state_line=state_line(summary),
         commands=COMMANDS,
-        change=lambda step: Raw(change_words(step)),
+        change=change_words,
         why=why_turned_down,
     )
 

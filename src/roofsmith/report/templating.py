@@ -41,6 +41,8 @@ def markdown_environment() -> Environment:
         "code": code,
         "line": lambda text: Raw(fmt.one_line(text)),
         "first_line": fmt.first_line,
+        # A profiler names its units itself, so they are foreign text.
+        "counter": fmt.counter,
         "raw": Raw,
     }
     return environment
@@ -71,6 +73,7 @@ def _environment(
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
+        auto_reload=False,
         autoescape=autoescape,
         finalize=finalize,
     )

@@ -1,0 +1,173 @@
+"""The files of a campaign directory: which there are, what they promise, what never changes."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+from campaign_builder import (
+    RoundKind,
+    campaign_of,
+    crippled,
+    events_for,
+    fact_sheet,
+    resumed,
+    softmax_campaign,
+    softmax_events,
+    started,
+)
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from roofsmith.domain.campaign import Campaign, StopCode
+from roofsmith.report import render_campaign
+
+GOLDEN = Path(__file__).parent.parent / "golden" / "report_softmax"
+GOLDEN_FILES = (
+    "manifest.yaml",
+    "README.md",
+    "benchmark.md",
+    "final_report.md",
+    "logs/optimize.md",
+    "logs/performance_trend.md",
+    "memory/v0.json",
+    "memory/v4.json",
+    "plans/v6_plan.md",
+    "rounds/round-1/hypothesis.txt",
+    "rounds/round-2/profile_summary.md",
+    "rounds/round-2/profile_details.md",
+    "rounds/round-5/summary.md",
+    "rounds/round-5/correctness.md",
+    "rounds/round-7/summary.md",
+    "rounds/round-7/hypothesis.txt",
+    "rounds/round-7/correctness.md",
+)
+LOGS = ("logs/optimize.md", "logs/performance_trend.md")
+kinds = st.sampled_from(RoundKind.__args__)
+stops = st.none() | st.sampled_from(StopCode.__args__)
+
+
+def masked_ids(text: str) -> str:
+    """Content hashes change with every field that a noun gains; what is rendered doesn't."""
+    return re.sub(r"\b[0-9a-f]{16}\b", "<id>", text)
+
+
+@pytest.mark.parametrize("name", GOLDEN_FILES)
+def test_golden(name: str) -> None:
+    """Run with ROOFSMITH_UPDATE_GOLDEN=1 to accept what is rendered now, and read the diff."""
+    text = masked_ids(render_campaign(softmax_campaign())[name])
+    path = GOLDEN / name
+    if os.environ.get("ROOFSMITH_UPDATE_GOLDEN"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    assert text == path.read_text()
+
+
+def test_every_round_has_its_folder_memory_and_plan() -> None:
+    files = render_campaign(softmax_campaign())
+    texts = (
+        "summary.md",
+        "hypothesis.txt",
+        "correctness.md",
+        "profile_summary.md",
+        "profile_details.md",
+    )
+    for number in range(1, 9):
+        for name in texts:
+            assert f"rounds/round-{number}/{name}" in files
+        assert f"memory/v{number - 1}.json" in files
+        assert (f"plans/v{number - 1}_plan.md" in files) == (number > 1)
+    fixed = {"manifest.yaml", "README.md", "benchmark.md", "final_report.md", "report.html", *LOGS}
+    assert fixed <= files.keys()
+    assert len(files) == len(fixed) + 8 * 6 + 8 + 7
+
+
+def test_snapshots_are_the_sources_as_they_are() -> None:
+    campaign = softmax_campaign()
+    files = render_campaign(campaign)
+    for round in campaign.rounds:
+        for source in round.candidate.sources:
+            path = f"rounds/round-{round.round}/kernel_snapshot/{source.path}"
+            assert files[path] == source.text
+
+
+def test_the_readme_cites_every_fact_in_the_form_that_audits_look_for() -> None:
+    readme = render_campaign(softmax_campaign())["README.md"].splitlines()
+    for fact in fact_sheet().facts():
+        assert str(fact) in readme
+    assert "boost clock: UNKNOWN (the kernel doesn't export it)" in readme
+
+
+def test_memory_can_be_masked_and_names_pitfalls() -> None:
+    files = render_campaign(softmax_campaign())
+    memories = [json.loads(files[f"memory/v{version}.json"]) for version in range(8)]
+    assert all(memory["masked"] is False for memory in memories)
+    decisions = ["baseline", "kept", "kept", *["rolled_back"] * 3, "kept", "rolled_back"]
+    assert [memory["decision"] for memory in memories] == decisions
+    assert "UNKNOWN" in memories[0]["pitfalls_and_fixes"][0]["pitfall"]
+    assert "compiler_error" in memories[4]["pitfalls_and_fixes"][0]["pitfall"]
+    assert memories[1]["hypothesis"]["tactic"] == "recipe:vector-exp"
+    assert memories[1]["ci"][0] < memories[1]["speedup"] < memories[1]["ci"][1]
+
+
+def test_the_manifest_is_yaml_with_the_contract_s_fields() -> None:
+    manifest = yaml.safe_load(render_campaign(softmax_campaign())["manifest.yaml"])
+    assert manifest["target_op"] == "softmax"
+    assert manifest["target_shapes"] == ["N=4096,D=4096", "N=1024,D=1024", "N=64,D=32768"]
+    assert manifest["max_iterations"] == 20
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d", manifest["created"])
+
+
+@pytest.mark.parametrize("name", ["benchmark.md", "final_report.md", "report.html", "README.md"])
+def test_unfinished_campaigns_say_so(name: str) -> None:
+    unfinished = [
+        campaign_of(softmax_events()[:4]),
+        campaign_of(events_for(["kept"], stop="interrupted")),
+        campaign_of([*softmax_events(), resumed()]),
+        campaign_of([started()]),
+    ]
+    assert all("Not finished" in render_campaign(campaign)[name] for campaign in unfinished)
+    assert "Not finished" not in render_campaign(softmax_campaign())[name]
+
+
+@pytest.mark.parametrize(
+    "campaign", [crippled(), campaign_of([started()])], ids=["crippled", "new"]
+)
+def test_the_least_campaign_renders(campaign: Campaign) -> None:
+    files = render_campaign(campaign)
+    assert all(text.strip() for text in files.values())
+    assert "None" not in "".join(text for name, text in files.items() if name.endswith(".md"))
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.lists(kinds, max_size=5), stops, st.booleans())
+def test_what_was_written_stays(
+    rounds: list[RoundKind], stop: StopCode | None, again: bool
+) -> None:
+    """Logs only grow and rounds never change, whatever event comes next."""
+    events = [*events_for(rounds, stop=stop), *([resumed()] if again else [])]
+    before: dict[str, str] = {}
+    for count in range(1, len(events) + 1):
+        files = render_campaign(campaign_of(events[:count]))
+        for name in LOGS:
+            assert files[name].startswith(before.get(name, ""))
+        kept = {n: t for n, t in before.items() if n.startswith(("rounds/", "memory/", "plans/"))}
+        assert kept.items() <= files.items()
+        before = files
+
+
+@settings(max_examples=10, deadline=None)
+@given(st.lists(kinds, max_size=4), stops)
+def test_every_text_can_be_written(rounds: list[RoundKind], stop: StopCode | None) -> None:
+    for name, text in render_campaign(campaign_of(events_for(rounds, stop=stop))).items():
+        text.encode()
+        assert not name.startswith("/")
+        assert ".." not in name.split("/")
+
+
+def test_rendering_is_a_function_of_the_campaign() -> None:
+    assert render_campaign(softmax_campaign()) == render_campaign(softmax_campaign())

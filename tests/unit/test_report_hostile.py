@@ -1,0 +1,214 @@
+"""Kernels, names and compilers say anything; reports show it and do nothing of it."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+from campaign_builder import campaign_of, crippled, softmax_campaign, softmax_events, started
+from hypothesis import given
+from hypothesis import strategies as st
+
+from roofsmith.domain.campaign import Campaign
+from roofsmith.report import render_campaign
+from roofsmith.report.templating import code, escape_markdown, fence, prose
+
+EVIL = "</script></style></title></svg><img src=x onerror=alert(1)><b id=pwned>'\"&amp;{{ 7*7 }}"
+EVIL += "\n```\n| a | b |\n# h\n[x](javascript:alert(1)) ` \x1b[31m \u202e"
+PROTECTED = {
+    "kind", "language", "compiler", "dtype", "verdict", "role", "pattern", "operation", "tool",
+    "limiter", "answers", "bucket", "code", "first", "workload", "workloads", "at", "path", "name",
+    "candidate_id", "incumbent_id", "entry", "isolation",
+}  # fmt: skip
+"""Closed sets, identifiers and file names; everything else may hold any text."""
+VOID = {"meta", "br", "link", "img", "input", "hr"}
+STATES = {
+    "finished": softmax_campaign(),
+    "running": campaign_of(softmax_events()[:6]),
+    "baseline": campaign_of(softmax_events()[:2]),
+    "new": campaign_of([started()]),
+    "crippled": crippled(),
+}
+
+
+def poisoned(campaign: Campaign) -> Campaign:
+    """The campaign with hostile text in every place that takes text."""
+
+    def visit(value: Any, key: str) -> Any:
+        match value:
+            case dict():
+                return {k: visit(v, k) for k, v in value.items()}
+            case list() | tuple():
+                return [visit(v, key) for v in value]
+            case str() if key not in PROTECTED:
+                return value + EVIL
+            case _:
+                return value
+
+    document = visit(campaign.model_dump(mode="json"), "")
+    document["started"]["environment"]["device"]["name"] += EVIL
+    return Campaign.model_validate(document)
+
+
+class Page(HTMLParser):
+    """Collects tags, and insists that they nest."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: set[str] = set()
+        self.attributes: list[tuple[str, str | None]] = []
+        self.text = ""
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        self.attributes += attrs
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        self.attributes += attrs
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag, f"</{tag}> closes another element"
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def page(campaign: Campaign) -> Page:
+    return Page(render_campaign(campaign)["report.html"])
+
+
+@pytest.mark.parametrize("poison", [False, True], ids=["clean", "hostile"])
+@pytest.mark.parametrize("state", STATES)
+def test_the_page_is_whole_and_runs_nothing(state: str, poison: bool) -> None:
+    campaign = poisoned(STATES[state]) if poison else STATES[state]
+    shown = page(campaign)
+    assert shown.open == []
+    assert not shown.tags & {"script", "img", "iframe", "link", "object", "embed", "form", "base"}
+    names = {name for name, _ in shown.attributes}
+    assert not [name for name in names if name.startswith("on") or name in ("src", "srcset")]
+    links = [value or "" for name, value in shown.attributes if name in ("href", "xlink:href")]
+    assert all(link.startswith("#") for link in links)
+    assert ("id", "pwned") not in shown.attributes
+    assert "{{ 7*7 }}" in shown.text or not poison
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_the_page_fetches_nothing(state: str) -> None:
+    text = render_campaign(STATES[state])["report.html"]
+    assert "default-src 'none'" in text
+    style = re.search(r"<style>(.*?)</style>", text, re.DOTALL)
+    assert style is not None
+    assert not re.search(r"url\(|@import|https?:", style[1])
+
+
+def test_links_lead_somewhere() -> None:
+    shown = page(softmax_campaign())
+    ids = [value for name, value in shown.attributes if name == "id"]
+    assert len(ids) == len(set(ids))
+    for name, value in shown.attributes:
+        if name == "href":
+            assert (value or "").removeprefix("#") in ids
+
+
+def test_hostile_text_is_shown_as_it_is() -> None:
+    shown = page(poisoned(softmax_campaign())).text
+    assert "</script></style></title></svg><img src=x onerror=alert(1)>" in shown
+    assert "\\u202e" in shown
+    assert "\u202e" not in shown
+    assert "\x1b" not in shown
+
+
+@pytest.mark.parametrize("poison", [False, True], ids=["clean", "hostile"])
+def test_drawings_are_well_formed_and_named(poison: bool) -> None:
+    campaign = poisoned(softmax_campaign()) if poison else softmax_campaign()
+    text = render_campaign(campaign)["report.html"]
+    drawings = re.findall(r"<svg\b.*?</svg>", text, re.DOTALL)
+    charts = [root for root in map(ElementTree.fromstring, drawings) if root.get("role") == "img"]
+    # Trend, wide and narrow; three workloads; one sweep.
+    assert len(charts) == 6
+    for chart in charts:
+        assert chart.get("aria-label")
+        assert chart.find("title") is not None
+        width, height = map(float, (chart.get("viewBox") or "").split()[2:])
+        for mark in chart.iter("circle"):
+            assert 0 <= float(mark.get("cx", "nan")) <= width
+            assert 0 <= float(mark.get("cy", "nan")) <= height
+
+
+def without_code(text: str) -> str:
+    """Markdown without code blocks and spans: what a renderer would read as markup."""
+    text = re.sub(r"^(`{3,})[^\n]*\n.*?^\1$", "", text, flags=re.DOTALL | re.MULTILINE)
+    return re.sub(r"(?<![`\\])(`+)(?!`).+?(?<!`)\1(?!`)", "", text)
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_markdown_holds_no_foreign_markup(state: str) -> None:
+    for name, text in render_campaign(poisoned(STATES[state])).items():
+        if name.endswith(".md"):
+            prose_text = without_code(text)
+            assert not re.search(r"<(?:img|b|/script|/svg)\b", prose_text), name
+            assert not re.search(r"(?<!\\)\]\(javascript", prose_text), name
+            assert "\x1b" not in text, name
+
+
+@pytest.mark.parametrize("state", ["finished", "running"])
+def test_markdown_tables_keep_their_columns(state: str) -> None:
+    for name, text in render_campaign(poisoned(STATES[state])).items():
+        if not name.endswith(".md"):
+            continue
+        width = 0
+        for line in without_code(text).splitlines():
+            cells = len(re.findall(r"(?<!\\)\|", line)) if line.startswith("|") else 0
+            assert cells in (0, width) or width == 0, (name, line)
+            width = cells
+
+
+@given(st.text())
+def test_a_fence_can_not_be_closed_from_inside(text: str) -> None:
+    opening, *body, closing = fence(text, "c").split("\n")
+    ticks = opening.removesuffix("c")
+    assert closing == ticks
+    assert set(ticks) == {"`"}
+    assert all(ticks not in line for line in body)
+
+
+@given(st.text())
+def test_a_code_span_can_not_be_closed_from_inside(text: str) -> None:
+    span = code(text)
+    ticks = re.match(r"`+", span)
+    assert ticks is not None
+    assert "\n" not in span
+
+
+@given(st.text(alphabet="<>&'\"`ab/\\ |*_[]()#-1.\n"))
+def test_escaped_markdown_has_no_tag_and_no_cell_border(text: str) -> None:
+    escaped = escape_markdown(text)
+    outside = without_code(escaped)
+    assert not re.search(r"<[A-Za-z/!?]", outside)
+    assert not re.search(r"(?<!\\)(?:\\\\)*\|", outside)
+    assert "\n" not in escaped
+
+
+@given(st.text())
+def test_prose_is_escaped_around_code_and_inside(text: str) -> None:
+    shown = Page(f"<p>{prose(text)}</p>")
+    assert shown.tags <= {"p", "code"}
+    assert shown.open == []
+
+
+def test_names_between_backticks_become_code() -> None:
+    assert prose("use `expf` & <b>") == "use <code>expf</code> &amp; &lt;b&gt;"
+    assert escape_markdown("use `a*b` and *this*") == "use `a*b` and \\*this\\*"
+    assert escape_markdown("1. not a list") == "1\\. not a list"
+    assert escape_markdown("1.23x [1.20, 1.26], vector_fraction < 0.5") == (
+        "1.23x [1.20, 1.26], vector_fraction < 0.5"
+    )

@@ -1,0 +1,188 @@
+"""What a campaign adds up to."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import pytest
+from campaign_builder import (
+    BASELINE_TIMES_S,
+    NAIVE,
+    PARALLEL,
+    VECTOR_EXP,
+    campaign_of,
+    candidate,
+    crippled,
+    events_for,
+    resumed,
+    softmax_campaign,
+    softmax_events,
+    started,
+)
+from hypothesis import given
+from hypothesis import strategies as st
+
+from roofsmith.domain.campaign import RolledBack
+from roofsmith.report import summarize
+from roofsmith.report.diffs import BUILD_PATH, candidate_diff
+from roofsmith.report.json_summary import summary_document
+from roofsmith.report.summarize import product
+from roofsmith.report.summary import Ratio
+
+
+def test_totals_follow_from_the_rounds() -> None:
+    summary = summarize(softmax_campaign())
+    assert (summary.totals.tried, summary.totals.kept) == (7, 3)
+    assert (summary.totals.rejected, summary.totals.failed, summary.totals.screened) == (2, 2, 15)
+    assert summary.totals.overhead == pytest.approx(1 - 106.7 / 110.0)
+    assert [step.mark for step in summary.steps] == [
+        "baseline", "kept", "kept", "rejected", "failed", "failed", "kept", "rejected",
+    ]  # fmt: skip
+    assert [step.status for step in summary.turned_down] == [
+        "slower", "build failed", "incorrect", "inconclusive",
+    ]  # fmt: skip
+
+
+def test_the_total_is_the_product_of_kept_ratios_and_so_is_its_interval() -> None:
+    campaign = softmax_campaign()
+    summary = summarize(campaign)
+    assert summary.speedup is not None
+    estimates = [r.judgement.comparison.overall for r in campaign.kept if r.judgement.comparison]
+    assert summary.speedup.value == pytest.approx(math.prod(e.speedup for e in estimates))
+    assert summary.speedup.ci[0] == pytest.approx(math.prod(e.ci[0] for e in estimates))
+    assert summary.speedup.ci[1] == pytest.approx(math.prod(e.ci[1] for e in estimates))
+    assert summary.alone == pytest.approx(summary.speedup.value, rel=0.02)
+
+
+def test_the_limit_is_where_every_workload_would_be_at_its_floor() -> None:
+    summary = summarize(softmax_campaign())
+    assert summary.baseline_fraction is not None
+    assert summary.limit_speedup == pytest.approx(1 / summary.baseline_fraction)
+    assert summary.fraction is not None
+    assert summary.alone is not None
+    assert summary.alone / summary.limit_speedup == pytest.approx(summary.fraction)
+    assert summary.limiter == "memory"
+
+
+def test_workloads_carry_their_way_from_baseline_to_final() -> None:
+    campaign = softmax_campaign()
+    assert campaign.stopped is not None
+    for row, final in zip(
+        summarize(campaign).workloads, campaign.stopped.final_timings, strict=True
+    ):
+        assert [point.number for point in row.path] == [1, 2, 3, 7]
+        assert row.path[0].time_s == row.baseline_time_s
+        assert row.path[-1].time_s == row.final_time_s == final.time_s
+        assert row.baseline_time_s == pytest.approx(BASELINE_TIMES_S[row.label], rel=0.02)
+        assert row.floor_time_s is not None
+        assert row.fraction == row.floor_time_s / final.time_s
+        assert row.speedup is not None
+        assert row.speedup.ci[0] < row.speedup.value < row.speedup.ci[1]
+
+
+def test_a_step_knows_what_it_was_compared_with() -> None:
+    campaign = softmax_campaign()
+    by_number = {step.number: step for step in summarize(campaign).steps}
+    for round in campaign.rounds:
+        assert by_number[round.round].incumbent_id == round.incumbent_id
+    regression, sweep = by_number[4], by_number[7]
+    assert regression.level is not None
+    assert regression.ratio is not None
+    assert regression.level.value == pytest.approx(
+        regression.ratio.value * campaign.rounds[1].total_speedup
+    )
+    assert sweep.bottleneck_before == campaign.rounds[1].bottleneck
+    assert sweep.profile_before == campaign.rounds[1].profile
+    movement = by_number[2].movement
+    assert movement is not None
+    assert (movement.name, movement.before, movement.after) == ("vector_fraction", 0.08, 0.71)
+
+
+def test_a_win_that_was_not_kept_is_not_listed_as_faster() -> None:
+    campaign = campaign_of(events_for(["kept"]))
+    vetoed = campaign.rounds[0].model_copy(update={"decision": RolledBack(rule="N=64 got slower")})
+    summary = summarize(campaign.model_copy(update={"rounds": (vetoed,)}))
+    assert [(s.mark, s.status) for s in summary.turned_down] == [("rejected", "rolled back")]
+
+
+@pytest.mark.parametrize("count", range(1, len(softmax_events()) + 1))
+def test_every_stage_of_a_campaign_has_a_summary(count: int) -> None:
+    summary = summarize(campaign_of(softmax_events()[:count]))
+    assert (summary.state == "finished") == (count == len(softmax_events()))
+    assert (summary.speedup is None) == (count == 1)
+
+
+def test_states() -> None:
+    assert summarize(campaign_of([started()])).state == "in_progress"
+    interrupted = events_for(["kept"], stop="interrupted")
+    assert summarize(campaign_of(interrupted)).state == "interrupted"
+    assert summarize(campaign_of([*interrupted, resumed()])).state == "in_progress"
+    assert summarize(campaign_of(events_for([], stop="budget"))).state == "finished"
+
+
+def test_unknown_stays_unknown() -> None:
+    summary = summarize(crippled())
+    assert summary.fraction is None
+    assert summary.limit_speedup is None
+    assert summary.limiter == "unknown"
+    assert summary.workloads[0].final_time_s is None
+
+
+@pytest.mark.parametrize(
+    ("kinds", "stop", "wanted"),
+    [
+        (["kept"], "goal_reached", "Take the kernel"),
+        (["kept"], "max_iterations", "Allow more rounds"),
+        (["kept"], "budget", "Allow more time"),
+        (["regression"] * 5, "regressions", "Change direction"),
+        (["kept"], "interrupted", "Go on"),
+        (["kept"], "out_of_ideas", "Answer the compute bottleneck at 32% of the roofline"),
+        (["inconclusive"], "out_of_ideas", "Judge round 2 again"),
+        (["build_failed", "incorrect"], "out_of_ideas", "Repair rounds 2, 3"),
+        (["kept"], None, "Let it finish"),
+    ],
+)
+def test_what_to_try_next(kinds: list, stop: str | None, wanted: str) -> None:
+    summary = summarize(campaign_of(events_for(kinds, stop=stop)))
+    assert wanted in [step.title for step in summary.next_steps]
+
+
+def test_an_unknown_roofline_asks_for_the_cost() -> None:
+    stop = events_for([], stop="out_of_ideas")[-1]
+    campaign = crippled().model_copy(update={"stopped": stop})
+    assert "Make the roofline known" in [step.title for step in summarize(campaign).next_steps]
+
+
+@given(st.lists(st.tuples(st.floats(0.5, 20), st.floats(0, 0.3), st.floats(0, 0.3)), max_size=8))
+def test_a_product_stays_within_its_interval(parts: list[tuple[float, float, float]]) -> None:
+    ratios = [Ratio(value, (value * (1 - b), value * (1 + a))) for value, b, a in parts]
+    total = product(ratios)
+    assert total.ci[0] <= total.value * (1 + 1e-9)
+    assert total.value <= total.ci[1] * (1 + 1e-9)
+
+
+def test_the_json_summary_is_json_and_complete() -> None:
+    campaign = softmax_campaign()
+    document = json.loads(json.dumps(summary_document(summarize(campaign)), allow_nan=False))
+    assert document["speedup"] == pytest.approx(campaign.total_speedup)
+    assert [r["decision"] for r in document["rounds"]].count("kept") == 3
+    assert document["rounds"][4]["reason"] == "compiler_error"
+    assert document["workloads"][0]["dims"] == {"N": 4096, "D": 4096}
+    assert document["stopped"]["code"] == "out_of_ideas"
+    assert summary_document(summarize(crippled()))["roofline_fraction"] is None
+
+
+def test_diffs_show_sources_and_build() -> None:
+    source, build = candidate_diff(candidate(VECTOR_EXP), candidate(PARALLEL, "-fopenmp"))
+    assert (source.path, source.added, source.removed) == ("softmax.c", 1, 0)
+    assert "+    #pragma omp parallel for" in source.text
+    assert (build.path, build.added, build.removed) == (BUILD_PATH, 1, 0)
+    assert candidate_diff(candidate(NAIVE), candidate(NAIVE)) == ()
+
+
+@given(st.text(max_size=200), st.text(max_size=200))
+def test_a_diff_adds_up(before: str, after: str) -> None:
+    for file in candidate_diff(candidate(before), candidate(after)):
+        assert file.added + file.removed > 0
+        assert all(line.text[:1] in "+- @" for line in file.lines)
