@@ -211,8 +211,7 @@ def workshop(target: Target, settings: Settings, observer: Observer) -> Iterator
         known = survey(
             target, machine.devices, machine.specs, machine.toolchain, oracle, observer, meter
         )
-        floors = {bound.workload: bound.floor_time_s for bound in known.bounds}
-        judge = ProcessJudge(target, oracle, machine.runner, known.classes, floors, known.threads)
+        judge = ProcessJudge(target, oracle, known.classes, known.bounds, known.threads)
         profiler = CpuProfiler(machine.runner, oracle, known.threads)
         prepared = Prepared(known, meter)
         yield Workshop(target, machine, observer, oracle, prepared, judge, profiler)
@@ -225,5 +224,5 @@ def oracle_for(target: Target, machine: Machine) -> Iterator[ReferenceOracle]:
     Raises:
         SignatureError: the kernel has no readable `solve`.
     """
-    signature = machine.toolchain.signature(target.baseline)
-    yield ReferenceOracle(target, signature)
+    with ReferenceOracle(target, machine.toolchain.signature(target.baseline)) as oracle:
+        yield oracle

@@ -9,6 +9,7 @@ from roofsmith.analysis.compare import compare
 from roofsmith.analysis.decide import decide
 from roofsmith.domain.campaign import Baseline, Campaign, Event, Round, Started, replay
 from roofsmith.domain.comparison import Comparison, PairSample
+from roofsmith.domain.outcome import Passed
 from roofsmith.engine.records import standing_after
 
 
@@ -92,6 +93,9 @@ def _judgement_claims(round_: Round, started: Started) -> Iterator[tuple[str, ob
     first = _recompared(judgement.samples, started)
     if judgement.confirmation and first is not None:
         yield "verdict of the first measurement", "faster", first.overall.verdict
+    if isinstance(judgement.outcome, Passed) and judgement.verdict != "unverified":
+        found = judgement.comparison
+        yield "verdict", judgement.verdict, found.overall.verdict if found else "unverified"
     yield "decision", round_.decision, decide(judgement, round_.hypothesis, keep)
 
 
