@@ -159,7 +159,7 @@ def _undecided(steps: tuple[Step, ...]) -> Iterator[NextStep]:
 def _unmeasured(steps: tuple[Step, ...]) -> Iterator[NextStep]:
     failed = [step for step in steps if step.mark == "failed"]
     if failed:
-        ideas = "; ".join(f"{step.number} {step.status}{_promise(step)}" for step in failed)
+        ideas = "; ".join(f"{step.number}: {step.status}{_promise(step)}" for step in failed)
         yield NextStep(
             f"Repair {_rounds(failed)}",
             f"Ideas that were never measured, so nothing is known against them: {ideas}.",

@@ -18,6 +18,8 @@ from roofsmith.report.arithmetic import limiter_words
 from roofsmith.report.summary import RooflinePoint, WorkloadRow
 
 _LABEL_GAP = 14.0
+_MOST_SPREAD = 8
+"""More labels than this would run into the roofs if all were drawn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,18 +158,31 @@ def _path(row: WorkloadRow, roof: _Roof, x: svg.LogScale, y: svg.LogScale) -> It
     yield svg.line(px - 7, ceiling, px + 7, ceiling, "ceiling")
     yield svg.polyline([(px, py) for _, py in points], "path")
     to_left = px > (x.start + x.end) / 2
-    wanted = [py + 4 for _, py in points]
-    places = svg.spread(wanted, _LABEL_GAP, y.end + 10, y.start - 2)
-    for index, ((point, py), label_y) in enumerate(zip(points, places, strict=True)):
+    places = _label_places([py + 4 for _, py in points], y.end + 10, y.start - 2)
+    for index, (point, py) in enumerate(points):
         kind = "final" if index == len(points) - 1 else "baseline" if index == 0 else "kept"
-        label_x = px - 12 if to_left else px + 12
-        yield svg.group(
-            svg.element("circle", cx=px, cy=py, r=5.0 if kind == "final" else 4.0, cls="dot"),
-            *_leader(px, py, label_x, label_y - 4),
-            svg.text(label_x, label_y, _label(point), cls=f"value {'end' if to_left else ''}"),
-            title=_title(point),
-            cls=f"mark {kind}",
-        )
+        dot = svg.element("circle", cx=px, cy=py, r=5.0 if kind == "final" else 4.0, cls="dot")
+        label: list[Markup] = []
+        if index in places:
+            label_x, label_y = px - 12 if to_left else px + 12, places[index]
+            anchor = "value end" if to_left else "value"
+            label = [
+                *_leader(px, py, label_x, label_y - 4),
+                svg.text(label_x, label_y, _label(point), cls=anchor),
+            ]
+        yield svg.group(dot, *label, title=_title(point), cls=f"mark {kind}")
+
+
+def _label_places(wanted: list[float], low: float, high: float) -> dict[int, float]:
+    """Where labels go, by point: all of them if they are few, else those that have room."""
+    if len(wanted) <= _MOST_SPREAD:
+        return dict(enumerate(svg.spread(wanted, _LABEL_GAP, low, high)))
+    last = len(wanted) - 1
+    placed: dict[int, float] = {}
+    for index in (last, 0, *range(last - 1, 0, -1)):
+        if all(abs(wanted[index] - other) >= _LABEL_GAP for other in placed.values()):
+            placed[index] = wanted[index]
+    return placed
 
 
 def _leader(px: float, py: float, label_x: float, label_y: float) -> list[Markup]:
