@@ -21,7 +21,7 @@ from roofsmith.domain.comparison import ErrorReport, Judgement, Screening, Timin
 from roofsmith.domain.device import Device, Environment
 from roofsmith.domain.facts import DType, FactSheet
 from roofsmith.domain.kernel import Built, Candidate, Signature
-from roofsmith.domain.outcome import BuildFailed, Outcome
+from roofsmith.domain.outcome import BuildFailed, Failure, Outcome
 from roofsmith.domain.profile import Bottleneck, Profile
 from roofsmith.domain.proposal import Proposal
 from roofsmith.domain.target import Target
@@ -181,7 +181,7 @@ class KernelSession(Protocol):
 class KernelDiedError(Exception):
     """A kernel session ended before it answered; `outcome` says how."""
 
-    def __init__(self, outcome: Outcome) -> None:
+    def __init__(self, outcome: Failure) -> None:
         super().__init__(outcome.detail)
         self.outcome = outcome
 

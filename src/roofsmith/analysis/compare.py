@@ -1,0 +1,129 @@
+"""From raw pair samples to a comparison: per workload, per config class, and overall."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from statistics import fmean, median
+
+from roofsmith.analysis.statistics import median_and_interval
+from roofsmith.domain.comparison import (
+    ClassComparison,
+    Comparison,
+    Estimate,
+    PairSample,
+    Verdict,
+    WorkloadComparison,
+)
+from roofsmith.domain.target import KeepPolicy
+from roofsmith.domain.workload import ConfigClass, Workload
+
+LARGEST_RATIO = 1e6
+"""Stands for an unbounded side of an interval: too few pairs to say anything."""
+
+
+def compare(
+    samples: Sequence[PairSample],
+    workloads: Sequence[Workload],
+    classes: Sequence[ConfigClass],
+    floors: Mapping[str, float | None],
+    policy: KeepPolicy,
+) -> Comparison | None:
+    """What the valid samples say about candidate and incumbent.
+
+    A pair counts as one log ratio, ln(incumbent / candidate), of the medians of its two segments.
+    For a class and for the whole, the log ratios of one sweep's pairs are averaged first, so that
+    their medians are geometric means over workloads; only complete sweeps count there.
+
+    Args:
+        samples: pairs as they were made, void ones included.
+        workloads: all that were judged.
+        classes: a partition of them.
+        floors: roofline floor in seconds by workload label; None where it is UNKNOWN.
+        policy: noise band and error rate.
+
+    Returns:
+        None if there is a workload without a single valid pair.
+    """
+    ratios = _log_ratios(samples)
+    if any(not ratios[workload.label] for workload in workloads):
+        return None
+    labels = [workload.label for workload in workloads]
+    overall = _sweep_means(ratios, labels)
+    if not overall:
+        return None
+    per_class = {c.name: _sweep_means(ratios, c.workloads) for c in classes}
+    class_of = {label: c.name for c in classes for label in c.workloads}
+    return Comparison(
+        overall=estimate(overall, policy),
+        classes=tuple(
+            ClassComparison(config_class=name, estimate=estimate(values, policy))
+            for name, values in per_class.items()
+        ),
+        workloads=tuple(
+            WorkloadComparison(
+                dims=workload.dims,
+                workload=workload.label,
+                config_class=class_of[workload.label],
+                estimate=estimate(list(ratios[workload.label].values()), policy),
+                candidate_time_s=_typical_time_s(samples, workload.label, candidate=True),
+                incumbent_time_s=_typical_time_s(samples, workload.label, candidate=False),
+                floor_time_s=floors.get(workload.label),
+            )
+            for workload in workloads
+        ),
+    )
+
+
+def estimate(log_ratios: Sequence[float], policy: KeepPolicy) -> Estimate:
+    """Median ratio with its interval, and which side of the noise band it lies on."""
+    middle, (low, high) = median_and_interval(log_ratios, policy.error_rate)
+    return Estimate(
+        speedup=math.exp(middle),
+        ci=(_ratio(low), _ratio(high)),
+        pairs=len(log_ratios),
+        verdict=verdict(low, high, policy.noise_band),
+    )
+
+
+def verdict(low: float, high: float, noise_band: float) -> Verdict:
+    """Where an interval of a log ratio lies: beyond the band, inside it, or across its edge."""
+    edge = math.log1p(noise_band)
+    if low > edge:
+        return "faster"
+    if high < -edge:
+        return "slower"
+    if -edge <= low and high <= edge:
+        return "tie"
+    return "inconclusive"
+
+
+def _log_ratios(samples: Sequence[PairSample]) -> dict[str, dict[int, float]]:
+    """Workload label to sweep to ln(incumbent / candidate), of valid pairs."""
+    ratios: dict[str, dict[int, float]] = defaultdict(dict)
+    for sample in samples:
+        if sample.void is None:
+            incumbent, candidate = median(sample.incumbent_time_s), median(sample.candidate_time_s)
+            ratios[sample.workload][sample.sweep] = math.log(incumbent / candidate)
+    return ratios
+
+
+def _sweep_means(ratios: Mapping[str, Mapping[int, float]], labels: Sequence[str]) -> list[float]:
+    """Mean log ratio over `labels` of every sweep that has a valid pair for each of them."""
+    sweeps = set.intersection(*(set(ratios[label]) for label in labels))
+    return [fmean(ratios[label][sweep] for label in labels) for sweep in sorted(sweeps)]
+
+
+def _typical_time_s(samples: Sequence[PairSample], label: str, *, candidate: bool) -> float:
+    return median(
+        median(sample.candidate_time_s if candidate else sample.incumbent_time_s)
+        for sample in samples
+        if sample.void is None and sample.workload == label
+    )
+
+
+def _ratio(log_ratio: float) -> float:
+    if log_ratio == -math.inf:
+        return 0.0
+    return LARGEST_RATIO if log_ratio == math.inf else math.exp(log_ratio)

@@ -1,0 +1,87 @@
+"""Keep or roll back: the rule, with the numbers that it rests on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from roofsmith.domain.campaign import Kept, RolledBack
+from roofsmith.domain.comparison import Comparison, Estimate, Judgement
+from roofsmith.domain.outcome import Passed
+from roofsmith.domain.proposal import Hypothesis
+from roofsmith.domain.target import KeepPolicy
+
+
+def decide(judgement: Judgement, hypothesis: Hypothesis, policy: KeepPolicy) -> Kept | RolledBack:
+    """Whether the candidate becomes the incumbent.
+
+    Kept only if it passed, if what the hypothesis targets is faster beyond the noise band, if that
+    was measured a second time in fresh processes, and if no config class is slower beyond the band
+    and no workload by `policy.veto_slowdown` or more.
+    """
+    comparison = judgement.comparison
+    if not isinstance(judgement.outcome, Passed):
+        outcome = judgement.outcome
+        return RolledBack(rule=f"{outcome.kind.replace('_', ' ')}: {outcome.reason}")
+    if comparison is None:
+        return RolledBack(rule="no undisturbed sample was had, so nothing is proven")
+    if judgement.verdict == "unverified":
+        return RolledBack(rule="the times could not be verified, so they prove nothing")
+    aim = _aim(comparison, hypothesis.target_class)
+    if aim is None:
+        return RolledBack(rule=f"there is no config class called {hypothesis.target_class!r}")
+    if aim.verdict != "faster":
+        return RolledBack(
+            rule=f"{_where(hypothesis)} {_reading(aim, policy)}",
+            regression=aim.verdict == "slower",
+        )
+    if loss := _loss(comparison, policy):
+        return RolledBack(rule=loss, regression=True)
+    if not judgement.confirmation:
+        return RolledBack(rule="the gain was not measured a second time")
+    return Kept(
+        rule=f"{_where(hypothesis)} {_reading(aim, policy)}; measured again in fresh processes;"
+        " no class is slower"
+    )
+
+
+def _aim(comparison: Comparison, target_class: str) -> Estimate | None:
+    if target_class == "global":
+        return comparison.overall
+    estimates = (c.estimate for c in comparison.classes if c.config_class == target_class)
+    return next(estimates, None)
+
+
+def _loss(comparison: Comparison, policy: KeepPolicy) -> str | None:
+    """The class or workload that pays for the gain; None if nobody does."""
+    slower = [c for c in comparison.classes if c.estimate.verdict == "slower"]
+    if slower:
+        named: Sequence[str] = [f"{c.config_class} ({_interval(c.estimate)})" for c in slower]
+        return f"vetoed: slower beyond the noise band on {', '.join(named)}"
+    for workload in comparison.workloads:
+        found = workload.estimate
+        if found.verdict == "slower" and found.speedup <= 1 - policy.veto_slowdown:
+            return (
+                f"vetoed: {workload.workload} is slower ({_interval(found)}),"
+                f" by {policy.veto_slowdown:.0%} or more"
+            )
+    return None
+
+
+def _where(hypothesis: Hypothesis) -> str:
+    return "overall" if hypothesis.target_class == "global" else hypothesis.target_class
+
+
+def _reading(found: Estimate, policy: KeepPolicy) -> str:
+    match found.verdict:
+        case "faster":
+            return f"faster: {_interval(found)} lies above the {policy.noise_band:.0%} noise band"
+        case "slower":
+            return f"slower: {_interval(found)} lies below the {policy.noise_band:.0%} noise band"
+        case "tie":
+            return f"a tie: {_interval(found)} lies within the {policy.noise_band:.0%} noise band"
+        case "inconclusive" | "unverified":
+            return f"inconclusive: {_interval(found)} after {found.pairs} pairs"
+
+
+def _interval(found: Estimate) -> str:
+    return f"{found.speedup:.3f}x [{found.ci[0]:.3f}, {found.ci[1]:.3f}]"

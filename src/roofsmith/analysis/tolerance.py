@@ -1,0 +1,169 @@
+"""How wrong an output is, and how wrong it may be.
+
+Two measures against the float64 reference: norm-wise, ‖out - ref‖ / ‖ref‖ (Frobenius), and
+element-wise, the worst |out - ref| over the larger of |ref| and the root mean square of its row
+(last axis), so that a kernel which writes zeros where results are tiny is found out, and cancellation
+in single elements isn't held against anybody. The budget is a multiple of the error
+that honest arithmetic makes in the declared precision; it is never taken from a fixed table of
+tolerances.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+LARGEST_ERROR = 1e308
+"""Stands for an infinite error, which JSON can't hold."""
+
+NORM_FLOOR_EPS = 16.0
+"""Least norm-wise budget in units of machine epsilon: room for another, equally good library
+function (vector math libraries promise 4 ulp: Intel VML's LA mode, glibc's libmvec)."""
+
+ELEMENT_FLOOR_EPS = 64.0
+"""Least element-wise budget in epsilons: the worst of many elements is a few times the norm."""
+
+SUMMATION_FACTOR = 4.0
+"""λ in the probabilistic bound λ sqrt(n) u for a sum of n terms in any order: Higham and Mary,
+"A new approach to probabilistic rounding error analysis", SIAM J. Sci. Comput. 41(5), 2019."""
+
+
+@dataclass(frozen=True, slots=True)
+class Errors:
+    """How far one output is from the truth; zero is exact."""
+
+    norm: float
+    element: float
+    problem: str | None = None
+    """What is wrong beyond rounding: NaN where there should be none, and the like."""
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """How far one output may be from the truth."""
+
+    norm: float
+    element: float
+    honest: Errors
+    """What the reference itself makes in the declared precision."""
+    atol: float | None = None
+    """With `rtol`: replaces the element-wise half."""
+    rtol: float | None = None
+
+    def wider(self, other: Budget) -> Budget:
+        """Room for both: honest errors vary from draw to draw."""
+        honest = Errors(
+            max(self.honest.norm, other.honest.norm), max(self.honest.element, other.honest.element)
+        )
+        return Budget(
+            max(self.norm, other.norm), max(self.element, other.element), honest, self.atol,
+            self.rtol,
+        )  # fmt: skip
+
+
+def measure(
+    out: NDArray[np.generic], truth: NDArray[np.generic], budget: Budget | None = None
+) -> Errors:
+    """Errors of an output against the truth.
+
+    Args:
+        out: what a kernel wrote, in its declared type, any shape.
+        truth: the same shape, in float64 (or the integer type); infinities and NaN in it must be
+            matched exactly.
+        budget: if it holds atol or rtol, the element-wise error is the worst
+            |out - ref| / (atol + rtol |ref|) instead.
+    """
+    if not np.issubdtype(out.dtype, np.floating):
+        wrong = int(np.count_nonzero(out != truth))
+        problem = f"{wrong} of {out.size} integers differ" if wrong else None
+        return Errors(float(wrong), float(wrong), problem)
+    with np.errstate(over="ignore", invalid="ignore"):
+        rounded = truth.astype(out.dtype)
+    finite = np.isfinite(rounded)
+    if not finite.all():
+        return _measure_with_infinities(out, truth, rounded, finite, budget)
+    if not np.isfinite(out).all():
+        bad = int(out.size - np.count_nonzero(np.isfinite(out)))
+        problem = f"{bad} of {out.size} elements are NaN or infinite where the reference is finite"
+        return Errors(LARGEST_ERROR, LARGEST_ERROR, problem)
+    exact = truth.astype(np.float64, copy=False)
+    difference = np.abs(out.astype(np.float64) - exact)
+    return Errors(_norm_error(difference, exact), _element_error(difference, exact, budget))
+
+
+def _measure_with_infinities(
+    out: NDArray[np.generic],
+    truth: NDArray[np.generic],
+    rounded: NDArray[np.generic],
+    finite: NDArray[np.bool_],
+    budget: Budget | None,
+) -> Errors:
+    odd_out, odd_ref = out[~finite], rounded[~finite]
+    same = (odd_out == odd_ref) | (np.isnan(odd_out) & np.isnan(odd_ref))
+    if not same.all():
+        wrong = int(np.count_nonzero(~same))
+        problem = f"{wrong} elements should be NaN or infinite like the reference's, and aren't"
+        return Errors(LARGEST_ERROR, LARGEST_ERROR, problem)
+    zero = np.zeros((), dtype=out.dtype)
+    return measure(
+        np.where(finite, out, zero), np.where(finite, truth, np.zeros((), truth.dtype)), budget
+    )
+
+
+def budget_for(
+    honest: Errors,
+    dtype: str,
+    *,
+    factor: float,
+    terms: float,
+    atol: float | None = None,
+    rtol: float | None = None,
+) -> Budget:
+    """What an output may be wrong by.
+
+    Args:
+        honest: error of the reference in the declared precision.
+        dtype: declared type of the output.
+        factor: multiple of the honest error.
+        terms: how many terms an element sums, at least 1; any order of summation is allowed.
+        atol: absolute tolerance that replaces the element-wise half, with `rtol`.
+        rtol: relative one.
+    """
+    if not np.issubdtype(np.dtype(dtype), np.floating):
+        return Budget(0.0, 0.0, honest)
+    eps = float(np.finfo(np.dtype(dtype)).eps)
+    summation = SUMMATION_FACTOR * max(terms, 1.0) ** 0.5 * eps / 2
+    norm = max(factor * honest.norm, summation, NORM_FLOOR_EPS * eps)
+    element = max(factor * honest.element, 4 * summation, ELEMENT_FLOOR_EPS * eps)
+    if atol is None and rtol is None:
+        return Budget(norm, element, honest)
+    return Budget(max(norm, rtol or 0.0), 1.0, honest, atol, rtol)
+
+
+def _norm_error(difference: NDArray[np.float64], exact: NDArray[np.float64]) -> float:
+    error, size = float(np.linalg.norm(difference)), float(np.linalg.norm(exact))
+    if error == 0:
+        return 0.0
+    return min(error / size, LARGEST_ERROR) if size > 0 else LARGEST_ERROR
+
+
+def _element_error(
+    difference: NDArray[np.float64], exact: NDArray[np.float64], budget: Budget | None
+) -> float:
+    if difference.size == 0 or not difference.any():
+        return 0.0
+    if budget is not None and not (budget.atol is None and budget.rtol is None):
+        allowed = (budget.atol or 0.0) + (budget.rtol or 0.0) * np.abs(exact)
+        relative = np.divide(
+            difference, allowed, out=np.where(difference > 0, LARGEST_ERROR, 0.0),
+            where=allowed > 0,
+        )  # fmt: skip
+        return float(relative.max())
+    rows = difference.reshape(-1, difference.shape[-1]) if difference.ndim else difference[None]
+    sizes = np.abs(exact).reshape(rows.shape)
+    scale = np.sqrt(np.mean(np.square(sizes), axis=-1, keepdims=True))
+    scale = np.maximum(scale, sizes)
+    relative = np.divide(rows, scale, out=np.full(rows.shape, np.inf), where=scale > 0)
+    return min(float(relative[rows > 0].max()), LARGEST_ERROR)

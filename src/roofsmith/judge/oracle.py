@@ -1,0 +1,331 @@
+"""The reference from the parent's side: deadlines, descriptions, draws, expectations."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+import psutil
+from numpy.typing import NDArray
+
+from roofsmith.domain.kernel import Signature
+from roofsmith.domain.target import Target
+from roofsmith.domain.workload import Workload
+from roofsmith.errors import BadReferenceError, TargetError
+from roofsmith.judge.arena import Arena
+from roofsmith.judge.wire import WireError, WireTimeoutError, receive, send
+from roofsmith.ports import ArraySpec, WorkloadDescription
+
+DEADLINE_S = 120.0
+"""For one answer of the reference; float64 on the largest workloads takes a few seconds."""
+
+MEMORY_SHARE = 0.7
+"""Of the machine's memory that the reference may address."""
+
+COPIES = 8
+"""How many times a workload's arrays lie in memory during a judgement: the reference's own, its
+float64 ones (twice the size), the arena between, and two copies for either side."""
+
+TRUTH = "truth:"
+"""Prefix of an output's float64 expectation in an oracle's arena."""
+DECLARED = "declared:"
+"""Prefix of its expectation computed in the declared precision."""
+
+
+class Draws:
+    """Slots of fresh inputs for one workload, and what their outputs should be."""
+
+    def __init__(self, oracle: ReferenceOracle, workload: Workload, slots: int) -> None:
+        self._oracle = oracle
+        self.workload = workload
+        self.signature = oracle.signature
+        self.description = oracle.describe(workload)
+        self.arrays = self.description.arrays
+        self.arena = Arena((*self.arrays, *_expectations(self.arrays)), slots)
+        self.number = oracle.map(self.arena)
+
+    @property
+    def outputs(self) -> tuple[ArraySpec, ...]:
+        """Arrays that the kernel must write."""
+        return tuple(a for a in self.arrays if a.role != "input")
+
+    def draw(self, slot: int, seed: int) -> dict[str, NDArray[np.generic]]:
+        """New inputs in a slot; views of them by array name."""
+        self._oracle.ask(
+            "draw",
+            {"arena": self.number, "slot": slot, "dims": self.workload.dims, "seed": seed},
+        )
+        return self.given(slot)
+
+    def given(self, slot: int) -> dict[str, NDArray[np.generic]]:
+        """Views of a slot's inputs, as they were drawn."""
+        return {a.name: self.arena.view(slot, a.name) for a in self.arrays if a.role != "output"}
+
+    def expect(self, slot: int, *, exact: bool, twice: bool = False) -> None:
+        """Compute a slot's expectation, in float64 if `exact`, else in the declared precision."""
+        self._oracle.ask(
+            "expect",
+            {
+                "arena": self.number,
+                "slot": slot,
+                "exact": exact,
+                "prefix": TRUTH if exact else DECLARED,
+                "twice": twice,
+            },
+        )
+
+    def expected(self, slot: int, name: str, *, exact: bool) -> NDArray[np.generic]:
+        """A view of what an output should be, after `expect`."""
+        return self.arena.view(slot, (TRUTH if exact else DECLARED) + name)
+
+    def asleep(self) -> contextlib.AbstractContextManager[None]:
+        """Keep the reference's process off the processors for a while."""
+        return self._oracle.asleep()
+
+    def close(self) -> None:
+        """Give the memory back on both sides."""
+        self._oracle.unmap(self.number)
+        self.arena.close()
+
+
+class ReferenceOracle:
+    """Port `Oracle`, over a process that holds the reference; also draws for the judge."""
+
+    def __init__(self, target: Target, signature: Signature) -> None:
+        self._target = target
+        self.signature = signature
+        self._process: subprocess.Popen[bytes] | None = None
+        self._channel: socket.socket | None = None
+        self._scratch: Path | None = None
+        self._descriptions: dict[str, WorkloadDescription] = {}
+        self._next_arena = 0
+
+    def __enter__(self) -> ReferenceOracle:
+        """Nothing starts before it is needed."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """End the process."""
+        self.close()
+
+    def close(self) -> None:
+        """End the process and remove its files."""
+        if self._process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait(5.0)
+            self._process = None
+        if self._channel is not None:
+            self._channel.close()
+            self._channel = None
+        if self._scratch is not None:
+            shutil.rmtree(self._scratch, ignore_errors=True)
+            self._scratch = None
+
+    def describe(self, workload: Workload) -> WorkloadDescription:
+        """Shapes, types and declared cost of a workload.
+
+        Raises:
+            BadReferenceError: the reference raises, hangs, or doesn't fit the kernel's signature.
+            TargetError: the workload can't fit in this machine's memory.
+        """
+        if workload.label not in self._descriptions:
+            answer = self.ask("describe", {"dims": workload.dims})
+            description = WorkloadDescription(
+                arrays=tuple(
+                    ArraySpec(a["name"], a["role"], a["dtype"], tuple(a["shape"]))
+                    for a in answer["arrays"]
+                ),
+                scalars=answer["scalars"],
+                flops=answer["flops"],
+                bytes=answer["bytes"],
+                atol=answer["atol"],
+                rtol=answer["rtol"],
+            )
+            _require_memory(workload, description)
+            self._descriptions[workload.label] = description
+        return self._descriptions[workload.label]
+
+    def inputs(self, workload: Workload, seed: int) -> dict[str, NDArray[np.generic] | int]:
+        """Fresh arguments for `solve` in its order; outputs are zeros.
+
+        Raises:
+            BadReferenceError: the reference raises or hangs.
+        """
+        description = self.describe(workload)
+        with self.draws(workload, 1) as draws:
+            given = draws.draw(0, seed)
+            arrays = {a.name: a for a in description.arrays}
+            arguments: dict[str, NDArray[np.generic] | int] = {}
+            scalars = iter(description.scalars.items())
+            names = iter(arrays)
+            for parameter in self.signature.parameters:
+                if parameter.role == "size":
+                    name, value = next(scalars)
+                    arguments[name] = value
+                else:
+                    name = next(names)
+                    spec = arrays[name]
+                    arguments[name] = (
+                        given[name].copy() if name in given else np.zeros(spec.shape, spec.dtype)
+                    )
+            return arguments
+
+    @contextlib.contextmanager
+    def draws(self, workload: Workload, slots: int) -> Iterator[Draws]:
+        """Slots of fresh inputs, as long as the block lasts."""
+        made = Draws(self, workload, slots)
+        try:
+            yield made
+        finally:
+            made.close()
+
+    def map(self, arena: Arena) -> int:
+        """Share an arena with the reference's process; the number that names it."""
+        number = self._next_arena
+        self._next_arena += 1
+        arrays = [
+            {"name": a.name, "role": a.role, "dtype": a.dtype, "shape": list(a.shape)}
+            for a in arena.layout.arrays
+        ]
+        self.ask("map", {"arena": number, "arrays": arrays, "slots": arena.slots}, (arena.fd,))
+        return number
+
+    def unmap(self, number: int) -> None:
+        """Take an arena back; does nothing if the process is gone."""
+        if self._process is not None:
+            self.ask("unmap", {"arena": number})
+
+    @contextlib.contextmanager
+    def asleep(self) -> Iterator[None]:
+        """Stop the reference's process and its library threads while kernels are timed."""
+        self._signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self._signal(signal.SIGCONT)
+
+    def ask(self, op: str, message: dict[str, Any], fds: tuple[int, ...] = ()) -> dict[str, Any]:
+        """One message and its answer.
+
+        Raises:
+            BadReferenceError: the reference raised, hung, or took its process with it.
+            TargetError: the workload doesn't fit in memory.
+        """
+        channel = self._channel or self._start()
+        try:
+            send(channel, {"op": op, **message}, fds)
+            answer, _ = receive(channel, DEADLINE_S)
+        except WireTimeoutError as error:
+            self.close()
+            raise BadReferenceError(
+                f"{self._name}: no answer to {op} within {DEADLINE_S:.0f} s",
+                hint="make the reference or the workload smaller",
+            ) from error
+        except WireError as error:
+            code = self._process.wait(2.0) if self._process else None
+            self.close()
+            raise BadReferenceError(
+                f"{self._name}: its process ended during {op} (exit code {code})",
+                hint=f"call it by hand: python -c 'import {Path(self._name).stem}'",
+            ) from error
+        if "error" in answer:
+            raise self._complaint(op, message, answer)
+        return answer
+
+    @property
+    def _name(self) -> str:
+        return self._target.reference.path
+
+    def _start(self) -> socket.socket:
+        ours, theirs = socket.socketpair()
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "roofsmith.judge.reference_process", str(theirs.fileno())],
+                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                pass_fds=(theirs.fileno(),), start_new_session=True,
+            )  # fmt: skip
+        self._channel = ours
+        self._scratch = Path(tempfile.mkdtemp(prefix="roofsmith-reference-"))
+        path = self._scratch / Path(self._name).name
+        path.write_text(self._target.reference.text, encoding="utf-8")
+        self.ask(
+            "load",
+            {
+                "path": str(path),
+                "signature": self.signature.model_dump(mode="json"),
+                "ptr_size": self._target.ptr_size,
+                "memory_bytes": int(psutil.virtual_memory().total * MEMORY_SHARE),
+            },
+        )
+        return ours
+
+    def _signal(self, number: signal.Signals) -> None:
+        if self._process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, number)
+
+    def _complaint(
+        self, op: str, message: dict[str, Any], answer: dict[str, Any]
+    ) -> BadReferenceError | TargetError:
+        dims = message.get("dims")
+        where = f" for {','.join(f'{k}={v}' for k, v in dims.items())}" if dims else ""
+        if answer.get("memory"):
+            return TargetError(
+                f"{self._name}{where}: not enough memory: {answer['error']}",
+                hint="choose a smaller workload",
+            )
+        log = None
+        if "trace" in answer:
+            handle, name = tempfile.mkstemp(prefix="roofsmith-reference-", suffix=".log")
+            with os.fdopen(handle, "w", encoding="utf-8") as out:
+                out.write(answer["trace"])
+            log = Path(name)
+        doing = {"load": "", "describe": "setup: ", "draw": "setup: ", "expect": "reference: "}
+        return BadReferenceError(
+            f"{self._name}{where}: {doing.get(op, '')}{answer['error']}",
+            log=log,
+            hint="setup(**dims, seed) and reference(**inputs) must fit solve's arguments",
+        )
+
+
+def _expectations(arrays: tuple[ArraySpec, ...]) -> tuple[ArraySpec, ...]:
+    """Room for what the outputs should be: in float64, and in the declared precision."""
+    outputs = [a for a in arrays if a.role != "input"]
+    return (
+        *(
+            ArraySpec(
+                TRUTH + a.name, "truth",
+                "float64" if np.issubdtype(np.dtype(a.dtype), np.floating) else a.dtype, a.shape,
+            )
+            for a in outputs
+        ),
+        *(ArraySpec(DECLARED + a.name, "declared", a.dtype, a.shape) for a in outputs),
+    )  # fmt: skip
+
+
+def _require_memory(workload: Workload, description: WorkloadDescription) -> None:
+    needed = COPIES * sum(array.size_bytes for array in description.arrays)
+    available = psutil.virtual_memory().available
+    if needed > available:
+        raise TargetError(
+            f"workload {workload.label} needs about {needed / 1e9:.1f} GB to be judged"
+            f" ({COPIES} copies of its arrays), and {available / 1e9:.1f} GB are free",
+            hint="choose a smaller workload",
+        )

@@ -1,0 +1,242 @@
+"""The judge: the verdict is computed here, in a process that never loads candidate code."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from statistics import fmean, median
+
+from roofsmith.analysis.compare import compare
+from roofsmith.analysis.roofline import below_floor
+from roofsmith.analysis.statistics import least_observations, median_interval
+from roofsmith.domain.bound import Bound
+from roofsmith.domain.comparison import (
+    Comparison,
+    ErrorReport,
+    Judgement,
+    PairSample,
+    Screening,
+    Timing,
+    Verdict,
+)
+from roofsmith.domain.kernel import Built
+from roofsmith.domain.outcome import Cheated, Failure, Outcome, Passed, Unstable
+from roofsmith.domain.target import Target
+from roofsmith.domain.workload import ConfigClass, Workload
+from roofsmith.errors import BaselineError
+from roofsmith.judge.examiner import Examiner
+from roofsmith.judge.lineup import SideDiedError
+from roofsmith.judge.oracle import ReferenceOracle
+from roofsmith.judge.sampling import Measurement, Sampler
+from roofsmith.ports import Measured, Observer
+
+SCREEN_PAIRS = 5
+OVERTIME_FACTOR = 4.0
+"""Large workloads may take this multiple of the time budget to get the fewest pairs that can decide
+anything; nothing goes on beyond it."""
+CLASS_PATIENCE = 2
+"""Once the whole is decided, sampling goes on for undecided classes up to this multiple of the
+fewest sweeps that can decide."""
+DISTURBED_SHARE = 0.5
+"""If more than this share of the pairs are void, the rest is no random sample of them any more."""
+
+
+class ProcessJudge:
+    """Port `Judge` over worker processes. Bound to one target."""
+
+    isolation = "process"
+    """What keeps candidates apart: a process of their own with limits and a bare environment."""
+
+    def __init__(
+        self,
+        target: Target,
+        oracle: ReferenceOracle,
+        classes: Sequence[ConfigClass],
+        bounds: Sequence[Bound],
+        threads: int,
+    ) -> None:
+        self._target = target
+        self._classes = tuple(classes)
+        self._bounds = {bound.workload: bound for bound in bounds}
+        self._examiner = Examiner(target, oracle, threads)
+        self._sampler = Sampler(target, oracle, self._examiner, threads)
+
+    def measure(self, candidate: Built, observer: Observer, *, timed: bool = True) -> Measured:
+        """Check every workload; unless `timed` is False, time each one on its own as well."""
+        observer.stage("check")
+        outcome, errors = self._examiner.examine(candidate, observer.progress)
+        if not timed or not isinstance(outcome, Passed):
+            return Measured(outcome, (), errors)
+        observer.stage("time")
+        try:
+            times = self._sampler.alone(candidate, self._enough_alone(observer))
+        except SideDiedError as error:
+            return Measured(error.outcome, (), errors)
+        disturbed = [label for label, found in times.items() if not found]
+        if disturbed:
+            detail = f"every sample of {disturbed[0]} was disturbed by other processes"
+            return Measured(Unstable(reason="disturbed", detail=detail), (), errors)
+        timings = tuple(self._timing(w, times[w.label]) for w in self._target.workloads)
+        return Measured(outcome, timings, errors)
+
+    def screen(self, candidate: Built, incumbent: Built) -> Screening:
+        """Check one draw per workload and time a few pairs on it."""
+        failure, seen = self._sampler.glance(incumbent, candidate, SCREEN_PAIRS)
+        if failure is not None:
+            return Screening(outcome=failure, speedup=None)
+        logs = [median(math.log(a / b) for a, b in pairs) for pairs in seen.values()]
+        return Screening(outcome=Passed(), speedup=math.exp(fmean(logs)))
+
+    def compare(self, candidate: Built, incumbent: Built, observer: Observer) -> Judgement:
+        """The whole judgement: check, paired timing until decided, winner measured again.
+
+        Raises:
+            BaselineError: the incumbent itself doesn't pass.
+        """
+        begin = time.monotonic()
+        self._require_passing(incumbent, observer)
+        observer.stage("check")
+        outcome, errors = self._examiner.examine(candidate, observer.progress)
+        first = again = Measurement(())
+        if isinstance(outcome, Passed):
+            observer.stage("time")
+            first = self._measure(incumbent, candidate, observer, instance=0)
+            if first.failure is None and self._is_win(first.samples):
+                observer.stage("confirm", "measuring the winner again in fresh processes")
+                instance = 1 + max(sample.instance for sample in first.samples)
+                again = self._measure(incumbent, candidate, observer, instance=instance)
+            comparison = self._compared(again.samples or first.samples)
+            outcome = first.failure or again.failure or self._too_fast(comparison) or Passed()
+        return self._judgement(outcome, first, again, errors, time.monotonic() - begin)
+
+    def _judgement(
+        self,
+        outcome: Outcome,
+        first: Measurement,
+        again: Measurement,
+        errors: tuple[ErrorReport, ...],
+        wall_s: float,
+    ) -> Judgement:
+        counting = again.samples or first.samples
+        comparison = self._compared(counting)
+        passed = isinstance(outcome, Passed)
+        return Judgement(
+            outcome=outcome,
+            verdict=_verdict(comparison, counting) if passed else "rejected",
+            comparison=comparison,
+            samples=first.samples,
+            confirmation=again.samples,
+            errors=errors,
+            isolation=self.isolation,
+            notes=_notes((*first.samples, *again.samples)),
+            wall_s=wall_s,
+        )
+
+    def _require_passing(self, incumbent: Built, observer: Observer) -> None:
+        """Examine an incumbent that this judge hasn't seen yet."""
+        if self._examiner.knows(incumbent):
+            return
+        observer.stage("check", "the incumbent")
+        outcome, _ = self._examiner.examine(incumbent, observer.progress)
+        if not isinstance(outcome, Passed):
+            raise BaselineError(
+                f"the incumbent itself doesn't pass: {outcome.kind}: {outcome.detail}",
+                log=outcome.log,
+                hint="roofsmith check INCUMBENT --ref REF --workload ...",
+            )
+
+    def _measure(
+        self, incumbent: Built, candidate: Built, observer: Observer, *, instance: int
+    ) -> Measurement:
+        budget_s = self._target.keep.judge_budget_s / 2
+
+        def is_over(samples: Sequence[PairSample], spent_s: float) -> bool:
+            comparison = self._compared(samples)
+            observer.progress(min(spent_s / budget_s, 1.0), _standing(comparison))
+            return self._is_over(samples, comparison, spent_s, budget_s)
+
+        return self._sampler.pairs(incumbent, candidate, is_over, instance=instance)
+
+    def _is_over(
+        self,
+        samples: Sequence[PairSample],
+        comparison: Comparison | None,
+        spent_s: float,
+        budget_s: float,
+    ) -> bool:
+        least = least_observations(self._target.keep.error_rate)
+        valid = comparison.overall.pairs if comparison else 0
+        if spent_s > budget_s and (valid >= least or spent_s > OVERTIME_FACTOR * budget_s):
+            return True
+        if comparison is None or comparison.overall.verdict == "inconclusive":
+            return False
+        classes = [c.estimate.verdict for c in comparison.classes]
+        return "inconclusive" not in classes or samples[-1].sweep + 1 >= CLASS_PATIENCE * least
+
+    def _is_win(self, samples: Sequence[PairSample]) -> bool:
+        comparison = self._compared(samples)
+        return comparison is not None and comparison.overall.verdict == "faster"
+
+    def _compared(self, samples: Sequence[PairSample]) -> Comparison | None:
+        floors = {label: bound.floor_time_s for label, bound in self._bounds.items()}
+        return compare(samples, self._target.workloads, self._classes, floors, self._target.keep)
+
+    def _too_fast(self, comparison: Comparison | None) -> Failure | None:
+        """Below the physical floor: the accounting is wrong, or the work wasn't done."""
+        for found in comparison.workloads if comparison else ():
+            bound = self._bounds.get(found.workload)
+            if bound and (why := below_floor(bound, found.candidate_time_s)):
+                return Cheated(reason="below_floor", detail=why)
+        return None
+
+    def _enough_alone(self, observer: Observer) -> Callable[[int, float], bool]:
+        least = least_observations(self._target.keep.error_rate)
+        budget_s = self._target.keep.judge_budget_s / 2
+
+        def is_over(sweeps: int, spent_s: float) -> bool:
+            observer.progress(min(sweeps / least, 1.0))
+            return sweeps >= least or spent_s > OVERTIME_FACTOR * budget_s
+
+        return is_over
+
+    def _timing(self, workload: Workload, times_s: Sequence[float]) -> Timing:
+        low, high = median_interval(times_s, self._target.keep.error_rate)
+        if not math.isfinite(low):
+            low, high = min(times_s), max(times_s)
+        bound = self._bounds.get(workload.label)
+        return Timing(
+            workload=workload.label,
+            dims=workload.dims,
+            config_class=next(c.name for c in self._classes if workload.label in c.workloads),
+            time_s=median(times_s),
+            ci=(low, high),
+            samples_s=tuple(times_s),
+            floor_time_s=bound.floor_time_s if bound else None,
+        )
+
+
+def _verdict(comparison: Comparison | None, samples: Sequence[PairSample]) -> Verdict:
+    """What the samples say, unless too many of them were disturbed to say anything good."""
+    if comparison is None:
+        return "unverified"
+    void = sum(sample.void is not None for sample in samples)
+    if comparison.overall.verdict == "faster" and void > DISTURBED_SHARE * len(samples):
+        return "unverified"
+    return comparison.overall.verdict
+
+
+def _notes(samples: Sequence[PairSample]) -> tuple[str, ...]:
+    """How many pairs are void, and the commonest reasons."""
+    reasons = Counter(sample.void.split(" for ")[0] for sample in samples if sample.void)
+    return tuple(
+        f"{count} of {len(samples)} pairs are void: {reason}"
+        for reason, count in reasons.most_common(3)
+    )
+
+
+def _standing(comparison: Comparison | None) -> str:
+    if comparison is None:
+        return ""
+    return f"{comparison.overall.speedup:.2f}x after {comparison.overall.pairs} pairs"

@@ -1,0 +1,282 @@
+"""A worker process, seen from the parent: started, asked, paused, timed out, buried."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+import roofsmith
+from roofsmith.domain.kernel import Built
+from roofsmith.domain.outcome import Crashed, Failure, TimedOut
+from roofsmith.judge.arena import Arena
+from roofsmith.judge.wire import WireError, WireTimeoutError, receive, send
+from roofsmith.ports import KernelDiedError
+
+START_DEADLINE_S = 20.0
+"""For a worker to start and load a library; many times what a loaded machine needs."""
+LAUNCHED_DEADLINE_S = 120.0
+"""The same under a launcher such as valgrind, which slows Python down fiftyfold."""
+MAX_FILE_BYTES = 16 * 1024**2
+"""Largest file a worker may write, its log included."""
+MEMORY_SHARE = 0.8
+"""Of the machine's memory that a worker may address beside its arenas."""
+
+_BOOT = (
+    "import sys; sys.path.insert(0, sys.argv[2]);"
+    " from roofsmith.judge.worker import main; main()"
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """What one `run` came to."""
+
+    times_s: tuple[float, ...]
+    """Each timed call, by the worker's clock: a claim."""
+    claimed_s: float
+    """All calls, discarded ones included, by the worker's clock."""
+    wall_s: float
+    """The same by the parent's clock, with the messages."""
+    waited_s: float
+    """How long the worker's threads were ready but had no processor; from the scheduler."""
+
+    def without_first(self, discarded: int) -> Segment:
+        """The same segment with its first calls not counted as timed."""
+        return replace(self, times_s=self.times_s[discarded:])
+
+
+class WorkerProcess:
+    """One process that holds one candidate's library."""
+
+    def __init__(self, built: Built, *, threads: int, launcher: Sequence[str] = ()) -> None:
+        """Start the process and load the library.
+
+        Raises:
+            KernelDiedError: the library can't be loaded, or took the process with it.
+        """
+        self._built = built
+        self._next_arena = 0
+        self._scratch = Path(tempfile.mkdtemp(prefix="roofsmith-worker-"))
+        self.log = self._scratch / "output.txt"
+        self._deadline_s = LAUNCHED_DEADLINE_S if launcher else START_DEADLINE_S
+        ours, theirs = socket.socketpair()
+        self._channel = ours
+        with theirs, self.log.open("wb") as output:
+            self._process = subprocess.Popen(
+                [*launcher, sys.executable, "-I", "-S", "-c", _BOOT, str(theirs.fileno()),
+                 str(Path(roofsmith.__file__).parent.parent)],
+                stdin=subprocess.DEVNULL, stdout=output, stderr=output,
+                pass_fds=(theirs.fileno(),), cwd=self._scratch,
+                env=worker_environment(built, threads), start_new_session=True,
+            )  # fmt: skip
+        self.pid = self._process.pid
+        try:
+            self._load(threads, bool(launcher))
+        except BaseException:
+            self.close()
+            raise
+
+    def _load(self, threads: int, launched: bool) -> None:
+        memory = None if launched else int(psutil.virtual_memory().total * MEMORY_SHARE)
+        plan = {
+            "processors": sorted(os.sched_getaffinity(0))[-threads:],
+            "memory_bytes": memory,
+            "file_bytes": MAX_FILE_BYTES,
+        }
+        self.ask("start", plan)
+        kinds = [
+            "pointer" if p.role != "size" else p.dtype for p in self._built.signature.parameters
+        ]
+        answer = self.ask(
+            "load",
+            {
+                "library": str(self._built.library),
+                "entry": self._built.signature.entry,
+                "kinds": kinds,
+            },
+        )
+        if "error" in answer:
+            raise KernelDiedError(Crashed(reason="load_failed", detail=answer["error"]))
+
+    def ask(
+        self,
+        op: str,
+        message: dict[str, Any],
+        deadline_s: float | None = None,
+        fds: tuple[int, ...] = (),
+    ) -> dict[str, Any]:
+        """One message and its answer.
+
+        Raises:
+            KernelDiedError: no answer came: the worker died, or ran past its deadline.
+        """
+        limit_s = deadline_s or self._deadline_s
+        try:
+            send(self._channel, {"op": op, **message}, fds)
+            answer, strays = receive(self._channel, limit_s)
+        except WireTimeoutError as error:
+            detail = f"{op} did not answer within {limit_s:.3g} s and was killed"
+            reason = "call_deadline" if op == "run" else "worker_deadline"
+            raise self._died(TimedOut(reason=reason, detail=detail)) from error
+        except WireError as error:
+            raise self._died(self._post_mortem(op)) from error
+        for stray in strays:
+            os.close(stray)
+        return answer
+
+    def map(self, arena: Arena) -> int:
+        """Share an arena; the number that later calls name it by.
+
+        Raises:
+            KernelDiedError: the worker has no memory for it, or died.
+        """
+        number = self._next_arena
+        self._next_arena += 1
+        answer = self.ask("map", {"arena": number, "size": arena.size_bytes}, fds=(arena.fd,))
+        if "error" in answer:
+            raise self._died(Crashed(reason="out_of_memory", detail=answer["error"]))
+        return number
+
+    def stage(self, number: int, arena: Arena, slots: Sequence[int]) -> None:
+        """Give the kernel what the parent wrote into these slots."""
+        self.ask("stage", {"arena": number, "ranges": arena.ranges(slots)})
+
+    def collect(self, number: int, arena: Arena, slots: Sequence[int]) -> None:
+        """Get back what the kernel made of them."""
+        self.ask("collect", {"arena": number, "ranges": arena.ranges(slots)})
+
+    def run(self, number: int, calls: Sequence[Sequence[int]], deadline_s: float) -> Segment:
+        """Call `solve` once per list of arguments.
+
+        Raises:
+            KernelDiedError: it crashed, ran past the deadline, or answered nonsense.
+        """
+        waited = self._waited_s()
+        begin = time.perf_counter()
+        answer = self.ask("run", {"arena": number, "calls": [list(c) for c in calls]}, deadline_s)
+        wall_s = time.perf_counter() - begin
+        times = _times_ns(answer.get("times_ns"), len(calls))
+        if times is None:
+            detail = f"the worker answered {str(answer)[:200]} instead of {len(calls)} times"
+            raise self._died(Crashed(reason="garbled_answer", detail=detail))
+        times_s = tuple(max(t, 1) * 1e-9 for t in times)
+        waited_s = max(self._waited_s() - waited, 0.0)
+        return Segment(times_s, sum(times_s), wall_s, waited_s)
+
+    @contextlib.contextmanager
+    def awake(self) -> Iterator[None]:
+        """Let the process run for a while; it is stopped, with all its threads, before and after.
+
+        Threads that spin, wait or were left behind must not take time from the other side.
+        """
+        self._signal(signal.SIGCONT)
+        try:
+            yield
+        finally:
+            self.pause()
+
+    def pause(self) -> None:
+        """Stop the process and all its threads, and wait until they have."""
+        self._signal(signal.SIGSTOP)
+        until = time.monotonic() + 1.0
+        while self._process.poll() is None and time.monotonic() < until:
+            if _state(self.pid) in ("T", "t", "Z"):
+                return
+
+    def close(self) -> None:
+        """End the process, politely first: profilers around it want to write their output."""
+        self._signal(signal.SIGCONT)
+        if self._process.poll() is None:
+            with contextlib.suppress(WireError):
+                send(self._channel, {"op": "exit"})
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    self._process.wait(self._deadline_s if self._deadline_s > 30 else 0.5)
+        self._kill()
+        self._channel.close()
+        shutil.rmtree(self._scratch, ignore_errors=True)
+
+    def _waited_s(self) -> float:
+        """Seconds that this process's threads have waited for a processor so far.
+
+        Second field of schedstat, in ns: Linux Documentation/scheduler/sched-stats.rst.
+        """
+        total = 0
+        try:
+            for task in os.scandir(f"/proc/{self.pid}/task"):
+                with contextlib.suppress(OSError, IndexError):
+                    total += int(Path(task.path, "schedstat").read_text().split()[1])
+        except OSError:
+            return 0.0
+        return total * 1e-9
+
+    def _died(self, outcome: Failure) -> KernelDiedError:
+        """Bury the process and keep what it printed."""
+        self._kill()
+        printed = self.log.read_bytes() if self.log.exists() else b""
+        if printed:
+            handle, name = tempfile.mkstemp(prefix="roofsmith-worker-", suffix=".log")
+            with os.fdopen(handle, "wb") as kept:
+                kept.write(printed)
+            last = printed.decode(errors="replace").strip()[-200:]
+            detail = f"{outcome.detail}; it printed: {last}" if last else outcome.detail
+            outcome = outcome.model_copy(update={"log": Path(name), "detail": detail})
+        return KernelDiedError(outcome)
+
+    def _post_mortem(self, op: str) -> Crashed:
+        try:
+            code = self._process.wait(2.0)
+        except subprocess.TimeoutExpired:
+            return Crashed(reason="hung_up", detail=f"the worker closed its channel during {op}")
+        doing = "while the kernel ran" if op == "run" else f"during {op}"
+        if code < 0:
+            name = signal.Signals(-code).name
+            return Crashed(reason=f"signal_{name.lower()}", detail=f"killed by {name} {doing}")
+        return Crashed(reason="exited", detail=f"the process exited with code {code} {doing}")
+
+    def _kill(self) -> None:
+        self._signal(signal.SIGKILL)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(5.0)
+
+    def _signal(self, number: signal.Signals) -> None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, number)
+
+
+def worker_environment(built: Built, threads: int) -> dict[str, str]:
+    """All that a worker's environment holds: nothing of the user's."""
+    return {
+        "PATH": "/usr/bin:/bin",
+        "LC_ALL": "C",
+        "OMP_NUM_THREADS": str(threads),
+        "OMP_DYNAMIC": "false",
+        **built.environment,
+    }
+
+
+def _state(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+    except (OSError, IndexError):
+        return "Z"
+
+
+def _times_ns(claimed: object, count: int) -> list[int] | None:
+    """What a worker says its calls took, if it has the form that was asked for."""
+    if not isinstance(claimed, list) or len(claimed) != count:
+        return None
+    times = [t for t in claimed if type(t) is int and 0 <= t < 10**15]
+    return times if len(times) == count else None

@@ -1,0 +1,314 @@
+"""The reference's own process: draws inputs, computes what is right, counts work.
+
+Holds pristine inputs that no candidate ever saw in its memory; expected outputs are computed only
+when they are asked for, after the candidate has answered. Arrays go out through shared memory.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import os
+import resource
+import socket
+import sys
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roofsmith.domain.kernel import Signature
+from roofsmith.judge.arena import Arena
+from roofsmith.judge.wire import WireError, receive, send
+from roofsmith.ports import ArraySpec
+
+Array = NDArray[np.generic]
+
+
+class Complaint(Exception):  # noqa: N818
+    """What is wrong with the reference or the workload, for people."""
+
+
+class Reference:
+    """A user's reference module, read against the kernel's signature."""
+
+    def __init__(self, module: ModuleType, signature: Signature, ptr_size: int | None) -> None:
+        self._module = module
+        self._signature = signature
+        self._ptr_size = ptr_size
+        if not callable(getattr(module, "reference", None)):
+            raise Complaint("it has no function `reference(**inputs)`")
+        self._setup: Callable[..., Any] | None = getattr(module, "setup", None)
+
+    def describe(self, dims: dict[str, int]) -> dict[str, Any]:
+        """Arrays, scalars and declared cost of a workload."""
+        values, outputs = self.inputs(dims, seed=0)
+        parameters = self._signature.parameters
+        arrays = [
+            {
+                "name": name,
+                "role": self._role(name, parameter.role, outputs),
+                "dtype": parameter.dtype,
+                "shape": list(value.shape),
+            }
+            for (name, value), parameter in zip(values.items(), parameters, strict=True)
+            if isinstance(value, np.ndarray)
+        ]
+        return {
+            "arrays": arrays,
+            "scalars": {k: v for k, v in values.items() if isinstance(v, int)},
+            "flops": self._declared("flops", dims),
+            "bytes": self._declared("bytes", dims),
+            "atol": self._number("atol"),
+            "rtol": self._number("rtol"),
+        }
+
+    def inputs(self, dims: dict[str, int], seed: int) -> tuple[dict[str, Array | int], set[str]]:
+        """Fresh arguments in `solve`'s order and types, and which of them are outputs."""
+        if self._setup is None:
+            return self._plain_inputs(dims, seed)
+        made = self._setup(**dims, seed=seed)
+        if not isinstance(made, dict) or not isinstance(made.get("inputs"), dict):
+            raise Complaint(
+                'setup must return {"inputs": {name: array or int}, "outputs": [names]}'
+            )
+        values: dict[str, Any] = made["inputs"]
+        outputs = set(made.get("outputs") or ())
+        if strange := outputs - set(values):
+            raise Complaint(f"setup names outputs that are not among its inputs: {sorted(strange)}")
+        parameters = self._signature.parameters
+        if len(values) != len(parameters):
+            raise Complaint(
+                f"setup gives {len(values)} arguments ({', '.join(values)}), but solve takes"
+                f" {len(parameters)} ({', '.join(p.name for p in parameters)})"
+            )
+        for (name, value), parameter in zip(values.items(), parameters, strict=True):
+            values[name] = self._fitting(name, value, parameter.role, parameter.dtype)
+        return values, outputs
+
+    def expect(
+        self, values: dict[str, Array | int], outputs: set[str], *, exact: bool
+    ) -> dict[str, Array]:
+        """What the reference computes, in float64 if `exact`, else in the declared precision."""
+        arguments: dict[str, Array | int] = {}
+        for name, value in values.items():
+            if isinstance(value, int):
+                arguments[name] = value
+            else:
+                floating = np.issubdtype(value.dtype, np.floating)
+                dtype = np.dtype(np.float64) if exact and floating else value.dtype
+                fresh = name in outputs and name not in self._initial(outputs)
+                arguments[name] = (
+                    _unwritten(value.shape, dtype) if fresh else value.astype(dtype, copy=True)
+                )
+        self._module.reference(**arguments)
+        results = {n: a for n, a in arguments.items() if n in outputs and isinstance(a, np.ndarray)}
+        for name, array in results.items():
+            if array.size and np.issubdtype(array.dtype, np.floating) and np.isnan(array).all():
+                raise Complaint(f"reference left all of output {name!r} unwritten, or NaN")
+        return results
+
+    def _initial(self, outputs: set[str]) -> set[str]:
+        """Outputs with a value before the call: all of them if the kernel declares no inputs."""
+        return outputs if self._setup is None and not self._has_const() else set()
+
+    def _has_const(self) -> bool:
+        return any(p.role == "input" for p in self._signature.parameters)
+
+    def _role(self, name: str, declared: str, outputs: set[str]) -> str:
+        if name not in outputs:
+            return "input"
+        if declared == "input":
+            raise Complaint(f"setup calls {name!r} an output, but solve takes it as const")
+        return "inout" if name in self._initial(outputs) else "output"
+
+    def _plain_inputs(
+        self, dims: dict[str, int], seed: int
+    ) -> tuple[dict[str, Array | int], set[str]]:
+        """For a reference without `setup`: flat buffers of random numbers, dimensions by name."""
+        rng = np.random.default_rng(seed)
+        largest = sorted(dims.values())[-2:]
+        size = self._ptr_size or int(np.prod(largest, dtype=np.int64))
+        values: dict[str, Array | int] = {}
+        for p in self._signature.parameters:
+            if p.role == "size":
+                if p.name not in dims:
+                    raise Complaint(
+                        f"solve takes the size {p.name!r}, but the workload gives {', '.join(dims)}"
+                    )
+                values[p.name] = dims[p.name]
+            elif np.issubdtype(np.dtype(p.dtype), np.floating):
+                values[p.name] = rng.standard_normal(size).astype(p.dtype)
+            else:
+                values[p.name] = rng.integers(0, 100, size).astype(p.dtype)
+        outputs = {p.name for p in self._signature.parameters if p.role == "output"}
+        return values, outputs
+
+    def _fitting(self, name: str, value: Any, role: str, dtype: str) -> Array | int:
+        if role == "size":
+            if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+                raise Complaint(
+                    f"setup gives {type(value).__name__} for {name!r}, but solve takes an integer"
+                )
+            return int(value)
+        if not isinstance(value, np.ndarray):
+            raise Complaint(
+                f"setup gives {type(value).__name__} for {name!r}, but solve takes an array"
+            )
+        if value.dtype != np.dtype(dtype):
+            raise Complaint(f"setup gives {value.dtype} for {name!r}, but solve takes {dtype}")
+        return np.ascontiguousarray(value)
+
+    def _declared(self, name: str, dims: dict[str, int]) -> float | None:
+        function = getattr(self._module, name, None)
+        if not callable(function) or not inspect.isfunction(function):
+            return None
+        value = float(function(**dims))
+        if not value >= 0 or value == float("inf"):
+            raise Complaint(f"{name}({_spelled(dims)}) returns {value}")
+        return value
+
+    def _number(self, name: str) -> float | None:
+        value = getattr(self._module, name, None)
+        return float(value) if isinstance(value, (int, float)) else None
+
+
+class Server:
+    """Answers the parent's messages about one reference."""
+
+    def __init__(self) -> None:
+        self._reference: Reference | None = None
+        self._path = ""
+        self._arenas: dict[int, Arena] = {}
+        self._drawn: dict[tuple[int, int], tuple[dict[str, Array | int], set[str]]] = {}
+
+    @property
+    def reference(self) -> Reference:
+        """The loaded reference."""
+        if self._reference is None:
+            raise Complaint("nothing was loaded")
+        return self._reference
+
+    def load(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:  # noqa: ARG002
+        """Import the reference."""
+        limit = message["memory_bytes"]
+        _, hard = resource.getrlimit(resource.RLIMIT_AS)
+        resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
+        path = Path(message["path"])
+        self._path = str(path)
+        spec = importlib.util.spec_from_file_location(path.stem, path)
+        if spec is None or spec.loader is None:
+            raise Complaint("it is not a Python file")
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        signature = Signature.model_validate(message["signature"])
+        self._reference = Reference(module, signature, message["ptr_size"])
+        return {}
+
+    def describe(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:  # noqa: ARG002
+        """See `Reference.describe`."""
+        return self.reference.describe(message["dims"])
+
+    def map(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
+        """Map an arena that draws and expectations are written to."""
+        specs = [
+            ArraySpec(a["name"], a["role"], a["dtype"], tuple(a["shape"]))
+            for a in message["arrays"]
+        ]
+        self._arenas[message["arena"]] = Arena(specs, message["slots"], fds[0])
+        return {}
+
+    def unmap(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:  # noqa: ARG002
+        """Forget an arena and what was drawn into it."""
+        self._arenas.pop(message["arena"]).close()
+        for key in [key for key in self._drawn if key[0] == message["arena"]]:
+            del self._drawn[key]
+        return {}
+
+    def draw(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:  # noqa: ARG002
+        """Fresh inputs into a slot."""
+        number, slot = message["arena"], message["slot"]
+        values, outputs = self.reference.inputs(message["dims"], message["seed"])
+        self._drawn[number, slot] = values, outputs
+        arena = self._arenas[number]
+        for array in arena.layout.arrays:
+            value = values.get(array.name)
+            if isinstance(value, np.ndarray) and array.role in ("input", "inout"):
+                if value.shape != array.shape:
+                    raise Complaint(
+                        f"setup gives {array.name!r} another shape for another seed:"
+                        f" {value.shape}, {array.shape}"
+                    )
+                np.copyto(arena.view(slot, array.name), value)
+        return {}
+
+    def expect(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:  # noqa: ARG002
+        """What the outputs of a slot should be, into the slot's `prefix:` arrays."""
+        number, slot, prefix = message["arena"], message["slot"], message["prefix"]
+        values, outputs = self._drawn[number, slot]
+        results = self.reference.expect(values, outputs, exact=message["exact"])
+        if message["twice"]:
+            again = self.reference.expect(values, outputs, exact=message["exact"])
+            for name, array in results.items():
+                if array.tobytes() != again[name].tobytes():
+                    raise Complaint(f"it is not deterministic: {name!r} differs between two calls")
+        for name, array in results.items():
+            np.copyto(self._arenas[number].view(slot, prefix + name), array)
+        return {}
+
+    def answer(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
+        """Do what a message asks; whatever user code raises becomes an error message."""
+        operations = {
+            "load": self.load, "describe": self.describe, "map": self.map, "unmap": self.unmap,
+            "draw": self.draw, "expect": self.expect,
+        }  # fmt: skip
+        try:
+            return operations[message["op"]](message, fds)
+        except Complaint as complaint:
+            return {"error": str(complaint)}
+        except MemoryError as error:
+            return {"error": str(error) or "out of memory", "memory": True}
+        except Exception as error:  # noqa: BLE001  user code may raise anything; it is reported whole
+            frames = traceback.extract_tb(error.__traceback__)
+            own = [frame.lineno for frame in frames if frame.filename == self._path]
+            line = own[-1] if own else None
+            at = f" (line {line})" if line else ""
+            return {
+                "error": f"{type(error).__name__}{at}: {error}",
+                "trace": traceback.format_exc(),
+            }
+
+
+def _unwritten(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    fill = np.nan if np.issubdtype(dtype, np.floating) else 0
+    return np.full(shape, fill, dtype=dtype)
+
+
+def _spelled(dims: dict[str, int]) -> str:
+    return ", ".join(f"{k}={v}" for k, v in dims.items())
+
+
+def main() -> None:
+    """Entry of the process: the channel's descriptor is the first argument."""
+    channel = socket.socket(fileno=int(sys.argv[1]))
+    channel.setblocking(True)
+    server = Server()
+    try:
+        while True:
+            message, fds = receive(channel)
+            if message["op"] == "exit":
+                break
+            send(channel, server.answer(message, fds))
+    except WireError:
+        pass
+    # threads of a user's module must not keep a finished process alive
+    sys.stdout.flush()
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,187 @@
+"""Timing: interleaved pairs until they decide, and one kernel on its own."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from statistics import median
+
+from roofsmith.domain.comparison import PairSample
+from roofsmith.domain.kernel import Built
+from roofsmith.domain.outcome import Failure, Unstable
+from roofsmith.domain.target import Target
+from roofsmith.judge.arena import lay_out
+from roofsmith.judge.examiner import Examiner
+from roofsmith.judge.lineup import (
+    Lineup,
+    SegmentPlan,
+    SideDiedError,
+    Station,
+    Turn,
+    plan_segment,
+    random_order,
+)
+from roofsmith.judge.oracle import Draws, ReferenceOracle
+
+SWEEPS_PER_INSTANCE = 6
+"""Processes are replaced after this many sweeps: where a process's memory and code happen to lie
+makes it faster or slower for its whole life, and more samples of it don't tell."""
+
+INCUMBENT, CANDIDATE = 0, 1
+
+Progress = Callable[[Sequence[PairSample], float], bool]
+"""Hears the samples so far and the seconds spent; True ends the measurement."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """Samples of one measurement, and how it ended."""
+
+    samples: tuple[PairSample, ...]
+    failure: Failure | None = None
+
+
+class Sampler:
+    """Times kernels of one target in fresh processes."""
+
+    def __init__(
+        self, target: Target, oracle: ReferenceOracle, examiner: Examiner, threads: int
+    ) -> None:
+        self._target = target
+        self._oracle = oracle
+        self._examiner = examiner
+        self._threads = threads
+
+    def pairs(
+        self, incumbent: Built, candidate: Built, is_over: Progress, *, instance: int
+    ) -> Measurement:
+        """Sweeps over all workloads, both kernels on the same fresh inputs, until `is_over`.
+
+        Args:
+            incumbent: passed an examination.
+            candidate: likewise.
+            is_over: asked after every sweep.
+            instance: number of the first pair of processes.
+        """
+        kernels = (incumbent, candidate)
+        samples: list[PairSample] = []
+        begin, sweep = time.monotonic(), 0
+        with self._all_draws(kernels) as planned:
+            while True:
+                try:
+                    for stations in self._sweeps(kernels, planned):
+                        for station in stations:
+                            turn = self._turn(station, random_order(2))
+                            if wrong := self._examiner.spot_check(station):
+                                return Measurement(tuple(samples), blame(*wrong))
+                            samples.append(_pair_sample(station, turn, sweep, instance))
+                        sweep += 1
+                        if is_over(samples, time.monotonic() - begin):
+                            return Measurement(tuple(samples))
+                except SideDiedError as error:
+                    return Measurement(tuple(samples), blame(error.side, error.outcome))
+                instance += 1
+
+    def alone(self, built: Built, is_over: Callable[[int, float], bool]) -> dict[str, list[float]]:
+        """Valid segment medians of one kernel, in seconds, by workload label.
+
+        Args:
+            built: passed an examination.
+            is_over: asked after every sweep, with sweeps and seconds so far.
+
+        Raises:
+            SideDiedError: it crashed, or ran past its deadline.
+        """
+        times: dict[str, list[float]] = {w.label: [] for w in self._target.workloads}
+        begin, sweeps = time.monotonic(), 0
+        with self._all_draws((built,)) as planned:
+            while True:
+                for stations in self._sweeps((built,), planned):
+                    for station in stations:
+                        turn = self._turn(station, [0])
+                        if wrong := self._examiner.spot_check(station):
+                            raise SideDiedError(*wrong)
+                        if turn.void is None:
+                            label = station.draws.workload.label
+                            times[label].append(median(turn.segments[0].times_s))
+                    sweeps += 1
+                    if is_over(sweeps, time.monotonic() - begin):
+                        return times
+
+    def glance(
+        self, incumbent: Built, candidate: Built, pairs: int
+    ) -> tuple[Failure | None, dict[str, list[tuple[float, float]]]]:
+        """A few quick pairs per workload: (incumbent, candidate) seconds per call, by label.
+
+        The first outputs are verified, later ones are not: enough to rank, never enough to keep.
+        """
+        seen: dict[str, list[tuple[float, float]]] = {}
+        try:
+            with Lineup([incumbent, candidate], self._threads) as lineup:
+                for workload in self._target.workloads:
+                    with self._oracle.draws(workload, 1) as draws:
+                        station = lineup.station(draws, SegmentPlan(1, warm=False))
+                        self._turn(station, [INCUMBENT, CANDIDATE])
+                        if wrong := self._examiner.spot_check(station):
+                            return blame(*wrong), {}
+                        seen[workload.label] = [
+                            _times(self._turn(station, random_order(2), fresh=False))
+                            for _ in range(pairs)
+                        ]
+        except SideDiedError as error:
+            return blame(error.side, error.outcome), {}
+        return None, seen
+
+    def _turn(self, station: Station, order: Sequence[int], *, fresh: bool = True) -> Turn:
+        limit_s = self._examiner.deadline_s(station.draws.workload)
+        return station.turn(order, limit_s, fresh=fresh)
+
+    def _sweeps(
+        self, kernels: Sequence[Built], planned: Sequence[tuple[Draws, SegmentPlan]]
+    ) -> Iterator[list[Station]]:
+        """The stations of one set of fresh processes, as often as these may be used."""
+        with Lineup(kernels, self._threads) as lineup:
+            stations = [lineup.station(draws, plan) for draws, plan in planned]
+            for _ in range(SWEEPS_PER_INSTANCE):
+                yield stations
+
+    @contextmanager
+    def _all_draws(self, kernels: Sequence[Built]) -> Iterator[list[tuple[Draws, SegmentPlan]]]:
+        with ExitStack() as stack:
+            planned = []
+            for workload in self._target.workloads:
+                times = [self._examiner.time_s(built, workload) or 0.0 for built in kernels]
+                layout = lay_out(self._oracle.describe(workload).arrays)
+                plan = plan_segment(max(times), layout.slot_bytes)
+                draws = stack.enter_context(self._oracle.draws(workload, plan.slots))
+                planned.append((draws, plan))
+            yield planned
+
+
+def blame(side: int, failure: Failure) -> Failure:
+    """The candidate's failure as it is; the incumbent's means that nothing can be decided."""
+    if side == CANDIDATE:
+        return failure
+    return Unstable(
+        reason="incumbent_failed",
+        detail=f"the incumbent, which had passed, failed this time: {failure.detail}",
+        log=failure.log,
+    )
+
+
+def _times(turn: Turn) -> tuple[float, float]:
+    return turn.segments[INCUMBENT].times_s[0], turn.segments[CANDIDATE].times_s[0]
+
+
+def _pair_sample(station: Station, turn: Turn, sweep: int, instance: int) -> PairSample:
+    return PairSample(
+        workload=station.draws.workload.label,
+        sweep=sweep,
+        instance=instance,
+        first="incumbent" if turn.order[0] == INCUMBENT else "candidate",
+        incumbent_time_s=turn.segments[INCUMBENT].times_s,
+        candidate_time_s=turn.segments[CANDIDATE].times_s,
+        void=turn.void,
+    )

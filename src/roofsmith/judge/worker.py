@@ -1,0 +1,178 @@
+"""The only home of candidate code: loads a library, maps memory, calls `solve`, reports times.
+
+Started as a process of its own, never imported. It knows neither seeds nor reference nor tolerance:
+it maps the bytes of inputs to the bytes of outputs. Everything it says is a claim that the parent
+checks. Standard library only, so that it starts in a few hundredths of a second.
+
+Two copies of the memory: the shared one, which the parent reads and writes, and a private one with
+huge pages, which the kernel works on; `stage` copies one way, `collect` the other.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import mmap
+import os
+import resource
+import signal
+import socket
+import sys
+import time
+from typing import Any
+
+from roofsmith.judge.wire import WireError, receive, send
+
+HUGE_PAGE_BYTES = 2 * 1024**2
+
+_INTEGERS = {
+    "int8": ctypes.c_int8, "int16": ctypes.c_int16, "int32": ctypes.c_int32,
+    "int64": ctypes.c_int64, "uint8": ctypes.c_uint8, "uint16": ctypes.c_uint16,
+    "uint32": ctypes.c_uint32, "uint64": ctypes.c_uint64,
+}  # fmt: skip
+
+
+class Memory:
+    """One arena: the parent's shared memory, and private memory of the same layout."""
+
+    def __init__(self, fd: int, size: int) -> None:
+        self._shared = mmap.mmap(fd, size)
+        os.close(fd)
+        whole_pages = -(-size // HUGE_PAGE_BYTES) * HUGE_PAGE_BYTES
+        self._private = mmap.mmap(
+            -1, whole_pages + HUGE_PAGE_BYTES, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+        )
+        _prefer_huge_pages(self._private)
+        self.shared_at = ctypes.addressof(ctypes.c_char.from_buffer(self._shared))
+        start = ctypes.addressof(ctypes.c_char.from_buffer(self._private))
+        self.private_at = -(-start // HUGE_PAGE_BYTES) * HUGE_PAGE_BYTES
+
+
+class Worker:
+    """State of one worker: a library, its arenas, and what can be asked of it."""
+
+    def __init__(self) -> None:
+        self._library: ctypes.CDLL | None = None
+        self._solve: Any = None
+        self._kinds: list[str] = []
+        self._memories: dict[int, Memory] = {}
+
+    def load(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:  # noqa: ARG002
+        """Load the library and find its entry."""
+        self._library = ctypes.CDLL(message["library"], mode=os.RTLD_NOW | os.RTLD_LOCAL)
+        self._solve = getattr(self._library, message["entry"])
+        self._solve.restype = None
+        self._kinds = message["kinds"]
+        self._solve.argtypes = [
+            ctypes.c_void_p if kind == "pointer" else _INTEGERS[kind] for kind in self._kinds
+        ]
+        return {}
+
+    def map(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
+        """Map one more arena."""
+        self._memories[message["arena"]] = Memory(fds[0], message["size"])
+        return {}
+
+    def stage(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:  # noqa: ARG002
+        """Copy ranges from the shared to the private memory."""
+        memory = self._memories[message["arena"]]
+        for offset, size in message["ranges"]:
+            ctypes.memmove(memory.private_at + offset, memory.shared_at + offset, size)
+        return {}
+
+    def collect(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:  # noqa: ARG002
+        """Copy ranges from the private to the shared memory."""
+        memory = self._memories[message["arena"]]
+        for offset, size in message["ranges"]:
+            ctypes.memmove(memory.shared_at + offset, memory.private_at + offset, size)
+        return {}
+
+    def run(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:  # noqa: ARG002
+        """Call `solve` for every list of arguments; nanoseconds of each call.
+
+        An argument that is a pointer is an offset into the arena.
+        """
+        base = self._memories[message["arena"]].private_at
+        calls = [self._arguments(base, values) for values in message["calls"]]
+        solve, clock = self._solve, time.perf_counter_ns
+        times = []
+        for arguments in calls:
+            begin = clock()
+            solve(*arguments)
+            times.append(clock() - begin)
+        return {"times_ns": times}
+
+    def _arguments(self, base: int, values: list[int]) -> tuple[Any, ...]:
+        return tuple(
+            ctypes.c_void_p(base + value) if kind == "pointer" else _INTEGERS[kind](value)
+            for kind, value in zip(self._kinds, values, strict=True)
+        )
+
+
+def _prefer_huge_pages(memory: mmap.mmap) -> None:
+    """Ask for huge pages, as performance-minded programs do; both sides get the same answer."""
+    if hasattr(mmap, "MADV_HUGEPAGE"):
+        try:
+            memory.madvise(mmap.MADV_HUGEPAGE)
+        except OSError as error:
+            sys.stderr.write(f"no huge pages here: {error}\n")
+
+
+def confine(plan: dict[str, Any]) -> None:
+    """Limits on this process, before any candidate code is in it."""
+    _die_with_parent()
+    os.sched_setaffinity(0, plan["processors"])
+    limits = [(resource.RLIMIT_CORE, 0), (resource.RLIMIT_FSIZE, plan["file_bytes"])]
+    if plan["memory_bytes"] is not None:
+        limits.append((resource.RLIMIT_AS, plan["memory_bytes"]))
+    for what, most in limits:
+        _, hard = resource.getrlimit(what)
+        most = most if hard == resource.RLIM_INFINITY else min(most, hard)
+        resource.setrlimit(what, (most, most))
+
+
+def _die_with_parent() -> None:
+    """Have the kernel kill this process when the parent ends, however it ends."""
+    set_parent_death_signal = 1
+    libc = ctypes.CDLL(None)
+    if hasattr(libc, "prctl"):
+        libc.prctl(set_parent_death_signal, int(signal.SIGKILL), 0, 0, 0)
+
+
+def serve(channel: socket.socket) -> None:
+    """Answer messages until the parent hangs up or says `exit`."""
+    plan, _ = receive(channel)
+    confine(plan)
+    send(channel, {})
+    worker = Worker()
+    operations = {
+        "load": worker.load,
+        "map": worker.map,
+        "stage": worker.stage,
+        "collect": worker.collect,
+        "run": worker.run,
+    }
+    gc.disable()
+    while True:
+        message, fds = receive(channel)
+        if message["op"] == "exit":
+            return
+        try:
+            answer = operations[message["op"]](message, fds)
+        except (OSError, AttributeError, MemoryError, ValueError) as error:
+            answer = {"error": f"{type(error).__name__}: {error}"}
+        send(channel, answer)
+
+
+def main() -> None:
+    """Entry of the worker process: the channel's descriptor is the first argument."""
+    channel = socket.socket(fileno=int(sys.argv[1]))
+    channel.setblocking(True)
+    try:
+        serve(channel)
+    except WireError:
+        sys.exit(0)
+
+
+if __name__ == "__main__":
+    main()
