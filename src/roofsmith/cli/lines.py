@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
+from roofsmith.analysis.compare import LARGEST_RATIO
 from roofsmith.domain.campaign import (
     Baseline,
     Campaign,
@@ -77,6 +78,8 @@ def measured_ratio(judgement: Judgement) -> str:
     """The overall ratio with its interval, or why there is none."""
     if judgement.comparison is not None:
         overall = judgement.comparison.overall
+        if overall.ci[1] >= LARGEST_RATIO:
+            return f"{fmt.speedup(overall.speedup)} ({fmt.plural(overall.pairs, 'pair')})"
         return fmt.ratio(overall.speedup, overall.ci)
     if isinstance(judgement.outcome, Passed):
         return "not measured"

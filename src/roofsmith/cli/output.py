@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 _UNLIMITED = 10_000
 """Columns of a pipe."""
+_GAP = 2
+_LEAST_ROOM = 16
 
 
 def print_json(document: Any) -> None:
@@ -43,13 +45,23 @@ def print_table(
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    for index, header in enumerate(headers):
-        cut = index == shorten
-        table.add_column(Text(header), overflow="ellipsis" if cut else "fold", no_wrap=cut)
-    for row in rows:
-        table.add_row(*(Text(cell) for cell in row))
     shown = console()
     if not sys.stdout.isatty():
         shown.width = _UNLIMITED
+    table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="bold")
+    cells = [list(row) for row in rows]
+    if shorten is not None:
+        widths = [max(map(len, column)) for column in zip(headers, *cells, strict=True)]
+        rest = sum(widths) - widths[shorten] + _GAP * len(widths)
+        room = max(shown.width - rest, _LEAST_ROOM)
+        for row in cells:
+            row[shorten] = _cut(row[shorten], room)
+    for header in headers:
+        table.add_column(Text(header), overflow="fold", no_wrap=shorten is not None)
+    for row in cells:
+        table.add_row(*map(Text, row))
     shown.print(table)
+
+
+def _cut(text: str, room: int) -> str:
+    return text if len(text) <= room else f"{text[: room - 1]}…"

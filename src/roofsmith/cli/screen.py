@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 _SLOW_STAGES = frozenset({"ceilings"})
 """Stages that a plain log announces, because nothing else appears for many seconds."""
 
+_ALMOST = 0.999
+
 
 @contextmanager
 def screen(stream: TextIO | None = None) -> Iterator[Observer]:
@@ -68,7 +70,8 @@ class LiveScreen:
     def progress(self, fraction: float, detail: str = "") -> None:
         """Move the bar of the stage that runs."""
         if self._task is not None:
-            self._progress.update(self._task, total=1.0, completed=fraction)
+            # Rich stops a full bar's clock, but the stage may go on.
+            self._progress.update(self._task, total=1.0, completed=min(fraction, _ALMOST))
             if detail:
                 self._progress.update(self._task, detail=detail)
 
@@ -83,10 +86,10 @@ class LiveScreen:
     def _print(self, line: Line) -> None:
         from rich.text import Text
 
-        text = Text(overflow="ellipsis", no_wrap=True)
+        text = Text()
         for part, style in line:
             text.append(part, style or "")
-        self._progress.console.print(text)
+        self._progress.console.print(text, no_wrap=True, overflow="ellipsis")
 
     def _clear(self) -> None:
         if self._task is not None:
