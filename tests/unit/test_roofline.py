@@ -7,7 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roofsmith.analysis.residency import residency
-from roofsmith.analysis.roofline import below_floor, bound, geometric_mean, roofline_fraction
+from roofsmith.analysis.roofline import (
+    CLOCKED_FLOOR_MARGIN,
+    below_floor,
+    bound,
+    geometric_mean,
+    roofline_fraction,
+)
 from roofsmith.domain.bound import Bound, Cost
 from roofsmith.domain.facts import BandwidthCeiling, Fact, FactSheet
 from roofsmith.domain.workload import Workload
@@ -156,7 +162,7 @@ def in_memory() -> Bound:
 
 @given(st.floats(1e-6, 10))
 def test_below_the_floor_is_impossible_and_only_there(time_s: float) -> None:
-    assert (below_floor(in_memory(), time_s) is not None) == (time_s < 0.9)
+    assert (below_floor(in_memory(), time_s) is not None) == (time_s < 1 - in_memory().slack)
 
 
 def test_the_message_shows_the_arithmetic_and_the_ceiling() -> None:
@@ -171,7 +177,7 @@ def test_what_runs_at_the_cores_clock_has_a_wider_margin() -> None:
     compute = bound(WORKLOAD, cost(2e11, 1, 1), FACTS, DEVICE, 2)
     assert below_floor(compute, 0.8) is None
     assert below_floor(compute, 0.7) is not None
-    assert below_floor(compute, 0.8, margin=0.1) is not None
+    assert compute.slack == CLOCKED_FLOOR_MARGIN
     cached = bound(WORKLOAD, cost(1, 3e5, 3e5), FACTS, DEVICE, 2)
     assert cached.floor_time_s is not None
     assert below_floor(cached, 0.8 * cached.floor_time_s) is None

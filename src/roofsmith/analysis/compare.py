@@ -19,8 +19,8 @@ from roofsmith.domain.comparison import (
 from roofsmith.domain.target import KeepPolicy
 from roofsmith.domain.workload import ConfigClass, Workload
 
-LARGEST_RATIO = 1e6
-"""Stands for an unbounded side of an interval: too few pairs to say anything."""
+LARGEST_RATIO = 1000.0
+"""It, or its inverse, stands for an unbounded side of an interval: too few pairs to say anything."""
 
 
 def compare(
@@ -125,5 +125,5 @@ def _typical_time_s(samples: Sequence[PairSample], label: str, *, candidate: boo
 
 def _ratio(log_ratio: float) -> float:
     if log_ratio == -math.inf:
-        return 0.0
+        return 1 / LARGEST_RATIO
     return LARGEST_RATIO if log_ratio == math.inf else math.exp(log_ratio)

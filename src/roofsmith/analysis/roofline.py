@@ -7,9 +7,12 @@ than max(B / bandwidth, F / peak); the two are equal at the ridge, peak / bandwi
 Bandwidth depends on where the data lives. The bound must stay a lower bound on time, so it takes
 the fastest ceiling that the workload could reach:
 
-- Of the measured working sets, the largest one that is not larger than the workload's: data of that
-  size or more is at best that close to the core. A larger set that measured faster counts as well,
-  since bandwidth only falls as data grows and the difference is a disturbance of the smaller one.
+- A working set that fits in a cache is bounded by the largest measured one that is not larger than
+  it: data of that size or more is at best that close to the core. A larger set that measured faster
+  counts as well, since bandwidth only falls as data grows and the difference is a disturbance.
+- A working set larger than the last cache is bounded by the largest measured one, which is memory's
+  own speed. Up to one cacheful of it can be there from before, or be left there unwritten, so a time
+  is called impossible only if it is below the floor by more than that share (`Bound.slack`).
 - Of the access patterns, `read` for a kernel that (almost) only reads, else the fastest of all.
 - Of the thread counts, every one up to the processors that the kernel may use.
 """
@@ -20,7 +23,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Literal
 
-from roofsmith.analysis.residency import MEMORY, residency
+from roofsmith.analysis.residency import MEMORY, capacity_bytes, data_caches, residency
 from roofsmith.domain.bound import Bound, Cost
 from roofsmith.domain.device import Device
 from roofsmith.domain.facts import BandwidthCeiling, ComputeCeiling, Fact, FactSheet
@@ -38,6 +41,11 @@ CLOCKED_FLOOR_MARGIN = 0.25
 """The same where the ceiling runs at the core's clock: arithmetic, and bandwidth of the caches.
 Clocks move with temperature and load, on shared hosts the most: one Zen 3 virtual machine ran at
 2.2 to 2.9 GHz within an hour, at the same two FMA per cycle."""
+
+
+LARGEST_CACHED_SHARE = 0.5
+"""Cap on the share of bytes that caches may hold back: a working set just past the cache, read in
+order under least-recently-used replacement, evicts what it will need next."""
 
 
 def bound(
@@ -61,22 +69,25 @@ def bound(
     """
     moved = cost.total_bytes
     held = working_set_bytes if working_set_bytes is not None else moved
-    bandwidth = _bandwidth(cost, facts.bandwidth, threads, held)
+    level = residency(device, held, threads) if held is not None else MEMORY
+    bandwidth = _bandwidth(cost, facts.bandwidth, threads, held, level)
     peak = _peak(cost, facts.compute, threads)
     memory_s = _seconds(moved, bandwidth)
     compute_s = _seconds(cost.flops, peak)
     known = [seconds for seconds in (memory_s, compute_s) if seconds is not None]
     floor = max(known, default=0.0)
+    limiter = _limiter(memory_s, compute_s)
     return Bound(
         workload=workload.label,
         cost=cost,
         intensity=cost.flops / moved if cost.flops is not None and moved else None,
         ridge=peak.value / bandwidth.value if peak.value and bandwidth.value else None,
-        limiter=_limiter(memory_s, compute_s),
+        limiter=limiter,
         floor_time_s=floor if floor > 0 else None,
+        slack=_slack(limiter, level, moved, device, threads),
         bandwidth=bandwidth,
         peak=peak,
-        working_set=residency(device, held, threads) if held is not None else MEMORY,
+        working_set=level,
         reason=_reason(cost, bandwidth, peak, memory_s, compute_s),
     )
 
@@ -96,20 +107,17 @@ def geometric_mean(fractions: Iterable[float | None]) -> float | None:
     return math.exp(math.fsum(map(math.log, known)) / len(known))
 
 
-def below_floor(bound: Bound, time_s: float, margin: float | None = None) -> str | None:
+def below_floor(bound: Bound, time_s: float) -> str | None:
     """Why a measured time is physically impossible; None if it isn't, or nothing is known.
 
-    The margin is there because the floor rests on measurements that don't repeat exactly: see
-    `FLOOR_MARGIN` and `CLOCKED_FLOOR_MARGIN`, which apply when `margin` is None.
+    `Bound.slack` is the margin: the floor rests on measurements that don't repeat exactly.
 
     Returns:
         A sentence with the arithmetic and the ceiling that the time contradicts.
     """
     if bound.floor_time_s is None:
         return None
-    in_memory = bound.limiter == "memory" and bound.working_set == MEMORY
-    default = FLOOR_MARGIN if in_memory else CLOCKED_FLOOR_MARGIN
-    slack = default if margin is None else margin
+    slack = bound.slack
     if time_s >= (1 - slack) * bound.floor_time_s:
         return None
     if bound.limiter == "memory":
@@ -128,6 +136,15 @@ def _seconds(work: float | None, ceiling: Fact) -> float | None:
     if work is None or ceiling.value is None:
         return None
     return work / ceiling.value
+
+
+def _slack(limiter: str, level: str, moved: float | None, device: Device, threads: int) -> float:
+    """Repeatability of the ceiling; for memory also the share that a cache can hold back."""
+    if limiter != "memory" or level != MEMORY:
+        return CLOCKED_FLOOR_MARGIN
+    caches = data_caches(device)
+    held_back = capacity_bytes(caches[-1], threads) / moved if caches and moved else 0.0
+    return FLOOR_MARGIN + (1 - FLOOR_MARGIN) * min(held_back, LARGEST_CACHED_SHARE)
 
 
 def _limiter(
@@ -153,7 +170,7 @@ def _reason(
 
 
 def _bandwidth(
-    cost: Cost, ceilings: Sequence[BandwidthCeiling], threads: int, held: float | None
+    cost: Cost, ceilings: Sequence[BandwidthCeiling], threads: int, held: float | None, level: str
 ) -> Fact:
     """The fastest bandwidth that a working set of `held` bytes could see."""
     measured = [c for c in ceilings if c.fact.value is not None]
@@ -165,7 +182,8 @@ def _bandwidth(
     if held is None:
         return Fact(metric="bandwidth", value=None, unit="byte/s", reason="bytes are UNKNOWN")
     # The count asked for comes first, so that it is the one cited where several are equal.
-    reachable = [c for n in sorted(usable, reverse=True) for c in _at_least(measured, n, held)]
+    least = math.inf if level == MEMORY else held
+    reachable = [c for n in sorted(usable, reverse=True) for c in _at_least(measured, n, least)]
     return max((c.fact for c in reachable), key=lambda fact: fact.value or 0.0)
 
 

@@ -2,10 +2,9 @@
 
 Two measures against the float64 reference: norm-wise, ‖out - ref‖ / ‖ref‖ (Frobenius), and
 element-wise, the worst |out - ref| over the larger of |ref| and the root mean square of its row
-(last axis), so that a kernel which writes zeros where results are tiny is found out, and cancellation
-in single elements isn't held against anybody. The budget is a multiple of the error
-that honest arithmetic makes in the declared precision; it is never taken from a fixed table of
-tolerances.
+(last axis): a kernel which writes zeros where results are tiny is found out, and cancellation in
+single elements isn't held against anybody. The budget is a multiple of the error that honest
+arithmetic makes in the declared precision; it is never taken from a fixed table of tolerances.
 """
 
 from __future__ import annotations

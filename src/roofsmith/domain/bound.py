@@ -46,6 +46,8 @@ class Bound(Value):
     limiter: Literal["memory", "compute", "unknown"]
     floor_time_s: float | None
     """max(bytes / bandwidth, flops / peak); None: UNKNOWN."""
+    slack: float = Field(default=0.1, ge=0, lt=1)
+    """How far below the floor, as a share of it, a time must be to be impossible."""
     bandwidth: Fact
     peak: Fact
     working_set: str = Field(default="memory")

@@ -168,7 +168,9 @@ def _trespass(draws: Draws, arena: Arena, slot: int) -> Failure | None:
 
 
 def _same_bytes(one: Array, other: Array) -> bool:
-    return one.data.cast("B") == other.data.cast("B") if one.size else True
+    """Bit for bit, so that a NaN equals itself; whole words at a time where that divides evenly."""
+    word = np.uint64 if one.nbytes % 8 == 0 else np.uint8
+    return np.array_equal(one.reshape(-1).view(word), other.reshape(-1).view(word))
 
 
 def _unwritten(label: str, name: str, out: Array, expected: Array) -> Failure | None:

@@ -12,6 +12,7 @@ from roofsmith.report import svg
 from roofsmith.report.summary import Ratio, Step, Summary
 from roofsmith.report.templating import TIMES
 
+_LONGEST_WHISKER = 2.0
 _MARGIN_FACTOR = 1.18
 """Room beyond the outermost value, as a factor."""
 
@@ -62,7 +63,7 @@ def trend_chart(summary: Summary, *, narrow: bool) -> Markup | None:
 
 def _frame(summary: Summary, levels: list[Ratio], *, narrow: bool) -> _Frame:
     width, height = (344.0, 300.0) if narrow else (960.0, 380.0)
-    ends = [end for level in levels for end in level.ci]
+    ends = [end for level in levels for end in _whisker(level)]
     high = max(ends)
     if summary.limit_speedup is not None:
         high = max(high, summary.limit_speedup)
@@ -81,6 +82,12 @@ def _frame(summary: Summary, levels: list[Ratio], *, narrow: bool) -> _Frame:
         y=svg.LogScale(low, high, bottom, top),
         rounds=len(summary.steps),
     )
+
+
+def _whisker(level: Ratio) -> tuple[float, float]:
+    """The interval's ends, cut where too few pairs leave it open and it would fill the chart."""
+    low, high = level.ci
+    return max(low, level.value / _LONGEST_WHISKER), min(high, level.value * _LONGEST_WHISKER)
 
 
 def _axes(frame: _Frame, summary: Summary) -> Iterator[Markup]:
@@ -136,7 +143,7 @@ def _mark(frame: _Frame, step: Step) -> Markup:
     if step.level is None:
         return svg.group(*_cross(x, frame.bottom + 13), title=title, cls="mark failed")
     y, size = frame.y(step.level.value), min(5.0, max(2.5, frame.column / 4))
-    low, high = (frame.y(end) for end in step.level.ci)
+    low, high = (frame.y(end) for end in _whisker(step.level))
     parts = [svg.line(x, low, x, high, "whisker")]
     if abs(low - high) > 2 * size + 2:
         parts += [svg.line(x - 3, end, x + 3, end, "whisker") for end in (low, high)]

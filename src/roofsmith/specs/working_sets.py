@@ -20,13 +20,13 @@ def working_sets(device: Device, threads: int) -> tuple[int, ...]:
     """Working sets of all `threads` processors together, in bytes, ascending.
 
     Inside each cache (half of it) and just outside (twice it), since between a level's own speed
-    and the next one's the bandwidth changes most; for the last level also its full size, and four
-    times it, where hardly anything is left in the cache from the pass before.
+    and the next one's the bandwidth changes most; for the last level its full size, and eight times
+    it, where little is left in the cache from the pass before.
     """
     caches = [capacity_bytes(cache, threads) for cache in data_caches(device)]
     if not caches:
         return FALLBACK_BYTES
-    sizes = {size // 2 for size in caches} | {2 * size for size in caches}
-    sizes |= {caches[-1], 4 * caches[-1]}
-    limit = device.memory_bytes // MEMORY_SHARE if device.memory_bytes else 4 * caches[-1]
+    sizes = {size // 2 for size in caches} | {2 * size for size in caches[:-1]}
+    sizes |= {caches[-1], 8 * caches[-1]}
+    limit = device.memory_bytes // MEMORY_SHARE if device.memory_bytes else 8 * caches[-1]
     return tuple(sorted(size for size in sizes if SMALLEST_BYTES * threads <= size <= limit))
