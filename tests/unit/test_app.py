@@ -76,14 +76,36 @@ def here(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A working directory with a target and three recorded changes: wrong, broken, fast."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("ROOFSMITH_CACHE", str(cache))
-    (tmp_path / "scale.c").write_text(SLOW)
-    (tmp_path / "reference.py").write_text(REFERENCE)
-    (tmp_path / "target.yaml").write_text(TARGET)
+    return furnish(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def finished_once(cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A campaign that has ended; not to be changed."""
+    directory = furnish(tmp_path_factory.mktemp("finished"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(directory)
+        patch.setenv("ROOFSMITH_CACHE", str(cache))
+        campaign()
+    return directory / "run"
+
+
+@pytest.fixture
+def finished(here: Path, finished_once: Path) -> Path:
+    """A copy of that campaign in `run`, to be changed at will."""
+    return Path(shutil.copytree(finished_once, here / "run", symlinks=True))
+
+
+def furnish(directory: Path) -> Path:
+    """Write target, kernels and changes into a directory."""
+    (directory / "scale.c").write_text(SLOW)
+    (directory / "reference.py").write_text(REFERENCE)
+    (directory / "target.yaml").write_text(TARGET)
     for name, text in (("fast.c", FAST), ("wrong.c", WRONG), ("broken.c", BROKEN)):
-        (tmp_path / name).write_text(text)
+        (directory / name).write_text(text)
     lines = [proposal(text).model_dump_json() for text in (WRONG, BROKEN, FAST)]
-    (tmp_path / "changes.jsonl").write_text("\n".join(lines) + "\n")
-    return tmp_path
+    (directory / "changes.jsonl").write_text("\n".join(lines) + "\n")
+    return directory
 
 
 def proposal(text: str) -> Proposal:
@@ -196,17 +218,18 @@ def test_the_users_repository_is_left_alone(here: Path) -> None:
     assert committed == FAST
 
 
-def test_verify_follows_an_honest_campaign(here: Path) -> None:
-    campaign()
+def test_verify_follows_an_honest_campaign(finished: Path) -> None:
     code, out, _ = roofsmith("verify", "run", "--json")
     assert code == 0, out
     assert json.loads(out)["findings"] == []
 
 
-@pytest.mark.parametrize("name", ["ledger.jsonl", "report.html", "final_report.md"])
-def test_verify_finds_one_edited_byte(here: Path, name: str) -> None:
-    campaign()
-    path = here / "run" / name
+@pytest.mark.parametrize(
+    "name",
+    ["ledger.jsonl", "report.html", "final_report.md", "rounds/round-1/kernel_snapshot/scale.c"],
+)
+def test_verify_finds_one_edited_byte(finished: Path, name: str) -> None:
+    path = finished / name
     data = bytearray(path.read_bytes())
     at = data.index(b"0", len(data) // 2)
     data[at : at + 1] = b"1"
@@ -216,19 +239,17 @@ def test_verify_finds_one_edited_byte(here: Path, name: str) -> None:
     assert json.loads(out)["findings"]
 
 
-def test_report_writes_what_was_lost(here: Path) -> None:
-    campaign()
-    (here / "run" / "report.html").unlink()
+def test_report_writes_what_was_lost(finished: Path) -> None:
+    (finished / "report.html").unlink()
     assert roofsmith("report", "run")[0] == 0
-    assert (here / "run" / "report.html").is_file()
+    assert (finished / "report.html").is_file()
     assert roofsmith("verify", "run")[0] == 0
 
 
-def test_a_finished_campaign_has_nothing_to_resume(here: Path) -> None:
-    campaign()
-    ledger = (here / "run" / "ledger.jsonl").read_bytes()
+def test_a_finished_campaign_has_nothing_to_resume(finished: Path) -> None:
+    ledger = (finished / "ledger.jsonl").read_bytes()
     assert roofsmith("resume", "run", "--proposer", "none")[0] == 0
-    assert (here / "run" / "ledger.jsonl").read_bytes() == ledger
+    assert (finished / "ledger.jsonl").read_bytes() == ledger
 
 
 # -- changes from outside -------------------------------------------------------------------

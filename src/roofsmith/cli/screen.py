@@ -22,6 +22,8 @@ _SLOW_STAGES = frozenset({"ceilings"})
 """Stages that a plain log announces, because nothing else appears for many seconds."""
 
 _ALMOST = 0.999
+_LOG_WIDTH = 180
+"""Columns of a line in a log: nothing has to fit a screen there."""
 
 
 @contextmanager
@@ -117,7 +119,7 @@ class PlainScreen:
         """Write what was recorded."""
         from roofsmith.cli.lines import lines_for
 
-        for line in lines_for(event, campaign):
+        for line in lines_for(event, campaign, _LOG_WIDTH):
             self._write("".join(part for part, _ in line))
 
     def _write(self, text: str) -> None:
