@@ -48,7 +48,8 @@ def screen(stream: TextIO | None = None) -> Iterator[Observer]:
         TimeElapsedColumn(),
         TextColumn("{task.fields[detail]}", style="dim", markup=False),
     )
-    with Progress(*columns, console=console, transient=True, refresh_per_second=8) as progress:
+    # No refreshing thread: it would take processor time from the kernels that are being timed.
+    with Progress(*columns, console=console, transient=True, auto_refresh=False) as progress:
         yield LiveScreen(progress)
 
 
@@ -63,11 +64,12 @@ class LiveScreen:
     def stage(self, name: str, detail: str = "") -> None:
         """Replace the live line."""
         if name == self._stage and self._task is not None:
-            self._progress.update(self._task, detail=detail)
+            self._progress.update(self._task, detail=detail, refresh=True)
             return
         self._clear()
         self._stage = name
         self._task = self._progress.add_task(name, total=None, detail=detail)
+        self._progress.refresh()
 
     def progress(self, fraction: float, detail: str = "") -> None:
         """Move the bar of the stage that runs."""
@@ -76,6 +78,7 @@ class LiveScreen:
             self._progress.update(self._task, total=1.0, completed=min(fraction, _ALMOST))
             if detail:
                 self._progress.update(self._task, detail=detail)
+            self._progress.refresh()
 
     def event(self, event: Event, campaign: Campaign) -> None:
         """Print what was recorded, for good."""
