@@ -1,0 +1,226 @@
+"""Writes the generated pages: docs/cli.md, docs/recipes.md and the key table of docs/target.md.
+
+`make docs` runs it; the tests compare what it returns with what is checked in.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Literal, get_args, get_origin
+
+import typer
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+from typer.models import ArgumentInfo, OptionInfo
+
+from roofsmith.cli import main as _main  # noqa: F401 - registers every command
+from roofsmith.cli.root import cli
+from roofsmith.domain.target import Target
+from roofsmith.domain.workload import Workload
+from roofsmith.proposers.cards import Card, all_cards
+from roofsmith.store.target_schema import SECTIONS, TargetFile
+
+DOCS = Path(__file__).resolve().parent
+KEYS_BEGIN, KEYS_END = "<!-- keys -->", "<!-- /keys -->"
+_GENERATED = "<!-- Written by `make docs`; edits are lost. -->\n\n"
+
+_FILE_KEYS: Mapping[str, str] = {
+    "name": "Of the target, in every table; by default the folder's name.",
+    "kernel": "The naive, correct kernel, relative to this file; it is never written to.",
+    "reference": "The Python file that says what is right, relative to this file.",
+    "includes": "Further files that the kernel needs to build; not changed. One name or a list.",
+    "workloads": "What the kernel is judged on: `{N: 4096, D: 2048}`, with `class: name` to "
+    "declare a config class, or `N=4096,D=2048`.",
+    "language": "By default from the kernel's suffix.",
+    "entry": "Name of the function.",
+}
+"""Keys whose meaning in the file differs from the target's field of that name."""
+
+
+def cli_page() -> str:
+    """docs/cli.md: every command with its arguments and options."""
+    return _GENERATED + "# Commands\n\n" + "\n".join(_commands(cli, "roofsmith"))
+
+
+def recipes_page() -> str:
+    """docs/recipes.md: every strategy card."""
+    cards = all_cards()
+    head = (
+        "# Recipes\n\n"
+        f"{len(cards)} strategy cards, one file each in `src/roofsmith/proposers/recipes/`; each is "
+        "one change that a performance engineer would try. The proposer `recipes` ranks those that "
+        "apply by their predicted gain, which counts half where a card answers another bottleneck "
+        "than the classified one. Every result is judged like any other change: a card can be "
+        "useless, but it can't be wrong unnoticed.\n\n"
+    )
+    return _GENERATED + head + "\n".join(map(_card, cards))
+
+
+def keys_table() -> str:
+    """The keys of a target file with their defaults."""
+    rows = ["| key | type | default | |", "|---|---|---|---|"]
+    for name, info in TargetFile.model_fields.items():
+        section = SECTIONS.get(name)
+        if section is not None:
+            rows += [_row(f"{name}.{key}", field) for key, field in section.model_fields.items()]
+        else:
+            rows.append(_row(name, info))
+    return "\n".join(rows) + "\n"
+
+
+def with_keys(page: str) -> str:
+    """docs/target.md with the table of keys as it is now."""
+    before, _, rest = page.partition(KEYS_BEGIN)
+    _, _, after = rest.partition(KEYS_END)
+    return f"{before}{KEYS_BEGIN}\n{keys_table()}{KEYS_END}{after}"
+
+
+def _commands(app: typer.Typer, name: str) -> Iterator[str]:
+    """A section for the app itself, for each of its commands, and for each of its groups."""
+    callback = app.registered_callback
+    if callback is not None and callback.callback is not None:
+        yield from _section(name, callback.callback, "COMMAND ...")
+    else:
+        yield f"## {name}\n\n{app.info.help}\n\n    {name} COMMAND ...\n"
+    for command in app.registered_commands:
+        assert command.callback is not None, "every command of ours is a function"
+        own = command.name or command.callback.__name__.replace("_", "-")
+        yield from _section(f"{name} {own}", command.callback)
+    for group in app.registered_groups:
+        assert group.typer_instance is not None, "every group of ours is an app"
+        yield from _commands(group.typer_instance, f"{name} {group.name}")
+
+
+def _section(name: str, function: Callable[..., Any], behind: str = "") -> Iterator[str]:
+    parameters = inspect.signature(function, eval_str=True).parameters.values()
+    arguments = [p for p in parameters if isinstance(_info(p), ArgumentInfo)]
+    options = [p for p in parameters if isinstance(_info(p), OptionInfo)]
+    words = [name, *(["[OPTIONS]"] if options else []), *map(_metavar, arguments), behind]
+    yield f"## {name}\n\n{inspect.getdoc(function)}\n\n    {' '.join(words).rstrip()}\n"
+    rows = [f"| `{_cell(_metavar(p))}` | {_about(p)} |" for p in arguments]
+    rows += [f"| {_spelling(p)} | {_about(p)} |" for p in options]
+    if rows:
+        yield "| | |\n|---|---|\n" + "\n".join(rows) + "\n"
+
+
+def _info(parameter: inspect.Parameter) -> Any:
+    """What typer was told about a parameter: `Annotated[type, info]`."""
+    return get_args(parameter.annotation)[1]
+
+
+def _metavar(parameter: inspect.Parameter) -> str:
+    return str(_info(parameter).metavar or parameter.name.upper())
+
+
+def _spelling(option: inspect.Parameter) -> str:
+    info = _info(option)
+    declared = (info.default, *(info.param_decls or ()))  # in an `Annotated`, names begin there
+    given = [name for name in declared if isinstance(name, str) and name.startswith("-")]
+    names = given or [f"--{option.name.replace('_', '-')}"]
+    kind = _plain_type(get_args(option.annotation)[0])
+    value = "" if kind is bool else f" `{info.metavar or _VALUES[kind]}`"
+    return ", ".join(f"`{name}`" for name in names) + value
+
+
+def _plain_type(annotation: Any) -> Any:
+    """`X` of `X`, `X | None` and `list[X] | None`."""
+    for inner in get_args(annotation):
+        if inner is not type(None):
+            return _plain_type(inner)
+    return annotation
+
+
+_VALUES: Mapping[Any, str] = {str: "TEXT", int: "INTEGER", float: "NUMBER", Path: "FILE"}
+
+
+def _about(parameter: inspect.Parameter) -> str:
+    info = _info(parameter)
+    is_required = isinstance(info, OptionInfo) and parameter.default is inspect.Parameter.empty
+    required = " Required." if is_required else ""
+    default = f" Default: `{info.show_default}`." if isinstance(info.show_default, str) else ""
+    return _cell(f"{info.help or ''}{required}{default}")
+
+
+def _card(card: Card) -> str:
+    families = ", ".join(sorted(card.families)) or "any"
+    languages = ", ".join({"c": "C", "cpp": "C++"}[name] for name in sorted(card.languages))
+    return (
+        f"## {card.id}\n\n{card.title}. {card.rationale.rstrip('.')}.\n\n"
+        f"- families: {families}; languages: {languages}\n"
+        f"- answers: {', '.join(sorted(card.answers))}\n"
+        f"- expected: {card.expected_counter} {card.expected_change}\n"
+        f"- source: {card.source}\n"
+    )
+
+
+def _row(key: str, info: FieldInfo) -> str:
+    default = (
+        "required" if info.is_required() else _default(info.get_default(call_default_factory=True))
+    )
+    about = _FILE_KEYS.get(key) or info.description or _described(key)
+    return f"| `{key}` | {_cell(_type(info.annotation))} | {_cell(default)} | {_cell(about)} |"
+
+
+def _described(key: str) -> str:
+    field = Target.model_fields.get(key)
+    return (field.description if field is not None else None) or _UNDOCUMENTED[key]
+
+
+_UNDOCUMENTED: Mapping[str, str] = {
+    "build.compiler": "`auto` takes gcc, else clang.",
+    "build.link": "Behind the sources on the command line.",
+    "tolerance.error_factor": "The budget is at least this multiple of the error that the "
+    "reference itself makes in the declared precision.",
+    "tolerance.atol": "With `rtol`, replaces the element-wise half of the budget: "
+    "|out - ref| <= atol + rtol * |ref|.",
+    "tolerance.rtol": "As `atol`.",
+    "stop.max_consecutive_regressions": "Rounds in a row that were measured and slower.",
+    "stop.budget_s": "Wall time of the whole campaign, all its runs together.",
+}
+"""Keys whose fields say nothing themselves."""
+
+
+def _type(annotation: Any) -> str:
+    origin, inner = get_origin(annotation), get_args(annotation)
+    if origin is Literal:
+        return " or ".join(f"`{value}`" for value in inner)
+    if origin is tuple:
+        return f"list of {_type(inner[0])}"
+    if origin is dict:
+        return "mapping"
+    if type(None) in inner:
+        return _type(next(kind for kind in inner if kind is not type(None)))
+    names = {str: "text", int: "integer", float: "number", Workload: "workload"}
+    return names.get(annotation, "mapping")
+
+
+def _default(value: Any) -> str:
+    match value:
+        case None | () | {}:
+            return "none"
+        case tuple():
+            return " ".join(f"`{item}`" for item in value)
+        case BaseModel():
+            return "see below"
+        case float():
+            return f"`{value:g}`"
+        case _:
+            return f"`{value}`"
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", r"\|")
+
+
+def main() -> None:
+    """Write all three."""
+    (DOCS / "cli.md").write_text(cli_page(), encoding="utf-8")
+    (DOCS / "recipes.md").write_text(recipes_page(), encoding="utf-8")
+    target = DOCS / "target.md"
+    target.write_text(with_keys(target.read_text(encoding="utf-8")), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
