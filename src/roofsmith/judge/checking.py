@@ -22,6 +22,10 @@ FULL_ELEMENTS = 2**22
 SPOT_ELEMENTS = 2**17
 """The same for a timed call. The rows are chosen after the call, so none is safe to skip."""
 
+LONGEST_ROW = 2**16
+"""Cap on the length that a row may add to the error budget: keeps it, at 6e-5 in float32, well below
+the 2e-4 to 5e-4 that operands rounded to TF32 cost."""
+
 Array = NDArray[np.generic]
 
 
@@ -117,15 +121,19 @@ class Checker:
 
 
 def _terms(description: WorkloadDescription) -> float:
-    """How many terms one output element sums, as far as the declared work tells.
+    """How many terms an output element may sum, as far as shapes and declared work tell.
 
-    A multiply-add per term: flops / 2 over output elements; without flops, inputs over outputs.
+    The largest of: a multiply-add per term (flops / 2 over output elements), inputs over outputs,
+    and the longest row, as in a softmax; the last is a guess, so it is capped.
     """
     outputs = sum(_elements(a.shape) for a in description.arrays if a.role != "input")
-    if description.flops is not None:
-        return max(description.flops / 2 / max(outputs, 1), 1.0)
     inputs = sum(_elements(a.shape) for a in description.arrays if a.role == "input")
-    return max(inputs / max(outputs, 1), 1.0)
+    longest = max((a.shape[-1] for a in description.arrays if a.shape), default=1)
+    return max(
+        (description.flops or 0.0) / 2 / max(outputs, 1),
+        inputs / max(outputs, 1),
+        min(longest, LONGEST_ROW),
+    )
 
 
 def _elements(shape: tuple[int, ...]) -> int:

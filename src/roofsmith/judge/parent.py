@@ -34,8 +34,10 @@ from roofsmith.ports import Measured, Observer
 
 SCREEN_PAIRS = 5
 OVERTIME_FACTOR = 4.0
-"""Large workloads may take this multiple of the time budget to get the fewest pairs that can decide
-anything; nothing goes on beyond it."""
+"""Once a measurement has taken this multiple of its time budget, it goes on only if pairs are slow
+rather than disturbed, to get the fewest that can decide anything."""
+LONGEST_S = 60.0
+"""Nothing goes on beyond it."""
 CLASS_PATIENCE = 2
 """Once the whole is decided, sampling goes on for undecided classes up to this multiple of the
 fewest sweeps that can decide."""
@@ -168,7 +170,9 @@ class ProcessJudge:
     ) -> bool:
         least = least_observations(self._target.keep.error_rate)
         valid = comparison.overall.pairs if comparison else 0
-        if spent_s > budget_s and (valid >= least or spent_s > OVERTIME_FACTOR * budget_s):
+        if spent_s > budget_s and (valid >= least or spent_s > LONGEST_S):
+            return True
+        if spent_s > OVERTIME_FACTOR * budget_s and _is_disturbed(samples):
             return True
         if comparison is None or comparison.overall.verdict == "inconclusive":
             return False
@@ -197,7 +201,7 @@ class ProcessJudge:
 
         def is_over(sweeps: int, spent_s: float) -> bool:
             observer.progress(min(sweeps / least, 1.0))
-            return sweeps >= least or spent_s > OVERTIME_FACTOR * budget_s
+            return sweeps >= least or spent_s > LONGEST_S
 
         return is_over
 
@@ -221,10 +225,14 @@ def _verdict(comparison: Comparison | None, samples: Sequence[PairSample]) -> Ve
     """What the samples say, unless too many of them were disturbed to say anything good."""
     if comparison is None:
         return "unverified"
-    void = sum(sample.void is not None for sample in samples)
-    if comparison.overall.verdict == "faster" and void > DISTURBED_SHARE * len(samples):
+    if comparison.overall.verdict == "faster" and _is_disturbed(samples):
         return "unverified"
     return comparison.overall.verdict
+
+
+def _is_disturbed(samples: Sequence[PairSample]) -> bool:
+    void = sum(sample.void is not None for sample in samples)
+    return void > DISTURBED_SHARE * len(samples)
 
 
 def _notes(samples: Sequence[PairSample]) -> tuple[str, ...]:
