@@ -37,7 +37,6 @@ from result_file import (
     say,
     write,
 )
-
 from roofsmith.analysis.compare import estimate
 from roofsmith.app import settings
 from roofsmith.app.wiring import Workshop, workshop

@@ -1,4 +1,4 @@
-"""What a plain timing loop says of the same pair of libraries: one after the other, best guess wins.
+"""What a plain timing loop says of a pair of libraries: one after the other, once.
 
 Each kernel runs in a process of its own, which times itself; the incumbent first, then the
 candidate, on the same inputs. This is how most hand-made comparisons are made.

@@ -1,4 +1,4 @@
-"""What every result file has: where and how it was made, and figures that follow from its samples."""
+"""What every result file has: where and how it was made, and figures that samples add up to."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from roofsmith.domain.target import KeepPolicy
 from roofsmith.domain.workload import ConfigClass, Workload
 
 LARGEST_RATIO = 1000.0
-"""It, or its inverse, stands for an unbounded side of an interval: too few pairs to say anything."""
+"""It, or its inverse, stands for an interval's open side: too few pairs to say anything."""
 
 
 def compare(

@@ -10,9 +10,9 @@ the fastest ceiling that the workload could reach:
 - A working set that fits in a cache is bounded by the largest measured one that is not larger than
   it: data of that size or more is at best that close to the core. A larger set that measured faster
   counts as well, since bandwidth only falls as data grows and the difference is a disturbance.
-- A working set larger than the last cache is bounded by the largest measured one, which is memory's
-  own speed. Up to one cacheful of it can be there from before, or be left there unwritten, so a time
-  is called impossible only if it is below the floor by more than that share (`Bound.slack`).
+- A working set larger than the last cache is bounded by the largest measured one: memory's own
+  speed. Up to one cacheful of it can be there from before, or be left there unwritten, so a time is
+  called impossible only if it is below the floor by more than that share (`Bound.slack`).
 - Of the access patterns, `read` for a kernel that (almost) only reads, else the fastest of all.
 - Of the thread counts, every one up to the processors that the kernel may use.
 """

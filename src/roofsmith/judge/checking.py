@@ -23,8 +23,8 @@ SPOT_ELEMENTS = 2**17
 """The same for a timed call. The rows are chosen after the call, so none is safe to skip."""
 
 LONGEST_ROW = 2**16
-"""Cap on the length that a row may add to the error budget: keeps it, at 6e-5 in float32, well below
-the 2e-4 to 5e-4 that operands rounded to TF32 cost."""
+"""Cap on the length that a row may add to the error budget: keeps it, at 6e-5 in float32, well
+below the 2e-4 to 5e-4 that operands rounded to TF32 cost."""
 
 Array = NDArray[np.generic]
 

@@ -197,7 +197,6 @@ class ProcessJudge:
 
     def _enough_alone(self, observer: Observer) -> Callable[[int, float], bool]:
         least = least_observations(self._target.keep.error_rate)
-        budget_s = self._target.keep.judge_budget_s / 2
 
         def is_over(sweeps: int, spent_s: float) -> bool:
             observer.progress(min(sweeps / least, 1.0))
