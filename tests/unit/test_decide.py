@@ -1,0 +1,178 @@
+from __future__ import annotations
+
+import pytest
+
+from roofsmith.analysis.decide import decide
+from roofsmith.domain.campaign import Kept, RolledBack
+from roofsmith.domain.comparison import (
+    ClassComparison,
+    Comparison,
+    Estimate,
+    Judgement,
+    PairSample,
+    Verdict,
+    WorkloadComparison,
+)
+from roofsmith.domain.outcome import (
+    BuildFailed,
+    Cheated,
+    Crashed,
+    Incorrect,
+    Outcome,
+    Passed,
+    TimedOut,
+    Unstable,
+)
+from roofsmith.domain.proposal import Hypothesis
+from roofsmith.domain.target import KeepPolicy
+
+POLICY = KeepPolicy(veto_slowdown=0.05)
+SAMPLE = PairSample(
+    workload="N=1", sweep=0, instance=1, first="incumbent",
+    incumbent_time_s=(1.0,), candidate_time_s=(0.5,),
+)  # fmt: skip
+SPEEDUPS: dict[Verdict, float] = {"faster": 1.2, "slower": 0.8, "tie": 1.0, "inconclusive": 1.1}
+
+
+def aimed_at(target_class: str = "global") -> Hypothesis:
+    return Hypothesis(statement="s", rationale="r", tactic="t", target_class=target_class)
+
+
+def reading(verdict: Verdict, speedup: float | None = None) -> Estimate:
+    middle = SPEEDUPS[verdict] if speedup is None else speedup
+    return Estimate(speedup=middle, ci=(middle * 0.99, middle * 1.01), pairs=20, verdict=verdict)
+
+
+def judged(
+    overall: Verdict = "faster",
+    *,
+    classes: dict[str, Verdict] | None = None,
+    workloads: dict[str, Estimate] | None = None,
+    verdict: Verdict | None = None,
+    confirmed: bool = True,
+) -> Judgement:
+    comparison = Comparison(
+        overall=reading(overall),
+        classes=tuple(
+            ClassComparison(config_class=name, estimate=reading(found))
+            for name, found in (classes or {"all": overall}).items()
+        ),
+        workloads=tuple(
+            WorkloadComparison(
+                dims={"N": 1}, workload=label, config_class="all", estimate=found,
+                candidate_time_s=1.0, incumbent_time_s=1.0, floor_time_s=None,
+            )
+            for label, found in (workloads or {}).items()
+        ),
+    )  # fmt: skip
+    return Judgement(
+        verdict=verdict or overall,
+        comparison=comparison,
+        confirmation=(SAMPLE,) if confirmed else (),
+        wall_s=1.0,
+    )
+
+
+def test_faster_confirmed_and_nobody_slower_is_kept() -> None:
+    decision = decide(judged(classes={"a": "faster", "b": "tie"}), aimed_at(), POLICY)
+    assert isinstance(decision, Kept)
+    assert "1.200x [1.188, 1.212]" in decision.rule
+    assert "1% noise band" in decision.rule
+
+
+@pytest.mark.parametrize(
+    "outcome",
+    [kind(reason="some_reason", detail="d")
+     for kind in (BuildFailed, Incorrect, Crashed, TimedOut, Cheated, Unstable)],
+)  # fmt: skip
+def test_what_does_not_pass_is_rolled_back_whatever_its_times(outcome: Outcome) -> None:
+    fast = judged().model_copy(update={"outcome": outcome})
+    decision = decide(fast, aimed_at(), POLICY)
+    assert isinstance(decision, RolledBack)
+    assert not decision.regression
+    assert decision.rule == f"{outcome.kind.replace('_', ' ')}: some_reason"
+
+
+def test_no_comparison_proves_nothing() -> None:
+    empty = Judgement(outcome=Passed(), verdict="unverified", wall_s=1.0)
+    decision = decide(empty, aimed_at(), POLICY)
+    assert decision == RolledBack(rule="no undisturbed sample was had, so nothing is proven")
+
+
+def test_unverified_times_prove_nothing() -> None:
+    decision = decide(judged("faster", verdict="unverified"), aimed_at(), POLICY)
+    assert isinstance(decision, RolledBack)
+    assert "could not be verified" in decision.rule
+    assert not decision.regression
+
+
+@pytest.mark.parametrize(
+    ("verdict", "regression", "word"),
+    [("tie", False, "a tie"), ("inconclusive", False, "after 20 pairs"), ("slower", True, "below")],
+)
+def test_anything_but_faster_is_rolled_back(verdict: Verdict, regression: bool, word: str) -> None:
+    decision = decide(judged(verdict), aimed_at(), POLICY)
+    assert isinstance(decision, RolledBack)
+    assert decision.regression is regression
+    assert word in decision.rule
+
+
+def test_a_slower_class_vetoes() -> None:
+    decision = decide(judged(classes={"a": "faster", "b": "slower"}), aimed_at(), POLICY)
+    assert isinstance(decision, RolledBack)
+    assert decision.regression
+    assert decision.rule.startswith("vetoed")
+    assert "b (0.800x" in decision.rule
+
+
+@pytest.mark.parametrize(
+    ("found", "vetoed"),
+    [
+        (reading("slower", 0.94), True),
+        (reading("slower", 0.95), True),
+        (reading("slower", 0.951), False),
+        (reading("inconclusive", 0.5), False),
+        (reading("tie", 0.995), False),
+        (reading("faster", 2.0), False),
+    ],
+)
+def test_a_workload_vetoes_when_it_is_slower_by_the_limit(found: Estimate, vetoed: bool) -> None:
+    decision = decide(judged(workloads={"N=8": found}), aimed_at(), POLICY)
+    assert isinstance(decision, RolledBack) is vetoed
+    if isinstance(decision, RolledBack):
+        assert decision.regression
+        assert "N=8" in decision.rule
+
+
+def test_a_gain_measured_once_is_not_kept() -> None:
+    decision = decide(judged(confirmed=False), aimed_at(), POLICY)
+    assert decision == RolledBack(rule="the gain was not measured a second time")
+
+
+def test_a_class_that_is_not_there() -> None:
+    decision = decide(judged(), aimed_at("wide"), POLICY)
+    assert decision == RolledBack(rule="there is no config class called 'wide'")
+
+
+@pytest.mark.parametrize(
+    ("classes", "kept"),
+    [
+        ({"a": "faster", "b": "tie"}, True),
+        ({"a": "tie", "b": "faster"}, False),
+        ({"a": "slower", "b": "faster"}, False),
+        ({"a": "faster", "b": "slower"}, False),
+        ({"a": "inconclusive", "b": "faster"}, False),
+    ],
+)
+def test_a_hypothesis_is_held_to_the_class_it_names(
+    classes: dict[str, Verdict], kept: bool
+) -> None:
+    decision = decide(judged("tie", classes=classes), aimed_at("a"), POLICY)
+    assert isinstance(decision, Kept) is kept
+    if kept:
+        assert decision.rule.startswith("a faster")
+
+
+def test_verdicts_of_the_whole_do_not_stand_in_for_a_class() -> None:
+    decision = decide(judged("faster", classes={"a": "tie"}), aimed_at("a"), POLICY)
+    assert isinstance(decision, RolledBack)
