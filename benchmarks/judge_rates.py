@@ -52,6 +52,8 @@ from roofsmith.testing.observer import SilentObserver
 from roofsmith.toolchains.c import CToolchain
 
 SAVE_EVERY_S = 30.0
+MAX_VOID_FACTOR = 4
+"""A calibration ends after this many times the pairs that were asked for, however few are valid."""
 Kind = Literal["identical", "gain"]
 
 
@@ -85,8 +87,9 @@ class Calibration(Value):
     gain: float
     rows: int
     extra_rows: int
-    speedup: float
-    ci: tuple[float, float]
+    speedup: float | None
+    """None if every pair was disturbed."""
+    ci: tuple[float, float] | None
     void: int
     pairs_ns: tuple[Times, ...]
 
@@ -178,7 +181,7 @@ class Bench:
             gain=self.gain,
             outcome=judgement.outcome.kind,
             verdict=judgement.verdict,
-            first_verdict=_verdict(first, self.shop.target.keep),
+            first_verdict=verdict_of(first, self.shop.target.keep),
             speedup=overall.speedup if overall else None,
             ci=overall.ci if overall else None,
             build_s=build_s,
@@ -206,17 +209,18 @@ class Bench:
                 raise BaselineError(f"a benchmark's own kernel fails: {outcome.detail}")
 
         def is_over(samples: Sequence[PairSample], spent_s: float) -> bool:  # noqa: ARG001
-            return len(samples) >= pairs
+            valid = sum(sample.void is None for sample in samples)
+            return valid >= pairs or len(samples) >= MAX_VOID_FACTOR * pairs
 
         measured = sampler.pairs(self.incumbent, candidate, is_over, instance=0)
         valid = pair_times(measured.samples)
-        found = estimate(log_ratios(valid), shop.target.keep)
+        found = estimate(log_ratios(valid), shop.target.keep) if valid else None
         return Calibration(
             gain=self.gain,
             rows=self.kernel.rows,
             extra_rows=self.kernel.extra_rows(self.gain),
-            speedup=found.speedup,
-            ci=found.ci,
+            speedup=found.speedup if found else None,
+            ci=found.ci if found else None,
             void=len(measured.samples) - len(valid),
             pairs_ns=valid,
         )
@@ -249,7 +253,8 @@ def _built(toolchain: CToolchain, shop: Workshop, text: str) -> Built:
     return built
 
 
-def _verdict(pairs: Sequence[Times], policy: KeepPolicy) -> str | None:
+def verdict_of(pairs: Sequence[Times], policy: KeepPolicy) -> str | None:
+    """What these pairs say; None without any."""
     return estimate(log_ratios(pairs), policy).verdict if pairs else None
 
 
@@ -305,8 +310,8 @@ def _make_trials(
         left_min = (now - begin) / number * (len(todo) - number) / 60
         last = trials[-1]
         say(
-            f"{number}/{len(todo)}  {last.kind} {last.gain:.1%}: {last.verdict} in {last.wall_s:.1f} s"
-            f"  ({left_min:.0f} min left)"
+            f"{number}/{len(todo)}  {last.kind} {last.gain:.1%}: {last.verdict}"
+            f" in {last.wall_s:.1f} s  ({left_min:.0f} min left)"
         )
         if now - saved > SAVE_EVERY_S:
             save()
@@ -330,6 +335,7 @@ def table(result: JudgeRates) -> str:
         *(
             f"  {c.gain:.1%} by rows is {c.speedup:.4f}x [{c.ci[0]:.4f}, {c.ci[1]:.4f}] by time"
             for c in result.calibrations
+            if c.speedup is not None and c.ci is not None
         ),
         f"  identical pairs, verdicts {found.verdicts}; first measurement {found.first_verdicts}",
     ]

@@ -1,0 +1,200 @@
+"""The benchmarks: their command lines, their result files, and figures that follow from samples."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from roofsmith.analysis.compare import estimate
+from roofsmith.domain.comparison import PairSample
+from roofsmith.domain.kernel import BuildSpec
+
+ROOT = Path(__file__).resolve().parents[2]
+BENCHMARKS = ROOT / "benchmarks"
+RESULTS = sorted((BENCHMARKS / "results").glob("*.json"))
+SCRIPTS = ("judge_rates", "campaigns", "sgemm_openblas")
+
+sys.path.insert(0, str(BENCHMARKS))  # scripts import their neighbours, as when they are run
+
+import campaigns  # noqa: E402
+import judge_rates  # noqa: E402
+import result_file  # noqa: E402
+import sgemm_openblas  # noqa: E402
+from naive_harness import NaivePair  # noqa: E402
+from rate_kernels import KERNELS, MAX_EXTRA_ROWS  # noqa: E402
+
+SCHEMAS = {
+    "judge_rates": judge_rates.JudgeRates,
+    "campaigns": campaigns.Campaigns,
+    "sgemm_openblas": sgemm_openblas.SgemmOpenblas,
+}
+
+
+def run(script: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(BENCHMARKS / f"{script}.py"), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
+
+
+def schema_of(path: Path):
+    return next(schema for name, schema in SCHEMAS.items() if path.name.startswith(name))
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_explains_itself(script):
+    done = run(script, "--help")
+    assert done.returncode == 0
+    assert "--out" in done.stdout
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_refuses_to_run_without_a_place_for_the_result(script):
+    done = run(script)
+    assert done.returncode == 2
+    assert "--out" in done.stderr
+
+
+@pytest.mark.parametrize("path", RESULTS, ids=lambda path: path.name)
+def test_committed_results_fit_their_schema(path):
+    schema_of(path).model_validate_json(path.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("path", RESULTS, ids=lambda path: path.name)
+def test_committed_figures_follow_from_their_samples(path):
+    result = schema_of(path).model_validate_json(path.read_text(encoding="utf-8"))
+    match result:
+        case judge_rates.JudgeRates():
+            assert judge_rates.summarize(result.trials) == result.summary
+            for trial in result.trials:
+                assert trial.first_verdict == judge_rates.verdict_of(trial.first_ns, result.policy)
+            for found in result.calibrations:
+                again = estimate(result_file.log_ratios(found.pairs_ns), result.policy)
+                assert (again.speedup, again.ci) == (found.speedup, found.ci)
+        case sgemm_openblas.SgemmOpenblas():
+            for row in result.sizes:
+                again = sgemm_openblas.size_row(
+                    row.size, row.pairs_ns, row.void, row.worst_error, row.calls
+                )
+                assert again == row
+        case campaigns.Campaigns():
+            assert all(row.rounds for row in result.campaigns)
+
+
+def test_an_identical_pair_is_judged_and_recorded(tmp_path):
+    out = tmp_path / "rates.json"
+    done = run(
+        "judge_rates", "--pairs", "1", "--gain", "0.03", "--gain-trials", "1",
+        "--calibration-pairs", "1", "--budget-s", "0.1", "--out", str(out),
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    result = judge_rates.JudgeRates.model_validate_json(out.read_text(encoding="utf-8"))
+    assert sorted(trial.kind for trial in result.trials) == ["gain", "identical"]
+    assert {trial.outcome for trial in result.trials} == {"passed"}
+    assert judge_rates.summarize(result.trials) == result.summary
+    assert [c.extra_rows for c in result.calibrations] == [57]
+    assert result.made.environment.device.kind == "cpu"
+
+
+def test_a_product_is_checked_and_compared(tmp_path):
+    out = tmp_path / "sgemm.json"
+    kernel = str(ROOT / "examples/sgemm/kernel.c")
+    done = run("sgemm_openblas", kernel, "--sizes", "48", "--threads", "1", "--turns", "3",
+               "--out", str(out))  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    result = sgemm_openblas.SgemmOpenblas.model_validate_json(out.read_text(encoding="utf-8"))
+    assert [row.size for row in result.sizes] == [48]
+    assert len(result.sizes[0].pairs_ns) + result.sizes[0].void == 3
+    assert 0 < result.sizes[0].worst_error < sgemm_openblas.MAX_ERROR
+
+
+def test_a_wrong_product_ends_the_comparison(tmp_path):
+    wrong = tmp_path / "wrong.c"
+    text = (ROOT / "examples/sgemm/kernel.c").read_text(encoding="utf-8")
+    wrong.write_text(text.replace("sum = 0.0f", "sum = 1.0f"), encoding="utf-8")
+    done = run("sgemm_openblas", str(wrong), "--sizes", "16", "--threads", "1", "--turns", "1",
+               "--out", str(tmp_path / "out.json"))  # fmt: skip
+    assert done.returncode != 0
+    assert "product is wrong" in done.stderr
+    assert not (tmp_path / "out.json").exists()
+
+
+@pytest.mark.parametrize("kernel", KERNELS.values(), ids=lambda kernel: kernel.name)
+def test_versions_of_a_kernel_differ_in_one_number(kernel):
+    fast, slow = kernel.source(0, "note").text, kernel.source(kernel.extra_rows(0.03), "note").text
+    differing = [
+        (a, b) for a, b in zip(fast.splitlines(), slow.splitlines(), strict=True) if a != b
+    ]
+    extra = kernel.rows * 3 // 100
+    assert differing == [("int extra_rows = 0;", f"int extra_rows = {extra};")]
+
+
+@pytest.mark.parametrize("gain", [-0.01, 1.0])
+def test_a_gain_that_the_scratch_buffer_cannot_hold_is_refused(gain):
+    with pytest.raises(ValueError, match=f"at most {MAX_EXTRA_ROWS}"):
+        KERNELS[1].extra_rows(gain)
+
+
+def test_plain_loops_see_what_their_calls_say():
+    steady, lucky = (100,) * 37, (90,) * 7 + (100,) * 30
+    pair = NaivePair(incumbent_ns=steady, candidate_ns=lucky)
+    assert pair.mean_of_7
+    assert not pair.median_of_30
+
+
+@given(happened=st.lists(st.booleans(), max_size=300))
+def test_the_interval_of_a_rate_holds_the_rate(happened):
+    found = result_file.rate(happened)
+    low, high = found.wilson
+    assert 0.0 <= low <= high <= 1.0
+    if found.share is not None:
+        assert low <= found.share <= high
+
+
+def test_wilson_interval_of_a_published_example():
+    """Newcombe, Statistics in Medicine 17 (1998), table I: 81 of 263."""
+    found = result_file.rate([True] * 81 + [False] * 182)
+    assert found.wilson == pytest.approx((0.2553, 0.3662), abs=5e-5)
+
+
+def test_void_pairs_do_not_count():
+    def sample(void: str | None) -> PairSample:
+        return PairSample(
+            workload="N=1", sweep=0, instance=0, first="incumbent",
+            incumbent_time_s=(3e-3, 1e-3, 2e-3), candidate_time_s=(1e-3,), void=void,
+        )  # fmt: skip
+
+    assert result_file.pair_times([sample("disturbed"), sample(None)]) == ((2e6, 1e6),)
+
+
+def test_records_get_a_line_each_and_are_read_back(tmp_path):
+    result = sgemm_openblas.SgemmOpenblas(
+        made=result_file.made_now(), kernel="", build_flags=(), threads=1, blas="none",
+        sizes=tuple(sgemm_openblas.size_row(n, [(2.0, 1.0)], 0, 0.0, 1) for n in (8, 16)),
+    )  # fmt: skip
+    path = tmp_path / "new folder" / "result.json"
+    result_file.write(result, path)
+    text = path.read_text(encoding="utf-8")
+    assert sum(line.startswith('{"size"') for line in text.splitlines()) == 2
+    assert type(result).model_validate(json.loads(text)) == result
+    assert [row.ratio for row in result.sizes] == [pytest.approx(2.0)] * 2
+    assert result.sizes[0].kernel_gflop_per_s == 2 * 8**3
+
+
+def test_the_kernel_of_a_file_keeps_its_flags():
+    candidate = sgemm_openblas.candidate_in(ROOT / "examples/sgemm/kernel.c", "-O2 -g")
+    assert candidate.build == BuildSpec(flags=("-O2", "-g"))
+
+
+def test_demo_is_run_as_strangers_run_it():
+    options = campaigns.parser().parse_args(
+        ["demo", "sgemm", "--budget-s", "300", "--threads", "2", "--out", "x.json"]
+    )
+    assert campaigns.command_line("demo", options) == ["demo", "--threads", "2"]
+    assert campaigns.command_line("sgemm", options) == [
+        "optimize", "examples/sgemm", "--budget-s", "300.0", "--threads", "2",
+    ]  # fmt: skip
