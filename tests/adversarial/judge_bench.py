@@ -76,9 +76,7 @@ class Bench:
         )
         self.threads = threads
         self.toolchain = CToolchain(builds)
-        self.oracle = ReferenceOracle(
-            self.target, self.toolchain.signature(self.target.baseline)
-        )
+        self.oracle = ReferenceOracle(self.target, self.toolchain.signature(self.target.baseline))
 
     def candidate(self, text: str, **environment: str) -> Candidate:
         build = self.target.build.model_copy(update={"environment": environment})

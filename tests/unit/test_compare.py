@@ -22,9 +22,7 @@ TWO_CLASSES = (
 EDGE = math.log1p(POLICY.noise_band)
 
 
-def pair(
-    sweep: int, speedup: float, workload: str = "N=1", void: str | None = None
-) -> PairSample:
+def pair(sweep: int, speedup: float, workload: str = "N=1", void: str | None = None) -> PairSample:
     return PairSample(
         workload=workload,
         sweep=sweep,

@@ -1,0 +1,264 @@
+"""The reference in its own process: what it says, and what is said about its mistakes."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pytest
+
+from roofsmith.domain.kernel import SourceFile
+from roofsmith.domain.target import Target
+from roofsmith.domain.workload import Workload
+from roofsmith.errors import BadReferenceError, RoofsmithError, TargetError
+from roofsmith.judge import oracle as oracle_module
+from roofsmith.judge.oracle import ReferenceOracle
+from roofsmith.toolchains.signature import read_signature
+
+KERNEL = "void solve(const float *x, float *y, int n) { }"
+GOOD = """
+import numpy as np
+
+def setup(n, seed=0):
+    x = np.random.default_rng(seed).standard_normal(n, dtype=np.float32)
+    return {"inputs": {"x": x, "y": np.empty(n, np.float32), "n": n}, "outputs": ["y"]}
+
+def reference(x, y, n):
+    y[:] = 2 * x
+
+def flops(n):
+    return n
+"""
+WORKLOAD = Workload(dims={"n": 6})
+
+
+@pytest.fixture(autouse=True)
+def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    return tmp_path
+
+
+def oracle_of(reference: str, kernel: str = KERNEL, **more: object) -> ReferenceOracle:
+    target = Target.model_validate(
+        {
+            "name": "sample",
+            "language": "c",
+            "kernel": SourceFile(path="kernel.c", text=kernel),
+            "reference": SourceFile(path="numbers/reference.py", text=reference),
+            "workloads": (WORKLOAD,),
+            **more,
+        }
+    )
+    return ReferenceOracle(target, read_signature(target.baseline))
+
+
+def used(reference: str, kernel: str = KERNEL, workload: Workload = WORKLOAD) -> None:
+    """Everything that the judge asks of a reference, once."""
+    with oracle_of(reference, kernel) as oracle, oracle.draws(workload, 1) as draws:
+        draws.draw(0, 1)
+        draws.expect(0, exact=True, twice=True)
+        draws.expect(0, exact=False)
+
+
+def complaint(reference: str, kernel: str = KERNEL) -> str:
+    with pytest.raises(BadReferenceError) as caught:
+        used(reference, kernel)
+    assert caught.value.hint
+    assert str(caught.value).startswith("numbers/reference.py")
+    return str(caught.value)
+
+
+def test_describes_arrays_scalars_and_cost() -> None:
+    with oracle_of(GOOD + "\natol = 1e-3\n") as oracle:
+        found = oracle.describe(WORKLOAD)
+    assert [(a.name, a.role, a.dtype, a.shape) for a in found.arrays] == [
+        ("x", "input", "float32", (6,)),
+        ("y", "output", "float32", (6,)),
+    ]
+    assert (found.scalars, found.flops, found.bytes) == ({"n": 6}, 6.0, None)
+    assert (found.atol, found.rtol) == (1e-3, None)
+
+
+def test_inputs_are_fresh_repeatable_and_in_order() -> None:
+    with oracle_of(GOOD) as oracle:
+        first, again, other = (oracle.inputs(WORKLOAD, seed) for seed in (1, 1, 2))
+    assert list(first) == ["x", "y", "n"]
+    assert np.array_equal(first["x"], again["x"])
+    assert not np.array_equal(first["x"], other["x"])
+    assert first["n"] == 6
+    assert isinstance(first["y"], np.ndarray)
+    assert not first["y"].any()
+
+
+def test_expectations_come_in_float64_and_in_the_declared_precision() -> None:
+    reference = GOOD.replace("2 * x", "x / 3")
+    with oracle_of(reference) as oracle, oracle.draws(WORKLOAD, 2) as draws:
+        x = draws.draw(1, 5)["x"]
+        draws.expect(1, exact=True)
+        draws.expect(1, exact=False)
+        truth, declared = (draws.expected(1, "y", exact=exact) for exact in (True, False))
+        assert truth.dtype == np.float64
+        assert np.array_equal(truth, x.astype(np.float64) / 3)
+        assert declared.dtype == np.float32
+        assert np.array_equal(declared, truth.astype(np.float32))
+
+
+def test_reference_cannot_spoil_the_drawn_inputs() -> None:
+    reference = GOOD.replace("y[:] = 2 * x", "y[:] = 2 * x; x[:] = 0")
+    with oracle_of(reference) as oracle, oracle.draws(WORKLOAD, 1) as draws:
+        x = draws.draw(0, 5)["x"].copy()
+        draws.expect(0, exact=True)
+        draws.expect(0, exact=True)
+        assert np.array_equal(draws.given(0)["x"], x)
+        assert np.array_equal(draws.expected(0, "y", exact=True), 2 * x.astype(np.float64))
+
+
+def test_without_setup_const_tells_inputs_from_outputs() -> None:
+    reference = "def reference(x, y, n):\n    y[:] = x + n\n"
+    with oracle_of(reference) as oracle:
+        roles = {a.name: (a.role, a.shape) for a in oracle.describe(WORKLOAD).arrays}
+    assert roles == {"x": ("input", (6,)), "y": ("output", (6,))}
+
+
+def test_without_setup_and_const_every_buffer_is_both() -> None:
+    kernel = "void solve(double *a, int *b, int m, int n) { }"
+    reference = "def reference(a, b, m, n):\n    a += b\n"
+    workload = Workload(dims={"m": 3, "n": 4})
+    with oracle_of(reference, kernel, workloads=(workload,)) as oracle:
+        described = oracle.describe(workload)
+        with oracle.draws(workload, 1) as draws:
+            given = draws.draw(0, 1)
+            assert given["a"].any()
+            draws.expect(0, exact=True)
+            total = draws.expected(0, "a", exact=True)
+            assert np.array_equal(total, given["a"] + given["b"])
+    assert [(a.role, a.dtype, a.shape) for a in described.arrays] == [
+        ("inout", "float64", (12,)),
+        ("inout", "int32", (12,)),
+    ]
+
+
+def test_without_setup_the_length_may_be_given() -> None:
+    with oracle_of("def reference(x, y, n):\n    y[:] = x\n", ptr_size=99) as oracle:
+        assert {a.shape for a in oracle.describe(WORKLOAD).arrays} == {(99,)}
+
+
+def test_an_exception_names_its_line_and_keeps_the_trace() -> None:
+    broken = GOOD.replace("y[:] = 2 * x", "y[:] = x[:1] @ np.ones((3, 3))")
+    line = 1 + broken.splitlines().index("    y[:] = x[:1] @ np.ones((3, 3))")
+    with pytest.raises(BadReferenceError) as caught:
+        used(broken)
+    assert f"ValueError (line {line})" in caught.value.message
+    assert caught.value.log is not None
+    assert "Traceback" in caught.value.log.read_text()
+
+
+def test_a_line_of_setup_is_named_with_the_workload() -> None:
+    text = complaint("def setup(n, seed=0):\n    return missing\n" + "def reference(**a): pass\n")
+    assert "for n=6: setup: NameError (line 2)" in text
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ("def reference", "def referense", "no function `reference"),
+        ("import numpy as np", "import nothing_of_the_kind", "nothing_of_the_kind"),
+        ("import numpy as np", "import numpy as np\ndef (", "SyntaxError"),
+        ("def reference(x, y, n)", "def reference(a, b, n)", "unexpected keyword argument"),
+        ("def setup(n, seed=0)", "def setup(length, seed=0)", "unexpected keyword argument"),
+        ("def setup(n, seed=0)", "def setup(n)", "unexpected keyword argument 'seed'"),
+        ("2 * x", "np.random.default_rng().random(n)", "not deterministic: 'y'"),
+        ("2 * x", "np.nan", "unwritten, or NaN"),
+        ("y[:] = 2 * x", "y = 2 * x", "unwritten, or NaN"),
+        ("np.empty(n, np.float32)", "np.empty(n)", "float64 for 'y', but solve takes float32"),
+        (', "n": n}', "}", "gives 2 arguments (x, y), but solve takes 3 (x, y, n)"),
+        ('"n": n}', '"n": n, "m": n}', "gives 4 arguments"),
+        ('"n": n}', '"n": float(n)}', "float for 'n', but solve takes an integer"),
+        ('"n": n}', '"n": True}', "bool for 'n', but solve takes an integer"),
+        ('"x": x', '"x": x.tolist()', "list for 'x', but solve takes an array"),
+        ('["y"]', '["z"]', "not among its inputs: ['z']"),
+        ('["y"]', '["x"]', "'x' an output, but solve takes it as const"),
+        ('return {"inputs":', 'return {"inputz":', "setup must return"),
+        ("standard_normal(n,", "standard_normal(n + seed,", "another shape for another seed"),
+        ("return n\n", "return -1\n", "flops(n=6) returns -1"),
+        ("return n\n", "return float('nan')\n", "flops(n=6) returns nan"),
+        ("y[:] = 2 * x", "raise SystemExit(3)", "exit code 3"),
+        ("y[:] = 2 * x", "import os; os._exit(3)", "exit code 3"),
+        ("y[:] = 2 * x", "import os; os.abort()", "exit code -6"),
+    ],
+)  # fmt: skip
+def test_mistakes_are_told_to_people(old: str, new: str, expected: str) -> None:
+    broken = GOOD.replace(old, new)
+    assert broken != GOOD
+    assert expected in complaint(broken)
+
+
+def test_without_setup_sizes_must_be_dimensions() -> None:
+    kernel = "void solve(const float *x, float *y, int rows) { }"
+    text = complaint("def reference(x, y, rows):\n    y[:] = x\n", kernel)
+    assert "the size 'rows', but the workload gives n" in text
+
+
+def test_a_reference_that_hangs_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    reference = GOOD.replace("y[:] = 2 * x", "while True: pass")
+    with oracle_of(reference) as oracle, oracle.draws(WORKLOAD, 1) as draws:
+        draws.draw(0, 1)
+        monkeypatch.setattr(oracle_module, "DEADLINE_S", 0.2)
+        with pytest.raises(BadReferenceError, match="no answer to expect within"):
+            draws.expect(0, exact=True)
+    _nothing_is_running()
+
+
+@pytest.mark.parametrize(
+    "allocate", ["np.ones(n, np.float32)", "np.empty(n, np.float32)", "np.zeros(n, np.float32)"]
+)
+def test_a_workload_that_cannot_fit(allocate: str) -> None:
+    reference = (
+        "import numpy as np\ndef setup(n, seed=0):\n"
+        f"    return {{'inputs': {{'x': {allocate}, 'y': {allocate}, 'n': n}}, 'outputs': ['y']}}\n"
+        "def reference(x, y, n): y[:] = x\n"
+    )
+    with pytest.raises(TargetError) as caught:
+        used(reference, workload=Workload(dims={"n": 10**12}))
+    assert "n=1000000000000" in caught.value.message
+    assert caught.value.hint == "choose a smaller workload"
+
+
+def test_a_workload_whose_copies_cannot_fit() -> None:
+    """Memory is asked for lazily, so the reference alone gets by; a judgement wouldn't."""
+    length = int(psutil.virtual_memory().total * 0.15) // 4
+    reference = GOOD.replace(
+        "np.random.default_rng(seed).standard_normal(n, dtype=np.float32)",
+        "np.empty(n, np.float32)",
+    )
+    with pytest.raises(TargetError, match="to be judged"):
+        used(reference, workload=Workload(dims={"n": length}))
+
+
+def test_what_the_reference_prints_does_not_disturb() -> None:
+    used(GOOD.replace("y[:] = 2 * x", "print('hello' * 10000); y[:] = 2 * x"))
+
+
+@pytest.mark.parametrize("reference", [GOOD, "raise ValueError\n"])
+def test_nothing_is_left_but_a_log_of_what_failed(reference: str, scratch: Path) -> None:
+    try:
+        used(reference)
+    except RoofsmithError as error:
+        assert error.log is not None
+        error.log.unlink()
+    assert list(scratch.iterdir()) == []
+    _nothing_is_running()
+
+
+def _nothing_is_running() -> None:
+    children = psutil.Process().children(recursive=True)
+    assert not [p for p in children if "roofsmith.judge.reference_process" in p.cmdline()]
+
+
+@pytest.fixture(autouse=True)
+def _ends_every_process() -> Iterator[None]:
+    yield
+    _nothing_is_running()
