@@ -49,11 +49,11 @@ def recipes_page() -> str:
     cards = all_cards()
     head = (
         "# Recipes\n\n"
-        f"{len(cards)} strategy cards, one file each in `src/roofsmith/proposers/recipes/`; each is "
-        "one change that a performance engineer would try. The proposer `recipes` ranks those that "
-        "apply by their predicted gain, which counts half where a card answers another bottleneck "
-        "than the classified one. Every result is judged like any other change: a card can be "
-        "useless, but it can't be wrong unnoticed.\n\n"
+        f"{len(cards)} strategy cards, one file each in `src/roofsmith/proposers/recipes/`. Each "
+        "is one change that a performance engineer would try. The proposer `recipes` ranks those "
+        "that apply by their predicted gain, which counts half where a card answers another "
+        "bottleneck than the classified one. Every result is judged like any other change: a "
+        "card can be useless, but it can't be wrong unnoticed.\n\n"
     )
     return _GENERATED + head + "\n".join(map(_card, cards))
 

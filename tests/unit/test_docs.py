@@ -1,0 +1,194 @@
+"""What the pages say is so: commands run, generated pages are current, reason codes exist."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import get_args
+
+import pytest
+from typer.testing import CliRunner
+
+from roofsmith.cli.root import cli
+from roofsmith.domain.outcome import Failure
+from roofsmith.toolchains.diagnostics import Reason
+
+ROOT = Path(__file__).parents[2]
+SOURCE = ROOT / "src" / "roofsmith"
+README = ROOT / "README.md"
+JUDGE = ROOT / "docs" / "judge.md"
+PAGES = sorted([README, ROOT / "CHANGELOG.md", *(ROOT / "docs").glob("*.md")])
+FAILURES = frozenset(kind.__name__ for kind in get_args(Failure))
+CODE = re.compile(r"[a-z]+(_[a-z]+)*")
+FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+@pytest.fixture(scope="module")
+def generate() -> Iterator[ModuleType]:
+    """docs/generate.py, which is no part of the package."""
+    sys.path.insert(0, str(ROOT / "docs"))
+    import generate
+
+    yield generate
+    sys.path.remove(str(ROOT / "docs"))
+
+
+def test_commands_are_current(generate: ModuleType) -> None:
+    page = (ROOT / "docs" / "cli.md").read_text()
+    assert page == generate.cli_page(), "run `make docs`"
+
+
+def test_recipes_are_current(generate: ModuleType) -> None:
+    page = (ROOT / "docs" / "recipes.md").read_text()
+    assert page == generate.recipes_page(), "run `make docs`"
+
+
+def test_target_keys_are_current(generate: ModuleType) -> None:
+    page = (ROOT / "docs" / "target.md").read_text()
+    assert page == generate.with_keys(page), "run `make docs`"
+    assert "| `keep.noise_band` | number | `0.01` |" in page
+
+
+def test_every_option_of_help_is_on_the_page(generate: ModuleType) -> None:
+    """The page is made from annotations; `--help` is what people see."""
+    options = _options(generate.cli_page())
+    assert {"optimize", "judge", "specs measure"} <= options.keys()
+    for command, on_page in options.items():
+        shown = CliRunner().invoke(cli, [*command.split(), "--help"], env={"COLUMNS": "200"}).stdout
+        assert set(re.findall(r"--[a-z][a-z-]*", shown)) - {"--help"} == on_page, command
+
+
+def _options(page: str) -> dict[str, set[str]]:
+    """Long options by command, from the first cells of the tables."""
+    sections = re.findall(r"^## roofsmith ([a-z ]+)$(.*?)(?=^## |\Z)", page, re.M | re.S)
+    return {
+        command: set(
+            re.findall(r"--[a-z][a-z-]*", "".join(re.findall(r"^\| `-.*? \|", text, re.M)))
+        )
+        for command, text in sections
+        if "COMMAND ..." not in text
+    }
+
+
+def test_pages_name_only_options_that_exist(generate: ModuleType) -> None:
+    options = _options(generate.cli_page())
+    for path in PAGES:
+        for text in re.findall(r"roofsmith [a-z][^`\n]*", path.read_text()):
+            words = text.split()[1:]
+            if words[0] not in options:
+                continue  # prose
+            unknown = {w for w in words if w.startswith("--")} - options[words[0]] - {"--help"}
+            assert not unknown, f"{path.name}: {text}"
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
+def test_links_lead_somewhere(path: Path) -> None:
+    text = path.read_text()
+    for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", text):
+        if not target.startswith("http"):
+            assert (path.parent / target).exists(), target
+    for link, anchor in re.findall(r"\]\(([^)#\s]*)#([^)]*)\)", text):
+        titles = re.findall(r"^#+ (.+)$", (path.parent / link).read_text(), re.MULTILINE)
+        assert anchor in {re.sub(r"[^\w -]", "", t).lower().replace(" ", "-") for t in titles}
+
+
+def test_every_reason_code_is_explained() -> None:
+    explained = set(re.findall(r"^\| `([a-z_]+)(?:<name>)?` \|", JUDGE.read_text(), re.MULTILINE))
+    explained -= {"faster", "slower", "tie", "inconclusive", "unverified", "rejected"}
+    assert explained == _codes_in_source()
+
+
+def _codes_in_source() -> set[str]:
+    codes = set(get_args(Reason))
+    for path in SOURCE.rglob("*.py"):
+        if "testing" in path.parts:
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            codes |= set(_codes_at(node))
+    return codes
+
+
+def _codes_at(node: ast.AST) -> Iterator[str]:
+    """Codes given to a failed outcome, directly, by a variable `reason`, or by a pair's first."""
+    match node:
+        case ast.Call(func=ast.Name(id=name), keywords=keywords) if name in FAILURES:
+            for keyword in keywords:
+                if keyword.arg == "reason":
+                    yield from _constants(keyword.value)
+        case ast.Assign(targets=[ast.Name(id="reason")], value=ast.IfExp() as value):
+            yield from _constants(value)
+        case ast.Return(value=ast.Tuple(elts=[ast.Constant(value=str(code)), _])):
+            if CODE.fullmatch(code) and "_" in code:
+                yield code
+        case _:
+            return
+
+
+def _constants(value: ast.expr) -> Iterator[str]:
+    match value:
+        case ast.Constant(value=str(code)):
+            if CODE.fullmatch(code):
+                yield code
+        case ast.IfExp(body=body, orelse=orelse):
+            yield from _constants(body)
+            yield from _constants(orelse)
+        case ast.JoinedStr(values=[ast.Constant(value=str(prefix)), *_]) if prefix.endswith("_"):
+            yield prefix
+        case _:
+            return
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed")
+def test_readme_runs(tmp_path: Path) -> None:
+    """Kernel, reference and commands of "Your own kernel", as a reader would type them."""
+    section = README.read_text().partition("## Your own kernel")[2].partition("\n## ")[0]
+    blocks = FENCE.findall(section)
+    (kernel,) = [text for kind, text in blocks if kind == "c"]
+    (reference,) = [text for kind, text in blocks if kind == "python"]
+    (tmp_path / "kernel.c").write_text(kernel)
+    (tmp_path / "reference.py").write_text(reference)
+    commands = [line for kind, text in blocks if kind == "sh" for line in text.splitlines()]
+    assert {shlex.split(c)[1] for c in commands} == {
+        "init", "optimize", "verify", "report", "judge", "ask"
+    }  # fmt: skip
+    for command in commands:
+        program, *arguments = shlex.split(command)
+        assert program == "roofsmith"
+        done = _roofsmith(arguments, tmp_path)
+        if "disturbed" in done.stderr:
+            pytest.skip(f"this machine is too busy to measure: {done.stderr.strip()}")
+        judged = arguments[0] == "judge"
+        assert done.returncode in ((0, 1) if judged else (0,)), f"{command}\n{done.stderr}"
+        if judged:
+            _has_the_shape_shown(json.loads(done.stdout), section)
+    assert (tmp_path / "campaign" / "report.html").stat().st_size > 10_000
+
+
+def _has_the_shape_shown(document: dict[str, object], section: str) -> None:
+    (shown,) = [text for kind, text in FENCE.findall(section) if '"outcome"' in text]
+    example = json.loads(shown)
+    assert set(document) - {"log"} == set(example)
+    for workload in document["workloads"]:  # type: ignore[attr-defined]
+        assert set(workload) == set(example["workloads"][0])
+
+
+def _roofsmith(arguments: list[str], directory: Path) -> subprocess.CompletedProcess[str]:
+    environment = os.environ | {
+        "ROOFSMITH_CACHE": str(directory / "cache"), "TERMINAL_WIDTH": "200", "COLUMNS": "200",
+        "NO_COLOR": "1",
+    }  # fmt: skip
+    program = "import sys; from roofsmith.cli import main; sys.argv[0] = 'roofsmith'; main()"
+    return subprocess.run(
+        [sys.executable, "-c", program, *arguments], cwd=directory, env=environment, text=True,
+        capture_output=True, timeout=300, check=False,
+    )  # fmt: skip
