@@ -111,19 +111,19 @@ class Campaigns(Value):
 
 def run(options: argparse.Namespace) -> Campaigns:
     """Every campaign that was asked for, one after the other."""
-    made, rows = made_now(), list[CampaignRow]()
+    result = Campaigns(made=made_now(), ceilings=options.ceilings, campaigns=())
     try:
         for name in options.names:
-            rows.append(_campaign(name, options))
+            rows = (*result.campaigns, _campaign(name, options))
+            result = result.model_copy(update={"campaigns": rows})
+            write(result, options.out)
     except KeyboardInterrupt:
-        say(f"interrupted after {len(rows)} campaigns")
-    result = Campaigns(made=made, ceilings=options.ceilings, campaigns=tuple(rows))
-    write(result, options.out)
+        say(f"interrupted after {len(result.campaigns)} campaigns")
     return result
 
 
 def _campaign(name: str, options: argparse.Namespace) -> CampaignRow:
-    with _empty_place(options.keep) as place:
+    with _empty_place() as place:
         environment = os.environ | {"ROOFSMITH_CACHE": str(place / "cache")}
         if options.ceilings == "warm":
             say(f"{name}: measuring ceilings")
@@ -134,6 +134,8 @@ def _campaign(name: str, options: argparse.Namespace) -> CampaignRow:
         begin = time.monotonic()
         _roofsmith([*arguments, "--output", str(directory), "--json"], environment)
         wall_s = time.monotonic() - begin
+        if options.keep is not None:
+            shutil.copytree(directory, options.keep / name)
         events = JsonlLedger(directory / "ledger.jsonl").events()
         say(f"{name}: {wall_s:.0f} s; now the final kernel against the naive one")
         return _row(name, arguments, wall_s, events, Settings(place / "cache", place))
@@ -165,17 +167,13 @@ def _roofsmith(arguments: list[str], environment: dict[str, str]) -> None:
 
 
 @contextmanager
-def _empty_place(keep: Path | None) -> Iterator[Path]:
+def _empty_place() -> Iterator[Path]:
     """A folder outside every git repository, so that a campaign's branch is its own."""
     place = Path(tempfile.mkdtemp(prefix="roofsmith-campaign-"))
     try:
         yield place
     finally:
-        if keep is None:
-            shutil.rmtree(place, ignore_errors=True)
-        else:
-            shutil.copytree(place, keep / place.name, ignore=shutil.ignore_patterns("cache"))
-            shutil.rmtree(place, ignore_errors=True)
+        shutil.rmtree(place, ignore_errors=True)
 
 
 def _row(
@@ -295,7 +293,11 @@ def parser() -> argparse.ArgumentParser:
 
 def main() -> None:
     """Run and print."""
-    options = parser().parse_args()
+    made = parser()
+    options = made.parse_args()
+    taken = [options.keep / name for name in options.names if options.keep is not None]
+    if found := next((place for place in taken if place.exists()), None):
+        made.error(f"{found} exists: name another folder to --keep the campaigns in")
     print(table(run(options)))
     print(f"wrote {options.out}")
 
