@@ -181,15 +181,33 @@ def test_forged_answers_do_not_pass(squares: Bench) -> None:
     assert found.kind in ("crashed", "incorrect")
 
 
-@pytest.mark.parametrize("escape", ["", "setsid();", "setsid(); if (fork()) _exit(0);"])
+@pytest.mark.parametrize("escape", ["", "setpgid(0, 0);", "setsid();", "setsid(); if (fork()) _exit(0);"])
 def test_children_do_not_outlive_the_judgement(escape: str, squares: Bench) -> None:
     mark = uuid.uuid4().hex
     body = f"if (fork() == 0) {{ {escape} sleep(600); _exit(0); }}"
     squares.check(kernel(body), OMP_SAMPLE_MARK=mark)
-    left = _marked(mark)
+    _, left = psutil.wait_procs(_marked(mark), timeout=5)  # dying takes a moment
     for process in left:
         process.kill()
     assert not left
+
+
+TOUCHES = {
+    "signals the judge": "kill(getppid(), 0) == 0",
+    "signals everybody": "kill(-1, 0) == 0",
+    "traces the judge": "ptrace(PTRACE_SEIZE, getppid(), 0, 0) == 0",
+}
+
+
+@pytest.mark.skipif(os.uname().machine not in ("x86_64", "aarch64"), reason="no filter here")
+@pytest.mark.parametrize("name", TOUCHES)
+def test_other_processes_cannot_be_touched(name: str, squares: Bench) -> None:
+    before = "#include <signal.h>\n#include <sys/ptrace.h>\n#include <sys/wait.h>\n"
+    tried = f'if ({TOUCHES[name]}) {{ fputs("it could", stderr); abort(); }}'
+    waits = "if (getpid() != worker) _exit(0); "
+    text = kernel(f"int worker = getpid(); {tried} {waits} (void)wait(0);", before=before)
+    found = squares.check(text).outcome
+    assert isinstance(found, Passed), found.detail
 
 
 def test_cheating_only_when_timed_is_caught_by_verified_timed_calls(squares: Bench) -> None:
@@ -262,10 +280,10 @@ def test_nothing_is_left_behind(squares: Bench, scratch: Path) -> None:
 
 def test_descriptors_are_given_back(squares: Bench) -> None:
     squares.check(HONEST)
-    before = len(os.listdir("/proc/self/fd"))
+    before = len(list(Path("/proc/self/fd").iterdir()))
     for text in (HONEST, kernel("abort();"), WRONG["zeros"][0]):
         squares.check(text)
-    assert len(os.listdir("/proc/self/fd")) <= before
+    assert len(list(Path("/proc/self/fd").iterdir())) <= before
 
 
 def test_worker_dies_with_its_parent(squares: Bench) -> None:

@@ -95,6 +95,7 @@ class WorkerProcess:
             "processors": sorted(os.sched_getaffinity(0))[-threads:],
             "memory_bytes": memory,
             "file_bytes": MAX_FILE_BYTES,
+            "launched": launched,
         }
         self.ask("start", plan)
         kinds = [

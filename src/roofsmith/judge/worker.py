@@ -21,6 +21,7 @@ import sys
 import time
 from typing import Any
 
+from roofsmith.judge.confinement import deny_escape
 from roofsmith.judge.wire import WireError, receive, send
 
 HUGE_PAGE_BYTES = 2 * 1024**2
@@ -129,6 +130,8 @@ def confine(plan: dict[str, Any]) -> None:
         _, hard = resource.getrlimit(what)
         most = most if hard == resource.RLIM_INFINITY else min(most, hard)
         resource.setrlimit(what, (most, most))
+    if not plan["launched"]:  # a filter would bind the launcher's own tools, too
+        deny_escape()
 
 
 def _die_with_parent() -> None:
