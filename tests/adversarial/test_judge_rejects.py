@@ -181,7 +181,9 @@ def test_forged_answers_do_not_pass(squares: Bench) -> None:
     assert found.kind in ("crashed", "incorrect")
 
 
-@pytest.mark.parametrize("escape", ["", "setpgid(0, 0);", "setsid();", "setsid(); if (fork()) _exit(0);"])
+@pytest.mark.parametrize(
+    "escape", ["", "setpgid(0, 0);", "setsid();", "setsid(); if (fork()) _exit(0);"]
+)
 def test_children_do_not_outlive_the_judgement(escape: str, squares: Bench) -> None:
     mark = uuid.uuid4().hex
     body = f"if (fork() == 0) {{ {escape} sleep(600); _exit(0); }}"
