@@ -18,8 +18,12 @@ from typing import get_args
 import pytest
 from typer.testing import CliRunner
 
+from roofsmith.analysis import roofline, tolerance
+from roofsmith.analysis.statistics import least_observations
 from roofsmith.cli.root import cli
 from roofsmith.domain.outcome import Failure
+from roofsmith.domain.target import KeepPolicy
+from roofsmith.judge import arena, checking, examiner, lineup, parent, process, sampling
 from roofsmith.toolchains.diagnostics import Reason
 
 ROOT = Path(__file__).parents[2]
@@ -105,6 +109,49 @@ def test_every_reason_code_is_explained() -> None:
     explained = set(re.findall(r"^\| `([a-z_]+)(?:<name>)?` \|", JUDGE.read_text(), re.MULTILINE))
     explained -= {"faster", "slower", "tie", "inconclusive", "unverified", "rejected"}
     assert explained == _codes_in_source()
+
+
+NUMBERS = {
+    "run on 2 fresh draws": examiner.CHECKS == 2,
+    "Up to 2²² elements": checking.FULL_ELEMENTS == 2**22,
+    "up to 2¹⁷ elements": checking.SPOT_ELEMENTS == 2**17,
+    "capped at 2¹⁶": checking.LONGEST_ROW == 2**16,
+    "64 ε": tolerance.ELEMENT_FLOOR_EPS == 64,
+    "16 ε": tolerance.NORM_FLOOR_EPS == 16,
+    "with λ = 4": tolerance.SUMMATION_FACTOR == 4,
+    "aligned to 64 bytes": arena.ALIGNMENT_BYTES == 64,
+    "at least 1024 bytes": arena.GUARD_BYTES == 1024,
+    "as take about 2 ms (1 to 32)": (lineup.SEGMENT_S, lineup.MAX_CALLS) == (2e-3, 32),
+    "Kernels below 5 ms": lineup.WARM_S == 5e-3,
+    "more than 0.25 ms plus 2%": (lineup.WAKING_S, lineup.MAX_WAIT_SHARE) == (2.5e-4, 0.02),
+    "by more\n  than 2 ms plus 20%": (lineup.CLOCK_SLACK_S, lineup.CLOCK_SLACK_SHARE)
+    == (2e-3, 0.2),
+    "every 6 sweeps": sampling.SWEEPS_PER_INSTANCE == 6,
+    "more than half are void": parent.DISTURBED_SHARE == 0.5,
+    "up to 60 s, to get those": parent.LONGEST_S == 60,
+    "four times its budget": parent.OVERTIME_FACTOR == 4,
+    "twice the fewest pairs": parent.CLASS_PATIENCE == 2,
+    "decide anything are 11": least_observations(KeepPolicy().error_rate) == 11,
+    "(`keep.error_rate`, 0.005)": KeepPolicy().error_rate == 0.005,
+    "noise band of ±1%": KeepPolicy().noise_band == 0.01,
+    "by 5% or more": KeepPolicy().veto_slowdown == 0.05,
+    "(25% for arithmetic and caches, 10%": (
+        (roofline.CLOCKED_FLOOR_MARGIN, roofline.FLOOR_MARGIN) == (0.25, 0.1)
+    ),
+    "60 s for a workload that no": examiner.FIRST_DEADLINE_S == 60,
+    "30 times the slowest": examiner.DEADLINE_FACTOR == 30,
+    "at least 3 s": examiner.LEAST_DEADLINE_S == 3,
+    "within 20 s": process.START_DEADLINE_S == 20,
+    "(16 MiB)": process.MAX_FILE_BYTES == 16 * 1024**2,
+    "(80% of the machine's)": process.MEMORY_SHARE == 0.8,
+}
+"""What docs/judge.md says, and whether the source still agrees."""
+
+
+@pytest.mark.parametrize("phrase", NUMBERS)
+def test_numbers_of_the_judge(phrase: str) -> None:
+    assert phrase in " ".join(JUDGE.read_text().split())
+    assert NUMBERS[phrase], f"docs/judge.md still says {phrase!r}"
 
 
 def _codes_in_source() -> set[str]:
