@@ -32,7 +32,8 @@ def compare(
 ) -> Comparison | None:
     """What the valid samples say about candidate and incumbent.
 
-    A pair counts as one log ratio, ln(incumbent / candidate), of the medians of its two segments.
+    A pair counts as one log ratio, ln(incumbent / candidate), of the mean times per call of its two
+    segments: a mean, so that a call can't do the work of the ones after it and be left out.
     For a class and for the whole, the log ratios of one sweep's pairs are averaged first, so that
     their medians are geometric means over workloads; only complete sweeps count there.
 
@@ -104,7 +105,7 @@ def _log_ratios(samples: Sequence[PairSample]) -> dict[str, dict[int, float]]:
     ratios: dict[str, dict[int, float]] = defaultdict(dict)
     for sample in samples:
         if sample.void is None:
-            incumbent, candidate = median(sample.incumbent_time_s), median(sample.candidate_time_s)
+            incumbent, candidate = fmean(sample.incumbent_time_s), fmean(sample.candidate_time_s)
             ratios[sample.workload][sample.sweep] = math.log(incumbent / candidate)
     return ratios
 
@@ -117,7 +118,7 @@ def _sweep_means(ratios: Mapping[str, Mapping[int, float]], labels: Sequence[str
 
 def _typical_time_s(samples: Sequence[PairSample], label: str, *, candidate: bool) -> float:
     return median(
-        median(sample.candidate_time_s if candidate else sample.incumbent_time_s)
+        fmean(sample.candidate_time_s if candidate else sample.incumbent_time_s)
         for sample in samples
         if sample.void is None and sample.workload == label
     )

@@ -12,10 +12,12 @@ import ctypes
 import errno
 import os
 import platform
+import signal
 import struct
 import sys
 from dataclasses import dataclass
 
+_SET_PARENT_DEATH_SIGNAL = 1
 _SET_NO_NEW_PRIVS, _SET_SECCOMP, _MODE_FILTER = 38, 22, 2
 _ALLOW, _ERRNO = 0x7FFF0000, 0x00050000
 _NUMBER_AT, _ARCH_AT, _FIRST_ARGUMENT_AT = 0, 4, 16
@@ -64,6 +66,13 @@ def deny_escape() -> None:
     )
     if not filtered:
         sys.stderr.write(f"no system call filter: {os.strerror(ctypes.get_errno())}\n")
+
+
+def die_with_parent() -> None:
+    """Have the kernel kill this process when the parent ends, however it ends."""
+    libc = ctypes.CDLL(None)
+    if hasattr(libc, "prctl"):
+        libc.prctl(_SET_PARENT_DEATH_SIGNAL, int(signal.SIGKILL), 0, 0, 0)
 
 
 def _program(calls: _Calls, pid: int) -> bytes:

@@ -18,7 +18,7 @@ CHECKS = 2
 FIRST_DEADLINE_S = 60.0
 """For a call of a kernel that nothing is known about yet."""
 DEADLINE_FACTOR = 30.0
-"""A candidate may take this many times as long as the fastest kernel seen before it is killed."""
+"""A candidate may take this many times as long as the slowest kernel seen before it is killed."""
 LEAST_DEADLINE_S = 3.0
 
 Progress = Callable[[float, str], None]
@@ -63,7 +63,7 @@ class Examiner:
         return self._time_s.get((built.library_sha256, workload.label))
 
     def deadline_s(self, workload: Workload) -> float:
-        """How long a call may take on a workload, going by the fastest kernel seen on it."""
+        """How long a call may take on a workload, going by the slowest kernel seen on it."""
         known = [time for (_, label), time in self._time_s.items() if label == workload.label]
         if not known:
             return FIRST_DEADLINE_S

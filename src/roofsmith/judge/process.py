@@ -12,7 +12,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -46,16 +46,10 @@ class Segment:
 
     times_s: tuple[float, ...]
     """Each timed call, by the worker's clock: a claim."""
-    claimed_s: float
-    """All calls, discarded ones included, by the worker's clock."""
     wall_s: float
-    """The same by the parent's clock, with the messages."""
+    """All of them by the parent's clock, with the messages."""
     waited_s: float
     """How long the worker's threads were ready but had no processor; from the scheduler."""
-
-    def without_first(self, discarded: int) -> Segment:
-        """The same segment with its first calls not counted as timed."""
-        return replace(self, times_s=self.times_s[discarded:])
 
 
 class WorkerProcess:
@@ -175,7 +169,7 @@ class WorkerProcess:
             raise self._died(Crashed(reason="garbled_answer", detail=detail))
         times_s = tuple(max(t, 1) * 1e-9 for t in times)
         waited_s = max(self._waited_s() - waited, 0.0)
-        return Segment(times_s, sum(times_s), wall_s, waited_s)
+        return Segment(times_s, wall_s, waited_s)
 
     @contextlib.contextmanager
     def awake(self) -> Iterator[None]:

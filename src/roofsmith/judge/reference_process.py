@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from roofsmith.domain.kernel import Signature
 from roofsmith.judge.arena import Arena
+from roofsmith.judge.confinement import die_with_parent
 from roofsmith.judge.wire import WireError, receive, send
 from roofsmith.ports import ArraySpec
 
@@ -294,6 +295,7 @@ def _spelled(dims: dict[str, int]) -> str:
 
 def main() -> None:
     """Entry of the process: the channel's descriptor is the first argument."""
+    die_with_parent()
     channel = socket.socket(fileno=int(sys.argv[1]))
     channel.setblocking(True)
     server = Server()

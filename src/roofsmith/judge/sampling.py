@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from statistics import median
+from statistics import fmean
 
 from roofsmith.domain.comparison import PairSample
 from roofsmith.domain.kernel import Built
@@ -85,7 +85,7 @@ class Sampler:
                 instance += 1
 
     def alone(self, built: Built, is_over: Callable[[int, float], bool]) -> dict[str, list[float]]:
-        """Valid segment medians of one kernel, in seconds, by workload label.
+        """Valid segment means of one kernel, in seconds, by workload label.
 
         Args:
             built: passed an examination.
@@ -105,7 +105,7 @@ class Sampler:
                             raise SideDiedError(*wrong)
                         if turn.void is None:
                             label = station.draws.workload.label
-                            times[label].append(median(turn.segments[0].times_s))
+                            times[label].append(fmean(turn.segments[0].times_s))
                     sweeps += 1
                     if is_over(sweeps, time.monotonic() - begin):
                         return times

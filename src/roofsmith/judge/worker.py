@@ -15,13 +15,12 @@ import gc
 import mmap
 import os
 import resource
-import signal
 import socket
 import sys
 import time
 from typing import Any
 
-from roofsmith.judge.confinement import deny_escape
+from roofsmith.judge.confinement import deny_escape, die_with_parent
 from roofsmith.judge.wire import WireError, receive, send
 
 HUGE_PAGE_BYTES = 2 * 1024**2
@@ -121,7 +120,7 @@ def _prefer_huge_pages(memory: mmap.mmap) -> None:
 
 def confine(plan: dict[str, Any]) -> None:
     """Limits on this process, before any candidate code is in it."""
-    _die_with_parent()
+    die_with_parent()
     os.sched_setaffinity(0, plan["processors"])
     limits = [(resource.RLIMIT_CORE, 0), (resource.RLIMIT_FSIZE, plan["file_bytes"])]
     if plan["memory_bytes"] is not None:
@@ -132,14 +131,6 @@ def confine(plan: dict[str, Any]) -> None:
         resource.setrlimit(what, (most, most))
     if not plan["launched"]:  # a filter would bind the launcher's own tools, too
         deny_escape()
-
-
-def _die_with_parent() -> None:
-    """Have the kernel kill this process when the parent ends, however it ends."""
-    set_parent_death_signal = 1
-    libc = ctypes.CDLL(None)
-    if hasattr(libc, "prctl"):
-        libc.prctl(set_parent_death_signal, int(signal.SIGKILL), 0, 0, 0)
 
 
 def serve(channel: socket.socket) -> None:
