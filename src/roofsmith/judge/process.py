@@ -252,12 +252,17 @@ class WorkerProcess:
 
 
 def worker_environment(built: Built, threads: int) -> dict[str, str]:
-    """All that a worker's environment holds: nothing of the user's."""
+    """All that a worker's environment holds: nothing of the user's.
+
+    OpenMP threads are bound, each to a processor of its own: left free, two of them were seen to
+    share one of two processors for a tenth of a 5 ms call after every switch of sides.
+    """
     return {
         "PATH": "/usr/bin:/bin",
         "LC_ALL": "C",
         "OMP_NUM_THREADS": str(threads),
         "OMP_DYNAMIC": "false",
+        "OMP_PROC_BIND": "true",
         **built.environment,
     }
 
