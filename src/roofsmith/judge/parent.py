@@ -38,9 +38,9 @@ OVERTIME_FACTOR = 4.0
 rather than disturbed, to get the fewest that can decide anything."""
 LONGEST_S = 60.0
 """Nothing goes on beyond it."""
-CLASS_PATIENCE = 2
-"""Once the whole is decided, sampling goes on for undecided classes up to this multiple of the
-fewest sweeps that can decide."""
+PATIENCE = 2
+"""Multiple of the fewest pairs that can decide, which every measurement may have: with the fewest,
+a single outlier hides a difference. Undecided classes are given up at it, too."""
 DISTURBED_SHARE = 0.5
 """If more than this share of the pairs are void, the rest is no random sample of them any more."""
 
@@ -170,14 +170,14 @@ class ProcessJudge:
     ) -> bool:
         least = least_observations(self._target.keep.error_rate)
         valid = comparison.overall.pairs if comparison else 0
-        if spent_s > budget_s and (valid >= least or spent_s > LONGEST_S):
+        if spent_s > budget_s and (valid >= PATIENCE * least or spent_s > LONGEST_S):
             return True
         if spent_s > OVERTIME_FACTOR * budget_s and _is_disturbed(samples):
             return True
         if comparison is None or comparison.overall.verdict == "inconclusive":
             return False
         classes = [c.estimate.verdict for c in comparison.classes]
-        return "inconclusive" not in classes or samples[-1].sweep + 1 >= CLASS_PATIENCE * least
+        return "inconclusive" not in classes or samples[-1].sweep + 1 >= PATIENCE * least
 
     def _is_win(self, samples: Sequence[PairSample]) -> bool:
         comparison = self._compared(samples)
