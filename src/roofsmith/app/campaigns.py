@@ -95,7 +95,7 @@ def demo(directory: Path, threads: int | None, settings: Settings, observer: Obs
         target = load_target(folder, overrides=overrides)
     # one workload that doesn't fit in a cache: the whole story in the time people have
     target = target.model_copy(update={"workloads": target.workloads[:1]})
-    proposer = make_proposer("recipes")  # a sweep takes a quarter of the time, and finds little here
+    proposer = make_proposer("recipes")  # a sweep would take a quarter of the time
     return _start(target, None, proposer, directory, settings, observer)
 
 
