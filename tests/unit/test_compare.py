@@ -76,8 +76,7 @@ def test_swapping_the_kernels_swaps_the_verdict(low: float, width: float, band: 
 
 def test_one_call_cannot_do_the_work_of_the_others() -> None:
     everything_first = [
-        sample.model_copy(update={"candidate_time_s": (3e-3, 1e-9, 1e-9)})
-        for sample in pairs(1.0)
+        sample.model_copy(update={"candidate_time_s": (3e-3, 1e-9, 1e-9)}) for sample in pairs(1.0)
     ]
     assert compared(everything_first).overall.verdict == "tie"
 
