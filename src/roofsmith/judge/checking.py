@@ -52,7 +52,7 @@ class Checker:
         for output in draws.outputs:
             truth = draws.expected(slot, output.name, exact=True)
             declared = draws.expected(slot, output.name, exact=False)
-            rows = _some_rows(truth, FULL_ELEMENTS)
+            rows = _RowPicker(truth, FULL_ELEMENTS)
             atol, rtol = self._tolerances(draws.description)
             budget = budget_for(
                 measure(rows(declared), rows(truth)),
@@ -105,7 +105,7 @@ class Checker:
             out = arena.view(slot, output.name)
             expected = draws.expected(slot, output.name, exact=exact)
             budget = self._budgets[label, output.name]
-            rows = _some_rows(expected, elements)
+            rows = _RowPicker(expected, elements)
             found = measure(rows(out), rows(expected), budget)
             errors[output.name] = found
             failure = failure or _unwritten(label, output.name, out, expected)
@@ -140,7 +140,7 @@ def _elements(shape: tuple[int, ...]) -> int:
     return int(np.prod(shape, dtype=np.int64))
 
 
-class _some_rows:  # noqa: N801  reads as a function: some_rows(like, n)(array)
+class _RowPicker:
     """Picks the same random rows (last axis) of arrays that have one shape."""
 
     def __init__(self, like: Array, elements: int) -> None:
