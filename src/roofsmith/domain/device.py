@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
+from pydantic import Field
+
 from roofsmith.domain.values import Value, content_id
 
 
@@ -31,6 +33,11 @@ class Device(Value):
     """Width of the widest vector register."""
     caches: tuple[Cache, ...] = ()
     memory_bytes: int = 0
+    arch: str | None = None
+    """What a GPU's compiler calls it: sm_90, gfx942."""
+    limits: dict[str, int] = Field(default_factory=dict)
+    """Of one multiprocessor of a GPU: max_threads, max_blocks, registers, shared_bytes,
+    max_shared_bytes_per_block, warp_size."""
 
     @property
     def id(self) -> str:

@@ -10,7 +10,8 @@ from pydantic import Field, field_validator
 from roofsmith.domain.facts import DType
 from roofsmith.domain.values import Value, content_id
 
-Language = Literal["c", "cpp"]
+Language = Literal["c", "cpp", "cuda", "hip", "triton", "torch"]
+"""What a kernel is written in; it decides the toolchain and the kind of device."""
 
 
 class Parameter(Value):
@@ -54,9 +55,10 @@ class SourceFile(Value):
 class BuildSpec(Value):
     """How a candidate is built and under which environment variables it runs."""
 
-    compiler: Literal["auto", "gcc", "clang"] = "auto"
+    compiler: Literal["auto", "gcc", "clang", "nvcc", "hipcc"] = "auto"
     flags: tuple[str, ...] = ("-O3", "-march=native")
-    """Everything but the output name; `-shared -fPIC` are added by the toolchain."""
+    """Everything but the output name, the architecture of a GPU, and `-shared -fPIC`, which the
+    toolchain adds."""
     link: tuple[str, ...] = ("-lm",)
     environment: dict[str, str] = Field(default_factory=dict)
     """Such as OMP_NUM_THREADS; seen by the worker that runs the kernel."""
@@ -91,11 +93,35 @@ class Candidate(Value):
         return self.model_copy(update={"build": build})
 
 
+class KernelResources(Value):
+    """What one compiled GPU kernel takes of a multiprocessor; as the compiler says."""
+
+    name: str
+    """As the profiler prints it: demangled, without its parameters."""
+    arch: str
+    """Such as sm_90a or gfx942."""
+    registers: int | None = None
+    """Per thread (VGPRs on AMD)."""
+    accumulation_registers: int | None = None
+    """AMD's AGPRs per thread."""
+    scalar_registers: int | None = None
+    """AMD's SGPRs per wavefront."""
+    shared_bytes: int | None = None
+    """Per block, static (for Triton: all of it)."""
+    stack_bytes: int | None = None
+    spill_store_bytes: int | None = None
+    spill_load_bytes: int | None = None
+    num_warps: int | None = None
+    """Per block, where the compiler decides it (Triton)."""
+
+
 class Built(Value):
-    """A candidate that compiled: a shared library on disk."""
+    """A candidate that compiled: a shared library on disk, or a Python module that was checked."""
 
     candidate_id: str
+    language: Language = "c"
     library: Path
+    """The shared library; for Triton and PyTorch, the module's file."""
     library_sha256: str
     """Hash of the library file when it left the toolchain."""
     signature: Signature
@@ -106,5 +132,7 @@ class Built(Value):
     log: Path
     """Everything that the compiler printed."""
     warnings: tuple[str, ...] = ()
+    resources: tuple[KernelResources, ...] = ()
+    """Of every GPU kernel in it, where the compiler says so at build time."""
     build_time_s: float
     cached: bool = False

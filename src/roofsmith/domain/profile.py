@@ -8,9 +8,11 @@ from pydantic import Field
 
 from roofsmith.domain.values import Value
 
-BottleneckKind = Literal["memory", "compute", "latency", "unknown"]
+BottleneckKind = Literal["memory", "compute", "latency", "occupancy", "launch", "tail", "unknown"]
 """latency: neither ceiling is near, so waiting and overhead are (dependency chains, calls,
-branches, synchronization)."""
+branches, synchronization). On a GPU also occupancy (too few warps, for want of registers or shared
+memory), launch (the work is over before the next kernel is launched) and tail (blocks that fill
+the last wave badly)."""
 
 
 class Counter(Value):
@@ -20,13 +22,17 @@ class Counter(Value):
     """Such as cycles, instructions, ipc, llc_miss_rate, branch_miss_rate, vector_fraction."""
     value: float
     unit: str
+    source: str | None = None
+    """The tool's own name for it, where that is another."""
 
 
 class Profile(Value):
     """What a profiler saw of one kernel on one workload."""
 
-    tool: Literal["perf", "valgrind", "none"]
+    tool: Literal["perf", "valgrind", "ncu", "rocprofv3", "torch", "none"]
     workload: str
+    kernel: str | None = None
+    """On a GPU: the kernel that the counters are of, the one that takes most of the time."""
     counters: tuple[Counter, ...] = ()
     notes: tuple[str, ...] = ()
     """What was used, what could not be, and why; a reduced workload says so."""
