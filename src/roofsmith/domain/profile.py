@@ -15,6 +15,12 @@ memory), launch (the work is over before the next kernel is launched) and tail (
 the last wave badly)."""
 
 
+CounterCategory = Literal[
+    "speed of light", "memory", "compute", "occupancy", "launch", "scheduler", "stalls", "divergence"
+]
+"""What a GPU's counter is about; reports group by it, in this order."""
+
+
 class Counter(Value):
     """One named counter. What a tool doesn't give is absent, never 0."""
 
@@ -24,6 +30,20 @@ class Counter(Value):
     unit: str
     source: str | None = None
     """The tool's own name for it, where that is another."""
+    category: CounterCategory | None = None
+    """None for a CPU's counters."""
+
+
+class Hotspot(Value):
+    """One instruction of a kernel at which much of the waiting happens."""
+
+    source: str | None
+    """`file:line`, where the kernel was built with line information."""
+    instruction: str
+    stall_share: float = Field(ge=0, le=1)
+    """Of all stalled cycles of the kernel."""
+    hits: int = Field(ge=0)
+    """How often it was executed while it was traced."""
 
 
 class Profile(Value):
@@ -34,6 +54,8 @@ class Profile(Value):
     kernel: str | None = None
     """On a GPU: the kernel that the counters are of, the one that takes most of the time."""
     counters: tuple[Counter, ...] = ()
+    hotspots: tuple[Hotspot, ...] = ()
+    """The worst first, where the tool sees single instructions."""
     notes: tuple[str, ...] = ()
     """What was used, what could not be, and why; a reduced workload says so."""
 
