@@ -16,7 +16,14 @@ the last wave badly)."""
 
 
 CounterCategory = Literal[
-    "speed of light", "memory", "compute", "occupancy", "launch", "scheduler", "stalls", "divergence"
+    "speed of light",
+    "memory",
+    "compute",
+    "occupancy",
+    "launch",
+    "scheduler",
+    "stalls",
+    "divergence",
 ]
 """What a GPU's counter is about; reports group by it, in this order."""
 
