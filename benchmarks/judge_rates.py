@@ -47,6 +47,7 @@ from roofsmith.domain.target import KeepPolicy
 from roofsmith.domain.values import Value
 from roofsmith.errors import BaselineError
 from roofsmith.judge.examiner import Examiner
+from roofsmith.judge.lineup import HostBench
 from roofsmith.judge.sampling import Sampler
 from roofsmith.testing.observer import SilentObserver
 from roofsmith.toolchains.c import CToolchain
@@ -200,8 +201,9 @@ class Bench:
     def calibrate(self, pairs: int) -> Calibration:
         """Measure the pair far longer than a judgement does, decided or not."""
         shop = self.shop
-        examiner = Examiner(shop.target, shop.oracle, shop.survey.threads)
-        sampler = Sampler(shop.target, shop.oracle, examiner, shop.survey.threads)
+        bench = HostBench(shop.oracle, shop.target.tolerance, shop.survey.threads)
+        examiner = Examiner(shop.target, bench)
+        sampler = Sampler(shop.target, bench, examiner)
         candidate = self.candidate("calibration")
         for built in (self.incumbent, candidate):
             outcome, _ = examiner.examine(built, lambda *_: None)

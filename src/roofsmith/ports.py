@@ -127,13 +127,16 @@ class WorkloadDescription:
     """What the reference says about one workload, without running a kernel."""
 
     arrays: tuple[ArraySpec, ...]
-    scalars: Mapping[str, int]
+    scalars: Mapping[str, int | float]
+    """Numbers by name; floats only for modules, which are called by name."""
     flops: float | None
     """From the reference's `flops(**dims)`; None if it has none."""
     bytes: float | None
     """From the reference's `bytes(**dims)`; None if it has none."""
     atol: float | None
     rtol: float | None
+    arguments: tuple[str, ...] = ()
+    """All names in the order of `setup`, where arrays and numbers are told apart by name alone."""
 
 
 class Oracle(Protocol):

@@ -19,6 +19,7 @@ from roofsmith.domain.facts import Citation, Fact
 from roofsmith.domain.kernel import BuildSpec, Built, Candidate, SourceFile
 from roofsmith.domain.target import KeepPolicy, Target
 from roofsmith.domain.workload import ConfigClass, Workload
+from roofsmith.judge.lineup import HostBench
 from roofsmith.judge.oracle import ReferenceOracle
 from roofsmith.judge.parent import ProcessJudge
 from roofsmith.ports import Measured
@@ -90,7 +91,8 @@ class Bench:
     def judge(self, bounds: Sequence[Bound] = ()) -> ProcessJudge:
         labels = tuple(workload.label for workload in self.target.workloads)
         classes = (ConfigClass(name="all", workloads=labels, reason="a test"),)
-        return ProcessJudge(self.target, self.oracle, classes, bounds, self.threads)
+        bench = HostBench(self.oracle, self.target.tolerance, self.threads)
+        return ProcessJudge(self.target, bench, classes, bounds)
 
     def check(self, text: str, **environment: str) -> Measured:
         """Examine a kernel; nothing is timed."""

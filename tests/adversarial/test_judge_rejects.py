@@ -13,7 +13,7 @@ from judge_bench import HONEST, Bench, bound_of, needs_gcc
 
 from roofsmith.domain.kernel import Built
 from roofsmith.domain.outcome import Passed
-from roofsmith.judge import examiner
+from roofsmith.judge.lineup import HostBench
 from roofsmith.judge.process import WorkerProcess
 from roofsmith.testing.observer import SilentObserver
 
@@ -136,7 +136,7 @@ def test_memory_that_cannot_be_had(squares: Bench) -> None:
 def test_endless_kernel_is_killed_at_its_deadline(
     squares: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(examiner, "FIRST_DEADLINE_S", 0.3)
+    monkeypatch.setattr(HostBench, "first_deadline_s", 0.3)
     found = squares.check(kernel("for (volatile int i = 0;; i++) {}")).outcome
     assert (found.kind, getattr(found, "reason", None)) == ("timed_out", "call_deadline")
 
@@ -144,7 +144,7 @@ def test_endless_kernel_is_killed_at_its_deadline(
 def test_kernel_that_ignores_signals_is_killed_too(
     squares: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(examiner, "FIRST_DEADLINE_S", 0.3)
+    monkeypatch.setattr(HostBench, "first_deadline_s", 0.3)
     before = "#include <signal.h>\n"
     body = "for (int s = 1; s < 32; s++) signal(s, SIG_IGN); for (;;) sleep(1000);"
     assert squares.check(kernel(body, before=before)).outcome.kind == "timed_out"

@@ -23,7 +23,7 @@ from roofsmith.analysis.statistics import least_observations
 from roofsmith.cli.root import cli
 from roofsmith.domain.outcome import Failure
 from roofsmith.domain.target import KeepPolicy
-from roofsmith.judge import arena, checking, examiner, lineup, parent, process, sampling
+from roofsmith.judge import arena, budgets, checking, examiner, lineup, parent, process
 from roofsmith.toolchains.diagnostics import Reason
 
 ROOT = Path(__file__).parents[2]
@@ -115,7 +115,7 @@ NUMBERS = {
     "run on 2 fresh draws": examiner.CHECKS == 2,
     "Up to 2²² elements": checking.FULL_ELEMENTS == 2**22,
     "up to 2¹⁷ elements": checking.SPOT_ELEMENTS == 2**17,
-    "capped at 2¹⁶": checking.LONGEST_ROW == 2**16,
+    "capped at 2¹⁶": budgets.LONGEST_ROW == 2**16,
     "64 ε": tolerance.ELEMENT_FLOOR_EPS == 64,
     "16 ε": tolerance.NORM_FLOOR_EPS == 16,
     "with λ = 4": tolerance.SUMMATION_FACTOR == 4,
@@ -125,7 +125,7 @@ NUMBERS = {
     "Kernels below 5 ms": lineup.WARM_S == 5e-3,
     "more than 0.7 ms plus 2%": (lineup.WAKING_S, lineup.MAX_WAIT_SHARE) == (7e-4, 0.02),
     "more than 2 ms plus 20%": (lineup.CLOCK_SLACK_S, lineup.CLOCK_SLACK_SHARE) == (2e-3, 0.2),
-    "every 6 sweeps": sampling.SWEEPS_PER_INSTANCE == 6,
+    "every 6 sweeps": lineup.HostBench.sweeps_per_instance == 6,
     "more than half are void": parent.DISTURBED_SHARE == 0.5,
     "up to 60 s, to get those": parent.LONGEST_S == 60,
     "four times its budget": parent.OVERTIME_FACTOR == 4,
@@ -137,7 +137,7 @@ NUMBERS = {
     "(25% for arithmetic and caches, 10%": (
         (roofline.CLOCKED_FLOOR_MARGIN, roofline.FLOOR_MARGIN) == (0.25, 0.1)
     ),
-    "60 s for a workload that no": examiner.FIRST_DEADLINE_S == 60,
+    "60 s for a workload that no": lineup.HostBench.first_deadline_s == 60,
     "30 times the slowest": examiner.DEADLINE_FACTOR == 30,
     "at least 3 s": examiner.LEAST_DEADLINE_S == 3,
     "within 20 s": process.START_DEADLINE_S == 20,

@@ -17,6 +17,7 @@ from roofsmith.domain.target import Target
 from roofsmith.engine.meter import Meter
 from roofsmith.engine.survey import Prepared, Survey, survey
 from roofsmith.errors import UsageError
+from roofsmith.judge.lineup import HostBench
 from roofsmith.judge.oracle import ReferenceOracle
 from roofsmith.judge.parent import ProcessJudge
 from roofsmith.judge.runner import WorkerRunner
@@ -211,7 +212,8 @@ def workshop(target: Target, settings: Settings, observer: Observer) -> Iterator
         known = survey(
             target, machine.devices, machine.specs, machine.toolchain, oracle, observer, meter
         )
-        judge = ProcessJudge(target, oracle, known.classes, known.bounds, known.threads)
+        bench = HostBench(oracle, target.tolerance, known.threads)
+        judge = ProcessJudge(target, bench, known.classes, known.bounds)
         profiler = CpuProfiler(machine.runner, oracle, known.threads)
         prepared = Prepared(known, meter)
         yield Workshop(target, machine, observer, oracle, prepared, judge, profiler)

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass
-from types import TracebackType
+from contextlib import AbstractContextManager
 
+from roofsmith.domain.comparison import ErrorReport
 from roofsmith.domain.kernel import Built
 from roofsmith.domain.outcome import Failure
-from roofsmith.judge.arena import Arena
-from roofsmith.judge.oracle import Draws
+from roofsmith.domain.target import Tolerance
+from roofsmith.domain.workload import Workload
+from roofsmith.judge.arena import Arena, lay_out
+from roofsmith.judge.bench import SegmentPlan, SideDiedError, Turn
+from roofsmith.judge.budgets import Finding
+from roofsmith.judge.checking import Checker
+from roofsmith.judge.oracle import Draws, ReferenceOracle
 from roofsmith.judge.process import Segment, WorkerProcess
 from roofsmith.ports import KernelDiedError
 
@@ -35,44 +40,25 @@ CLOCK_SLACK_SHARE = 0.2
 """How far the parent's wall clock may exceed what the worker claims: messages and loop overhead."""
 
 
-@dataclass(frozen=True, slots=True)
-class SegmentPlan:
-    """How many calls make a segment."""
-
-    calls: int
-    warm: bool
-    """Whether a discarded call on other inputs comes first."""
-
-    @property
-    def slots(self) -> int:
-        """Slots that a segment needs."""
-        return self.calls + self.warm
-
-
 def plan_segment(time_s: float, slot_bytes: int) -> SegmentPlan:
     """Enough calls of a kernel that takes `time_s` on slots of `slot_bytes`."""
     fitting = max(MAX_SEGMENT_BYTES // slot_bytes - 1, 1)
     calls = max(1, min(round(SEGMENT_S / max(time_s, 1e-9)), MAX_CALLS, fitting))
-    return SegmentPlan(calls, warm=time_s < WARM_S)
+    return SegmentPlan(calls, warm=int(time_s < WARM_S))
 
 
-@dataclass(frozen=True, slots=True)
-class Turn:
-    """Both sides' segments on one set of inputs."""
-
-    order: tuple[int, ...]
-    """Sides in the order they ran."""
-    segments: tuple[Segment, ...]
-    """Timed calls only, by side."""
-    void: str | None
-    """Why the turn says nothing about the kernels."""
-
-
-class Station:
+class HostStation:
     """One workload of a lineup: the draws, and an arena per side."""
 
-    def __init__(self, draws: Draws, workers: Sequence[WorkerProcess], plan: SegmentPlan) -> None:
+    def __init__(
+        self,
+        draws: Draws,
+        workers: Sequence[WorkerProcess],
+        plan: SegmentPlan,
+        checker: Checker,
+    ) -> None:
         self.draws = draws
+        self._checker = checker
         self.plan = plan
         self.arenas: list[Arena] = []
         self._numbers: list[int] = []
@@ -87,6 +73,31 @@ class Station:
             raise
         self._workers = workers
         self._warm_is_drawn = False
+
+    @property
+    def workload(self) -> Workload:
+        """The workload."""
+        return self.draws.workload
+
+    def examine(self) -> Finding:
+        """The first side's outputs of the last turn's first call, against float64."""
+        if self._checker.knows(self.draws):
+            self.draws.expect(0, exact=True)
+        else:
+            self._checker.learn(self.draws, 0)
+        return self._checker.check(self.draws, self.arenas[0], 0)
+
+    def spot_check(self) -> tuple[int, Failure] | None:
+        """The first side with a wrong output among the calls just timed, and what is wrong."""
+        if not self._checker.knows(self.draws):
+            self._checker.learn(self.draws, 0)
+        for slot in range(self.plan.calls):
+            self.draws.expect(slot, exact=False)
+            for side, arena in enumerate(self.arenas):
+                failure = self._checker.spot_check(self.draws, arena, slot).failure
+                if failure is not None:
+                    return side, failure
+        return None
 
     def close(self) -> None:
         """Give the arenas back."""
@@ -143,31 +154,25 @@ class Station:
         arrays = iter(self.draws.arrays)
         scalars = iter(self.draws.description.scalars.values())
         return [
-            next(scalars) if parameter.role == "size" else arena.offset(slot, next(arrays).name)
+            int(next(scalars))
+            if parameter.role == "size"
+            else arena.offset(slot, next(arrays).name)
             for parameter in self.draws.signature.parameters
         ]
 
 
-class SideDiedError(Exception):
-    """A kernel died during a turn."""
-
-    def __init__(self, side: int, outcome: Failure) -> None:
-        super().__init__(outcome.detail)
-        self.side = side
-        self.outcome = outcome
-
-
-class Lineup:
+class HostLineup:
     """Fresh processes for a set of kernels."""
 
-    def __init__(self, kernels: Sequence[Built], threads: int) -> None:
+    def __init__(self, kernels: Sequence[Built], threads: int, checker: Checker) -> None:
         """Start them all.
 
         Raises:
             SideDiedError: a library can't be loaded.
         """
+        self._checker = checker
         self.workers: list[WorkerProcess] = []
-        self._stations: list[Station] = []
+        self._stations: list[HostStation] = []
         for side, built in enumerate(kernels):
             try:
                 worker = WorkerProcess(built, threads=threads)
@@ -177,16 +182,11 @@ class Lineup:
             worker.pause()
             self.workers.append(worker)
 
-    def __enter__(self) -> Lineup:
+    def __enter__(self) -> HostLineup:
         """The processes are up already."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         """End them."""
         self.close()
 
@@ -197,25 +197,54 @@ class Lineup:
         for station in self._stations:
             station.close()
 
-    def station(self, draws: Draws, plan: SegmentPlan) -> Station:
+    def station(self, draws: Draws, plan: SegmentPlan) -> HostStation:
         """Set a workload up.
 
         Raises:
             SideDiedError: a side has no memory for it.
         """
         try:
-            made = Station(draws, self.workers, plan)
+            made = HostStation(draws, self.workers, plan, self._checker)
         except KernelDiedError as error:
             raise SideDiedError(len(self.workers) - 1, error.outcome) from error
         self._stations.append(made)
         return made
 
 
-def random_order(sides: int) -> list[int]:
-    """All sides, in an order that nobody can predict."""
-    order = list(range(sides))
-    secrets.SystemRandom().shuffle(order)
-    return order
+class HostBench:
+    """Port `Bench` on the host's processors."""
+
+    sweeps_per_instance = 6
+    """Where a process's memory and code happen to lie makes it faster or slower for its whole life,
+    and more samples of it don't tell."""
+    examination = SegmentPlan(1, warm=0)
+    first_deadline_s = 60.0
+
+    def __init__(self, oracle: ReferenceOracle, tolerance: Tolerance, threads: int) -> None:
+        self._oracle = oracle
+        self._threads = threads
+        self._checker = Checker(tolerance)
+
+    def inputs(self, workload: Workload, slots: int) -> AbstractContextManager[Draws]:
+        """Slots of fresh inputs."""
+        return self._oracle.draws(workload, slots)
+
+    def plan(self, workload: Workload, time_s: float) -> SegmentPlan:
+        """Segments of a kernel that takes about `time_s`."""
+        layout = lay_out(self._oracle.describe(workload).arrays)
+        return plan_segment(time_s, layout.slot_bytes)
+
+    def lineup(self, kernels: Sequence[Built]) -> HostLineup:
+        """Start a process per kernel.
+
+        Raises:
+            SideDiedError: a library can't be loaded.
+        """
+        return HostLineup(kernels, self._threads, self._checker)
+
+    def reports(self, workload: Workload, found: Sequence[Finding]) -> tuple[ErrorReport, ...]:
+        """Worst errors of several findings, beside their budgets."""
+        return self._checker.budgets.reports(workload.label, found)
 
 
 def _void(segment: Segment) -> str | None:

@@ -13,13 +13,13 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import psutil
 from numpy.typing import NDArray
 
-from roofsmith.domain.kernel import Signature
+from roofsmith.domain.kernel import Signature, SourceFile
 from roofsmith.domain.target import Target
 from roofsmith.domain.workload import Workload
 from roofsmith.errors import BadReferenceError, TargetError
@@ -99,19 +99,20 @@ class Draws:
         self.arena.close()
 
 
-class ReferenceOracle:
-    """Port `Oracle`, over a process that holds the reference; also draws for the judge."""
+class ReferenceProcess:
+    """A process that holds the reference: started when it is first asked, under deadlines."""
+
+    module: str
+    """What the process runs."""
 
     def __init__(self, target: Target, signature: Signature) -> None:
-        self._target = target
+        self.target = target
         self.signature = signature
         self._process: subprocess.Popen[bytes] | None = None
         self._channel: socket.socket | None = None
         self._scratch: Path | None = None
-        self._descriptions: dict[str, WorkloadDescription] = {}
-        self._next_arena = 0
 
-    def __enter__(self) -> ReferenceOracle:
+    def __enter__(self) -> Self:
         """Nothing starts before it is needed."""
         return self
 
@@ -137,6 +138,118 @@ class ReferenceOracle:
         if self._scratch is not None:
             shutil.rmtree(self._scratch, ignore_errors=True)
             self._scratch = None
+
+    @contextlib.contextmanager
+    def asleep(self) -> Iterator[None]:
+        """Stop the reference's process and its library threads while kernels are timed."""
+        self._signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self._signal(signal.SIGCONT)
+
+    def ask(self, op: str, message: dict[str, Any], fds: tuple[int, ...] = ()) -> dict[str, Any]:
+        """One message and its answer.
+
+        Raises:
+            BadReferenceError: the reference raised, hung, or took its process with it.
+            TargetError: the workload doesn't fit in memory.
+        """
+        channel = self._channel or self._start()
+        try:
+            send(channel, {"op": op, **message}, fds)
+            answer, _ = receive(channel, DEADLINE_S)
+        except WireTimeoutError as error:
+            self.close()
+            raise BadReferenceError(
+                f"{self._name}: no answer to {op} within {DEADLINE_S:.0f} s",
+                hint="make the reference or the workload smaller",
+            ) from error
+        except WireError as error:
+            code = self._process.wait(2.0) if self._process else None
+            self.close()
+            raise BadReferenceError(
+                f"{self._name}: its process ended during {op} (exit code {code})",
+                hint=f"call it by hand: python -c 'import {Path(self._name).stem}'",
+            ) from error
+        if "error" in answer:
+            raise self._complaint(op, message, answer)
+        return answer
+
+    @property
+    def _name(self) -> str:
+        return self.target.reference.path
+
+    def _start(self) -> socket.socket:
+        ours, theirs = socket.socketpair()
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", self.module, str(theirs.fileno())],
+                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                pass_fds=(theirs.fileno(),), start_new_session=True,
+            )  # fmt: skip
+        self._channel = ours
+        self._scratch = Path(tempfile.mkdtemp(prefix="roofsmith-reference-"))
+        self._load(self._written(self.target.reference))
+        return ours
+
+    def _written(self, source: SourceFile) -> Path:
+        """A file of the target, where the reference's process can import it."""
+        assert self._scratch is not None  # made when the process was started
+        path = self._scratch / Path(source.path).name
+        path.write_text(source.text, encoding="utf-8")
+        return path
+
+    def _load(self, path: Path) -> None:
+        """Have the process import the reference."""
+        self.ask(
+            "load",
+            {
+                "path": str(path),
+                "signature": self.signature.model_dump(mode="json"),
+                "ptr_size": self.target.ptr_size,
+                "memory_bytes": int(psutil.virtual_memory().total * MEMORY_SHARE),
+            },
+        )
+
+    def _signal(self, number: signal.Signals) -> None:
+        if self._process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, number)
+
+    def _complaint(
+        self, op: str, message: dict[str, Any], answer: dict[str, Any]
+    ) -> BadReferenceError | TargetError:
+        dims = message.get("dims")
+        where = f" for {','.join(f'{k}={v}' for k, v in dims.items())}" if dims else ""
+        if answer.get("memory"):
+            return TargetError(
+                f"{self._name}{where}: not enough memory: {answer['error']}",
+                hint="choose a smaller workload",
+            )
+        log = None
+        if "trace" in answer:
+            handle, name = tempfile.mkstemp(prefix="roofsmith-reference-", suffix=".log")
+            with os.fdopen(handle, "w", encoding="utf-8") as out:
+                out.write(answer["trace"])
+            log = Path(name)
+        doing = {"load": "", "describe": "setup: ", "draw": "setup: ", "expect": "reference: "}
+        return BadReferenceError(
+            f"{self._name}{where}: {doing.get(op, '')}{answer['error']}",
+            log=log,
+            hint="setup(**dims, seed) and reference(**inputs) must fit solve's arguments",
+        )
+
+
+class ReferenceOracle(ReferenceProcess):
+    """Port `Oracle` for kernels on the CPU; also draws for the judge."""
+
+    module = "roofsmith.judge.reference_process"
+
+    def __init__(self, target: Target, signature: Signature) -> None:
+        super().__init__(target, signature)
+        self._descriptions: dict[str, WorkloadDescription] = {}
+        self._next_arena = 0
 
     def describe(self, workload: Workload) -> WorkloadDescription:
         """Shapes, types and declared cost of a workload.
@@ -178,7 +291,7 @@ class ReferenceOracle:
             for parameter in self.signature.parameters:
                 if parameter.role == "size":
                     name, value = next(scalars)
-                    arguments[name] = value
+                    arguments[name] = int(value)
                 else:
                     name = next(names)
                     spec = arrays[name]
@@ -211,98 +324,6 @@ class ReferenceOracle:
         """Take an arena back; does nothing if the process is gone."""
         if self._process is not None:
             self.ask("unmap", {"arena": number})
-
-    @contextlib.contextmanager
-    def asleep(self) -> Iterator[None]:
-        """Stop the reference's process and its library threads while kernels are timed."""
-        self._signal(signal.SIGSTOP)
-        try:
-            yield
-        finally:
-            self._signal(signal.SIGCONT)
-
-    def ask(self, op: str, message: dict[str, Any], fds: tuple[int, ...] = ()) -> dict[str, Any]:
-        """One message and its answer.
-
-        Raises:
-            BadReferenceError: the reference raised, hung, or took its process with it.
-            TargetError: the workload doesn't fit in memory.
-        """
-        channel = self._channel or self._start()
-        try:
-            send(channel, {"op": op, **message}, fds)
-            answer, _ = receive(channel, DEADLINE_S)
-        except WireTimeoutError as error:
-            self.close()
-            raise BadReferenceError(
-                f"{self._name}: no answer to {op} within {DEADLINE_S:.0f} s",
-                hint="make the reference or the workload smaller",
-            ) from error
-        except WireError as error:
-            code = self._process.wait(2.0) if self._process else None
-            self.close()
-            raise BadReferenceError(
-                f"{self._name}: its process ended during {op} (exit code {code})",
-                hint=f"call it by hand: python -c 'import {Path(self._name).stem}'",
-            ) from error
-        if "error" in answer:
-            raise self._complaint(op, message, answer)
-        return answer
-
-    @property
-    def _name(self) -> str:
-        return self._target.reference.path
-
-    def _start(self) -> socket.socket:
-        ours, theirs = socket.socketpair()
-        with theirs:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "roofsmith.judge.reference_process", str(theirs.fileno())],
-                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                pass_fds=(theirs.fileno(),), start_new_session=True,
-            )  # fmt: skip
-        self._channel = ours
-        self._scratch = Path(tempfile.mkdtemp(prefix="roofsmith-reference-"))
-        path = self._scratch / Path(self._name).name
-        path.write_text(self._target.reference.text, encoding="utf-8")
-        self.ask(
-            "load",
-            {
-                "path": str(path),
-                "signature": self.signature.model_dump(mode="json"),
-                "ptr_size": self._target.ptr_size,
-                "memory_bytes": int(psutil.virtual_memory().total * MEMORY_SHARE),
-            },
-        )
-        return ours
-
-    def _signal(self, number: signal.Signals) -> None:
-        if self._process is not None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self._process.pid, number)
-
-    def _complaint(
-        self, op: str, message: dict[str, Any], answer: dict[str, Any]
-    ) -> BadReferenceError | TargetError:
-        dims = message.get("dims")
-        where = f" for {','.join(f'{k}={v}' for k, v in dims.items())}" if dims else ""
-        if answer.get("memory"):
-            return TargetError(
-                f"{self._name}{where}: not enough memory: {answer['error']}",
-                hint="choose a smaller workload",
-            )
-        log = None
-        if "trace" in answer:
-            handle, name = tempfile.mkstemp(prefix="roofsmith-reference-", suffix=".log")
-            with os.fdopen(handle, "w", encoding="utf-8") as out:
-                out.write(answer["trace"])
-            log = Path(name)
-        doing = {"load": "", "describe": "setup: ", "draw": "setup: ", "expect": "reference: "}
-        return BadReferenceError(
-            f"{self._name}{where}: {doing.get(op, '')}{answer['error']}",
-            log=log,
-            hint="setup(**dims, seed) and reference(**inputs) must fit solve's arguments",
-        )
 
 
 def _expectations(arrays: tuple[ArraySpec, ...]) -> tuple[ArraySpec, ...]:

@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from statistics import fmean, median
+from typing import Any
 
 from roofsmith.analysis.compare import compare
 from roofsmith.analysis.roofline import below_floor
@@ -26,9 +27,8 @@ from roofsmith.domain.outcome import Cheated, Failure, Outcome, Passed, Unstable
 from roofsmith.domain.target import Target
 from roofsmith.domain.workload import ConfigClass, Workload
 from roofsmith.errors import BaselineError
+from roofsmith.judge.bench import Bench, SideDiedError
 from roofsmith.judge.examiner import Examiner
-from roofsmith.judge.lineup import SideDiedError
-from roofsmith.judge.oracle import ReferenceOracle
 from roofsmith.judge.sampling import Measurement, Sampler
 from roofsmith.ports import Measured, Observer
 
@@ -54,16 +54,15 @@ class ProcessJudge:
     def __init__(
         self,
         target: Target,
-        oracle: ReferenceOracle,
+        bench: Bench[Any],
         classes: Sequence[ConfigClass],
         bounds: Sequence[Bound],
-        threads: int,
     ) -> None:
         self._target = target
         self._classes = tuple(classes)
         self._bounds = {bound.workload: bound for bound in bounds}
-        self._examiner = Examiner(target, oracle, threads)
-        self._sampler = Sampler(target, oracle, self._examiner, threads)
+        self._examiner = Examiner(target, bench)
+        self._sampler = Sampler(target, bench, self._examiner)
 
     def measure(self, candidate: Built, observer: Observer, *, timed: bool = True) -> Measured:
         """Check every workload; unless `timed` is False, time each one on its own as well."""

@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, Protocol
 
 import psutil
 
@@ -34,10 +34,57 @@ MAX_FILE_BYTES = 16 * 1024**2
 MEMORY_SHARE = 0.8
 """Of the machine's memory that a worker may address beside its arenas."""
 
-_BOOT = (
-    "import sys; sys.path.insert(0, sys.argv[2]);"
-    " from roofsmith.judge.worker import main; main()"
-)  # fmt: skip
+
+class Process(Protocol):
+    """What is needed of a process: a `subprocess.Popen`, or one that a fork server made."""
+
+    @property
+    def pid(self) -> int:
+        """Its number."""
+        ...
+
+    def poll(self) -> int | None:
+        """Its exit code; None while it runs."""
+        ...
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for its exit code; raises `subprocess.TimeoutExpired`."""
+        ...
+
+
+def boot(
+    module: str,
+    theirs: socket.socket,
+    output: IO[bytes],
+    *,
+    cwd: Path,
+    environment: dict[str, str],
+    launcher: Sequence[str] = (),
+    bare: bool = True,
+) -> subprocess.Popen[bytes]:
+    """Start `module.main()` in a Python of its own, with one end of a channel.
+
+    Args:
+        module: dotted name.
+        theirs: the channel's other end.
+        output: takes what the process prints.
+        cwd: its folder.
+        environment: all of its environment.
+        launcher: command that it is started under.
+        bare: without site-packages, which starts in a few hundredths of a second.
+    """
+    script = (
+        f"import sys; sys.path.insert(0, sys.argv[2]); from {module} import main; main()"
+        if bare
+        else f"from {module} import main; main()"
+    )
+    isolated = ("-I", "-S") if bare else ()
+    return subprocess.Popen(
+        [*launcher, sys.executable, *isolated, "-c", script, str(theirs.fileno()),
+         str(Path(roofsmith.__file__).parent.parent)],
+        stdin=subprocess.DEVNULL, stdout=output, stderr=output, pass_fds=(theirs.fileno(),),
+        cwd=cwd, env=environment, start_new_session=True,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,13 +116,7 @@ class WorkerProcess:
         ours, theirs = socket.socketpair()
         self._channel = ours
         with theirs, self.log.open("wb") as output:
-            self._process = subprocess.Popen(
-                [*launcher, sys.executable, "-I", "-S", "-c", _BOOT, str(theirs.fileno()),
-                 str(Path(roofsmith.__file__).parent.parent)],
-                stdin=subprocess.DEVNULL, stdout=output, stderr=output,
-                pass_fds=(theirs.fileno(),), cwd=self._scratch,
-                env=worker_environment(built, threads), start_new_session=True,
-            )  # fmt: skip
+            self._process = self._spawn(theirs, output, threads, launcher)
         self.pid = self._process.pid
         try:
             self._load(threads, bool(launcher))
@@ -83,15 +124,33 @@ class WorkerProcess:
             self.close()
             raise
 
+    def _spawn(
+        self, theirs: socket.socket, output: IO[bytes], threads: int, launcher: Sequence[str]
+    ) -> Process:
+        """Start the process at the other end of the channel."""
+        return boot(
+            "roofsmith.judge.worker", theirs, output, cwd=self._scratch, launcher=launcher,
+            environment=worker_environment(self._built, threads),
+        )  # fmt: skip
+
     def _load(self, threads: int, launched: bool) -> None:
         memory = None if launched else int(psutil.virtual_memory().total * MEMORY_SHARE)
+        self._confine(sorted(os.sched_getaffinity(0))[-threads:], memory, launched)
+        self._load_kernel({})
+
+    def _confine(
+        self, processors: list[int] | None, memory_bytes: int | None, launched: bool
+    ) -> None:
+        """Limits on the process, before any candidate code is in it."""
         plan = {
-            "processors": sorted(os.sched_getaffinity(0))[-threads:],
-            "memory_bytes": memory,
+            "processors": processors,
+            "memory_bytes": memory_bytes,
             "file_bytes": MAX_FILE_BYTES,
             "launched": launched,
         }
         self.ask("start", plan)
+
+    def _load_kernel(self, more: dict[str, Any]) -> None:
         kinds = [
             "pointer" if p.role != "size" else p.dtype for p in self._built.signature.parameters
         ]
@@ -101,6 +160,7 @@ class WorkerProcess:
                 "library": str(self._built.library),
                 "entry": self._built.signature.entry,
                 "kinds": kinds,
+                **more,
             },
         )
         if "error" in answer:

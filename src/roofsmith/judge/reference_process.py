@@ -16,7 +16,7 @@ import traceback
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,10 +62,10 @@ class Reference:
         return {
             "arrays": arrays,
             "scalars": {k: v for k, v in values.items() if isinstance(v, int)},
-            "flops": self._declared("flops", dims),
-            "bytes": self._declared("bytes", dims),
-            "atol": self._number("atol"),
-            "rtol": self._number("rtol"),
+            "flops": declared(self._module, "flops", dims),
+            "bytes": declared(self._module, "bytes", dims),
+            "atol": number(self._module, "atol"),
+            "rtol": number(self._module, "rtol"),
         }
 
     def inputs(self, dims: dict[str, int], seed: int) -> tuple[dict[str, Array | int], set[str]]:
@@ -164,18 +164,63 @@ class Reference:
             raise Complaint(f"setup gives {value.dtype} for {name!r}, but solve takes {dtype}")
         return np.ascontiguousarray(value)
 
-    def _declared(self, name: str, dims: dict[str, int]) -> float | None:
-        function = getattr(self._module, name, None)
-        if not callable(function) or not inspect.isfunction(function):
-            return None
-        value = float(function(**dims))
-        if not value >= 0 or value == float("inf"):
-            raise Complaint(f"{name}({_spelled(dims)}) returns {value}")
-        return value
 
-    def _number(self, name: str) -> float | None:
-        value = getattr(self._module, name, None)
-        return float(value) if isinstance(value, (int, float)) else None
+def declared(module: ModuleType, name: str, dims: dict[str, int]) -> float | None:
+    """What the reference's `flops` or `bytes` says of a workload; None if it has none."""
+    function = getattr(module, name, None)
+    if not callable(function) or not inspect.isfunction(function):
+        return None
+    value = float(function(**dims))
+    if not value >= 0 or value == float("inf"):
+        raise Complaint(f"{name}({_spelled(dims)}) returns {value}")
+    return value
+
+
+def number(module: ModuleType, name: str) -> float | None:
+    """A number that the reference declares, such as `atol`; None if it doesn't."""
+    value = getattr(module, name, None)
+    return float(value) if isinstance(value, (int, float)) else None
+
+
+def load_module(path: Path) -> ModuleType:
+    """Import a user's file under its own name."""
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None:
+        raise Complaint("it is not a Python file")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+class Answerer(Protocol):
+    """What answers the parent: on a CPU, or on a GPU."""
+
+    path: str
+    """Of the user's file."""
+
+    def answer(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
+        """Do what a message asks."""
+        ...
+
+
+def answering(server: Answerer, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
+    """Do what a message asks; whatever user code raises becomes an error message."""
+    try:
+        return server.answer(message, fds)
+    except Complaint as complaint:
+        return {"error": str(complaint)}
+    except MemoryError as error:
+        return {"error": str(error) or "out of memory", "memory": True}
+    except Exception as error:  # noqa: BLE001  user code may raise anything; it is reported whole
+        frames = traceback.extract_tb(error.__traceback__)
+        own = [frame.lineno for frame in frames if frame.filename == server.path]
+        line = own[-1] if own else None
+        at = f" (line {line})" if line else ""
+        return {
+            "error": f"{type(error).__name__}{at}: {error}",
+            "trace": traceback.format_exc(),
+            "memory": type(error).__name__ == "OutOfMemoryError",
+        }
 
 
 class Server:
@@ -183,7 +228,7 @@ class Server:
 
     def __init__(self) -> None:
         self._reference: Reference | None = None
-        self._path = ""
+        self.path = ""
         self._arenas: dict[int, Arena] = {}
         self._drawn: dict[tuple[int, int], tuple[dict[str, Array | int], set[str]]] = {}
 
@@ -200,12 +245,8 @@ class Server:
         _, hard = resource.getrlimit(resource.RLIMIT_AS)
         resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
         path = Path(message["path"])
-        self._path = str(path)
-        spec = importlib.util.spec_from_file_location(path.stem, path)
-        if spec is None or spec.loader is None:
-            raise Complaint("it is not a Python file")
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
+        self.path = str(path)
+        module = load_module(path)
         signature = Signature.model_validate(message["signature"])
         self._reference = Reference(module, signature, message["ptr_size"])
         return {}
@@ -262,26 +303,12 @@ class Server:
         return {}
 
     def answer(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
-        """Do what a message asks; whatever user code raises becomes an error message."""
+        """Do what a message asks."""
         operations = {
             "load": self.load, "describe": self.describe, "map": self.map, "unmap": self.unmap,
             "draw": self.draw, "expect": self.expect,
         }  # fmt: skip
-        try:
-            return operations[message["op"]](message, fds)
-        except Complaint as complaint:
-            return {"error": str(complaint)}
-        except MemoryError as error:
-            return {"error": str(error) or "out of memory", "memory": True}
-        except Exception as error:  # noqa: BLE001  user code may raise anything; it is reported whole
-            frames = traceback.extract_tb(error.__traceback__)
-            own = [frame.lineno for frame in frames if frame.filename == self._path]
-            line = own[-1] if own else None
-            at = f" (line {line})" if line else ""
-            return {
-                "error": f"{type(error).__name__}{at}: {error}",
-                "trace": traceback.format_exc(),
-            }
+        return operations[message["op"]](message, fds)
 
 
 def _unwritten(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
@@ -304,7 +331,7 @@ def main() -> None:
             message, fds = receive(channel)
             if message["op"] == "exit":
                 break
-            send(channel, server.answer(message, fds))
+            send(channel, answering(server, message, fds))
     except WireError:
         pass
     # threads of a user's module must not keep a finished process alive

@@ -7,27 +7,22 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from statistics import fmean
+from typing import Any
 
 from roofsmith.domain.comparison import PairSample
 from roofsmith.domain.kernel import Built
 from roofsmith.domain.outcome import Failure, Unstable
 from roofsmith.domain.target import Target
-from roofsmith.judge.arena import lay_out
-from roofsmith.judge.examiner import Examiner
-from roofsmith.judge.lineup import (
-    Lineup,
+from roofsmith.judge.bench import (
+    Bench,
+    Inputs,
     SegmentPlan,
     SideDiedError,
     Station,
     Turn,
-    plan_segment,
     random_order,
 )
-from roofsmith.judge.oracle import Draws, ReferenceOracle
-
-SWEEPS_PER_INSTANCE = 6
-"""Processes are replaced after this many sweeps: where a process's memory and code happen to lie
-makes it faster or slower for its whole life, and more samples of it don't tell."""
+from roofsmith.judge.examiner import Examiner
 
 INCUMBENT, CANDIDATE = 0, 1
 
@@ -46,13 +41,10 @@ class Measurement:
 class Sampler:
     """Times kernels of one target in fresh processes."""
 
-    def __init__(
-        self, target: Target, oracle: ReferenceOracle, examiner: Examiner, threads: int
-    ) -> None:
+    def __init__(self, target: Target, bench: Bench[Any], examiner: Examiner) -> None:
         self._target = target
-        self._oracle = oracle
+        self._bench = bench
         self._examiner = examiner
-        self._threads = threads
 
     def pairs(
         self, incumbent: Built, candidate: Built, is_over: Progress, *, instance: int
@@ -68,13 +60,13 @@ class Sampler:
         kernels = (incumbent, candidate)
         samples: list[PairSample] = []
         begin, sweep = time.monotonic(), 0
-        with self._all_draws(kernels) as planned:
+        with self._all_inputs(kernels) as planned:
             while True:
                 try:
                     for stations in self._sweeps(kernels, planned):
                         for station in stations:
                             turn = self._turn(station, random_order(2))
-                            if wrong := self._examiner.spot_check(station):
+                            if wrong := station.spot_check():
                                 return Measurement(tuple(samples), blame(*wrong))
                             samples.append(_pair_sample(station, turn, sweep, instance))
                         sweep += 1
@@ -96,15 +88,15 @@ class Sampler:
         """
         times: dict[str, list[float]] = {w.label: [] for w in self._target.workloads}
         begin, sweeps = time.monotonic(), 0
-        with self._all_draws((built,)) as planned:
+        with self._all_inputs((built,)) as planned:
             while True:
                 for stations in self._sweeps((built,), planned):
                     for station in stations:
                         turn = self._turn(station, [0])
-                        if wrong := self._examiner.spot_check(station):
+                        if wrong := station.spot_check():
                             raise SideDiedError(*wrong)
                         if turn.void is None:
-                            label = station.draws.workload.label
+                            label = station.workload.label
                             times[label].append(fmean(turn.segments[0].times_s))
                     sweeps += 1
                     if is_over(sweeps, time.monotonic() - begin):
@@ -119,12 +111,13 @@ class Sampler:
         """
         seen: dict[str, list[tuple[float, float]]] = {}
         try:
-            with Lineup([incumbent, candidate], self._threads) as lineup:
+            with self._bench.lineup([incumbent, candidate]) as lineup:
                 for workload in self._target.workloads:
-                    with self._oracle.draws(workload, 1) as draws:
-                        station = lineup.station(draws, SegmentPlan(1, warm=False))
+                    plan = self._bench.examination
+                    with self._bench.inputs(workload, plan.slots) as inputs:
+                        station = lineup.station(inputs, plan)
                         self._turn(station, [INCUMBENT, CANDIDATE])
-                        if wrong := self._examiner.spot_check(station):
+                        if wrong := station.spot_check():
                             return blame(*wrong), {}
                         seen[workload.label] = [
                             _times(self._turn(station, random_order(2), fresh=False))
@@ -135,28 +128,27 @@ class Sampler:
         return None, seen
 
     def _turn(self, station: Station, order: Sequence[int], *, fresh: bool = True) -> Turn:
-        limit_s = self._examiner.deadline_s(station.draws.workload)
+        limit_s = self._examiner.deadline_s(station.workload)
         return station.turn(order, limit_s, fresh=fresh)
 
     def _sweeps(
-        self, kernels: Sequence[Built], planned: Sequence[tuple[Draws, SegmentPlan]]
+        self, kernels: Sequence[Built], planned: Sequence[tuple[Inputs, SegmentPlan]]
     ) -> Iterator[list[Station]]:
         """The stations of one set of fresh processes, as often as these may be used."""
-        with Lineup(kernels, self._threads) as lineup:
-            stations = [lineup.station(draws, plan) for draws, plan in planned]
-            for _ in range(SWEEPS_PER_INSTANCE):
+        with self._bench.lineup(kernels) as lineup:
+            stations = [lineup.station(inputs, plan) for inputs, plan in planned]
+            for _ in range(self._bench.sweeps_per_instance):
                 yield stations
 
     @contextmanager
-    def _all_draws(self, kernels: Sequence[Built]) -> Iterator[list[tuple[Draws, SegmentPlan]]]:
+    def _all_inputs(self, kernels: Sequence[Built]) -> Iterator[list[tuple[Inputs, SegmentPlan]]]:
         with ExitStack() as stack:
             planned = []
             for workload in self._target.workloads:
                 times = [self._examiner.time_s(built, workload) or 0.0 for built in kernels]
-                layout = lay_out(self._oracle.describe(workload).arrays)
-                plan = plan_segment(max(times), layout.slot_bytes)
-                draws = stack.enter_context(self._oracle.draws(workload, plan.slots))
-                planned.append((draws, plan))
+                plan = self._bench.plan(workload, max(times))
+                inputs = stack.enter_context(self._bench.inputs(workload, plan.slots))
+                planned.append((inputs, plan))
             yield planned
 
 
@@ -177,7 +169,7 @@ def _times(turn: Turn) -> tuple[float, float]:
 
 def _pair_sample(station: Station, turn: Turn, sweep: int, instance: int) -> PairSample:
     return PairSample(
-        workload=station.draws.workload.label,
+        workload=station.workload.label,
         sweep=sweep,
         instance=instance,
         first="incumbent" if turn.order[0] == INCUMBENT else "candidate",

@@ -25,7 +25,7 @@ from roofsmith.judge.wire import WireError, receive, send
 
 HUGE_PAGE_BYTES = 2 * 1024**2
 
-_INTEGERS = {
+INTEGERS: dict[str, Any] = {
     "int8": ctypes.c_int8, "int16": ctypes.c_int16, "int32": ctypes.c_int32,
     "int64": ctypes.c_int64, "uint8": ctypes.c_uint8, "uint16": ctypes.c_uint16,
     "uint32": ctypes.c_uint32, "uint64": ctypes.c_uint64,
@@ -64,7 +64,7 @@ class Worker:
         self._solve.restype = None
         self._kinds = message["kinds"]
         self._solve.argtypes = [
-            ctypes.c_void_p if kind == "pointer" else _INTEGERS[kind] for kind in self._kinds
+            ctypes.c_void_p if kind == "pointer" else INTEGERS[kind] for kind in self._kinds
         ]
         return {}
 
@@ -104,7 +104,7 @@ class Worker:
 
     def _arguments(self, base: int, values: list[int]) -> tuple[Any, ...]:
         return tuple(
-            ctypes.c_void_p(base + value) if kind == "pointer" else _INTEGERS[kind](value)
+            ctypes.c_void_p(base + value) if kind == "pointer" else INTEGERS[kind](value)
             for kind, value in zip(self._kinds, values, strict=True)
         )
 
@@ -121,7 +121,8 @@ def _prefer_huge_pages(memory: mmap.mmap) -> None:
 def confine(plan: dict[str, Any]) -> None:
     """Limits on this process, before any candidate code is in it."""
     die_with_parent()
-    os.sched_setaffinity(0, plan["processors"])
+    if plan["processors"] is not None:
+        os.sched_setaffinity(0, plan["processors"])
     limits = [(resource.RLIMIT_CORE, 0), (resource.RLIMIT_FSIZE, plan["file_bytes"])]
     if plan["memory_bytes"] is not None:
         limits.append((resource.RLIMIT_AS, plan["memory_bytes"]))

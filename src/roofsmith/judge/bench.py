@@ -1,0 +1,164 @@
+"""What the judge measures on: the host's processors or a GPU. One protocol, an implementation each.
+
+A bench draws inputs, starts lineups of fresh processes, and sets up stations, one per workload. The
+sampler and the examiner above know nothing else of where kernels run.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Protocol, Self, TypeVar
+
+from roofsmith.domain.comparison import ErrorReport
+from roofsmith.domain.kernel import Built
+from roofsmith.domain.outcome import Failure
+from roofsmith.domain.workload import Workload
+from roofsmith.judge.budgets import Finding
+from roofsmith.judge.process import Segment
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentPlan:
+    """How many calls make a segment."""
+
+    calls: int
+    warm: int
+    """Discarded calls, on other inputs, that come first."""
+
+    @property
+    def slots(self) -> int:
+        """Slots that a segment needs."""
+        return self.calls + bool(self.warm)
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """Both sides' segments on one set of inputs."""
+
+    order: tuple[int, ...]
+    """Sides in the order they ran."""
+    segments: tuple[Segment, ...]
+    """Timed calls only, by side."""
+    void: str | None
+    """Why the turn says nothing about the kernels."""
+
+
+class SideDiedError(Exception):
+    """A kernel died during a turn."""
+
+    def __init__(self, side: int, outcome: Failure) -> None:
+        super().__init__(outcome.detail)
+        self.side = side
+        self.outcome = outcome
+
+
+def random_order(sides: int) -> list[int]:
+    """All sides, in an order that nobody can predict."""
+    order = list(range(sides))
+    secrets.SystemRandom().shuffle(order)
+    return order
+
+
+class Inputs(Protocol):
+    """Fresh inputs for one workload, as long as they are open."""
+
+    @property
+    def workload(self) -> Workload:
+        """What they are for."""
+        ...
+
+
+KindOfInputs = TypeVar("KindOfInputs", bound=Inputs)
+TakenInputs = TypeVar("TakenInputs", bound=Inputs, contravariant=True)
+
+
+class Station(Protocol):
+    """One workload, ready to run on the processes of a lineup."""
+
+    @property
+    def workload(self) -> Workload:
+        """The workload."""
+        ...
+
+    def turn(self, order: Sequence[int], deadline_s: float, *, fresh: bool = True) -> Turn:
+        """Draw fresh inputs and run every side on them, in this order.
+
+        Args:
+            order: of the sides.
+            deadline_s: for one call.
+            fresh: False runs on the inputs of the turn before.
+
+        Raises:
+            SideDiedError: a side crashed or ran past its deadline.
+        """
+        ...
+
+    def examine(self) -> Finding:
+        """The first side's outputs of the last turn's first call, against float64."""
+        ...
+
+    def spot_check(self) -> tuple[int, Failure] | None:
+        """The first side with a wrong output among the calls just timed, and what is wrong."""
+        ...
+
+
+class Lineup(Protocol[TakenInputs]):
+    """Fresh processes for a set of kernels; they end with the block."""
+
+    def __enter__(self) -> Self:
+        """The processes are up."""
+        ...
+
+    def __exit__(self, *exception: object) -> None:
+        """End them."""
+        ...
+
+    def station(self, inputs: TakenInputs, plan: SegmentPlan) -> Station:
+        """Set a workload up.
+
+        Raises:
+            SideDiedError: a side has no memory for it.
+        """
+        ...
+
+
+class Bench(Protocol[KindOfInputs]):
+    """Where kernels of one target run."""
+
+    @property
+    def sweeps_per_instance(self) -> int:
+        """Processes are replaced after this many sweeps."""
+        ...
+
+    @property
+    def examination(self) -> SegmentPlan:
+        """What an examination runs."""
+        ...
+
+    @property
+    def first_deadline_s(self) -> float:
+        """For a call of a kernel that nothing is known about yet."""
+        ...
+
+    def inputs(self, workload: Workload, slots: int) -> AbstractContextManager[KindOfInputs]:
+        """Room for fresh inputs."""
+        ...
+
+    def plan(self, workload: Workload, time_s: float) -> SegmentPlan:
+        """Segments of a kernel that takes about `time_s`."""
+        ...
+
+    def lineup(self, kernels: Sequence[Built]) -> Lineup[KindOfInputs]:
+        """Start a process per kernel.
+
+        Raises:
+            SideDiedError: one can't be loaded.
+        """
+        ...
+
+    def reports(self, workload: Workload, found: Sequence[Finding]) -> tuple[ErrorReport, ...]:
+        """Worst errors of several findings, beside their budgets."""
+        ...

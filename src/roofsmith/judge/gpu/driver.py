@@ -1,0 +1,203 @@
+"""The few calls of a GPU's driver that workers and the reference need. Standard library only.
+
+CUDA's driver API (libcuda) or HIP (libamdhip64), through ctypes: memory that processes share,
+events, and a wait that holds a stream until the host lets go (the plug). A kernel's own runtime
+library works in the same context, whichever version it was linked with.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from ctypes import byref, c_char, c_float, c_int, c_size_t, c_uint, c_uint8, c_uint32, c_void_p
+from typing import Any, Literal
+
+Api = Literal["cuda", "hip"]
+
+NOT_READY = {"cuda": 600, "hip": 600}
+"""CUDA_ERROR_NOT_READY, hipErrorNotReady."""
+_WAIT_GEQ = 0
+_HOST_MAPPED = 0x02
+_IPC_LAZY_PEER = 0x01
+
+_LIBRARIES = {"cuda": ("libcuda.so.1", "libcuda.so"), "hip": ("libamdhip64.so", "libamdhip64.so.6")}
+_NAMES = {
+    "cuda": {
+        "init": "cuInit", "alloc": "cuMemAlloc_v2", "free": "cuMemFree_v2",
+        "to_device": "cuMemcpyHtoD_v2", "to_host": "cuMemcpyDtoH_v2",
+        "fill": "cuMemsetD8_v2", "wait": "cuCtxSynchronize",
+        "ipc_give": "cuIpcGetMemHandle", "ipc_take": "cuIpcOpenMemHandle_v2",
+        "event_new": "cuEventCreate", "event_record": "cuEventRecord",
+        "event_query": "cuEventQuery", "event_elapsed": "cuEventElapsedTime",
+        "host_alloc": "cuMemHostAlloc", "host_pointer": "cuMemHostGetDevicePointer_v2",
+        "hold": "cuStreamWaitValue32_v2",
+    },
+    "hip": {
+        "init": "hipInit", "alloc": "hipMalloc", "free": "hipFree",
+        "to_device": "hipMemcpyHtoD", "to_host": "hipMemcpyDtoH",
+        "fill": "hipMemsetD8", "wait": "hipDeviceSynchronize",
+        "ipc_give": "hipIpcGetMemHandle", "ipc_take": "hipIpcOpenMemHandle",
+        "event_new": "hipEventCreateWithFlags", "event_record": "hipEventRecord",
+        "event_query": "hipEventQuery", "event_elapsed": "hipEventElapsedTime",
+        "host_alloc": "hipHostMalloc", "host_pointer": "hipHostGetDevicePointer",
+        "hold": "hipStreamWaitValue32",
+    },
+}  # fmt: skip
+
+
+class DeviceError(Exception):
+    """A call of the driver failed; the message names call and error."""
+
+    def __init__(self, call: str, code: int, name: str) -> None:
+        super().__init__(f"{call}: {name} ({code})")
+        self.call = call
+        self.code = code
+        self.name = name
+
+
+class _Handle(ctypes.Structure):
+    _fields_ = (("reserved", c_char * 64),)
+
+
+class Driver:
+    """One device, in this process."""
+
+    def __init__(self, api: Api = "cuda") -> None:
+        """Open the first visible device and make its primary context current.
+
+        Raises:
+            DeviceError: there is no driver, no device, or it refuses.
+        """
+        self.api: Api = api
+        self._library = _load(api)
+        self._calls = {name: getattr(self._library, symbol) for name, symbol in _NAMES[api].items()}
+        self._do("init", c_uint(0))
+        self._make_current()
+
+    def _make_current(self) -> None:
+        if self.api == "hip":
+            self._raise("hipSetDevice", self._library.hipSetDevice(c_int(0)))
+            return
+        device, context = c_int(), c_void_p()
+        library = self._library
+        self._raise("cuDeviceGet", library.cuDeviceGet(byref(device), c_int(0)))
+        retained = library.cuDevicePrimaryCtxRetain(byref(context), device)
+        self._raise("cuDevicePrimaryCtxRetain", retained)
+        self._raise("cuCtxSetCurrent", library.cuCtxSetCurrent(context))
+
+    def alloc(self, size: int) -> int:
+        """Device memory of `size` bytes; its address."""
+        pointer = c_void_p()
+        self._do("alloc", byref(pointer), c_size_t(size))
+        return int(pointer.value or 0)
+
+    def free(self, address: int) -> None:
+        """Give memory back."""
+        self._do("free", c_void_p(address))
+
+    def write(self, address: int, host: int, size: int) -> None:
+        """Copy from this process's memory at `host` to the device."""
+        self._do("to_device", c_void_p(address), c_void_p(host), c_size_t(size))
+
+    def read(self, host: int, address: int, size: int) -> None:
+        """Copy from the device to this process's memory at `host`."""
+        self._do("to_host", c_void_p(host), c_void_p(address), c_size_t(size))
+
+    def fill(self, address: int, byte: int, size: int) -> None:
+        """Set device memory to one byte."""
+        self._do("fill", c_void_p(address), c_uint8(byte), c_size_t(size))
+
+    def wait(self) -> None:
+        """Wait for all work; errors of earlier launches surface here."""
+        self._do("wait")
+
+    def give(self, address: int) -> bytes:
+        """A handle by which another process can map an allocation."""
+        handle = _Handle()
+        self._do("ipc_give", byref(handle), c_void_p(address))
+        return ctypes.string_at(byref(handle), 64)
+
+    def take(self, handle: bytes) -> int:
+        """Map an allocation of another process; its address here."""
+        given = _Handle.from_buffer_copy(handle)
+        pointer = c_void_p()
+        self._do("ipc_take", byref(pointer), given, c_uint(_IPC_LAZY_PEER))
+        return int(pointer.value or 0)
+
+    def event(self) -> c_void_p:
+        """A new event."""
+        made = c_void_p()
+        self._do("event_new", byref(made), c_uint(0))
+        return made
+
+    def record(self, event: c_void_p) -> None:
+        """Record an event on the default stream."""
+        self._do("event_record", event, c_void_p(None))
+
+    def is_done(self, event: c_void_p) -> bool:
+        """Whether an event has passed."""
+        code = self._calls["event_query"](event)
+        if code == NOT_READY[self.api]:
+            return False
+        self._raise("event_query", code)
+        return True
+
+    def elapsed_s(self, begin: c_void_p, end: c_void_p) -> float:
+        """Seconds between two events that have passed."""
+        milliseconds = c_float()
+        self._do("event_elapsed", byref(milliseconds), begin, end)
+        return milliseconds.value * 1e-3
+
+    def plug(self) -> Plug:
+        """A plug for the default stream."""
+        return Plug(self)
+
+    def _do(self, name: str, *arguments: Any) -> None:
+        self._raise(_NAMES[self.api][name], self._calls[name](*arguments))
+
+    def _raise(self, call: str, code: int) -> None:
+        if code != 0:
+            raise DeviceError(call, code, self._name_of(code))
+
+    def _name_of(self, code: int) -> str:
+        if self.api == "hip":
+            function = self._library.hipGetErrorName
+            function.restype = ctypes.c_char_p
+            return (function(c_int(code)) or b"unknown error").decode()
+        text = ctypes.c_char_p()
+        self._library.cuGetErrorName(c_int(code), byref(text))
+        return (text.value or b"unknown error").decode()
+
+
+class Plug:
+    """Holds the default stream back until all of a segment's launches are queued."""
+
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
+        host, device = c_void_p(), c_void_p()
+        driver._do("host_alloc", byref(host), c_size_t(4096), c_uint(_HOST_MAPPED))
+        driver._do("host_pointer", byref(device), host, c_uint(0))
+        self._flag = c_uint32.from_address(int(host.value or 0))
+        self._device = device
+        self._flag.value = 0
+        self._turn = 0
+
+    def hold(self) -> None:
+        """From here on the stream waits."""
+        self._turn += 1
+        mask = (c_uint32(0xFFFFFFFF),) if self._driver.api == "hip" else ()
+        self._driver._do(
+            "hold", c_void_p(None), self._device, c_uint32(self._turn), c_uint(_WAIT_GEQ), *mask
+        )
+
+    def release(self) -> None:
+        """Let the stream go; harmless when it isn't held."""
+        self._flag.value = self._turn
+
+
+def _load(api: Api) -> ctypes.CDLL:
+    for name in _LIBRARIES[api]:
+        try:
+            return ctypes.CDLL(name)
+        except OSError:
+            continue
+    raise DeviceError("dlopen", -1, f"{_LIBRARIES[api][0]} is not installed")

@@ -1,0 +1,39 @@
+"""Torch tensors over device memory that somebody else owns. Needs torch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+DTYPES = {
+    "float16": torch.float16, "bfloat16": torch.bfloat16, "float32": torch.float32,
+    "float64": torch.float64, "int8": torch.int8, "int16": torch.int16, "int32": torch.int32,
+    "int64": torch.int64, "uint8": torch.uint8, "uint16": torch.uint16, "uint32": torch.uint32,
+    "uint64": torch.uint64,
+}  # fmt: skip
+
+
+class _Bytes:
+    """Speaks the CUDA array interface, version 3, for a stretch of bytes."""
+
+    def __init__(self, address: int, size: int) -> None:
+        self.__cuda_array_interface__ = {
+            "data": (address, False), "shape": (size,), "typestr": "|u1", "strides": None,
+            "version": 3,
+        }  # fmt: skip
+
+
+def bytes_at(address: int, size: int) -> torch.Tensor:
+    """A uint8 tensor, shape (size,), over memory that stays somebody else's."""
+    return torch.as_tensor(_Bytes(address, size), device="cuda")
+
+
+def tensor_at(address: int, shape: Sequence[int], dtype: str) -> torch.Tensor:
+    """A contiguous tensor over memory that stays somebody else's."""
+    kind = DTYPES[dtype]
+    count = 1
+    for extent in shape:
+        count *= extent
+    size = count * kind.itemsize
+    return bytes_at(address, size).view(kind).view(*shape)

@@ -1,0 +1,230 @@
+"""The home of GPU candidates: loads a library or a module, maps device memory, queues calls.
+
+Started as a process of its own, never imported. Like the CPU's worker it knows neither seeds nor
+reference nor tolerance, and what it says is a claim. Device memory belongs to the judge: inputs lie
+there before a segment begins, and outputs are read from there by the judge's own process. A library
+is loaded with the standard library alone; a module needs torch, which a fork server has imported.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import importlib.util
+import socket
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from roofsmith.judge.gpu.driver import DeviceError, Driver, Plug
+from roofsmith.judge.wire import WireError, receive, send
+from roofsmith.judge.worker import INTEGERS, confine
+
+PLUG_PATIENCE_S = 0.25
+"""A first call that takes longer than this behind a plug waits for the device itself."""
+
+Call = Callable[[], object]
+
+
+class LibraryKernel:
+    """`solve` of a shared library, with device pointers."""
+
+    def __init__(self, message: dict[str, Any]) -> None:
+        self._library = ctypes.CDLL(message["library"])
+        self._solve = getattr(self._library, message["entry"])
+        self._solve.restype = None
+        self._kinds: list[str] = message["kinds"]
+        self._solve.argtypes = [
+            ctypes.c_void_p if kind == "pointer" else INTEGERS[kind] for kind in self._kinds
+        ]
+        try:
+            self._defer = ctypes.c_int.in_dll(self._library, "roofsmith_defer_waits")
+        except ValueError:
+            self._defer = ctypes.c_int(0)
+
+    def defer_waits(self, on: bool) -> None:
+        """Whether `solve` may come back before the device is done, though it says otherwise."""
+        self._defer.value = int(on)
+
+    def bind(self, base: int, layout: dict[str, Any], slot: int) -> Call:
+        """A call of `solve` on a slot, with its arguments ready."""
+        start = base + slot * layout["slot_bytes"]
+        arguments = tuple(
+            ctypes.c_void_p(start + given["offset"])
+            if kind == "pointer"
+            else INTEGERS[kind](given["value"])
+            for kind, given in zip(self._kinds, layout["arguments"], strict=True)
+        )
+        solve = self._solve
+        return lambda: solve(*arguments)
+
+    def resources(self) -> list[dict[str, Any]]:
+        """Nothing that the compiler didn't say already."""
+        return []
+
+
+class ModuleKernel:
+    """`run_kernel` of a Python module, with tensors over device memory."""
+
+    def __init__(self, message: dict[str, Any]) -> None:
+        path = Path(message["library"])
+        spec = importlib.util.spec_from_file_location("candidate", path)
+        if spec is None or spec.loader is None:
+            raise ImportError(f"{path} is not a Python file")
+        module = importlib.util.module_from_spec(spec)
+        sys.modules["candidate"] = module
+        spec.loader.exec_module(module)
+        self._run = getattr(module, message["entry"])
+
+    def defer_waits(self, on: bool) -> None:
+        """A module's own `torch.cuda.synchronize()` waits; segments without a plug show it."""
+
+    def bind(self, base: int, layout: dict[str, Any], slot: int) -> Call:
+        """A call of `run_kernel` on a slot, with its tensors made."""
+        from roofsmith.judge.gpu.tensors import tensor_at
+
+        start = base + slot * layout["slot_bytes"]
+        arguments = {
+            given["name"]: (
+                given["value"]
+                if "value" in given
+                else tensor_at(start + given["offset"], given["shape"], given["dtype"])
+            )
+            for given in layout["arguments"]
+        }
+        run = self._run
+        return lambda: run(**arguments)
+
+    def resources(self) -> list[dict[str, Any]]:
+        """What Triton's launcher knows of the kernels that ran here; empty without Triton."""
+        triton = sys.modules.get("triton")
+        if triton is None:
+            return []
+        found = []
+        for held in gc.get_objects():
+            if type(held).__name__ != "CompiledKernel" or getattr(held, "n_regs", None) is None:
+                continue
+            metadata = held.metadata
+            found.append(
+                {
+                    "name": str(metadata.name),
+                    "arch": f"sm_{metadata.target.arch}"
+                    if metadata.target.backend == "cuda"
+                    else str(metadata.target.arch),
+                    "registers": int(held.n_regs),
+                    "spill_store_bytes": 4 * int(held.n_spills),
+                    "shared_bytes": int(metadata.shared),
+                    "num_warps": int(metadata.num_warps),
+                }
+            )
+        return found
+
+
+class GpuWorker:
+    """State of one worker: a kernel, the memory it was given, and its segments."""
+
+    def __init__(self) -> None:
+        self._driver: Driver | None = None
+        self._plug: Plug | None = None
+        self._kernel: LibraryKernel | ModuleKernel | None = None
+        self._calls: dict[int, list[Call]] = {}
+
+    def load(self, message: dict[str, Any]) -> dict[str, Any]:
+        """Open the device, then load the candidate."""
+        self._driver = Driver(message["api"])
+        self._plug = self._driver.plug()
+        kind = LibraryKernel if message["form"] == "library" else ModuleKernel
+        self._kernel = kind(message)
+        return {}
+
+    def attach(self, message: dict[str, Any]) -> dict[str, Any]:
+        """Map one arena of the judge's device memory, and bind calls to its slots."""
+        driver, kernel = self._ready()
+        base = driver.take(bytes.fromhex(message["handle"]))
+        layout = message["layout"]
+        self._calls[message["arena"]] = [
+            kernel.bind(base, layout, slot) for slot in range(message["slots"])
+        ]
+        return {}
+
+    def run(self, message: dict[str, Any]) -> dict[str, Any]:
+        """Discarded calls, then timed ones between two events; one number for all of them.
+
+        With `plug`, nothing starts before all is queued, so that the device never waits for the
+        host. Whether it did all the same is in the answer.
+        """
+        driver, kernel = self._ready()
+        calls = self._calls[message["arena"]]
+        begin, end = driver.event(), driver.event()
+        plug = self._plug if message["plug"] else None
+        kernel.defer_waits(message["defer"])
+        if plug is not None:
+            plug.hold()
+        try:
+            for slot in message["warm"]:
+                calls[slot]()
+            driver.record(begin)
+            host = time.perf_counter()
+            for slot in message["slots"]:
+                calls[slot]()
+            host = time.perf_counter() - host
+            driver.record(end)
+            early = driver.is_done(begin)
+        finally:
+            if plug is not None:
+                plug.release()
+        driver.wait()
+        return {
+            "elapsed_ns": round(driver.elapsed_s(begin, end) * 1e9),
+            "launch_ns": round(host * 1e9),
+            "early": early,
+        }
+
+    def resources(self, message: dict[str, Any]) -> dict[str, Any]:  # noqa: ARG002
+        """Registers and the like of what ran here, where the compiler works at run time."""
+        return {"resources": self._ready()[1].resources()}
+
+    def _ready(self) -> tuple[Driver, LibraryKernel | ModuleKernel]:
+        if self._driver is None or self._kernel is None:
+            raise ValueError("nothing was loaded")
+        return self._driver, self._kernel
+
+
+def serve(channel: socket.socket) -> None:
+    """Answer messages until the parent hangs up or says `exit`."""
+    plan, _ = receive(channel)
+    confine(plan)
+    send(channel, {})
+    worker = GpuWorker()
+    operations = {
+        "load": worker.load, "attach": worker.attach, "run": worker.run,
+        "resources": worker.resources,
+    }  # fmt: skip
+    gc.disable()
+    while True:
+        message, _ = receive(channel)
+        if message["op"] == "exit":
+            return
+        try:
+            answer = operations[message["op"]](message)
+        except DeviceError as error:
+            answer = {"error": str(error), "device": error.name}
+        except Exception as error:  # noqa: BLE001  a module may raise anything; it is the candidate's failure
+            answer = {"error": f"{type(error).__name__}: {error}"}
+        send(channel, answer)
+
+
+def main() -> None:
+    """Entry of a worker process: the channel's descriptor is the first argument."""
+    channel = socket.socket(fileno=int(sys.argv[1]))
+    channel.setblocking(True)
+    try:
+        serve(channel)
+    except WireError:
+        sys.exit(0)
+
+
+if __name__ == "__main__":
+    main()
