@@ -1,0 +1,180 @@
+"""NVIDIA Nsight Compute around a worker: every counter of the kernels of one call."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from roofsmith.domain.kernel import Built
+from roofsmith.domain.outcome import TimedOut
+from roofsmith.domain.profile import Profile
+from roofsmith.domain.workload import Workload
+from roofsmith.ports import Arguments, KernelDiedError, KernelRunner, Oracle
+from roofsmith.profilers.attempts import SEED, Attempt, first_that_works
+from roofsmith.profilers.launches import NoProfileError, profile_of
+from roofsmith.profilers.ncu_messages import NO_KERNELS, explain
+from roofsmith.profilers.ncu_output import parse_ncu_csv
+
+SECTIONS = (
+    "SpeedOfLight",
+    "SpeedOfLight_RooflineChart",
+    "ComputeWorkloadAnalysis",
+    "MemoryWorkloadAnalysis",
+    "MemoryWorkloadAnalysis_Chart",
+    "MemoryWorkloadAnalysis_Tables",
+    "SchedulerStats",
+    "WarpStateStats",
+    "InstructionStats",
+    "LaunchStats",
+    "Occupancy",
+    "SourceCounters",
+)
+"""Those of `--set full` that hold the vocabulary's counters; the rest (PM sampling, NVLink, NUMA)
+would cost more passes."""
+
+MAX_LAUNCHES = 32
+"""Kernels of one call that are profiled; each is run again for every pass, some forty times."""
+CALL_DEADLINE_S = 240.0
+"""For one call under ncu: a Triton kernel compiles in it, or every launch is replayed."""
+
+_PLACES = ("CUDA_HOME", "CUDA_PATH")
+_USUAL = (Path("/usr/local/cuda/bin/ncu"),)
+_PACKAGES = Path("/opt/nvidia/nsight-compute")
+
+
+def find_ncu() -> str | None:
+    """ncu on PATH, in CUDA_HOME, or where NVIDIA's packages put it (the newest); None without."""
+    if found := shutil.which("ncu"):
+        return found
+    homes = [Path(os.environ[name], "bin", "ncu") for name in _PLACES if os.environ.get(name)]
+    versions = sorted(_PACKAGES.glob("*/ncu"), key=_version, reverse=True)
+    for place in (*homes, *_USUAL, *versions):
+        if os.access(place, os.X_OK) and place.is_file():
+            return str(place)
+    return None
+
+
+def _version(program: Path) -> tuple[int, ...]:
+    return tuple(int(part) for part in program.parent.name.split(".") if part.isdecimal())
+
+
+def launcher(
+    ncu: str, output: Path, *, ranged: bool, sections: Sequence[str] = SECTIONS
+) -> tuple[str, ...]:
+    """What to start a worker under.
+
+    Clocks are left alone (`--clock-control none`): fixing them to the base clock, ncu's default,
+    would profile another balance of memory and compute than the one that is judged. Caches are
+    flushed before every pass, ncu's default.
+
+    Args:
+        ncu: the program.
+        output: file that the CSV and all of ncu's messages go to.
+        ranged: profile only between cuProfilerStart and cuProfilerStop. A GPU worker calls them
+            around every request but the first, so that what happens once (compiling, tuning,
+            the judge's own preparations) isn't profiled.
+        sections: of ncu; all metrics of them are printed.
+    """
+    return (
+        ncu,
+        "--csv",
+        "--page=raw",
+        "--print-units=base",
+        "--print-kernel-base=demangled",
+        *(f"--section={section}" for section in sections),
+        "--apply-rules=no",
+        "--target-processes=all",
+        "--replay-mode=kernel",
+        "--clock-control=none",
+        f"--profile-from-start={'off' if ranged else 'on'}",
+        f"--launch-count={MAX_LAUNCHES}",
+        f"--log-file={output}",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class NcuProfiler:
+    """Port `Profiler` over ncu."""
+
+    runner: KernelRunner
+    oracle: Oracle
+    threads: int = 1
+    find_ncu: Callable[[], str | None] = field(default=find_ncu)
+    call_deadline_s: float = CALL_DEADLINE_S
+
+    def profile(self, built: Built, workload: Workload) -> Profile:
+        """Counters of the kernel that takes most of the time of one call.
+
+        A tool that fails, hangs or isn't there is a note in the profile, never an exception.
+        """
+        return first_that_works((self.attempt,), built, workload)
+
+    @property
+    def attempt(self) -> Attempt:
+        """The same, but it raises where there is nothing: for a front that tries several tools."""
+        return self._attempt
+
+    def _attempt(self, built: Built, workload: Workload) -> Profile:
+        program = self.find_ncu()
+        if program is None:
+            raise NoProfileError(
+                "ncu is not installed: it comes with the CUDA toolkit and as NVIDIA's package"
+                " nsight-compute; put it on PATH"
+            )
+        arguments = self.oracle.inputs(workload, SEED)
+        printed = self._run(program, built, arguments, ranged=True)
+        launches = parse_ncu_csv(printed)
+        notes = ["ncu: one call after the first one, caches flushed, clocks not fixed"]
+        if not launches and explain(printed) in (NO_KERNELS, None):
+            # A worker that doesn't say where its calls begin and end.
+            printed = self._run(program, built, arguments, ranged=False)
+            launches = parse_ncu_csv(printed)
+            notes = ["ncu: the first call and all that it prepares, caches flushed"]
+        if not launches:
+            raise NoProfileError(explain(printed) or f"ncu printed no counters: {_tail(printed)}")
+        if len(launches) == MAX_LAUNCHES:
+            notes.append(f"only the first {MAX_LAUNCHES} kernel launches were profiled")
+        return profile_of("ncu", workload.label, launches, notes=notes)
+
+    def _run(self, program: str, built: Built, arguments: Arguments, *, ranged: bool) -> str:
+        """Everything that ncu wrote, whether the worker survived it or not."""
+        with tempfile.TemporaryDirectory(prefix="roofsmith-ncu-") as folder:
+            output = Path(folder) / "ncu.csv"
+            try:
+                with self.runner.open(
+                    built,
+                    arguments,
+                    threads=self.threads,
+                    call_deadline_s=self.call_deadline_s,
+                    launcher=launcher(program, output, ranged=ranged),
+                ) as session:
+                    session.call(1)
+                    if ranged:
+                        session.call(1)
+            except KernelDiedError as died:
+                if reason := explain(_text(output)):
+                    raise NoProfileError(reason) from died
+                raise NoProfileError(_death(died)) from died
+            return _text(output)
+
+
+def _death(died: KernelDiedError) -> str:
+    if isinstance(died.outcome, TimedOut):
+        return f"ncu hung and was stopped: {died}"
+    return f"the kernel did not survive ncu: {died}"
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+
+
+def _tail(printed: str) -> str:
+    lines = [line.strip() for line in printed.splitlines() if line.strip()]
+    return lines[-1][:200] if lines else "it wrote nothing"
