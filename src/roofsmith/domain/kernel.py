@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Literal, assert_never
 
 from pydantic import Field, field_validator
 
@@ -64,6 +64,25 @@ class BuildSpec(Value):
     """Such as OMP_NUM_THREADS; seen by the worker that runs the kernel."""
 
 
+def default_build(language: Language) -> BuildSpec:
+    """How a kernel is built if nobody says otherwise.
+
+    CUDA gets `-lineinfo`, which costs nothing at run time and lets profilers name source lines.
+    Triton and PyTorch modules are compiled when they run, so there is nothing to choose.
+    """
+    match language:
+        case "c" | "cpp":
+            return BuildSpec()
+        case "cuda":
+            return BuildSpec(flags=("-O3", "-lineinfo"), link=())
+        case "hip":
+            return BuildSpec(flags=("-O3",), link=())
+        case "triton" | "torch":
+            return BuildSpec(flags=(), link=())
+        case _:
+            assert_never(language)
+
+
 class Candidate(Value):
     """A kernel version: source files and how to build them."""
 
@@ -111,6 +130,10 @@ class KernelResources(Value):
     stack_bytes: int | None = None
     spill_store_bytes: int | None = None
     spill_load_bytes: int | None = None
+    spilled_registers: int | None = None
+    """Where the compiler counts registers instead of bytes (HIP, Triton)."""
+    occupancy_warps: int | None = None
+    """Most wavefronts per SIMD that registers and LDS allow (HIP); as the compiler says."""
     num_warps: int | None = None
     """Per block, where the compiler decides it (Triton)."""
 
