@@ -139,6 +139,11 @@ class ReferenceProcess:
             shutil.rmtree(self._scratch, ignore_errors=True)
             self._scratch = None
 
+    @property
+    def is_alive(self) -> bool:
+        """Whether the process was started and hasn't been ended since."""
+        return self._process is not None
+
     @contextlib.contextmanager
     def asleep(self) -> Iterator[None]:
         """Stop the reference's process and its library threads while kernels are timed."""

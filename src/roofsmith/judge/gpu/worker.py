@@ -13,6 +13,7 @@ import gc
 import importlib.util
 import socket
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -23,7 +24,7 @@ from roofsmith.judge.wire import WireError, receive, send
 from roofsmith.judge.worker import INTEGERS, confine
 
 PLUG_PATIENCE_S = 0.25
-"""A first call that takes longer than this behind a plug waits for the device itself."""
+"""Calls that aren't all queued after this long wait for the device themselves: let them go."""
 
 Call = Callable[[], object]
 
@@ -160,8 +161,10 @@ class GpuWorker:
         begin, end = driver.event(), driver.event()
         plug = self._plug if message["plug"] else None
         kernel.defer_waits(message["defer"])
-        if plug is not None:
+        patience = threading.Timer(PLUG_PATIENCE_S, plug.release) if plug is not None else None
+        if plug is not None and patience is not None:
             plug.hold()
+            patience.start()
         try:
             for slot in message["warm"]:
                 calls[slot]()
@@ -173,8 +176,9 @@ class GpuWorker:
             driver.record(end)
             early = driver.is_done(begin)
         finally:
-            if plug is not None:
+            if plug is not None and patience is not None:
                 plug.release()
+                patience.cancel()
         driver.wait()
         return {
             "elapsed_ns": round(driver.elapsed_s(begin, end) * 1e9),

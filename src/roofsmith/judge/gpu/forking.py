@@ -1,0 +1,130 @@
+"""The fork server from the parent's side: workers that have torch imported before they begin."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+from roofsmith.domain.outcome import Crashed
+from roofsmith.judge.process import boot
+from roofsmith.judge.wire import WireError, receive, send
+from roofsmith.ports import KernelDiedError
+
+IMPORT_DEADLINE_S = 120.0
+"""For torch and Triton to be imported; a cold disk takes half a minute."""
+
+
+class ForkServer:
+    """Starts itself with the first worker that is asked for; ends with `close`."""
+
+    def __init__(self, environment: dict[str, str]) -> None:
+        """Nothing starts yet.
+
+        Args:
+            environment: of the server: what finds torch's libraries.
+        """
+        self._environment = environment
+        self._process: subprocess.Popen[bytes] | None = None
+        self._channel: socket.socket | None = None
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> ForkServer:
+        """Nothing starts before it is needed."""
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        """End it, and with it every worker that it made."""
+        self.close()
+
+    def warm_up(self) -> None:
+        """Have it import what it imports while the caller does something else."""
+        with self._lock:
+            self._started()
+
+    def close(self) -> None:
+        """End the server."""
+        if self._process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait(5.0)
+            self._process = None
+        if self._channel is not None:
+            self._channel.close()
+            self._channel = None
+
+    def spawn(
+        self, theirs: socket.socket, *, cwd: Path, log: Path, environment: dict[str, str]
+    ) -> ForkedProcess:
+        """A new worker at one end of a channel.
+
+        Raises:
+            KernelDiedError: the server itself died: torch can't be imported, say.
+        """
+        message = {"cwd": str(cwd), "log": str(log), "environment": environment}
+        answer = self.ask("fork", message, (theirs.fileno(),))
+        return ForkedProcess(self, answer["pid"])
+
+    def ask(self, op: str, message: dict[str, Any], fds: tuple[int, ...] = ()) -> dict[str, Any]:
+        """One message and its answer.
+
+        Raises:
+            KernelDiedError: the server died.
+        """
+        with self._lock:
+            channel = self._started()
+            try:
+                send(channel, {"op": op, **message}, fds)
+                answer, _ = receive(channel, IMPORT_DEADLINE_S)
+            except WireError as error:
+                self.close()
+                detail = "the process that imports torch and Triton for workers died"
+                raise KernelDiedError(Crashed(reason="fork_server", detail=detail)) from error
+            return answer
+
+    def _started(self) -> socket.socket:
+        if self._channel is None:
+            ours, theirs = socket.socketpair()
+            with theirs, tempfile.TemporaryFile() as output:
+                self._process = boot(
+                    "roofsmith.judge.gpu.fork_server", theirs, output, cwd=Path("/"),
+                    environment=self._environment, bare=False,
+                )  # fmt: skip
+            self._channel = ours
+        return self._channel
+
+
+class ForkedProcess:
+    """A worker that the fork server made: its child, not ours."""
+
+    def __init__(self, server: ForkServer, pid: int) -> None:
+        self._server = server
+        self.pid = pid
+
+    def poll(self) -> int | None:
+        """Its exit code; None while it runs."""
+        try:
+            code: int | None = self._server.ask("reap", {"pid": self.pid})["code"]
+        except KernelDiedError:
+            return -int(signal.SIGKILL)  # it dies with the server
+        return code
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for its exit code.
+
+        Raises:
+            subprocess.TimeoutExpired: it runs on.
+        """
+        until = time.monotonic() + (timeout if timeout is not None else float("inf"))
+        while (code := self.poll()) is None:
+            if time.monotonic() > until:
+                raise subprocess.TimeoutExpired("worker", timeout or 0.0)
+            time.sleep(0.005)
+        return code

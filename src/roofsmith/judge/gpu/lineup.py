@@ -1,0 +1,265 @@
+"""One process per kernel on a GPU, taking turns on the same memory with the same fresh inputs."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+from roofsmith.domain.comparison import ErrorReport
+from roofsmith.domain.kernel import Built
+from roofsmith.domain.outcome import Failure
+from roofsmith.domain.target import Tolerance
+from roofsmith.domain.workload import Workload
+from roofsmith.judge.bench import SegmentPlan, SideDiedError, Turn
+from roofsmith.judge.budgets import Budgets, Finding
+from roofsmith.judge.gpu.driver import Api
+from roofsmith.judge.gpu.forking import ForkServer
+from roofsmith.judge.gpu.layout import lay_out
+from roofsmith.judge.gpu.oracle import GpuOracle, Slots
+from roofsmith.judge.gpu.process import GpuSegment, GpuWorkerProcess, server_environment
+from roofsmith.judge.process import Segment
+from roofsmith.ports import KernelDiedError
+
+SEGMENT_S = 1e-3
+"""Work behind one pair of events. On an H100, segments of this length differ by 0.2%, and the
+median of fifty by 0.03 to 0.09%; longer ones gain little."""
+MAX_CALLS = 48
+"""Every call has inputs of its own, which are drawn and verified one by one."""
+MAX_ARENA_BYTES = 12 * 1024**3
+DISCARDED_CALLS = 3
+"""After every switch of sides: the first call after 10 ms of idleness took up to four times as long
+as the others on an H100."""
+LONG_S = 5e-3
+"""Calls longer than this wake the device by themselves: one is discarded."""
+
+
+class GpuStation:
+    """One workload of a lineup. Both sides work on the same device memory, one after the other."""
+
+    def __init__(
+        self,
+        slots: Slots,
+        workers: Sequence[GpuWorkerProcess],
+        plan: SegmentPlan,
+        budgets: Budgets,
+    ) -> None:
+        self.plan = plan
+        self._slots = slots
+        self._workers = workers
+        self._budgets = budgets
+        self._plug = True
+        self._wrong: tuple[int, Failure] | None = None
+        self._is_warm = [False] * len(workers)
+        for side, worker in enumerate(workers):
+            try:
+                with worker.awake():
+                    worker.attach(slots)
+            except KernelDiedError as error:
+                raise SideDiedError(side, error.outcome) from error
+
+    @property
+    def workload(self) -> Workload:
+        """The workload."""
+        return self._slots.workload
+
+    def turn(self, order: Sequence[int], deadline_s: float, *, fresh: bool = True) -> Turn:
+        """Draw fresh inputs and run every side on them, in this order; verify in between.
+
+        Raises:
+            SideDiedError: a side crashed or ran past its deadline.
+        """
+        slots = list(range(self.plan.slots))
+        if fresh:
+            self._slots.draw(slots, [secrets.randbits(31) for _ in slots])
+        self._wrong = None
+        segments: dict[int, GpuSegment] = {}
+        for side in order:
+            self._slots.fill(slots)
+            segments[side] = self._run(side, deadline_s)
+            if fresh and len(self._workers) > 1 and self._wrong is None:
+                self._wrong = self._verify(side)
+        in_order = [segments[side] for side in range(len(self._workers))]
+        void = next((why for segment in in_order if (why := self._void(segment))), None)
+        if any(segment.early for segment in in_order) and self._plug:
+            # A kernel that waits for the device itself: from now on nobody's calls are held back.
+            self._plug = False
+        return Turn(tuple(order), tuple(self._as_segment(s) for s in in_order), void)
+
+    def examine(self) -> Finding:
+        """The first side's outputs of the last turn's first call, against float64."""
+        self._learn()
+        return self._slots.verify([0], self._budgets, exact=True)[0]
+
+    def spot_check(self) -> tuple[int, Failure] | None:
+        """The first side with a wrong output among the calls just timed, and what is wrong."""
+        return self._wrong if len(self._workers) > 1 else self._verify(0)
+
+    def _verify(self, side: int) -> tuple[int, Failure] | None:
+        if not self._budgets.knows(self.workload.label, self._slots.outputs):
+            self._learn()
+        timed = range(self.plan.calls)
+        for finding in self._slots.verify(timed, self._budgets, exact=False):
+            if finding.failure is not None:
+                return side, finding.failure
+        return None
+
+    def _learn(self) -> None:
+        self._slots.learn(0, self._budgets)
+
+    def _run(self, side: int, deadline_s: float) -> GpuSegment:
+        worker, arena = self._workers[side], self._slots.number
+        extra = self.plan.calls  # the slot of the discarded calls
+        warm = [extra] * self.plan.warm
+        limit_s = deadline_s * (self.plan.calls + self.plan.warm + 1)
+        try:
+            with worker.awake():
+                if not self._is_warm[side]:  # what is compiled or loaded by a first call
+                    first = warm[:1] or [0]
+                    worker.run_slots(arena, [], warm=first, plug=False, deadline_s=limit_s)
+                    self._is_warm[side] = True
+                timed = list(range(self.plan.calls))
+                return worker.run_slots(
+                    arena, timed, warm=warm, plug=self._plug, deadline_s=limit_s
+                )
+        except KernelDiedError as error:
+            raise SideDiedError(side, error.outcome) from error
+
+    def _void(self, segment: GpuSegment) -> str | None:
+        if segment.elapsed_s > segment.wall_s:
+            return (
+                f"the events say {segment.elapsed_s * 1e3:.3f} ms,"
+                f" the parent's clock {segment.wall_s * 1e3:.3f} ms"
+            )
+        if segment.early and self._plug:
+            return "the device began before all calls were queued"
+        return None
+
+    def _as_segment(self, segment: GpuSegment) -> Segment:
+        return Segment((segment.elapsed_s / self.plan.calls,), segment.wall_s, 0.0)
+
+
+class GpuLineup:
+    """Fresh processes for a set of kernels; they start side by side."""
+
+    def __init__(
+        self,
+        kernels: Sequence[Built],
+        budgets: Budgets,
+        *,
+        api: Api,
+        cache_dir: Path,
+        fork_server: ForkServer,
+    ) -> None:
+        """Start them all.
+
+        Raises:
+            SideDiedError: one can't be loaded.
+        """
+        self._budgets = budgets
+        self.workers: list[GpuWorkerProcess] = []
+        failed: list[tuple[int, KernelDiedError]] = []
+
+        def start(side: int) -> GpuWorkerProcess | None:
+            try:
+                return GpuWorkerProcess(
+                    kernels[side], api=api, cache_dir=cache_dir, fork_server=fork_server
+                )
+            except KernelDiedError as error:
+                failed.append((side, error))
+                return None
+
+        with ThreadPoolExecutor(len(kernels)) as pool:
+            started = list(pool.map(start, range(len(kernels))))
+        self.workers = [worker for worker in started if worker is not None]
+        if failed:
+            self.close()
+            side, error = min(failed, key=lambda pair: pair[0])
+            raise SideDiedError(side, error.outcome) from error
+        for worker in self.workers:
+            worker.pause()
+
+    def __enter__(self) -> GpuLineup:
+        """The processes are up already."""
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        """End them."""
+        self.close()
+
+    def close(self) -> None:
+        """End the processes."""
+        with ThreadPoolExecutor(max(len(self.workers), 1)) as pool:
+            list(pool.map(GpuWorkerProcess.close, self.workers))
+
+    def station(self, inputs: Slots, plan: SegmentPlan) -> GpuStation:
+        """Set a workload up.
+
+        Raises:
+            SideDiedError: a side can't map its memory.
+        """
+        return GpuStation(inputs, self.workers, plan, self._budgets)
+
+
+class GpuBench:
+    """Port `Bench` on a GPU."""
+
+    sweeps_per_instance = 3
+    """Two processes with the same kernel differ by 0.16% rms on an H100, and more samples of them
+    don't remove it: so there are many processes."""
+    examination = SegmentPlan(3, warm=2)
+    first_deadline_s = 120.0
+    """Triton's autotuner compiles and times all its configurations in a first call."""
+
+    def __init__(
+        self, oracle: GpuOracle, tolerance: Tolerance, *, api: Api, cache_dir: Path
+    ) -> None:
+        """Nothing starts yet.
+
+        Args:
+            oracle: owns the memory.
+            tolerance: of the target.
+            api: of the device's driver.
+            cache_dir: holds a compilation cache per candidate.
+        """
+        self._oracle = oracle
+        self._budgets = Budgets(tolerance)
+        self._api: Api = api
+        self._cache_dir = cache_dir
+        self.fork_server = ForkServer(server_environment())
+
+    def __enter__(self) -> GpuBench:
+        """Nothing starts before it is needed."""
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        """End the fork server."""
+        self.fork_server.close()
+
+    def inputs(self, workload: Workload, slots: int) -> AbstractContextManager[Slots]:
+        """Slots in device memory."""
+        return self._oracle.slots(workload, slots)
+
+    def plan(self, workload: Workload, time_s: float) -> SegmentPlan:
+        """Segments of a kernel that takes about `time_s`."""
+        slot_bytes = lay_out(self._oracle.describe(workload).arrays).slot_bytes
+        room = min(MAX_ARENA_BYTES, self._oracle.memory_bytes // 3) // slot_bytes - 1
+        calls = max(1, min(round(SEGMENT_S / max(time_s, 1e-9)), MAX_CALLS, room))
+        return SegmentPlan(calls, warm=1 if time_s > LONG_S else DISCARDED_CALLS)
+
+    def lineup(self, kernels: Sequence[Built]) -> GpuLineup:
+        """Start a process per kernel.
+
+        Raises:
+            SideDiedError: one can't be loaded.
+        """
+        return GpuLineup(
+            kernels, self._budgets, api=self._api, cache_dir=self._cache_dir,
+            fork_server=self.fork_server,
+        )  # fmt: skip
+
+    def reports(self, workload: Workload, found: Sequence[Finding]) -> tuple[ErrorReport, ...]:
+        """Worst errors of several findings, beside their budgets."""
+        return self._budgets.reports(workload.label, found)

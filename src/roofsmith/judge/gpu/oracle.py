@@ -1,0 +1,267 @@
+"""The reference on a GPU, from the parent's side: descriptions, device memory, draws, findings."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roofsmith.analysis.tolerance import LARGEST_ERROR, Errors
+from roofsmith.domain.kernel import Signature
+from roofsmith.domain.outcome import Failure, Incorrect
+from roofsmith.domain.target import Target
+from roofsmith.domain.workload import Workload
+from roofsmith.errors import TargetError
+from roofsmith.judge.arena import Arena
+from roofsmith.judge.budgets import Budgets, Finding, too_wrong
+from roofsmith.judge.gpu.layout import lay_out
+from roofsmith.judge.oracle import ReferenceProcess
+from roofsmith.ports import ArraySpec, WorkloadDescription
+
+COPIES = 6
+"""How many times a workload's arrays lie in device memory: the slot, what was drawn for it, and the
+float64 and declared ones of one check."""
+MEMORY_SHARE = 0.8
+"""Of the device's free memory that a judgement may take."""
+
+MODULES = frozenset(("triton", "torch"))
+"""Languages whose kernels are Python modules, called by name."""
+
+
+class GpuOracle(ReferenceProcess):
+    """Port `Oracle` for kernels on a GPU; also owns the memory that they are judged on."""
+
+    module = "roofsmith.judge.gpu.reference_process"
+
+    def __init__(self, target: Target, signature: Signature) -> None:
+        super().__init__(target, signature)
+        self._descriptions: dict[str, WorkloadDescription] = {}
+        self._next_arena = 0
+        self._memory_bytes = 0
+
+    @property
+    def memory_bytes(self) -> int:
+        """Device memory that a judgement may take."""
+        self._require_started()
+        return int(self._memory_bytes * MEMORY_SHARE)
+
+    def describe(self, workload: Workload) -> WorkloadDescription:
+        """Shapes, types and declared cost of a workload.
+
+        Raises:
+            BadReferenceError: the reference raises, hangs, or doesn't fit the kernel's signature.
+            TargetError: the workload can't fit in the device's memory.
+        """
+        if workload.label not in self._descriptions:
+            answer = self.ask("describe", {"dims": workload.dims})
+            description = WorkloadDescription(
+                arrays=tuple(
+                    ArraySpec(a["name"], a["role"], a["dtype"], tuple(a["shape"]))
+                    for a in answer["arrays"]
+                ),
+                scalars=answer["scalars"],
+                flops=answer["flops"],
+                bytes=answer["bytes"],
+                atol=answer["atol"],
+                rtol=answer["rtol"],
+                arguments=tuple(answer["arguments"]),
+            )
+            self._require_memory(workload, description)
+            self._descriptions[workload.label] = description
+        return self._descriptions[workload.label]
+
+    def inputs(self, workload: Workload, seed: int) -> dict[str, NDArray[np.generic] | int]:
+        """Fresh arguments in the host's memory, in order; outputs are zeros.
+
+        Arrays of bfloat16, which NumPy lacks, are given as uint16 of the same bits.
+
+        Raises:
+            BadReferenceError: the reference raises or hangs.
+        """
+        description = self.describe(workload)
+        specs = [
+            ArraySpec(a.name, a.role, "uint16" if a.dtype == "bfloat16" else a.dtype, a.shape)
+            for a in description.arrays
+        ]
+        arena = Arena(specs, 1)
+        try:
+            message = {"dims": workload.dims, "seed": seed, "arrays": _as_json(specs)}
+            self.ask("export", message, (arena.fd,))
+            arrays: dict[str, NDArray[np.generic] | int] = {
+                a.name: np.zeros(a.shape, a.dtype)
+                if a.role == "output"
+                else arena.view(0, a.name).copy()
+                for a in specs
+            }
+        finally:
+            arena.close()
+        return {
+            name: arrays[name] if name in arrays else int(description.scalars[name])
+            for name in description.arguments
+        }
+
+    @contextlib.contextmanager
+    def slots(self, workload: Workload, count: int) -> Iterator[Slots]:
+        """Device memory for `count` sets of arrays, as long as the block lasts."""
+        made = Slots(self, self._next_arena, workload, count)
+        self._next_arena += 1
+        try:
+            yield made
+        finally:
+            made.close()
+
+    def _load(self, path: Path) -> None:
+        is_module = self.target.language in MODULES
+        answer = self.ask(
+            "load",
+            {
+                "path": str(path),
+                "kernel": str(self._written(self.target.kernel)) if is_module else None,
+                "signature": self.signature.model_dump(mode="json"),
+                "ptr_size": self.target.ptr_size,
+            },
+        )
+        self._memory_bytes = answer["memory_bytes"]
+
+    def _require_started(self) -> None:
+        if not self._memory_bytes:
+            self.describe(self.target.workloads[0])
+
+    def _require_memory(self, workload: Workload, description: WorkloadDescription) -> None:
+        needed = COPIES * sum(array.size_bytes for array in description.arrays)
+        if needed > self._memory_bytes:
+            raise TargetError(
+                f"workload {workload.label} needs about {needed / 1e9:.1f} GB of device memory to"
+                f" be judged ({COPIES} copies of its arrays), and {self._memory_bytes / 1e9:.1f} GB"
+                " are free",
+                hint="choose a smaller workload, or free the device",
+            )
+
+
+class Slots:
+    """Sets of one workload's arrays in device memory, and what should be in them."""
+
+    def __init__(self, oracle: GpuOracle, number: int, workload: Workload, count: int) -> None:
+        self._oracle = oracle
+        self.number = number
+        self.workload = workload
+        self.description = oracle.describe(workload)
+        self.count = count
+        self.memory = lay_out(self.description.arrays)
+        message = {"arrays": _as_json(self.description.arrays), "slots": count}
+        self.handle: str = self._ask("allocate", message)["handle"]
+
+    @property
+    def outputs(self) -> tuple[ArraySpec, ...]:
+        """Arrays that the kernel must write."""
+        return tuple(a for a in self.description.arrays if a.role != "input")
+
+    @property
+    def arguments(self) -> list[dict[str, Any]]:
+        """The call's arguments in order: offsets of arrays within a slot, and numbers."""
+        arrays = {
+            a.name: {"name": a.name, "offset": o, "shape": list(a.shape), "dtype": a.dtype}
+            for a, o in zip(self.memory.arrays, self.memory.offsets, strict=True)
+        }
+        scalars = self.description.scalars
+        return [
+            arrays[name] if name in arrays else {"name": name, "value": scalars[name]}
+            for name in self.description.arguments
+        ]
+
+    def draw(self, slots: Sequence[int], seeds: Sequence[int]) -> None:
+        """New inputs for slots; `fill` puts them there."""
+        message = {"slots": list(slots), "seeds": list(seeds), "dims": self.workload.dims}
+        self._ask("draw", message)
+
+    def fill(self, slots: Sequence[int]) -> None:
+        """Pristine inputs, poisoned outputs and guards; the device's caches hold none of it."""
+        self._ask("fill", {"slots": list(slots)})
+
+    def learn(self, slot: int, budgets: Budgets) -> None:
+        """Set or widen the budgets by what the reference itself makes of a slot's inputs."""
+        honest = self._ask("learn", {"slot": slot})["honest"]
+        for output in self.outputs:
+            errors, _ = _errors(honest[output.name])
+            budgets.learn(self.workload.label, self.description, output, errors)
+
+    def verify(self, slots: Sequence[int], budgets: Budgets, *, exact: bool) -> list[Finding]:
+        """Compare slots with float64 if `exact`, else with the reference in declared precision."""
+        label = self.workload.label
+        message = {
+            "slots": list(slots),
+            "exact": exact,
+            "tolerances": list(budgets.tolerances(self.description)),
+        }
+        return [
+            self._finding(label, report, budgets, exact=exact)
+            for report in self._ask("verify", message)["reports"]
+        ]
+
+    def close(self) -> None:
+        """Give the memory back."""
+        if self._oracle.is_alive:
+            self._ask("free", {})
+
+    def _finding(
+        self, label: str, report: dict[str, list[float]], budgets: Budgets, *, exact: bool
+    ) -> Finding:
+        failure = self._trespass(label, report)
+        errors = {}
+        for output in self.outputs:
+            found, unwritten = _errors(report[output.name])
+            errors[output.name] = found
+            budget = budgets.get(label, output.name)
+            if unwritten and failure is None:
+                failure = Incorrect(
+                    reason="nan_output",
+                    detail=f"{label}: {unwritten} elements of {output.name!r} are NaN or were not"
+                    " written",
+                )
+            slack = Errors(0, 0) if exact else budget.honest
+            failure = failure or too_wrong(label, output.name, found, budget, slack)
+        return Finding(failure, errors)
+
+    def _trespass(self, label: str, report: dict[str, list[float]]) -> Failure | None:
+        names = [array.name for array in self.description.arrays]
+        places = [f"in front of {names[0]}", *(f"behind {name}" for name in names)]
+        for key, (touched,) in ((k, v) for k, v in report.items() if ":" in k):
+            kind, _, which = key.partition(":")
+            if not touched:
+                continue
+            if kind == "guard":
+                return Incorrect(
+                    reason="out_of_bounds",
+                    detail=f"{label}: wrote outside its arrays, {places[int(which)]}",
+                )
+            return Incorrect(reason="input_altered", detail=f"{label}: changed its input {which!r}")
+        return None
+
+    def _ask(self, op: str, message: dict[str, Any]) -> dict[str, Any]:
+        return self._oracle.ask(op, {"arena": self.number, **message})
+
+
+def _errors(numbers: Sequence[float]) -> tuple[Errors, int]:
+    """What `gpu.measuring.measure` returned, and how many NaN are too many."""
+    norm, element, mismatched, not_finite, nan, nan_expected = numbers
+    problem = None
+    if not_finite:
+        problem = f"{not_finite:.0f} elements are NaN or infinite where the reference is finite"
+    elif mismatched:
+        problem = f"{mismatched:.0f} elements should be exactly the reference's and aren't"
+    return Errors(_bounded(norm), _bounded(element), problem), max(int(nan - nan_expected), 0)
+
+
+def _bounded(error: float) -> float:
+    return LARGEST_ERROR if math.isnan(error) else min(error, LARGEST_ERROR)
+
+
+def _as_json(arrays: Sequence[ArraySpec]) -> list[dict[str, Any]]:
+    return [
+        {"name": a.name, "role": a.role, "dtype": a.dtype, "shape": list(a.shape)} for a in arrays
+    ]

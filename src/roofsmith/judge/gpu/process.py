@@ -1,0 +1,191 @@
+"""A GPU worker's process, seen from the parent."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from roofsmith.domain.kernel import Built
+from roofsmith.domain.outcome import Crashed
+from roofsmith.judge.gpu.driver import Api
+from roofsmith.judge.gpu.forking import ForkServer
+from roofsmith.judge.gpu.oracle import MODULES, Slots
+from roofsmith.judge.process import Process, WorkerProcess, boot, worker_environment
+
+PASSED_ON = (
+    "PATH", "LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_PATH", "ROCM_PATH", "CUDA_VISIBLE_DEVICES",
+    "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "PYTHONPATH", "CC",
+)  # fmt: skip
+"""Of the user's environment: what finds the driver, the libraries and the device."""
+
+
+@dataclass(frozen=True, slots=True)
+class GpuSegment:
+    """What one `run` came to."""
+
+    elapsed_s: float
+    """All timed calls together, by events: a claim."""
+    launch_s: float
+    """How long the host took to queue them."""
+    early: bool
+    """Whether the first timed call had begun before the last was queued."""
+    wall_s: float
+    """From the message to the answer, by the parent's clock."""
+
+
+class GpuWorkerProcess(WorkerProcess):
+    """One process that holds one candidate's library or module, and a device."""
+
+    def __init__(
+        self,
+        built: Built,
+        *,
+        api: Api,
+        cache_dir: Path,
+        fork_server: ForkServer | None,
+        launcher: Sequence[str] = (),
+    ) -> None:
+        """Start the process, open the device, load the candidate.
+
+        Args:
+            built: a library, or a module's file.
+            api: of the device's driver.
+            cache_dir: holds a compilation cache per candidate.
+            fork_server: starts workers for modules; None: a module's worker imports torch itself.
+            launcher: command that the worker is started under.
+
+        Raises:
+            KernelDiedError: it can't be loaded, or took the process with it.
+        """
+        self._api: Api = api
+        self._cache_dir = cache_dir / built.candidate_id
+        self._fork_server = fork_server
+        super().__init__(built, threads=1, launcher=launcher)
+
+    def _spawn(
+        self, theirs: socket.socket, output: IO[bytes], threads: int, launcher: Sequence[str]
+    ) -> Process:
+        environment = {**worker_environment(self._built, threads), **self._device_environment()}
+        is_module = self._built.language in MODULES
+        if is_module and self._fork_server is not None and not launcher:
+            return self._fork_server.spawn(
+                theirs, cwd=self._scratch, log=self.log, environment=environment
+            )
+        return boot(
+            "roofsmith.judge.gpu.worker", theirs, output, cwd=self._scratch,
+            environment=environment, launcher=launcher, bare=not is_module,
+        )  # fmt: skip
+
+    def _load(self, threads: int, launched: bool) -> None:  # noqa: ARG002
+        # A CUDA context maps far more addresses than there is memory, so no limit on them.
+        self._confine(None, None, launched)
+        form = "module" if self._built.language in MODULES else "library"
+        self._load_kernel({"api": self._api, "form": form})
+
+    def _device_environment(self) -> dict[str, str]:
+        own = {
+            "HOME": str(self._scratch),
+            "CUDA_MODULE_LOADING": "EAGER",
+            "OMP_NUM_THREADS": "4",
+            "OMP_PROC_BIND": "false",
+        }
+        if self._built.language in MODULES:
+            self._cache_dir.mkdir(parents=True, exist_ok=True)
+            own["TRITON_CACHE_DIR"] = str(self._cache_dir / "triton")
+            own["TORCHINDUCTOR_CACHE_DIR"] = str(self._cache_dir / "inductor")
+        return {**server_environment(), **own, **self._built.environment}
+
+    def attach(self, slots: Slots) -> None:
+        """Map the judge's device memory, and make its slots callable.
+
+        Raises:
+            KernelDiedError: it can't be mapped, or the worker died.
+        """
+        layout = {"slot_bytes": slots.memory.slot_bytes, "arguments": slots.arguments}
+        self._tell(
+            "attach",
+            {
+                "arena": slots.number, "handle": slots.handle, "slots": slots.count,
+                "layout": layout,
+            },
+        )  # fmt: skip
+
+    def run_slots(
+        self,
+        arena: int,
+        slots: Sequence[int],
+        *,
+        warm: Sequence[int],
+        plug: bool,
+        deadline_s: float,
+    ) -> GpuSegment:
+        """Discarded calls, then timed ones.
+
+        Raises:
+            KernelDiedError: it crashed, ran past the deadline, or answered nonsense.
+        """
+        begin = time.perf_counter()
+        message = {
+            "arena": arena, "slots": list(slots), "warm": list(warm), "plug": plug, "defer": True,
+        }  # fmt: skip
+        answer = self._tell("run", message, deadline_s)
+        wall_s = time.perf_counter() - begin
+        elapsed, launch = _time(answer.get("elapsed_ns")), _time(answer.get("launch_ns"))
+        if elapsed is None or launch is None:
+            detail = f"the worker answered {str(answer)[:200]} instead of times"
+            raise self._died(Crashed(reason="garbled_answer", detail=detail))
+        return GpuSegment(
+            elapsed_s=max(elapsed, 1) * 1e-9,
+            launch_s=launch * 1e-9,
+            early=answer.get("early") is not False,
+            wall_s=wall_s,
+        )
+
+    def compiled(self) -> list[dict[str, Any]]:
+        """What a run-time compiler says of the kernels that ran: a claim, shown but not judged."""
+        found = self.ask("resources", {}).get("resources")
+        return found if isinstance(found, list) else []
+
+    def _tell(
+        self, op: str, message: dict[str, Any], deadline_s: float | None = None,
+        fds: tuple[int, ...] = (),
+    ) -> dict[str, Any]:  # fmt: skip
+        answer = self.ask(op, message, deadline_s, fds)
+        if "error" in answer:
+            device = answer.get("device")
+            reason = _device_reason(device) if isinstance(device, str) else "raised"
+            raise self._died(Crashed(reason=reason, detail=f"{op}: {answer['error']}"))
+        return answer
+
+
+def server_environment() -> dict[str, str]:
+    """What a process that imports torch needs of the user's environment."""
+    passed = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
+    return {"LC_ALL": "C.UTF-8", **passed}
+
+
+def _device_reason(name: str) -> str:
+    """A driver's name for an error as a reason code."""
+    known = {
+        "CUDA_ERROR_ILLEGAL_ADDRESS": "illegal_address",
+        "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES": "out_of_resources",
+        "CUDA_ERROR_OUT_OF_MEMORY": "out_of_device_memory",
+        "CUDA_ERROR_LAUNCH_TIMEOUT": "device_timeout",
+        "CUDA_ERROR_MISALIGNED_ADDRESS": "misaligned_address",
+        "CUDA_ERROR_NO_BINARY_FOR_GPU": "wrong_architecture",
+        "CUDA_ERROR_UNSUPPORTED_PTX_VERSION": "driver_too_old",
+        "CUDA_ERROR_NO_DEVICE": "no_device",
+        "CUDA_ERROR_ASSERT": "assertion",
+        "CUDA_ERROR_ILLEGAL_INSTRUCTION": "illegal_instruction",
+    }
+    return known.get(name.replace("hipError", "CUDA_ERROR_"), "device_error")
+
+
+def _time(value: object) -> int | None:
+    """What a worker says a time is, in ns, if it has the form that was asked for."""
+    return value if type(value) is int and 0 <= value < 10**15 else None
