@@ -20,6 +20,7 @@ from roofsmith.domain.campaign import Campaign, Event, Round
 from roofsmith.domain.comparison import ErrorReport, Judgement, Screening, Timing
 from roofsmith.domain.device import Device, Environment
 from roofsmith.domain.facts import DType, FactSheet
+from roofsmith.domain.health import Health
 from roofsmith.domain.kernel import Built, Candidate, Signature
 from roofsmith.domain.outcome import BuildFailed, Failure, Outcome
 from roofsmith.domain.profile import Bottleneck, Profile
@@ -64,6 +65,17 @@ class DeviceSource(Protocol):
 
     def environment(self) -> Environment:
         """Identify device, system and tools; no measurement, well under a second."""
+        ...
+
+
+class HealthSource(Protocol):
+    """Reads a GPU's sensors around every measurement: quick, and never a reason to fail."""
+
+    def sample(self, uuid: str) -> Health | None:
+        """Clocks, temperature, power, throttling and other processes now; under 1 ms.
+
+        None where the driver doesn't answer: nothing is known then, which is not "healthy".
+        """
         ...
 
 

@@ -21,6 +21,8 @@ class Cost(Value):
     """Every output once."""
     dtype: DType
     """Type that the arithmetic is done in."""
+    matrix_product: bool = False
+    """Whether nearly all operations are matrix products, which matrix units can do."""
     source: str
     """Where the figures come from: the reference's flops()/bytes(), the arrays, the family."""
     reason: str | None = None

@@ -14,6 +14,9 @@ DType = Literal[
 ]  # fmt: skip
 """Element types of the arrays a kernel takes; NumPy's names, and bfloat16."""
 
+ArithmeticType = DType | Literal["tfloat32", "float8"]
+"""What operations are done in: also the formats that only matrix units know."""
+
 
 class Citation(Value):
     """Where a number can be looked up again."""
@@ -71,11 +74,13 @@ class BandwidthCeiling(Value):
 class ComputeCeiling(Value):
     """The most arithmetic per second; a fused multiply-add counts as two operations."""
 
-    operation: Literal["fma"] = "fma"
-    dtype: DType
+    operation: Literal["fma", "mma"] = "fma"
+    """fma: multiply-adds of single values; mma: products of small matrices on matrix units."""
+    dtype: ArithmeticType
+    """Of the operands; sums of an mma may be wider."""
     threads: int = Field(ge=1)
     fact: Fact
-    """FLOP/s."""
+    """FLOP/s (operations per second for integers)."""
 
 
 class FactSheet(Value):
