@@ -53,13 +53,25 @@ def lay_out(arrays: Sequence[ArraySpec]) -> Layout:
 class Arena:
     """Shared memory of `slots` slots with one layout."""
 
-    def __init__(self, arrays: Sequence[ArraySpec], slots: int, fd: int | None = None) -> None:
+    def __init__(
+        self,
+        arrays: Sequence[ArraySpec],
+        slots: int,
+        fd: int | None = None,
+        layout: Layout | None = None,
+    ) -> None:
         """Make an arena, or map the one that `fd` refers to.
+
+        Args:
+            arrays: of one slot.
+            slots: how many.
+            fd: of an arena that is there already.
+            layout: of a slot; None lays it out for the host's processors.
 
         Raises:
             OSError: there is no memory for it.
         """
-        self.layout = lay_out(arrays)
+        self.layout = layout or lay_out(arrays)
         self.slots = slots
         self.size_bytes = self.layout.slot_bytes * slots
         if fd is None:

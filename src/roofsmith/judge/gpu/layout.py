@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
+import numpy as np
+
+from roofsmith.domain.facts import DType
 from roofsmith.judge.arena import Layout
 from roofsmith.ports import ArraySpec
 
@@ -21,3 +25,20 @@ def lay_out(arrays: Sequence[ArraySpec]) -> Layout:
         end = cursor + GUARD_BYTES + array.size_bytes + GUARD_BYTES
         cursor = -(-end // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
     return Layout(tuple(arrays), tuple(offsets), cursor)
+
+
+BFLOAT16 = np.dtype("uint16", metadata={"kernel_dtype": "bfloat16"})
+"""How bfloat16, which NumPy lacks, lies in the host's memory: its bits, and a word on what they
+are."""
+
+
+def host_spec(array: ArraySpec) -> ArraySpec:
+    """The same array as NumPy can hold it."""
+    dtype: DType = "uint16" if array.dtype == "bfloat16" else array.dtype
+    return ArraySpec(array.name, array.role, dtype, array.shape)
+
+
+def kernel_dtype(dtype: np.dtype[np.generic]) -> DType:
+    """What a kernel calls the elements of a host's array."""
+    told = (dtype.metadata or {}).get("kernel_dtype")
+    return cast(DType, told or dtype.name)

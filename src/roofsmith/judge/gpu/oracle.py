@@ -19,7 +19,7 @@ from roofsmith.domain.workload import Workload
 from roofsmith.errors import TargetError
 from roofsmith.judge.arena import Arena
 from roofsmith.judge.budgets import Budgets, Finding, too_wrong
-from roofsmith.judge.gpu.layout import lay_out
+from roofsmith.judge.gpu.layout import BFLOAT16, host_spec, lay_out
 from roofsmith.judge.oracle import ReferenceProcess
 from roofsmith.ports import ArraySpec, WorkloadDescription
 
@@ -78,25 +78,19 @@ class GpuOracle(ReferenceProcess):
     def inputs(self, workload: Workload, seed: int) -> dict[str, NDArray[np.generic] | int]:
         """Fresh arguments in the host's memory, in order; outputs are zeros.
 
-        Arrays of bfloat16, which NumPy lacks, are given as uint16 of the same bits.
+        Arrays of bfloat16 are given as `BFLOAT16`, which has its bits.
 
         Raises:
             BadReferenceError: the reference raises or hangs.
         """
         description = self.describe(workload)
-        specs = [
-            ArraySpec(a.name, a.role, "uint16" if a.dtype == "bfloat16" else a.dtype, a.shape)
-            for a in description.arrays
-        ]
+        specs = [host_spec(array) for array in description.arrays]
         arena = Arena(specs, 1)
         try:
             message = {"dims": workload.dims, "seed": seed, "arrays": _as_json(specs)}
             self.ask("export", message, (arena.fd,))
             arrays: dict[str, NDArray[np.generic] | int] = {
-                a.name: np.zeros(a.shape, a.dtype)
-                if a.role == "output"
-                else arena.view(0, a.name).copy()
-                for a in specs
+                a.name: _on_host(a, arena) for a in description.arrays
             }
         finally:
             arena.close()
@@ -259,6 +253,14 @@ def _errors(numbers: Sequence[float]) -> tuple[Errors, int]:
 
 def _bounded(error: float) -> float:
     return LARGEST_ERROR if math.isnan(error) else min(error, LARGEST_ERROR)
+
+
+def _on_host(array: ArraySpec, arena: Arena) -> NDArray[np.generic]:
+    dtype = BFLOAT16 if array.dtype == "bfloat16" else np.dtype(array.dtype)
+    copy = np.zeros(array.shape, dtype)
+    if array.role != "output":
+        np.copyto(copy, arena.view(0, array.name))
+    return copy
 
 
 def _as_json(arrays: Sequence[ArraySpec]) -> list[dict[str, Any]]:

@@ -12,6 +12,7 @@ from typing import IO, Any
 
 from roofsmith.domain.kernel import Built
 from roofsmith.domain.outcome import Crashed
+from roofsmith.judge.arena import Arena
 from roofsmith.judge.gpu.driver import Api
 from roofsmith.judge.gpu.forking import ForkServer
 from roofsmith.judge.gpu.oracle import MODULES, Slots
@@ -114,6 +115,27 @@ class GpuWorkerProcess(WorkerProcess):
                 "layout": layout,
             },
         )  # fmt: skip
+
+    def own(self, arena: Arena, arguments: Sequence[dict[str, Any]]) -> int:
+        """Have the worker copy a host's arena of one slot to the device; the number that names it.
+
+        Raises:
+            KernelDiedError: there is no memory for it, or the worker died.
+        """
+        number = self._next_arena
+        self._next_arena += 1
+        layout = {"slot_bytes": arena.layout.slot_bytes, "arguments": list(arguments)}
+        message = {"arena": number, "size": arena.size_bytes, "layout": layout}
+        self._tell("own", message, fds=(arena.fd,))
+        return number
+
+    def take_back(self, number: int) -> None:
+        """Copy an own arena from the device to the host's arena.
+
+        Raises:
+            KernelDiedError: the worker died.
+        """
+        self._tell("collect", {"arena": number})
 
     def run_slots(
         self,

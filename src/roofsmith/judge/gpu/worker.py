@@ -11,11 +11,14 @@ from __future__ import annotations
 import ctypes
 import gc
 import importlib.util
+import mmap
+import os
 import socket
 import sys
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -123,6 +126,15 @@ class ModuleKernel:
         return found
 
 
+@dataclass(frozen=True, slots=True)
+class Owned:
+    """An arena of the worker's own: the parent's memory here, and its copy on the device."""
+
+    shared: mmap.mmap
+    host: int
+    base: int
+
+
 class GpuWorker:
     """State of one worker: a kernel, the memory it was given, and its segments."""
 
@@ -131,6 +143,7 @@ class GpuWorker:
         self._plug: Plug | None = None
         self._kernel: LibraryKernel | ModuleKernel | None = None
         self._calls: dict[int, list[Call]] = {}
+        self._owned: dict[int, Owned] = {}
 
     def load(self, message: dict[str, Any]) -> dict[str, Any]:
         """Open the device, then load the candidate."""
@@ -148,6 +161,24 @@ class GpuWorker:
         self._calls[message["arena"]] = [
             kernel.bind(base, layout, slot) for slot in range(message["slots"])
         ]
+        return {}
+
+    def own(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
+        """Device memory of this worker's own, filled from the parent's: for profilers."""
+        driver, kernel = self._ready()
+        shared = mmap.mmap(fds[0], message["size"])
+        os.close(fds[0])
+        host = ctypes.addressof(ctypes.c_char.from_buffer(shared))
+        base = driver.alloc(message["size"])
+        driver.write(base, host, message["size"])
+        self._owned[message["arena"]] = Owned(shared, host, base)
+        self._calls[message["arena"]] = [kernel.bind(base, message["layout"], 0)]
+        return {}
+
+    def collect(self, message: dict[str, Any]) -> dict[str, Any]:
+        """Copy an own arena back to the parent's memory."""
+        owned = self._owned[message["arena"]]
+        self._ready()[0].read(owned.host, owned.base, len(owned.shared))
         return {}
 
     def run(self, message: dict[str, Any]) -> dict[str, Any]:
@@ -204,15 +235,18 @@ def serve(channel: socket.socket) -> None:
     worker = GpuWorker()
     operations = {
         "load": worker.load, "attach": worker.attach, "run": worker.run,
-        "resources": worker.resources,
+        "collect": worker.collect, "resources": worker.resources,
     }  # fmt: skip
     gc.disable()
     while True:
-        message, _ = receive(channel)
+        message, fds = receive(channel)
         if message["op"] == "exit":
             return
         try:
-            answer = operations[message["op"]](message)
+            if message["op"] == "own":
+                answer = worker.own(message, fds)
+            else:
+                answer = operations[message["op"]](message)
         except DeviceError as error:
             answer = {"error": str(error), "device": error.name}
         except Exception as error:  # noqa: BLE001  a module may raise anything; it is the candidate's failure

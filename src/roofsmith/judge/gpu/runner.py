@@ -1,0 +1,133 @@
+"""Runs one GPU kernel on one set of arguments: for profilers and for measuring ceilings."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roofsmith.domain.kernel import Built
+from roofsmith.judge.arena import Arena
+from roofsmith.judge.gpu.driver import Api
+from roofsmith.judge.gpu.layout import host_spec, kernel_dtype, lay_out
+from roofsmith.judge.gpu.oracle import MODULES
+from roofsmith.judge.gpu.process import GpuWorkerProcess
+from roofsmith.ports import Arguments, ArraySpec, KernelSession
+
+
+class GpuRunner:
+    """Port `KernelRunner` on the first visible device."""
+
+    def __init__(self, api: Api = "cuda", cache_dir: Path | None = None) -> None:
+        """Nothing starts yet.
+
+        Args:
+            api: of the device's driver.
+            cache_dir: holds a compilation cache per candidate; None: a new folder.
+        """
+        self._api: Api = api
+        self._cache_dir = cache_dir or Path(tempfile.mkdtemp(prefix="roofsmith-compiled-"))
+
+    @contextmanager
+    def open(
+        self,
+        built: Built,
+        arguments: Arguments,
+        *,
+        threads: int = 1,  # noqa: ARG002
+        call_deadline_s: float = 60.0,
+        launcher: Sequence[str] = (),
+    ) -> Iterator[KernelSession]:
+        """A worker with the arguments on the device; it ends with the block.
+
+        `threads` means nothing on a GPU: a kernel may use all of it.
+
+        Raises:
+            KernelDiedError: the worker could not load the kernel.
+        """
+        worker = GpuWorkerProcess(
+            built, api=self._api, cache_dir=self._cache_dir, fork_server=None, launcher=launcher
+        )
+        try:
+            yield GpuSession(worker, built, arguments, call_deadline_s)
+        finally:
+            worker.close()
+
+
+class GpuSession:
+    """Port `KernelSession`: the same device memory, called again and again."""
+
+    def __init__(
+        self, worker: GpuWorkerProcess, built: Built, arguments: Arguments, call_deadline_s: float
+    ) -> None:
+        self._worker = worker
+        self._deadline_s = call_deadline_s
+        arrays = {k: v for k, v in arguments.items() if isinstance(v, np.ndarray)}
+        parameters = dict(zip(arguments, built.signature.parameters, strict=False))
+        specs = tuple(
+            ArraySpec(
+                name=name,
+                role=parameters[name].role if name in parameters else "inout",
+                dtype=parameters[name].dtype if name in parameters else kernel_dtype(array.dtype),
+                shape=array.shape,
+            )
+            for name, array in arrays.items()
+        )
+        layout = lay_out(specs)
+        host = tuple(host_spec(spec) for spec in specs)
+        self._arena = Arena(host, 1, layout=replace(layout, arrays=host))
+        self._arena.prepare(0, arrays)
+        offsets = dict(zip(arrays, layout.offsets, strict=True))
+        dtypes = {spec.name: spec.dtype for spec in specs}
+        self._number = worker.own(
+            self._arena,
+            [
+                {
+                    "name": name, "offset": offsets[name], "dtype": dtypes[name],
+                    "shape": list(arrays[name].shape),
+                }
+                if name in arrays
+                else {"name": name, "value": value}
+                for name, value in arguments.items()
+            ],
+        )  # fmt: skip
+        self._modules = built.language in MODULES
+        self._called = False
+
+    @property
+    def pid(self) -> int:
+        """Process id of the worker."""
+        return self._worker.pid
+
+    def call(self, times: int) -> tuple[float, ...]:
+        """Call the kernel; the mean time by events, once for every call.
+
+        Raises:
+            KernelDiedError: it crashed or ran past the deadline.
+        """
+        limit_s = self._deadline_s * (times + 1)
+        if self._modules and not self._called:  # the first call compiles
+            self._run([], [0], limit_s)
+        self._called = True
+        mean_s = self._run([0] * times, [], limit_s) / times
+        return (mean_s,) * times
+
+    def outputs(self) -> dict[str, NDArray[np.generic]]:
+        """Copies of all arrays that the kernel may write."""
+        self._worker.take_back(self._number)
+        return {
+            array.name: self._arena.view(0, array.name).copy()
+            for array in self._arena.layout.arrays
+            if array.role != "input"
+        }
+
+    def _run(self, slots: Sequence[int], warm: Sequence[int], limit_s: float) -> float:
+        segment = self._worker.run_slots(
+            self._number, slots, warm=warm, plug=False, deadline_s=limit_s
+        )
+        return segment.elapsed_s
