@@ -7,8 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roofsmith.analysis.compare import LARGEST_RATIO, compare, estimate, verdict
-from roofsmith.domain.comparison import Comparison, PairSample
+from roofsmith.analysis.compare import LARGEST_RATIO, compare, estimate, is_win, verdict
+from roofsmith.domain.comparison import (
+    ClassComparison,
+    Comparison,
+    Estimate,
+    PairSample,
+    Verdict,
+)
 from roofsmith.domain.target import KeepPolicy
 from roofsmith.domain.workload import ConfigClass, Workload
 
@@ -162,3 +168,28 @@ def test_swapping_the_kernels_inverts_the_ratios(speedups: list[float]) -> None:
     back = compared([pair(n, 1 / s) for n, s in enumerate(speedups)]).overall
     assert back.speedup == pytest.approx(1 / there.speedup)
     assert back.ci == pytest.approx((1 / there.ci[1], 1 / there.ci[0]))
+
+
+@pytest.mark.parametrize(
+    ("overall", "classes", "win"),
+    [
+        ("faster", ["tie", "slower"], True),
+        ("tie", ["faster", "tie"], True),
+        ("inconclusive", ["faster", "inconclusive"], True),
+        ("tie", ["faster", "slower"], False),
+        ("slower", ["faster", "inconclusive"], False),
+        ("tie", ["tie", "inconclusive"], False),
+        ("tie", [], False),
+    ],
+)
+def test_a_win_is_of_the_whole_or_of_a_class_at_nobodys_expense(
+    overall: Verdict, classes: list[Verdict], win: bool
+) -> None:
+    def found(verdict: Verdict) -> Estimate:
+        return Estimate(speedup=1.0, ci=(0.9, 1.1), pairs=20, verdict=verdict)
+
+    named = tuple(
+        ClassComparison(config_class=str(number), estimate=found(verdict))
+        for number, verdict in enumerate(classes)
+    )
+    assert is_win(Comparison(overall=found(overall), classes=named, workloads=())) is win

@@ -73,8 +73,15 @@ def judged(
     )
 
 
+def decided(
+    judgement: Judgement, hypothesis: Hypothesis, first: Comparison | None = None
+) -> Kept | RolledBack:
+    """The decision when the first measurement said the same as the second, or something else."""
+    return decide(judgement, first or judgement.comparison, hypothesis, POLICY)
+
+
 def test_faster_confirmed_and_nobody_slower_is_kept() -> None:
-    decision = decide(judged(classes={"a": "faster", "b": "tie"}), aimed_at(), POLICY)
+    decision = decided(judged(classes={"a": "faster", "b": "tie"}), aimed_at())
     assert isinstance(decision, Kept)
     assert "1.200x [1.188, 1.212]" in decision.rule
     assert "1% noise band" in decision.rule
@@ -87,7 +94,7 @@ def test_faster_confirmed_and_nobody_slower_is_kept() -> None:
 )  # fmt: skip
 def test_what_does_not_pass_is_rolled_back_whatever_its_times(outcome: Outcome) -> None:
     fast = judged().model_copy(update={"outcome": outcome})
-    decision = decide(fast, aimed_at(), POLICY)
+    decision = decided(fast, aimed_at())
     assert isinstance(decision, RolledBack)
     assert not decision.regression
     assert decision.rule == f"{outcome.kind.replace('_', ' ')}: some_reason"
@@ -95,12 +102,12 @@ def test_what_does_not_pass_is_rolled_back_whatever_its_times(outcome: Outcome) 
 
 def test_no_comparison_proves_nothing() -> None:
     empty = Judgement(outcome=Passed(), verdict="unverified", wall_s=1.0)
-    decision = decide(empty, aimed_at(), POLICY)
+    decision = decided(empty, aimed_at())
     assert decision == RolledBack(rule="no undisturbed sample was had, so nothing is proven")
 
 
 def test_unverified_times_prove_nothing() -> None:
-    decision = decide(judged("faster", verdict="unverified"), aimed_at(), POLICY)
+    decision = decided(judged("faster", verdict="unverified"), aimed_at())
     assert isinstance(decision, RolledBack)
     assert "could not be verified" in decision.rule
     assert not decision.regression
@@ -111,14 +118,14 @@ def test_unverified_times_prove_nothing() -> None:
     [("tie", False, "a tie"), ("inconclusive", False, "after 20 pairs"), ("slower", True, "below")],
 )
 def test_anything_but_faster_is_rolled_back(verdict: Verdict, regression: bool, word: str) -> None:
-    decision = decide(judged(verdict), aimed_at(), POLICY)
+    decision = decided(judged(verdict), aimed_at())
     assert isinstance(decision, RolledBack)
     assert decision.regression is regression
     assert word in decision.rule
 
 
 def test_a_slower_class_vetoes() -> None:
-    decision = decide(judged(classes={"a": "faster", "b": "slower"}), aimed_at(), POLICY)
+    decision = decided(judged(classes={"a": "faster", "b": "slower"}), aimed_at())
     assert isinstance(decision, RolledBack)
     assert decision.regression
     assert decision.rule.startswith("vetoed")
@@ -137,7 +144,7 @@ def test_a_slower_class_vetoes() -> None:
     ],
 )
 def test_a_workload_vetoes_when_it_is_slower_by_the_limit(found: Estimate, vetoed: bool) -> None:
-    decision = decide(judged(workloads={"N=8": found}), aimed_at(), POLICY)
+    decision = decided(judged(workloads={"N=8": found}), aimed_at())
     assert isinstance(decision, RolledBack) is vetoed
     if isinstance(decision, RolledBack):
         assert decision.regression
@@ -145,12 +152,12 @@ def test_a_workload_vetoes_when_it_is_slower_by_the_limit(found: Estimate, vetoe
 
 
 def test_a_gain_measured_once_is_not_kept() -> None:
-    decision = decide(judged(confirmed=False), aimed_at(), POLICY)
+    decision = decided(judged(confirmed=False), aimed_at())
     assert decision == RolledBack(rule="the gain was not measured a second time")
 
 
 def test_a_class_that_is_not_there() -> None:
-    decision = decide(judged(), aimed_at("wide"), POLICY)
+    decision = decided(judged(), aimed_at("wide"))
     assert decision == RolledBack(rule="there is no config class called 'wide'")
 
 
@@ -167,12 +174,35 @@ def test_a_class_that_is_not_there() -> None:
 def test_a_hypothesis_is_held_to_the_class_it_names(
     classes: dict[str, Verdict], kept: bool
 ) -> None:
-    decision = decide(judged("tie", classes=classes), aimed_at("a"), POLICY)
+    decision = decided(judged("tie", classes=classes), aimed_at("a"))
     assert isinstance(decision, Kept) is kept
     if kept:
         assert decision.rule.startswith("a faster")
 
 
 def test_verdicts_of_the_whole_do_not_stand_in_for_a_class() -> None:
-    decision = decide(judged("faster", classes={"a": "tie"}), aimed_at("a"), POLICY)
+    decision = decided(judged("faster", classes={"a": "tie"}), aimed_at("a"))
     assert isinstance(decision, RolledBack)
+
+
+@pytest.mark.parametrize("before", ["tie", "slower", "inconclusive"])
+def test_a_class_must_gain_in_both_measurements(before: Verdict) -> None:
+    second = judged("tie", classes={"a": "faster", "b": "faster"})
+    first = judged("tie", classes={"a": before, "b": "faster"}).comparison
+    decision = decided(second, aimed_at("a"), first)
+    assert isinstance(decision, RolledBack)
+    assert decision.rule.startswith("a only the second measurement gained")
+    assert isinstance(decided(second, aimed_at("b"), first), Kept)
+
+
+def test_samples_that_say_nothing_are_no_first_measurement() -> None:
+    decision = decide(judged(), None, aimed_at(), POLICY)
+    assert decision == RolledBack(rule="overall only the second measurement gained")
+
+
+def test_a_class_may_not_gain_what_the_whole_pays_for() -> None:
+    second = judged("slower", classes={"a": "faster", "b": "inconclusive"})
+    decision = decided(second, aimed_at("a"))
+    assert isinstance(decision, RolledBack)
+    assert decision.regression
+    assert decision.rule.startswith("vetoed: slower overall")

@@ -8,10 +8,11 @@ import pytest
 
 from roofsmith.domain.campaign import Baseline, Campaign, Round, Started, Stopped, replay
 from roofsmith.domain.outcome import BuildFailed, Crashed, Incorrect
-from roofsmith.domain.target import Goal, StopPolicy, Target
+from roofsmith.domain.target import Goal, KeepPolicy, StopPolicy, Target
 from roofsmith.engine.loop import Engine
 from roofsmith.engine.progress import overhead_fraction, spent_s
 from roofsmith.engine.stopping import Stop
+from roofsmith.engine.verify import verify
 from roofsmith.errors import BaselineError, MachineError, StorageError, UsageError
 from roofsmith.testing.engine import FakeWorld, fake_idea, fake_target
 from roofsmith.testing.judge import FakeKernels
@@ -144,6 +145,48 @@ def test_the_brief_describes_the_incumbent() -> None:
     assert brief.profile == engine.campaign.rounds[0].profile
     assert brief.threads == 2
     assert set(brief.descriptions) == set(LABELS)
+
+
+def two_classes() -> Target:
+    """A config class per workload."""
+    workloads = tuple(
+        w.model_copy(update={"config_class": name})
+        for w, name in zip(fake_target().workloads, ("wide", "narrow"), strict=True)
+    )
+    return fake_target(workloads=workloads, keep=KeepPolicy(noise_band=0.02))
+
+
+def class_world(narrow_s: float, wide_s: float, aim: str) -> FakeWorld:
+    """One idea for one class of two."""
+    target = two_classes()
+    idea = fake_idea(target, "idea")
+    hypothesis = idea.hypothesis.model_copy(update={"target_class": aim})
+    idea = idea.model_copy(update={"hypothesis": hypothesis})
+    kernels = FakeKernels()
+    kernels.add(idea.candidate, on={LABELS[0]: wide_s, LABELS[1]: narrow_s})
+    return FakeWorld(target=target, kernels=kernels, ideas=[idea])
+
+
+def test_a_gain_on_its_class_alone_is_kept_though_the_whole_is_a_tie() -> None:
+    here = class_world(narrow_s=0.968e-3, wide_s=1.0e-3, aim="narrow")
+    round_ = run(here).rounds[0]
+    assert round_.judgement.verdict == "tie"
+    assert round_.decision.kind == "kept"
+    assert round_.judgement.confirmation
+    assert verify(here.records) == ()
+
+
+@pytest.mark.parametrize(("wide_s", "aim"), [(1.0e-3, "wide"), (1.0e-3, "global")])
+def test_a_gain_on_another_class_than_its_own_is_not(wide_s: float, aim: str) -> None:
+    here = class_world(narrow_s=0.968e-3, wide_s=wide_s, aim=aim)
+    assert kinds(run(here)) == ["rolled_back"]
+    assert verify(here.records) == ()
+
+
+def test_a_gain_that_another_class_pays_for_is_not() -> None:
+    here = class_world(narrow_s=0.8e-3, wide_s=1.2e-3, aim="narrow")
+    assert kinds(run(here)) == ["rolled_back"]
+    assert verify(here.records) == ()
 
 
 # -- stop conditions ------------------------------------------------------------------------

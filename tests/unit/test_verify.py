@@ -101,3 +101,17 @@ def test_another_baseline_than_the_targets_kernel(events: list[Event]) -> None:
         e.model_copy(update={"candidate": other}) if e.kind == "baseline" else e for e in events
     ]
     assert any("not the target's kernel" in finding.what for finding in verify(changed))
+
+
+def test_a_confirmation_that_nothing_led_to(events: list[Event]) -> None:
+    def lost_at_first(round_: Round) -> Round:
+        samples = tuple(
+            s.model_copy(update={"candidate_time_s": s.incumbent_time_s})
+            for s in round_.judgement.samples
+        )
+        judgement = round_.judgement.model_copy(update={"samples": samples})
+        return round_.model_copy(update={"judgement": judgement})
+
+    found = [finding.what for finding in verify(edited(events, 2, lost_at_first))]
+    assert any("a win in the first measurement" in what for what in found)
+    assert any("only the second measurement gained" in what for what in found)

@@ -88,6 +88,14 @@ def estimate(log_ratios: Sequence[float], policy: KeepPolicy) -> Estimate:
     )
 
 
+def is_win(comparison: Comparison) -> bool:
+    """Whether there is a gain to be measured again: overall, or on a class at nobody's expense."""
+    if comparison.overall.verdict == "faster":
+        return True
+    verdicts = {found.estimate.verdict for found in comparison.classes}
+    return "faster" in verdicts and "slower" not in verdicts | {comparison.overall.verdict}
+
+
 def verdict(low: float, high: float, noise_band: float) -> Verdict:
     """Where an interval of a log ratio lies: beyond the band, inside it, or across its edge."""
     edge = math.log1p(noise_band)

@@ -11,12 +11,21 @@ from roofsmith.domain.proposal import Hypothesis
 from roofsmith.domain.target import KeepPolicy
 
 
-def decide(judgement: Judgement, hypothesis: Hypothesis, policy: KeepPolicy) -> Kept | RolledBack:
+def decide(
+    judgement: Judgement, first: Comparison | None, hypothesis: Hypothesis, policy: KeepPolicy
+) -> Kept | RolledBack:
     """Whether the candidate becomes the incumbent.
 
-    Kept only if it passed, if what the hypothesis targets is faster beyond the noise band, if that
-    was measured a second time in fresh processes, and if no config class is slower beyond the band
-    and no workload by `policy.veto_slowdown` or more.
+    Kept only if it passed, if what the hypothesis targets (the whole, or one config class) is
+    faster beyond the noise band in two measurements, the second in fresh processes, and if neither
+    the whole nor a config class is slower beyond the band, and no workload by
+    `policy.veto_slowdown` or more.
+
+    Args:
+        judgement: of the candidate against the incumbent.
+        first: what the judgement's first samples say, where there are any.
+        hypothesis: names what should gain.
+        policy: the target's.
     """
     comparison = judgement.comparison
     if not isinstance(judgement.outcome, Passed):
@@ -38,6 +47,10 @@ def decide(judgement: Judgement, hypothesis: Hypothesis, policy: KeepPolicy) -> 
         return RolledBack(rule=loss, regression=True)
     if not judgement.confirmation:
         return RolledBack(rule="the gain was not measured a second time")
+    before = _aim(first, hypothesis.target_class) if first else None
+    if before is None or before.verdict != "faster":
+        seen = f": {_reading(before, policy)}" if before else ""
+        return RolledBack(rule=f"{_where(hypothesis)} only the second measurement gained{seen}")
     return Kept(
         rule=f"{_where(hypothesis)} {_reading(aim, policy)}; measured again in fresh processes;"
         " no class is slower"
@@ -53,6 +66,8 @@ def _aim(comparison: Comparison, target_class: str) -> Estimate | None:
 
 def _loss(comparison: Comparison, policy: KeepPolicy) -> str | None:
     """The class or workload that pays for the gain; None if nobody does."""
+    if comparison.overall.verdict == "slower":
+        return f"vetoed: slower overall ({_interval(comparison.overall)})"
     slower = [c for c in comparison.classes if c.estimate.verdict == "slower"]
     if slower:
         named: Sequence[str] = [f"{c.config_class} ({_interval(c.estimate)})" for c in slower]

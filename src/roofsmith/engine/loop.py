@@ -100,7 +100,8 @@ class Engine:
         built = self._build(proposal.candidate)
         judgement = self._bench.judge(built, self.campaign.incumbent)
         profile, bottleneck = self._see(built, judgement)
-        decision = decide(judgement, proposal.hypothesis, self._parts.target.keep)
+        first = records.recompared(judgement.samples, self.campaign.started)
+        decision = decide(judgement, first, proposal.hypothesis, self._parts.target.keep)
         round_ = records.round_record(
             self.campaign, proposal, judgement, decision, profile, bottleneck,
             lap=self._meter.lap(), at=self._now(),

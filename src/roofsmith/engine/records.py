@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
+from roofsmith.analysis.compare import compare
 from roofsmith.domain.campaign import (
     Baseline,
     Campaign,
@@ -14,7 +16,7 @@ from roofsmith.domain.campaign import (
     Started,
     Stopped,
 )
-from roofsmith.domain.comparison import Judgement, Timing
+from roofsmith.domain.comparison import Comparison, Judgement, PairSample, Timing
 from roofsmith.domain.device import Environment
 from roofsmith.domain.kernel import Candidate
 from roofsmith.domain.outcome import Failure, Outcome, Passed
@@ -97,6 +99,14 @@ def round_record(
         kernel_s=lap.kernel_s,
         at=at,
     )
+
+
+def recompared(samples: Sequence[PairSample], started: Started) -> Comparison | None:
+    """What a round's raw samples say, by the campaign's own classes, bounds and policy."""
+    if not samples:
+        return None
+    floors = {bound.workload: bound.floor_time_s for bound in started.bounds}
+    return compare(samples, started.target.workloads, started.classes, floors, started.target.keep)
 
 
 def standing_after(

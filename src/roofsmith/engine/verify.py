@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from roofsmith.analysis.compare import compare
+from roofsmith.analysis.compare import is_win
 from roofsmith.analysis.decide import decide
 from roofsmith.domain.campaign import Baseline, Campaign, Event, Round, Started, replay
-from roofsmith.domain.comparison import Comparison, PairSample
 from roofsmith.domain.outcome import Passed
-from roofsmith.engine.records import standing_after
+from roofsmith.engine.records import recompared, standing_after
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,15 +87,15 @@ def _judgement_claims(round_: Round, started: Started) -> Iterator[tuple[str, ob
     yield (
         "comparison",
         judgement.comparison,
-        _recompared(judgement.confirmation or judgement.samples, started),
+        recompared(judgement.confirmation or judgement.samples, started),
     )
-    first = _recompared(judgement.samples, started)
-    if judgement.confirmation and first is not None:
-        yield "verdict of the first measurement", "faster", first.overall.verdict
+    first = recompared(judgement.samples, started)
+    if judgement.confirmation:
+        yield "a win in the first measurement", True, first is not None and is_win(first)
     if isinstance(judgement.outcome, Passed) and judgement.verdict != "unverified":
         found = judgement.comparison
         yield "verdict", judgement.verdict, found.overall.verdict if found else "unverified"
-    yield "decision", round_.decision, decide(judgement, round_.hypothesis, keep)
+    yield "decision", round_.decision, decide(judgement, first, round_.hypothesis, keep)
 
 
 def _standing_claims(round_: Round, campaign: Campaign) -> Iterator[tuple[str, object, object]]:
@@ -105,13 +104,6 @@ def _standing_claims(round_: Round, campaign: Campaign) -> Iterator[tuple[str, o
     yield "total speedup", round_.total_speedup, total
 
 
-def _recompared(samples: Sequence[PairSample], started: Started) -> Comparison | None:
-    if not samples:
-        return None
-    floors = {bound.workload: bound.floor_time_s for bound in started.bounds}
-    return compare(samples, started.target.workloads, started.classes, floors, started.target.keep)
-
-
 def _short(value: object) -> str:
     text = repr(value)
-    return text if len(text) <= 120 else f"{text[:117]}..."
+    return text if len(text) <= 160 else f"{text[:157]}..."

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+import re
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from statistics import fmean, median
 from typing import Any
 
-from roofsmith.analysis.compare import compare
+from roofsmith.analysis.compare import compare, is_win
 from roofsmith.analysis.roofline import below_floor
 from roofsmith.analysis.statistics import least_observations, median_interval
 from roofsmith.domain.bound import Bound
@@ -180,7 +181,7 @@ class ProcessJudge:
 
     def _is_win(self, samples: Sequence[PairSample]) -> bool:
         comparison = self._compared(samples)
-        return comparison is not None and comparison.overall.verdict == "faster"
+        return comparison is not None and is_win(comparison)
 
     def _compared(self, samples: Sequence[PairSample]) -> Comparison | None:
         floors = {label: bound.floor_time_s for label, bound in self._bounds.items()}
@@ -223,7 +224,7 @@ def _verdict(comparison: Comparison | None, samples: Sequence[PairSample]) -> Ve
     """What the samples say, unless too many of them were disturbed to say anything good."""
     if comparison is None:
         return "unverified"
-    if comparison.overall.verdict == "faster" and _is_disturbed(samples):
+    if is_win(comparison) and _is_disturbed(samples):
         return "unverified"
     return comparison.overall.verdict
 
@@ -234,12 +235,18 @@ def _is_disturbed(samples: Sequence[PairSample]) -> bool:
 
 
 def _notes(samples: Sequence[PairSample]) -> tuple[str, ...]:
-    """How many pairs are void, and the commonest reasons."""
-    reasons = Counter(sample.void.split(" for ")[0] for sample in samples if sample.void)
+    """How many pairs are void, by kind of reason, the commonest first."""
+    reasons = [sample.void for sample in samples if sample.void]
+    example = {_kind(reason): reason for reason in reversed(reasons)}
     return tuple(
-        f"{count} of {len(samples)} pairs are void: {reason}"
-        for reason, count in reasons.most_common(3)
+        f"{count} of {len(samples)} pairs are void, such as: {example[kind]}"
+        for kind, count in Counter(map(_kind, reasons)).most_common(3)
     )
+
+
+def _kind(reason: str) -> str:
+    """A void pair's reason without its figures, which differ from pair to pair."""
+    return re.sub(r"\d+(\.\d+)?", "", reason)
 
 
 def _standing(comparison: Comparison | None) -> str:

@@ -76,8 +76,7 @@ class FakeWorld:
 
     def parts(self) -> Parts:
         """What an engine runs on; a new set for every process."""
-        labels = tuple(workload.label for workload in self.target.workloads)
-        classes = (ConfigClass(name="all", workloads=labels, reason="declared in the target"),)
+        classes = _declared_classes(self.target)
         sheet = fake_sheet(self.environment.device.id, self.floor_time_s)
         return Parts(
             target=self.target,
@@ -180,6 +179,16 @@ class ScriptedProposer:
     def tell(self, round: Round) -> None:
         """Keep the round."""
         self.told.append(round)
+
+
+def _declared_classes(target: Target) -> tuple[ConfigClass, ...]:
+    members: dict[str, list[str]] = {}
+    for workload in target.workloads:
+        members.setdefault(workload.config_class or "all", []).append(workload.label)
+    return tuple(
+        ConfigClass(name=name, workloads=tuple(labels), reason="declared in the target")
+        for name, labels in members.items()
+    )
 
 
 def fake_render(campaign: Campaign) -> dict[str, str]:

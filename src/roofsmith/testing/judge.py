@@ -11,7 +11,7 @@ from statistics import median
 import numpy as np
 from numpy.typing import NDArray
 
-from roofsmith.analysis.compare import compare
+from roofsmith.analysis.compare import compare, is_win
 from roofsmith.domain.comparison import Comparison, Judgement, PairSample, Screening, Timing
 from roofsmith.domain.kernel import Built, Candidate
 from roofsmith.domain.outcome import Outcome, Passed
@@ -38,20 +38,30 @@ class FakeKernels:
     default_time_s: float = 1e-3
     times_s: dict[str, float] = field(default_factory=dict)
     outcomes: dict[str, Outcome] = field(default_factory=dict)
+    times_on_s: dict[tuple[str, str], float] = field(default_factory=dict)
+    """By candidate id and workload label, where a workload differs from the rest."""
 
     def add(
-        self, candidate: Candidate, *, time_s: float | None = None, outcome: Outcome | None = None
+        self,
+        candidate: Candidate,
+        *,
+        time_s: float | None = None,
+        on: Mapping[str, float] | None = None,
+        outcome: Outcome | None = None,
     ) -> Candidate:
-        """Say how long a candidate takes, or how it fails; returns it."""
+        """Say how long a candidate takes, `on` some workloads, or how it fails; returns it."""
         if time_s is not None:
             self.times_s[candidate.id] = time_s
+        for label, here_s in (on or {}).items():
+            self.times_on_s[candidate.id, label] = here_s
         if outcome is not None:
             self.outcomes[candidate.id] = outcome
         return candidate
 
-    def time_s(self, candidate_id: str) -> float:
-        """Seconds per call, the same on every workload."""
-        return self.times_s.get(candidate_id, self.default_time_s)
+    def time_s(self, candidate_id: str, workload: str = "") -> float:
+        """Seconds per call."""
+        everywhere_s = self.times_s.get(candidate_id, self.default_time_s)
+        return self.times_on_s.get((candidate_id, workload), everywhere_s)
 
     def outcome(self, candidate_id: str) -> Outcome:
         """How checking it ends."""
@@ -101,7 +111,7 @@ class FakeJudge:
         samples = self._pairs(candidate, incumbent, instance=0)
         comparison = self._compared(samples)
         confirmation: tuple[PairSample, ...] = ()
-        if comparison.overall.verdict == "faster":
+        if is_win(comparison):
             confirmation = self._pairs(candidate, incumbent, instance=1)
             comparison = self._compared(confirmation)
         return Judgement(
@@ -131,8 +141,8 @@ class FakeJudge:
                 sweep=sweep,
                 instance=instance,
                 first="incumbent" if sweep % 2 else "candidate",
-                incumbent_time_s=(self._kernels.time_s(ids[0]) * next(noise),),
-                candidate_time_s=(self._kernels.time_s(ids[1]) * next(noise),),
+                incumbent_time_s=(self._kernels.time_s(ids[0], workload.label) * next(noise),),
+                candidate_time_s=(self._kernels.time_s(ids[1], workload.label) * next(noise),),
             )
             for sweep in range(SWEEPS)
             for workload in self._target.workloads
@@ -140,7 +150,8 @@ class FakeJudge:
 
     def _timing(self, built: Built, workload: Workload) -> Timing:
         noise = _noise(built.candidate_id, workload.label)
-        samples = [self._kernels.time_s(built.candidate_id) * next(noise) for _ in range(SWEEPS)]
+        true_s = self._kernels.time_s(built.candidate_id, workload.label)
+        samples = [true_s * next(noise) for _ in range(SWEEPS)]
         return Timing(
             workload=workload.label,
             dims=workload.dims,
