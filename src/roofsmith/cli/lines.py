@@ -8,6 +8,7 @@ from roofsmith.analysis.compare import LARGEST_RATIO
 from roofsmith.domain.campaign import (
     Baseline,
     Campaign,
+    Committed,
     Event,
     Kept,
     Resumed,
@@ -53,6 +54,8 @@ def lines_for(event: Event, campaign: Campaign, width: int = WIDE) -> list[Line]
             return [
                 [("resumed  ", "bold"), (f"after round {_last_round(campaign)}; {event.note}", "")]
             ]
+        case Committed():
+            return []
         case _:
             assert_never(event)
 

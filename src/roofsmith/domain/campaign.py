@@ -91,7 +91,7 @@ class Round(Value):
     total_speedup: float
     """Of the kernel that holds after this round, over the baseline: the product of kept ratios."""
     commit: str | None = None
-    """The commit of a kept round."""
+    """The commit of a kept round; comes with a later `Committed` record."""
     wall_s: float
     kernel_s: float = 0.0
     at: str
@@ -124,7 +124,20 @@ class Resumed(Value):
     at: str
 
 
-Event = Annotated[Started | Baseline | Round | Stopped | Resumed, Field(discriminator="kind")]
+class Committed(Value):
+    """A candidate that holds is in git; comes after the record of its round."""
+
+    kind: Literal["committed"] = "committed"
+    round: int = Field(ge=1)
+    """1 is the baseline. A later record for the same round replaces the hash: the commit was made
+    anew, because the repository was gone."""
+    commit: str
+    at: str
+
+
+Event = Annotated[
+    Started | Baseline | Round | Stopped | Resumed | Committed, Field(discriminator="kind")
+]
 
 
 class Campaign(Value):
@@ -152,6 +165,17 @@ class Campaign(Value):
         """Of the incumbent over the baseline."""
         return self.rounds[-1].total_speedup if self.rounds else 1.0
 
+    def with_commit(self, event: Committed) -> Campaign:
+        """The same campaign, with a round's commit known."""
+        known = {"commit": event.commit}
+        baseline = self.baseline
+        if baseline is not None and event.round == baseline.round:
+            return self.model_copy(update={"baseline": baseline.model_copy(update=known)})
+        rounds = tuple(
+            r.model_copy(update=known) if r.round == event.round else r for r in self.rounds
+        )
+        return self.model_copy(update={"rounds": rounds})
+
     def bound(self, workload: str) -> Bound:
         """The roofline of one workload, by label."""
         return next(bound for bound in self.started.bounds if bound.workload == workload)
@@ -174,4 +198,6 @@ def replay(events: tuple[Event, ...] | list[Event]) -> Campaign | None:
                 campaign = campaign.model_copy(update={"stopped": event})
             case Resumed():
                 campaign = campaign.model_copy(update={"stopped": None})
+            case Committed():
+                campaign = campaign.with_commit(event)
     return campaign
