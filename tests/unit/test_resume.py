@@ -4,9 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from roofsmith.domain.campaign import Baseline, Campaign, Event, Round, Stopped, replay
+from roofsmith.domain.campaign import (
+    Baseline,
+    Campaign,
+    Committed,
+    Event,
+    Round,
+    Stopped,
+    replay,
+)
 from roofsmith.domain.outcome import Incorrect
 from roofsmith.engine.loop import Engine
+from roofsmith.engine.verify import verify
 from roofsmith.testing.engine import FakeWorld, Killed, SideEffects, fake_idea, fake_target
 from roofsmith.testing.judge import FakeKernels
 
@@ -39,10 +48,11 @@ STEPS = steps_of_a_whole_campaign()
 
 def substance(records: list[Event]) -> list[Event]:
     """The records without resumes, and without what depends on when they were made."""
+    unlike = {"at": "", "wall_s": 0.0, "kernel_s": 0.0}
     return [
-        event.model_copy(update={"at": "", "wall_s": 0.0, "kernel_s": 0.0})
+        event.model_copy(update={k: v for k, v in unlike.items() if hasattr(event, k)})
         for event in records
-        if isinstance(event, Baseline | Round | Stopped)
+        if isinstance(event, Baseline | Round | Stopped | Committed)
     ]
 
 
@@ -104,3 +114,34 @@ def test_rendered_files_that_were_lost_are_written_again() -> None:
     here.files.files.clear()
     Engine(here.parts(), "test").repair()
     assert here.files.files == before
+
+
+def test_every_held_round_knows_its_commit() -> None:
+    here = world()
+    campaign = run(here)
+    assert campaign.baseline is not None
+    held = [campaign.baseline, *campaign.kept]
+    assert [r.commit for r in held] == [c.hash for c in here.lineage.commits]
+    assert [r.commit for r in campaign.rounds if r not in campaign.kept] == [None, None]
+
+
+def test_a_kill_between_commit_and_record_is_recorded_by_the_resume() -> None:
+    here = world()
+    committed = [n for n, name in enumerate(STEPS) if name == "after commit"]
+    here.effects = SideEffects(die_at=committed[1])
+    with pytest.raises(Killed):
+        run(here)
+    assert [r.round for r in here.records if isinstance(r, Committed)] == [1]
+    here.effects = SideEffects()
+    campaign = run(here)
+    assert campaign.rounds[0].commit == here.lineage.commits[1].hash
+    assert [r.round for r in here.records if isinstance(r, Committed)] == [1, 2, 5]
+
+
+def test_a_repository_that_was_lost_is_recorded_anew() -> None:
+    here = world()
+    run(here)
+    here.lineage.commits.clear()
+    campaign = Engine(here.parts(), "test").repair()
+    assert campaign.kept[-1].commit == here.lineage.commits[-1].hash
+    assert verify(here.records) == ()

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from roofsmith.domain.campaign import Event, Kept, RolledBack, Round
+from roofsmith.domain.campaign import Committed, Event, Kept, RolledBack, Round
 from roofsmith.engine.loop import Engine
 from roofsmith.engine.verify import Finding, verify
 from roofsmith.testing.engine import FakeWorld, fake_idea, fake_target
@@ -115,3 +115,8 @@ def test_a_confirmation_that_nothing_led_to(events: list[Event]) -> None:
     found = [finding.what for finding in verify(edited(events, 2, lost_at_first))]
     assert any("a win in the first measurement" in what for what in found)
     assert any("only the second measurement gained" in what for what in found)
+
+
+def test_a_commit_of_a_round_that_was_not_kept(events: list[Event]) -> None:
+    stray = Committed(round=3, commit="0" * 40, at="2026-01-01 00:00:00")
+    assert verify([*events, stray])[0].what.startswith("a commit of round 3 is recorded")

@@ -93,6 +93,9 @@ def _changed_commits(
         if commit is None:
             yield Finding(f"round {record.round}", f"its commit is missing on {place.branch}")
             continue
+        if record.commit not in (None, commit):
+            what = f"commit {record.commit[:12]} is recorded; {place.branch} has {commit[:12]}"
+            yield Finding(f"round {record.round}", what)
         for source in record.candidate.sources:
             path = PurePosixPath(place.prefix, source.path)
             # git's answer comes without its last line end.

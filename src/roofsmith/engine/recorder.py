@@ -1,7 +1,8 @@
 """Writes what happened, in an order that survives kill -9 anywhere.
 
-Ledger first: once a record is on disk, it happened. Then git, then the rendered files; both follow
-from the ledger, so a crash between them is repaired by doing them again.
+Ledger first: once a record is on disk, it happened. Then git, whose answer is a record too, then
+the rendered files. All of it follows from the ledger, so a crash in between is repaired by doing it
+again: committing what is committed already gives the same hash.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import assert_never
 from roofsmith.domain.campaign import (
     Baseline,
     Campaign,
+    Committed,
     Event,
     Kept,
     Resumed,
@@ -43,9 +45,7 @@ class Recorder:
 
     def record(self, event: Event) -> Campaign:
         """Append to the ledger, settle git, render the files, tell the observer."""
-        self._parts.ledger.append(event)
-        campaign = self._adopt(event)
-        self._settle(event, campaign)
+        campaign = self._settle(event, self._append(event))
         self._parts.files.write(self._parts.render(campaign))
         self._parts.observer.event(event, campaign)
         return campaign
@@ -62,7 +62,7 @@ class Recorder:
         holder = campaign.kept[-1] if campaign.kept else campaign.baseline
         if holder is not None:
             self._parts.lineage.restore(holder.candidate)
-            self._parts.lineage.commit(holder.candidate, commit_message(holder))
+            campaign = self._commit(holder, campaign)
         self._parts.files.write(self._parts.render(campaign))
 
     def reread(self) -> None:
@@ -70,24 +70,33 @@ class Recorder:
         self._events = self._parts.ledger.events()
         self._campaign = replay(self._events)
 
-    def _adopt(self, event: Event) -> Campaign:
+    def _append(self, event: Event) -> Campaign:
+        self._parts.ledger.append(event)
         self._events = [*self._events, event]
         campaign = replay(self._events)
         assert campaign is not None, "an event was just appended"
         self._campaign = campaign
         return campaign
 
-    def _settle(self, event: Event, campaign: Campaign) -> None:
-        lineage = self._parts.lineage
+    def _settle(self, event: Event, campaign: Campaign) -> Campaign:
         match event:
             case Baseline() | Round(decision=Kept()):
-                lineage.commit(event.candidate, commit_message(event))
+                return self._commit(event, campaign)
             case Round(decision=RolledBack()):
-                lineage.restore(campaign.incumbent)
-            case Round() | Started() | Stopped() | Resumed():
-                pass
+                self._parts.lineage.restore(campaign.incumbent)
+                return campaign
+            case Round() | Started() | Stopped() | Resumed() | Committed():
+                return campaign
             case _:
                 assert_never(event)
+
+    def _commit(self, holder: Baseline | Round, campaign: Campaign) -> Campaign:
+        """Put the kernel that holds at the head of the branch, and record where that is."""
+        commit = self._parts.lineage.commit(holder.candidate, commit_message(holder))
+        if commit is None or commit == holder.commit:
+            return campaign
+        at = f"{self._parts.clock.now():%Y-%m-%d %H:%M:%S}"
+        return self._append(Committed(round=holder.round, commit=commit, at=at))
 
 
 def commit_message(event: Baseline | Round) -> str:

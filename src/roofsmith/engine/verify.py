@@ -4,10 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import assert_never
 
 from roofsmith.analysis.compare import is_win
 from roofsmith.analysis.decide import decide
-from roofsmith.domain.campaign import Baseline, Campaign, Event, Round, Started, replay
+from roofsmith.domain.campaign import (
+    Baseline,
+    Campaign,
+    Committed,
+    Event,
+    Resumed,
+    Round,
+    Started,
+    Stopped,
+    replay,
+)
 from roofsmith.domain.outcome import Passed
 from roofsmith.engine.records import recompared, standing_after
 
@@ -46,8 +57,12 @@ def _findings(events: Sequence[Event]) -> Iterator[Finding]:
                 yield from _baseline_findings(event, _state(before))
             case Round():
                 yield from _round_findings(event, _state(before))
-            case _:
+            case Committed():
+                yield from _commit_findings(event, number, _state(before))
+            case Started() | Stopped() | Resumed():
                 pass
+            case _:
+                assert_never(event)
         before.append(event)
 
 
@@ -62,6 +77,14 @@ def _baseline_findings(baseline: Baseline, campaign: Campaign) -> Iterator[Findi
         yield Finding("round 1", "there is a second baseline")
     if baseline.candidate != campaign.started.target.baseline:
         yield Finding("round 1", "the baseline is not the target's kernel")
+
+
+def _commit_findings(event: Committed, number: int, campaign: Campaign) -> Iterator[Finding]:
+    holder = campaign.kept[-1] if campaign.kept else campaign.baseline
+    if holder is None or event.round != holder.round:
+        held = f"round {holder.round}" if holder else "nothing"
+        what = f"a commit of round {event.round} is recorded, when {held} was held"
+        yield Finding(f"record {number}", what)
 
 
 def _round_findings(round_: Round, campaign: Campaign) -> Iterator[Finding]:
