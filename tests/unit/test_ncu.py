@@ -1,25 +1,18 @@
 from __future__ import annotations
 
-import json
-import os
-import shlex
-import stat
-import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 from process_runner import ProcessRunner, ProcessSession
+from tool_stand_ins import GOLDEN, OneArray, seen, small_library, stand_in
 
-from roofsmith.domain.kernel import Built, Parameter, Signature
+from roofsmith.domain.kernel import Built
 from roofsmith.domain.outcome import TimedOut
 from roofsmith.domain.profile import Profile
 from roofsmith.domain.workload import Workload
-from roofsmith.errors import BadReferenceError
-from roofsmith.ports import KernelDiedError, WorkloadDescription
+from roofsmith.ports import KernelDiedError
 from roofsmith.profilers import ncu
 from roofsmith.profilers.launches import kernel_name, profile_of
 from roofsmith.profilers.ncu import NcuProfiler, launcher
@@ -28,7 +21,6 @@ from roofsmith.profilers.ncu_output import number, parse_ncu_csv
 from roofsmith.profilers.units import factor
 from roofsmith.profilers.vocabulary import vocabulary
 
-GOLDEN = Path(__file__).parent.parent / "golden" / "gpu"
 RAW = (GOLDEN / "ncu_set_full_page_raw_softmax_h100.csv").read_text()
 DETAILS = (GOLDEN / "ncu_set_basic_page_details_softmax_h100.csv").read_text()
 WORKLOAD = Workload(dims={"N": 4096, "D": 4096})
@@ -198,48 +190,19 @@ def test_the_vocabulary_names_each_counter_once() -> None:
 
 # ncu around a worker -----------------------------------------------------------------------------
 
-FAKE_NCU = """#!{python}
-import json, os, subprocess, sys
-from pathlib import Path
-options = [word for word in sys.argv[1:] if word.startswith("--")]
-at = next(i for i, word in enumerate(sys.argv[1:], 1) if not word.startswith("--"))
+RUN = "code = run()"
+LOG = """
 log = Path(next(o for o in options if o.startswith("--log-file=")).partition("=")[2])
-with Path({calls!r}).open("a") as calls:
-    calls.write(json.dumps(options) + "\\n")
-{body}
 """
-RUN = "code = subprocess.run(sys.argv[at:]).returncode"
 
 
 @pytest.fixture
 def built(tmp_path: Path) -> Built:
-    # ProcessRunner's worker loads a library and calls `solve`; libc's own will do.
-    source = tmp_path / "solve.c"
-    source.write_text("void solve(float *y, int n) { (void)n; y[0] = 1; }\n")
-    library = tmp_path / "solve.so"
-    if os.system(f"gcc -shared -fPIC -o {shlex.quote(str(library))} {shlex.quote(str(source))}"):
-        pytest.skip("gcc is not installed")
-    return Built(
-        candidate_id="c", language="cuda", library=library, library_sha256="0",
-        signature=Signature(parameters=(Parameter(name="y", role="output", dtype="float32"),)),
-        environment={}, command="nvcc", log=tmp_path / "log", build_time_s=1.0,
-    )  # fmt: skip
-
-
-class OneArray:
-    def describe(self, workload: Workload) -> WorkloadDescription:
-        raise BadReferenceError("not needed by profilers")
-
-    def inputs(self, workload: Workload, seed: int) -> dict[str, NDArray[np.generic] | int]:
-        return {"y": np.zeros(4, np.float32), "n": 4}
+    return small_library(tmp_path)
 
 
 def fake_ncu(folder: Path, body: str) -> str:
-    program = folder / "ncu"
-    text = FAKE_NCU.format(python=sys.executable, calls=str(folder / "calls"), body=body)
-    program.write_text(text)
-    program.chmod(program.stat().st_mode | stat.S_IXUSR)
-    return str(program)
+    return stand_in(folder, "ncu", LOG + body)
 
 
 def under(folder: Path, built: Built, body: str) -> Profile:
@@ -255,7 +218,7 @@ def test_a_profile_from_a_worker_under_ncu(tmp_path: Path, built: Built) -> None
     assert (found.tool, found.kernel) == ("ncu", "softmax_v3")
     assert found.workload == WORKLOAD.label
     assert found.get("kernel_time_s") == pytest.approx(53.344e-6)
-    (options,) = [json.loads(line) for line in (tmp_path / "calls").read_text().splitlines()]
+    (options,) = seen(tmp_path)
     assert {"--csv", "--page=raw", "--print-units=base", "--clock-control=none",
             "--target-processes=all", "--profile-from-start=off"} <= set(options)  # fmt: skip
     assert "--section=SpeedOfLight" in options
@@ -271,7 +234,7 @@ else:
     found = under(tmp_path, built, body)
     assert found.tool == "ncu"
     assert any("the first call and all that it prepares" in note for note in found.notes)
-    assert len((tmp_path / "calls").read_text().splitlines()) == 2
+    assert len(seen(tmp_path)) == 2
 
 
 PERMISSION = (
@@ -290,7 +253,7 @@ def test_forbidden_counters_say_how_to_allow_them(tmp_path: Path, built: Built, 
     assert note == COUNTERS_FORBIDDEN
     assert "NVreg_RestrictProfilingToAdminUsers=0" in note
     assert "CAP_SYS_ADMIN" in note
-    assert len((tmp_path / "calls").read_text().splitlines()) == 1
+    assert len(seen(tmp_path)) == 1
 
 
 @pytest.mark.parametrize(

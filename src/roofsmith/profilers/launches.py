@@ -34,6 +34,27 @@ class Launch:
     """By the clock of the tool that traced it."""
 
 
+def since(
+    launches: Sequence[Launch], begin_s: float, calls: int
+) -> tuple[tuple[Launch, ...], int, tuple[str, ...]]:
+    """The launches of the calls that began at `begin_s`, how many calls those are, and notes.
+
+    One call was made before them. Where the tool's clock isn't the one that `begin_s` was read
+    from, nothing tells them apart, and all of them count.
+
+    Args:
+        launches: of the whole session.
+        begin_s: when the calls that count began.
+        calls: how many they were.
+    """
+    late = tuple(launch for launch in launches if (launch.begin_s or 0.0) >= begin_s)
+    if launches and not late:
+        return tuple(launches), calls + 1, ("the first call can't be told apart and counts too",)
+    if len(late) % calls:
+        return late, calls, (f"{len(late)} kernel launches in {calls} calls: not always the same",)
+    return late, calls, ()
+
+
 def kernel_name(printed: str) -> str:
     """A kernel's name without return type and parameters: `softmax_v3(float *, int)` is softmax_v3.
 

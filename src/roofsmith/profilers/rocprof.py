@@ -1,0 +1,237 @@
+"""AMD's rocprofv3 around a worker: kernel trace, counters, and the thread trace where it decodes.
+
+Its output's layout is known from recorded kernel traces and agent lists; counter collection and
+thread trace are built against AMD's documentation only and haven't run on a device here.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from roofsmith.domain.kernel import Built
+from roofsmith.domain.profile import Counter, Hotspot, Profile
+from roofsmith.domain.workload import Workload
+from roofsmith.ports import Arguments, KernelDiedError, KernelRunner, Oracle
+from roofsmith.profilers import rocprof_att
+from roofsmith.profilers.attempts import SEED, Attempt, first_that_works
+from roofsmith.profilers.launches import Launch, NoProfileError, profile_of, since
+from roofsmith.profilers.rocprof_output import (
+    RUNTIME,
+    parse_agents,
+    parse_counters,
+    parse_kernel_trace,
+)
+from roofsmith.profilers.vocabulary import vocabulary
+
+CALLS = 5
+"""That count, after one that compiles, tunes and fills caches."""
+CALL_DEADLINE_S = 120.0
+
+COUNTER_GROUPS: tuple[tuple[str, ...], ...] = (
+    ("SQ_WAVES", "SQ_WAVE_CYCLES", "SQ_WAIT_ANY", "SQ_WAIT_INST_ANY", "SQ_WAIT_INST_LDS"),
+    ("SQ_INSTS_VALU", "SQ_INSTS_SALU", "SQ_INSTS_LDS", "SQ_INSTS_SMEM", "SQ_INSTS_VMEM",
+     "SQ_INSTS_MFMA"),
+    ("FETCH_SIZE", "VALUBusy"),
+    ("WRITE_SIZE", "MemUnitStalled"),
+    ("L2CacheHit", "VALUUtilization", "LDSBankConflict"),
+    ("OccupancyPercent", "MfmaUtil"),
+    ("MemUnitBusy", "SALUBusy"),
+)  # fmt: skip
+"""One run each: rocprofv3 refuses what doesn't fit into one pass (eight SQ counters, four of a
+texture cache channel), and a worker can't be run again behind its back."""
+
+_DECODER = "librocprof-trace-decoder.so"
+
+
+def find_rocprof() -> str | None:
+    """rocprofv3 on PATH, in ROCM_PATH or in /opt/rocm; None without."""
+    if found := shutil.which("rocprofv3"):
+        return found
+    for home in (os.environ.get("ROCM_PATH"), "/opt/rocm"):
+        place = Path(home, "bin", "rocprofv3") if home else None
+        if place is not None and os.access(place, os.X_OK):
+            return str(place)
+    return None
+
+
+def find_decoder() -> Path | None:
+    """The folder of the thread trace's decoder, a library of its own; None without."""
+    homes = (os.environ.get("ROCM_PATH"), "/opt/rocm")
+    places = [os.environ.get("ROCPROF_ATT_LIBRARY_PATH"), *(f"{h}/lib" for h in homes if h)]
+    return next((Path(p) for p in places if p and Path(p, _DECODER).exists()), None)
+
+
+def launcher(rocprof: str, folder: Path, options: Sequence[str]) -> tuple[str, ...]:
+    """What to start a worker under; its files go into `folder`."""
+    return (rocprof, *options, "--output-format", "csv", "-d", str(folder), "--")
+
+
+@dataclass(frozen=True, slots=True)
+class RocprofProfiler:
+    """Port `Profiler` over rocprofv3."""
+
+    runner: KernelRunner
+    oracle: Oracle
+    threads: int = 1
+    find_rocprof: Callable[[], str | None] = field(default=find_rocprof)
+    find_decoder: Callable[[], Path | None] = field(default=find_decoder)
+    call_deadline_s: float = CALL_DEADLINE_S
+
+    def profile(self, built: Built, workload: Workload) -> Profile:
+        """Counters of the kernel that takes most of the time of a call.
+
+        A tool that fails, hangs or isn't there is a note in the profile, never an exception.
+        """
+        return first_that_works((self.attempt,), built, workload)
+
+    @property
+    def attempt(self) -> Attempt:
+        """The same, but it raises where there is nothing: for a front that tries several tools."""
+        return self._attempt
+
+    def _attempt(self, built: Built, workload: Workload) -> Profile:
+        program = self.find_rocprof()
+        if program is None:
+            raise NoProfileError(
+                "rocprofv3 is not installed: it comes with ROCm 6.2 and later as"
+                " rocprofiler-sdk; put it on PATH or set ROCM_PATH"
+            )
+        arguments = self.oracle.inputs(workload, SEED)
+        runs = _Runs(self, program, built, arguments)
+        launches, calls, notes = runs.trace()
+        longest = profile_of("rocprofv3", workload.label, launches, calls=calls)
+        kernel = longest.kernel or ""
+        counted, refused = runs.counters(kernel)
+        stalls, hotspots, remarks = runs.thread_trace(kernel)
+        more = tuple(
+            replace(launch, counters=_merged(launch.counters, counted, stalls))
+            if launch.kernel == kernel
+            else launch
+            for launch in launches
+        )
+        return profile_of(
+            "rocprofv3",
+            workload.label,
+            more,
+            calls=calls,
+            notes=(f"rocprofv3, {calls} calls", *notes, *refused, *remarks),
+            hotspots=hotspots,
+        )
+
+
+def _merged(*groups: Iterable[Counter]) -> tuple[Counter, ...]:
+    """Counters by name; the first that has one wins."""
+    found: dict[str, Counter] = {}
+    for group in groups:
+        for counter in group:
+            found.setdefault(counter.name, counter)
+    return tuple(found.values())
+
+
+@dataclass(frozen=True, slots=True)
+class _Runs:
+    """The sessions of one profile, each under rocprofv3 with other options."""
+
+    profiler: RocprofProfiler
+    program: str
+    built: Built
+    arguments: Arguments
+
+    def trace(self) -> tuple[tuple[Launch, ...], int, tuple[str, ...]]:
+        """Launches of the calls after the first, how many calls, and what to note.
+
+        Raises:
+            NoProfileError: rocprofv3 gave no kernel trace.
+        """
+        files, begin_s = self._run(("--kernel-trace",))
+        agents = parse_agents(_content(files, "agent_info"))
+        launches = parse_kernel_trace(_content(files, "kernel_trace"), agents)
+        if not launches:
+            raise NoProfileError("rocprofv3 saw no kernel dispatch, or wrote no kernel trace")
+        kept, calls, notes = since(launches, begin_s, CALLS)
+        own = tuple(launch for launch in kept if not launch.kernel.startswith(RUNTIME))
+        if own and len(own) < len(kept):
+            dropped = len(kept) - len(own)
+            notes = (*notes, f"{dropped} fills and copies of the HIP runtime aren't counted")
+        return own or kept, calls, notes
+
+    def counters(self, kernel: str) -> tuple[tuple[Counter, ...], tuple[str, ...]]:
+        """Hardware counters of one kernel, and the groups that gave none."""
+        found: list[Counter] = []
+        refused = []
+        for names in COUNTER_GROUPS:
+            try:
+                files, begin_s = self._run(("--pmc", *names))
+            except NoProfileError as reason:
+                refused.append(f"not counted: {', '.join(names)} ({reason})")
+                continue
+            readings = parse_counters(_content(files, "counter_collection"), kernel, begin_s)
+            found += vocabulary().read("rocprofv3", readings)
+            if not readings:
+                refused.append(f"not counted: {', '.join(names)}")
+        return tuple(found), tuple(refused)
+
+    def thread_trace(
+        self, kernel: str
+    ) -> tuple[tuple[Counter, ...], tuple[Hotspot, ...], tuple[str, ...]]:
+        """Where waves of one kernel stall, if the decoder is installed."""
+        decoder = self.profiler.find_decoder()
+        if decoder is None:
+            return (), (), (f"no thread trace: {_DECODER} isn't installed",)
+        options = ("--att", "--att-library-path", str(decoder))
+        only = ("--kernel-include-regex", re.escape(kernel))
+        try:
+            files, _ = self._run((*options, *only))
+        except NoProfileError as reason:
+            return (), (), (f"no thread trace: {reason}",)
+        traced = [
+            found
+            for name, text in files.items()
+            if re.match(r"stats_.*\.csv$", name)
+            if (found := rocprof_att.find(rocprof_att.parse_att_stats(text), kernel)) is not None
+        ]
+        if not traced:
+            return (), (), ("no thread trace: no wave of the kernel ran on the traced unit",)
+        most = max(traced, key=lambda trace: trace.stall)
+        return rocprof_att.counters(most), rocprof_att.hotspots(most), ()
+
+    def _run(self, options: Sequence[str]) -> tuple[dict[str, str], float]:
+        """The CSV files that one session left, by name, and when its first call was over.
+
+        The time is that of rocprofv3's records: CLOCK_BOOTTIME (rocprofiler-sdk, common/utility).
+        """
+        with tempfile.TemporaryDirectory(prefix="roofsmith-rocprof-") as name:
+            folder = Path(name)
+            try:
+                with self.profiler.runner.open(
+                    self.built,
+                    self.arguments,
+                    threads=self.profiler.threads,
+                    call_deadline_s=self.profiler.call_deadline_s,
+                    launcher=launcher(self.program, folder, options),
+                ) as session:
+                    session.call(1)
+                    begin_s = time.clock_gettime(time.CLOCK_BOOTTIME)
+                    session.call(CALLS)
+            except KernelDiedError as died:
+                raise NoProfileError(f"the kernel did not survive rocprofv3: {died}") from died
+            return {path.name: _text(path) for path in sorted(folder.rglob("*.csv"))}, begin_s
+
+
+def _content(files: dict[str, str], kind: str) -> str:
+    """The file whose name ends in `kind`, with whatever prefix rocprofv3 gave it."""
+    return next((text for name, text in files.items() if name.endswith(f"{kind}.csv")), "")
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""

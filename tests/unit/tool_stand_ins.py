@@ -1,0 +1,72 @@
+"""Programs that stand in for a vendor's profiler: they run the worker and leave recorded files."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import stat
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from roofsmith.domain.kernel import Built, Parameter, Signature
+from roofsmith.domain.workload import Workload
+from roofsmith.errors import BadReferenceError
+from roofsmith.ports import WorkloadDescription
+
+GOLDEN = Path(__file__).parent.parent / "golden" / "gpu"
+
+PROGRAM = """#!{python}
+import json, os, subprocess, sys, time
+from pathlib import Path
+words = sys.argv[1:]
+at = words.index("--") if "--" in words else next(
+    i - 1 for i, word in enumerate(words) if not word.startswith("--"))
+options, worker = words[: at + 1], words[at + 1 :]
+with Path({calls!r}).open("a") as calls:
+    calls.write(json.dumps(options) + "\\n")
+def run():
+    return subprocess.run(worker).returncode
+{body}
+"""
+
+
+def stand_in(folder: Path, name: str, body: str) -> str:
+    """A program of that name; `options`, `worker` and `run()` are there for `body`."""
+    program = folder / name
+    calls = str(folder / "calls")
+    program.write_text(PROGRAM.format(python=sys.executable, calls=calls, body=body))
+    program.chmod(program.stat().st_mode | stat.S_IXUSR)
+    return str(program)
+
+
+def seen(folder: Path) -> list[list[str]]:
+    """The options of every start of the stand-in."""
+    return [json.loads(line) for line in (folder / "calls").read_text().splitlines()]
+
+
+class OneArray:
+    """An oracle with an output of four floats and its length."""
+
+    def describe(self, workload: Workload) -> WorkloadDescription:
+        raise BadReferenceError("not needed by profilers")
+
+    def inputs(self, workload: Workload, seed: int) -> dict[str, NDArray[np.generic] | int]:
+        return {"y": np.zeros(4, np.float32), "n": 4}
+
+
+def small_library(folder: Path) -> Built:
+    """A library with a `solve` that any worker can call."""
+    source, library = folder / "solve.c", folder / "solve.so"
+    source.write_text("void solve(float *y, int n) { (void)n; y[0] = 1; }\n")
+    if os.system(f"gcc -shared -fPIC -o {shlex.quote(str(library))} {shlex.quote(str(source))}"):
+        pytest.skip("gcc is not installed")
+    return Built(
+        candidate_id="c", language="cuda", library=library, library_sha256="0",
+        signature=Signature(parameters=(Parameter(name="y", role="output", dtype="float32"),)),
+        environment={}, command="nvcc", log=folder / "log", build_time_s=1.0,
+    )  # fmt: skip
