@@ -13,6 +13,7 @@ from roofsmith.domain.profile import Bottleneck, BottleneckKind
 from roofsmith.domain.workload import Workload
 from roofsmith.ports import Brief
 from roofsmith.proposers.cards import Card, CardContext, Change, NotApplicable, all_cards
+from roofsmith.proposers.reading import read_kernel
 from roofsmith.proposers.recipe_proposer import RecipeProposer
 from roofsmith.testing.proposer import ProposerConformance, advance, brief_for
 
@@ -124,6 +125,34 @@ def test_every_card_explains_itself_for_every_kernel() -> None:
         for explanation in RecipeProposer().explain(brief_of(name)):
             assert explanation.why
             assert explanation.predicted >= 1.0
+
+
+def test_a_kernel_is_read_once_for_all_cards_and_rounds() -> None:
+    proposer, brief = RecipeProposer(), brief_of()
+    read_kernel.cache_clear()
+    first = proposer.ask(brief, screen)
+    assert first is not None
+    proposer.ask(advance(brief, first, kept=False), screen)
+    assert read_kernel.cache_info().misses == 1
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_what_cards_looked_at_before_changes_nothing(name: str) -> None:
+    """Cards share what was read of the kernel: whatever one does with it, the others see the same.
+
+    Explained again, with the reading used, and card by card, each on a reading of its own.
+    """
+    brief = brief_of(name)
+    proposal = RecipeProposer().ask(brief, screen)
+    for seen in (brief, brief if proposal is None else advance(brief, proposal, kept=True)):
+        read_kernel.cache_clear()
+        together = RecipeProposer().explain(seen)
+        assert RecipeProposer().explain(seen) == together
+        alone = []
+        for each in all_cards():
+            read_kernel.cache_clear()
+            alone += RecipeProposer([each]).explain(seen)
+        assert sorted(alone, key=lambda e: e.card.id) == sorted(together, key=lambda e: e.card.id)
 
 
 @pytest.mark.parametrize("name", KERNELS)

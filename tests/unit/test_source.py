@@ -8,9 +8,11 @@ from hypothesis import strategies as st
 
 from roofsmith.proposers.accesses import FunctionAccesses
 from roofsmith.proposers.dependence import Parallel, Sequential, examine
-from roofsmith.proposers.macros import expand, read_macros
+from roofsmith.proposers.edits import Edit, apply_edits
+from roofsmith.proposers.macros import expand
 from roofsmith.proposers.reductions import find_reduction
-from roofsmith.proposers.source import Edit, Source, apply_edits, calls, loops, text_of
+from roofsmith.proposers.source import Source, loops
+from roofsmith.proposers.syntax import calls, text_of
 
 
 def body(code: str, parameters: str = "const float* x, float* y, int n, int m") -> Source:
@@ -116,7 +118,7 @@ def test_macros_expand_inside_out() -> None:
     )
     name, call = calls(source.root)[0]
     assert name == "E"
-    expanded = text_of(expand(call, read_macros(source)))
+    expanded = text_of(expand(call, source.macros))
     assert eval(expanded, {"k": 20}) == 41
 
 

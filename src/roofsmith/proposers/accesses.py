@@ -7,12 +7,11 @@ calls to functions of the same file are followed, so that `row[j]` reads as `x[i
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from dataclasses import dataclass, replace
 
 from tree_sitter import Node
 
+from roofsmith.proposers.accesses_scope import UNKNOWN, Place, Scope
 from roofsmith.proposers.loopnest_affine import (
     ZERO,
     Atom,
@@ -20,15 +19,13 @@ from roofsmith.proposers.loopnest_affine import (
     Polynomial,
     read_integer,
 )
-from roofsmith.proposers.macros import expand, read_macros
-from roofsmith.proposers.source import (
-    Function,
-    Loop,
-    Source,
+from roofsmith.proposers.macros import expand
+from roofsmith.proposers.source import Function, Loop, Source, read_loop
+from roofsmith.proposers.syntax import (
     arguments,
+    called_name,
     calls,
     identifiers,
-    read_loop,
     strip_parens,
     text_of,
     walk,
@@ -83,24 +80,6 @@ class LoopFacts:
     """Exclusive; None, as the lower bound, where it can't be read."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
-    base: str
-    offset: Polynomial | None
-    home: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _Scope:
-    integers: Mapping[str, Polynomial] = field(default_factory=dict)
-    pointers: Mapping[str, _Place] = field(default_factory=dict)
-    unsteady: frozenset[str] = frozenset()
-    loops: tuple[int, ...] = ()
-    anchor: Node | None = None
-    """In a called function: the call."""
-    depth: int = 0
-
-
 class FunctionAccesses:
     """Every access of one function, and the loops around them."""
 
@@ -110,12 +89,7 @@ class FunctionAccesses:
         self.accesses: list[Access] = []
         self.loops: dict[int, LoopFacts] = {}
         self._next_id = -2
-        unsteady = mutated_names(function.body)
-        self._visit(function.body, _Scope(unsteady=unsteady))
-
-    @cached_property
-    def _macros(self) -> Mapping[str, tuple[tuple[str, ...], str]]:
-        return read_macros(self.source)
+        self._visit(function.body, Scope(unsteady=function.mutated))
 
     def inside(self, loop: Loop) -> list[Access]:
         """Accesses in a loop of this function."""
@@ -130,7 +104,7 @@ class FunctionAccesses:
         facts = self.loops.get(loop.node.start_byte)
         return None if facts is None else facts.extent
 
-    def _visit(self, node: Node, scope: _Scope) -> _Scope:
+    def _visit(self, node: Node, scope: Scope) -> Scope:
         """Record what the node touches; the scope that holds after it."""
         match node.type:
             case "compound_statement":
@@ -161,7 +135,7 @@ class FunctionAccesses:
                     self._visit(child, scope)
         return scope
 
-    def _for(self, node: Node, scope: _Scope) -> None:
+    def _for(self, node: Node, scope: Scope) -> None:
         loop = read_loop(node)
         id = node.start_byte if scope.depth == 0 else self._new_id()
         for part in (loop.lower, loop.upper):
@@ -174,11 +148,11 @@ class FunctionAccesses:
             if counter is not None:
                 ticks = Polynomial.symbol(Atom(loop.variable, id))
                 counter = counter + ticks * Polynomial.constant(facts.step)
-            inner = _bind(inner, loop.variable, counter)
+            inner = inner.bind(loop.variable, counter)
         self.loops[id] = facts
         self._visit(loop.body, inner)
 
-    def _bounds(self, id: int, loop: Loop, scope: _Scope) -> LoopFacts:
+    def _bounds(self, id: int, loop: Loop, scope: Scope) -> LoopFacts:
         if loop.lower is None or loop.upper is None or loop.step is None:
             return LoopFacts(id, loop, None, 1, scope.loops)
         lower, upper = self._integer(loop.lower, scope), self._integer(loop.upper, scope)
@@ -197,7 +171,7 @@ class FunctionAccesses:
         self._next_id -= 1
         return -self._next_id + (1 << 40)
 
-    def _declaration(self, node: Node, scope: _Scope) -> _Scope:
+    def _declaration(self, node: Node, scope: Scope) -> Scope:
         for declarator in node.children_by_field_name("declarator"):
             value = declarator.child_by_field_name("value")
             named = declarator.child_by_field_name("declarator") if value else declarator
@@ -206,25 +180,25 @@ class FunctionAccesses:
             scope = self._declare(node, named or declarator, value, scope)
         return scope
 
-    def _declare(self, node: Node, named: Node, value: Node | None, scope: _Scope) -> _Scope:
+    def _declare(self, node: Node, named: Node, value: Node | None, scope: Scope) -> Scope:
         name = next((text_of(found) for found in walk(named, "identifier")), "")
         home = node.start_byte if scope.anchor is None else scope.anchor.start_byte
         if any(walk(named, "array_declarator")):
-            return _point(scope, name, _Place(name, ZERO, home))
+            return scope.point(name, Place(name, ZERO, home))
         if named.type == "pointer_declarator":
             if value is not None and {called for called, _ in calls(value)} & ALLOCATORS:
-                return _point(scope, name, _Place(name, ZERO, home))
+                return scope.point(name, Place(name, ZERO, home))
             if value is None or name in scope.unsteady:
-                return _point(scope, name, _Place(name, None))
-            return _point(scope, name, self._address(value, scope))
+                return scope.point(name, Place(name, None))
+            return scope.point(name, self._address(value, scope))
         if value is None or name in scope.unsteady:
-            return _bind(scope, name, None)
+            return scope.bind(name, None)
         kind = node.child_by_field_name("type")
         if kind is not None and re.search(r"\b(float|double)\b", text_of(kind)):
-            return _bind(scope, name, None)
-        return _bind(scope, name, self._integer(value, scope))
+            return scope.bind(name, None)
+        return scope.bind(name, self._integer(value, scope))
 
-    def _assignment(self, node: Node, scope: _Scope) -> None:
+    def _assignment(self, node: Node, scope: Scope) -> None:
         left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
         operator = node.child_by_field_name("operator")
         if right is not None:
@@ -233,7 +207,7 @@ class FunctionAccesses:
             compound = operator is not None and text_of(operator) != "="
             self._touch(strip_parens(left), scope, writes=True, reads=compound)
 
-    def _touch(self, node: Node, scope: _Scope, *, writes: bool, reads: bool) -> None:
+    def _touch(self, node: Node, scope: Scope, *, writes: bool, reads: bool) -> None:
         if node.type == "call_expression":
             self._call(node, scope, writes=writes, reads=reads)
             return
@@ -253,12 +227,12 @@ class FunctionAccesses:
             )
         )
 
-    def _element(self, node: Node, scope: _Scope) -> _Place:
+    def _element(self, node: Node, scope: Scope) -> Place:
         argument = node.child_by_field_name("argument")
         if node.type == "pointer_expression" and argument is not None:
             return self._address(argument, scope)
         if node.type != "subscript_expression" or argument is None:
-            return _Place(text_of(node), None)
+            return Place(text_of(node), None)
         if argument.type == "subscript_expression":
             return replace(self._element(argument, scope), offset=None)
         start = self._address(argument, scope)
@@ -266,14 +240,14 @@ class FunctionAccesses:
         if index is not None and index.type == "subscript_argument_list":
             index = index.named_children[0]
         offset = None if index is None else self._integer(index, scope)
-        return _moved(start, offset)
+        return start.moved(offset)
 
-    def _address(self, node: Node, scope: _Scope) -> _Place:
+    def _address(self, node: Node, scope: Scope) -> Place:
         node = strip_parens(node)
         if node.type == "identifier":
             name = text_of(node)
             unsteady = name in scope.unsteady
-            return scope.pointers.get(name, _Place(name, None if unsteady else ZERO))
+            return scope.pointers.get(name, Place(name, None if unsteady else ZERO))
         if node.type == "pointer_expression" and text_of(node).startswith("&"):
             return self._element(strip_parens(node.named_children[-1]), scope)
         operator = node.child_by_field_name("operator")
@@ -281,29 +255,31 @@ class FunctionAccesses:
         if node.type == "binary_expression" and sign in ("+", "-"):
             start = self._address(node.named_children[0], scope)
             distance = self._integer(node.named_children[-1], scope)
-            return _moved(start, distance if sign == "+" or distance is None else -distance)
+            return start.moved(distance if sign == "+" or distance is None else -distance)
         named = next((text_of(n) for n in walk(node, "identifier")), "?")
-        return replace(scope.pointers.get(named, _Place(named, None)), offset=None)
+        return replace(scope.pointers.get(named, Place(named, None)), offset=None)
 
-    def _integer(self, node: Node, scope: _Scope) -> Polynomial | None:
+    def _integer(self, node: Node, scope: Scope) -> Polynomial | None:
         if identifiers(node) & scope.unsteady - set(scope.integers):
             return None
         try:
             found = read_integer(self._expanded(node), scope.integers)
         except NotRecognisedError:
             return None
-        unknown = any(atom.text == _UNKNOWN for monomial, _ in found.terms for atom in monomial)
-        return None if unknown or _UNKNOWN in found.render() else found
+        unknown = any(atom.text == UNKNOWN for monomial, _ in found.terms for atom in monomial)
+        return None if unknown or UNKNOWN in found.render() else found
 
     def _expanded(self, node: Node) -> Node:
-        names = {name for name, _ in calls(node)}
-        return expand(node, self._macros) if names & set(self._macros) else node
+        macros = self.source.macros
+        if macros and any(name in macros for name, _ in calls(node)):
+            return expand(node, macros)
+        return node
 
-    def _call(self, node: Node, scope: _Scope, *, writes: bool = False, reads: bool = True) -> None:
-        name = next((called for called, call in calls(node) if call == node), "")
-        if name in self._macros:
+    def _call(self, node: Node, scope: Scope, *, writes: bool = False, reads: bool = True) -> None:
+        name = called_name(node) or ""
+        if name in self.source.macros:
             anchored = replace(scope, anchor=scope.anchor or node)
-            opened = expand(node, self._macros)
+            opened = expand(node, self.source.macros)
             if writes:
                 self._touch(strip_parens(opened), anchored, writes=True, reads=reads)
             elif scope.depth < _MAX_CALL_DEPTH:
@@ -319,9 +295,9 @@ class FunctionAccesses:
         elif name not in PURE_CALLS and name not in ALLOCATORS and name != "free":
             self._unknown_call(node, scope)
 
-    def _enter(self, callee: Function, node: Node, scope: _Scope) -> None:
-        inner = _Scope(
-            unsteady=mutated_names(callee.body),
+    def _enter(self, callee: Function, node: Node, scope: Scope) -> None:
+        inner = Scope(
+            unsteady=callee.mutated,
             loops=scope.loops,
             anchor=scope.anchor or node,
             depth=scope.depth + 1,
@@ -330,14 +306,13 @@ class FunctionAccesses:
             if parameter.pointer:
                 place = self._address(argument, scope)
                 steady = parameter.name not in inner.unsteady
-                inner = _point(
-                    inner, parameter.name, place if steady else replace(place, offset=None)
-                )
+                place = place if steady else replace(place, offset=None)
+                inner = inner.point(parameter.name, place)
             elif "float" not in parameter.type_text and "double" not in parameter.type_text:
-                inner = _bind(inner, parameter.name, self._integer(argument, scope))
+                inner = inner.bind(parameter.name, self._integer(argument, scope))
         self._visit(callee.body, inner)
 
-    def _unknown_call(self, node: Node, scope: _Scope) -> None:
+    def _unknown_call(self, node: Node, scope: Scope) -> None:
         """A function that isn't in this file may write through whatever pointer it is given."""
         for argument in arguments(node):
             bare = strip_parens(argument)
@@ -359,42 +334,5 @@ class FunctionAccesses:
                     )
 
 
-_UNKNOWN = "?"
-
-
 def _takes_pointers(function: Function) -> bool:
     return any(parameter.pointer for parameter in function.parameters)
-
-
-def _bind(scope: _Scope, name: str, value: Polynomial | None) -> _Scope:
-    # What a card declared for itself is an offset inside a row, whatever its value.
-    unread = Atom(name if name.startswith("rs_") else _UNKNOWN)
-    known = Polynomial.symbol(unread) if value is None else value
-    pointers = {key: place for key, place in scope.pointers.items() if key != name}
-    return replace(scope, integers={**scope.integers, name: known}, pointers=pointers)
-
-
-def _point(scope: _Scope, name: str, place: _Place) -> _Scope:
-    return replace(scope, pointers={**scope.pointers, name: place})
-
-
-def _moved(place: _Place, distance: Polynomial | None) -> _Place:
-    if place.offset is None or distance is None:
-        return replace(place, offset=None)
-    return replace(place, offset=place.offset + distance)
-
-
-def mutated_names(body: Node) -> frozenset[str]:
-    """Names that are assigned or counted after their declaration, loop variables excepted."""
-    names = set()
-    headers = {
-        part.id
-        for loop in walk(body, "for_statement")
-        for part in (loop.child_by_field_name("initializer"), loop.child_by_field_name("update"))
-        if part is not None and read_loop(loop).canonical
-    }
-    for node in walk(body, "assignment_expression", "update_expression"):
-        target = node.child_by_field_name("left") or node.child_by_field_name("argument")
-        if node.id not in headers and target is not None and target.type == "identifier":
-            names.add(text_of(target))
-    return frozenset(names)

@@ -21,10 +21,10 @@ from roofsmith.domain.profile import Bottleneck, BottleneckKind, Profile
 from roofsmith.domain.proposal import Bucket
 from roofsmith.ports import Brief, WorkloadDescription
 from roofsmith.proposers import recipes
+from roofsmith.proposers.accesses import FunctionAccesses
+from roofsmith.proposers.loopnest import Survey
+from roofsmith.proposers.reading import Reading, read_kernel
 from roofsmith.proposers.source import Function, Source
-
-INSERTED_PREFIX = "roofsmith_"
-"""Begins the name of every function and type that a card adds to a kernel."""
 
 
 @dataclass(frozen=True)
@@ -64,20 +64,33 @@ class CardContext:
         )
 
     @cached_property
+    def _reading(self) -> Reading:
+        kernel = self.candidate.kernel
+        return read_kernel(kernel.text, self.candidate.language, self.signature.entry)
+
+    @property
     def source(self) -> Source:
         """The kernel file, parsed."""
-        return Source(self.candidate.kernel.text, self.candidate.language)
+        return self._reading.source
 
     @property
     def build(self) -> BuildSpec:
         """How the incumbent is built."""
         return self.candidate.build
 
-    @cached_property
+    @property
     def functions(self) -> tuple[Function, ...]:
         """`solve` and what it calls in the same file, less what cards inserted; `solve` first."""
-        reached = self.source.reachable(self.signature.entry)
-        return tuple(f for f in reached if not f.name.startswith(INSERTED_PREFIX))
+        return self._reading.functions
+
+    @property
+    def products(self) -> Survey:
+        """The matrix products in these functions."""
+        return self._reading.products
+
+    def accesses(self, function: Function) -> FunctionAccesses:
+        """What one of the file's functions touches."""
+        return self._reading.accesses(function)
 
     @property
     def dtype(self) -> DType:

@@ -13,20 +13,10 @@ from dataclasses import dataclass, fields
 
 from tree_sitter import Node
 
-from roofsmith.proposers.accesses import FunctionAccesses
 from roofsmith.proposers.cards import CardContext
 from roofsmith.proposers.reductions import find_reduction
-from roofsmith.proposers.source import (
-    Function,
-    Loop,
-    Source,
-    arguments,
-    calls,
-    loops,
-    strip_parens,
-    text_of,
-    walk,
-)
+from roofsmith.proposers.source import Function, Loop, Source, loops
+from roofsmith.proposers.syntax import arguments, called_name, calls, strip_parens, text_of, walk
 
 CALL_CYCLES = 20.0
 """A scalar call into the math library."""
@@ -84,7 +74,7 @@ class Estimate:
     def __init__(self, context: CardContext) -> None:
         self._source = context.source
         self._lanes = context.lanes
-        self._accesses: dict[str, FunctionAccesses] = {}
+        self._accesses = context.accesses
         self._skipped = False
         self._flops = next((b.cost.flops for b in context.bounds if b.cost.flops), 0.0)
         self.loops: list[LoopWork] = []
@@ -116,8 +106,6 @@ class Estimate:
     def _function(
         self, function: Function, sizes: Mapping[str, int], count: float, depth: int
     ) -> None:
-        if function.name not in self._accesses:
-            self._accesses[function.name] = FunctionAccesses(self._source, function)
         self._body(function, function.body, dict(sizes), count, None, depth)
 
     def _body(
@@ -164,7 +152,7 @@ class Estimate:
     def _operation(self, function: Function, loop: Loop, node: Node, vector: bool) -> Work:
         match node.type:
             case "call_expression":
-                called = next((name for name, call in calls(node) if call == node), "")
+                called = called_name(node) or ""
                 if called in TRANSCENDENTAL:
                     return Work(calls=CALL_CYCLES)
                 helper = called.startswith("roofsmith_")
@@ -181,7 +169,7 @@ class Estimate:
                 return Work()
 
     def _element(self, function: Function, loop: Loop, node: Node) -> Work:
-        access = self._accesses[function.name].at(node)
+        access = self._accesses(function).at(node)
         if access is None or access.index is None:
             return Work(plain=PLAIN_CYCLES)
         stride = access.index.stride(loop.node.start_byte)

@@ -14,17 +14,9 @@ from tree_sitter import Node
 
 from roofsmith.proposers.accesses import ALLOCATORS, PURE_CALLS, Access, FunctionAccesses
 from roofsmith.proposers.loopnest_affine import Polynomial, line_of
-from roofsmith.proposers.macros import read_macros
 from roofsmith.proposers.reductions import Reduction, find_reduction
-from roofsmith.proposers.source import (
-    Loop,
-    calls,
-    identifiers,
-    read_loop,
-    text_of,
-    walk,
-    within,
-)
+from roofsmith.proposers.source import Loop, read_loop
+from roofsmith.proposers.syntax import calls, identifiers, text_of, walk, within
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +64,7 @@ def _control_flow(accesses: FunctionAccesses, loop: Loop) -> str | None:
             parent = parent.parent
         if parent == loop.node:
             return "leaves early"
-    known = PURE_CALLS | ALLOCATORS | {"free"} | set(read_macros(accesses.source))
+    known = PURE_CALLS | ALLOCATORS | {"free"} | set(accesses.source.macros)
     known |= {function.name for function in accesses.source.functions}
     for name, _ in calls(loop.body):
         if name not in known and not name.startswith(("__builtin_", "_mm", "roofsmith_")):

@@ -8,25 +8,19 @@ factors, batches around it. What isn't recognised comes with the reason.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Literal
 
 from tree_sitter import Node
 
+from roofsmith.proposers.edits import Edit, apply_edits
 from roofsmith.proposers.loopnest_affine import NotRecognisedError, line_of
 from roofsmith.proposers.loopnest_body import Access, NestLoop, NestReader, Step
 from roofsmith.proposers.loopnest_match import Found, Nest, match_product
-from roofsmith.proposers.macros import read_macros
-from roofsmith.proposers.source import (
-    Edit,
-    Function,
-    Source,
-    apply_edits,
-    identifiers,
-    text_of,
-    walk,
-)
+from roofsmith.proposers.source import Function, Source
+from roofsmith.proposers.syntax import identifiers, text_of, walk
 
 _WORD = re.compile(r"[A-Za-z_]\w*")
 
@@ -113,9 +107,36 @@ def survey(source: Source, functions: Sequence[Function]) -> Survey:
     """Look through the functions' loops, outermost first; what lies inside a product isn't read."""
     nests: list[MatmulNest] = []
     mismatches: list[Mismatch] = []
+    file = _File.of(source)
     for function in functions:
-        _Surveyor(source, function, nests, mismatches).block(function.body)
+        _Surveyor(file, function, nests, mismatches).block(function.body)
     return Survey(tuple(nests), tuple(mismatches))
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    """What the whole file says about the names in its functions."""
+
+    source: Source
+    types: Mapping[str, str]
+    """What its typedefs, type aliases and object-like macros stand for."""
+    hidden: frozenset[tuple[str, str]]
+    """Its function-like macros, each with every word in its body."""
+
+    @classmethod
+    def of(cls, source: Source) -> _File:
+        macros = source.macros.items()
+        hidden = ((name, word) for name, macro in macros for word in _WORD.findall(macro.body))
+        return cls(source, _type_names(source), frozenset(hidden))
+
+    def plain_type(self, kind: str) -> str:
+        """The type without qualifiers and stars; the file's own names for types are looked up."""
+        words = kind.replace("*", " ").replace("[", " ").replace("]", " ").split()
+        words = [w for w in words if w not in ("const", "restrict", "__restrict", "__restrict__")]
+        plain = " ".join(words)
+        for _ in range(len(self.types)):
+            plain = self.types.get(plain, plain)
+        return plain
 
 
 class _Surveyor:
@@ -123,12 +144,12 @@ class _Surveyor:
 
     def __init__(
         self,
-        source: Source,
+        file: _File,
         function: Function,
         nests: list[MatmulNest],
         mismatches: list[Mismatch],
     ) -> None:
-        self._source = source
+        self._file = file
         self._function = function
         self._nests = nests
         self._mismatches = mismatches
@@ -172,12 +193,8 @@ class _Surveyor:
     def _read(self, *roots: Node) -> MatmulNest:
         if len(roots) == 1 and _depth(roots[0]) < 3:
             raise NotRecognisedError(roots[0], "fewer than three loops inside one another")
-        macros = read_macros(self._source)
-        reader = NestReader(roots, frozenset(_type_names(self._source)), macros)
-        hidden = {
-            (name, word) for name, (_, body) in macros.items() for word in _WORD.findall(body)
-        }
-        found = match_product(Nest(roots[-1], reader.steps, reader.aliases | hidden))
+        reader = NestReader(roots, frozenset(self._file.types), self._file.source.macros)
+        found = match_product(Nest(roots[-1], reader.steps, reader.aliases | self._file.hidden))
         if len(roots) > 1 and found.clears is None:
             raise NotRecognisedError(roots[0], "the loops in front don't belong to the product")
         self._check_live_out(roots[-1], reader.steps)
@@ -226,19 +243,18 @@ class _Surveyor:
 
     def _element_type(self, node: Node, name: str) -> str:
         """What a pointer or array points to, as declared in the function or outside of it."""
-        for kind, declared in (
-            *((p.type_text, p.name) for p in self._function.parameters),
-            *_declarations(self._function.body),
-            *_declarations(self._source.root),
+        for kind, declared in chain(
+            ((p.type_text, p.name) for p in self._function.parameters),
+            _declarations(self._function.body),
+            _declarations(self._file.source.root),
         ):
             if declared == name:
-                return _plain_type(self._source, kind)
+                return self._file.plain_type(kind)
         raise NotRecognisedError(node, f"the declaration of `{name}` was not found")
 
 
-def _declarations(root: Node) -> list[tuple[str, str]]:
+def _declarations(root: Node) -> Iterator[tuple[str, str]]:
     """Type text and name of every pointer or array that is declared under the node."""
-    found = []
     for node in walk(root, "declaration"):
         kind = node.child_by_field_name("type")
         for declarator in node.children_by_field_name("declarator"):
@@ -246,19 +262,7 @@ def _declarations(root: Node) -> list[tuple[str, str]]:
                 declarator = declarator.named_children[0]
             name = next(walk(declarator, "identifier"), None)
             if kind is not None and name is not None:
-                found.append((text_of(kind), text_of(name)))
-    return found
-
-
-def _plain_type(source: Source, kind: str) -> str:
-    """The type without qualifiers and stars; the file's own typedefs and macros are looked up."""
-    meant = _type_names(source)
-    words = kind.replace("*", " ").replace("[", " ").replace("]", " ").split()
-    words = [w for w in words if w not in ("const", "restrict", "__restrict", "__restrict__")]
-    plain = " ".join(words)
-    for _ in range(len(meant)):
-        plain = meant.get(plain, plain)
-    return plain
+                yield text_of(kind), text_of(name)
 
 
 def _type_names(source: Source) -> dict[str, str]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from tree_sitter import Node
 
-from roofsmith.proposers.source import text_of
+from roofsmith.proposers.syntax import text_of
 
 
 class NotRecognisedError(Exception):

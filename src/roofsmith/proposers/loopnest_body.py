@@ -19,16 +19,8 @@ from roofsmith.proposers.loopnest_affine import (
     read_integer,
 )
 from roofsmith.proposers.macros import expand
-from roofsmith.proposers.source import (
-    Loop,
-    arguments,
-    calls,
-    identifiers,
-    read_loop,
-    strip_parens,
-    text_of,
-    walk,
-)
+from roofsmith.proposers.source import Loop, Macro, read_loop
+from roofsmith.proposers.syntax import arguments, calls, identifiers, strip_parens, text_of, walk
 
 INTEGER_TYPES = frozenset(
     (
@@ -128,7 +120,7 @@ class NestReader:
         self,
         roots: Sequence[Node],
         types: frozenset[str] = frozenset(),
-        macros: Mapping[str, tuple[tuple[str, ...], str]] | None = None,
+        macros: Mapping[str, Macro] | None = None,
     ) -> None:
         self._types = types
         self._macros = macros or {}

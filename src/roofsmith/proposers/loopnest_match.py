@@ -9,7 +9,7 @@ from tree_sitter import Node
 
 from roofsmith.proposers.loopnest_affine import ONE, NotRecognisedError, Polynomial
 from roofsmith.proposers.loopnest_body import Access, NestLoop, Product, Step
-from roofsmith.proposers.source import identifiers, text_of, walk, within
+from roofsmith.proposers.syntax import identifiers, text_of, walk, within
 
 
 @dataclass(frozen=True, slots=True)

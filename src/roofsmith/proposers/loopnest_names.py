@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from tree_sitter import Node
 
 from roofsmith.proposers.loopnest_body import INTEGER_TYPES
-from roofsmith.proposers.source import identifiers, text_of, walk, within
+from roofsmith.proposers.syntax import identifiers, text_of, walk, within
 
 
 def declared_in(nodes: Iterable[Node]) -> set[str]:

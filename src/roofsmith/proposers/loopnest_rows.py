@@ -17,6 +17,7 @@ from typing import NoReturn
 
 from tree_sitter import Node
 
+from roofsmith.proposers.edits import Edit, apply_edits
 from roofsmith.proposers.loopnest_affine import NotRecognisedError
 from roofsmith.proposers.loopnest_names import (
     assigned_in,
@@ -26,18 +27,8 @@ from roofsmith.proposers.loopnest_names import (
     pointers_in,
     read_in,
 )
-from roofsmith.proposers.source import (
-    Edit,
-    Function,
-    Loop,
-    apply_edits,
-    arguments,
-    calls,
-    identifiers,
-    read_loop,
-    text_of,
-    walk,
-)
+from roofsmith.proposers.source import Function, Loop, read_loop
+from roofsmith.proposers.syntax import arguments, calls, identifiers, text_of, walk
 
 _PURE_CALLS = frozenset(
     f"{name}{suffix}"

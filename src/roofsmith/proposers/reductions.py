@@ -7,7 +7,8 @@ from typing import Literal
 
 from tree_sitter import Node
 
-from roofsmith.proposers.source import Loop, calls, identifiers, strip_parens, text_of, walk, within
+from roofsmith.proposers.source import Loop
+from roofsmith.proposers.syntax import called_name, identifiers, strip_parens, text_of, walk, within
 
 Operation = Literal["+", "*", "max", "min"]
 _MAX_NAMES = ("fmaxf", "fmax", "max", "MAX", "std::max")
@@ -105,7 +106,7 @@ def _read_rewritten(name: str, right: Node) -> tuple[Operation, Node, bool] | No
 
 
 def _read_library_update(name: str, call: Node) -> tuple[Operation, Node, bool] | None:
-    called = next((found for found, node in calls(call) if node == call), "")
+    called = called_name(call)
     listed = call.child_by_field_name("arguments")
     given = [] if listed is None else [strip_parens(n) for n in listed.named_children]
     if len(given) != 2 or name not in (text_of(given[0]), text_of(given[1])):

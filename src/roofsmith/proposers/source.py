@@ -1,4 +1,4 @@
-"""A C or C++ kernel as a syntax tree: its functions, loops, accesses and calls, and edits by bytes.
+"""A C or C++ kernel as a syntax tree: its functions, loops, macros and calls.
 
 Everything is read with tree-sitter, so comments, macros around functions and odd layout don't
 matter. Positions are byte offsets into the UTF-8 text, as tree-sitter gives them.
@@ -7,9 +7,10 @@ matter. Positions are byte offsets into the UTF-8 text, as tree-sitter gives the
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from typing import Literal
 
 import tree_sitter_c
 import tree_sitter_cpp
@@ -17,6 +18,11 @@ from tree_sitter import Language as Grammar
 from tree_sitter import Node, Parser
 
 from roofsmith.domain.kernel import Language
+from roofsmith.proposers.edits import Edit, apply_edits
+from roofsmith.proposers.syntax import calls, strip_parens, text_of, walk
+
+Element = Literal["float", "double"]
+"""Floating-point types that kernels compute in."""
 
 _COMPARISONS = ("<", "<=", "!=")
 
@@ -25,86 +31,6 @@ _COMPARISONS = ("<", "<=", "!=")
 def _parser(language: Language) -> Parser:
     grammar = tree_sitter_c.language() if language == "c" else tree_sitter_cpp.language()
     return Parser(Grammar(grammar))
-
-
-def text_of(node: Node) -> str:
-    """The node's text."""
-    return (node.text or b"").decode(errors="replace")
-
-
-def walk(node: Node, *kinds: str) -> Iterator[Node]:
-    """The node and all below it, in source order; only those of `kinds`, if any are given."""
-    waiting = [node]
-    while waiting:
-        found = waiting.pop()
-        if not kinds or found.type in kinds:
-            yield found
-        waiting += reversed(found.children)
-
-
-def within(inner: Node, outer: Node) -> bool:
-    """Whether `inner` lies inside `outer` (or is it)."""
-    return outer.start_byte <= inner.start_byte and inner.end_byte <= outer.end_byte
-
-
-def strip_parens(node: Node) -> Node:
-    """The expression inside any parentheses and casts."""
-    while True:
-        if node.type == "parenthesized_expression" and node.named_child_count >= 1:
-            node = node.named_children[0]
-        elif node.type == "cast_expression":
-            value = node.child_by_field_name("value")
-            if value is None:
-                return node
-            node = value
-        else:
-            return node
-
-
-def identifiers(node: Node) -> set[str]:
-    """Every identifier in the node."""
-    return {text_of(found) for found in walk(node, "identifier")}
-
-
-@dataclass(frozen=True, slots=True)
-class Edit:
-    """Replace bytes `start` to `end` by `text`; an insertion where both are equal."""
-
-    start: int
-    end: int
-    text: str
-
-    @classmethod
-    def before(cls, node: Node, text: str) -> Edit:
-        """Insert in front of a node."""
-        return cls(node.start_byte, node.start_byte, text)
-
-    @classmethod
-    def after(cls, node: Node, text: str) -> Edit:
-        """Insert behind a node."""
-        return cls(node.end_byte, node.end_byte, text)
-
-    @classmethod
-    def replace(cls, node: Node, text: str) -> Edit:
-        """Put `text` in the place of a node."""
-        return cls(node.start_byte, node.end_byte, text)
-
-
-def apply_edits(text: str, edits: Sequence[Edit]) -> str:
-    """The text after all edits; insertions at one place keep the order given.
-
-    Raises:
-        ValueError: two edits overlap.
-    """
-    data = text.encode()
-    pieces: list[bytes] = []
-    position = 0
-    for edit in sorted(edits, key=lambda e: (e.start, e.end)):
-        if edit.start < position:
-            raise ValueError(f"edits overlap at byte {edit.start}")
-        pieces += [data[position : edit.start], edit.text.encode()]
-        position = edit.end
-    return b"".join([*pieces, data[position:]]).decode()
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +44,7 @@ class Parameter:
     const: bool
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Function:
     """A function definition."""
 
@@ -127,8 +53,35 @@ class Function:
     parameters: tuple[Parameter, ...]
     body: Node
 
+    @cached_property
+    def loops(self) -> tuple[Loop, ...]:
+        """Every `for` loop of the body, in source order, outer before inner."""
+        return tuple(loops(self.body))
 
-@dataclass(frozen=True, slots=True)
+    @cached_property
+    def mutated(self) -> frozenset[str]:
+        """Names that are assigned or counted after their declaration, loop variables excepted."""
+        return mutated_names(self.body)
+
+    @cached_property
+    def element_types(self) -> Mapping[str, Element]:
+        """Floating-point element type by name: of parameters, locals, arrays and row pointers."""
+        found: dict[str, Element] = {}
+        for parameter in self.parameters:
+            kind = _element_in(parameter.type_text)
+            if kind is not None:
+                found[parameter.name] = kind
+        for node in walk(self.body, "declaration"):
+            kind = _element_in(text_of(node).split("=")[0])
+            for declarator in node.children_by_field_name("declarator"):
+                named = declarator.child_by_field_name("declarator") or declarator
+                name = next((text_of(n) for n in walk(named, "identifier")), "")
+                if kind is not None and name:
+                    found[name] = kind
+        return found
+
+
+@dataclass(frozen=True)
 class Loop:
     """A `for` loop. Canonical if it counts one variable up from `lower` to `upper` by `step`."""
 
@@ -156,11 +109,7 @@ class Loop:
         text = text_of(self.upper)
         return f"({text}) + 1" if self.inclusive else text
 
-    def nested(self) -> list[Loop]:
-        """Loops inside the body, in source order, at any depth."""
-        return [read_loop(node) for node in walk(self.body, "for_statement")]
-
-    @property
+    @cached_property
     def innermost(self) -> bool:
         """No loop of any kind inside."""
         kinds = ("for_statement", "while_statement", "do_statement", "for_range_loop")
@@ -245,6 +194,15 @@ def _assigns(body: Node, variable: str) -> bool:
     return False
 
 
+@dataclass(frozen=True, slots=True)
+class Macro:
+    """A function-like macro."""
+
+    parameters: tuple[str, ...]
+    body: str
+    """In one line."""
+
+
 class Source:
     """One kernel file, parsed."""
 
@@ -266,7 +224,25 @@ class Source:
 
     def function(self, name: str) -> Function | None:
         """The definition of `name`, if this file has it."""
-        return next((f for f in self.functions if f.name == name), None)
+        return self._by_name.get(name)
+
+    @cached_property
+    def _by_name(self) -> Mapping[str, Function]:
+        """Functions by name; the first of each."""
+        return {function.name: function for function in reversed(self.functions)}
+
+    @cached_property
+    def macros(self) -> Mapping[str, Macro]:
+        """Function-like macros, by name."""
+        found = {}
+        for node in walk(self.root, "preproc_function_def"):
+            name, value = node.child_by_field_name("name"), node.child_by_field_name("value")
+            listed = node.child_by_field_name("parameters")
+            if name is not None and value is not None and listed is not None:
+                names = tuple(text_of(parameter) for parameter in listed.named_children)
+                body = text_of(value).replace("\\\n", " ").strip()
+                found[text_of(name)] = Macro(names, body)
+        return found
 
     def reachable(self, entry: str) -> tuple[Function, ...]:
         """`entry` and every function of this file that it calls, directly or not; entry first."""
@@ -310,10 +286,6 @@ class Source:
         """Whether the file has yet to get any of the functions that `code` defines."""
         return any(self.function(f.name) is None for f in Source(code, self.language).functions)
 
-    def defines(self, name: str) -> bool:
-        """Whether an identifier is used anywhere in the file: a name a helper must not take."""
-        return any(text_of(node) == name for node in walk(self.root, "identifier"))
-
 
 def _read_function(node: Node) -> Function | None:
     body = node.child_by_field_name("body")
@@ -346,6 +318,31 @@ def _read_parameter(node: Node) -> Parameter | None:
     return Parameter(label, kind, pointer, const)
 
 
+def mutated_names(body: Node) -> frozenset[str]:
+    """Names that are assigned or counted after their declaration, loop variables excepted."""
+    headers = {
+        part.id
+        for loop in loops(body)
+        if loop.canonical
+        for part in (loop.node.child_by_field_name(f) for f in ("initializer", "update"))
+        if part is not None
+    }
+    names = set()
+    for node in walk(body, "assignment_expression", "update_expression"):
+        target = node.child_by_field_name("left") or node.child_by_field_name("argument")
+        if node.id not in headers and target is not None and target.type == "identifier":
+            names.add(text_of(target))
+    return frozenset(names)
+
+
+def _element_in(kind: str) -> Element | None:
+    """The floating-point type that a declaration's text names."""
+    match = re.search(r"\b(float|double)\b", kind)
+    if match is None:
+        return None
+    return "float" if match[0] == "float" else "double"
+
+
 def loops(node: Node) -> list[Loop]:
     """Every `for` loop in the node, in source order, outer before inner."""
     return [read_loop(found) for found in walk(node, "for_statement")]
@@ -356,32 +353,3 @@ def outermost_loops(node: Node) -> list[Loop]:
     if node.type == "for_statement":
         return [read_loop(node)]
     return [loop for child in node.children for loop in outermost_loops(child)]
-
-
-def calls(node: Node) -> list[tuple[str, Node]]:
-    """Calls by plain name in the node: the name, and the `call_expression`."""
-    found = []
-    for call in walk(node, "call_expression"):
-        function = call.child_by_field_name("function")
-        if function is not None:
-            found.append((text_of(function).removeprefix("std::"), call))
-    return found
-
-
-def arguments(call: Node) -> list[Node]:
-    """The argument expressions of a `call_expression`."""
-    listed = call.child_by_field_name("arguments")
-    if listed is None:
-        return []
-    return [node for node in listed.named_children if node.type != "comment"]
-
-
-def subscripts(node: Node) -> list[Node]:
-    """Every array access `a[i]` in the node."""
-    return list(walk(node, "subscript_expression"))
-
-
-def indent_of(node: Node, text: str) -> str:
-    """White space in front of the line that the node starts on."""
-    line = text.encode()[: node.start_byte].rsplit(b"\n", 1)[-1].decode()
-    return line[: len(line) - len(line.lstrip())]

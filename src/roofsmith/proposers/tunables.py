@@ -20,7 +20,8 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from roofsmith.domain.kernel import Candidate
-from roofsmith.proposers.source import Source, apply_edits
+from roofsmith.proposers.edits import apply_edits
+from roofsmith.proposers.source import Source
 from roofsmith.proposers.tunables_build import (
     BUILD_NAMES,
     defines,

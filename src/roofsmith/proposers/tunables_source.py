@@ -16,7 +16,9 @@ from typing import Literal
 from tree_sitter import Node
 
 from roofsmith.domain.kernel import Language
-from roofsmith.proposers.source import Edit, Source, arguments, calls, text_of, walk
+from roofsmith.proposers.edits import Edit
+from roofsmith.proposers.source import Source
+from roofsmith.proposers.syntax import arguments, calls, text_of, walk
 from roofsmith.proposers.tunables_choices import is_schedule
 from roofsmith.proposers.tunables_uses import Use, Uses
 

@@ -13,7 +13,8 @@ from typing import Literal
 
 from tree_sitter import Node
 
-from roofsmith.proposers.source import Source, text_of, walk
+from roofsmith.proposers.source import Source
+from roofsmith.proposers.syntax import text_of, walk
 
 Use = Literal["bound", "step", "array", "unroll", "threads", "condition"]
 """bound: start or end of a loop; condition: an expression of `#if`."""

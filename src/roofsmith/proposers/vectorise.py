@@ -14,12 +14,13 @@ from tree_sitter import Node
 
 from roofsmith.proposers.accesses import FunctionAccesses
 from roofsmith.proposers.dependence import Parallel, examine
-from roofsmith.proposers.loopnest_affine import ONE, NotRecognisedError, line_of
-from roofsmith.proposers.recipes._vector_code import Element, VectorType
+from roofsmith.proposers.loopnest_affine import ONE, NotRecognisedError
+from roofsmith.proposers.recipes._vector_code import VectorType
 from roofsmith.proposers.reductions import Operation, Reduction
-from roofsmith.proposers.source import (
-    Loop,
+from roofsmith.proposers.source import Element, Loop
+from roofsmith.proposers.syntax import (
     arguments,
+    called_name,
     calls,
     identifiers,
     indent_of,
@@ -55,7 +56,7 @@ class LoopVectoriser:
         self._accesses = accesses
         self._loop = loop
         self._unroll = unroll
-        self._types = element_types(accesses)
+        self._types = accesses.function.element_types
         verdict = examine(accesses, loop)
         if not isinstance(verdict, Parallel):
             raise NotRecognisedError(loop.node, verdict.reason)
@@ -327,7 +328,7 @@ class LoopVectoriser:
         return Value(f"{self.type.function('select')}({chosen})", vector=True)
 
     def _call(self, node: Node) -> Value:
-        name = next((called for called, call in calls(node) if call == node), "")
+        name = called_name(node)
         given = arguments(node)
         if self._accesses.at(node) is not None and self._is_unit_stride(node):
             return Value(f"{self.type.function('load')}(&{text_of(node)})", vector=True)
@@ -368,23 +369,3 @@ def _fold_scalar(reduction: Reduction, name: str, folded: str) -> list[str]:
         f"const __typeof__({name}) rs_best_{name} = {folded};",
         f"if (rs_best_{name} {sign} {name}) {name} = rs_best_{name};",
     ]
-
-
-def element_types(accesses: FunctionAccesses) -> dict[str, Element]:
-    """Floating-point element type by name: of parameters, locals, arrays and row pointers."""
-    found: dict[str, Element] = {}
-    for parameter in accesses.function.parameters:
-        kind = re.search(r"\b(float|double)\b", parameter.type_text)
-        if kind is not None:
-            found[parameter.name] = "float" if kind[0] == "float" else "double"
-    for node in walk(accesses.function.body, "declaration"):
-        kind = re.search(r"\b(float|double)\b", text_of(node).split("=")[0])
-        for declarator in node.children_by_field_name("declarator"):
-            named = declarator.child_by_field_name("declarator") or declarator
-            name = next((text_of(n) for n in walk(named, "identifier")), "")
-            if kind is not None and name:
-                found[name] = "float" if kind[0] == "float" else "double"
-    return found
-
-
-__all__ = ["LoopVectoriser", "element_types", "line_of"]

@@ -9,8 +9,9 @@ from importlib import resources
 from jinja2 import Environment, StrictUndefined
 
 from roofsmith.domain.device import Device
+from roofsmith.proposers.edits import Edit
 from roofsmith.proposers.loopnest import MatmulNest, Operand
-from roofsmith.proposers.source import Edit, Source
+from roofsmith.proposers.source import Source
 
 _FIRST_LEVEL_BYTES = 32 * 1024
 _SECOND_LEVEL_BYTES = 512 * 1024

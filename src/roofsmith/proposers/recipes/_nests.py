@@ -8,7 +8,8 @@ from tree_sitter import Node
 
 from roofsmith.proposers.accesses import FunctionAccesses
 from roofsmith.proposers.loopnest_affine import ONE
-from roofsmith.proposers.source import Function, Loop, identifiers, read_loop
+from roofsmith.proposers.source import Function, Loop, read_loop
+from roofsmith.proposers.syntax import identifiers
 
 
 @dataclass(frozen=True, slots=True)

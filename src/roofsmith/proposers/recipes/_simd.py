@@ -6,8 +6,10 @@ from tree_sitter import Node
 
 from roofsmith.proposers.accesses import FunctionAccesses
 from roofsmith.proposers.dependence import Parallel, Sequential, examine
+from roofsmith.proposers.edits import Edit
 from roofsmith.proposers.loopnest_affine import line_of
-from roofsmith.proposers.source import Edit, Loop, indent_of, text_of, walk
+from roofsmith.proposers.source import Loop
+from roofsmith.proposers.syntax import indent_of, text_of, walk
 
 SIMD_FLAGS = ("-fopenmp-simd", "-fno-math-errno", "-fno-trapping-math")
 """What gcc needs to vectorise selects and square roots; results stay the same, bit for bit."""

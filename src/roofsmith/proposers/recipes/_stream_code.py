@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from roofsmith.proposers.recipes._vector_code import Element, VectorType
+from roofsmith.proposers.recipes._vector_code import VectorType
+from roofsmith.proposers.source import Element
 
 HEADERS = """
 #include <stddef.h>

@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-Element = Literal["float", "double"]
+from roofsmith.proposers.source import Element
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,13 +7,15 @@ from dataclasses import dataclass
 
 from tree_sitter import Node
 
-from roofsmith.proposers.accesses import Access, FunctionAccesses, mutated_names
+from roofsmith.proposers.accesses import Access, FunctionAccesses
 from roofsmith.proposers.cards import C_AND_CPP, Card, CardContext, Change, NotApplicable
 from roofsmith.proposers.costs import amdahl, lines_of
 from roofsmith.proposers.dependence import declared_names
+from roofsmith.proposers.edits import Edit
 from roofsmith.proposers.loopnest_affine import Polynomial
 from roofsmith.proposers.recipes._simd import directive, is_own_loop
-from roofsmith.proposers.source import Edit, Loop, identifiers, loops, read_loop, text_of, walk
+from roofsmith.proposers.source import Loop, mutated_names, read_loop
+from roofsmith.proposers.syntax import identifiers, text_of, walk
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +47,8 @@ def apply(context: CardContext) -> Change | NotApplicable:
 
 def _pairs(context: CardContext) -> Iterator[Pair]:
     for function in context.functions:
-        accesses = FunctionAccesses(context.source, function)
-        for first in loops(function.body):
+        accesses = context.accesses(function)
+        for first in function.loops:
             second = _next_loop(first)
             if second is None or directive(first) is not None or is_own_loop(first):
                 continue

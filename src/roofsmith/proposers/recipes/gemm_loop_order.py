@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from roofsmith.proposers.cards import C_AND_CPP, Card, CardContext, Change, NotApplicable
-from roofsmith.proposers.loopnest import MatmulNest, survey
+from roofsmith.proposers.edits import Edit
+from roofsmith.proposers.loopnest import MatmulNest
 from roofsmith.proposers.recipes._gemm import indented, margin_at
-from roofsmith.proposers.source import Edit, Source
+from roofsmith.proposers.source import Source
 
 _GAIN = 4.0
 """Strided scalar loads and a chain of dependent additions against unit-stride vector updates."""
@@ -13,7 +14,7 @@ _GAIN = 4.0
 
 def apply(context: CardContext) -> Change | NotApplicable:
     """Every product whose rows of B and C are contiguous and whose innermost loop is another."""
-    found = survey(context.source, context.functions)
+    found = context.products
     if not found.nests:
         reasons = "; ".join(m.reason for m in found.mismatches[:2])
         return NotApplicable(f"no loops are a matrix product{': ' + reasons if reasons else ''}")

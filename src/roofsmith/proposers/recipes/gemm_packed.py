@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from math import prod
 
 from roofsmith.proposers.cards import C_AND_CPP, Card, CardContext, Change, NotApplicable
-from roofsmith.proposers.loopnest import MatmulNest, Survey, survey
+from roofsmith.proposers.loopnest import MatmulNest, Survey
 from roofsmith.proposers.recipes._gemm import with_products
-from roofsmith.proposers.source import identifiers
+from roofsmith.proposers.syntax import identifiers
 
 _REACHED = 0.8
 """Part of the bound that the packed product reaches; on Zen 3 it was 0.85 to 0.9 from 512 on."""
@@ -18,7 +18,7 @@ _SMALL = 24
 
 def apply(context: CardContext) -> Change | NotApplicable:
     """Every product that is found, with one call each."""
-    found = survey(context.source, context.functions)
+    found = context.products
     problem = _problem(context, found)
     if problem is not None:
         return problem

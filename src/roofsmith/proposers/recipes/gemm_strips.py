@@ -7,11 +7,13 @@ import re
 from tree_sitter import Node
 
 from roofsmith.proposers.cards import C_AND_CPP, Card, CardContext, Change, NotApplicable
+from roofsmith.proposers.edits import Edit
 from roofsmith.proposers.loopnest import survey
 from roofsmith.proposers.loopnest_affine import line_of
 from roofsmith.proposers.loopnest_rows import RowProducts, find_row_products
 from roofsmith.proposers.recipes._gemm import indented, margin_at, with_products
-from roofsmith.proposers.source import Edit, Source, identifiers, text_of
+from roofsmith.proposers.source import Source
+from roofsmith.proposers.syntax import identifiers, text_of
 
 _REACHED = 0.3
 """Part of the bound that is reached while the work between the products is still scalar."""

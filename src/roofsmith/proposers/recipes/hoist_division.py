@@ -2,28 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from tree_sitter import Node
 
-from roofsmith.proposers.accesses import FunctionAccesses, mutated_names
 from roofsmith.proposers.cards import C_AND_CPP, Card, CardContext, Change, NotApplicable
 from roofsmith.proposers.costs import DIVISION_CYCLES, Estimate, amdahl, lines_of
 from roofsmith.proposers.dependence import declared_names
+from roofsmith.proposers.edits import Edit
 from roofsmith.proposers.recipes._simd import directive
-from roofsmith.proposers.recipes._vector_code import Element
-from roofsmith.proposers.source import (
-    Edit,
-    Loop,
-    identifiers,
-    indent_of,
-    loops,
-    strip_parens,
-    text_of,
-    walk,
-)
-from roofsmith.proposers.vectorise import element_types
+from roofsmith.proposers.source import Element, Loop, mutated_names
+from roofsmith.proposers.syntax import identifiers, indent_of, strip_parens, text_of, walk
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +69,8 @@ def _name(division: Division) -> str:
 
 def _divisions(context: CardContext) -> Iterator[Division]:
     for function in context.functions:
-        types = element_types(FunctionAccesses(context.source, function))
-        for loop in loops(function.body):
+        types = function.element_types
+        for loop in function.loops:
             if not loop.innermost:
                 continue
             changing = mutated_names(loop.body) | declared_names(loop.body) | {loop.variable}
@@ -92,7 +82,7 @@ def _divisions(context: CardContext) -> Iterator[Division]:
 
 
 def _invariant_divisor(
-    node: Node, types: dict[str, Element], changing: frozenset[str | None]
+    node: Node, types: Mapping[str, Element], changing: frozenset[str | None]
 ) -> Node | None:
     operator = node.child_by_field_name("operator")
     right = node.child_by_field_name("right")

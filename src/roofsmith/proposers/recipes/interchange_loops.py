@@ -8,9 +8,9 @@ from roofsmith.proposers.accesses import FunctionAccesses
 from roofsmith.proposers.cards import C_AND_CPP, Card, CardContext, Change, NotApplicable
 from roofsmith.proposers.costs import STRIDED_CYCLES, Estimate, amdahl, lines_of
 from roofsmith.proposers.dependence import Parallel, examine
+from roofsmith.proposers.edits import Edit
 from roofsmith.proposers.recipes._nests import Nest, read_nest, walks_columns
 from roofsmith.proposers.recipes._simd import directive
-from roofsmith.proposers.source import Edit, loops
 
 
 def apply(context: CardContext) -> Change | NotApplicable:
@@ -39,8 +39,8 @@ def _header(nest: Nest, *, outer: bool) -> tuple[str, int]:
 
 def _nests(context: CardContext) -> Iterator[Nest]:
     for function in context.functions:
-        accesses = FunctionAccesses(context.source, function)
-        for loop in loops(function.body):
+        accesses = context.accesses(function)
+        for loop in function.loops:
             nest = read_nest(function, loop)
             if nest is None or nest.before or nest.after or not walks_columns(accesses, nest):
                 continue

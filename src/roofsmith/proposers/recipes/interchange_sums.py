@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from tree_sitter import Node
 
-from roofsmith.proposers.accesses import FunctionAccesses
 from roofsmith.proposers.cards import C_AND_CPP, Card, CardContext, Change, NotApplicable
 from roofsmith.proposers.costs import STRIDED_CYCLES, Estimate, amdahl, lines_of
 from roofsmith.proposers.dependence import Parallel, examine
+from roofsmith.proposers.edits import Edit
 from roofsmith.proposers.recipes._nests import Nest, read_nest, statements, walks_columns
-from roofsmith.proposers.recipes._vector_code import Element
 from roofsmith.proposers.reductions import find_reduction
-from roofsmith.proposers.source import (
-    Edit,
-    indent_of,
-    loops,
-    strip_parens,
-    text_of,
-    walk,
-)
-from roofsmith.proposers.vectorise import element_types
+from roofsmith.proposers.source import Element
+from roofsmith.proposers.syntax import indent_of, strip_parens, text_of, walk
 
 COLUMNS = 256
 """Columns summed at once: 1 KiB of float accumulators, well inside any first-level cache."""
@@ -59,9 +51,9 @@ def apply(context: CardContext) -> Change | NotApplicable:
 
 def _column_sums(context: CardContext) -> Iterator[ColumnSums]:
     for function in context.functions:
-        accesses = FunctionAccesses(context.source, function)
-        types = element_types(accesses)
-        for loop in loops(function.body):
+        accesses = context.accesses(function)
+        types = function.element_types
+        for loop in function.loops:
             nest = read_nest(function, loop)
             if nest is None or not walks_columns(accesses, nest):
                 continue
@@ -71,7 +63,7 @@ def _column_sums(context: CardContext) -> Iterator[ColumnSums]:
                 yield sums
 
 
-def _read(nest: Nest, types: dict[str, Element]) -> ColumnSums | None:
+def _read(nest: Nest, types: Mapping[str, Element]) -> ColumnSums | None:
     """The sum, where it is all that the two loops do before it is used."""
     inside = statements(nest.inner.body)
     if len(nest.before) != 1 or len(inside) != 1:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from roofsmith.proposers.accesses import PURE_CALLS
 from roofsmith.proposers.cards import C_AND_CPP, Card, CardContext, Change, NotApplicable, add_flags
 from roofsmith.proposers.costs import amdahl
-from roofsmith.proposers.source import calls, walk
+from roofsmith.proposers.syntax import calls, walk
 
 FLAGS = ("-fno-math-errno", "-fno-trapping-math")
 """Neither changes a result: only errno after a library call, and the floating-point status flags.

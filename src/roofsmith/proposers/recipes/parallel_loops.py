@@ -9,15 +9,10 @@ from roofsmith.proposers.accesses import FunctionAccesses
 from roofsmith.proposers.cards import C_AND_CPP, Card, CardContext, Change, NotApplicable
 from roofsmith.proposers.costs import headroom, lines_of, trip_count
 from roofsmith.proposers.dependence import Parallel, examine
+from roofsmith.proposers.edits import Edit
 from roofsmith.proposers.recipes._simd import directive, has_directive, is_own_loop
-from roofsmith.proposers.source import (
-    Edit,
-    Loop,
-    identifiers,
-    indent_of,
-    outermost_loops,
-    read_loop,
-)
+from roofsmith.proposers.source import Loop, outermost_loops, read_loop
+from roofsmith.proposers.syntax import identifiers, indent_of
 
 FORK_JOIN_S = 5e-6
 """What one parallel region costs (Bull, "Measuring synchronisation and scheduling overheads in
@@ -71,7 +66,7 @@ def _choose(context: CardContext) -> tuple[list[Choice], list[str]]:
     """Independent loops, as far out as possible: in `solve`, else in what it calls."""
     reasons: list[str] = []
     for function in context.functions:
-        accesses = FunctionAccesses(context.source, function)
+        accesses = context.accesses(function)
         found = [
             Choice(*choice, _collapsible(context, accesses, choice[0]))
             for loop in outermost_loops(function.body)

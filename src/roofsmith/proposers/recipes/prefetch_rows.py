@@ -11,9 +11,10 @@ from tree_sitter import Node
 from roofsmith.proposers.accesses import FunctionAccesses
 from roofsmith.proposers.cards import C_AND_CPP, Card, CardContext, Change, NotApplicable
 from roofsmith.proposers.costs import amdahl
+from roofsmith.proposers.edits import Edit
 from roofsmith.proposers.loopnest_affine import ONE, line_of
-from roofsmith.proposers.source import Edit, Loop, calls, loops, text_of, walk
-from roofsmith.proposers.vectorise import element_types
+from roofsmith.proposers.source import Loop
+from roofsmith.proposers.syntax import calls, text_of, walk
 
 LINE_BYTES = 64
 """A cache line of every current x86 and most ARM processors."""
@@ -56,10 +57,10 @@ def apply(context: CardContext) -> Change | NotApplicable:
 
 def _places(context: CardContext) -> Iterator[Place]:
     for function in context.functions:
-        accesses = FunctionAccesses(context.source, function)
-        types = element_types(accesses)
+        accesses = context.accesses(function)
+        types = function.element_types
         inputs = {p.name for p in function.parameters if p.pointer and p.const}
-        for loop in loops(function.body):
+        for loop in function.loops:
             step = _constant_step(loop)
             for access in accesses.inside(loop):
                 element_bytes = 8 if types.get(access.base) == "double" else 4

@@ -6,7 +6,9 @@ from tree_sitter import Node
 
 from roofsmith.proposers.cards import C_AND_CPP, Card, CardContext, Change, NotApplicable
 from roofsmith.proposers.costs import amdahl
-from roofsmith.proposers.source import Edit, Function, text_of, walk
+from roofsmith.proposers.edits import Edit
+from roofsmith.proposers.source import Function
+from roofsmith.proposers.syntax import text_of, walk
 
 
 def apply(context: CardContext) -> Change | NotApplicable:

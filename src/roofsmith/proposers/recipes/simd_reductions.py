@@ -6,9 +6,11 @@ from roofsmith.proposers.accesses import FunctionAccesses
 from roofsmith.proposers.cards import C_AND_CPP, Card, CardContext, Change, NotApplicable
 from roofsmith.proposers.costs import TRANSCENDENTAL, Estimate, amdahl, lines_of
 from roofsmith.proposers.dependence import Parallel, examine
+from roofsmith.proposers.edits import Edit
 from roofsmith.proposers.loopnest_affine import ONE, line_of
 from roofsmith.proposers.recipes._simd import SIMD_FLAGS, is_own_loop, mark_simd
-from roofsmith.proposers.source import Edit, Loop, calls, loops
+from roofsmith.proposers.source import Loop
+from roofsmith.proposers.syntax import calls
 
 
 def apply(context: CardContext) -> Change | NotApplicable:
@@ -26,8 +28,8 @@ def apply(context: CardContext) -> Change | NotApplicable:
 def _choose(context: CardContext) -> tuple[list[Edit], list[Loop], str]:
     edits, chosen, reason = [], [], ""
     for function in context.functions:
-        accesses = FunctionAccesses(context.source, function)
-        for loop in loops(function.body):
+        accesses = context.accesses(function)
+        for loop in function.loops:
             if not loop.innermost or is_own_loop(loop):
                 continue
             verdict = examine(accesses, loop)

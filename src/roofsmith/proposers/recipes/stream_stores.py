@@ -12,21 +12,14 @@ from roofsmith.proposers.accesses import Access, FunctionAccesses
 from roofsmith.proposers.cards import C_AND_CPP, Card, CardContext, Change, NotApplicable
 from roofsmith.proposers.costs import amdahl
 from roofsmith.proposers.dependence import Parallel, examine
+from roofsmith.proposers.edits import Edit
 from roofsmith.proposers.loopnest_affine import ONE, NotRecognisedError, Polynomial, line_of
 from roofsmith.proposers.recipes._simd import directive
 from roofsmith.proposers.recipes._stream_code import HEADERS, scratch_code, stream_code
-from roofsmith.proposers.recipes._vector_code import Element, VectorType
-from roofsmith.proposers.source import (
-    Edit,
-    Function,
-    Loop,
-    indent_of,
-    loops,
-    text_of,
-    walk,
-    within,
-)
-from roofsmith.proposers.vectorise import LoopVectoriser, element_types
+from roofsmith.proposers.recipes._vector_code import VectorType
+from roofsmith.proposers.source import Element, Function, Loop, loops
+from roofsmith.proposers.syntax import indent_of, text_of, walk, within
+from roofsmith.proposers.vectorise import LoopVectoriser
 
 ROW_TEXT = "@ROW@"
 """Stands for the row's address until that is known."""
@@ -90,13 +83,13 @@ def _fits_in_cache(context: CardContext) -> NotApplicable | None:
 
 def _rows(context: CardContext, reasons: list[str]) -> Iterator[Row]:
     for function in context.functions:
-        accesses = FunctionAccesses(context.source, function)
-        types = element_types(accesses)
+        accesses = context.accesses(function)
+        types = function.element_types
         outputs = [p.name for p in function.parameters if p.pointer and not p.const]
         for base in outputs:
             if base not in types:
                 continue
-            for loop in reversed(loops(function.body)):
+            for loop in reversed(function.loops):
                 row = _row(function, accesses, loop, base, types[base], reasons)
                 if row is not None:
                     yield row
@@ -234,7 +227,7 @@ def _last_filling(context: CardContext, row: Row) -> tuple[Loop, str] | None:
     if not holding or any(a.node.start_byte > holding[-1].node.end_byte for a in row.accesses):
         return None
     last = holding[-1]
-    accesses = FunctionAccesses(context.source, row.function)
+    accesses = context.accesses(row.function)
     try:
         vectoriser = LoopVectoriser(accesses, last, context.lanes, 1)
         block = vectoriser.stream(indent_of(last.node, context.source.text), ROW_TEXT)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from roofsmith.proposers.accesses import FunctionAccesses
 from roofsmith.proposers.cards import C_AND_CPP, Card, CardContext, Change, NotApplicable
 from roofsmith.proposers.costs import CHAIN_CYCLES, Estimate, amdahl, lines_of
+from roofsmith.proposers.edits import Edit
 from roofsmith.proposers.loopnest_affine import NotRecognisedError
 from roofsmith.proposers.recipes._simd import directive, has_directive, is_own_loop
-from roofsmith.proposers.source import Edit, Loop, indent_of, loops
+from roofsmith.proposers.source import Loop
+from roofsmith.proposers.syntax import indent_of
 from roofsmith.proposers.vectorise import LoopVectoriser
 
 UNROLL = 4
@@ -43,8 +44,8 @@ def _rewrite(context: CardContext, loop: Loop, vectoriser: LoopVectoriser) -> Ed
 
 def _choose(context: CardContext, reasons: list[str]) -> Iterator[tuple[Loop, LoopVectoriser]]:
     for function in context.functions:
-        accesses = FunctionAccesses(context.source, function)
-        for loop in loops(function.body):
+        accesses = context.accesses(function)
+        for loop in function.loops:
             if not loop.innermost or is_own_loop(loop) or has_directive(loop, "parallel"):
                 continue
             try:

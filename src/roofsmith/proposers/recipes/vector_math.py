@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from tree_sitter import Node
 
-from roofsmith.proposers.accesses import FunctionAccesses
 from roofsmith.proposers.cards import C_AND_CPP, Card, CardContext, Change, NotApplicable
 from roofsmith.proposers.costs import CALL_CYCLES, Estimate, amdahl
+from roofsmith.proposers.edits import Edit
 from roofsmith.proposers.recipes._math_code import HELPERS
 from roofsmith.proposers.recipes._simd import SIMD_FLAGS, mark_simd
-from roofsmith.proposers.source import Edit, Function, Loop, calls, loops
+from roofsmith.proposers.source import Function, Loop
+from roofsmith.proposers.syntax import calls
 
 VECTOR_CYCLES = 20.0
 """One vector through the polynomial: about 20 instructions, two to a cycle, and some latency."""
@@ -61,8 +62,8 @@ def _marked(context: CardContext) -> list[Edit]:
     """`omp simd` on the innermost loops that reach one of the calls."""
     edits = []
     for function in context.functions:
-        accesses = FunctionAccesses(context.source, function)
-        for loop in loops(function.body):
+        accesses = context.accesses(function)
+        for loop in function.loops:
             if loop.innermost and _reaches_call(context, loop):
                 mark = mark_simd(accesses, loop)
                 if isinstance(mark, Edit):

@@ -1,0 +1,46 @@
+"""What is read off one kernel file: once, for every card and every time the file is looked at."""
+
+from __future__ import annotations
+
+from functools import cached_property, lru_cache
+
+from roofsmith.domain.kernel import Language
+from roofsmith.proposers.accesses import FunctionAccesses
+from roofsmith.proposers.loopnest import Survey, survey
+from roofsmith.proposers.source import Function, Source
+
+INSERTED_PREFIX = "roofsmith_"
+"""Begins the name of every function and type that a card adds to a kernel."""
+
+
+class Reading:
+    """One kernel file, parsed; whatever else is asked of it is worked out once and kept."""
+
+    def __init__(self, text: str, language: Language, entry: str) -> None:
+        self.source = Source(text, language)
+        self._entry = entry
+        self._accesses: dict[str, FunctionAccesses] = {}
+
+    @cached_property
+    def functions(self) -> tuple[Function, ...]:
+        """The entry and what it calls in the same file, less what cards inserted; entry first."""
+        reached = self.source.reachable(self._entry)
+        return tuple(f for f in reached if not f.name.startswith(INSERTED_PREFIX))
+
+    @cached_property
+    def products(self) -> Survey:
+        """The matrix products in these functions."""
+        return survey(self.source, self.functions)
+
+    def accesses(self, function: Function) -> FunctionAccesses:
+        """What one of the file's functions touches."""
+        found = self._accesses.get(function.name)
+        if found is None:
+            found = self._accesses[function.name] = FunctionAccesses(self.source, function)
+        return found
+
+
+@lru_cache(maxsize=4)
+def read_kernel(text: str, language: Language, entry: str) -> Reading:
+    """The reading of a file. It is the same object for the same text, for the last few texts."""
+    return Reading(text, language, entry)

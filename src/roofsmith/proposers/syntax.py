@@ -1,0 +1,76 @@
+"""Nodes of a syntax tree: their text, what is below them, what they call."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tree_sitter import Node
+
+
+def text_of(node: Node) -> str:
+    """The node's text."""
+    return (node.text or b"").decode(errors="replace")
+
+
+def walk(node: Node, *kinds: str) -> Iterator[Node]:
+    """The node and all below it, in source order; only those of `kinds`, if any are given."""
+    waiting = [node]
+    while waiting:
+        found = waiting.pop()
+        if not kinds or found.type in kinds:
+            yield found
+        waiting += reversed(found.children)
+
+
+def within(inner: Node, outer: Node) -> bool:
+    """Whether `inner` lies inside `outer` (or is it)."""
+    return outer.start_byte <= inner.start_byte and inner.end_byte <= outer.end_byte
+
+
+def strip_parens(node: Node) -> Node:
+    """The expression inside any parentheses and casts."""
+    while True:
+        if node.type == "parenthesized_expression" and node.named_child_count >= 1:
+            node = node.named_children[0]
+        elif node.type == "cast_expression":
+            value = node.child_by_field_name("value")
+            if value is None:
+                return node
+            node = value
+        else:
+            return node
+
+
+def identifiers(node: Node) -> set[str]:
+    """Every identifier in the node."""
+    return {text_of(found) for found in walk(node, "identifier")}
+
+
+def calls(node: Node) -> list[tuple[str, Node]]:
+    """Calls by plain name in the node: the name, and the `call_expression`."""
+    found = []
+    for call in walk(node, "call_expression"):
+        name = called_name(call)
+        if name is not None:
+            found.append((name, call))
+    return found
+
+
+def called_name(call: Node) -> str | None:
+    """What a `call_expression` calls, without `std::`; None for any other node."""
+    function = call.child_by_field_name("function") if call.type == "call_expression" else None
+    return None if function is None else text_of(function).removeprefix("std::")
+
+
+def arguments(call: Node) -> list[Node]:
+    """The argument expressions of a `call_expression`."""
+    listed = call.child_by_field_name("arguments")
+    if listed is None:
+        return []
+    return [node for node in listed.named_children if node.type != "comment"]
+
+
+def indent_of(node: Node, text: str) -> str:
+    """White space in front of the line that the node starts on."""
+    line = text.encode()[: node.start_byte].rsplit(b"\n", 1)[-1].decode()
+    return line[: len(line) - len(line.lstrip())]
