@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import resource
 import signal
@@ -194,3 +195,49 @@ def test_git_ignores_the_checkouts_but_not_the_records(campaign: CampaignDirecto
         check=True, capture_output=True, text=True,
     ).stdout.split()  # fmt: skip
     assert listed == [".gitignore", "ledger.jsonl"]
+
+
+NOTE = {"version": 1, "masked": False, "rule": "größer", "speedup": 1.5}
+
+
+def note(**changes: object) -> str:
+    return json.dumps(NOTE | changes, indent=2, ensure_ascii=False) + "\n"
+
+
+def test_a_masked_note_stays_masked(tmp_path: Path) -> None:
+    with CampaignDirectory.create(tmp_path / "c") as files:
+        files.write({"memory/v1.json": note()})
+        path = files.directory / "memory/v1.json"
+        path.write_text(note(masked=True))
+        files.write({"memory/v1.json": note()})
+        assert path.read_text() == note(masked=True)
+        files.write({"memory/v1.json": note(commit="abc")})
+        assert path.read_text() == note(commit="abc", masked=True)
+
+
+def test_masking_may_change_the_spelling_of_a_note(tmp_path: Path) -> None:
+    with CampaignDirectory.create(tmp_path / "c") as files:
+        path = files.directory / "memory/v1.json"
+        files.write({"memory/v1.json": note()})
+        compact = json.dumps(NOTE | {"masked": True})
+        path.write_text(compact)
+        files.write({"memory/v1.json": note()})
+        assert path.read_text() == compact
+
+
+@pytest.mark.parametrize("edited", ['{"masked": 1}', "{}", "[true]", "not JSON", note(rule="x")])
+def test_any_other_edit_of_a_note_is_undone(tmp_path: Path, edited: str) -> None:
+    with CampaignDirectory.create(tmp_path / "c") as files:
+        files.write({"memory/v1.json": note()})
+        (files.directory / "memory/v1.json").write_text(edited)
+        files.write({"memory/v1.json": note()})
+        assert (files.directory / "memory/v1.json").read_text() == note()
+
+
+def test_only_notes_have_a_mask(tmp_path: Path) -> None:
+    with CampaignDirectory.create(tmp_path / "c") as files:
+        for name in ("memory/summary.json", "plans/v1.json"):
+            files.write({name: note()})
+            (files.directory / name).write_text(note(masked=True))
+            files.write({name: note()})
+            assert (files.directory / name).read_text() == note()

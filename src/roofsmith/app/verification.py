@@ -14,6 +14,7 @@ from roofsmith.store.campaign_dir import LEDGER
 from roofsmith.store.git import git_installed
 from roofsmith.store.ledger import JsonlLedger
 from roofsmith.store.lineage_place import Place, remembered
+from roofsmith.store.masks import with_readers_mask
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +66,8 @@ def _changed_files(directory: Path, campaign: Campaign) -> Iterator[Finding]:
     for name, text in render_campaign(campaign).items():
         path = directory / name
         try:
-            if path.read_bytes() != text.encode():
+            found = path.read_bytes()
+            if found != with_readers_mask(name, text.encode(), found):
                 yield Finding(name, "is not what the ledger's records render to; it was changed")
         except FileNotFoundError:
             yield Finding(name, "is missing; `roofsmith report` writes it again")

@@ -14,6 +14,7 @@ from types import TracebackType
 
 from roofsmith.errors import CampaignBusyError, StorageError, UsageError
 from roofsmith.store.files import replace, storage_errors
+from roofsmith.store.masks import with_readers_mask
 
 LEDGER = "ledger.jsonl"
 LOCK = ".lock"
@@ -107,6 +108,8 @@ class CampaignDirectory:
     def write(self, files: Mapping[str, str]) -> None:
         """Write rendered files, each atomically; unchanged ones keep their time stamp.
 
+        Memory notes that were masked stay masked.
+
         All paths and append-only logs are checked before the first file is written.
 
         Raises:
@@ -119,6 +122,7 @@ class CampaignDirectory:
             # Compiler output may hold bytes that aren't text; they arrive as lone surrogates.
             data = text.encode("utf-8", errors="backslashreplace")
             old = self._current(path)
+            data = with_readers_mask(relative, data, old)
             if old is not None and _is_log(relative) and not data.startswith(old):
                 raise StorageError(
                     f"{path} is append-only, but its new text drops or changes old lines",
