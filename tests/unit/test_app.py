@@ -11,6 +11,7 @@ import sys
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 from typer.testing import CliRunner
 
@@ -238,6 +239,26 @@ def test_verify_finds_one_edited_byte(finished: Path, name: str) -> None:
     assert json.loads(out)["findings"]
 
 
+def test_held_rounds_name_their_commits(finished: Path) -> None:
+    place = json.loads((finished / "lineage.json").read_text())
+    log = ["git", "-C", str(finished / place["checkout"]), "log", "--format=%H", place["branch"]]
+    commits = subprocess.check_output(log, text=True).split()
+    notes = [json.loads(path.read_text()) for path in sorted((finished / "memory").iterdir())]
+    held = [note["commit"] for note in notes if note["decision"] in ("baseline", "kept")]
+    assert held == commits[::-1]
+
+
+def test_a_masked_note_outlives_rendering(finished: Path) -> None:
+    note = finished / "memory" / "v2.json"
+    masked = note.read_text().replace('"masked": false', '"masked": true')
+    note.write_text(masked)
+    assert roofsmith("verify", "run")[0] == 0
+    assert roofsmith("report", "run")[0] == 0
+    assert note.read_text() == masked
+    note.write_text(masked.replace("forget a semicolon", "forget a comma"))
+    assert roofsmith("verify", "run")[0] == 1
+
+
 def test_report_writes_what_was_lost(finished: Path) -> None:
     (finished / "report.html").unlink()
     assert roofsmith("report", "run")[0] == 0
@@ -318,6 +339,24 @@ def test_ctrl_c_says_how_to_go_on(here: Path) -> None:
     assert "roofsmith resume run" in err
     assert "Traceback" not in err
     assert '"interrupted"' in (here / "run" / "ledger.jsonl").read_text()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_being_told_to_end_is_a_clean_stop(here: Path, number: signal.Signals) -> None:
+    arguments = ("optimize", "target.yaml", "--proposer", "replay:changes.jsonl", "-o", "run")
+    process = start(*arguments)
+    wait_for(here / "run" / "ledger.jsonl", '"kind":"baseline"', process)
+    family = psutil.Process(process.pid).children(recursive=True)
+    process.send_signal(number)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 128 + number
+    assert f"ended by {number.name}; go on with: roofsmith resume run" in err
+    assert "Traceback" not in err
+    assert family, "the oracle at least was running"
+    _, alive = psutil.wait_procs(family, timeout=10)
+    assert alive == []
+    assert f"ended by {number.name}" in (here / "run" / "ledger.jsonl").read_text()
+    assert roofsmith("verify", "run")[0] == 0
 
 
 def test_two_campaigns_in_one_directory(here: Path) -> None:

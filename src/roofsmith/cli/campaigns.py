@@ -11,8 +11,9 @@ import typer
 
 from roofsmith.cli import options
 from roofsmith.cli.output import print_lines
-from roofsmith.cli.root import INTERRUPTED, cli
+from roofsmith.cli.root import cli
 from roofsmith.cli.screen import screen
+from roofsmith.cli.signals import exit_status
 from roofsmith.errors import StorageError
 
 if TYPE_CHECKING:
@@ -174,19 +175,19 @@ def verify(directory: options.CampaignDir, as_json: options.Json = False) -> Non
 
 
 def _run(campaign: Callable[[Observer], Finished], directory: Path, as_json: bool) -> None:
-    """Run with a live screen, then show what came of it; Ctrl-C says how to go on."""
+    """Run with a live screen, then show what came of it; an interrupt says how to go on."""
     from roofsmith.cli import show
 
     try:
         with screen() as observer:
             finished = campaign(observer)
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as interrupt:
         from roofsmith import app
 
         resume_with = f"roofsmith resume {shlex.quote(str(directory))}"
         how = f"; go on with: {resume_with}" if app.has_campaign(directory) else ""
-        print(f"interrupted{how}", file=sys.stderr)
-        raise typer.Exit(INTERRUPTED) from None
+        print(f"{str(interrupt) or 'interrupted'}{how}", file=sys.stderr)
+        raise typer.Exit(exit_status(interrupt)) from None
     except StorageError as error:
         where = shlex.quote(str(directory))
         hint = f"make room, then `roofsmith resume {where}`: what was recorded is kept"

@@ -8,10 +8,8 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from roofsmith.cli.signals import end_like_ctrl_c, exit_status
 from roofsmith.errors import RoofsmithError
-
-INTERRUPTED = 130
-"""Exit status after Ctrl-C, as shells use it."""
 
 
 class RoofsmithGroup(TyperGroup):
@@ -26,9 +24,9 @@ class RoofsmithGroup(TyperGroup):
                 raise
             print(f"roofsmith: {error}", file=sys.stderr)
             raise typer.Exit(error.exit_code) from error
-        except KeyboardInterrupt:
-            print("roofsmith: interrupted", file=sys.stderr)
-            raise typer.Exit(INTERRUPTED) from None
+        except KeyboardInterrupt as interrupt:
+            print(f"roofsmith: {str(interrupt) or 'interrupted'}", file=sys.stderr)
+            raise typer.Exit(exit_status(interrupt)) from None
 
 
 cli = typer.Typer(
@@ -69,4 +67,5 @@ def root(
 
 def main() -> None:
     """Run the `roofsmith` command."""
+    end_like_ctrl_c()
     cli(prog_name="roofsmith")

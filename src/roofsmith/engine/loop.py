@@ -76,8 +76,8 @@ class Engine:
                     break
                 self.round(proposal)
             return self.finish(stop)
-        except KeyboardInterrupt:
-            self._interrupted()
+        except KeyboardInterrupt as interrupt:
+            self._interrupted(str(interrupt) or "interrupted from the keyboard")
             raise
 
     def ask(self) -> Proposal | None:
@@ -255,13 +255,13 @@ class Engine:
     def _now(self) -> str:
         return f"{self._parts.clock.now():%Y-%m-%d %H:%M:%S}"
 
-    def _interrupted(self) -> None:
-        """Say so in the ledger; a second Ctrl-C while this is written ends the process."""
+    def _interrupted(self, how: str) -> None:
+        """Say so in the ledger; a second interrupt while this is written ends the process."""
         self._recorder.reread()
         if self._recorder.campaign is None:
             return
         self._recorder.repair()
-        stop = Stop("interrupted", "interrupted from the keyboard; the round in flight is lost")
+        stop = Stop("interrupted", f"{how}; the round in flight is lost")
         self._recorder.record(
             records.stopped_record(stop, (), lap=self._meter.lap(), at=self._now())
         )
