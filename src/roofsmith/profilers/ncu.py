@@ -15,7 +15,7 @@ from roofsmith.domain.profile import Profile
 from roofsmith.domain.workload import Workload
 from roofsmith.ports import Arguments, KernelDiedError, KernelRunner, Oracle
 from roofsmith.profilers.attempts import SEED, Attempt, first_that_works
-from roofsmith.profilers.launches import NoProfileError, profile_of
+from roofsmith.profilers.launches import Launch, NoProfileError, profile_of
 from roofsmith.profilers.ncu_messages import NO_KERNELS, explain
 from roofsmith.profilers.ncu_output import parse_ncu_csv
 
@@ -74,9 +74,9 @@ def launcher(
     Args:
         ncu: the program.
         output: file that the CSV and all of ncu's messages go to.
-        ranged: profile only between cuProfilerStart and cuProfilerStop. A GPU worker calls them
-            around every request but the first, so that what happens once (compiling, tuning,
-            the judge's own preparations) isn't profiled.
+        ranged: profile only between cuProfilerStart and cuProfilerStop. A worker under a launcher
+            calls them around every `KernelSession.call` but the first, so that what happens once
+            (compiling, tuning, the judge's own preparations) isn't profiled.
         sections: of ncu; all metrics of them are printed.
     """
     return (
@@ -133,6 +133,8 @@ class NcuProfiler:
             # A worker that doesn't say where its calls begin and end.
             printed = self._run(program, built, arguments, ranged=False)
             launches = parse_ncu_csv(printed)
+            if built.language in ("triton", "torch"):
+                launches = _last_half(launches)
             notes = ["ncu: the first call and all that it prepares, caches flushed"]
         if not launches:
             raise NoProfileError(explain(printed) or f"ncu printed no counters: {_tail(printed)}")
@@ -160,6 +162,14 @@ class NcuProfiler:
                     raise NoProfileError(reason) from died
                 raise NoProfileError(_death(died)) from died
             return _text(output)
+
+
+def _last_half(launches: tuple[Launch, ...]) -> tuple[Launch, ...]:
+    """The second of two equal halves: a worker for Python modules calls once more to compile."""
+    half = len(launches) // 2
+    names = [launch.kernel for launch in launches]
+    is_twice = half > 0 and names[:half] == names[half:]
+    return launches[half:] if is_twice else launches
 
 
 def _death(died: KernelDiedError) -> str:

@@ -99,6 +99,8 @@ def counter(value: float | None, unit: str, name: str = "") -> str:
     if unit in ("fraction", "ratio") or (unit == "1" and name.endswith(_SHARE_SUFFIXES)):
         return percent(value)
     if unit in ("", "1"):
+        if value.is_integer() and abs(value) < 10_000:
+            return f"{value:.0f}"
         return quantity(value, "").strip() if abs(value) >= 10_000 else significant(value)
     if unit == "s":
         return time(value)

@@ -15,7 +15,7 @@ from roofsmith.domain.kernel import BuildSpec
 from roofsmith.domain.outcome import Passed
 from roofsmith.report import format as fmt
 from roofsmith.report.arithmetic import absolute_target, limiter_words, roofline_lines
-from roofsmith.report.counters import counter_rows
+from roofsmith.report.counters import by_category, counter_rows, headlines
 from roofsmith.report.summarize import BUCKETS, TRANSFERRING
 from roofsmith.report.summary import Step, Summary, WorkloadRow
 from roofsmith.report.templating import Raw, markdown_environment
@@ -72,6 +72,7 @@ def round_files(step: Step) -> dict[str, str]:
     """The texts of one round's folder, by name; never change once the round is recorded."""
     bucket = step.hypothesis.bucket if step.hypothesis is not None else "K1"
     meaning = BUCKETS[bucket]
+    counters = counter_rows(step.profile_before, step.profile_after)
     return {
         "summary.md": _render(
             "round_summary.md",
@@ -86,11 +87,12 @@ def round_files(step: Step) -> dict[str, str]:
             outcome="PASS" if isinstance(step.outcome, Passed) else f"FAIL ({step.status})",
             used=_used,
         ),
-        "profile_summary.md": _render("profile_summary.md", step=step),
+        "profile_summary.md": _render("profile_summary.md", step=step, groups=headlines(counters)),
         "profile_details.md": _render(
             "profile_details.md",
             step=step,
-            counters=counter_rows(step.profile_before, step.profile_after),
+            counters=[row for row in counters if row.category is None],
+            groups=by_category(counters),
         ),
     }
 
