@@ -1,8 +1,8 @@
 """How many blocks of a kernel fit on one multiprocessor, and what doesn't let more fit.
 
-NVIDIA's rules are those of `cuda_occupancy.h`, AMD's those of LLVM's AMDGPU backend; both with their
-numbers in `multiprocessors.yaml`. Both are exact: they tell what the hardware will do with a kernel
-that has these resources, not an estimate.
+NVIDIA's rules are those of `cuda_occupancy.h`, AMD's those of LLVM's AMDGPU backend; both with
+their numbers in `multiprocessors.yaml`. Both are exact: they tell what the hardware will do with a
+kernel that has these resources, not an estimate.
 """
 
 from __future__ import annotations

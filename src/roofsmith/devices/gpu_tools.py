@@ -1,0 +1,85 @@
+"""Versions of the programs and packages that GPU kernels are built and profiled with."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+from importlib import metadata
+from pathlib import Path
+
+TOOL_DEADLINE_S = 5.0
+"""For one `tool --version`; hipcc asks its compiler, which takes a second."""
+
+_PLACES = {
+    "nvcc": ("CUDA_HOME", "CUDA_PATH", "/usr/local/cuda"),
+    "ncu": ("CUDA_HOME", "CUDA_PATH", "/usr/local/cuda"),
+    "compute-sanitizer": ("CUDA_HOME", "CUDA_PATH", "/usr/local/cuda"),
+    "hipcc": ("ROCM_PATH", "/opt/rocm"),
+    "rocprofv3": ("ROCM_PATH", "/opt/rocm"),
+    "rocminfo": ("ROCM_PATH", "/opt/rocm"),
+}
+_VERSION_LINE = re.compile(r"(?im)^.*\b(release|version:?|v?\d+\.\d+\.\d+).*$")
+NVIDIA_TOOLS = ("nvcc", "ncu", "compute-sanitizer")
+AMD_TOOLS = ("hipcc", "rocprofv3")
+PACKAGES = ("torch", "triton", "pytorch-triton-rocm", "nvidia-cuda-nvcc", "nvidia-ml-py")
+
+
+def find(tool: str) -> str | None:
+    """A tool on PATH, in its toolkit's home, or where the toolkit is usually installed."""
+    if found := shutil.which(tool):
+        return found
+    for place in _PLACES.get(tool, ()):
+        home = place if place.startswith("/") else os.environ.get(place, "")
+        program = Path(home, "bin", tool)
+        if home and program.is_file() and os.access(program, os.X_OK):
+            return str(program)
+    return None
+
+
+def versions(tools: tuple[str, ...]) -> dict[str, str]:
+    """The version line of every tool that is installed and answers within the deadline."""
+    with ThreadPoolExecutor(max_workers=len(tools)) as pool:
+        found = dict(zip(tools, pool.map(_version, tools), strict=True))
+    return {tool: version for tool, version in found.items() if version is not None}
+
+
+def version_line(printed: str) -> str | None:
+    """The line with the release in what `--version` printed; copyright lines come first."""
+    match = _VERSION_LINE.search(printed)
+    if match:
+        return match.group().strip()
+    lines = [line.strip() for line in printed.splitlines() if line.strip()]
+    return lines[0] if lines else None
+
+
+def _version(tool: str) -> str | None:
+    program = find(tool)
+    if program is None:
+        return None
+    try:
+        answer = subprocess.run(
+            [program, "--version"],
+            capture_output=True,
+            stdin=subprocess.DEVNULL,
+            timeout=TOOL_DEADLINE_S,
+            check=False,
+            text=True,
+            errors="replace",
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return version_line(answer.stdout) if answer.returncode == 0 else None
+
+
+def package_versions() -> dict[str, str]:
+    """Installed versions of the packages that compile or run GPU kernels."""
+    found = {}
+    for package in PACKAGES:
+        try:
+            found[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            continue
+    return found

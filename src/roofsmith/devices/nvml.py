@@ -1,0 +1,166 @@
+"""NVML, NVIDIA's management library: how a GPU is set up, and how it is right now."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import pynvml
+
+from roofsmith.devices.nvidia_smi import GpuSettings
+from roofsmith.domain.health import Health
+
+_MEGA: Final = 1e6
+
+THROTTLE_REASONS: Final = {
+    pynvml.nvmlClocksThrottleReasonSwPowerCap: "sw_power_cap",
+    pynvml.nvmlClocksThrottleReasonHwSlowdown: "hw_slowdown",
+    pynvml.nvmlClocksThrottleReasonSyncBoost: "sync_boost",
+    pynvml.nvmlClocksThrottleReasonSwThermalSlowdown: "sw_thermal_slowdown",
+    pynvml.nvmlClocksThrottleReasonHwThermalSlowdown: "hw_thermal_slowdown",
+    pynvml.nvmlClocksThrottleReasonHwPowerBrakeSlowdown: "hw_power_brake",
+    pynvml.nvmlClocksThrottleReasonDisplayClockSetting: "display_clocks",
+}
+"""Bits that slow a kernel down unasked; idling and clocks that somebody set are not among them."""
+
+COMPUTE_MODES: Final = {
+    0: "Default",
+    1: "Exclusive_Thread",
+    2: "Prohibited",
+    3: "Exclusive_Process",
+}
+
+
+def ask_nvml(uuid: str) -> GpuSettings | None:
+    """How the GPU is set up; None where NVML isn't there or doesn't know it."""
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError:
+        return None
+    try:
+        return _settings(pynvml.nvmlDeviceGetHandleByUUID(uuid), uuid)
+    except pynvml.NVMLError:
+        return None
+    finally:
+        pynvml.nvmlShutdown()
+
+
+def _settings(handle: Any, uuid: str) -> GpuSettings:
+    name = _told(pynvml.nvmlDeviceGetName, handle)
+    capability = _told(pynvml.nvmlDeviceGetCudaComputeCapability, handle)
+    memory = _told(pynvml.nvmlDeviceGetMemoryInfo, handle)
+    ecc, mig = (
+        _told(pynvml.nvmlDeviceGetEccMode, handle),
+        _told(pynvml.nvmlDeviceGetMigMode, handle),
+    )
+    persistence = _told(pynvml.nvmlDeviceGetPersistenceMode, handle)
+    return GpuSettings(
+        uuid=uuid,
+        name=_string(name) or "",
+        driver=_string(_told(pynvml.nvmlSystemGetDriverVersion)),
+        cuda=_cuda_version(_told(pynvml.nvmlSystemGetCudaDriverVersion)),
+        arch=None if capability is None else f"sm_{capability[0]}{capability[1]}",
+        memory_bytes=None if memory is None else int(memory.total),
+        max_sm_clock_hz=_clock(pynvml.nvmlDeviceGetMaxClockInfo, handle, pynvml.NVML_CLOCK_SM),
+        max_memory_clock_hz=_clock(pynvml.nvmlDeviceGetMaxClockInfo, handle, pynvml.NVML_CLOCK_MEM),
+        application_clock_hz=_clock(
+            pynvml.nvmlDeviceGetApplicationsClock, handle, pynvml.NVML_CLOCK_GRAPHICS
+        ),
+        power_limit_w=_watt(_told(pynvml.nvmlDeviceGetEnforcedPowerLimit, handle)),
+        default_power_limit_w=_watt(_told(pynvml.nvmlDeviceGetPowerManagementDefaultLimit, handle)),
+        ecc=None if ecc is None else bool(ecc[0]),
+        mig=None if mig is None else bool(mig[0]),
+        persistence=None if persistence is None else bool(persistence),
+        compute_mode=COMPUTE_MODES.get(_told(pynvml.nvmlDeviceGetComputeMode, handle)),
+    )
+
+
+@dataclass(slots=True)
+class NvmlHealth:
+    """Port `HealthSource` over NVML: opened at the first sample, and kept open.
+
+    Threads may share one. A process that forks after the first sample must make a new one.
+    """
+
+    clock: Callable[[], float] = time.monotonic
+    _handles: dict[str, Any] = field(default_factory=dict)
+    _dead: bool = False
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def sample(self, uuid: str) -> Health | None:
+        """The GPU's sensors now; None where NVML doesn't answer."""
+        handle = self._handle(uuid)
+        if handle is None:
+            return None
+        memory = _told(pynvml.nvmlDeviceGetMemoryInfo, handle)
+        use = _told(pynvml.nvmlDeviceGetUtilizationRates, handle)
+        processes = _told(pynvml.nvmlDeviceGetComputeRunningProcesses, handle) or ()
+        return Health(
+            uuid=uuid,
+            at_s=self.clock(),
+            sm_clock_hz=_clock(pynvml.nvmlDeviceGetClockInfo, handle, pynvml.NVML_CLOCK_SM),
+            memory_clock_hz=_clock(pynvml.nvmlDeviceGetClockInfo, handle, pynvml.NVML_CLOCK_MEM),
+            temperature_c=_number(
+                _told(pynvml.nvmlDeviceGetTemperature, handle, pynvml.NVML_TEMPERATURE_GPU)
+            ),
+            power_w=_watt(_told(pynvml.nvmlDeviceGetPowerUsage, handle)),
+            utilisation=None if use is None else use.gpu / 100,
+            memory_used_bytes=None if memory is None else int(memory.used),
+            throttle_reasons=throttle_reasons(
+                _told(pynvml.nvmlDeviceGetCurrentClocksThrottleReasons, handle) or 0
+            ),
+            processes=tuple(sorted(process.pid for process in processes)),
+        )
+
+    def _handle(self, uuid: str) -> Any:
+        with self._lock:
+            if self._dead:
+                return None
+            if uuid not in self._handles:
+                try:
+                    if not self._handles:
+                        pynvml.nvmlInit()
+                    self._handles[uuid] = pynvml.nvmlDeviceGetHandleByUUID(uuid)
+                except pynvml.NVMLError:
+                    self._dead = not self._handles
+                    return None
+            return self._handles[uuid]
+
+
+def throttle_reasons(bits: int) -> tuple[str, ...]:
+    """Names of the bits that hold clocks down, sorted."""
+    return tuple(sorted(name for bit, name in THROTTLE_REASONS.items() if bits & bit))
+
+
+def _told(question: Callable[..., Any], *arguments: Any) -> Any:
+    """The answer; None where this GPU or driver doesn't have it."""
+    try:
+        return question(*arguments)
+    except pynvml.NVMLError:
+        return None
+
+
+def _clock(question: Callable[..., Any], handle: Any, which: int) -> float | None:
+    megahertz = _told(question, handle, which)
+    return None if megahertz is None else megahertz * _MEGA
+
+
+def _watt(milliwatt: int | None) -> float | None:
+    return None if milliwatt is None else milliwatt / 1000
+
+
+def _number(value: int | None) -> float | None:
+    return None if value is None else float(value)
+
+
+def _string(text: str | bytes | None) -> str | None:
+    """Bindings before version 11.5 answer in bytes."""
+    return text.decode("utf-8", "replace") if isinstance(text, bytes) else text
+
+
+def _cuda_version(number: int | None) -> str | None:
+    """13000 is CUDA 13.0."""
+    return None if number is None else f"{number // 1000}.{number % 1000 // 10}"

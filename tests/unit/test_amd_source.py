@@ -1,0 +1,116 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from roofsmith.devices import gpu_tools
+from roofsmith.devices.amd import AmdSource, device_of
+from roofsmith.devices.amd_agents import (
+    parse_agent_info,
+    parse_node_properties,
+    parse_rocminfo,
+)
+from roofsmith.errors import MachineError
+
+GOLDEN = Path(__file__).parent.parent / "golden" / "gpu"
+
+ROCMINFO = """\
+ROCk module version 6.10.5 is loaded
+=====================
+HSA System Attributes
+=====================
+Runtime Version:         1.14
+==========
+HSA Agents
+==========
+*******
+Agent 1
+*******
+  Name:                    AMD EPYC 9654 96-Core Processor
+  Node:                    0
+  Device Type:             CPU
+  Compute Unit:            192
+*******
+Agent 2
+*******
+  Name:                    gfx942
+  Uuid:                    GPU-0000000000000001
+  Marketing Name:          AMD Instinct MI300X
+  Node:                    2
+  Device Type:             GPU
+  Cache Info:
+    L1:                      32(0x20) KB
+    L2:                      4096(0x1000) KB
+    L3:                      262144(0x40000) KB
+  Compute Unit:            304
+  SIMDs per CU:            4
+  Wavefront Size:          64(0x40)
+  Workgroup Max Size:      1024(0x400)
+  Max Waves Per CU:        32(0x20)
+  Pool Info:
+    Pool 1
+      Segment:                 GLOBAL; FLAGS: COARSE GRAINED
+      Size:                    201310208(0xbffc000) KB
+      Alloc Granule:           4KB
+    Pool 2
+      Segment:                 GROUP
+      Size:                    64(0x40) KB
+  ISA Info:
+    ISA 1
+      Name:                    amdgcn-amd-amdhsa--gfx942:sramecc+:xnack-
+*** Done ***
+"""
+"""rocminfo's layout, shortened; not recorded on a device of ours."""
+
+
+def test_the_recorded_mi300x_is_read_from_the_agent_list() -> None:
+    (agent,) = parse_agent_info((GOLDEN / "rocprofv3_agent_info_mi300x.csv").read_text())
+    assert (agent.arch, agent.name) == ("gfx942", "AMD Instinct MI300X")
+    assert (agent.compute_units, agent.dies, agent.node) == (304, 8, 2)
+    assert (agent.lds_bytes, agent.wave_size, agent.max_waves) == (65536, 64, 32)
+    assert agent.l2_bytes is None
+    device = device_of(agent)
+    assert device.caches == ()
+    assert device.limits["max_threads"] == 2048
+    assert device.limits["registers"] == 4 * 512 * 64
+
+
+def test_rocminfo_and_the_agent_list_agree() -> None:
+    (printed,) = parse_rocminfo(ROCMINFO)
+    (listed,) = parse_agent_info((GOLDEN / "rocprofv3_agent_info_mi300x.csv").read_text())
+    assert device_of(printed).limits == device_of(listed).limits
+    assert (printed.arch, printed.name) == (listed.arch, listed.name)
+
+
+def test_all_dies_share_the_device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HIP_VISIBLE_DEVICES", raising=False)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    node = tmp_path / "sys/class/kfd/kfd/topology/nodes/2"
+    node.mkdir(parents=True)
+    (node / "properties").write_text("simd_count 1216\nnum_xcc 8\n")
+    device = AmdSource(tmp_path, ask_rocminfo=lambda: ROCMINFO).environment().device
+    assert (device.kind, device.arch, device.cores) == ("amd", "gfx942", 304)
+    assert [cache.size_bytes for cache in device.caches] == [32 << 20, 256 << 20]
+    assert device.memory_bytes == 201310208 << 10
+
+
+def test_a_hidden_gpu_is_said_to_be_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HIP_VISIBLE_DEVICES", "3")
+    with pytest.raises(MachineError, match="HIP_VISIBLE_DEVICES"):
+        AmdSource(ask_rocminfo=lambda: ROCMINFO).environment()
+
+
+@pytest.mark.skipif(gpu_tools.find("rocminfo") is not None, reason="ROCm is installed here")
+def test_without_rocm_the_error_says_what_to_install() -> None:
+    with pytest.raises(MachineError, match="install ROCm"):
+        AmdSource().environment()
+
+
+@given(st.text(max_size=300))
+def test_any_other_text_holds_no_agent(text: str) -> None:
+    assert parse_rocminfo(text) == ()
+    assert parse_agent_info(text) == ()
+    assert all(isinstance(value, int) for value in parse_node_properties(text).values())

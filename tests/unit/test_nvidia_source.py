@@ -1,0 +1,181 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pynvml
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from roofsmith.devices import cuda_probe, gpu_tools
+from roofsmith.devices.amd import AmdSource
+from roofsmith.devices.choice import source_for
+from roofsmith.devices.cpu import CpuSource
+from roofsmith.devices.nvidia import NvidiaSource, setting_notes
+from roofsmith.devices.nvidia_smi import GpuSettings, parse_csv, parse_xml, quantity
+from roofsmith.devices.nvml import NvmlHealth, throttle_reasons
+from roofsmith.domain.health import Health
+from roofsmith.errors import MachineError
+
+GOLDEN = Path(__file__).parent.parent / "golden" / "gpu"
+UUID = "GPU-00000000-0000-0000-0000-000000000001"
+H100: dict[str, Any] = {
+    "name": "NVIDIA H100 80GB HBM3",
+    "uuid": UUID,
+    "memory_bytes": 85_017_624_576,
+    "driver_api": 13000,
+    "devices": 1,
+    "attributes": {
+        "warp_size": 32, "multiprocessors": 132, "memory_bus_bits": 5120, "l2_bytes": 52428800,
+        "max_threads": 2048, "major": 9, "minor": 0, "shared_bytes": 233472, "registers": 65536,
+        "max_shared_bytes_per_block": 232448, "max_blocks": 32, "reserved_shared_bytes": 1024,
+    },
+}  # fmt: skip
+
+
+def recorded_settings(uuid: str) -> GpuSettings | None:
+    gpus = parse_xml((GOLDEN / "nvidia_smi_q_h100.xml").read_text())
+    return next((gpu for gpu in gpus if gpu.uuid == uuid), None)
+
+
+def source(said: dict[str, Any] = H100) -> NvidiaSource:
+    return NvidiaSource(ask_cuda=lambda: said, ask_driver=recorded_settings)
+
+
+def test_the_recorded_h100_is_read_from_xml_and_from_csv() -> None:
+    (xml,) = parse_xml((GOLDEN / "nvidia_smi_q_h100.xml").read_text())
+    (table,) = parse_csv((GOLDEN / "nvidia_smi_query_gpu_h100.csv").read_text())
+    for gpu in (xml, table):
+        assert gpu.name == "NVIDIA H100 80GB HBM3"
+        assert gpu.uuid == UUID
+        assert gpu.driver == "580.159.04"
+        assert gpu.memory_bytes == 81559 << 20
+        assert gpu.max_sm_clock_hz == 1.98e9
+        assert gpu.mig is False
+    assert xml.cuda == "13.0"
+    assert xml.power_limit_w == 700
+    assert xml.ecc is True
+    assert xml.persistence is True
+    assert xml.max_memory_clock_hz == 2.619e9
+    # What a tool wasn't asked for is unknown, not off.
+    assert table.ecc is None
+    assert table.power_limit_w is None
+
+
+@given(st.text(max_size=200))
+def test_any_other_text_is_no_gpu(text: str) -> None:
+    assert parse_xml(text) == ()
+    assert all(isinstance(gpu, GpuSettings) for gpu in parse_csv(text))
+
+
+@given(st.integers(0, 10**6))
+def test_quantities_are_in_si_units(number: int) -> None:
+    assert quantity(f"{number} MHz") == number * 1e6
+    assert quantity(f"{number} MiB") == number * 2**20
+    assert quantity(f"{number}") is None
+    assert quantity("N/A") is None
+
+
+def test_the_environment_of_an_h100() -> None:
+    found = source().environment()
+    device = found.device
+    assert (device.kind, device.arch, device.cores) == ("nvidia", "sm_90", 132)
+    assert device.last_level_cache_bytes == 50 << 20
+    assert device.limits["max_shared_bytes_per_block"] == 227 << 10
+    assert found.tools["nvidia driver"] == "580.159.04"
+    assert found.tools["cuda driver"] == "CUDA 13.0"
+    assert "power limit 700 W" in found.notes
+    assert "ECC on" in found.notes
+    assert any(note.startswith("SM clock up to 1980 MHz") for note in found.notes)
+
+
+def test_two_cards_of_one_kind_are_the_same_device() -> None:
+    other = {**H100, "uuid": "GPU-00000000-0000-0000-0000-000000000002"}
+    assert source(other).environment().device.id == source().environment().device.id
+    assert source(other).uuid() != source().uuid()
+    assert UUID not in source().environment().device.model_dump_json()
+
+
+def test_settings_that_disturb_measuring_are_notes() -> None:
+    notes = setting_notes(
+        GpuSettings(
+            uuid=UUID,
+            name="GPU",
+            max_sm_clock_hz=1.98e9,
+            application_clock_hz=1.2e9,
+            power_limit_w=400,
+            default_power_limit_w=700,
+            mig=True,
+            persistence=False,
+            compute_mode="Exclusive_Process",
+        )  # fmt: skip
+    )
+    text = "\n".join(notes)
+    assert "application clocks are set to 1200 MHz" in text
+    assert "power limit 400 W, below the default of 700 W" in text
+    assert "MIG is on" in text
+    assert "nvidia-smi -pm 1" in text
+    assert "nvidia-smi -c DEFAULT" in text
+    assert "ECC" not in text
+
+
+@pytest.mark.parametrize(
+    ("code", "advice"),
+    [(None, "--gpus all"), (100, "CUDA_VISIBLE_DEVICES"), (803, "reboot"), (12345, "dmesg")],
+)
+def test_without_a_gpu_the_error_says_what_to_do(code: int | None, advice: str) -> None:
+    with pytest.raises(MachineError, match="no NVIDIA GPU can be used here: it broke") as caught:
+        source({"error": "it broke", "code": code}).environment()
+    assert advice in str(caught.value)
+
+
+def test_the_probe_answers_in_json_wherever_it_runs() -> None:
+    command = [sys.executable, "-I", "-S", str(cuda_probe.__file__)]
+    printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    answer = json.loads(printed)
+    assert "error" in answer or answer["attributes"]["multiprocessors"] > 0
+
+
+def test_health_is_unknown_where_nvml_does_not_know_the_gpu() -> None:
+    health = NvmlHealth()
+    assert health.sample("GPU-no-such-device") is None
+    assert health.sample("GPU-no-such-device") is None
+
+
+def test_only_reasons_that_slow_kernels_down_unasked_count() -> None:
+    cap, idle = pynvml.nvmlClocksThrottleReasonSwPowerCap, pynvml.nvmlClocksThrottleReasonGpuIdle
+    hot = pynvml.nvmlClocksThrottleReasonHwThermalSlowdown
+    assert throttle_reasons(cap | idle | hot) == ("hw_thermal_slowdown", "sw_power_cap")
+    assert throttle_reasons(idle) == ()
+    assert not Health(uuid=UUID, at_s=0.0).throttled
+    assert Health(uuid=UUID, at_s=0.0, throttle_reasons=("sw_power_cap",)).throttled
+    assert Health(uuid=UUID, at_s=0.0, processes=(1, 2, 3)).others(frozenset({2})) == (1, 3)
+
+
+def test_the_release_line_is_found_below_the_copyright() -> None:
+    nvcc = (
+        "nvcc: NVIDIA (R) Cuda compiler driver\nCopyright (c) 2005-2025 NVIDIA Corporation\n"
+        "Built on Wed_Aug_20_01:58:59_PM_PDT_2025\n"
+        "Cuda compilation tools, release 13.0, V13.0.88\n"
+    )
+    assert gpu_tools.version_line(nvcc) == "Cuda compilation tools, release 13.0, V13.0.88"
+    ncu = "NVIDIA (R) Nsight Compute Command Line Profiler\nCopyright\nVersion 2025.3.1.0 (b 1)\n"
+    assert gpu_tools.version_line(ncu) == "Version 2025.3.1.0 (b 1)"
+    assert gpu_tools.version_line("some tool 7\n") == "some tool 7"
+    assert gpu_tools.version_line("") is None
+
+
+def test_a_language_decides_the_kind_of_device(tmp_path: Path) -> None:
+    assert isinstance(source_for("c", tmp_path), CpuSource)
+    assert isinstance(source_for("cuda", tmp_path), NvidiaSource)
+    assert isinstance(source_for("hip", tmp_path), AmdSource)
+    assert isinstance(source_for("triton", tmp_path), NvidiaSource)
+    (tmp_path / "dev").mkdir()
+    (tmp_path / "dev/kfd").touch()
+    assert isinstance(source_for("triton", tmp_path), AmdSource)
+    (tmp_path / "dev/nvidiactl").touch()
+    assert isinstance(source_for("torch", tmp_path), NvidiaSource)
