@@ -28,6 +28,7 @@ from roofsmith.proposers.recipe_proposer import RecipeProposer
 from roofsmith.proposers.replay import ReplayProposer
 from roofsmith.proposers.sweep import SweepProposer
 from roofsmith.report import render_campaign
+from roofsmith.scratch import remove_stale
 from roofsmith.specs.ceilings import MeasuredCeilings
 from roofsmith.store.campaign_dir import CampaignDirectory
 from roofsmith.store.ledger import JsonlLedger
@@ -62,7 +63,8 @@ class Machine:
 
 
 def machine_of(settings: Settings) -> Machine:
-    """This machine's parts."""
+    """This machine's parts, and no temporary folders of processes that were killed."""
+    remove_stale()
     clock = SystemClock()
     toolchain = CToolchain(settings.builds_dir)
     runner = WorkerRunner()

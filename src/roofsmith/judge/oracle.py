@@ -26,6 +26,7 @@ from roofsmith.errors import BadReferenceError, TargetError
 from roofsmith.judge.arena import Arena
 from roofsmith.judge.wire import WireError, WireTimeoutError, receive, send
 from roofsmith.ports import ArraySpec, WorkloadDescription
+from roofsmith.scratch import scratch_directory
 
 DEADLINE_S = 120.0
 """For one answer of the reference; float64 on the largest workloads takes a few seconds."""
@@ -194,7 +195,7 @@ class ReferenceProcess:
                 pass_fds=(theirs.fileno(),), start_new_session=True,
             )  # fmt: skip
         self._channel = ours
-        self._scratch = Path(tempfile.mkdtemp(prefix="roofsmith-reference-"))
+        self._scratch = scratch_directory("reference")
         self._load(self._written(self.target.reference))
         return ours
 

@@ -24,6 +24,7 @@ from roofsmith.domain.outcome import Crashed, Failure, TimedOut
 from roofsmith.judge.arena import Arena
 from roofsmith.judge.wire import WireError, WireTimeoutError, receive, send
 from roofsmith.ports import KernelDiedError
+from roofsmith.scratch import scratch_directory
 
 START_DEADLINE_S = 20.0
 """For a worker to start and load a library; many times what a loaded machine needs."""
@@ -110,7 +111,7 @@ class WorkerProcess:
         """
         self._built = built
         self._next_arena = 0
-        self._scratch = Path(tempfile.mkdtemp(prefix="roofsmith-worker-"))
+        self._scratch = scratch_directory("worker")
         self.log = self._scratch / "output.txt"
         self._deadline_s = LAUNCHED_DEADLINE_S if launcher else START_DEADLINE_S
         ours, theirs = socket.socketpair()

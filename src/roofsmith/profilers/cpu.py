@@ -17,6 +17,7 @@ from roofsmith.ports import KernelDiedError, KernelRunner, KernelSession, Oracle
 from roofsmith.profilers import perf, valgrind
 from roofsmith.profilers.listing import disassemble, read_listing
 from roofsmith.profilers.perf_output import Reading, Run, counters, implausible, multiplexed
+from roofsmith.scratch import scratch_prefix
 
 SEED = 20_250_101
 """Of the inputs that are profiled; never used for a check or a timing."""
@@ -108,7 +109,7 @@ class CpuProfiler:
         serial = built.model_copy(
             update={"environment": {**built.environment, "OMP_NUM_THREADS": "1"}}
         )
-        with tempfile.TemporaryDirectory(prefix="roofsmith-callgrind-") as name:
+        with tempfile.TemporaryDirectory(prefix=scratch_prefix("callgrind")) as name:
             output = Path(name) / "callgrind.out"
             with self.runner.open(
                 serial,

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from roofsmith.profilers.perf_output import Reading, parse_perf_csv
+from roofsmith.scratch import scratch_prefix
 
 Result = TypeVar("Result")
 
@@ -68,7 +69,7 @@ def count(
     Raises:
         PerfError: perf refuses the events or the process, or doesn't answer.
     """
-    with tempfile.TemporaryDirectory(prefix="roofsmith-perf-") as name:
+    with tempfile.TemporaryDirectory(prefix=scratch_prefix("perf")) as name:
         folder = Path(name)
         with _attached(perf, pid, events, folder) as attachment:
             attachment.say(b"enable\n")

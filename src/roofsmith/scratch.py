@@ -1,0 +1,74 @@
+"""Temporary folders that carry their owner's name, so that what a killed process left is found."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import tempfile
+from pathlib import Path
+
+_NAME = re.compile(r"roofsmith-[a-z]+-(?P<space>\d+)\.(?P<pid>\d+)-\w+")
+
+
+def scratch_directory(kind: str) -> Path:
+    """A new private folder under the system's temporary one; the caller removes it.
+
+    Args:
+        kind: what it is for, such as `worker`: a word in lower case.
+
+    Raises:
+        OSError: it can't be made.
+    """
+    return Path(tempfile.mkdtemp(prefix=scratch_prefix(kind)))
+
+
+def scratch_prefix(kind: str) -> str:
+    """`roofsmith-<kind>-<pid namespace>.<pid>-`: how such a folder's name begins.
+
+    The namespace, because containers that share a temporary folder don't share their processes.
+    """
+    return f"roofsmith-{kind}-{_pid_namespace()}.{os.getpid()}-"
+
+
+def remove_stale() -> tuple[Path, ...]:
+    """Remove this user's scratch folders whose owner is dead; what was removed.
+
+    Never fails: what can't be looked at or removed stays.
+    """
+    here = _pid_namespace()
+    stale = []
+    for path in Path(tempfile.gettempdir()).glob("roofsmith-*"):
+        owner = _NAME.fullmatch(path.name)
+        if owner is None or int(owner["space"]) != here or _is_alive(int(owner["pid"])):
+            continue
+        if _is_own_folder(path):
+            shutil.rmtree(path, ignore_errors=True)
+            stale.append(path)
+    return tuple(stale)
+
+
+def _pid_namespace() -> int:
+    """Number of the namespace that this process's number counts in; 0 where there is none."""
+    try:
+        return Path("/proc/self/ns/pid").stat().st_ino
+    except OSError:
+        return 0
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except (PermissionError, OverflowError):
+        return True
+    return True
+
+
+def _is_own_folder(path: Path) -> bool:
+    try:
+        found = path.lstat()
+    except OSError:
+        return False
+    return found.st_uid == os.geteuid() and path.is_dir() and not path.is_symlink()

@@ -1,0 +1,71 @@
+"""Scratch folders: named after their owner, and cleared away once he is dead."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from roofsmith.scratch import remove_stale, scratch_directory, scratch_prefix
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    return tmp_path
+
+
+def left_by_the_dead(here: Path) -> Path:
+    """A folder whose owner was killed before he could remove it."""
+    code = "import os; from roofsmith.scratch import *; scratch_directory('worker'); os.kill(os.getpid(), 9)"
+    environment = {**os.environ, "TMPDIR": str(here)}
+    run = subprocess.run([sys.executable, "-c", code], env=environment, check=False)
+    assert run.returncode == -signal.SIGKILL
+    names = list(here.glob("roofsmith-worker-*"))
+    assert len(names) == 1
+    (names[0] / "output.txt").write_text("half a line")
+    return names[0]
+
+
+def test_a_dead_owners_folder_is_removed(here: Path) -> None:
+    stale = left_by_the_dead(here)
+    assert remove_stale() == (stale,)
+    assert not stale.exists()
+    assert remove_stale() == ()
+
+
+def test_a_living_owners_folder_stays(here: Path) -> None:
+    mine = scratch_directory("reference")
+    assert mine.is_dir()
+    assert remove_stale() == ()
+    assert mine.is_dir()
+
+
+def test_a_folder_of_another_container_stays(here: Path) -> None:
+    stale = left_by_the_dead(here)
+    space = scratch_prefix("worker").split("-")[2].split(".")[0]
+    foreign = stale.rename(here / stale.name.replace(space, "17"))
+    assert remove_stale() == ()
+    assert foreign.is_dir()
+
+
+def test_only_folders_of_its_own_name_are_touched(here: Path) -> None:
+    stale = left_by_the_dead(here)
+    precious = here / "precious"
+    precious.mkdir()
+    link = here / f"{stale.name}x"
+    link.symlink_to(precious)
+    file = here / f"{stale.name}y"
+    file.write_text("a log")
+    for name in ("roofsmith-notes", "roofsmith-worker-abc", f"other-{stale.name}"):
+        (here / name).mkdir()
+    assert remove_stale() == (stale,)
+    assert sorted(p.name for p in here.iterdir()) == sorted(
+        ["precious", link.name, file.name, "roofsmith-notes", "roofsmith-worker-abc",
+         f"other-{stale.name}"]
+    )  # fmt: skip
