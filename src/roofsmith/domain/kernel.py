@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal, assert_never
+from typing import Any, Literal, assert_never, get_args
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from roofsmith.domain.facts import DType
 from roofsmith.domain.values import Value, content_id
 
 Language = Literal["c", "cpp", "cuda", "hip", "triton", "torch"]
 """What a kernel is written in; it decides the toolchain and the kind of device."""
+
+_LANGUAGES: frozenset[str] = frozenset(get_args(Language))
 
 
 class Parameter(Value):
@@ -83,6 +85,13 @@ def default_build(language: Language) -> BuildSpec:
             assert_never(language)
 
 
+def with_default_build(data: Any) -> Any:
+    """Raw fields of a value with a language and a build; a build that is missing is filled in."""
+    if not isinstance(data, dict) or "build" in data or data.get("language") not in _LANGUAGES:
+        return data
+    return {**data, "build": default_build(data["language"])}
+
+
 class Candidate(Value):
     """A kernel version: source files and how to build them."""
 
@@ -90,7 +99,13 @@ class Candidate(Value):
     sources: tuple[SourceFile, ...] = Field(min_length=1)
     """The first one is the kernel file; it holds `solve`."""
     build: BuildSpec = BuildSpec()
+    """By default what `default_build` says of the language."""
     entry: str = "solve"
+
+    @model_validator(mode="before")
+    @classmethod
+    def _build_of_language(cls, data: Any) -> Any:
+        return with_default_build(data)
 
     @property
     def id(self) -> str:

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from pydantic import Field, model_validator
 
-from roofsmith.domain.kernel import BuildSpec, Candidate, Language, SourceFile
+from roofsmith.domain.kernel import (
+    BuildSpec,
+    Candidate,
+    Language,
+    SourceFile,
+    with_default_build,
+)
 from roofsmith.domain.values import Value, content_id
 from roofsmith.domain.workload import Workload
 
@@ -79,6 +87,11 @@ class Target(Value):
     goal: Goal = Goal()
     keep: KeepPolicy = KeepPolicy()
     stop: StopPolicy = StopPolicy()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _build_of_language(cls, data: Any) -> Any:
+        return with_default_build(data)
 
     @model_validator(mode="after")
     def _distinct_workloads(self) -> Target:
