@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -233,6 +234,17 @@ def test_doctor_lists_checks_with_fixes(here: Path) -> None:
     assert {"compiler", "git", "profiler", "cache", "disk", "openmp"} <= names
     assert code == (0 if document["healthy"] else 2)
     assert "| compiler |" in (here / "env_check.md").read_text()
+
+
+@pytest.mark.parametrize(("average", "level"), [(0.0, "ok"), (999.0, "limited")])
+def test_doctor_looks_at_the_load(
+    here: Path, monkeypatch: pytest.MonkeyPatch, average: float, level: str
+) -> None:
+    monkeypatch.setattr(os, "getloadavg", lambda: (average, 0.0, 0.0))
+    code, out, _ = roofsmith("doctor", "--json")
+    [load] = [check for check in json.loads(out)["checks"] if check["name"] == "load"]
+    assert (code, load["level"]) == (0, level)
+    assert f"load average {average:.1f} on" in load["detail"]
 
 
 def test_doctor_names_a_folder_that_cannot_be_written(

@@ -58,6 +58,12 @@ def test_the_device_is_the_same_every_time() -> None:
     assert CpuSource().environment().device.id == CpuSource().environment().device.id
 
 
+def test_a_busy_machine_is_the_same_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    quiet = CpuSource().environment()
+    monkeypatch.setattr(os, "getloadavg", lambda: (999.0, 999.0, 999.0))
+    assert CpuSource().environment().fingerprint == quiet.fingerprint
+
+
 def test_a_container_without_proc_and_sys_still_has_a_device(tmp_path: Path) -> None:
     found = CpuSource(tmp_path).environment()
     assert found.device.caches == ()

@@ -10,7 +10,7 @@ from roofsmith.domain.campaign import Baseline, Campaign, Round, Started, Stoppe
 from roofsmith.domain.outcome import BuildFailed, Crashed, Incorrect
 from roofsmith.domain.target import Goal, KeepPolicy, StopPolicy, Target
 from roofsmith.engine.loop import Engine
-from roofsmith.engine.progress import overhead_fraction, spent_s
+from roofsmith.engine.progress import expected_round_s, overhead_fraction, spent_s
 from roofsmith.engine.stopping import Stop
 from roofsmith.engine.verify import verify
 from roofsmith.errors import BaselineError, MachineError, StorageError, UsageError
@@ -258,6 +258,26 @@ def test_stops_when_the_next_round_would_not_fit_the_budget() -> None:
     assert stopped(campaign).code == "budget"
     assert 1 <= len(campaign.rounds) < 8
     assert spent_s(here.records) < 10.0 + stopped(campaign).wall_s
+
+
+@pytest.mark.parametrize(
+    ("walls_s", "expected_s"),
+    [
+        ([], 6.0),
+        ([60.0], 6.0),
+        ([60.0, 50.0], 50.0),
+        ([60.0, 4.0, 5.0], 5.0),
+        ([60.0, 60.0, 60.0, 4.0, 5.0, 6.0, 7.0, 8.0], 6.0),
+        ([4.0, 4.0, 4.0, 50.0, 60.0, 70.0, 80.0], 60.0),
+    ],
+)
+def test_the_next_round_will_take_what_the_last_ones_took(
+    walls_s: list[float], expected_s: float
+) -> None:
+    campaign = run(world(0.5e-3))
+    [round_] = campaign.rounds
+    rounds = tuple(round_.model_copy(update={"wall_s": wall_s}) for wall_s in walls_s)
+    assert expected_round_s(campaign.model_copy(update={"rounds": rounds})) == expected_s
 
 
 def test_screening_is_refused_when_the_budget_is_spent() -> None:

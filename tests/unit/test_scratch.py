@@ -22,7 +22,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def left_by_the_dead(here: Path) -> Path:
     """A folder whose owner was killed before he could remove it."""
-    code = "import os; from roofsmith.scratch import *; scratch_directory('worker'); os.kill(os.getpid(), 9)"
+    code = "from roofsmith.scratch import *; scratch_directory('worker'); os.kill(os.getpid(), 9)"
     environment = {**os.environ, "TMPDIR": str(here)}
     run = subprocess.run([sys.executable, "-c", code], env=environment, check=False)
     assert run.returncode == -signal.SIGKILL

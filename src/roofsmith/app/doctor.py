@@ -19,6 +19,8 @@ from roofsmith.toolchains.c import CToolchain
 
 FREE_DISK_BYTES = 1 << 30
 """Builds, ledgers and reports of a few campaigns take some hundred megabytes."""
+BUSY_SHARE = 0.5
+"""Load average per processor from which kernels will often find their processor taken."""
 _PROBE = """\
 #include <omp.h>
 void solve(float *y, int n)
@@ -66,7 +68,8 @@ def examine(settings: Settings) -> Examination:
         _writable("campaigns", settings.campaigns_dir),
         _disk(settings.cache_dir),
         _openmp(environment, settings),
-        *_notes(environment),
+        *(Check("device", "limited", note) for note in environment.notes),
+        _load(os.getloadavg()[0], environment.device.cores),
     )
     return Examination(environment=environment, checks=checks)
 
@@ -131,11 +134,14 @@ def _openmp(environment: Environment, settings: Settings) -> Check:
     return Check("openmp", "limited", f"-fopenmp doesn't build: {built.detail}", fix)
 
 
-def _notes(environment: Environment) -> Iterator[Check]:
-    """What the device itself has to say; a note's own words name the fix where there is one."""
-    for note in environment.notes:
-        yield Check("device", "limited", note)
-    load = os.getloadavg()[0]
-    if load > environment.device.cores:
-        return
-    yield Check("load", "ok", f"load average {load:.1f}")
+def _load(average: float, processors: int) -> Check:
+    """Not a note of the environment: it is another one every minute, and the machine the same."""
+    detail = f"load average {average:.1f} on {processors} processors"
+    if average <= processors * BUSY_SHARE:
+        return Check("load", "ok", detail)
+    return Check(
+        "load",
+        "limited",
+        f"{detail}: other work disturbs timing, and judging takes longer",
+        "let the other work finish, or pause it; `uptime` shows the load",
+    )

@@ -62,7 +62,7 @@ class CpuSource:
     def _notes(self, fields: dict[str, str], device: Device, tools: dict[str, str]) -> list[str]:
         return [
             *self._counter_notes(tools),
-            *self._sharing_notes(fields, device),
+            *self._sharing_notes(fields),
             *_missing_notes(device, tools),
         ]
 
@@ -81,7 +81,7 @@ class CpuSource:
             f" (sysctl kernel.perf_event_paranoid={PERF_PARANOID_LIMIT} allows them)"
         ]
 
-    def _sharing_notes(self, fields: dict[str, str], device: Device) -> list[str]:
+    def _sharing_notes(self, fields: dict[str, str]) -> list[str]:
         notes = []
         if "hypervisor" in fields.get("flags", "").split():
             notes.append("virtual machine: the host may take processor time away, unseen (steal)")
@@ -91,11 +91,6 @@ class CpuSource:
         quota = probes.quota(self.root)
         if quota is not None and quota < len(probes.allowed_processors()):
             notes.append(f"the cgroup allows {quota:g} processors' worth of time")
-        load = _load_average()
-        if load is not None and load > device.cores:
-            notes.append(
-                f"load average {load:.1f} on {device.cores} processors: other work disturbs timing"
-            )
         return notes
 
 
@@ -113,10 +108,3 @@ def _missing_notes(device: Device, tools: dict[str, str]) -> list[str]:
     if not device.caches:
         notes.append("cache sizes are not known: sysfs doesn't tell")
     return notes
-
-
-def _load_average() -> float | None:
-    try:
-        return os.getloadavg()[0]
-    except OSError:
-        return None

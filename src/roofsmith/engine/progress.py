@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from statistics import median
+from statistics import median_low
 
 from roofsmith.analysis.roofline import geometric_mean
 from roofsmith.domain.campaign import (
@@ -16,6 +16,9 @@ from roofsmith.domain.campaign import (
     Stopped,
 )
 from roofsmith.domain.comparison import Comparison, Timing
+
+RECENT_ROUNDS = 5
+"""Rounds that say how long the next one will take; those before were of other proposers."""
 
 
 def fraction_of_timings(timings: Iterable[Timing]) -> float | None:
@@ -59,10 +62,16 @@ def spent_s(events: Iterable[Event]) -> float:
 
 
 def expected_round_s(campaign: Campaign) -> float:
-    """How long the next round will probably take: the median so far, else one judgement."""
-    if campaign.rounds:
-        return median(r.wall_s for r in campaign.rounds)
-    return campaign.started.target.keep.judge_budget_s
+    """How long the next round will probably take: the median of the last few.
+
+    Until there are enough of them, a plain judgement takes part, and of two in the middle the
+    shorter one counts: a first round that took long (a sweep, a cold cache) says little about the
+    next.
+    """
+    recent = [round_.wall_s for round_ in campaign.rounds[-RECENT_ROUNDS:]]
+    if len(recent) < RECENT_ROUNDS:
+        recent.append(campaign.started.target.keep.judge_budget_s)
+    return median_low(recent)
 
 
 def overhead_fraction(events: Iterable[Event]) -> float | None:
