@@ -17,7 +17,12 @@ from roofsmith.domain.kernel import Candidate, Language, Signature, SourceFile
 from roofsmith.domain.profile import Bottleneck, Profile
 from roofsmith.proposers.cards import Card, CardContext, Change, NotApplicable, all_cards
 from roofsmith.proposers.loopnest import survey
-from roofsmith.proposers.recipes import gemm_loop_order, gemm_packed, gemm_strips
+from roofsmith.proposers.recipes import (
+    gemm_loop_order,
+    gemm_packed,
+    gemm_strips,
+    simd_reductions,
+)
 from roofsmith.proposers.recipes._gemm import blocking_for
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -170,7 +175,16 @@ def test_the_register_tile_fits_the_registers(vector_bytes: int, real: str) -> N
     assert all(getattr(blocking, name) in values for name, values in blocking.choices.items())
 
 
-@pytest.fixture(scope="module", params=[LIKE_THE_EXAMPLE, UPDATES_IN_PLACE])
+def _with_pragmas() -> str:
+    """The example with its sums vectorised, and a mark of the author's on the second product."""
+    text = changed(simd_reductions.CARD, LIKE_THE_EXAMPLE).candidate.kernel.text
+    assert "#pragma omp simd reduction(+:dot)" in text
+    second = "\n            for (int c = 0;"
+    assert text.count(second) == 1
+    return text.replace(second, f"\n#pragma GCC ivdep{second}")
+
+
+@pytest.fixture(scope="module", params=[LIKE_THE_EXAMPLE, UPDATES_IN_PLACE, _with_pragmas()])
 def attention(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> ctypes.CDLL:

@@ -20,7 +20,7 @@ from roofsmith.proposers.loopnest_affine import NotRecognisedError, line_of
 from roofsmith.proposers.loopnest_body import Access, NestLoop, NestReader, Step
 from roofsmith.proposers.loopnest_match import Found, Nest, match_product
 from roofsmith.proposers.source import Function, Source
-from roofsmith.proposers.syntax import identifiers, text_of, walk
+from roofsmith.proposers.syntax import identifiers, start_with_pragmas, text_of, walk
 
 _WORD = re.compile(r"[A-Za-z_]\w*")
 
@@ -199,7 +199,7 @@ class _Surveyor:
             raise NotRecognisedError(roots[0], "the loops in front don't belong to the product")
         self._check_live_out(roots[-1], reader.steps)
         real = self._real_type(roots[-1], found)
-        start = _with_pragmas(roots[0])
+        start = start_with_pragmas(roots[0])
         return MatmulNest(
             m=found.row.extent.render(),
             n=found.column.extent.render(),
@@ -297,23 +297,12 @@ def _epilogue(root: Node, found: Found) -> str:
         return ""
     value, element = found.reload
     base = root.start_byte
-    loop_start = _with_pragmas(found.sum_loop)
+    loop_start = start_with_pragmas(found.sum_loop)
     edits = [
         Edit(value.start_byte - base, value.end_byte - base, element),
         Edit(loop_start - base, found.sum_loop.end_byte - base, ""),
     ]
     return apply_edits(text_of(root), edits)
-
-
-def _with_pragmas(node: Node) -> int:
-    """Where the statement starts, with the pragmas that are meant for it."""
-    start = node.start_byte
-    before = node.prev_named_sibling
-    while before is not None and before.type == "preproc_call":
-        if text_of(before).split(maxsplit=2)[:2] not in (["#pragma", "omp"], ["#pragma", "GCC"]):
-            break
-        start, before = before.start_byte, before.prev_named_sibling
-    return start
 
 
 def _depth(node: Node) -> int:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import NoReturn
 
 from tree_sitter import Node
@@ -28,7 +29,14 @@ from roofsmith.proposers.loopnest_names import (
     read_in,
 )
 from roofsmith.proposers.source import Function, Loop, read_loop
-from roofsmith.proposers.syntax import arguments, calls, identifiers, text_of, walk
+from roofsmith.proposers.syntax import (
+    arguments,
+    calls,
+    identifiers,
+    start_with_pragmas,
+    text_of,
+    walk,
+)
 
 _PURE_CALLS = frozenset(
     f"{name}{suffix}"
@@ -133,6 +141,8 @@ class _Reader:
         self._check_effects(first, strip, last_node)
         place = self._statements.index(last_node)
         before, after = self._statements[:place], self._statements[place:]
+        marks = list(takewhile(_is_pragma, reversed(before)))[::-1]
+        before = before[: place - len(marks)]
         head = [s for s in before if s not in (first.node, declared)]
         fixed = [s for s in head if not declares_reals(s)]
         early = [s for s in head if s.start_byte < first.node.start_byte]
@@ -147,7 +157,7 @@ class _Reader:
             width=width,
             first=_lines([*needed_by(early, [first.node]), _sums_only(first)]),
             middle=_lines(_without_sums(s, first) for s in before if s != declared),
-            last=_lines([*needed_by(fixed, after[:1]), after[0]]),
+            last=_lines([*needed_by(fixed, after[:1]), *marks, after[0]]),
             rest=_lines([*needed_by(fixed, after[1:]), *after[1:]]),
             carried=self._carried(head, after),
         )
@@ -306,9 +316,13 @@ def _without_sums(statement: Node, first: _First) -> str:
     start, loop = first.start, first.sum_loop
     edits = [
         Edit(start.start_byte - base, start.end_byte - base, text_of(first.element)),
-        Edit(loop.start_byte - base, loop.end_byte - base, ""),
+        Edit(start_with_pragmas(loop) - base, loop.end_byte - base, ""),
     ]
     return apply_edits(text_of(statement), edits)
+
+
+def _is_pragma(statement: Node) -> bool:
+    return statement.type == "preproc_call"
 
 
 def _is_freed(node: Node) -> bool:

@@ -74,3 +74,14 @@ def indent_of(node: Node, text: str) -> str:
     """White space in front of the line that the node starts on."""
     line = text.encode()[: node.start_byte].rsplit(b"\n", 1)[-1].decode()
     return line[: len(line) - len(line.lstrip())]
+
+
+def start_with_pragmas(node: Node) -> int:
+    """Byte where a statement starts, with the pragmas that are meant for it."""
+    start = node.start_byte
+    before = node.prev_named_sibling
+    while before is not None and before.type == "preproc_call":
+        if text_of(before).split(maxsplit=2)[:2] not in (["#pragma", "omp"], ["#pragma", "GCC"]):
+            break
+        start, before = before.start_byte, before.prev_named_sibling
+    return start
