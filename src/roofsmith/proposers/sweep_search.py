@@ -127,14 +127,15 @@ class Search:
     def _explore(self, start: dict[str, Setting]) -> None:
         tunables = list(self._tunables.values())
         study = _study(self._seed)
-        for point in (start, *self._probes):
-            study.enqueue_trial(_encoded(tunables, point), skip_if_exists=True)
+        first = [start, *self._probes]
         enumerated = math.prod(len(t.choices) for t in tunables) <= GRID_POINTS
         if enumerated:
             # So few points need no patience: the last one may be the best.
             self._allowance.patience = GRID_POINTS + 1
-            for settings in itertools.product(*(t.choices for t in tunables)):
-                point = dict(zip(self._tunables, settings, strict=True))
+            choices = itertools.product(*(t.choices for t in tunables))
+            first += [dict(zip(self._tunables, settings, strict=True)) for settings in choices]
+        with _quiet():
+            for point in first:
                 study.enqueue_trial(_encoded(tunables, point), skip_if_exists=True)
         space = {t.name: _distribution(t) for t in tunables}
         repeats = 0
