@@ -16,7 +16,6 @@ from roofsmith.profilers import rocprof
 from roofsmith.profilers.launches import profile_of
 from roofsmith.profilers.rocprof import COUNTER_GROUPS, RocprofProfiler
 from roofsmith.profilers.rocprof_att import counters, find, group, hotspots, parse_att_stats
-from roofsmith.profilers.rocprof_occupancy import Waves, architectures, waves
 from roofsmith.profilers.rocprof_output import parse_agents, parse_counters, parse_kernel_trace
 from roofsmith.profilers.vocabulary import vocabulary
 
@@ -51,10 +50,10 @@ def test_the_recorded_trace_of_an_mi300x() -> None:
         "threads": 65_536,
         "sm_count": 304,
         # 288 of 512 registers: one wave per SIMD, whatever the rest allows
-        "wave_limit_vgprs": 1,
-        "wave_limit_sgprs": 7,
-        "wave_limit_lds": 2,
-        "wave_limit_workgroup": 8,
+        "block_limit_registers": 4,
+        "block_limit_scalar_registers": 28,
+        "block_limit_shared": 8,
+        "block_limit_warps": 32,
         "theoretical_occupancy": 1 / 8,
         "waves_per_sm": 1024 / (4 * 304),
     }
@@ -90,62 +89,12 @@ def test_any_text_is_parsed_without_an_error(text: str) -> None:
     group(text)
 
 
-# Occupancy ---------------------------------------------------------------------------------------
-
-
-def fit(architecture: str = "gfx942", **given: int) -> Waves:
-    sizes = {"workgroup_size": 64, "vgprs": 32, "accumulation_vgprs": 0, "sgprs": 16}
-    return waves(architectures()[architecture], **{"lds_bytes": 0, **sizes, **given})
-
-
-@pytest.mark.parametrize(
-    ("given", "resident", "limiters"),
-    [
-        # The example of LLVM's own calculator, llvm-calc-occupancy -mcpu=gfx90a.
-        ({"architecture": "gfx90a", "workgroup_size": 512, "vgprs": 50, "sgprs": 30}, 8, None),
-        ({"vgprs": 64}, 8, None),
-        ({"vgprs": 65}, 7, ("VGPRs",)),  # 72 with the granule
-        ({"vgprs": 128}, 4, ("VGPRs",)),
-        ({"vgprs": 128, "accumulation_vgprs": 128}, 2, ("VGPRs",)),  # one file for both
-        ({"vgprs": 256, "accumulation_vgprs": 256}, 1, ("VGPRs",)),
-        ({"architecture": "gfx908", "vgprs": 128, "accumulation_vgprs": 128}, 2, ("VGPRs",)),
-        ({"architecture": "gfx908", "vgprs": 24}, 10, None),
-        ({"sgprs": 112}, 7, ("SGPRs",)),
-        ({"sgprs": 96}, 8, None),
-        ({"workgroup_size": 256, "lds_bytes": 16_384}, 4, ("LDS",)),
-        ({"workgroup_size": 256, "lds_bytes": 16_385}, 3, ("LDS",)),  # 16896 with the granule
-        ({"workgroup_size": 256, "lds_bytes": 65_536}, 1, ("LDS",)),
-        ({"architecture": "gfx950", "workgroup_size": 256, "lds_bytes": 65_536}, 2, ("LDS",)),
-        # A work-group of 16 waves: five per SIMD would fit, but not a second work-group.
-        ({"workgroup_size": 1024, "vgprs": 96}, 4, ("VGPRs",)),
-    ],
-)
-def test_occupancy_is_the_least_that_a_resource_allows(
-    given: dict[str, int], resident: float, limiters: tuple[str, ...] | None
-) -> None:
-    found = fit(**given)  # type: ignore[arg-type]
-    assert found.resident == resident
-    most = 10 if given.get("architecture") == "gfx908" else 8
-    assert found.share == pytest.approx(resident / most)
-    if limiters is not None:
-        assert found.limiters == limiters
-
-
-@given(
-    st.sampled_from(["gfx908", "gfx90a", "gfx942", "gfx950"]),
-    st.integers(1, 1024), st.integers(0, 256), st.integers(0, 256), st.integers(0, 112),
-    st.integers(0, 65_536),
-)  # fmt: skip
-def test_more_registers_or_lds_never_mean_more_waves(
-    name: str, size: int, vgprs: int, accumulation: int, sgprs: int, lds: int
-) -> None:
-    rules = architectures()[name]
-    least = waves(
-        rules, workgroup_size=size, vgprs=vgprs, accumulation_vgprs=accumulation, sgprs=sgprs,
-        lds_bytes=lds,
-    )  # fmt: skip
-    most = waves(rules, workgroup_size=size, vgprs=0, accumulation_vgprs=0, sgprs=0, lds_bytes=0)
-    assert 0 <= least.share <= most.share <= 1
+@given(st.lists(st.floats() | st.integers(-9, 2000), min_size=13, max_size=13))
+def test_any_numbers_make_a_profile(numbers: list[float]) -> None:
+    header = golden("mi300x").splitlines()[0].replace('"', "")
+    row = f"KERNEL_DISPATCH,Agent 2,1,0,7,1,1,k,1,{','.join(map(str, numbers))}"
+    if launches := parse_kernel_trace(f"{header}\n{row}\n{row}\n", AGENTS):
+        profile_of("rocprofv3", "N=8", launches)
 
 
 # Counters ----------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from roofsmith.profilers.torch_profiler import TorchProfiler, launcher
 from roofsmith.profilers.torch_profiler_trace import parse_chrome_trace
 
 WORKLOAD = Workload(dims={"N": 8})
-H100 = {"id": 0, "name": "NVIDIA H100", "numSms": 132, "maxThreadsPerMultiprocessor": 2048}
+H100 = {"id": 0, "name": "NVIDIA H100", "numSms": 132, "computeMajor": 9, "computeMinor": 0}
 BASE_NS = 1_700_000_000_000_000_000
 
 
@@ -41,17 +41,8 @@ def trace(*events: dict[str, object]) -> str:
     )
 
 
-OCCUPANCY = {
-    "activeBlocksPerMultiprocessor": 3,
-    "limitingFactors": "WARPS|REGS",
-    "blockLimitRegs": 3,
-    "blockLimitSharedMem": 12,
-    "blockLimitWarps": 4,
-}
-
-
 def test_a_trace_gives_times_sizes_and_registers_but_no_counters() -> None:
-    one = kernel("void f<4>(float*)", 30.0, 12.5, occupancy=OCCUPANCY)
+    one = kernel("void f<4>(float*)", 30.0, 12.5)
     (launch,) = parse_chrome_trace(trace(one))
     assert launch.begin_s == pytest.approx(BASE_NS * 1e-9 + 30e-6)
     profile = profile_of("torch", "N=8", [launch])
@@ -74,11 +65,27 @@ def test_a_trace_gives_times_sizes_and_registers_but_no_counters() -> None:
     assert [profile.get(name) for name in absent] == [None] * len(absent)
 
 
-def test_an_older_trace_only_estimates_occupancy() -> None:
-    (launch,) = parse_chrome_trace(trace(kernel("f", 0, 1, **{"est. achieved occupancy %": 55})))
+def test_a_device_that_is_not_known_leaves_torchs_estimate_of_occupancy() -> None:
+    text = trace(kernel("f", 0, 1, device=3, **{"est. achieved occupancy %": 55}))
+    (launch,) = parse_chrome_trace(text)
     counters = {counter.name: counter.value for counter in launch.counters}
     assert counters["estimated_occupancy"] == 0.55
     assert "theoretical_occupancy" not in counters
+
+
+@given(
+    st.lists(st.floats() | st.integers(), min_size=3, max_size=3),
+    st.floats() | st.integers(-9, 300),
+    st.floats() | st.integers(-9, 300_000),
+    st.floats(),
+)
+def test_any_sizes_make_a_profile(
+    sizes: list[float], registers: float, shared: float, took: float
+) -> None:
+    given = {"grid": sizes, "block": sizes, "registers per thread": registers}
+    events = [kernel("f", 0, took, **given, **{"shared memory": shared})] * 2
+    if launches := parse_chrome_trace(trace(*events)):
+        profile_of("torch", "N=8", launches)
 
 
 @given(st.recursive(st.none() | st.booleans() | st.floats() | st.text(), st.lists, max_leaves=8))

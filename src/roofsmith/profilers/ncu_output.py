@@ -10,13 +10,12 @@ Units"; golden files were recorded with ncu 2025 on an H100.
 from __future__ import annotations
 
 import csv
-import math
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from roofsmith.profilers.launches import Launch, kernel_name
-from roofsmith.profilers.units import factor
+from roofsmith.profilers.units import factor, plausible
 from roofsmith.profilers.vocabulary import Tool, vocabulary
 
 _NUMBER = re.compile(r"[-+]?(?:\d[\d,]*\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
@@ -55,8 +54,7 @@ def number(text: str) -> float | None:
         text = match[1]
     if not _NUMBER.fullmatch(text):
         return None
-    value = float(text.replace(",", ""))
-    return value if math.isfinite(value) else None
+    return plausible(float(text.replace(",", "")))
 
 
 def _rows(text: str) -> Iterator[list[str]]:

@@ -9,9 +9,8 @@ row of zeros with `; name` where a kernel begins.
 from __future__ import annotations
 
 import csv
-import io
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from roofsmith.domain.profile import Counter, Hotspot
@@ -69,7 +68,7 @@ class TracedKernel:
 def parse_att_stats(text: str) -> tuple[TracedKernel, ...]:
     """Every kernel of one `stats_*.csv`."""
     kernels: list[tuple[str | None, list[Instruction]]] = []
-    for row in csv.reader(io.StringIO(text.replace("\0", ""))):
+    for row in _rows(text):
         fields = [field.strip() for field in row]
         numbers = [_count(field) for field in fields[3:7]]
         if len(fields) < 7 or any(number is None for number in numbers):
@@ -132,6 +131,13 @@ def hotspots(kernel: TracedKernel) -> tuple[Hotspot, ...]:
         for instruction in worst
         if instruction.stall
     )
+
+
+def _rows(text: str) -> Iterator[list[str]]:
+    try:
+        yield from csv.reader(text.splitlines())
+    except csv.Error:  # cut off, or no CSV at all
+        return
 
 
 def _count(text: str) -> int | None:

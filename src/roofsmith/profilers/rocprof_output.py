@@ -9,16 +9,16 @@ against AMD's documentation only: rocm.docs.amd.com, "Using rocprofv3", "Kernel 
 from __future__ import annotations
 
 import csv
-import io
 import math
 import re
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from roofsmith.analysis.occupancy import Occupancy, amd_occupancy, compute_unit
 from roofsmith.domain.profile import Counter
 from roofsmith.profilers.launches import Launch, kernel_name
-from roofsmith.profilers.rocprof_occupancy import Waves, architectures, waves
+from roofsmith.profilers.units import plausible
 from roofsmith.profilers.vocabulary import vocabulary
 
 RUNTIME = "__amd_rocclr_"
@@ -30,6 +30,15 @@ _ALIASES = {
 }
 _NAMES = ("LDS_Block_Size", "Scratch_Size", "VGPR_Count", "Accum_VGPR_Count", "SGPR_Count")
 _COLUMNS = {name.lower(): name for name in _NAMES} | _ALIASES
+
+_LIMITS = {
+    "block_limit_registers": "vgprs",
+    "block_limit_scalar_registers": "sgprs",
+    "block_limit_shared": "lds",
+    "block_limit_warps": "workgroup",
+    "block_limit_blocks": "workgroups",
+}
+"""Our counter to the resource's name in an `Occupancy`."""
 
 Row = Mapping[str, str]
 """Column, in lower case, to what is written there."""
@@ -121,16 +130,12 @@ def _static(row: Row, agents: Sequence[Agent], time_s: float) -> tuple[Counter, 
         "grid_size": blocks,
         "sm_count": agent.compute_units if agent and agent.compute_units else None,
     }
-    fit = _waves(readings, block, agent)
+    fit = _occupancy(readings, block, agent)
     if fit is not None:
-        computed |= {
-            "theoretical_occupancy": fit.share,
-            "wave_limit_vgprs": fit.vgprs,
-            "wave_limit_sgprs": fit.sgprs,
-            "wave_limit_lds": fit.lds,
-            "wave_limit_workgroup": fit.workgroup,
-        }
-        computed["waves_per_sm"] = _fillings(fit, agent, block, blocks)
+        computed["theoretical_occupancy"] = fit.fraction
+        computed |= {name: fit.limits.get(limit) for name, limit in _LIMITS.items()}
+        if fit.blocks and blocks and agent is not None and agent.compute_units:
+            computed["waves_per_sm"] = blocks / (fit.blocks * agent.compute_units)
     return (*vocabulary().read("trace", readings), *vocabulary().computed(computed))
 
 
@@ -138,7 +143,7 @@ def _sizes(row: Row) -> tuple[float | None, float | None, float | None]:
     """Work-items of a work-group, of the whole grid, and work-groups."""
     groups = [_number(row, f"workgroup_size_{axis}") for axis in "xyz"]
     grid = [_number(row, f"grid_size_{axis}") for axis in "xyz"]
-    pairs = [(g, n) for g, n in zip(groups, grid, strict=True) if g and n]
+    pairs = [(g, n) for g, n in zip(groups, grid, strict=True) if g and n and min(g, n) >= 1]
     if len(pairs) < 3:
         return None, None, None
     return (
@@ -148,30 +153,21 @@ def _sizes(row: Row) -> tuple[float | None, float | None, float | None]:
     )
 
 
-def _waves(readings: Mapping[str, float], block: float | None, agent: Agent | None) -> Waves | None:
-    """Occupancy; None where the architecture or one of the resources isn't known."""
-    rules = architectures().get(agent.architecture) if agent else None
-    if rules is None or block is None or any(name not in readings for name in _NAMES):
+def _occupancy(
+    readings: Mapping[str, float], block: float | None, agent: Agent | None
+) -> Occupancy | None:
+    """None where the architecture or one of the resources isn't known."""
+    unit = compute_unit(agent.architecture) if agent else None
+    if unit is None or block is None or any(readings.get(name, -1) < 0 for name in _NAMES):
         return None
-    return waves(
-        rules,
+    return amd_occupancy(
+        unit,
         workgroup_size=int(block),
         vgprs=int(readings["VGPR_Count"]),
-        accumulation_vgprs=int(readings["Accum_VGPR_Count"]),
+        agprs=int(readings["Accum_VGPR_Count"]),
         sgprs=int(readings["SGPR_Count"]),
         lds_bytes=int(readings["LDS_Block_Size"]),
     )
-
-
-def _fillings(
-    fit: Waves, agent: Agent | None, block: float | None, blocks: float | None
-) -> float | None:
-    """How often the grid fills the whole GPU."""
-    rules = architectures()[agent.architecture] if agent else None
-    if rules is None or agent is None or not agent.compute_units or not block or not blocks:
-        return None
-    groups = fit.resident * rules.simds / math.ceil(block / rules.wave_size)
-    return blocks / (groups * agent.compute_units) if groups else None
 
 
 def _agent(row: Row, agents: Sequence[Agent]) -> Agent | None:
@@ -183,7 +179,7 @@ def _agent(row: Row, agents: Sequence[Agent]) -> Agent | None:
 
 def _rows(text: str) -> Iterator[Row]:
     try:
-        for row in csv.DictReader(io.StringIO(text), restkey="", restval=""):
+        for row in csv.DictReader(text.splitlines(), restkey="", restval=""):
             yield {str(column).strip().lower(): str(value) for column, value in row.items()}
     except csv.Error:  # cut off, or no CSV at all
         return
@@ -191,7 +187,6 @@ def _rows(text: str) -> Iterator[Row]:
 
 def _number(row: Row, column: str) -> float | None:
     try:
-        value = float(row[column])
+        return plausible(float(row[column]))
     except (KeyError, ValueError):
         return None
-    return value if math.isfinite(value) else None

@@ -1,9 +1,9 @@
 """What torch.profiler exports: a Chrome trace, read for its GPU kernels. Pure.
 
 One event per launch (category `kernel`), with its time in microseconds after the trace's
-`baseTimeNanoseconds` (since the epoch), grid, block, registers, shared memory, and, since PyTorch
-2.9, the limits of its occupancy. There are no hardware counters in it. Format: the writer in
-pytorch/kineto, libkineto/src/output_json.cpp.
+`baseTimeNanoseconds` (since the epoch), grid, block, registers and shared memory. There are no
+hardware counters in it; occupancy follows from the sizes and the device's rules. Format: the writer
+in pytorch/kineto, libkineto/src/output_json.cpp.
 """
 
 from __future__ import annotations
@@ -13,17 +13,19 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from roofsmith.analysis.occupancy import multiprocessor, nvidia_occupancy
 from roofsmith.domain.profile import Counter
 from roofsmith.profilers.launches import Launch, kernel_name
+from roofsmith.profilers.units import plausible
 from roofsmith.profilers.vocabulary import vocabulary
 
-_WARP = 32
 _LIMITS = {
-    "block_limit_registers": "blockLimitRegs",
-    "block_limit_shared": "blockLimitSharedMem",
-    "block_limit_warps": "blockLimitWarps",
-    "block_limit_barriers": "blockLimitBarriers",
+    "block_limit_registers": "registers",
+    "block_limit_shared": "shared",
+    "block_limit_warps": "warps",
+    "block_limit_blocks": "blocks",
 }
+"""Our counter to the resource's name in an `Occupancy`."""
 
 
 def parse_chrome_trace(text: str) -> tuple[Launch, ...]:
@@ -80,30 +82,29 @@ def _counters(
         "sm_count": _number(device.get("numSms")),
         "estimated_occupancy": None if estimate is None else estimate / 100,
     }
-    occupancy = details.get("occupancy")
-    if isinstance(occupancy, dict):
-        computed |= {name: _number(occupancy.get(key)) for name, key in _LIMITS.items()}
-        computed |= _resident(occupancy, device, block, grid)
+    computed |= _fit(computed, device)
     return vocabulary().computed(computed)
 
 
-def _resident(
-    occupancy: Mapping[str, Any],
-    device: Mapping[str, Any],
-    block: float | None,
-    grid: float | None,
-) -> dict[str, float | None]:
-    """Occupancy and fillings of the GPU, from the blocks that fit on a multiprocessor."""
-    blocks = _number(occupancy.get("activeBlocksPerMultiprocessor"))
-    threads, count = _number(device.get("maxThreadsPerMultiprocessor")), device.get("numSms")
-    processors = _number(count)
-    if not blocks or not block:
+def _fit(launch: Mapping[str, float | None], device: Mapping[str, Any]) -> dict[str, float | None]:
+    """Occupancy of an NVIDIA kernel; nothing where a size or the device isn't known.
+
+    AMD's is left out: torch.profiler doesn't tell all of the registers that limit it.
+    """
+    major, minor = _number(device.get("computeMajor")), _number(device.get("computeMinor"))
+    processor = (
+        multiprocessor(f"sm_{major:.0f}{minor:.0f}") if major and minor is not None else None
+    )
+    sizes = [launch[n] for n in ("block_size", "registers_per_thread", "shared_bytes_per_block")]
+    known = [int(size) for size in sizes if size is not None and size >= 0]
+    if processor is None or len(known) < len(sizes):
         return {}
-    warps = blocks * math.ceil(block / _WARP)
-    return {
-        "theoretical_occupancy": warps * _WARP / threads if threads else None,
-        "waves_per_sm": grid / (blocks * processors) if grid and processors else None,
-    }
+    block, registers, shared = known
+    fit = nvidia_occupancy(processor, block_size=block, registers=registers, shared_bytes=shared)
+    grid, count = launch["grid_size"], launch["sm_count"]
+    filled = grid / (fit.blocks * count) if grid and count and fit.blocks else None
+    limits = {name: float(fit.limits[limit]) for name, limit in _LIMITS.items()}
+    return {"theoretical_occupancy": fit.fraction, "waves_per_sm": filled, **limits}
 
 
 def _devices(listed: object) -> dict[int, Mapping[str, Any]]:
@@ -116,15 +117,14 @@ def _devices(listed: object) -> dict[int, Mapping[str, Any]]:
 
 def _product(sizes: object) -> float | None:
     numbers = [_number(size) for size in sizes] if isinstance(sizes, list) else []
-    known = [number for number in numbers if number]
-    return math.prod(known) if known and len(known) == len(numbers) else None
+    known = [number for number in numbers if number is not None and number >= 1]
+    return math.prod(known) if len(known) == len(numbers) == 3 else None
 
 
 def _number(value: object) -> float | None:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
     try:
-        number = float(value)
+        return plausible(float(value))
     except OverflowError:
         return None
-    return number if math.isfinite(number) else None

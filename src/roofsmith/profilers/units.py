@@ -30,6 +30,15 @@ UNITS = MappingProxyType(_BASE)
 """The units that are known without their prefixes."""
 
 
+PLAUSIBLE = 1e30
+"""No tool counts further; what is beyond is no count, and would overflow what is made of it."""
+
+
+def plausible(value: float) -> float | None:
+    """The value; None for what isn't a number that a counter could have."""
+    return value if abs(value) <= PLAUSIBLE else None  # a comparison with NaN is false
+
+
 def factor(unit: str) -> float:
     """What a value in `unit` is multiplied by: 1e-9 for `ns`, 0.01 for `%`, 1e9 for `Gbyte/s`.
 

@@ -102,7 +102,7 @@ class Vocabulary:
         return tuple(
             _counter(entries[name], value, None)
             for name, value in values.items()
-            if value is not None
+            if value is not None and math.isfinite(value)
         )
 
     def complete(self, counters: Iterable[Counter]) -> tuple[Counter, ...]:
