@@ -29,6 +29,12 @@ MAX_CALLS = 32
 MAX_SEGMENT_BYTES = 512 * 1024**2
 """Most memory that the slots of one segment may take, on either side."""
 
+SETTLING_FACTOR = 2
+"""Multiple of the last-level cache that is read after staging what doesn't fit it: caches don't
+replace strictly the oldest line."""
+UNKNOWN_CACHE_BYTES = 32 * 1024**2
+"""Of the last level, where the machine doesn't tell: a common size of servers."""
+
 WAKING_S = 7e-4
 """What being woken by a message costs a worker's main thread, outside the calls: up to 0.55 ms was
 seen on two processors, with calls as fast as without it."""
@@ -56,9 +62,11 @@ class HostStation:
         workers: Sequence[WorkerProcess],
         plan: SegmentPlan,
         checker: Checker,
+        cache_bytes: int,
     ) -> None:
         self.draws = draws
         self._checker = checker
+        self._cache_bytes = cache_bytes
         self.plan = plan
         self.arenas: list[Arena] = []
         self._numbers: list[int] = []
@@ -145,6 +153,8 @@ class HostStation:
                 worker.stage(number, arena, [warm_slot])
                 worker.run(number, [self._arguments(arena, warm_slot)], deadline_s)
             worker.stage(number, arena, timed)
+            if len(timed) * arena.layout.slot_bytes > self._cache_bytes:
+                worker.settle(SETTLING_FACTOR * self._cache_bytes)
             calls = [self._arguments(arena, slot) for slot in timed]
             segment = worker.run(number, calls, deadline_s * len(calls))
             worker.collect(number, arena, timed)
@@ -164,13 +174,16 @@ class HostStation:
 class HostLineup:
     """Fresh processes for a set of kernels."""
 
-    def __init__(self, kernels: Sequence[Built], threads: int, checker: Checker) -> None:
+    def __init__(
+        self, kernels: Sequence[Built], threads: int, checker: Checker, cache_bytes: int
+    ) -> None:
         """Start them all.
 
         Raises:
             SideDiedError: a library can't be loaded.
         """
         self._checker = checker
+        self._cache_bytes = cache_bytes
         self.workers: list[WorkerProcess] = []
         self._stations: list[HostStation] = []
         for side, built in enumerate(kernels):
@@ -204,7 +217,7 @@ class HostLineup:
             SideDiedError: a side has no memory for it.
         """
         try:
-            made = HostStation(draws, self.workers, plan, self._checker)
+            made = HostStation(draws, self.workers, plan, self._checker, self._cache_bytes)
         except KernelDiedError as error:
             raise SideDiedError(len(self.workers) - 1, error.outcome) from error
         self._stations.append(made)
@@ -220,9 +233,24 @@ class HostBench:
     examination = SegmentPlan(1, warm=0)
     first_deadline_s = 60.0
 
-    def __init__(self, oracle: ReferenceOracle, tolerance: Tolerance, threads: int) -> None:
+    def __init__(
+        self,
+        oracle: ReferenceOracle,
+        tolerance: Tolerance,
+        threads: int,
+        cache_bytes: int | None = None,
+    ) -> None:
+        """Nothing starts yet.
+
+        Args:
+            oracle: draws and expects.
+            tolerance: of the target.
+            threads: that kernels may use.
+            cache_bytes: of the last level; None if it isn't known.
+        """
         self._oracle = oracle
         self._threads = threads
+        self._cache_bytes = cache_bytes or UNKNOWN_CACHE_BYTES
         self._checker = Checker(tolerance)
 
     def inputs(self, workload: Workload, slots: int) -> AbstractContextManager[Draws]:
@@ -240,7 +268,7 @@ class HostBench:
         Raises:
             SideDiedError: a library can't be loaded.
         """
-        return HostLineup(kernels, self._threads, self._checker)
+        return HostLineup(kernels, self._threads, self._checker, self._cache_bytes)
 
     def reports(self, workload: Workload, found: Sequence[Finding]) -> tuple[ErrorReport, ...]:
         """Worst errors of several findings, beside their budgets."""

@@ -111,6 +111,7 @@ class WorkerProcess:
         """
         self._built = built
         self._next_arena = 0
+        self._launched = bool(launcher)
         self._scratch = scratch_directory("worker")
         self.log = self._scratch / "output.txt"
         self._deadline_s = LAUNCHED_DEADLINE_S if launcher else START_DEADLINE_S
@@ -136,36 +137,32 @@ class WorkerProcess:
 
     def _load(self, threads: int, launched: bool) -> None:
         memory = None if launched else int(psutil.virtual_memory().total * MEMORY_SHARE)
-        self._confine(sorted(os.sched_getaffinity(0))[-threads:], memory, launched)
-        self._load_kernel({})
+        self.ask("start", self._plan(sorted(os.sched_getaffinity(0))[-threads:], memory, launched))
+        answer = self.ask("load", self._kernel())
+        if "error" in answer:
+            raise KernelDiedError(Crashed(reason="load_failed", detail=answer["error"]))
 
-    def _confine(
+    def _plan(
         self, processors: list[int] | None, memory_bytes: int | None, launched: bool
-    ) -> None:
+    ) -> dict[str, Any]:
         """Limits on the process, before any candidate code is in it."""
-        plan = {
+        return {
             "processors": processors,
             "memory_bytes": memory_bytes,
             "file_bytes": MAX_FILE_BYTES,
             "launched": launched,
         }
-        self.ask("start", plan)
 
-    def _load_kernel(self, more: dict[str, Any]) -> None:
+    def _kernel(self) -> dict[str, Any]:
+        """What to load."""
         kinds = [
             "pointer" if p.role != "size" else p.dtype for p in self._built.signature.parameters
         ]
-        answer = self.ask(
-            "load",
-            {
-                "library": str(self._built.library),
-                "entry": self._built.signature.entry,
-                "kinds": kinds,
-                **more,
-            },
-        )
-        if "error" in answer:
-            raise KernelDiedError(Crashed(reason="load_failed", detail=answer["error"]))
+        return {
+            "library": str(self._built.library),
+            "entry": self._built.signature.entry,
+            "kinds": kinds,
+        }
 
     def ask(
         self,
@@ -179,9 +176,20 @@ class WorkerProcess:
         Raises:
             KernelDiedError: no answer came: the worker died, or ran past its deadline.
         """
-        limit_s = deadline_s or self._deadline_s
+        self._say(op, message, fds)
+        return self._hear(op, deadline_s)
+
+    def _say(self, op: str, message: dict[str, Any], fds: tuple[int, ...] = ()) -> None:
+        """Send a message without waiting for its answer."""
         try:
             send(self._channel, {"op": op, **message}, fds)
+        except WireError as error:
+            raise self._died(self._post_mortem(op)) from error
+
+    def _hear(self, op: str, deadline_s: float | None = None) -> dict[str, Any]:
+        """Wait for the answer to the oldest message that has none yet."""
+        limit_s = deadline_s or self._deadline_s
+        try:
             answer, strays = receive(self._channel, limit_s)
         except WireTimeoutError as error:
             detail = f"{op} did not answer within {limit_s:.3g} s and was killed"
@@ -209,6 +217,10 @@ class WorkerProcess:
     def stage(self, number: int, arena: Arena, slots: Sequence[int]) -> None:
         """Give the kernel what the parent wrote into these slots."""
         self.ask("stage", {"arena": number, "ranges": arena.ranges(slots)})
+
+    def settle(self, size_bytes: int) -> None:
+        """Have the caches write back what was staged, by reading this much other memory."""
+        self.ask("settle", {"bytes": size_bytes})
 
     def collect(self, number: int, arena: Arena, slots: Sequence[int]) -> None:
         """Get back what the kernel made of them."""
@@ -253,13 +265,13 @@ class WorkerProcess:
                 return
 
     def close(self) -> None:
-        """End the process, politely first: profilers around it want to write their output."""
-        self._signal(signal.SIGCONT)
-        if self._process.poll() is None:
+        """End the process; politely where a profiler around it wants to write its output."""
+        if self._launched and self._process.poll() is None:
             with contextlib.suppress(WireError):
+                self._signal(signal.SIGCONT)
                 send(self._channel, {"op": "exit"})
                 with contextlib.suppress(subprocess.TimeoutExpired):
-                    self._process.wait(self._deadline_s if self._deadline_s > 30 else 0.5)
+                    self._process.wait(self._deadline_s)
         self._kill()
         self._channel.close()
         shutil.rmtree(self._scratch, ignore_errors=True)

@@ -40,5 +40,5 @@ def host_spec(array: ArraySpec) -> ArraySpec:
 
 def kernel_dtype(dtype: np.dtype[np.generic]) -> DType:
     """What a kernel calls the elements of a host's array."""
-    told = (dtype.metadata or {}).get("kernel_dtype")
-    return cast(DType, told or dtype.name)
+    told = dtype.metadata["kernel_dtype"] if dtype.metadata else dtype.name
+    return cast(DType, told)

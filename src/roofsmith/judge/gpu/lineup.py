@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from pathlib import Path
 
@@ -160,26 +159,20 @@ class GpuLineup:
         """
         self._budgets = budgets
         self.workers: list[GpuWorkerProcess] = []
-        failed: list[tuple[int, KernelDiedError]] = []
-
-        def start(side: int) -> GpuWorkerProcess | None:
-            try:
-                return GpuWorkerProcess(
-                    kernels[side], api=api, cache_dir=cache_dir, fork_server=fork_server
+        loaded = 0
+        try:
+            for built in kernels:
+                worker = GpuWorkerProcess(
+                    built, api=api, cache_dir=cache_dir, fork_server=fork_server
                 )
-            except KernelDiedError as error:
-                failed.append((side, error))
-                return None
-
-        with ThreadPoolExecutor(len(kernels)) as pool:
-            started = list(pool.map(start, range(len(kernels))))
-        self.workers = [worker for worker in started if worker is not None]
-        if failed:
+                self.workers.append(worker)
+            for worker in self.workers:
+                worker.wait_until_loaded()
+                worker.pause()
+                loaded += 1
+        except KernelDiedError as error:
             self.close()
-            side, error = min(failed, key=lambda pair: pair[0])
-            raise SideDiedError(side, error.outcome) from error
-        for worker in self.workers:
-            worker.pause()
+            raise SideDiedError(loaded, error.outcome) from error
 
     def __enter__(self) -> GpuLineup:
         """The processes are up already."""
@@ -191,8 +184,8 @@ class GpuLineup:
 
     def close(self) -> None:
         """End the processes."""
-        with ThreadPoolExecutor(max(len(self.workers), 1)) as pool:
-            list(pool.map(GpuWorkerProcess.close, self.workers))
+        for worker in self.workers:
+            worker.close()
 
     def station(self, inputs: Slots, plan: SegmentPlan) -> GpuStation:
         """Set a workload up.

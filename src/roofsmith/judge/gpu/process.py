@@ -51,7 +51,7 @@ class GpuWorkerProcess(WorkerProcess):
         fork_server: ForkServer | None,
         launcher: Sequence[str] = (),
     ) -> None:
-        """Start the process, open the device, load the candidate.
+        """Start the process; `wait_until_loaded` before anything else.
 
         Args:
             built: a library, or a module's file.
@@ -61,7 +61,7 @@ class GpuWorkerProcess(WorkerProcess):
             launcher: command that the worker is started under.
 
         Raises:
-            KernelDiedError: it can't be loaded, or took the process with it.
+            KernelDiedError: the fork server died.
         """
         self._api: Api = api
         self._cache_dir = cache_dir / built.candidate_id
@@ -84,14 +84,25 @@ class GpuWorkerProcess(WorkerProcess):
 
     def _load(self, threads: int, launched: bool) -> None:  # noqa: ARG002
         # A CUDA context maps far more addresses than there is memory, so no limit on them.
-        self._confine(None, None, launched)
+        self._say("start", self._plan(None, None, launched))
         form = "module" if self._built.language in MODULES else "library"
-        self._load_kernel({"api": self._api, "form": form})
+        self._say("load", {**self._kernel(), "api": self._api, "form": form})
+
+    def wait_until_loaded(self) -> None:
+        """Hear what came of the start: opening a device takes a while, for several side by side.
+
+        Raises:
+            KernelDiedError: the candidate can't be loaded, or took the process with it.
+        """
+        self._hear("start")
+        answer = self._hear("load")
+        if "error" in answer:
+            reason = _device_reason(answer["device"]) if "device" in answer else "load_failed"
+            raise self._died(Crashed(reason=reason, detail=answer["error"]))
 
     def _device_environment(self) -> dict[str, str]:
         own = {
             "HOME": str(self._scratch),
-            "CUDA_MODULE_LOADING": "EAGER",
             "OMP_NUM_THREADS": "4",
             "OMP_PROC_BIND": "false",
         }
@@ -99,6 +110,8 @@ class GpuWorkerProcess(WorkerProcess):
             self._cache_dir.mkdir(parents=True, exist_ok=True)
             own["TRITON_CACHE_DIR"] = str(self._cache_dir / "triton")
             own["TORCHINDUCTOR_CACHE_DIR"] = str(self._cache_dir / "inductor")
+        else:  # torch has thousands of kernels, a library a few: all of them are on the device
+            own["CUDA_MODULE_LOADING"] = "EAGER"
         return {**server_environment(), **own, **self._built.environment}
 
     def attach(self, slots: Slots) -> None:

@@ -54,6 +54,7 @@ class GpuRunner:
             built, api=self._api, cache_dir=self._cache_dir, fork_server=None, launcher=launcher
         )
         try:
+            worker.wait_until_loaded()
             yield GpuSession(worker, built, arguments, call_deadline_s)
         finally:
             worker.close()
