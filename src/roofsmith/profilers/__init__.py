@@ -1,1 +1,1 @@
-"""Where the time goes: perf, valgrind."""
+"""Where the time goes: perf and valgrind; ncu, rocprofv3 and torch.profiler."""
