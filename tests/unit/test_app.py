@@ -291,6 +291,17 @@ def test_ask_and_tell_make_a_round(here: Path) -> None:
     assert json.loads(roofsmith("ask", "run")[1])["incumbent"]["sources"]["scale.c"] == FAST
 
 
+def test_telling_of_a_class_that_is_not_there_is_refused(finished: Path) -> None:
+    ledger = (finished / "ledger.jsonl").read_bytes()
+    code, _, err = roofsmith(
+        "tell", "run", "--kernel", "fast.c", "--hypothesis", "nothing", "--class", "wide"
+    )
+    assert code == 2
+    assert "no config class called 'wide'" in err
+    assert "known: " in err
+    assert (finished / "ledger.jsonl").read_bytes() == ledger
+
+
 def test_telling_the_incumbent_is_refused(here: Path) -> None:
     campaign(proposer="none")
     code, _, err = roofsmith("tell", "run", "--kernel", "scale.c", "--hypothesis", "nothing")

@@ -20,7 +20,7 @@ from roofsmith.app.wiring import (
     workshop,
 )
 from roofsmith.config import Settings
-from roofsmith.domain.campaign import Campaign, Round, replay
+from roofsmith.domain.campaign import Campaign, Round, Started, replay
 from roofsmith.domain.proposal import Hypothesis, Proposal
 from roofsmith.domain.target import StopPolicy, Target
 from roofsmith.engine.loop import Engine
@@ -166,16 +166,27 @@ def tell(
     kernel: Path,
     hypothesis: str,
     flags: str | None,
+    target_class: str,
     settings: Settings,
     observer: Observer,
 ) -> Round:
     """One round with a kernel from outside.
 
+    Args:
+        directory: the campaign's.
+        kernel: the changed file.
+        hypothesis: what changed and why.
+        flags: None: the incumbent's.
+        target_class: the config class that should gain, or `global`.
+        settings: where caches are.
+        observer: hears what happens.
+
     Raises:
-        UsageError: the kernel can't be read, or is the incumbent.
+        UsageError: the kernel can't be read, or is the incumbent; there is no such class.
     """
     text = read_text(kernel, "kernel")
     with _opened(directory, settings, observer) as engine:
+        _require_class(target_class, engine.campaign.started)
         campaign = engine.take_up()
         incumbent = campaign.incumbent
         candidate = incumbent.with_kernel_text(text).with_build(
@@ -184,7 +195,10 @@ def tell(
         return engine.round(
             Proposal(
                 hypothesis=Hypothesis(
-                    statement=hypothesis, rationale="proposed from outside", tactic="external"
+                    statement=hypothesis,
+                    rationale="proposed from outside",
+                    target_class=target_class,
+                    tactic="external",
                 ),
                 candidate=candidate,
             )
@@ -249,6 +263,15 @@ def _opened(directory: Path, settings: Settings, observer: Observer) -> Iterator
             proposer = make_proposer("none")
             parts = shop.parts(proposer, files, lineage)
             yield Engine(parts, started.campaign, prepared=shop.prepared)
+
+
+def _require_class(name: str, started: Started) -> None:
+    names = [found.name for found in started.classes]
+    if name != "global" and name not in names:
+        raise UsageError(
+            f"this campaign has no config class called {name!r}",
+            hint=f"known: {', '.join(names)}; without --class the change is judged on all of them",
+        )
 
 
 def _campaign_in(files: CampaignDirectory) -> Campaign:

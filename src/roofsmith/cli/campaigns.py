@@ -127,6 +127,15 @@ def tell(
         str | None,
         typer.Option(help="Compiler flags; by default the incumbent's.", show_default=False),
     ] = None,
+    target_class: Annotated[
+        str,
+        typer.Option(
+            "--class",
+            metavar="NAME",
+            help="The config class that should gain; the others must not lose.",
+            show_default="all",
+        ),
+    ] = "global",
     as_json: options.Json = False,
 ) -> None:
     """Judge one change that was made elsewhere, as a round of a campaign.
@@ -137,7 +146,9 @@ def tell(
     from roofsmith.cli import show
 
     with screen() as observer:
-        round_ = app.tell(directory, kernel, hypothesis, flags, app.settings(), observer)
+        round_ = app.tell(
+            directory, kernel, hypothesis, flags, target_class, app.settings(), observer
+        )
     show.told(round_, as_json=as_json)
     raise typer.Exit(0 if round_.decision.kind == "kept" else 1)
 

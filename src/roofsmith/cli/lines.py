@@ -106,7 +106,8 @@ def decided(round_: Round) -> tuple[str, str]:
     """The decision in a word or two, with its style."""
     match round_.decision:
         case Kept():
-            return ("kept", "bold green")
+            aim = round_.hypothesis.target_class
+            return ("kept" if aim == "global" else f"kept for {aim}", "bold green")
         case RolledBack():
             return ("rolled back", "dim")
         case _:
