@@ -1,9 +1,10 @@
 """Builds on disk, one folder per content hash, each published whole or not at all.
 
-<cache>/<key>/src/...      the sources as they were compiled
+<cache>/<key>/src/...      the sources as they were compiled, unless they were settled
 <cache>/<key>/kernel.so    absent where the build failed
 <cache>/<key>/build.log    everything that the compiler printed
 <cache>/<key>/build.json   a `Record`
+<cache>/sources/<key>/...  sources that had to be in their place before they were compiled
 <cache>/logs/<key>.log     of builds that aren't kept: past a deadline or out of memory
 """
 
@@ -15,18 +16,20 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
+from roofsmith.domain.kernel import KernelResources
 from roofsmith.domain.outcome import BuildFailed
 from roofsmith.domain.values import Value, content_id
 from roofsmith.errors import StorageError
 
 LIBRARY, LOG, RECORD, SOURCES, TEMPORARY = "kernel.so", "build.log", "build.json", "src", "tmp"
 _WORKSPACE = "work-"
+_SETTLED = "sources"
 _BLOCK_BYTES = 1024**2
 _ABANDONED_AFTER_S = 3600.0
 """A workspace this old belongs to a process that died: no build runs for an hour."""
@@ -36,9 +39,11 @@ class Record(Value):
     """What a build came to, without paths, so that a cache may be moved."""
 
     failure: BuildFailed | None = None
-    library_sha256: str = ""
+    files: dict[str, str] = Field(default_factory=dict)
+    """Relative path to SHA-256, of every file that the build made and that must stay as it is."""
     command: str
     warnings: tuple[str, ...] = ()
+    resources: tuple[KernelResources, ...] = ()
     build_time_s: float
 
 
@@ -61,9 +66,10 @@ class BuildCache:
         folder = self.folder(key)
         try:
             record = Record.model_validate_json((folder / RECORD).read_bytes())
-            if record.failure is not None:
-                return record
-            intact = content_id((folder / LIBRARY).read_bytes()) == record.library_sha256
+            intact = all(
+                content_id((folder / path).read_bytes()) == digest
+                for path, digest in record.files.items()
+            )
         except (OSError, ValidationError):
             return None
         return record if intact else None
@@ -79,6 +85,25 @@ class BuildCache:
             yield path
         finally:
             shutil.rmtree(path, ignore_errors=True)
+
+    def settled(self, key: str) -> Path:
+        """Where the sources of the build with this key are settled."""
+        return self.directory / _SETTLED / key
+
+    def settle(self, key: str, files: Mapping[str, str]) -> Path:
+        """Put sources where they will stay, before they are compiled.
+
+        Returns:
+            Their folder: the same for the same key, whichever process comes first.
+        """
+        folder = self.settled(key)
+        with storage_errors(folder):
+            folder.parent.mkdir(exist_ok=True)
+            with self._locked():
+                if not _holds(folder, files):
+                    shutil.rmtree(folder, ignore_errors=True)
+                    write_sources(files, folder)
+        return folder
 
     def publish(self, workspace: Path, key: str, record: Record) -> Record:
         """Move a finished build into place, unless another process was faster.
@@ -119,6 +144,25 @@ class BuildCache:
                 continue  # its owner has just finished
             if abandoned:
                 shutil.rmtree(path, ignore_errors=True)
+
+
+def write_sources(files: Mapping[str, str], folder: Path) -> None:
+    """Write a candidate's files under a folder.
+
+    Raises:
+        OSError: one can't be written.
+    """
+    for name, text in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(text.encode())
+
+
+def _holds(folder: Path, files: Mapping[str, str]) -> bool:
+    try:
+        return all((folder / name).read_bytes() == text.encode() for name, text in files.items())
+    except OSError:
+        return False
 
 
 @contextmanager

@@ -47,7 +47,7 @@ def find_compiler(build: BuildSpec, language: Language) -> Compiler:
     for program in programs:
         found = shutil.which(program)
         if found is not None:
-            return Compiler(program, Path(found), _version(found, _changed(found)))
+            return Compiler(program, Path(found), _version(found, changed_at(found)))
     packages = "clang" if build.compiler == "clang" else "gcc g++"
     raise ToolMissingError(
         f"no compiler for {'C++' if language == 'cpp' else 'C'}: {' or '.join(programs)} "
@@ -60,7 +60,12 @@ def find_compiler(build: BuildSpec, language: Language) -> Compiler:
 def compiler_versions() -> dict[str, str]:
     """Program to version line, of each of gcc, g++, clang and clang++ that is installed."""
     found = {name: shutil.which(name) for name in ("gcc", "g++", "clang", "clang++")}
-    return {name: _version(path, _changed(path)) for name, path in found.items() if path}
+    return {name: _version(path, changed_at(path)) for name, path in found.items() if path}
+
+
+def compiler_version(path: Path) -> str:
+    """First line of `--version`."""
+    return _version(str(path), changed_at(path))
 
 
 def compiler_environment(temporary: Path) -> dict[str, str]:
@@ -84,21 +89,26 @@ def resolved_target(compiler: Compiler, flags: Sequence[str]) -> str:
 def _target(path: str, native: tuple[str, ...], _version: str) -> str:
     # -### prints the commands with every native option spelled out, cache sizes too.
     command = [path, *native, "-###", "-S", "-o", "/dev/null", "-x", "c", "/dev/null"]
-    return content_id(_answer(command).stderr)
+    return content_id(ask_compiler(command).stderr)
 
 
-def _changed(path: str) -> int:
+def changed_at(path: str | Path) -> int:
     """When a program was last replaced, so that an upgrade is noticed by a running process."""
     return Path(path).stat().st_mtime_ns
 
 
 @cache
 def _version(path: str, _changed_at: int) -> str:
-    lines = _answer([path, "--version"]).stdout.splitlines()
+    lines = ask_compiler([path, "--version"]).stdout.splitlines()
     return lines[0].strip() if lines else "unknown version"
 
 
-def _answer(command: list[str]) -> subprocess.CompletedProcess[str]:
+def ask_compiler(command: list[str]) -> subprocess.CompletedProcess[str]:
+    """Run a quick command, such as `gcc --version`, whatever it returns.
+
+    Raises:
+        MachineError: it can't be started, or hangs.
+    """
     try:
         return subprocess.run(
             command,

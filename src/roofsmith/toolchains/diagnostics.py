@@ -11,11 +11,15 @@ from typing import Literal
 from roofsmith.toolchains.grammar import descendants, parse, text_of
 
 _MESSAGE = re.compile(
-    r"^(?:(?P<place>[^:\n]+(?::\d+){0,2}): )?"
-    r"(?P<kind>(?:fatal |internal compiler )?[Ee]rror|[Ww]arning): (?P<text>.*)$"
+    r"^(?:(?P<place>[^:\n]+?)(?:\((?P<line>\d+)\)|(?P<position>(?::\d+){0,2})): )?"
+    r"(?P<kind>(?:fatal |internal compiler |catastrophic )?[Ee]rror|[Ww]arning)"
+    r"(?P<number> #\d+(?:-D)?)?: (?P<text>.*)$"
 )
 """GCC, Clang and the GNU assembler: `kernel.c:3:5: error: text`; `cc1: error: text`; Clang about
-its own flags: `error: text`."""
+its own flags: `error: text`; nvcc: `kernel.cu(3): error: text`, `kernel.cu(3): warning #177-D: t`.
+"""
+
+_PLACE_OF_NVCC = re.compile(r"^[^:\n(]+\(\d+\): ")
 
 _LINKER = re.compile(
     r"undefined (?:reference to|symbol:) |multiple definition of |duplicate symbol|cannot find -l|"
@@ -41,9 +45,13 @@ MAX_ERRORS = 5
 MAX_ERROR_CHARS = 400
 """How much of each one it quotes: C++ can fill a page with one type."""
 
+TOO_MUCH_SHARED = "takes too much shared memory:"
+"""Words of the message about a kernel that no block could run."""
+
 Reason = Literal[
-    "compile_error", "link_error", "compiler_memory", "compiler_timeout", "compiler_crash"
-]
+    "compile_error", "link_error", "compiler_memory", "compiler_timeout", "compiler_crash",
+    "too_much_shared_memory",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +83,8 @@ def diagnose(output: str, sources: Mapping[str, str], returncode: int) -> Diagno
     if linker and not any(_place_has_line(error) for error in errors):
         return Diagnosis("link_error", _explain_linker(linker, sources))
     if errors:
-        return Diagnosis("compile_error", _listed(errors))
+        shared = all(TOO_MUCH_SHARED in error for error in errors)
+        return Diagnosis("too_much_shared_memory" if shared else "compile_error", _listed(errors))
     tail = "\n".join(lines[-MAX_ERRORS:])
     return Diagnosis("compile_error", tail or f"the compiler ended with status {returncode}")
 
@@ -96,7 +105,9 @@ def _own_words(lines: Sequence[str]) -> str:
 
 
 def _place_has_line(message: str) -> bool:
-    """Whether a message begins with `file:line`."""
+    """Whether a message begins with `file:line` or `file(line)`."""
+    if _PLACE_OF_NVCC.match(message):
+        return True
     parts = message.split(":", 2)
     return len(parts) > 2 and parts[1].isdigit()
 
@@ -107,9 +118,21 @@ def _messages(lines: Sequence[str], kind: str) -> list[str]:
         match = _MESSAGE.match(line)
         if match and kind in match["kind"].lower():
             mark = f"{match['kind'].lower()}: " if kind == "error" else ""
-            place = f"{match['place']}: " if match["place"] else ""
-            found.append(f"{place}{mark}{match['text']}")
+            found.append(f"{_place(match)}{mark}{match['text']}{_number(match)}")
     return found
+
+
+def _place(match: re.Match[str]) -> str:
+    """`file:line: `, whichever way it was written."""
+    if not match["place"]:
+        return ""
+    position = f":{match['line']}" if match["line"] else match["position"]
+    return f"{match['place']}{position}: "
+
+
+def _number(match: re.Match[str]) -> str:
+    """How nvcc numbers its messages, where gcc names the flag: ` [#177-D]`."""
+    return f" [{match['number'].strip()}]" if match["number"] else ""
 
 
 def _listed(errors: Sequence[str]) -> str:

@@ -21,7 +21,7 @@ _TAKE_NEXT = frozenset({"-D", "-U", "-I", "-L", "-l"})
 _REFUSED_F = (
     # Programs and plugins.
     "plugin", "pass-plugin", "module", "use-ld", "integrated-as", "no-integrated-as", "lto-",
-    "thinlto", "wpa", "ltrans", "resolution", "offload",
+    "thinlto", "wpa", "ltrans", "resolution", "offload", "gpu-default-stream",
     # Files written or read beside the library.
     "dump", "profile", "auto-profile", "cs-profile", "branch-probabilities", "coverage",
     "test-coverage", "save-optimization-record", "opt-info", "stack-usage", "callgraph-info",
@@ -54,12 +54,17 @@ _ENVIRONMENT = ("OMP_", "GOMP_", "KMP_", "MKL_", "OPENBLAS_", "BLIS_", "GOTO_")
 def refusal(build: BuildSpec) -> tuple[str, str] | None:
     """Why a build spec is not allowed, as (reason code, sentence); None if it is."""
     for flag in joined((*build.flags, *build.link)):
-        if not _allowed(flag):
+        if not is_allowed(flag):
             return "flag_not_allowed", (
                 f"flag `{flag}` is not allowed: flags may choose code generation (-O, -f, -m, "
                 "-std, -g), macros (-D, -U), warnings (-W), folders of the candidate or the "
                 "system (-I, -L) and libraries (-l)"
             )
+    return environment_refusal(build)
+
+
+def environment_refusal(build: BuildSpec) -> tuple[str, str] | None:
+    """Why a build spec's environment is not allowed; None if it is."""
     for name, value in build.environment.items():
         if not name.startswith(_ENVIRONMENT) or "/" in value or "\0" in value:
             return "environment_not_allowed", (
@@ -68,6 +73,14 @@ def refusal(build: BuildSpec) -> tuple[str, str] | None:
                 "without paths"
             )
     return None
+
+
+def is_shell_safe(text: str) -> bool:
+    """Whether a shell that is handed this text, in double quotes or without any, runs nothing.
+
+    nvcc and hipcc pass their arguments on through a shell: `-DX=$(command)` runs the command.
+    """
+    return all(char.isalnum() or char in "_-+=./:,@%()* " for char in text)
 
 
 def joined(flags: Sequence[str]) -> tuple[str, ...]:
@@ -88,7 +101,8 @@ def macro_definitions(flags: Sequence[str]) -> dict[str, str]:
     return macros
 
 
-def _allowed(flag: str) -> bool:
+def is_allowed(flag: str) -> bool:
+    """Whether gcc and clang may be given this flag, its value attached."""
     if any(ord(char) < 32 for char in flag):
         return False
     if flag in _EXACT:
@@ -96,7 +110,7 @@ def _allowed(flag: str) -> bool:
     rules: Mapping[str, Callable[[str], bool]] = {
         "-std=": _is_plain, "-O": _is_plain, "-f": _is_code_generation, "-m": _is_machine,
         "-D": lambda value: bool(value) and not value.startswith("-"),
-        "-U": str.isidentifier, "-I": _is_readable_folder, "-L": _is_system_folder,
+        "-U": str.isidentifier, "-I": is_readable_folder, "-L": is_system_folder,
         "-l": _is_plain, "-Wl,": _is_linker_setting, "-W": _is_warning, "-g": _is_debug,
     }  # fmt: skip
     for prefix, rule in rules.items():
@@ -137,12 +151,14 @@ def _is_linker_setting(value: str) -> bool:
     return all(word in _LINKER_WORDS for word in value.split(","))
 
 
-def _is_system_folder(value: str) -> bool:
+def is_system_folder(value: str) -> bool:
+    """Whether a path lies where headers and libraries are installed."""
     path = posixpath.normpath(value)
     return any(path == folder or path.startswith(folder + "/") for folder in _SYSTEM_FOLDERS)
 
 
-def _is_readable_folder(value: str) -> bool:
+def is_readable_folder(value: str) -> bool:
+    """Whether a path is one of the system's, or stays inside of the candidate's folder."""
     if value.startswith("/"):
-        return _is_system_folder(value)
+        return is_system_folder(value)
     return bool(value) and posixpath.normpath(value).split("/")[0] != ".."

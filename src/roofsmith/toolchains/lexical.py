@@ -21,7 +21,7 @@ def blank_comments(text: str, *, cpp: bool) -> str:
         start, end, keep = _next_opaque(text, at, cpp=cpp)
         out.append(text[at:start])
         piece = text[start:end]
-        out.append(piece if keep else _blank(piece))
+        out.append(piece if keep else blank(piece))
         at = end
     return "".join(out)
 
@@ -43,7 +43,8 @@ def _next_opaque(text: str, at: int, *, cpp: bool) -> tuple[int, int, bool]:
     return len(text), len(text), True
 
 
-def _blank(piece: str) -> str:
+def blank(piece: str) -> str:
+    """Spaces in the place of a text, line breaks where they are."""
     return "".join("\n" if char == "\n" else " " for char in piece)
 
 
@@ -133,15 +134,16 @@ def blank_attributes(text: str) -> str:
     at = 0
     while (start := text.find("__attribute", at)) >= 0:
         opening = text.find("(", start)
-        end = _end_of_brackets(text, opening) if opening >= 0 else len(text)
+        end = end_of_brackets(text, opening) if opening >= 0 else len(text)
         out.append(text[at:start])
-        out.append(_blank(text[start:end]))
+        out.append(blank(text[start:end]))
         at = end
     out.append(text[at:])
     return "".join(out)
 
 
-def _end_of_brackets(text: str, opening: int) -> int:
+def end_of_brackets(text: str, opening: int) -> int:
+    """Behind the bracket that closes the one at `opening`; the text's end where none does."""
     depth = 0
     for at in range(opening, len(text)):
         depth += {"(": 1, ")": -1}.get(text[at], 0)

@@ -14,7 +14,9 @@ import posixpath
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from roofsmith.domain.kernel import Language
 from roofsmith.toolchains.conditions import Macros, decide
+from roofsmith.toolchains.gpu_dialect import blank_gpu_syntax, gpu_macros
 from roofsmith.toolchains.lexical import blank_attributes, blank_comments, expand
 
 _DIALECT: Mapping[str, str | None] = {
@@ -55,21 +57,28 @@ class Preprocessor:
     Args:
         files: path to text, of every file that `#include "..."` may find.
         defined: macros from the command line (`-D`): name to value.
-        cpp: whether the language is C++.
+        language: of the kernel.
     """
 
     files: Mapping[str, str]
     defined: Mapping[str, str]
-    cpp: bool
+    language: Language
     units: list[Unit] = field(default_factory=list)
     """Finished files, an included one before the file that includes it."""
     _macros: Macros = field(init=False)
+    _gpu: bool = field(init=False)
     _seen: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
-        self._macros = {**_DIALECT, **self.defined}
+        self._macros = {**_DIALECT, **gpu_macros(self.language), **self.defined}
+        self._gpu = self.language in {"cuda", "hip"}
         if self.cpp:
             self._macros |= {"__cplusplus": None, "restrict": "__restrict__"}
+
+    @property
+    def cpp(self) -> bool:
+        """Whether the language is C++, or an extension of it."""
+        return self.language != "c"
 
     @property
     def visited(self) -> frozenset[str]:
@@ -90,7 +99,8 @@ class Preprocessor:
                 lines.append("\n" * height)
             else:
                 lines.append(expand(line, self._macros) + "\n" * height)
-        self.units.append(Unit(path, blank_attributes("".join(lines))))
+        code = blank_attributes("".join(lines))
+        self.units.append(Unit(path, blank_gpu_syntax(code) if self._gpu else code))
 
     def _directive(self, words: str, branches: list[_Branch], path: str) -> None:
         name, _, rest = words.replace("\t", " ").partition(" ")

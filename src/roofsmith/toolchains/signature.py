@@ -14,8 +14,10 @@ from tree_sitter import Node
 
 from roofsmith.domain.kernel import Candidate, Parameter, Signature
 from roofsmith.errors import SignatureError
+from roofsmith.toolchains import nvcc_flags
 from roofsmith.toolchains.ctype import CType, base_type, declared
 from roofsmith.toolchains.flags import macro_definitions
+from roofsmith.toolchains.gpu_dialect import DEVICE_ENTRY
 from roofsmith.toolchains.grammar import descendants, parse, text_of
 from roofsmith.toolchains.preprocess import Preprocessor
 
@@ -69,7 +71,7 @@ def read_signature(candidate: Candidate) -> Signature:
         SignatureError: the function is missing, static, without C linkage, or has a parameter
             outside the contract; names file, line and parameter.
     """
-    cpp = candidate.language == "cpp"
+    cpp = candidate.language != "c"
     trees = [
         (unit.path, parse(unit.text, cpp=cpp).root_node) for unit in preprocess(candidate).units
     ]
@@ -91,10 +93,13 @@ def read_signature(candidate: Candidate) -> Signature:
 
 def preprocess(candidate: Candidate) -> Preprocessor:
     """The kernel file and the candidate's own files that it includes, preprocessed."""
+    read_macros = (
+        nvcc_flags.macro_definitions if candidate.language == "cuda" else macro_definitions
+    )
     preprocessor = Preprocessor(
         files={source.path: source.text for source in candidate.sources},
-        defined=macro_definitions(candidate.build.flags),
-        cpp=candidate.language == "cpp",
+        defined=read_macros(candidate.build.flags),
+        language=candidate.language,
     )
     preprocessor.read(candidate.kernel.path)
     return preprocessor
@@ -155,6 +160,13 @@ def _missing(candidate: Candidate, trees: Trees, declared: Sequence[_Function]) 
 
 
 def _check_linkage(function: _Function, named: Sequence[_Function], *, cpp: bool) -> None:
+    if any(DEVICE_ENTRY in f.storage for f in named):
+        raise SignatureError(
+            f"{function.place}: {function.name} is a __global__ function, which only a launch can "
+            "call",
+            hint=f'write extern "C" void {function.name}(...) for the host, and launch the kernel '
+            "in it",
+        )
     if any("static" in f.storage for f in named):
         raise SignatureError(
             f"{function.place}: {function.name} is static, so it can't be called from outside",

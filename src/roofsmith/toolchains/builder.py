@@ -1,0 +1,290 @@
+"""Runs a compiler on a candidate and keeps what comes out: once per content, under limits."""
+
+from __future__ import annotations
+
+import posixpath
+import shlex
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from roofsmith.domain.kernel import Built, Candidate, KernelResources
+from roofsmith.domain.outcome import BuildFailed
+from roofsmith.domain.values import content_id
+from roofsmith.errors import SignatureError
+from roofsmith.toolchains.cache import (
+    LIBRARY,
+    LOG,
+    SOURCES,
+    TEMPORARY,
+    BuildCache,
+    Record,
+    prove_writable,
+    storage_errors,
+    write_sources,
+)
+from roofsmith.toolchains.compilers import Compiler, compiler_environment
+from roofsmith.toolchains.diagnostics import diagnose, is_out_of_space, warnings_of
+from roofsmith.toolchains.elf import exported_functions
+from roofsmith.toolchains.flags import is_shell_safe
+from roofsmith.toolchains.limits import Finished, Limits, run_limited
+from roofsmith.toolchains.signature import preprocess, read_signature
+
+DEFER_WAITS = Path(__file__).with_name("defer_waits.h")
+"""Included before every CUDA and HIP kernel: lets the judge queue many calls; see its text."""
+FORMAT = 2
+"""Part of every key: raise it when the same content would be built or recorded differently."""
+_REPEATABLE = frozenset({"compile_error", "link_error", "no_entry", "too_much_shared_memory"})
+"""Failures that the same content meets again, whatever else the machine is doing."""
+_SOME_BYTES, _AMPLE_BYTES = 1024**2, 64 * 1024**2
+"""Free space that clears the disk of having failed a build: always, and where it was accused."""
+_MAX_NAME_BYTES = 255
+"""NAME_MAX of the file systems of Linux."""
+
+
+def _nothing(_output: str) -> tuple[KernelResources, ...]:
+    return ()
+
+
+def _as_printed(output: str, _temporary: Path) -> str:
+    return output
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Everything that decides what a build comes to, and how to read what the compiler prints."""
+
+    candidate: Candidate
+    compiler: Compiler
+    arguments: tuple[str, ...]
+    """The command line behind the program and the output's name, relative to the sources."""
+    key: str
+    settled: bool = False
+    """Whether sources lie where they will stay while they are compiled, because the compiler
+    writes their place into the code. Otherwise a flag of gcc and clang is told of it."""
+    keep_temporary: Callable[[Path], tuple[str, ...]] = lambda _: ()
+    """Flags that leave the compiler's intermediate files in a folder, for `explain`."""
+    explain: Callable[[str, Path], str] = _as_printed
+    """The compiler's output in words that `diagnose` understands, from it and that folder."""
+    resources: Callable[[str], tuple[KernelResources, ...]] = _nothing
+    """What the output says of each GPU kernel."""
+    warnings: tuple[str, ...] = ()
+    """What there is to say before anything is compiled."""
+
+
+class LibraryBuilder:
+    """Compiles candidates to shared libraries.
+
+    Args:
+        cache_dir: folder of finished builds; may be shared by processes and, on a network file
+            system, by machines.
+        limits: of one build.
+
+    Raises:
+        StorageError: `cache_dir` can't be made.
+    """
+
+    def __init__(self, cache_dir: Path, limits: Limits) -> None:
+        self._cache = BuildCache(cache_dir.expanduser().absolute())
+        self._limits = limits
+
+    def build(self, plan: Plan) -> Built | BuildFailed:
+        """Compile, or take the same content from the cache.
+
+        Raises:
+            StorageError: the cache can't be written.
+        """
+        record = self._cache.load(plan.key)
+        cached = record is not None
+        if record is None:
+            record = self._compile(plan)
+        return self._outcome(plan, record, cached=cached)
+
+    def _compile(self, plan: Plan) -> Record:
+        with self._cache.workspace() as workspace:
+            temporary = workspace / TEMPORARY
+            with storage_errors(workspace):
+                sources = self._lay_out(plan, workspace)
+                finished = run_limited(
+                    self._command(plan, workspace, sources),
+                    directory=sources,
+                    environment=compiler_environment(temporary),
+                    limits=self._limits,
+                    log=workspace / LOG,
+                )
+            if finished.returncode != 0:  # a full disk swallows the compiler's message, too
+                said_so = is_out_of_space(finished.output)
+                prove_writable(workspace, _AMPLE_BYTES if said_so else _SOME_BYTES)
+            record = self._record(plan, finished, workspace)
+            if record.failure is None or record.failure.reason in _REPEATABLE:
+                return self._cache.publish(workspace, plan.key, record)
+            log = self._cache.keep_log(workspace, plan.key)
+            failure = record.failure.model_copy(update={"log": log})
+            return record.model_copy(update={"failure": failure})
+
+    def _lay_out(self, plan: Plan, workspace: Path) -> Path:
+        """Write the sources; returns the folder to compile in."""
+        files = {source.path: source.text for source in plan.candidate.sources}
+        if plan.settled:
+            return self._cache.settle(plan.key, files)
+        write_sources(files, workspace / SOURCES)
+        return workspace / SOURCES
+
+    def _command(self, plan: Plan, workspace: Path, sources: Path) -> list[str]:
+        moved = () if plan.settled else _debug_paths(sources, self._stays(plan))
+        return [
+            str(plan.compiler.path),
+            *moved,
+            *plan.keep_temporary(workspace / TEMPORARY),
+            *("-o", str(workspace / LIBRARY)),
+            *plan.arguments,
+        ]
+
+    def _stays(self, plan: Plan) -> Path:
+        """Where the sources lie once the build is finished."""
+        if plan.settled:
+            return self._cache.settled(plan.key)
+        return self._cache.folder(plan.key) / SOURCES
+
+    def _record(self, plan: Plan, finished: Finished, workspace: Path) -> Record:
+        output = plan.explain(finished.output, workspace / TEMPORARY)
+        for inner in (workspace / SOURCES, workspace / TEMPORARY, self._stays(plan)):
+            output = output.replace(f"{inner}/", "")  # the user's names, not our copies' places
+        failure = self._failure(plan, finished, output)
+        files = {}
+        if failure is None:
+            with storage_errors(workspace):
+                library = (workspace / LIBRARY).read_bytes()
+            files = {LIBRARY: content_id(library)}
+            failure = _missing_entry(plan.candidate, library)
+        return Record(
+            failure=failure,
+            files=files,
+            command=shlex.join([plan.compiler.program, *plan.arguments]),
+            warnings=(*plan.warnings, *warnings_of(output)),
+            resources=plan.resources(output) if failure is None else (),
+            build_time_s=finished.wall_s,
+        )
+
+    def _failure(self, plan: Plan, finished: Finished, output: str) -> BuildFailed | None:
+        if finished.past_deadline:
+            return BuildFailed(
+                reason="compiler_timeout",
+                detail=f"{plan.compiler.program} was stopped after {self._limits.deadline_s:g} s; "
+                "fewer templates, macros or unrolled lines would build faster",
+            )
+        if finished.returncode == 0:
+            return None
+        texts = {source.path: source.text for source in plan.candidate.sources}
+        diagnosis = diagnose(output, texts, finished.returncode)
+        detail = diagnosis.detail
+        if diagnosis.reason == "compiler_memory":
+            detail += f" of {self._limits.memory_bytes / 1024**3:g} GiB"
+        return BuildFailed(reason=diagnosis.reason, detail=detail)
+
+    def _outcome(self, plan: Plan, record: Record, *, cached: bool) -> Built | BuildFailed:
+        folder = self._cache.folder(plan.key)
+        if record.failure is not None:
+            log = record.failure.log or folder / LOG
+            return record.failure.model_copy(update={"log": log})
+        try:
+            signature = read_signature(plan.candidate)
+        except SignatureError as error:
+            detail = f"{error.message}; {error.hint}"
+            return BuildFailed(reason="bad_signature", detail=detail, log=folder / LOG)
+        again = f"{record.command} -o {shlex.quote(str(folder / LIBRARY))}"
+        return Built(
+            candidate_id=plan.candidate.id,
+            language=plan.candidate.language,
+            library=folder / LIBRARY,
+            library_sha256=record.files[LIBRARY],
+            signature=signature,
+            environment=plan.candidate.build.environment,
+            command=f"cd {shlex.quote(str(self._stays(plan)))} && {again}",
+            log=folder / LOG,
+            warnings=record.warnings,
+            resources=record.resources,
+            build_time_s=record.build_time_s,
+            cached=cached,
+        )
+
+
+def units(candidate: Candidate, compiled: frozenset[str]) -> tuple[str, ...]:
+    """The files to compile: the kernel, and other sources that nothing includes.
+
+    Args:
+        candidate: whose sources.
+        compiled: suffixes of sources that are compiled on their own; all others are there to be
+            included.
+    """
+    included = preprocess(candidate).visited
+    others = (source.path for source in candidate.sources[1:])
+    wanted = [p for p in others if posixpath.splitext(p)[1] in compiled and p not in included]
+    return tuple(_as_operand(path) for path in (candidate.kernel.path, *wanted))
+
+
+def _as_operand(path: str) -> str:
+    """A file's name that can't be read as a flag or as a file of flags."""
+    return f"./{path}" if path.startswith(("-", "@")) else path
+
+
+def unfit(candidate: Candidate, *compilers: str) -> tuple[str, str] | None:
+    """Why a candidate can't be handed to these compilers at all; None if it can."""
+    if candidate.build.compiler not in {"auto", *compilers}:
+        return "wrong_compiler", (
+            f"{candidate.build.compiler} doesn't build {candidate.language}; "
+            f"build.compiler may be {' or '.join(('auto', *compilers))}"
+        )
+    return unusable_path(candidate)
+
+
+def unsafe_path(paths: Sequence[str]) -> tuple[str, str] | None:
+    """Why files can't be named to nvcc or hipcc, which go through a shell; None if they can."""
+    for path in paths:
+        if not is_shell_safe(path):
+            return "bad_source_path", (
+                f"source path {path!r}: files that nvcc or hipcc compiles have names of letters, "
+                "digits and _-+=./:,@%() only"
+            )
+    return None
+
+
+def unusable_path(candidate: Candidate) -> tuple[str, str] | None:
+    """Why the sources can't lie in one folder, as (reason code, sentence); None if they can."""
+    paths = [source.path for source in candidate.sources]
+    for path in paths:
+        if any(ord(char) < 32 for char in path) or path == ".":
+            return "bad_source_path", f"source path {path!r} can't be a file's name"
+        if any(len(part.encode()) > _MAX_NAME_BYTES for part in path.split("/")):
+            return "bad_source_path", f"source path {path!r} has a part that is too long"
+        if paths.count(path) > 1 or any(other.startswith(f"{path}/") for other in paths):
+            return "bad_source_path", f"source path {path!r} is given twice, or as file and folder"
+    return None
+
+
+def _debug_paths(sources: Path, published: Path) -> tuple[str, ...]:
+    """Makes debug information name the place where the sources will stay.
+
+    It also keeps the private folder's random name out of the library, so that the same content
+    gives the same bytes.
+    """
+    if "=" in f"{sources}{published}":  # the flag can't express it
+        return ()
+    return (f"-fdebug-prefix-map={sources}={published}",)
+
+
+def _missing_entry(candidate: Candidate, library: bytes) -> BuildFailed | None:
+    try:
+        exported = exported_functions(library)
+    except ValueError as error:
+        return BuildFailed(reason="link_error", detail=f"the linker wrote {error}")
+    if candidate.entry in exported:
+        return None
+    detail = f"{candidate.kernel.path}: the library exports no function {candidate.entry}"
+    try:
+        read_signature(candidate)
+    except SignatureError as error:
+        detail = f"{error.message}; {error.hint}"
+    else:
+        detail += "; it must not be inline, hidden or renamed by a macro"
+    return BuildFailed(reason="no_entry", detail=detail)

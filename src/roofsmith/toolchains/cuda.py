@@ -1,0 +1,194 @@
+"""CUDA candidates to shared libraries, with nvcc."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path, PurePosixPath
+
+from roofsmith.domain.device import Device
+from roofsmith.domain.kernel import Built, Candidate, Signature
+from roofsmith.domain.outcome import BuildFailed
+from roofsmith.domain.values import canonical_json, content_id
+from roofsmith.errors import MachineError
+from roofsmith.toolchains import ptxas
+from roofsmith.toolchains.builder import (
+    DEFER_WAITS,
+    FORMAT,
+    LibraryBuilder,
+    Plan,
+    unfit,
+    units,
+    unsafe_path,
+)
+from roofsmith.toolchains.cuda_toolkit import (
+    Architecture,
+    Toolkit,
+    architecture_for,
+    check_driver,
+    cutlass_includes,
+    find_toolkit,
+)
+from roofsmith.toolchains.demangling import demangled
+from roofsmith.toolchains.diagnostics import TOO_MUCH_SHARED
+from roofsmith.toolchains.limits import Limits
+from roofsmith.toolchains.nvcc_flags import normalised, refusal
+from roofsmith.toolchains.signature import read_signature
+
+_COMPILED = frozenset({".cu", ".cc", ".cpp", ".cxx", ".c"})
+
+
+@dataclass(frozen=True, slots=True)
+class _Setup:
+    """What this machine builds with; found once."""
+
+    toolkit: Toolkit
+    architecture: Architecture
+    cutlass: tuple[Path, ...]
+
+
+class CudaToolchain:
+    """Builds `.cu` candidates for one device, each content once, under limits.
+
+    Args:
+        cache_dir: folder of finished builds, as for every other toolchain.
+        device: the GPU that the candidates are for; None can read signatures only.
+        deadline_s: wall time that one build may take.
+        memory_bytes: address space that each process of a build may take; nvcc's map a lot.
+
+    Raises:
+        StorageError: `cache_dir` can't be made.
+    """
+
+    def __init__(
+        self,
+        cache_dir: Path,
+        device: Device | None,
+        *,
+        deadline_s: float = 120.0,
+        memory_bytes: int = 16 * 1024**3,
+    ) -> None:
+        self._builder = LibraryBuilder(cache_dir, Limits(deadline_s, memory_bytes))
+        self._device = device
+        self._found: _Setup | None = None
+
+    def signature(self, candidate: Candidate) -> Signature:
+        """Read the entry's parameters from the source; nothing is compiled.
+
+        Raises:
+            SignatureError: no such function, or a parameter outside the contract.
+        """
+        return read_signature(candidate)
+
+    def build(self, candidate: Candidate) -> Built | BuildFailed:
+        """Compile, or take the same content from the cache.
+
+        Raises:
+            ToolMissingError: nvcc isn't installed.
+            MachineError: it can't build for the device, or the driver is older than it.
+            StorageError: the cache can't be written.
+        """
+        refused = (
+            refusal(candidate.build)
+            or unfit(candidate, "nvcc")
+            or unsafe_path(units(candidate, _COMPILED))
+        )
+        if refused is not None:
+            return BuildFailed(reason=refused[0], detail=refused[1])
+        result = self._builder.build(_plan(candidate, self._setup()))
+        return self._fits(result) if isinstance(result, Built) else result
+
+    def _setup(self) -> _Setup:
+        if self._found is None:
+            arch = self._device.arch if self._device is not None else None
+            if arch is None:
+                raise MachineError(
+                    "no GPU whose architecture nvcc could build for",
+                    hint="run on a machine with an NVIDIA GPU; `nvidia-smi` shows whether the "
+                    "driver sees it",
+                )
+            toolkit = find_toolkit()
+            check_driver(toolkit)
+            self._found = _Setup(toolkit, architecture_for(toolkit, arch), cutlass_includes())
+        return self._found
+
+    def _fits(self, built: Built) -> Built | BuildFailed:
+        """A kernel whose static shared memory no block can have would fail at its first launch."""
+        limit = self._device.limits.get("max_shared_bytes_per_block") if self._device else None
+        for kernel in built.resources:
+            if limit is not None and (kernel.shared_bytes or 0) > limit:
+                return BuildFailed(
+                    reason="too_much_shared_memory",
+                    detail=f"kernel {kernel.name} {TOO_MUCH_SHARED} {kernel.shared_bytes:,} bytes; "
+                    f"a block can have {limit:,}",
+                    log=built.log,
+                )
+        return built
+
+
+def _plan(candidate: Candidate, setup: _Setup) -> Plan:
+    toolkit = setup.toolkit
+    arguments = (
+        *normalised(candidate.build.flags), "-shared", *_host_compiler(), setup.architecture.flag,
+        "-Xptxas=-v", "-Xcompiler=-fPIC,-fdiagnostics-color=never,-fmax-errors=50",
+        f"-include={DEFER_WAITS}", "-I.",
+        *(f"-I{folder}" for folder in (*setup.cutlass, *toolkit.includes)),
+        "-x=cu", *units(candidate, _COMPILED),
+        *normalised(candidate.build.link), *_runtime(toolkit), "-Xlinker=-z,defs",
+    )  # fmt: skip
+    if not {"--debug", "--device-debug"} & {*arguments}:
+        arguments = (*arguments, "-Xlinker=-s")  # else the object files' random names stay in it
+    content = {
+        "format": FORMAT,
+        "language": candidate.language,
+        "entry": candidate.entry,
+        "sources": [[source.path, source.text] for source in candidate.sources],
+        "arguments": arguments,
+        "header": DEFER_WAITS.read_text(),
+        "compiler": [str(toolkit.compiler.path), toolkit.compiler.version],
+    }
+    demangle = partial(demangled, beside=toolkit.compiler.path.parent)
+    note = setup.architecture.note
+    return Plan(
+        candidate,
+        toolkit.compiler,
+        arguments,
+        key=content_id(canonical_json(content))[:32],
+        settled=True,
+        keep_temporary=_keep_temporary if _distinct_stems(candidate) else lambda _: (),
+        explain=partial(ptxas.explain, demangle=demangle),
+        resources=partial(ptxas.read_resources, demangle=demangle),
+        warnings=(note,) if note else (),
+    )
+
+
+def _runtime(toolkit: Toolkit) -> tuple[str, ...]:
+    """Link with the shared CUDA runtime where there is one.
+
+    Then a kernel and PyTorch in one worker share one runtime and its state. The wheels lack the
+    plain name libcudart.so that nvcc looks for.
+    """
+    runtime = toolkit.runtime
+    if runtime is None:
+        return ()
+    folder = runtime.parent
+    plain = (folder / "libcudart.so").exists()
+    linked = ("-cudart=shared",) if plain else ("-cudart=none", f"-l:{runtime.name}")
+    return (f"-L{folder}", *linked, f"-Xlinker=-rpath={folder}")
+
+
+def _host_compiler() -> tuple[str, ...]:
+    """The user's own choice of a host compiler, for an nvcc that is older than the system's."""
+    chosen = os.environ.get("NVCC_CCBIN")
+    return (f"-ccbin={chosen}",) if chosen else ()
+
+
+def _keep_temporary(folder: Path) -> tuple[str, ...]:
+    return ("--keep", f"--keep-dir={folder}")
+
+
+def _distinct_stems(candidate: Candidate) -> bool:
+    """Whether intermediate files, which are named after their sources, can lie in one folder."""
+    stems = [PurePosixPath(path).stem for path in units(candidate, _COMPILED)]
+    return len(stems) == len(set(stems))

@@ -1,0 +1,267 @@
+"""Finds a CUDA toolkit, and what it can build for a device and its driver."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import re
+import shutil
+import sysconfig
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from roofsmith.errors import MachineError, ToolMissingError
+from roofsmith.toolchains.compilers import Compiler, ask_compiler, changed_at
+
+_WHEELS = ("nvidia/cu13", "nvidia/cuda_nvcc")
+"""Where the wheels nvidia-cuda-nvcc (CUDA 13) and nvidia-cuda-nvcc-cu12 put a toolkit."""
+_WHEEL_PARTS = ("nvidia/cuda_runtime", "nvidia/cuda_cccl")
+"""Further wheels of CUDA 12 whose headers and libraries nvcc needs."""
+_USUAL = "/usr/local/cuda"
+_RELEASE = re.compile(r"release (\d+)\.(\d+)")
+_INSTALL = (
+    "install the CUDA toolkit, or `pip install nvidia-cuda-nvcc nvidia-cuda-runtime "
+    "nvidia-cuda-cccl`; then put nvcc on PATH or set CUDA_HOME"
+)
+ARCH_SPECIFIC_FROM = 9
+"""First compute capability whose instructions partly exist in the `a` form of the architecture
+only: wgmma and setmaxnreg from 9.0, tcgen05 from 10.0 (PTX ISA, "Target ISA notes")."""
+_ARCH_SPECIFIC_NVCC = (12, 0)
+"""First nvcc that knows compute_90a."""
+
+
+@dataclass(frozen=True, slots=True)
+class Toolkit:
+    """One installed nvcc and what belongs to it."""
+
+    compiler: Compiler
+    release: tuple[int, int]
+    """Such as (13, 0)."""
+    architectures: tuple[int, ...]
+    """What it can build for, such as 90 for compute_90; ascending."""
+    root: Path
+    includes: tuple[Path, ...]
+    """Folders of headers that nvcc doesn't find by itself."""
+    libraries: tuple[Path, ...]
+    """Folders that may hold the CUDA runtime."""
+
+    @property
+    def version(self) -> str:
+        """Such as `13.0`."""
+        return f"{self.release[0]}.{self.release[1]}"
+
+    def program(self, name: str) -> Path | None:
+        """A further program of the toolkit, such as cuobjdump; None if it isn't installed."""
+        beside = self.compiler.path.parent / name
+        if beside.is_file():
+            return beside
+        found = shutil.which(name)
+        return Path(found) if found else None
+
+    @property
+    def runtime(self) -> Path | None:
+        """The shared CUDA runtime; None if there is only the static one."""
+        for folder in self.libraries:
+            exact = sorted(folder.glob(f"libcudart.so.{self.release[0]}*"))
+            if exact:
+                return exact[0]
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Architecture:
+    """What nvcc is told to build for one device."""
+
+    name: str
+    """As in resource reports: sm_90a, or compute_90 where only PTX can be made."""
+    flag: str
+    note: str | None = None
+    """What is lost, where the compiler doesn't know the device itself."""
+
+
+def find_toolkit() -> Toolkit:
+    """The first nvcc of CUDA_HOME, CUDA_PATH, PATH, /usr/local/cuda and the wheels.
+
+    Raises:
+        ToolMissingError: there is none.
+        MachineError: it doesn't answer.
+    """
+    for path in _candidates():
+        if path.is_file() and os.access(path, os.X_OK):
+            return _toolkit(path.resolve(), changed_at(path))
+    raise ToolMissingError(
+        "no CUDA compiler: nvcc found neither in CUDA_HOME, CUDA_PATH nor on PATH, nor in the "
+        "wheel nvidia-cuda-nvcc",
+        hint=_INSTALL,
+    )
+
+
+def architecture_for(toolkit: Toolkit, arch: str) -> Architecture:
+    """How to build for a device, in the form that allows its architecture's own instructions.
+
+    Args:
+        toolkit: whose nvcc.
+        arch: of the device, such as sm_90.
+
+    Raises:
+        MachineError: the compiler can't build for it.
+    """
+    capability = _capability(arch)
+    known = toolkit.architectures
+    if capability in known:
+        specific = capability // 10 >= ARCH_SPECIFIC_FROM and toolkit.release >= _ARCH_SPECIFIC_NVCC
+        return _real(f"{capability}a" if specific else str(capability))
+    family = [a for a in known if a // 10 == capability // 10 and a < capability]
+    if family:  # code for 8.6 runs on 8.9 (CUDA C++ Programming Guide, "Binary Compatibility")
+        note = (
+            f"nvcc {toolkit.version} doesn't know {arch}: built for sm_{family[-1]}, which it runs"
+        )
+        return _real(str(family[-1]), note)
+    older = [a for a in known if a < capability]
+    if older:
+        note = (
+            f"nvcc {toolkit.version} doesn't know {arch}: built as PTX for compute_{older[-1]}, "
+            "which the driver compiles when it is loaded; a newer toolkit gives faster code"
+        )
+        ptx = f"compute_{older[-1]}"
+        return Architecture(ptx, f"-gencode=arch={ptx},code={ptx}", note)
+    listed = ", ".join(f"sm_{a}" for a in known) or "none that it says"
+    raise MachineError(
+        f"nvcc {toolkit.version} ({toolkit.compiler.path}) doesn't build for {arch} any more; "
+        f"it knows {listed}",
+        hint="install an older CUDA toolkit (12.x builds for sm_50 and up), and set CUDA_HOME",
+    )
+
+
+def check_driver(toolkit: Toolkit) -> None:
+    """See that the driver, where there is one, can run what the toolkit builds.
+
+    Within a major release newer toolkits work with older drivers (CUDA Compatibility, "Minor
+    Version Compatibility"); across major releases they don't.
+
+    Raises:
+        MachineError: the driver is too old.
+    """
+    driver = driver_release()
+    if driver is not None and driver[0] < toolkit.release[0]:
+        raise MachineError(
+            f"the NVIDIA driver supports CUDA {driver[0]}.{driver[1]}, but nvcc "
+            f"({toolkit.compiler.path}) is of CUDA {toolkit.version}: its kernels can't run",
+            hint=f"update the driver, or install a CUDA {driver[0]}.x toolkit and set CUDA_HOME",
+        )
+
+
+@cache
+def driver_release() -> tuple[int, int] | None:
+    """The newest CUDA release that the installed driver supports; None without a driver.
+
+    Asks the driver's library, which needs no device and makes no context.
+    """
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+        version = ctypes.c_int()
+        failed = driver.cuDriverGetVersion(ctypes.byref(version))
+    except (OSError, AttributeError):
+        return None
+    if failed or version.value <= 0:
+        return None
+    return version.value // 1000, version.value % 1000 // 10
+
+
+def cutlass_includes() -> tuple[Path, ...]:
+    """Folders of CUTLASS headers, where CUTLASS_PATH names a checkout or a folder of headers.
+
+    Raises:
+        MachineError: CUTLASS_PATH is set, but there are no such headers.
+    """
+    chosen = os.environ.get("CUTLASS_PATH")
+    if not chosen:
+        return ()
+    root = Path(chosen).expanduser().absolute()
+    folders = (root / "include", root / "tools" / "util" / "include", root)
+    found = tuple(f for f in folders if (f / "cutlass").is_dir())
+    if not any((folder / "cutlass" / "cutlass.h").is_file() for folder in found):
+        raise MachineError(
+            f"CUTLASS_PATH={chosen} holds no include/cutlass/cutlass.h",
+            hint="export CUTLASS_PATH=/path/to/cutlass, a checkout of NVIDIA/cutlass",
+        )
+    return found
+
+
+def _candidates() -> Iterator[Path]:
+    for variable in ("CUDA_HOME", "CUDA_PATH"):
+        if os.environ.get(variable):
+            yield Path(os.environ[variable]) / "bin" / "nvcc"
+    found = shutil.which("nvcc")
+    if found:
+        yield Path(found)
+    yield Path(_USUAL, "bin", "nvcc")
+    for wheel in _WHEELS:
+        yield _packages() / wheel / "bin" / "nvcc"
+
+
+def _packages() -> Path:
+    return Path(sysconfig.get_path("platlib"))
+
+
+@cache
+def _toolkit(path: Path, _changed: int) -> Toolkit:
+    version = ask_compiler([str(path), "--version"]).stdout
+    release = _RELEASE.search(version)
+    if release is None:
+        raise MachineError(
+            f"`{path} --version` doesn't say which release it is",
+            hint="run that command by hand; reinstall the toolkit if it fails there too",
+        )
+    line = next(line for line in version.splitlines() if _RELEASE.search(line)).strip()
+    listed = ask_compiler([str(path), "--list-gpu-arch"]).stdout.split()
+    root = _root(path)
+    parts = [root, *(_packages() / part for part in _WHEEL_PARTS)]
+    return Toolkit(
+        compiler=Compiler("nvcc", path, line),
+        release=(int(release[1]), int(release[2])),
+        architectures=tuple(sorted({int(m[1]) for a in listed if (m := _COMPUTE.match(a))})),
+        root=root,
+        includes=tuple(p / "include" for p in parts[1:] if _in_wheels(root) and p.is_dir()),
+        libraries=tuple(
+            folder
+            for part in (parts if _in_wheels(root) else parts[:1])
+            for name in ("lib64", "lib", "targets/x86_64-linux/lib", "targets/sbsa-linux/lib")
+            if (folder := part / name).is_dir()
+        ),
+    )
+
+
+_COMPUTE = re.compile(r"compute_(\d+)$")
+
+
+def _root(path: Path) -> Path:
+    """The toolkit's folder; nvcc on PATH may be a script that starts another one."""
+    beside = path.parent.parent
+    if (path.parent / "nvcc.profile").is_file():
+        return beside
+    lines = ask_compiler([str(path), "--dryrun", "-c", "-x", "cu", "/dev/null"]).stderr.splitlines()
+    tops = [line.partition("TOP=")[2].strip() for line in lines if line.startswith("#$ TOP=")]
+    return Path(os.path.normpath(tops[0])) if tops else beside
+
+
+def _in_wheels(root: Path) -> bool:
+    return _packages() in root.parents
+
+
+def _capability(arch: str) -> int:
+    match = re.fullmatch(r"sm_(\d+)[af]?", arch)
+    if match is None:
+        raise MachineError(
+            f"{arch!r} is not an NVIDIA architecture",
+            hint="CUDA kernels need an NVIDIA GPU, whose architecture is written like sm_90",
+        )
+    return int(match[1])
+
+
+def _real(number: str, note: str | None = None) -> Architecture:
+    """Code for the architecture, and its PTX beside it to be read."""
+    flag = f"-gencode=arch=compute_{number},code=[compute_{number},sm_{number}]"
+    return Architecture(f"sm_{number}", flag, note)

@@ -1,0 +1,69 @@
+"""The toolchain of every language, each made when it is first needed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import assert_never
+
+from roofsmith.domain.device import Device
+from roofsmith.domain.kernel import Built, Candidate, Language, Signature
+from roofsmith.domain.outcome import BuildFailed
+from roofsmith.ports import Toolchain
+from roofsmith.toolchains.c import CToolchain
+from roofsmith.toolchains.cuda import CudaToolchain
+from roofsmith.toolchains.hip import HipToolchain
+from roofsmith.toolchains.module import ModuleToolchain
+
+
+class Toolchains:
+    """Builds candidates in any language, for one device.
+
+    Args:
+        cache_dir: folder of finished builds of all languages.
+        device: that candidates are for. CUDA and HIP need one of theirs to build, not to read
+            signatures; the others do without.
+    """
+
+    def __init__(self, cache_dir: Path, device: Device | None = None) -> None:
+        self._cache_dir = cache_dir
+        self._device = device
+        self._made: dict[Language, Toolchain] = {}
+
+    def signature(self, candidate: Candidate) -> Signature:
+        """Read the entry's parameters from the source.
+
+        Raises:
+            SignatureError: no such function, or a parameter outside the contract.
+        """
+        return self._for(candidate.language).signature(candidate)
+
+    def build(self, candidate: Candidate) -> Built | BuildFailed:
+        """Compile, or take the same content from the cache.
+
+        Raises:
+            ToolMissingError: the language's compiler isn't installed.
+            MachineError: it can't build for the device.
+            StorageError: the cache can't be written.
+        """
+        return self._for(candidate.language).build(candidate)
+
+    def _for(self, language: Language) -> Toolchain:
+        if language not in self._made:
+            self._made[language] = self._make(language)
+        return self._made[language]
+
+    def _make(self, language: Language) -> Toolchain:
+        match language:
+            case "c" | "cpp":
+                return CToolchain(self._cache_dir)
+            case "cuda":
+                return CudaToolchain(self._cache_dir, self._of("nvidia"))
+            case "hip":
+                return HipToolchain(self._cache_dir, self._of("amd"))
+            case "triton" | "torch":
+                return ModuleToolchain(self._cache_dir)
+            case _:
+                assert_never(language)
+
+    def _of(self, kind: str) -> Device | None:
+        return self._device if self._device is not None and self._device.kind == kind else None

@@ -1,0 +1,226 @@
+"""Triton and PyTorch candidates: Python modules, checked and kept, compiled when they run."""
+
+from __future__ import annotations
+
+import ast
+import time
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+from roofsmith.domain.kernel import Built, Candidate, Signature
+from roofsmith.domain.outcome import BuildFailed
+from roofsmith.domain.values import canonical_json, content_id
+from roofsmith.errors import SignatureError
+from roofsmith.toolchains.builder import FORMAT, unfit
+from roofsmith.toolchains.cache import LOG, SOURCES, BuildCache, Record, storage_errors
+from roofsmith.toolchains.flags import environment_refusal
+
+ENTRY = "run_kernel"
+"""What a module must define; `run_kernel(**inputs)` fills the outputs in place."""
+_READ_ONLY = 0o444
+
+
+class ModuleToolchain:
+    """Checks `.py` candidates without running them, and copies them into the cache, read-only.
+
+    Arguments go to `run_kernel` by name, so its signature has no parameters here.
+
+    Args:
+        cache_dir: folder of finished builds, as for every other toolchain.
+
+    Raises:
+        StorageError: `cache_dir` can't be made.
+    """
+
+    def __init__(self, cache_dir: Path) -> None:
+        self._cache = BuildCache(cache_dir.expanduser().absolute())
+
+    def signature(self, candidate: Candidate) -> Signature:
+        """Find `run_kernel`.
+
+        Raises:
+            SignatureError: there is none that could be called with arguments by name.
+        """
+        try:
+            tree, _ = _parse(candidate.kernel.path, candidate.kernel.text)
+        except _UnreadableError as error:
+            raise SignatureError(
+                str(error), hint=f"`python -m py_compile {candidate.kernel.path}` shows the place"
+            ) from error
+        _check_entry(candidate.kernel.path, tree)
+        return Signature(entry=ENTRY, parameters=())
+
+    def build(self, candidate: Candidate) -> Built | BuildFailed:
+        """Check and copy, or find the copy that is there.
+
+        Raises:
+            StorageError: the cache can't be written.
+        """
+        refused = _refusal(candidate) or unfit(candidate)
+        if refused is not None:
+            return BuildFailed(reason=refused[0], detail=refused[1])
+        key = content_id(canonical_json(_content(candidate)))[:32]
+        record = self._cache.load(key)
+        cached = record is not None
+        if record is None:
+            record = self._keep(candidate, key)
+        return self._outcome(candidate, record, self._cache.folder(key), cached=cached)
+
+    def _keep(self, candidate: Candidate, key: str) -> Record:
+        start = time.monotonic()
+        failure, noted = _checked(candidate)
+        with self._cache.workspace() as workspace, storage_errors(workspace):
+            files = {}
+            for source in candidate.sources:
+                path = workspace / SOURCES / source.path
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(source.text.encode())
+                path.chmod(_READ_ONLY)
+                files[f"{SOURCES}/{source.path}"] = content_id(source.text)
+            said = [failure.detail] if failure is not None else []
+            (workspace / LOG).write_text("".join(f"{line}\n" for line in (*noted, *said)))
+            record = Record(
+                failure=failure,
+                files=files,
+                command=f"python -m py_compile {candidate.kernel.path}",
+                warnings=noted,
+                build_time_s=time.monotonic() - start,
+            )
+            return self._cache.publish(workspace, key, record)
+
+    def _outcome(
+        self, candidate: Candidate, record: Record, folder: Path, *, cached: bool
+    ) -> Built | BuildFailed:
+        if record.failure is not None:
+            return record.failure.model_copy(update={"log": folder / LOG})
+        module = folder / SOURCES / candidate.kernel.path
+        return Built(
+            candidate_id=candidate.id,
+            language=candidate.language,
+            library=module,
+            library_sha256=record.files[f"{SOURCES}/{candidate.kernel.path}"],
+            signature=Signature(entry=ENTRY, parameters=()),
+            environment=candidate.build.environment,
+            command=f"cp {candidate.kernel.path} {module}",
+            log=folder / LOG,
+            warnings=record.warnings,
+            build_time_s=record.build_time_s,
+            cached=cached,
+        )
+
+
+class _UnreadableError(Exception):
+    """A module that Python can't compile; the message says where."""
+
+
+def _content(candidate: Candidate) -> dict[str, object]:
+    return {
+        "format": FORMAT,
+        "language": candidate.language,
+        "sources": [[source.path, source.text] for source in candidate.sources],
+    }
+
+
+def _refusal(candidate: Candidate) -> tuple[str, str] | None:
+    """Why a module can't be had with this build spec: no compiler would see its flags."""
+    flags = [*candidate.build.flags, *candidate.build.link]
+    if flags:
+        return "flag_not_allowed", (
+            f"flags {' '.join(flags)}: Python modules are not compiled "
+            "with flags; options of a Triton kernel (num_warps, num_stages) belong in its launch"
+        )
+    return environment_refusal(candidate.build)
+
+
+def _checked(candidate: Candidate) -> tuple[BuildFailed | None, tuple[str, ...]]:
+    """What is wrong with a module, and what Python warns of."""
+    noted: list[str] = []
+    for source in candidate.sources:
+        if not source.path.endswith(".py") and source is not candidate.kernel:
+            continue
+        try:
+            tree, said = _parse(source.path, source.text)
+        except _UnreadableError as error:
+            return BuildFailed(reason="compile_error", detail=str(error)), tuple(noted)
+        noted += said
+        if source is candidate.kernel:
+            try:
+                _check_entry(source.path, tree)
+            except SignatureError as error:
+                return BuildFailed(reason="no_entry", detail=f"{error.message}; {error.hint}"), ()
+    return None, tuple(noted)
+
+
+def _parse(path: str, text: str) -> tuple[ast.Module, list[str]]:
+    """The module's syntax tree, and Python's warnings; nothing of it is run.
+
+    Raises:
+        _UnreadableError: it isn't Python.
+    """
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            tree = ast.parse(text, path)
+            compile(text, path, "exec", dont_inherit=True)
+        except SyntaxError as error:
+            place = f"{path}:{error.lineno or 1}"
+            quoted = f"\n    {error.text.strip()}" if error.text else ""
+            raise _UnreadableError(f"{place}: error: {error.msg}{quoted}") from error
+        except (ValueError, RecursionError, MemoryError, OverflowError) as error:
+            raise _UnreadableError(f"{path}:1: error: Python can't compile it: {error}") from error
+    said = [f"{path}:{w.lineno}: {w.message}" for w in caught if w.filename == path]
+    return tree, list(dict.fromkeys(said))
+
+
+def _check_entry(path: str, tree: ast.Module) -> None:
+    hint = f"define `def {ENTRY}(...)` in {path}: it takes the inputs by name and fills the outputs"
+    names = list(_module_names(tree.body))
+    node = dict(names).get(ENTRY)
+    if node is None:
+        found = [f"{name} ({path}:{n.lineno})" for name, n in names if _is_function(n)]
+        raise SignatureError(
+            f"{path}: no function named {ENTRY}; functions found: {', '.join(found) or 'none'}",
+            hint=hint,
+        )
+    place = f"{path}:{node.lineno}"
+    if isinstance(node, ast.AsyncFunctionDef | ast.ClassDef):
+        raise SignatureError(f"{place}: {ENTRY} must be a plain function", hint=hint)
+    if isinstance(node, ast.FunctionDef):
+        positional = [argument.arg for argument in node.args.posonlyargs]
+        if positional:
+            raise SignatureError(
+                f"{place}: {ENTRY} takes {', '.join(positional)} by position only; arguments are "
+                "given by name",
+                hint=hint,
+            )
+
+
+def _is_function(node: ast.stmt) -> bool:
+    return isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+
+
+def _module_names(body: list[ast.stmt]) -> Iterator[tuple[str, ast.stmt]]:
+    """Names that a module's statements bind, those in `if`, `try` and `with` too."""
+    for node in body:
+        match node:
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+                yield node.name, node
+            case ast.Assign():
+                for target in node.targets:
+                    if isinstance(target, ast.Name):
+                        yield target.id, node
+            case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr()):
+                yield name, node
+            case ast.Import() | ast.ImportFrom():
+                for alias in node.names:
+                    yield alias.asname or alias.name, node
+            case ast.If():
+                yield from _module_names([*node.body, *node.orelse])
+            case ast.With():
+                yield from _module_names(node.body)
+            case ast.Try():
+                handlers = [inner for handler in node.handlers for inner in handler.body]
+                yield from _module_names([*node.body, *handlers, *node.orelse, *node.finalbody])
+            case _:
+                pass
