@@ -1,4 +1,10 @@
-"""Where a campaign's time goes: running kernels, or everything else."""
+"""Where a campaign's time goes: into its kernels, or into everything else.
+
+Kernel time is all that the tools take that build, judge and profile: also starting their processes,
+making inputs, computing references and checking outputs. Everything else is the engine's own
+overhead: survey, proposers, decisions, git, ledger and report. What a process does before it makes
+its meter and after the last lap (imports; rendering the record that ends a campaign) is in neither.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +21,7 @@ class Lap:
 
     wall_s: float
     kernel_s: float
-    """Part of `wall_s` spent building, running and profiling kernels."""
+    """Part of `wall_s` spent building, judging and profiling kernels."""
 
 
 class Meter:
