@@ -3,6 +3,8 @@
 Near a ceiling, that ceiling limits. Far from both, something else does, and counters say what:
 instructions that do too little each (scalar code: compute), or waiting (latency). Evidence lines
 begin with one of the phrases below, which recipe choosers may rely on; the numbers follow.
+
+A GPU's counters are judged by the rules of `gpu_rules.yaml` instead; see `gpu_bottleneck`.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from roofsmith.analysis import gpu_bottleneck
 from roofsmith.analysis.roofline import roofline_fraction
 from roofsmith.domain.bound import Bound
 from roofsmith.domain.profile import Bottleneck, BottleneckKind, Profile
@@ -70,7 +73,7 @@ RULES: Final = Rules()
 
 
 def classify(bound: Bound, time_s: float, profile: Profile, rules: Rules = RULES) -> Bottleneck:
-    """Memory-, compute-, latency-bound or unknown, with the evidence.
+    """What limits the kernel, with the evidence: `BottleneckKind` says of what kinds.
 
     Args:
         bound: roofline of the workload that was profiled and timed.
@@ -78,6 +81,8 @@ def classify(bound: Bound, time_s: float, profile: Profile, rules: Rules = RULES
         profile: counters per call; none at all is fine.
         rules: thresholds.
     """
+    if profile.tool in gpu_bottleneck.GPU_TOOLS:
+        return _classify_gpu(bound, time_s, profile, rules)
     memory = _share(bound.cost.total_bytes, bound.bandwidth.value, time_s)
     compute = _share(bound.cost.flops, bound.peak.value, time_s)
     kind, confidence, position = _position(bound, memory, compute, rules)
@@ -88,6 +93,27 @@ def classify(bound: Bound, time_s: float, profile: Profile, rules: Rules = RULES
         kind=kind,
         confidence=confidence,
         evidence=(*position, *hints.values()),
+        roofline_fraction=roofline_fraction(bound, time_s),
+    )
+
+
+def _classify_gpu(bound: Bound, time_s: float, profile: Profile, rules: Rules) -> Bottleneck:
+    """By the GPU's rules; where none of them applies, by the place under the roofline."""
+    memory = _share(bound.cost.total_bytes, bound.bandwidth.value, time_s)
+    compute = _share(bound.cost.flops, bound.peak.value, time_s)
+    kind, confidence, position = _position(bound, memory, compute, rules)
+    readings = gpu_bottleneck.readings(bound, time_s, profile, memory, compute)
+    verdict = gpu_bottleneck.judge_counters(readings)
+    if verdict is None:
+        evidence = (*position, *gpu_bottleneck.findings(readings))
+    else:
+        kind, confidence = verdict.kind, verdict.confidence
+        known = () if memory is None and compute is None else position
+        evidence = (*verdict.evidence[:1], *known, *verdict.evidence[1:])
+    return Bottleneck(
+        kind=kind,
+        confidence=confidence,
+        evidence=evidence,
         roofline_fraction=roofline_fraction(bound, time_s),
     )
 

@@ -1,0 +1,212 @@
+"""What limits a GPU kernel: the rules of `gpu_rules.yaml`, and the little that evaluates them.
+
+Rules are data: thresholds, what each line says, and the source of every number. Evidence lines
+begin with a rule's phrase, which proposers may rely on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Final
+
+import yaml
+from pydantic import Field, model_validator
+
+from roofsmith.domain.bound import Bound
+from roofsmith.domain.profile import BottleneckKind, Profile
+from roofsmith.domain.values import Value
+
+GPU_TOOLS: Final = ("ncu", "rocprofv3", "torch")
+"""Profilers whose counters the rules are about."""
+
+ROOFLINE_NAMES: Final = (
+    "memory_share",
+    "compute_share",
+    "kernel_share",
+    "traffic_ratio",
+    "matrix_product",
+)
+"""What the rules may name beside the vocabulary's counters."""
+
+Readings = Mapping[str, float]
+"""Counter, or name of the roofline, to value."""
+
+
+class Condition(Value):
+    """One counter against a number, or against another counter."""
+
+    counter: str
+    at_least: float | str | None = None
+    above: float | str | None = None
+    below: float | str | None = None
+    at_most: float | str | None = None
+
+    @model_validator(mode="after")
+    def _one_comparison(self) -> Condition:
+        if len(self._comparisons()) != 1:
+            raise ValueError(f"condition on {self.counter} needs exactly one comparison")
+        return self
+
+    def _comparisons(self) -> dict[str, float | str]:
+        sides = {
+            "at_least": self.at_least,
+            "above": self.above,
+            "below": self.below,
+            "at_most": self.at_most,
+        }
+        return {how: side for how, side in sides.items() if side is not None}
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The counters that it reads."""
+        sides = self._comparisons().values()
+        return (self.counter, *(side for side in sides if isinstance(side, str)))
+
+    def holds(self, readings: Readings) -> bool:
+        """Whether it is so; False where a counter is absent."""
+        ((how, side),) = self._comparisons().items()
+        left = readings.get(self.counter)
+        right = readings.get(side) if isinstance(side, str) else side
+        if left is None or right is None:
+            return False
+        match how:
+            case "at_least":
+                return left >= right
+            case "above":
+                return left > right
+            case "below":
+                return left < right
+            case _:
+                return left <= right
+
+
+class Finding(Value):
+    """A line of evidence, and when it is one."""
+
+    phrase: str
+    when: tuple[Condition, ...] = Field(min_length=1)
+    text: str
+    source: str
+    """Key of the rules' sources."""
+
+    def holds(self, readings: Readings) -> bool:
+        """Whether all conditions do."""
+        return all(condition.holds(readings) for condition in self.when)
+
+    def line(self, readings: Readings) -> str:
+        """`phrase: text`, with the numbers; absent ones are a question mark."""
+        return f"{self.phrase}: {self.text.format_map(_Shown(readings))}"
+
+
+class Grade(Value):
+    """Between which values of a counter the confidence grows."""
+
+    counter: str
+    weak: float
+    sure: float
+
+
+class KindRule(Finding):
+    """A kind of bottleneck, and how sure it is."""
+
+    kind: BottleneckKind
+    confidence: tuple[float, float]
+    by: Grade
+
+    def certainty(self, readings: Readings) -> float:
+        """Confidence at these readings; linear between the ends, constant beyond them."""
+        low, high = self.confidence
+        value = readings.get(self.by.counter, self.by.weak)
+        way = (value - self.by.weak) / (self.by.sure - self.by.weak)
+        return low + (high - low) * min(max(way, 0.0), 1.0)
+
+
+class GpuRules(Value):
+    """All of `gpu_rules.yaml`."""
+
+    sources: dict[str, str]
+    kinds: tuple[KindRule, ...]
+    findings: tuple[Finding, ...]
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Every counter that any rule reads."""
+        rules: tuple[Finding, ...] = (*self.kinds, *self.findings)
+        conditions = {name for rule in rules for c in rule.when for name in c.names}
+        return frozenset(conditions | {rule.by.counter for rule in self.kinds})
+
+
+class _Shown(dict[str, object]):
+    """Formats what is there, and a question mark for what isn't."""
+
+    def __missing__(self, _key: str) -> _Absent:
+        return _Absent()
+
+
+class _Absent:
+    def __format__(self, spec: str) -> str:
+        return "?"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What the counters say."""
+
+    kind: BottleneckKind
+    confidence: float
+    evidence: tuple[str, ...]
+
+
+@cache
+def gpu_rules() -> GpuRules:
+    """Those that ship with roofsmith."""
+    text = (files("roofsmith.analysis") / "gpu_rules.yaml").read_text(encoding="utf-8")
+    return GpuRules.model_validate(yaml.safe_load(text))
+
+
+def judge_counters(readings: Readings, rules: GpuRules | None = None) -> Verdict | None:
+    """The first kind whose conditions hold, with every finding; None if no kind does.
+
+    Args:
+        readings: from `readings`.
+        rules: thresholds; those that ship with roofsmith by default.
+    """
+    rules = rules or gpu_rules()
+    found = next((rule for rule in rules.kinds if rule.holds(readings)), None)
+    if found is None:
+        return None
+    lines = (found.line(readings), *findings(readings, rules))
+    return Verdict(found.kind, found.certainty(readings), tuple(dict.fromkeys(lines)))
+
+
+def findings(readings: Readings, rules: GpuRules | None = None) -> tuple[str, ...]:
+    """Every line of evidence that the readings give."""
+    rules = rules or gpu_rules()
+    return tuple(rule.line(readings) for rule in rules.findings if rule.holds(readings))
+
+
+def readings(
+    bound: Bound,
+    time_s: float,
+    profile: Profile,
+    memory_share: float | None,
+    compute_share: float | None,
+) -> dict[str, float]:
+    """The profile's counters and what follows from the roofline, by name."""
+    values = {counter.name: counter.value for counter in profile.counters}
+    kernels_s = values.get("kernel_time_s")
+    moved = [values.get("dram_bytes_read"), values.get("dram_bytes_written")]
+    known = [size for size in moved if size is not None]
+    needed = bound.cost.total_bytes
+    worked_out = {
+        "memory_share": memory_share,
+        "compute_share": compute_share,
+        # Counters are of one launch with cold caches, so a share above 1 says nothing.
+        "kernel_share": min(kernels_s / time_s, 1.0) if kernels_s and time_s > 0 else None,
+        "traffic_ratio": sum(known) / needed if len(known) == 2 and needed else None,
+        "matrix_product": float(bound.cost.matrix_product),
+    }
+    return values | {name: value for name, value in worked_out.items() if value is not None}
