@@ -8,15 +8,15 @@ that takes a cache line per element). They rank ideas; they never decide: the ju
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
 
 from tree_sitter import Node
 
 from roofsmith.proposers.cards import CardContext
 from roofsmith.proposers.reductions import find_reduction
-from roofsmith.proposers.source import Function, Loop, Source, loops
-from roofsmith.proposers.syntax import arguments, called_name, calls, strip_parens, text_of, walk
+from roofsmith.proposers.source import Function, Loop, Source, outermost_loops
+from roofsmith.proposers.syntax import arguments, called_name, strip_parens, text_of, walk
 
 CALL_CYCLES = 20.0
 """A scalar call into the math library."""
@@ -119,16 +119,15 @@ class Estimate:
                 number = evaluate(value, sizes)
                 if number is not None:
                     sizes.setdefault(text_of(name), number)
-        inner = [found for found in loops(node) if _enclosing(found.node, node) is None]
         if loop is not None:
             work = self._statements(function, loop).times(count)
             self.loops.append(LoopWork(function.name, loop, work))
-        for found in inner:
+        for found in outermost_loops(node):
             trips = count * trip_count(found, sizes, loop)
             self._body(function, found.body, dict(sizes), trips, found, depth)
-        for called, call in calls(node):
-            callee = self._source.function(called)
-            if callee is None or depth >= 4 or _enclosing(call, node) is not None:
+        for call in _directly_in(node):
+            callee = self._source.function(called_name(call) or "")
+            if callee is None or depth >= 4:
                 continue
             passed = _passed(callee, call, sizes)
             if passed is None:
@@ -138,11 +137,10 @@ class Estimate:
 
     def _statements(self, function: Function, loop: Loop) -> Work:
         """One iteration, without what inner loops do."""
-        nodes = [n for n in walk(loop.body) if _enclosing(n, loop.body) is None]
         text = text_of(loop.body)
         vector = "roofsmith_v" in text or _is_simd(loop)
         work = Work()
-        for node in nodes:
+        for node in _directly_in(loop.body):
             work += self._operation(function, loop, node, vector)
         if not vector and loop.innermost:
             work += Work(chains=CHAIN_CYCLES * _chains(loop))
@@ -181,16 +179,14 @@ class Estimate:
         )
 
 
-def _enclosing(node: Node, outer: Node) -> Node | None:
-    """The outermost `for` loop between `outer` and the node; None if there is none."""
-    found, parent = None, node.parent
-    while parent is not None and node != outer and parent.start_byte >= outer.start_byte:
-        if parent.type == "for_statement" and parent.end_byte <= outer.end_byte:
-            found = parent
-        if parent == outer:
-            break
-        parent = parent.parent
-    return found
+def _directly_in(node: Node) -> Iterator[Node]:
+    """The node and all below it, but for what is inside of `for` loops."""
+    waiting = [node]
+    while waiting:
+        found = waiting.pop()
+        yield found
+        if found.type != "for_statement":
+            waiting += reversed(found.children)
 
 
 def _is_simd(loop: Loop) -> bool:
