@@ -135,8 +135,8 @@ def test_counters_come_to_our_units() -> None:
 
 def test_dispatches_of_the_first_call_do_not_count() -> None:
     rows = [("k", "MfmaUtil", 0.0, 10), ("k", "MfmaUtil", 40.0, 2_000), ("k", "MfmaUtil", 44, 3000)]
-    assert parse_counters(collection(*rows), "k", since_s=1e-6) == {"MfmaUtil": 42.0}
-    assert parse_counters(collection(*rows), "k", since_s=1.0) == {"MfmaUtil": 40.0}
+    assert parse_counters(collection(*rows), "k", since_ns=1000) == {"MfmaUtil": 42.0}
+    assert parse_counters(collection(*rows), "k", since_ns=10**9) == {"MfmaUtil": 40.0}
 
 
 # Thread trace ------------------------------------------------------------------------------------

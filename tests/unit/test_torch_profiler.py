@@ -44,7 +44,7 @@ def trace(*events: dict[str, object]) -> str:
 def test_a_trace_gives_times_sizes_and_registers_but_no_counters() -> None:
     one = kernel("void f<4>(float*)", 30.0, 12.5)
     (launch,) = parse_chrome_trace(trace(one))
-    assert launch.begin_s == pytest.approx(BASE_NS * 1e-9 + 30e-6)
+    assert launch.begin_ns == BASE_NS + 30_000
     profile = profile_of("torch", "N=8", [launch])
     assert profile.kernel == "f<4>"
     expected = {
@@ -63,6 +63,16 @@ def test_a_trace_gives_times_sizes_and_registers_but_no_counters() -> None:
     assert {name: profile.get(name) for name in expected} == pytest.approx(expected)
     absent = ("sm_throughput", "achieved_occupancy", "dram_bytes_read", "estimated_occupancy")
     assert [profile.get(name) for name in absent] == [None] * len(absent)
+
+
+def test_gaps_between_the_kernels_of_a_call_are_idle() -> None:
+    # Two calls of two kernels, with gaps of 10 of 40 and of 0 (overlapping) of 30 microseconds.
+    events = [kernel("a", 0, 10), kernel("b", 20, 20), kernel("a", 500, 20), kernel("b", 510, 20)]
+    launches = parse_chrome_trace(trace(*events))
+    found = profile_of("torch", "N=8", launches, calls=2)
+    assert found.get("gpu_idle_share") == pytest.approx(10 / 70)
+    assert profile_of("torch", "N=8", launches, calls=3).get("gpu_idle_share") is None
+    assert profile_of("torch", "N=8", launches, calls=4).get("gpu_idle_share") is None
 
 
 def test_a_device_that_is_not_known_leaves_torchs_estimate_of_occupancy() -> None:

@@ -30,24 +30,25 @@ class Launch:
     counters: tuple[Counter, ...]
     time_s: float | None = None
     """By the GPU's clock; None where the tool didn't print it."""
-    begin_s: float | None = None
-    """By the clock of the tool that traced it."""
+    begin_ns: int | None = None
+    """By the clock of the tool that traced it; whole, since a float of seconds since the epoch
+    can't tell quarters of a microsecond apart."""
 
 
 def since(
-    launches: Sequence[Launch], begin_s: float, calls: int
+    launches: Sequence[Launch], begin_ns: int, calls: int
 ) -> tuple[tuple[Launch, ...], int, tuple[str, ...]]:
-    """The launches of the calls that began at `begin_s`, how many calls those are, and notes.
+    """The launches of the calls that began at `begin_ns`, how many calls those are, and notes.
 
-    One call was made before them. Where the tool's clock isn't the one that `begin_s` was read
+    One call was made before them. Where the tool's clock isn't the one that `begin_ns` was read
     from, nothing tells them apart, and all of them count.
 
     Args:
         launches: of the whole session.
-        begin_s: when the calls that count began.
+        begin_ns: when the calls that count began.
         calls: how many they were.
     """
-    late = tuple(launch for launch in launches if (launch.begin_s or 0.0) >= begin_s)
+    late = tuple(launch for launch in launches if (launch.begin_ns or 0) >= begin_ns)
     if launches and not late:
         return tuple(launches), calls + 1, ("the first call can't be told apart and counts too",)
     if len(late) % calls:
@@ -142,7 +143,32 @@ def _per_call(launches: Sequence[Launch], kernel: str, calls: int) -> dict[str, 
         "kernel_time_s": total_s / calls if timed else None,
         "kernels_per_call": len(launches) / calls,
         "kernel_time_share": share,
+        "gpu_idle_share": _idle_share(launches, calls),
     }
+
+
+def _idle_share(launches: Sequence[Launch], calls: int) -> float | None:
+    """Share of the calls' spans in which no kernel runs.
+
+    None for calls of one kernel, and where the launches don't divide into equal calls.
+    """
+    spans = sorted(
+        (launch.begin_ns, launch.begin_ns + round(launch.time_s * 1e9))
+        for launch in launches
+        if launch.begin_ns is not None and launch.time_s is not None
+    )
+    each, rest = divmod(len(launches), calls)
+    if rest or each < 2 or len(spans) < len(launches):
+        return None
+    busy = whole = 0
+    for first in range(0, len(spans), each):
+        call = spans[first : first + each]
+        reached = call[0][0]
+        for begin, end in call:
+            busy += max(0, end - max(begin, reached))
+            reached = max(reached, end)
+        whole += reached - call[0][0]
+    return 1 - busy / whole if whole > 0 else None
 
 
 def _tail(launch: Launch) -> tuple[Counter, ...]:

@@ -150,12 +150,12 @@ class _Runs:
         Raises:
             NoProfileError: rocprofv3 gave no kernel trace.
         """
-        files, begin_s = self._run(("--kernel-trace",))
+        files, begin_ns = self._run(("--kernel-trace",))
         agents = parse_agents(_content(files, "agent_info"))
         launches = parse_kernel_trace(_content(files, "kernel_trace"), agents)
         if not launches:
             raise NoProfileError("rocprofv3 saw no kernel dispatch, or wrote no kernel trace")
-        kept, calls, notes = since(launches, begin_s, CALLS)
+        kept, calls, notes = since(launches, begin_ns, CALLS)
         own = tuple(launch for launch in kept if not launch.kernel.startswith(RUNTIME))
         if own and len(own) < len(kept):
             dropped = len(kept) - len(own)
@@ -168,11 +168,11 @@ class _Runs:
         refused = []
         for names in COUNTER_GROUPS:
             try:
-                files, begin_s = self._run(("--pmc", *names))
+                files, begin_ns = self._run(("--pmc", *names))
             except NoProfileError as reason:
                 refused.append(f"not counted: {', '.join(names)} ({reason})")
                 continue
-            readings = parse_counters(_content(files, "counter_collection"), kernel, begin_s)
+            readings = parse_counters(_content(files, "counter_collection"), kernel, begin_ns)
             found += vocabulary().read("rocprofv3", readings)
             if not readings:
                 refused.append(f"not counted: {', '.join(names)}")
@@ -202,7 +202,7 @@ class _Runs:
         most = max(traced, key=lambda trace: trace.stall)
         return rocprof_att.counters(most), rocprof_att.hotspots(most), ()
 
-    def _run(self, options: Sequence[str]) -> tuple[dict[str, str], float]:
+    def _run(self, options: Sequence[str]) -> tuple[dict[str, str], int]:
         """The CSV files that one session left, by name, and when its first call was over.
 
         The time is that of rocprofv3's records: CLOCK_BOOTTIME (rocprofiler-sdk, common/utility).
@@ -218,11 +218,11 @@ class _Runs:
                     launcher=launcher(self.program, folder, options),
                 ) as session:
                     session.call(1)
-                    begin_s = time.clock_gettime(time.CLOCK_BOOTTIME)
+                    begin_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
                     session.call(CALLS)
             except KernelDiedError as died:
                 raise NoProfileError(f"the kernel did not survive rocprofv3: {died}") from died
-            return {path.name: _text(path) for path in sorted(folder.rglob("*.csv"))}, begin_s
+            return {path.name: _text(path) for path in sorted(folder.rglob("*.csv"))}, begin_ns
 
 
 def _content(files: dict[str, str], kind: str) -> str:

@@ -85,32 +85,32 @@ def parse_kernel_trace(text: str, agents: Sequence[Agent] = ()) -> tuple[Launch,
             kernel=kernel_name(row["kernel_name"]),
             counters=_static(row, agents, (end - begin) * 1e-9),
             time_s=(end - begin) * 1e-9,
-            begin_s=begin * 1e-9,
+            begin_ns=int(begin),
         )
         found.append(launch)
-    return tuple(sorted(found, key=lambda launch: launch.begin_s or 0.0))
+    return tuple(sorted(found, key=lambda launch: launch.begin_ns or 0))
 
 
-def parse_counters(text: str, kernel: str, since_s: float | None = None) -> dict[str, float]:
+def parse_counters(text: str, kernel: str, since_ns: int | None = None) -> dict[str, float]:
     """Counters of one kernel, medians over its dispatches; rocprofv3's names and units.
 
     Args:
         text: of a counter-collection file.
         kernel: as in a launch.
-        since_s: only dispatches that began then or later, where there are any. The first ones of a
+        since_ns: only dispatches that began then or later, where there are any. The first ones of a
             session can read 0 from counters that work later on (AMD's known issue with GRBM).
     """
-    values: dict[str, list[tuple[float, float]]] = {}
+    values: dict[str, list[tuple[int, float]]] = {}
     for row in _rows(text):
         name, value = row.get("counter_name"), _number(row, "counter_value")
         if name and value is not None and kernel_name(row.get("kernel_name", "")) == kernel:
-            begin = _number(row, "start_timestamp") or 0.0
-            values.setdefault(name, []).append((begin * 1e-9, value))
-    return {name: _median(seen, since_s) for name, seen in values.items()}
+            begin = int(_number(row, "start_timestamp") or 0)
+            values.setdefault(name, []).append((begin, value))
+    return {name: _median(seen, since_ns) for name, seen in values.items()}
 
 
-def _median(seen: Sequence[tuple[float, float]], since_s: float | None) -> float:
-    late = [value for begin, value in seen if since_s is None or begin >= since_s]
+def _median(seen: Sequence[tuple[int, float]], since_ns: int | None) -> float:
+    late = [value for begin, value in seen if since_ns is None or begin >= since_ns]
     return statistics.median(late or [value for _, value in seen])
 
 

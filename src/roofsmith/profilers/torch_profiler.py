@@ -72,7 +72,7 @@ class TorchProfiler:
                     launcher=launcher(python, trace),
                 ) as session:
                     session.call(1)
-                    begin_s = time.time()
+                    begin_ns = time.time_ns()
                     session.call(CALLS)
             except KernelDiedError as died:
                 raise NoProfileError(f"no profile from torch.profiler: {died}") from died
@@ -80,7 +80,7 @@ class TorchProfiler:
                 text = trace.read_text(encoding="utf-8", errors="replace")
             except OSError as error:
                 raise NoProfileError(f"torch.profiler wrote no trace ({error.strerror})") from error
-        launches, calls, notes = since(parse_chrome_trace(text), begin_s, CALLS)
+        launches, calls, notes = since(parse_chrome_trace(text), begin_ns, CALLS)
         return profile_of(
             "torch",
             workload.label,

@@ -31,7 +31,7 @@ _LIMITS = {
 def parse_chrome_trace(text: str) -> tuple[Launch, ...]:
     """Every kernel launch of a trace, in the order in which they began.
 
-    `begin_s` counts from the epoch. Text that is no trace holds no launches.
+    `begin_ns` counts from the epoch. Text that is no trace holds no launches.
     """
     try:
         trace = json.loads(text)
@@ -39,19 +39,20 @@ def parse_chrome_trace(text: str) -> tuple[Launch, ...]:
         return ()
     if not isinstance(trace, dict) or not isinstance(trace.get("traceEvents"), list):
         return ()
-    base_s = (_number(trace.get("baseTimeNanoseconds")) or 0.0) * 1e-9
+    base = trace.get("baseTimeNanoseconds")
+    base_ns = base if isinstance(base, int) and _number(base) is not None else 0
     devices = _devices(trace.get("deviceProperties"))
     launches = [
         launch
         for event in trace["traceEvents"]
         if isinstance(event, dict) and str(event.get("cat", "")).lower() == "kernel"
-        if (launch := _launch(event, base_s, devices)) is not None
+        if (launch := _launch(event, base_ns, devices)) is not None
     ]
-    return tuple(sorted(launches, key=lambda launch: launch.begin_s or 0.0))
+    return tuple(sorted(launches, key=lambda launch: launch.begin_ns or 0))
 
 
 def _launch(
-    event: Mapping[str, Any], base_s: float, devices: Mapping[int, Mapping[str, Any]]
+    event: Mapping[str, Any], base_ns: int, devices: Mapping[int, Mapping[str, Any]]
 ) -> Launch | None:
     begin, took = _number(event.get("ts")), _number(event.get("dur"))
     if begin is None or took is None:
@@ -63,7 +64,7 @@ def _launch(
         kernel=kernel_name(str(event.get("name", ""))),
         counters=_counters(details, device, took * 1e-6),
         time_s=took * 1e-6,
-        begin_s=base_s + begin * 1e-6,
+        begin_ns=base_ns + round(begin * 1e3),
     )
 
 
