@@ -6,6 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from roofsmith.domain.health import Health
 from roofsmith.domain.outcome import Outcome, Passed
 from roofsmith.domain.values import Value
 
@@ -27,6 +28,8 @@ class PairSample(Value):
     candidate_time_s: tuple[float, ...]
     void: str | None = None
     """Why the pair doesn't count: a disturbance that says nothing about either kernel."""
+    health: tuple[Health, ...] = ()
+    """A GPU's sensors before the first segment and after each."""
 
 
 class Estimate(Value):

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Protocol, Self, TypeVar
 
 from roofsmith.domain.comparison import ErrorReport
+from roofsmith.domain.health import Health
 from roofsmith.domain.kernel import Built
 from roofsmith.domain.outcome import Failure
 from roofsmith.domain.workload import Workload
@@ -44,6 +45,8 @@ class Turn:
     """Timed calls only, by side."""
     void: str | None
     """Why the turn says nothing about the kernels."""
+    health: tuple[Health, ...] = ()
+    """A GPU's sensors before the first segment and after each."""
 
 
 class SideDiedError(Exception):

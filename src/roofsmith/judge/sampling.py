@@ -176,4 +176,5 @@ def _pair_sample(station: Station, turn: Turn, sweep: int, instance: int) -> Pai
         incumbent_time_s=turn.segments[INCUMBENT].times_s,
         candidate_time_s=turn.segments[CANDIDATE].times_s,
         void=turn.void,
+        health=turn.health,
     )

@@ -131,7 +131,8 @@ def _prefer_huge_pages(memory: mmap.mmap) -> None:
 
 def confine(plan: dict[str, Any]) -> None:
     """Limits on this process, before any candidate code is in it."""
-    die_with_parent()
+    if not plan["launched"]:  # a launcher's thread that started it may end before it does
+        die_with_parent()
     if plan["processors"] is not None:
         os.sched_setaffinity(0, plan["processors"])
     limits = [(resource.RLIMIT_CORE, 0), (resource.RLIMIT_FSIZE, plan["file_bytes"])]

@@ -7,7 +7,9 @@ library works in the same context, whichever version it was linked with.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+from collections.abc import Iterator
 from ctypes import byref, c_char, c_float, c_int, c_size_t, c_uint, c_uint8, c_uint32, c_void_p
 from typing import Any, Literal
 
@@ -29,7 +31,8 @@ _NAMES = {
         "event_new": "cuEventCreate", "event_record": "cuEventRecord",
         "event_query": "cuEventQuery", "event_elapsed": "cuEventElapsedTime",
         "host_alloc": "cuMemHostAlloc", "host_pointer": "cuMemHostGetDevicePointer_v2",
-        "hold": "cuStreamWaitValue32_v2",
+        "hold": "cuStreamWaitValue32_v2", "profile": "cuProfilerStart",
+        "profile_end": "cuProfilerStop",
     },
     "hip": {
         "init": "hipInit", "alloc": "hipMalloc", "free": "hipFree",
@@ -39,7 +42,8 @@ _NAMES = {
         "event_new": "hipEventCreateWithFlags", "event_record": "hipEventRecord",
         "event_query": "hipEventQuery", "event_elapsed": "hipEventElapsedTime",
         "host_alloc": "hipHostMalloc", "host_pointer": "hipHostGetDevicePointer",
-        "hold": "hipStreamWaitValue32",
+        "hold": "hipStreamWaitValue32", "profile": "hipProfilerStart",
+        "profile_end": "hipProfilerStop",
     },
 }  # fmt: skip
 
@@ -146,6 +150,16 @@ class Driver:
         milliseconds = c_float()
         self._do("event_elapsed", byref(milliseconds), begin, end)
         return milliseconds.value * 1e-3
+
+    @contextlib.contextmanager
+    def profiled(self) -> Iterator[None]:
+        """Have a profiler that waits for it look at what happens in the block."""
+        self._do("profile")
+        try:
+            yield
+        finally:
+            self.wait()
+            self._do("profile_end")
 
     def plug(self) -> Plug:
         """A plug for the default stream."""

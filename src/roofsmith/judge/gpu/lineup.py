@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from roofsmith.domain.comparison import ErrorReport
+from roofsmith.domain.health import Health
 from roofsmith.domain.kernel import Built
 from roofsmith.domain.outcome import Failure
 from roofsmith.domain.target import Tolerance
@@ -35,6 +37,23 @@ LONG_S = 5e-3
 """Calls longer than this wake the device by themselves: one is discarded."""
 
 
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """What all lineups of a bench share."""
+
+    budgets: Budgets
+    api: Api
+    cache_dir: Path
+    fork_server: ForkServer
+    read_health: Callable[[], Health | None] | None
+    waiting: set[str] = field(default_factory=set)
+    """Labels of workloads on which a kernel was seen to wait for the device itself."""
+
+    def health(self) -> Health | None:
+        """The device's sensors, if anybody reads them."""
+        return self.read_health() if self.read_health is not None else None
+
+
 class GpuStation:
     """One workload of a lineup. Both sides work on the same device memory, one after the other."""
 
@@ -43,13 +62,13 @@ class GpuStation:
         slots: Slots,
         workers: Sequence[GpuWorkerProcess],
         plan: SegmentPlan,
-        budgets: Budgets,
+        bench: Shared,
     ) -> None:
         self.plan = plan
         self._slots = slots
         self._workers = workers
-        self._budgets = budgets
-        self._plug = True
+        self._shared = bench
+        self._budgets = bench.budgets
         self._wrong: tuple[int, Failure] | None = None
         self._is_warm = [False] * len(workers)
         for side, worker in enumerate(workers):
@@ -75,17 +94,23 @@ class GpuStation:
             self._slots.draw(slots, [secrets.randbits(31) for _ in slots])
         self._wrong = None
         segments: dict[int, GpuSegment] = {}
+        health = [self._shared.health()]
+        plugged = self.workload.label not in self._shared.waiting
         for side in order:
             self._slots.fill(slots)
-            segments[side] = self._run(side, deadline_s)
+            segments[side] = self._run(side, deadline_s, plugged)
+            health.append(self._shared.health())
             if fresh and len(self._workers) > 1 and self._wrong is None:
                 self._wrong = self._verify(side)
         in_order = [segments[side] for side in range(len(self._workers))]
-        void = next((why for segment in in_order if (why := self._void(segment))), None)
-        if any(segment.early for segment in in_order) and self._plug:
+        void = next((why for s in in_order if (why := _void(s, plugged))), None)
+        if plugged and any(segment.early for segment in in_order):
             # A kernel that waits for the device itself: from now on nobody's calls are held back.
-            self._plug = False
-        return Turn(tuple(order), tuple(self._as_segment(s) for s in in_order), void)
+            self._shared.waiting.add(self.workload.label)
+        return Turn(
+            tuple(order), tuple(self._as_segment(s) for s in in_order), void,
+            tuple(h for h in health if h is not None),
+        )  # fmt: skip
 
     def examine(self) -> Finding:
         """The first side's outputs of the last turn's first call, against float64."""
@@ -108,11 +133,11 @@ class GpuStation:
     def _learn(self) -> None:
         self._slots.learn(0, self._budgets)
 
-    def _run(self, side: int, deadline_s: float) -> GpuSegment:
+    def _run(self, side: int, deadline_s: float, plugged: bool) -> GpuSegment:
         worker, arena = self._workers[side], self._slots.number
         extra = self.plan.calls  # the slot of the discarded calls
         warm = [extra] * self.plan.warm
-        limit_s = deadline_s * (self.plan.calls + self.plan.warm + 1)
+        limit_s = deadline_s * (1 + min(self.plan.calls, 2))
         try:
             with worker.awake():
                 if not self._is_warm[side]:  # what is compiled or loaded by a first call
@@ -120,50 +145,41 @@ class GpuStation:
                     worker.run_slots(arena, [], warm=first, plug=False, deadline_s=limit_s)
                     self._is_warm[side] = True
                 timed = list(range(self.plan.calls))
-                return worker.run_slots(
-                    arena, timed, warm=warm, plug=self._plug, deadline_s=limit_s
-                )
+                return worker.run_slots(arena, timed, warm=warm, plug=plugged, deadline_s=limit_s)
         except KernelDiedError as error:
             raise SideDiedError(side, error.outcome) from error
-
-    def _void(self, segment: GpuSegment) -> str | None:
-        if segment.elapsed_s > segment.wall_s:
-            return (
-                f"the events say {segment.elapsed_s * 1e3:.3f} ms,"
-                f" the parent's clock {segment.wall_s * 1e3:.3f} ms"
-            )
-        if segment.early and self._plug:
-            return "the device began before all calls were queued"
-        return None
 
     def _as_segment(self, segment: GpuSegment) -> Segment:
         return Segment((segment.elapsed_s / self.plan.calls,), segment.wall_s, 0.0)
 
 
+def _void(segment: GpuSegment, plugged: bool) -> str | None:
+    if segment.elapsed_s > segment.wall_s:
+        return (
+            f"the events say {segment.elapsed_s * 1e3:.3f} ms,"
+            f" the parent's clock {segment.wall_s * 1e3:.3f} ms"
+        )
+    if segment.early and plugged:
+        return "the device began before all calls were queued"
+    return None
+
+
 class GpuLineup:
     """Fresh processes for a set of kernels; they start side by side."""
 
-    def __init__(
-        self,
-        kernels: Sequence[Built],
-        budgets: Budgets,
-        *,
-        api: Api,
-        cache_dir: Path,
-        fork_server: ForkServer,
-    ) -> None:
+    def __init__(self, kernels: Sequence[Built], bench: Shared) -> None:
         """Start them all.
 
         Raises:
             SideDiedError: one can't be loaded.
         """
-        self._budgets = budgets
+        self._shared = bench
         self.workers: list[GpuWorkerProcess] = []
         loaded = 0
         try:
             for built in kernels:
                 worker = GpuWorkerProcess(
-                    built, api=api, cache_dir=cache_dir, fork_server=fork_server
+                    built, api=bench.api, cache_dir=bench.cache_dir, fork_server=bench.fork_server
                 )
                 self.workers.append(worker)
             for worker in self.workers:
@@ -193,7 +209,7 @@ class GpuLineup:
         Raises:
             SideDiedError: a side can't map its memory.
         """
-        return GpuStation(inputs, self.workers, plan, self._budgets)
+        return GpuStation(inputs, self.workers, plan, self._shared)
 
 
 class GpuBench:
@@ -207,7 +223,13 @@ class GpuBench:
     """Triton's autotuner compiles and times all its configurations in a first call."""
 
     def __init__(
-        self, oracle: GpuOracle, tolerance: Tolerance, *, api: Api, cache_dir: Path
+        self,
+        oracle: GpuOracle,
+        tolerance: Tolerance,
+        *,
+        api: Api,
+        cache_dir: Path,
+        health: Callable[[], Health | None] | None = None,
     ) -> None:
         """Nothing starts yet.
 
@@ -216,12 +238,11 @@ class GpuBench:
             tolerance: of the target.
             api: of the device's driver.
             cache_dir: holds a compilation cache per candidate.
+            health: reads the device's sensors, in well under a millisecond.
         """
         self._oracle = oracle
-        self._budgets = Budgets(tolerance)
-        self._api: Api = api
-        self._cache_dir = cache_dir
         self.fork_server = ForkServer(server_environment())
+        self._shared = Shared(Budgets(tolerance), api, cache_dir, self.fork_server, health)
 
     def __enter__(self) -> GpuBench:
         """Nothing starts before it is needed."""
@@ -248,11 +269,8 @@ class GpuBench:
         Raises:
             SideDiedError: one can't be loaded.
         """
-        return GpuLineup(
-            kernels, self._budgets, api=self._api, cache_dir=self._cache_dir,
-            fork_server=self.fork_server,
-        )  # fmt: skip
+        return GpuLineup(kernels, self._shared)
 
     def reports(self, workload: Workload, found: Sequence[Finding]) -> tuple[ErrorReport, ...]:
         """Worst errors of several findings, beside their budgets."""
-        return self._budgets.reports(workload.label, found)
+        return self._shared.budgets.reports(workload.label, found)

@@ -158,8 +158,17 @@ class GpuWorkerProcess(WorkerProcess):
         warm: Sequence[int],
         plug: bool,
         deadline_s: float,
+        profile: bool = False,
     ) -> GpuSegment:
         """Discarded calls, then timed ones.
+
+        Args:
+            arena: its number.
+            slots: of the timed calls, in order; may repeat.
+            warm: of the discarded ones.
+            plug: hold the device back until all calls are queued.
+            deadline_s: for all of it.
+            profile: mark it for a profiler around the worker.
 
         Raises:
             KernelDiedError: it crashed, ran past the deadline, or answered nonsense.
@@ -167,6 +176,7 @@ class GpuWorkerProcess(WorkerProcess):
         begin = time.perf_counter()
         message = {
             "arena": arena, "slots": list(slots), "warm": list(warm), "plug": plug, "defer": True,
+            "profile": profile,
         }  # fmt: skip
         answer = self._tell("run", message, deadline_s)
         wall_s = time.perf_counter() - begin

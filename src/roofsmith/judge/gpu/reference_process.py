@@ -30,6 +30,9 @@ from roofsmith.ports import ArraySpec
 Value: TypeAlias = "torch.Tensor | int | float"
 
 NAMES = {kind: name for name, kind in DTYPES.items()}
+PAGE_BYTES = 2 * 1024**2
+"""Arenas are whole large pages. Mapped into another process, an allocation that ends within one was
+now and then read at two thirds of the speed on an H100 (the same softmax: 73.7 against 47.8 us)."""
 REPEATABLE = 1e-9
 """How far two float64 calls of a reference may differ, norm-wise: atomics add in any order."""
 
@@ -173,8 +176,9 @@ class DeviceArena:
     def __init__(self, driver: Driver, arrays: Sequence[ArraySpec], slots: int) -> None:
         self._driver = driver
         self.layout: Layout = lay_out(arrays)
-        self.base = driver.alloc(self.layout.slot_bytes * slots)
-        self.bytes = bytes_at(self.base, self.layout.slot_bytes * slots)
+        size = self.layout.slot_bytes * slots
+        self.base = driver.alloc(-(-size // PAGE_BYTES) * PAGE_BYTES)
+        self.bytes = bytes_at(self.base, size)
         self.handle = driver.give(self.base)
 
     def free(self) -> None:

@@ -8,6 +8,7 @@ is loaded with the standard library alone; a module needs torch, which a fork se
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import gc
 import importlib.util
@@ -189,6 +190,17 @@ class GpuWorker:
         """
         driver, kernel = self._ready()
         calls = self._calls[message["arena"]]
+        watched = driver.profiled() if message["profile"] else contextlib.nullcontext()
+        with watched:
+            return self._segment(driver, kernel, calls, message)
+
+    def _segment(
+        self,
+        driver: Driver,
+        kernel: LibraryKernel | ModuleKernel,
+        calls: list[Call],
+        message: dict[str, Any],
+    ) -> dict[str, Any]:
         begin, end = driver.event(), driver.event()
         plug = self._plug if message["plug"] else None
         kernel.defer_waits(message["defer"])
