@@ -121,6 +121,3 @@ class BandwidthBench:
             (("bandwidth", pattern, self.threads, size), rate, variant)
             for pattern, (rate, variant) in best.items()
         ]
-
-
-Bench = FmaBench | BandwidthBench

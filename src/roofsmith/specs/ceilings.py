@@ -6,17 +6,19 @@ import fcntl
 import os
 import tempfile
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final, Protocol
 
 from roofsmith.domain.device import Device, Environment
 from roofsmith.domain.facts import FactSheet
-from roofsmith.domain.kernel import Built
+from roofsmith.domain.kernel import Built, Candidate
 from roofsmith.domain.values import canonical_json, content_id
 from roofsmith.errors import RoofsmithError
 from roofsmith.ports import (
+    Arguments,
     Clock,
     KernelDiedError,
     KernelRunner,
@@ -24,8 +26,9 @@ from roofsmith.ports import (
     Observer,
     Toolchain,
 )
-from roofsmith.specs.benches import BandwidthBench, Bench, FmaBench, Sample
+from roofsmith.specs.benches import BandwidthBench, FmaBench, Sample
 from roofsmith.specs.sheet import (
+    Key,
     Measurement,
     MeasurementFile,
     fact_sheet,
@@ -50,6 +53,68 @@ class _UnmeasurableError(Exception):
     """The ceilings can't be measured here; the message says why."""
 
 
+class Bench(Protocol):
+    """One ceiling kernel."""
+
+    @property
+    def threads(self) -> int:
+        """Processors that it runs on."""
+        ...
+
+    @property
+    def candidate(self) -> Candidate:
+        """What to build."""
+        ...
+
+    def arguments(self) -> Arguments:
+        """What to call it with."""
+        ...
+
+    def round(self, session: KernelSession) -> list[Sample]:
+        """One call, and the rates that it found."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Kit:
+    """What is measured of one kind of device, and which tools the figures depend on."""
+
+    benches: Callable[[Device, int], Sequence[Bench]]
+    keys: Callable[[Device, int], Sequence[Key]]
+    """Every ceiling that is looked for: those that are UNKNOWN where nothing can be measured."""
+    tools: tuple[str, ...]
+    """Of the environment: another version means another measurement."""
+    whole_device: bool = False
+
+    def compiler(self, tools: Mapping[str, str]) -> str:
+        """Version line of the first tool that is there."""
+        return next((tools[tool] for tool in self.tools if tool in tools), "unknown")
+
+    def on(self, threads: int) -> str:
+        """What runs the kernels, for people."""
+        return "the whole GPU" if self.whole_device else f"{threads} threads"
+
+
+def _cpu_benches(device: Device, threads: int) -> list[FmaBench | BandwidthBench]:
+    benches: list[FmaBench | BandwidthBench] = []
+    for count in sorted({1, threads}):
+        benches.append(FmaBench("float32", count))
+        benches.append(FmaBench("float64", count))
+        benches.append(BandwidthBench(count, working_sets(device, count)))
+    return benches
+
+
+def _cpu_keys(device: Device, threads: int) -> list[Key]:
+    counts = sorted({1, threads})
+    sizes = working_sets(device, threads)
+    patterns = ("read", "copy", "triad")
+    bandwidth = [("bandwidth", p, n, size) for n in counts for size in sizes for p in patterns]
+    return [*bandwidth, *(("fma", t, n, 0) for n in counts for t in ("float32", "float64"))]
+
+
+CPU_KIT: Final = Kit(_cpu_benches, _cpu_keys, tools=("gcc", "clang"))
+
+
 @dataclass(frozen=True, slots=True)
 class MeasuredCeilings:
     """Bandwidth and arithmetic ceilings: measured once per machine, compiler and thread count.
@@ -63,6 +128,7 @@ class MeasuredCeilings:
     toolchain: Toolchain
     cache_dir: Path
     clock: Clock
+    kit: Kit = CPU_KIT
 
     def facts(self, environment: Environment, threads: int, observer: Observer) -> FactSheet:
         """The kept ceilings for 1 and for `threads` processors, else freshly measured ones.
@@ -93,12 +159,12 @@ class MeasuredCeilings:
 
     def path(self, environment: Environment, threads: int) -> Path:
         """The file that keeps the ceilings of this machine, compiler and thread count."""
-        tools = environment.tools
+        benches = self.kit.benches(environment.device, threads)
         parts = {
             "device": environment.device.id,
-            "compilers": [tools.get("gcc"), tools.get("clang")],
+            "compilers": [environment.tools.get(tool) for tool in self.kit.tools],
             "threads": threads,
-            "kernels": sorted(b.candidate.id for b in _benches(environment.device, threads)),
+            "kernels": sorted(bench.candidate.id for bench in benches),
         }
         return self.cache_dir / f"ceilings-{content_id(canonical_json(parts))[:16]}.json"
 
@@ -129,13 +195,12 @@ class MeasuredCeilings:
         except _UnmeasurableError as reason:
             if known:
                 return self._sheet(environment, threads, known)
-            counts, sizes = sorted({1, threads}), working_sets(device, threads)
-            return unknown_sheet(device, counts, sizes, str(reason))
+            return unknown_sheet(device, self.kit.keys(device, threads), str(reason))
         best = higher_of(known, measured)
         path = self.path(environment, threads)
         file = MeasurementFile(
             device=device.name,
-            compiler=environment.tools.get("gcc") or environment.tools.get("clang") or "unknown",
+            compiler=self.kit.compiler(environment.tools),
             measurements=best,
         )
         try:
@@ -146,8 +211,8 @@ class MeasuredCeilings:
         return self._sheet(environment, threads, best)
 
     def _run(self, device: Device, threads: int, observer: Observer) -> tuple[Measurement, ...]:
-        benches = _benches(device, threads)
-        observer.stage("ceilings", f"measuring bandwidth and peak on {threads} threads")
+        observer.stage("ceilings", f"measuring bandwidth and peak on {self.kit.on(threads)}")
+        benches = self.kit.benches(device, threads)
         with ExitStack() as stack:
             try:
                 sessions = [(bench, stack.enter_context(self._session(bench))) for bench in benches]
@@ -249,15 +314,6 @@ def _spread(rates: list[tuple[float, str]]) -> float:
     if len(best) < 2 or best[0] <= 0:
         return 1.0
     return max(1 - best[1] / best[0], 0.0)
-
-
-def _benches(device: Device, threads: int) -> list[Bench]:
-    benches: list[Bench] = []
-    for count in sorted({1, threads}):
-        benches.append(FmaBench("float32", count))
-        benches.append(FmaBench("float64", count))
-        benches.append(BandwidthBench(count, working_sets(device, count)))
-    return benches
 
 
 def _write_atomically(path: Path, text: str) -> None:

@@ -14,6 +14,7 @@ from pydantic import Field, ValidationError
 
 from roofsmith.domain.device import Device
 from roofsmith.domain.facts import (
+    ArithmeticType,
     BandwidthCeiling,
     Citation,
     ComputeCeiling,
@@ -32,14 +33,14 @@ _HEADER_LINES = 5
 class Measurement(Value):
     """The best rate of one ceiling, and how well it repeated."""
 
-    kind: Literal["bandwidth", "fma"]
-    subject: Literal["read", "copy", "triad", "float32", "float64"]
-    """Access pattern, or type of the arithmetic."""
+    kind: Literal["bandwidth", "fma", "mma", "launch"]
+    subject: Literal["read", "copy", "triad", "queued", "waited"] | ArithmeticType
+    """Access pattern, type of the arithmetic, or way of launching."""
     threads: int = Field(ge=1)
     working_set_bytes: int = Field(default=0, ge=0)
     """All arrays of all threads; 0 for arithmetic on registers."""
     rate: float = Field(gt=0)
-    """byte/s or FLOP/s: the best of all rounds and variants."""
+    """byte/s, FLOP/s or launches per second: the best of all rounds and variants."""
     variant: str
     """Which way of doing it was the best, such as non-temporal stores."""
     spread: float = Field(ge=0)
@@ -49,21 +50,31 @@ class Measurement(Value):
     """UTC, `YYYY-MM-DD HH:MM`."""
 
     @property
-    def key(self) -> tuple[str, str, int, int]:
+    def key(self) -> Key:
         """What it is a measurement of."""
         return self.kind, self.subject, self.threads, self.working_set_bytes
 
-    @property
-    def metric(self) -> str:
-        """Such as `copy bandwidth at 134217728 byte, 2 threads`."""
-        return metric_name(*self.key)
+
+Key = tuple[str, str, int, int]
+"""Kind, subject, threads, working set in bytes."""
 
 
-def metric_name(kind: str, subject: str, threads: int, working_set_bytes: int) -> str:
-    """How a ceiling is called in facts, reports and evidence."""
-    where = f" at {working_set_bytes} byte" if kind == "bandwidth" else ""
-    what = "bandwidth" if kind == "bandwidth" else "FMA peak"
-    return f"{subject} {what}{where}, {threads} thread{'s' if threads > 1 else ''}"
+def metric_name(key: Key, device: Device) -> str:
+    """How a ceiling is called in facts, reports and evidence.
+
+    Such as `copy bandwidth at 134217728 byte, 2 threads`; a GPU is always measured as a whole.
+    """
+    kind, subject, threads, size = key
+    on = f", {threads} thread{'s' if threads > 1 else ''}" if device.kind == "cpu" else ""
+    match kind:
+        case "bandwidth":
+            return f"{subject} bandwidth at {size} byte{on}"
+        case "fma":
+            return f"{subject} FMA peak{on}"
+        case "mma":
+            return f"{subject} matrix peak{on}"
+        case _:
+            return f"time per launch, {subject}"
 
 
 class MeasurementFile(Value):
@@ -107,7 +118,7 @@ def fact_sheet(
     device: Device, measurements: Sequence[Measurement], path: str | Path, repeatability: float
 ) -> FactSheet:
     """Measurements as cited facts, and what is known of caches and memory beside them."""
-    bandwidth, compute = [], []
+    bandwidth, compute, other = [], [], []
     for line, measurement in enumerate(measurements, start=_HEADER_LINES + 1):
         citation = Citation(
             path=str(path),
@@ -115,40 +126,60 @@ def fact_sheet(
             command=COMMAND,
             date=measurement.date,
         )
-        if measurement.kind == "bandwidth":
-            fact = Fact(
-                metric=measurement.metric, value=measurement.rate, unit="byte/s", citation=citation
-            )
-            bandwidth.append(
-                BandwidthCeiling.model_validate(
-                    {
-                        "pattern": measurement.subject,
-                        "threads": measurement.threads,
-                        "working_set_bytes": measurement.working_set_bytes,
-                        "fact": fact,
-                    }
-                )
-            )
-        else:
-            fact = Fact(
-                metric=measurement.metric, value=measurement.rate, unit="FLOP/s", citation=citation
-            )
-            compute.append(
-                ComputeCeiling.model_validate(
-                    {"dtype": measurement.subject, "threads": measurement.threads, "fact": fact}
-                )
-            )
+        fact = _fact(measurement, device, citation)
+        match measurement.kind:
+            case "bandwidth":
+                bandwidth.append(_bandwidth(measurement, fact))
+            case "fma" | "mma":
+                compute.append(_compute(measurement, fact))
+            case "launch":
+                other.append(fact)
     unsteady = [m for m in measurements if m.spread > repeatability]
+    note = _unsteady_fact(device, unsteady, path, repeatability)
     return FactSheet(
         device_id=device.id,
         bandwidth=tuple(bandwidth),
         compute=tuple(compute),
-        other=(*_unsteady_fact(unsteady, path, repeatability), *device_facts(device)),
+        other=(*other, *note, *device_facts(device)),
+    )
+
+
+def _fact(measurement: Measurement, device: Device, citation: Citation) -> Fact:
+    metric = metric_name(measurement.key, device)
+    match measurement.kind:
+        case "bandwidth":
+            value, unit = measurement.rate, "byte/s"
+        case "launch":
+            value, unit = 1 / measurement.rate, "s"
+        case "fma" | "mma":
+            value, unit = measurement.rate, "FLOP/s"
+    return Fact(metric=metric, value=value, unit=unit, citation=citation)
+
+
+def _bandwidth(measurement: Measurement, fact: Fact) -> BandwidthCeiling:
+    return BandwidthCeiling.model_validate(
+        {
+            "pattern": measurement.subject,
+            "threads": measurement.threads,
+            "working_set_bytes": measurement.working_set_bytes,
+            "fact": fact,
+        }
+    )
+
+
+def _compute(measurement: Measurement, fact: Fact) -> ComputeCeiling:
+    return ComputeCeiling.model_validate(
+        {
+            "operation": measurement.kind,
+            "dtype": measurement.subject,
+            "threads": measurement.threads,
+            "fact": fact,
+        }
     )
 
 
 def _unsteady_fact(
-    unsteady: Sequence[Measurement], path: str | Path, repeatability: float
+    device: Device, unsteady: Sequence[Measurement], path: str | Path, repeatability: float
 ) -> tuple[Fact, ...]:
     """Says that the machine was disturbed, where it was: ceilings may then be too low."""
     if not unsteady:
@@ -156,79 +187,71 @@ def _unsteady_fact(
     worst = max(unsteady, key=lambda m: m.spread)
     metric = (
         f"ceilings whose best two rounds differ by more than {repeatability:.0%}"
-        f" (disturbed machine: the true ceiling may be higher; worst: {worst.metric},"
-        f" {worst.spread:.1%})"
+        f" (disturbed machine: the true ceiling may be higher; worst:"
+        f" {metric_name(worst.key, device)}, {worst.spread:.1%})"
     )
     citation = Citation(path=str(path), command=COMMAND, date=worst.date)
     return (Fact(metric=metric, value=len(unsteady), unit="1", citation=citation),)
 
 
 def device_facts(device: Device) -> tuple[Fact, ...]:
-    """Cache sizes, processors and memory, as the system reports them."""
-    sysfs = Citation(path="/sys/devices/system/cpu", command="lscpu --caches")
+    """Cache sizes, processors and memory, as the system or the GPU's driver reports them."""
+    told = _TOLD[device.kind]
+    processors = told["processors"]
     facts = [
         Fact(
             metric=f"L{cache.level} {cache.kind} cache, shared by {cache.shared_by}",
             value=cache.size_bytes,
             unit="byte",
-            citation=sysfs,
+            citation=told["caches"],
         )
         for cache in device.caches
     ]
     facts.append(
-        Fact(
-            metric="processors this process may use",
-            value=device.cores,
-            unit="1",
-            citation=Citation(path="/proc/self/status", command="nproc"),
-        )
+        Fact(metric=_PROCESSORS[device.kind], value=device.cores, unit="1", citation=processors)
     )
     if device.memory_bytes:
         facts.append(
-            Fact(
-                metric="memory",
-                value=device.memory_bytes,
-                unit="byte",
-                citation=Citation(path="/proc/meminfo", command="free -b"),
-            )
+            Fact(metric="memory", value=device.memory_bytes, unit="byte", citation=told["memory"])
         )
     return tuple(facts)
 
 
-def unknown_sheet(
-    device: Device, thread_counts: Sequence[int], sizes: Sequence[int], reason: str
-) -> FactSheet:
-    """Every ceiling UNKNOWN, for one reason."""
+_PROCESSORS = {
+    "cpu": "processors this process may use",
+    "nvidia": "multiprocessors",
+    "amd": "compute units",
+}
+_CUDA = Citation(path="CUDA driver, cuDeviceGetAttribute", command="nvidia-smi -q")
+_ROCM = Citation(path="ROCm runtime, hsa_agent_get_info", command="rocminfo")
+_TOLD = {
+    "cpu": {
+        "caches": Citation(path="/sys/devices/system/cpu", command="lscpu --caches"),
+        "processors": Citation(path="/proc/self/status", command="nproc"),
+        "memory": Citation(path="/proc/meminfo", command="free -b"),
+    },
+    "nvidia": {"caches": _CUDA, "processors": _CUDA, "memory": _CUDA},
+    "amd": {"caches": _ROCM, "processors": _ROCM, "memory": _ROCM},
+}
 
-    def unknown(kind: str, subject: str, threads: int, size: int, unit: str) -> Fact:
-        metric = metric_name(kind, subject, threads, size)
-        return Fact(metric=metric, value=None, unit=unit, reason=reason)
 
+def unknown_sheet(device: Device, keys: Iterable[Key], reason: str) -> FactSheet:
+    """Every ceiling of `keys` UNKNOWN, for one reason."""
+    bandwidth, compute = [], []
+    for kind, subject, threads, size in keys:
+        metric = metric_name((kind, subject, threads, size), device)
+        unit = "byte/s" if kind == "bandwidth" else "FLOP/s"
+        fact = Fact(metric=metric, value=None, unit=unit, reason=reason)
+        common = {"threads": threads, "fact": fact}
+        if kind == "bandwidth":
+            found = {"pattern": subject, "working_set_bytes": size, **common}
+            bandwidth.append(BandwidthCeiling.model_validate(found))
+        else:
+            found = {"operation": kind, "dtype": subject, **common}
+            compute.append(ComputeCeiling.model_validate(found))
     return FactSheet(
         device_id=device.id,
-        bandwidth=tuple(
-            BandwidthCeiling.model_validate(
-                {
-                    "pattern": pattern,
-                    "threads": threads,
-                    "working_set_bytes": size,
-                    "fact": unknown("bandwidth", pattern, threads, size, "byte/s"),
-                }
-            )
-            for threads in thread_counts
-            for size in sizes
-            for pattern in ("read", "copy", "triad")
-        ),
-        compute=tuple(
-            ComputeCeiling.model_validate(
-                {
-                    "dtype": dtype,
-                    "threads": threads,
-                    "fact": unknown("fma", dtype, threads, 0, "FLOP/s"),
-                }
-            )
-            for threads in thread_counts
-            for dtype in ("float32", "float64")
-        ),
+        bandwidth=tuple(bandwidth),
+        compute=tuple(compute),
         other=device_facts(device),
     )

@@ -1,0 +1,192 @@
+"""The ceiling kernels of a GPU: how they are built, called and read.
+
+A GPU is measured as a whole: `threads` is 1. A figure of 0 says that the device can't do it, such
+as fp8 products before compute capability 8.9; it becomes no measurement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import resources
+from typing import Literal
+
+import numpy as np
+
+from roofsmith.domain.device import Device
+from roofsmith.domain.kernel import BuildSpec, Candidate, SourceFile
+from roofsmith.ports import Arguments, KernelSession
+from roofsmith.specs.benches import Sample
+
+GpuLanguage = Literal["cuda", "hip"]
+
+WHOLE_DEVICE = 1
+"""A GPU's kernels always have all of it."""
+
+PATTERNS = ("read", "copy", "triad")
+STYLES = ("persistent blocks", "a block per tile")
+"""In the order of the enumerations in bandwidth.cu."""
+FMA_TYPES = ("float32", "float64", "float16", "bfloat16")
+MMA_TYPES = ("float16", "bfloat16", "tfloat32", "int8", "float8", "float64")
+"""In the order of `enum Type` in fma.cu and mma.cu."""
+
+BANDWIDTH_US = 2000
+"""Least time of one measurement; a pass over an L2 takes ten microseconds."""
+BURST_US = 300
+"""Of arithmetic: short, so that the clocks are those of a kernel and not of a furnace."""
+BURSTS = 5
+LAUNCHES = 500
+
+MIB = 1 << 20
+FALLBACK_BYTES = (16 * MIB, 1024 * MIB)
+"""Where the size of the last cache isn't known."""
+MEMORY_SHARE = 8
+"""At most this fraction of memory is taken."""
+
+
+def gpu_working_sets(device: Device) -> tuple[int, ...]:
+    """Working sets in bytes, ascending: well inside the last cache, and well outside of it.
+
+    A quarter and a half of it, eight times it, and 32 times it, where what is left in the cache
+    from the pass before no longer counts.
+    """
+    cache = device.last_level_cache_bytes
+    if cache is None:
+        return FALLBACK_BYTES
+    sizes = {cache // 4, cache // 2, 8 * cache, 32 * cache}
+    limit = device.memory_bytes // MEMORY_SHARE if device.memory_bytes else 32 * cache
+    return tuple(sorted(size for size in sizes if size <= limit))
+
+
+def _source(name: str) -> SourceFile:
+    folder = resources.files("roofsmith.specs") / "kernels"
+    return SourceFile(path=name, text=(folder / name).read_text(encoding="utf-8"))
+
+
+def _candidate(language: GpuLanguage, kernel: str) -> Candidate:
+    source = _source(kernel)
+    if language == "hip":
+        source = SourceFile(path=kernel.replace(".cu", ".hip"), text=source.text)
+    return Candidate(
+        language=language,
+        sources=(source, _source("gpu.h")),
+        build=BuildSpec(flags=("-O3",), link=()),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class GpuBandwidthBench:
+    """Every access pattern at several working sets."""
+
+    language: GpuLanguage
+    sizes: tuple[int, ...]
+    """All arrays of a working set together; bytes, ascending."""
+    threads: int = WHOLE_DEVICE
+
+    @property
+    def candidate(self) -> Candidate:
+        """What to build."""
+        return _candidate(self.language, "bandwidth.cu")
+
+    def arguments(self) -> Arguments:
+        """What to call it with."""
+        return {
+            "rates": np.zeros(len(self.sizes) * len(PATTERNS) * len(STYLES), dtype=np.float64),
+            "set_kib": np.array([size // 1024 for size in self.sizes], dtype=np.int32),
+            "sets": len(self.sizes),
+            "microseconds": BANDWIDTH_US,
+        }
+
+    def round(self, session: KernelSession) -> list[Sample]:
+        """One call: per size and pattern, the better style."""
+        session.call(1)
+        shape = (len(self.sizes), len(PATTERNS), len(STYLES))
+        rates = session.outputs()["rates"].reshape(shape)
+        samples: list[Sample] = []
+        for size, row in zip(self.sizes, rates, strict=True):
+            for pattern, styles in zip(PATTERNS, row, strict=True):
+                rate, style = max(zip(map(float, styles), STYLES, strict=True))
+                samples.append((("bandwidth", pattern, self.threads, size), rate, style))
+        return samples
+
+
+@dataclass(frozen=True, slots=True)
+class GpuArithmeticBench:
+    """Peak arithmetic of several types, by multiply-adds or by matrix products."""
+
+    language: GpuLanguage
+    kind: Literal["fma", "mma"]
+    threads: int = WHOLE_DEVICE
+
+    @property
+    def types(self) -> Sequence[str]:
+        """What the kernel measures, in its order."""
+        return FMA_TYPES if self.kind == "fma" else MMA_TYPES
+
+    @property
+    def candidate(self) -> Candidate:
+        """What to build."""
+        return _candidate(self.language, f"{self.kind}.cu")
+
+    def arguments(self) -> Arguments:
+        """What to call it with."""
+        rates = np.zeros(len(self.types), dtype=np.float64)
+        return {"rates": rates, "bursts": BURSTS, "microseconds": BURST_US}
+
+    def round(self, session: KernelSession) -> list[Sample]:
+        """One call: its best burst of every type that the device has."""
+        session.call(1)
+        rates = session.outputs()["rates"]
+        how = "register-resident chains" if self.kind == "fma" else "operands on chip"
+        return [
+            ((self.kind, dtype, self.threads, 0), float(rate), how)
+            for dtype, rate in zip(self.types, rates, strict=True)
+            if rate > 0
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchBench:
+    """How many empty kernels run per second."""
+
+    language: GpuLanguage
+    threads: int = WHOLE_DEVICE
+
+    @property
+    def candidate(self) -> Candidate:
+        """What to build."""
+        return _candidate(self.language, "launch.cu")
+
+    def arguments(self) -> Arguments:
+        """What to call it with."""
+        rates = np.zeros(2, dtype=np.float64)
+        return {"rates": rates, "bursts": BURSTS, "launches": LAUNCHES}
+
+    def round(self, session: KernelSession) -> list[Sample]:
+        """One call: queued launches, and launches that are waited for."""
+        session.call(1)
+        queued, waited = (float(rate) for rate in session.outputs()["rates"])
+        return [
+            (("launch", "queued", self.threads, 0), queued, "back to back"),
+            (("launch", "waited", self.threads, 0), waited, "an event waited for after each"),
+        ]
+
+
+GpuBench = GpuBandwidthBench | GpuArithmeticBench | LaunchBench
+
+
+def gpu_benches(device: Device, _threads: int) -> list[GpuBench]:
+    """What is measured of a GPU.
+
+    Matrix units are measured on NVIDIA's alone: AMD's need other instructions, and a ceiling that
+    wasn't measured is UNKNOWN.
+    """
+    language: GpuLanguage = "hip" if device.kind == "amd" else "cuda"
+    benches: list[GpuBench] = [
+        LaunchBench(language),
+        GpuArithmeticBench(language, "fma"),
+        GpuBandwidthBench(language, gpu_working_sets(device)),
+    ]
+    if device.kind == "nvidia":
+        benches.append(GpuArithmeticBench(language, "mma"))
+    return benches

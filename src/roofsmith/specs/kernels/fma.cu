@@ -1,0 +1,103 @@
+/* Peak of fused multiply-adds outside the matrix units: independent chains in registers.
+ *
+ * A multiply-add counts as two operations. Half-precision types go in pairs, as the hardware does
+ * them. Values shrink towards a fixed point, so nothing overflows however long it runs.
+ */
+#include "gpu.h"
+
+#if defined(__HIP__)
+#include <hip/hip_bf16.h>
+#include <hip/hip_fp16.h>
+typedef __hip_bfloat162 bfloat162;
+typedef __hip_bfloat16 bfloat16;
+#else
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+typedef __nv_bfloat162 bfloat162;
+typedef __nv_bfloat16 bfloat16;
+#endif
+
+enum Type { FLOAT32, FLOAT64, FLOAT16, BFLOAT16, TYPES };
+
+constexpr int THREADS = 512;
+constexpr int CHAINS = 8;   /* of every thread: enough to hide the latency at any occupancy */
+constexpr int LENGTH = 512; /* multiply-adds of a chain per repeat */
+
+__device__ __forceinline__ float fuse(float a, float b, float c) { return fmaf(a, b, c); }
+__device__ __forceinline__ double fuse(double a, double b, double c) { return fma(a, b, c); }
+__device__ __forceinline__ __half2 fuse(__half2 a, __half2 b, __half2 c) {
+    return __hfma2(a, b, c);
+}
+__device__ __forceinline__ bfloat162 fuse(bfloat162 a, bfloat162 b, bfloat162 c) {
+    return __hfma2(a, b, c);
+}
+
+__device__ __forceinline__ void set(float &v, float x) { v = x; }
+__device__ __forceinline__ void set(double &v, float x) { v = x; }
+__device__ __forceinline__ void set(__half2 &v, float x) { v = __float2half2_rn(x); }
+__device__ __forceinline__ void set(bfloat162 &v, float x) { v = __float2bfloat162_rn(x); }
+
+__device__ __forceinline__ float first(float v) { return v; }
+__device__ __forceinline__ float first(double v) { return static_cast<float>(v); }
+__device__ __forceinline__ float first(__half2 v) { return __low2float(v); }
+__device__ __forceinline__ float first(bfloat162 v) { return __low2float(v); }
+
+template <class T>
+__global__ void __launch_bounds__(THREADS) chains(float *sink, float factor, float term, int n) {
+    T value[CHAINS], a, b;
+    set(a, factor);
+    set(b, term);
+#pragma unroll
+    for (int k = 0; k < CHAINS; k++) {
+        set(value[k], 0.001f * (threadIdx.x + k));
+    }
+    for (int i = 0; i < n; i++) {
+#pragma unroll 8
+        for (int j = 0; j < LENGTH; j++) {
+#pragma unroll
+            for (int k = 0; k < CHAINS; k++) {
+                value[k] = fuse(value[k], a, b);
+            }
+        }
+    }
+    float sum = 0;
+#pragma unroll
+    for (int k = 0; k < CHAINS; k++) {
+        sum += first(value[k]);
+    }
+    if (sum == 1.2345f) { /* never, but the compiler can't know */
+        *sink = sum;
+    }
+}
+
+template <class T>
+static double measure(const Device &device, float *sink, int lanes, double least_s) {
+    int resident = 1;
+    GPU(OccupancyMaxActiveBlocksPerMultiprocessor)(&resident, chains<T>, THREADS, 0);
+    const unsigned blocks = static_cast<unsigned>(resident * device.multiprocessors);
+    const double flops = 2.0 * lanes * LENGTH * CHAINS * THREADS * blocks;
+    return rate_of(flops, least_s, [&](int n) {
+        chains<T><<<blocks, THREADS>>>(sink, 0.5f, 0.25f, n);
+    });
+}
+
+/* rates: FLOP/s, the best of some bursts; [TYPES]. */
+extern "C" void solve(double *rates, int bursts, int microseconds) {
+    const Device device;
+    Memory sink(sizeof(float));
+    std::vector<double> best(TYPES, 0.0);
+    float *out = static_cast<float *>(sink.base);
+    const double least_s = microseconds * 1e-6;
+    for (int burst = 0; burst < bursts; burst++) {
+        const double now[TYPES] = {
+            measure<float>(device, out, 1, least_s),
+            measure<double>(device, out, 1, least_s),
+            measure<__half2>(device, out, 2, least_s),
+            measure<bfloat162>(device, out, 2, least_s),
+        };
+        for (int type = 0; type < TYPES; type++) {
+            best[type] = now[type] > best[type] ? now[type] : best[type];
+        }
+    }
+    put(rates, best);
+}

@@ -1,0 +1,104 @@
+/* What the GPU's ceiling kernels share: CUDA's and HIP's names, timing, and errors.
+ *
+ * solve() measures by itself: it allocates what it needs, times with events, and leaves its figures
+ * in an output array. A figure of 0 says that this device can't do it.
+ */
+#ifndef ROOFSMITH_CEILING_GPU_H
+#define ROOFSMITH_CEILING_GPU_H
+
+#include <cstddef>
+#include <vector>
+
+#if defined(__HIP__)
+#include <hip/hip_runtime.h>
+#define GPU(name) hip##name
+#else
+#include <cuda_runtime.h>
+#define GPU(name) cuda##name
+#endif
+
+struct Device {
+    int multiprocessors = 0;
+
+    Device() {
+        int device = 0;
+        GPU(GetDevice)(&device);
+        GPU(DeviceGetAttribute)
+        (&multiprocessors, GPU(DevAttrMultiProcessorCount), device);
+    }
+};
+
+/* Seconds between begin() and end(), by the device's clock; below 0 after an error. */
+class Timer {
+  public:
+    Timer() {
+        GPU(EventCreate)(&first);
+        GPU(EventCreate)(&last);
+    }
+    ~Timer() {
+        GPU(EventDestroy)(first);
+        GPU(EventDestroy)(last);
+    }
+    Timer(const Timer &) = delete;
+    Timer &operator=(const Timer &) = delete;
+
+    void begin() { GPU(EventRecord)(first, 0); }
+
+    double end() {
+        float milliseconds = 0;
+        GPU(EventRecord)(last, 0);
+        bool good = GPU(EventSynchronize)(last) == GPU(Success);
+        good = good && GPU(EventElapsedTime)(&milliseconds, first, last) == GPU(Success);
+        good = GPU(GetLastError)() == GPU(Success) && good;
+        return good ? milliseconds * 1e-3 : -1.0;
+    }
+
+  private:
+    GPU(Event_t) first, last;
+};
+
+/* Device memory that is given back. */
+class Memory {
+  public:
+    explicit Memory(size_t size_bytes) {
+        if (GPU(Malloc)(&base, size_bytes) != GPU(Success)) {
+            GPU(GetLastError)();
+            base = nullptr;
+        }
+    }
+    ~Memory() { GPU(Free)(base); }
+    Memory(const Memory &) = delete;
+    Memory &operator=(const Memory &) = delete;
+
+    void *base = nullptr;
+};
+
+/* Work per second of `run(repeats)`, which does `work` `repeats` times in at least `least_s`. */
+template <class Run> double rate_of(double work, double least_s, Run run) {
+    Timer timer;
+    run(1);
+    timer.begin();
+    run(1);
+    double once_s = timer.end();
+    if (once_s <= 0) {
+        return 0;
+    }
+    double wanted = least_s / once_s;
+    int repeats = wanted > 1e6 ? 1000000 : wanted < 1 ? 1 : static_cast<int>(wanted) + 1;
+    timer.begin();
+    run(repeats);
+    double time_s = timer.end();
+    return time_s > 0 ? work * repeats / time_s : 0;
+}
+
+/* To or from an array that solve() was given, wherever it is. */
+template <class T> void put(T *array, const std::vector<T> &values) {
+    GPU(Memcpy)(array, values.data(), values.size() * sizeof(T), GPU(MemcpyDefault));
+}
+template <class T> std::vector<T> take(const T *array, int count) {
+    std::vector<T> values(count);
+    GPU(Memcpy)(values.data(), array, values.size() * sizeof(T), GPU(MemcpyDefault));
+    return values;
+}
+
+#endif

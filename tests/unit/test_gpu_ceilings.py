@@ -1,0 +1,215 @@
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from roofsmith.domain.device import Cache, Device, Environment
+from roofsmith.domain.facts import FactSheet
+from roofsmith.domain.kernel import Built, Candidate, Signature
+from roofsmith.domain.outcome import BuildFailed
+from roofsmith.ports import Arguments, KernelSession
+from roofsmith.specs.gpu_benches import (
+    FALLBACK_BYTES,
+    FMA_TYPES,
+    MMA_TYPES,
+    GpuArithmeticBench,
+    gpu_benches,
+    gpu_working_sets,
+)
+from roofsmith.specs.gpu_ceilings import GpuCeilings
+from roofsmith.testing.clock import FakeClock
+from roofsmith.testing.observer import RecordingObserver, SilentObserver
+from roofsmith.toolchains.cuda import CudaToolchain
+
+H100 = Device(
+    kind="nvidia",
+    name="NVIDIA H100 80GB HBM3",
+    cores=132,
+    caches=(Cache(level=2, kind="unified", size_bytes=50 << 20, shared_by=132),),
+    memory_bytes=80 << 30,
+    arch="sm_90",
+)
+needs_nvcc = pytest.mark.skipif(
+    shutil.which("nvcc") is None and not Path("/usr/local/cuda/bin/nvcc").exists(),
+    reason="nvcc is not installed",
+)
+
+
+def environment(device: Device = H100, driver: str = "580.1") -> Environment:
+    tools = {"nvcc": "release 13.0, V13.0.88", "nvidia driver": driver}
+    return Environment(device=device, system="Linux", tools=tools, packages={})
+
+
+class Toolchain:
+    """Reads signatures and builds nothing."""
+
+    def __init__(self, folder: Path, failure: BuildFailed | None = None) -> None:
+        self.failure = failure
+        self.reader = CudaToolchain(folder, None)
+
+    def signature(self, candidate: Candidate) -> Signature:
+        return self.reader.signature(candidate)
+
+    def build(self, candidate: Candidate) -> Built | BuildFailed:
+        if self.failure is not None:
+            return self.failure
+        return Built(
+            candidate_id=candidate.id,
+            language="cuda",
+            library=Path(candidate.kernel.path),
+            library_sha256="0",
+            signature=Signature(parameters=()),
+            environment={},
+            command="nvcc",
+            log=Path("none.log"),
+            build_time_s=0.0,
+        )
+
+
+class Session:
+    """Answers with the rates of a round-numbered GPU."""
+
+    pid = 1
+
+    def __init__(self, name: str, count: int, calls: list[str]) -> None:
+        self.name, self.count, self.calls = name, count, calls
+
+    def call(self, times: int) -> tuple[float, ...]:
+        self.calls.append(self.name)
+        return (0.1,) * times
+
+    def outputs(self) -> dict[str, NDArray[np.generic]]:
+        rates = {
+            "bandwidth.cu": [3e12, 2e12] * (self.count // 2),
+            "fma.cu": [6e13, 3e13, 1.2e14, 1.2e14],
+            "mma.cu": [8e14, 8e14, 4e14, 1.6e15, 0.0, 6e13],
+            "launch.cu": [4e5, 2e5],
+        }[self.name]
+        return {"rates": np.array(rates, dtype=np.float64)}
+
+
+class Runner:
+    """Opens such sessions."""
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+
+    @contextmanager
+    def open(
+        self,
+        built: Built,
+        arguments: Arguments,
+        *,
+        threads: int,
+        call_deadline_s: float = 60.0,
+        launcher: Sequence[str] = (),
+    ) -> Iterator[KernelSession]:
+        assert threads == 1
+        rates = arguments["rates"]
+        assert isinstance(rates, np.ndarray)
+        yield Session(built.library.name, rates.size, self.calls)
+
+
+def ceilings(folder: Path, runner: Runner, failure: BuildFailed | None = None) -> GpuCeilings:
+    return GpuCeilings(
+        runner=runner, toolchain=Toolchain(folder, failure), cache_dir=folder, clock=FakeClock()
+    )
+
+
+def values(sheet: FactSheet) -> dict[tuple[str, str], float | None]:
+    return {(c.operation, c.dtype): c.fact.value for c in sheet.compute}
+
+
+def test_every_ceiling_is_cited_as_a_measurement(tmp_path: Path) -> None:
+    runner = Runner()
+    observer = RecordingObserver()
+    sheet = ceilings(tmp_path, runner).facts(environment(), 132, observer)
+    assert values(sheet)["mma", "bfloat16"] == 8e14
+    assert values(sheet)["fma", "float32"] == 6e13
+    assert {c.threads for c in (*sheet.compute, *sheet.bandwidth)} == {1}
+    assert {c.working_set_bytes for c in sheet.bandwidth} == set(gpu_working_sets(H100))
+    assert all(c.fact.value == 3e12 for c in sheet.bandwidth)
+    for fact in sheet.facts():
+        assert fact.value is None or fact.citation is not None
+    launch = next(f for f in sheet.other if f.metric == "time per launch, queued")
+    assert (launch.value, launch.unit) == (pytest.approx(2.5e-6), "s")
+    assert not any("thread" in fact.metric for fact in sheet.facts())
+    sm = next(f for f in sheet.other if f.metric == "multiprocessors")
+    assert sm.citation is not None
+    assert "nvidia-smi" in str(sm.citation)
+
+
+def test_what_the_device_cannot_do_is_unknown_not_zero(tmp_path: Path) -> None:
+    sheet = ceilings(tmp_path, Runner()).facts(environment(), 1, SilentObserver())
+    fp8 = next(c.fact for c in sheet.compute if c.dtype == "float8")
+    assert fp8.value is None
+    assert "sm_90" in str(fp8)
+    assert {key for key in values(sheet) if key[0] == "fma"} == {("fma", t) for t in FMA_TYPES}
+    assert {key for key in values(sheet) if key[0] == "mma"} == {("mma", t) for t in MMA_TYPES}
+
+
+def test_measured_once_per_device_and_driver(tmp_path: Path) -> None:
+    first, second, other = Runner(), Runner(), Runner()
+    ceilings(tmp_path, first).facts(environment(), 1, SilentObserver())
+    ceilings(tmp_path, second).facts(environment(), 132, SilentObserver())
+    ceilings(tmp_path, other).facts(environment(driver="590.1"), 1, SilentObserver())
+    assert first.calls
+    assert other.calls
+    assert not second.calls
+
+
+def test_a_failed_build_leaves_every_ceiling_unknown(tmp_path: Path) -> None:
+    failure = BuildFailed(reason="compiler_error", detail="mma.cu:3: error")
+    sheet = ceilings(tmp_path, Runner(), failure).facts(environment(), 1, SilentObserver())
+    assert all(c.fact.value is None for c in (*sheet.compute, *sheet.bandwidth))
+    assert "mma.cu:3: error" in str(sheet.bandwidth[0].fact)
+    assert len(sheet.compute) == len(FMA_TYPES) + len(MMA_TYPES)
+
+
+def test_working_sets_lie_well_inside_and_well_outside_the_cache() -> None:
+    sizes = gpu_working_sets(H100)
+    assert sizes[0] * 4 == 50 << 20
+    assert sizes[-1] == 32 * (50 << 20)
+    small = H100.model_copy(update={"memory_bytes": 4 << 30})
+    assert gpu_working_sets(small)[-1] <= 512 << 20
+    assert gpu_working_sets(H100.model_copy(update={"caches": ()})) == FALLBACK_BYTES
+
+
+def test_amd_gets_the_same_kernels_in_hip_without_matrix_products() -> None:
+    amd = H100.model_copy(update={"kind": "amd", "arch": "gfx942"})
+    benches = gpu_benches(amd, 1)
+    assert {bench.candidate.language for bench in benches} == {"hip"}
+    assert not any(isinstance(b, GpuArithmeticBench) and b.kind == "mma" for b in benches)
+
+
+@pytest.mark.parametrize("bench", gpu_benches(H100, 1), ids=lambda b: b.candidate.kernel.path)
+def test_arguments_fit_the_signature(bench: GpuArithmeticBench, tmp_path: Path) -> None:
+    signature = Toolchain(tmp_path).signature(bench.candidate)
+    arguments = bench.arguments()
+    assert [p.name for p in signature.parameters] == list(arguments)
+    for parameter in signature.parameters:
+        value = arguments[parameter.name]
+        assert isinstance(value, np.ndarray) == (parameter.role != "size")
+        if isinstance(value, np.ndarray):
+            assert value.dtype == np.dtype(parameter.dtype)
+
+
+@needs_nvcc
+@pytest.mark.parametrize(
+    "arch",
+    ["sm_90", *(pytest.param(a, marks=pytest.mark.slow) for a in ("sm_80", "sm_89", "sm_100"))],
+)
+def test_the_kernels_compile_for(arch: str, tmp_path: Path) -> None:
+    device = H100.model_copy(update={"arch": arch})
+    toolchain = CudaToolchain(tmp_path, device)
+    for bench in gpu_benches(device, 1):
+        built = toolchain.build(bench.candidate)
+        assert isinstance(built, Built), built.detail
+        spilled = [kernel.name for kernel in built.resources if kernel.spill_store_bytes]
+        assert spilled == []
