@@ -47,7 +47,6 @@ from roofsmith.domain.target import KeepPolicy
 from roofsmith.domain.values import Value
 from roofsmith.errors import BaselineError
 from roofsmith.judge.examiner import Examiner
-from roofsmith.judge.lineup import HostBench
 from roofsmith.judge.sampling import Sampler
 from roofsmith.testing.observer import SilentObserver
 from roofsmith.toolchains.c import CToolchain
@@ -201,31 +200,31 @@ class Bench:
     def calibrate(self, pairs: int) -> Calibration:
         """Measure the pair far longer than a judgement does, decided or not."""
         shop = self.shop
-        bench = HostBench(shop.oracle, shop.target.tolerance, shop.survey.threads)
-        examiner = Examiner(shop.target, bench)
-        sampler = Sampler(shop.target, bench, examiner)
-        candidate = self.candidate("calibration")
-        for built in (self.incumbent, candidate):
-            outcome, _ = examiner.examine(built, lambda *_: None)
-            if not isinstance(outcome, Passed):
-                raise BaselineError(f"a benchmark's own kernel fails: {outcome.detail}")
+        with shop.machine.bench(shop.target, shop.oracle, shop.survey) as bench:
+            examiner = Examiner(shop.target, bench)
+            sampler = Sampler(shop.target, bench, examiner)
+            candidate = self.candidate("calibration")
+            for built in (self.incumbent, candidate):
+                outcome, _ = examiner.examine(built, lambda *_: None)
+                if not isinstance(outcome, Passed):
+                    raise BaselineError(f"a benchmark's own kernel fails: {outcome.detail}")
 
-        def is_over(samples: Sequence[PairSample], spent_s: float) -> bool:  # noqa: ARG001
-            valid = sum(sample.void is None for sample in samples)
-            return valid >= pairs or len(samples) >= MAX_VOID_FACTOR * pairs
+            def is_over(samples: Sequence[PairSample], spent_s: float) -> bool:  # noqa: ARG001
+                valid = sum(sample.void is None for sample in samples)
+                return valid >= pairs or len(samples) >= MAX_VOID_FACTOR * pairs
 
-        measured = sampler.pairs(self.incumbent, candidate, is_over, instance=0)
-        valid = pair_times(measured.samples)
-        found = estimate(log_ratios(valid), shop.target.keep) if valid else None
-        return Calibration(
-            gain=self.gain,
-            rows=self.kernel.rows,
-            extra_rows=self.kernel.extra_rows(self.gain),
-            speedup=found.speedup if found else None,
-            ci=found.ci if found else None,
-            void=len(measured.samples) - len(valid),
-            pairs_ns=valid,
-        )
+            measured = sampler.pairs(self.incumbent, candidate, is_over, instance=0)
+            valid = pair_times(measured.samples)
+            found = estimate(log_ratios(valid), shop.target.keep) if valid else None
+            return Calibration(
+                gain=self.gain,
+                rows=self.kernel.rows,
+                extra_rows=self.kernel.extra_rows(self.gain),
+                speedup=found.speedup if found else None,
+                ci=found.ci if found else None,
+                void=len(measured.samples) - len(valid),
+                pairs_ns=valid,
+            )
 
     def _naive(self, candidate: Built) -> NaivePair:
         arguments = self.shop.oracle.inputs(self.shop.target.workloads[0], random.getrandbits(31))

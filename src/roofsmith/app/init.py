@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from roofsmith.app.hardware import machine_of, oracle_for
 from roofsmith.app.subjects import parse_workloads
-from roofsmith.app.wiring import machine_of, oracle_for
 from roofsmith.config import Settings
 from roofsmith.domain.target import Target
 from roofsmith.errors import TargetError
@@ -46,6 +46,6 @@ def initialize(
 def _try(target: Target, settings: Settings, observer: Observer) -> None:
     """Let kernel and reference meet on every workload, before anything is written."""
     observer.stage("check", "reference")
-    with oracle_for(target, machine_of(settings)) as oracle:
+    with oracle_for(target, machine_of(settings, target.language)) as oracle:
         for workload in target.workloads:
             oracle.describe(workload)

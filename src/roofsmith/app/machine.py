@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from roofsmith.app.wiring import machine_of
+from roofsmith.app.hardware import machine_of
 from roofsmith.config import Settings
 from roofsmith.domain.facts import FactSheet
+from roofsmith.engine.survey import usable_threads
 from roofsmith.ports import Observer
 
 
@@ -14,14 +15,14 @@ def ceilings(threads: int | None, settings: Settings, observer: Observer) -> Fac
     """What is kept for this machine; measured now if nothing is."""
     machine = machine_of(settings)
     environment = machine.devices.environment()
-    return machine.specs.facts(environment, threads or environment.device.cores, observer)
+    return machine.specs.facts(environment, usable_threads(threads, environment.device), observer)
 
 
 def measure_ceilings(threads: int | None, settings: Settings, observer: Observer) -> FactSheet:
     """Measure now; the higher of the old and the new figure is kept."""
     machine = machine_of(settings)
     environment = machine.devices.environment()
-    return machine.specs.measure_again(environment, threads or environment.device.cores, observer)
+    return machine.specs.measure_again(environment, usable_threads(threads, environment.device), observer)
 
 
 def kept_ceilings(settings: Settings) -> tuple[Path, ...]:

@@ -2,76 +2,34 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 
+from roofsmith.app.hardware import Machine, machine_of, oracle_for
 from roofsmith.config import Settings
-from roofsmith.devices.cpu import CpuSource
 from roofsmith.domain.campaign import Round
 from roofsmith.domain.kernel import Candidate
 from roofsmith.domain.target import Target
 from roofsmith.engine.meter import Meter
 from roofsmith.engine.survey import Prepared, Survey, survey
 from roofsmith.errors import UsageError
-from roofsmith.judge.lineup import HostBench
+from roofsmith.judge.gpu.oracle import GpuOracle
 from roofsmith.judge.oracle import ReferenceOracle
 from roofsmith.judge.parent import ProcessJudge
-from roofsmith.judge.runner import WorkerRunner
-from roofsmith.ports import Brief, Clock, Observer, Parts, Proposer, Screen
-from roofsmith.profilers.cpu import CpuProfiler
+from roofsmith.ports import Brief, Observer, Parts, Profiler, Proposer, Screen
 from roofsmith.proposers.portfolio import Portfolio
 from roofsmith.proposers.recipe_proposer import RecipeProposer
 from roofsmith.proposers.replay import ReplayProposer
 from roofsmith.proposers.sweep import SweepProposer
 from roofsmith.report import render_campaign
-from roofsmith.scratch import remove_stale
-from roofsmith.specs.ceilings import MeasuredCeilings
 from roofsmith.store.campaign_dir import CampaignDirectory
 from roofsmith.store.ledger import JsonlLedger
 from roofsmith.store.lineage import GitLineage, NoLineage
 from roofsmith.store.lineage_setup import open_lineage
-from roofsmith.toolchains.c import CToolchain
 
 DEFAULT_PROPOSERS = "recipes,sweep"
-
-
-class SystemClock:
-    """The machine's own clocks."""
-
-    def now(self) -> datetime:
-        """The date and time in UTC."""
-        return datetime.now(UTC)
-
-    def monotonic(self) -> float:
-        """Seconds since some fixed point."""
-        return time.monotonic()
-
-
-@dataclass(frozen=True, slots=True)
-class Machine:
-    """Everything that doesn't depend on a target."""
-
-    clock: Clock
-    devices: CpuSource
-    specs: MeasuredCeilings
-    toolchain: CToolchain
-    runner: WorkerRunner
-
-
-def machine_of(settings: Settings) -> Machine:
-    """This machine's parts, and no temporary folders of processes that were killed."""
-    remove_stale()
-    clock = SystemClock()
-    toolchain = CToolchain(settings.builds_dir)
-    runner = WorkerRunner()
-    specs = MeasuredCeilings(
-        runner=runner, toolchain=toolchain, cache_dir=settings.ceilings_dir, clock=clock
-    )
-    return Machine(clock, CpuSource(), specs, toolchain, runner)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,10 +39,10 @@ class Workshop:
     target: Target
     machine: Machine
     observer: Observer
-    oracle: ReferenceOracle
+    oracle: ReferenceOracle | GpuOracle
     prepared: Prepared
     judge: ProcessJudge
-    profiler: CpuProfiler
+    profiler: Profiler
 
     @property
     def survey(self) -> Survey:
@@ -208,25 +166,14 @@ def workshop(target: Target, settings: Settings, observer: Observer) -> Iterator
         BadReferenceError: the reference doesn't fit it.
         TargetError: a workload can't fit in memory.
     """
-    machine = machine_of(settings)
+    machine = machine_of(settings, target.language)
     meter = Meter(machine.clock)
     with oracle_for(target, machine) as oracle:
         known = survey(
             target, machine.devices, machine.specs, machine.toolchain, oracle, observer, meter
         )
-        bench = HostBench(oracle, target.tolerance, known.threads)
-        judge = ProcessJudge(target, bench, known.classes, known.bounds)
-        profiler = CpuProfiler(machine.runner, oracle, known.threads)
-        prepared = Prepared(known, meter)
-        yield Workshop(target, machine, observer, oracle, prepared, judge, profiler)
-
-
-@contextmanager
-def oracle_for(target: Target, machine: Machine) -> Iterator[ReferenceOracle]:
-    """The target's reference, in a process of its own.
-
-    Raises:
-        SignatureError: the kernel has no readable `solve`.
-    """
-    with ReferenceOracle(target, machine.toolchain.signature(target.baseline)) as oracle:
-        yield oracle
+        with machine.bench(target, oracle, known) as bench:
+            judge = ProcessJudge(target, bench, known.classes, known.bounds)
+            profiler = machine.profiler(oracle, known)
+            prepared = Prepared(known, meter)
+            yield Workshop(target, machine, observer, oracle, prepared, judge, profiler)

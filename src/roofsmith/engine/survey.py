@@ -15,6 +15,7 @@ from roofsmith.domain.kernel import Signature
 from roofsmith.domain.target import Target
 from roofsmith.domain.workload import ConfigClass, Workload
 from roofsmith.engine.meter import Meter
+from roofsmith.errors import UsageError
 from roofsmith.ports import (
     DeviceSource,
     Observer,
@@ -109,5 +110,29 @@ def bound_of(
 
 
 def threads_for(target: Target, environment: Environment) -> int:
-    """Processors that kernels may use: the target's, else all that this process may use."""
-    return target.threads or environment.device.cores
+    """Processors that kernels may use: the target's, else all that this process may use.
+
+    A GPU counts as one: every kernel may use all of it.
+
+    Raises:
+        UsageError: the target asks for more than there are.
+    """
+    if environment.device.kind != "cpu":
+        return 1
+    return usable_threads(target.threads, environment.device)
+
+
+def usable_threads(wanted: int | None, processors: Device) -> int:
+    """The threads that are wanted, by default one per processor.
+
+    Raises:
+        UsageError: there are fewer processors: the threads would wait for each other, and every
+            time would be of the scheduler's making.
+    """
+    if wanted is not None and wanted > processors.cores:
+        raise UsageError(
+            f"{wanted} threads are asked for, and this process may use "
+            f"{processors.cores} of this machine's processors",
+            hint=f"--threads {processors.cores}, or `threads: {processors.cores}` in the target",
+        )
+    return wanted or processors.cores

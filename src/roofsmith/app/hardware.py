@@ -1,0 +1,143 @@
+"""The parts that a kernel's language asks for: the host's processors, or a GPU."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from roofsmith.config import Settings
+from roofsmith.devices.choice import source_for
+from roofsmith.devices.nvidia import NvidiaSource
+from roofsmith.devices.nvml import NvmlHealth
+from roofsmith.domain.device import Device
+from roofsmith.domain.health import Health
+from roofsmith.domain.kernel import Language
+from roofsmith.domain.target import Target
+from roofsmith.engine.survey import Survey
+from roofsmith.judge.bench import Bench
+from roofsmith.judge.gpu.driver import Api
+from roofsmith.judge.gpu.lineup import GpuBench
+from roofsmith.judge.gpu.oracle import GpuOracle
+from roofsmith.judge.gpu.runner import GpuRunner
+from roofsmith.judge.lineup import HostBench
+from roofsmith.judge.oracle import ReferenceOracle
+from roofsmith.judge.runner import WorkerRunner
+from roofsmith.ports import Clock, DeviceSource, KernelRunner, Profiler
+from roofsmith.profilers.cpu import CpuProfiler
+from roofsmith.profilers.gpu import GpuProfiler
+from roofsmith.scratch import remove_stale
+from roofsmith.specs.ceilings import MeasuredCeilings
+from roofsmith.toolchains.dispatch import Toolchains
+
+HOST_LANGUAGES: frozenset[Language] = frozenset(("c", "cpp"))
+
+
+class SystemClock:
+    """The machine's own clocks."""
+
+    def now(self) -> datetime:
+        """The date and time in UTC."""
+        return datetime.now(UTC)
+
+    def monotonic(self) -> float:
+        """Seconds since some fixed point."""
+        return time.monotonic()
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """Everything that depends on a language, but on no target."""
+
+    clock: Clock
+    devices: DeviceSource
+    specs: MeasuredCeilings
+    toolchain: Toolchains
+    runner: KernelRunner
+    gpu: Device | None
+    """None: kernels run on the host's processors."""
+    compiled_dir: Path
+    """Compilation caches of kernels that are compiled when they run."""
+
+    @contextmanager
+    def bench(
+        self, target: Target, oracle: ReferenceOracle | GpuOracle, known: Survey
+    ) -> Iterator[Bench[Any]]:
+        """What the judge measures on."""
+        if isinstance(oracle, GpuOracle):
+            with GpuBench(
+                oracle, target.tolerance, api=self._api, cache_dir=self.compiled_dir,
+                health=self._reads_health(),
+            ) as bench:  # fmt: skip
+                yield bench
+        else:
+            cache_bytes = known.environment.device.last_level_cache_bytes
+            yield HostBench(oracle, target.tolerance, known.threads, cache_bytes)
+
+    def profiler(self, oracle: ReferenceOracle | GpuOracle, known: Survey) -> Profiler:
+        """What sees why a kernel takes its time."""
+        if self.gpu is None:
+            return CpuProfiler(self.runner, oracle, known.threads)
+        return GpuProfiler(self.runner, oracle, "amd" if self.gpu.kind == "amd" else "nvidia")
+
+    @property
+    def _api(self) -> Api:
+        return api_of(self.gpu)
+
+    def _reads_health(self) -> HealthReader | None:
+        if not isinstance(self.devices, NvidiaSource):
+            return None
+        return HealthReader(NvmlHealth(), self.devices.uuid())
+
+
+@dataclass(frozen=True, slots=True)
+class HealthReader:
+    """Reads one device's sensors."""
+
+    source: NvmlHealth
+    uuid: str
+
+    def __call__(self) -> Health | None:
+        """The sensors now; None where the driver doesn't answer."""
+        return self.source.sample(self.uuid)
+
+
+def machine_of(settings: Settings, language: Language = "c") -> Machine:
+    """This machine's parts for kernels in a language; clears up after processes that were killed.
+
+    Raises:
+        MachineError: the language needs a GPU, and there is none that answers.
+    """
+    remove_stale()
+    clock = SystemClock()
+    devices = source_for(language)
+    gpu = None if language in HOST_LANGUAGES else devices.environment().device
+    toolchain = Toolchains(settings.builds_dir, gpu)
+    compiled_dir = settings.cache_dir / "compiled"
+    runner: KernelRunner = WorkerRunner() if gpu is None else GpuRunner(api_of(gpu), compiled_dir)
+    specs = MeasuredCeilings(
+        runner=runner, toolchain=toolchain, cache_dir=settings.ceilings_dir, clock=clock
+    )
+    return Machine(clock, devices, specs, toolchain, runner, gpu, compiled_dir)
+
+
+def api_of(gpu: Device | None) -> Api:
+    """How a GPU's driver is called."""
+    return "hip" if gpu is not None and gpu.kind == "amd" else "cuda"
+
+
+@contextmanager
+def oracle_for(target: Target, machine: Machine) -> Iterator[ReferenceOracle | GpuOracle]:
+    """The target's reference, in a process of its own.
+
+    Raises:
+        SignatureError: the kernel has no readable `solve`.
+    """
+    signature = machine.toolchain.signature(target.baseline)
+    kind = ReferenceOracle if machine.gpu is None else GpuOracle
+    with kind(target, signature) as oracle:
+        yield oracle
