@@ -1,0 +1,58 @@
+"""What the tests on a real GPU share: skips where there is none, toolchain, runner and inputs."""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from roofsmith.devices.nvidia import NvidiaSource
+from roofsmith.domain.device import Environment
+from roofsmith.domain.kernel import Built, Candidate, SourceFile
+from roofsmith.domain.workload import Workload
+from roofsmith.errors import BadReferenceError, MachineError
+from roofsmith.ports import WorkloadDescription
+from roofsmith.toolchains.cuda import CudaToolchain
+
+FOLDER = Path(__file__).parent / "bottlenecks"
+
+
+@functools.cache
+def _environment() -> Environment | MachineError:
+    try:
+        return NvidiaSource().environment()
+    except MachineError as error:
+        return error
+
+
+def environment_or_skip() -> Environment:
+    """This machine's GPU; the test is skipped where there is none."""
+    found = _environment()
+    if isinstance(found, MachineError):
+        pytest.skip(found.message)
+    return found
+
+
+def build(name: str, cache: Path) -> Built:
+    """One of the kernels in `bottlenecks/`, for this machine's GPU."""
+    source = SourceFile(path=f"{name}.cu", text=(FOLDER / f"{name}.cu").read_text())
+    built = CudaToolchain(cache, environment_or_skip().device).build(
+        Candidate(language="cuda", sources=(source,))
+    )
+    assert isinstance(built, Built), built.detail
+    return built
+
+
+class RandomVector:
+    """Port `Oracle`, as far as profilers need it: x random, y empty, N elements of each."""
+
+    def describe(self, workload: Workload) -> WorkloadDescription:
+        raise BadReferenceError("profilers don't ask")
+
+    def inputs(self, workload: Workload, seed: int) -> dict[str, NDArray[np.generic] | int]:
+        size = workload.dims["N"]
+        x = np.random.default_rng(seed).random(size, dtype=np.float32)
+        return {"x": x, "y": np.zeros_like(x), "N": size}

@@ -1,0 +1,126 @@
+"""Identity, health and ceilings of a real NVIDIA GPU: `pytest -m device -rs tests/device`."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import time
+from pathlib import Path
+
+import pytest
+from gpu_bench import environment_or_skip
+
+from roofsmith.analysis.occupancy import multiprocessor
+from roofsmith.app.hardware import SystemClock
+from roofsmith.devices.nvidia import NvidiaSource, ask_cuda
+from roofsmith.devices.nvidia_smi import ask_nvidia_smi
+from roofsmith.devices.nvml import NvmlHealth, ask_nvml
+from roofsmith.domain.facts import Fact, FactSheet
+from roofsmith.judge.gpu.runner import GpuRunner
+from roofsmith.specs.gpu_ceilings import GpuCeilings
+from roofsmith.testing.observer import SilentObserver
+from roofsmith.toolchains.cuda import CudaToolchain
+
+pytestmark = pytest.mark.device
+
+H100_BAND = {
+    ("fma", "float32"): (50e12, 67e12),
+    ("fma", "float64"): (25e12, 34e12),
+    ("fma", "float16"): (100e12, 134e12),
+    ("mma", "bfloat16"): (700e12, 1071e12),
+    ("mma", "float16"): (700e12, 1071e12),
+    ("mma", "tfloat32"): (350e12, 536e12),
+    ("mma", "int8"): (1200e12, 2142e12),
+    ("mma", "float8"): (1200e12, 2142e12),
+    ("mma", "float64"): (45e12, 67e12),
+}
+"""FLOP/s of an H100 SXM or H200: upper ends are the units' width times 132 multiprocessors times
+1.98 GHz (NVIDIA H100 white paper), lower ends what a power cap of 700 W leaves."""
+
+
+def test_cuda_nvml_and_nvidia_smi_agree() -> None:
+    environment = environment_or_skip()
+    uuid = NvidiaSource().uuid()
+    managed, printed = ask_nvml(uuid), ask_nvidia_smi(uuid)
+    assert managed is not None
+    assert printed is not None
+    assert managed.name == printed.name == environment.device.name
+    assert managed.driver == printed.driver == environment.tools["nvidia driver"]
+    assert managed.arch == environment.device.arch
+    assert managed.power_limit_w == printed.power_limit_w
+    assert managed.memory_bytes is not None
+    assert managed.memory_bytes >= environment.device.memory_bytes
+    print(environment.model_dump_json(indent=1))
+
+
+def test_the_table_of_limits_is_what_the_device_says() -> None:
+    device = environment_or_skip().device
+    table = multiprocessor(device.arch or "")
+    assert table is not None
+    said = ask_cuda()["attributes"]
+    for name in (
+        "max_threads", "max_blocks", "registers", "shared_bytes", "max_shared_bytes_per_block",
+        "reserved_shared_bytes",
+    ):  # fmt: skip
+        assert getattr(table, name) == said[name], name
+
+
+def test_health_is_read_quickly() -> None:
+    environment_or_skip()
+    uuid = NvidiaSource().uuid()
+    health = NvmlHealth()
+    first = health.sample(uuid)
+    assert first is not None
+    assert first.sm_clock_hz is not None
+    assert 1e8 < first.sm_clock_hz < 4e9
+    assert first.power_w is not None
+    assert first.temperature_c is not None
+    assert 0 < first.temperature_c < 110
+    assert first.memory_used_bytes is not None
+    assert os.getpid() not in first.processes
+    times = []
+    for _ in range(200):
+        begin = time.perf_counter()
+        health.sample(uuid)
+        times.append(time.perf_counter() - begin)
+    print(f"a sample takes {statistics.median(times) * 1e6:.0f} us (median), {max(times):.2g} s")
+
+
+def ceilings(folder: Path) -> FactSheet:
+    environment = environment_or_skip()
+    source = GpuCeilings(
+        runner=GpuRunner(cache_dir=folder / "compiled"),
+        toolchain=CudaToolchain(folder / "builds", environment.device),
+        cache_dir=folder / "ceilings",
+        clock=SystemClock(),
+    )
+    return source.facts(environment, 1, SilentObserver())
+
+
+def known(fact: Fact) -> float:
+    assert fact.value is not None, str(fact)
+    return fact.value
+
+
+def test_ceilings_are_those_of_the_hardware(tmp_path: Path) -> None:
+    device = environment_or_skip().device
+    begin = time.perf_counter()
+    sheet = ceilings(tmp_path)
+    print(f"measured in {time.perf_counter() - begin:.1f} s")
+    print("\n".join(map(str, sheet.facts())))
+    largest = max(c.working_set_bytes for c in sheet.bandwidth)
+    smallest = min(c.working_set_bytes for c in sheet.bandwidth)
+    memory = max(known(c.fact) for c in sheet.bandwidth if c.working_set_bytes == largest)
+    cache = max(known(c.fact) for c in sheet.bandwidth if c.working_set_bytes == smallest)
+    assert cache > 1.3 * memory
+    if device.name not in ("NVIDIA H100 80GB HBM3", "NVIDIA H200"):
+        pytest.skip(f"no figures to compare with for {device.name}")
+    peak = 3.35e12 if "H100" in device.name else 4.8e12
+    assert 0.85 * peak < memory < peak
+    found = {(c.operation, c.dtype): c.fact for c in sheet.compute}
+    wrong = [
+        f"{key}: {found[key]}, expected {low:.3g} to {high:.3g}"
+        for key, (low, high) in H100_BAND.items()
+        if not low <= known(found[key]) <= high
+    ]
+    assert not wrong, "\n".join(wrong)
