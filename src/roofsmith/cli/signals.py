@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import sys
+import threading
 from types import FrameType
 
 _BASE = 128
 """A shell's exit status after a signal is this plus its number."""
+_SOON_S = 0.05
+"""Long enough for a finalizer to have ended."""
 
 
 class TerminatedError(KeyboardInterrupt):
@@ -18,7 +23,8 @@ class TerminatedError(KeyboardInterrupt):
 
 
 def end_like_ctrl_c() -> None:
-    """From here on, turn SIGTERM and SIGHUP into an exception; what `nohup` ignores stays so."""
+    """From here on, SIGTERM and SIGHUP raise; what `nohup` ignores stays so. None gets lost."""
+    sys.unraisablehook = _raise_again
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is signal.SIG_DFL:
             signal.signal(number, _end)
@@ -26,9 +32,21 @@ def end_like_ctrl_c() -> None:
 
 def exit_status(interrupt: KeyboardInterrupt) -> int:
     """As shells have it: 130 after Ctrl-C, 143 after SIGTERM, 129 after SIGHUP."""
-    number = interrupt.number if isinstance(interrupt, TerminatedError) else signal.SIGINT
-    return _BASE + number
+    return _BASE + _number(interrupt)
 
 
 def _end(number: int, _frame: FrameType | None) -> None:
     raise TerminatedError(number)
+
+
+def _raise_again(ignored: sys.UnraisableHookArgs) -> None:
+    """An interrupt that comes while something is finalized is ignored there: send it again."""
+    if isinstance(ignored.exc_value, KeyboardInterrupt):
+        number = _number(ignored.exc_value)
+        threading.Timer(_SOON_S, os.kill, (os.getpid(), number)).start()
+    else:
+        sys.__unraisablehook__(ignored)
+
+
+def _number(interrupt: KeyboardInterrupt) -> int:
+    return interrupt.number if isinstance(interrupt, TerminatedError) else signal.SIGINT

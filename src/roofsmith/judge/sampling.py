@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from itertools import repeat
 from statistics import fmean
 from typing import Any
 
@@ -63,15 +64,16 @@ class Sampler:
         with self._all_inputs(kernels) as planned:
             while True:
                 try:
-                    for stations in self._sweeps(kernels, planned):
-                        for station in stations:
-                            turn = self._turn(station, random_order(2))
-                            if wrong := station.spot_check():
-                                return Measurement(tuple(samples), blame(*wrong))
-                            samples.append(_pair_sample(station, turn, sweep, instance))
-                        sweep += 1
-                        if is_over(samples, time.monotonic() - begin):
-                            return Measurement(tuple(samples))
+                    with self._sweeps(kernels, planned) as sweeps:
+                        for stations in sweeps:
+                            for station in stations:
+                                turn = self._turn(station, random_order(2))
+                                if wrong := station.spot_check():
+                                    return Measurement(tuple(samples), blame(*wrong))
+                                samples.append(_pair_sample(station, turn, sweep, instance))
+                            sweep += 1
+                            if is_over(samples, time.monotonic() - begin):
+                                return Measurement(tuple(samples))
                 except SideDiedError as error:
                     return Measurement(tuple(samples), blame(error.side, error.outcome))
                 instance += 1
@@ -87,20 +89,21 @@ class Sampler:
             SideDiedError: it crashed, or ran past its deadline.
         """
         times: dict[str, list[float]] = {w.label: [] for w in self._target.workloads}
-        begin, sweeps = time.monotonic(), 0
+        begin, done = time.monotonic(), 0
         with self._all_inputs((built,)) as planned:
             while True:
-                for stations in self._sweeps((built,), planned):
-                    for station in stations:
-                        turn = self._turn(station, [0])
-                        if wrong := station.spot_check():
-                            raise SideDiedError(*wrong)
-                        if turn.void is None:
-                            label = station.workload.label
-                            times[label].append(fmean(turn.segments[0].times_s))
-                    sweeps += 1
-                    if is_over(sweeps, time.monotonic() - begin):
-                        return times
+                with self._sweeps((built,), planned) as sweeps:
+                    for stations in sweeps:
+                        for station in stations:
+                            turn = self._turn(station, [0])
+                            if wrong := station.spot_check():
+                                raise SideDiedError(*wrong)
+                            if turn.void is None:
+                                label = station.workload.label
+                                times[label].append(fmean(turn.segments[0].times_s))
+                        done += 1
+                        if is_over(done, time.monotonic() - begin):
+                            return times
 
     def glance(
         self, incumbent: Built, candidate: Built, pairs: int
@@ -131,14 +134,18 @@ class Sampler:
         limit_s = self._examiner.deadline_s(station.workload)
         return station.turn(order, limit_s, fresh=fresh)
 
+    @contextmanager
     def _sweeps(
         self, kernels: Sequence[Built], planned: Sequence[tuple[Inputs, SegmentPlan]]
-    ) -> Iterator[list[Station]]:
-        """The stations of one set of fresh processes, as often as these may be used."""
+    ) -> Iterator[Iterator[list[Station]]]:
+        """The stations of one set of fresh processes, as often as these may be used.
+
+        A context, so that the processes end with the block: left to the garbage collector, their
+        end would swallow an interrupt.
+        """
         with self._bench.lineup(kernels) as lineup:
             stations = [lineup.station(inputs, plan) for inputs, plan in planned]
-            for _ in range(self._bench.sweeps_per_instance):
-                yield stations
+            yield repeat(stations, self._bench.sweeps_per_instance)
 
     @contextmanager
     def _all_inputs(self, kernels: Sequence[Built]) -> Iterator[list[tuple[Inputs, SegmentPlan]]]:
