@@ -8,6 +8,8 @@ import shutil
 import tempfile
 from pathlib import Path
 
+from roofsmith.errors import StorageError
+
 _NAME = re.compile(r"roofsmith-[a-z]+-(?P<space>\d+)\.(?P<pid>\d+)-\w+")
 
 
@@ -18,9 +20,15 @@ def scratch_directory(kind: str) -> Path:
         kind: what it is for, such as `worker`: a word in lower case.
 
     Raises:
-        OSError: it can't be made.
+        StorageError: it can't be made.
     """
-    return Path(tempfile.mkdtemp(prefix=scratch_prefix(kind)))
+    try:
+        return Path(tempfile.mkdtemp(prefix=scratch_prefix(kind)))
+    except OSError as error:
+        raise StorageError(
+            f"can't make a temporary folder: {error.strerror or error}",
+            hint="free some space in /tmp, or export TMPDIR=/some/writable/folder",
+        ) from error
 
 
 def scratch_prefix(kind: str) -> str:

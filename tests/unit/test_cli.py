@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 import typer
 from typer.testing import CliRunner
 
+from roofsmith import app
+from roofsmith.cli import campaigns
 from roofsmith.cli.root import cli
+from roofsmith.errors import StorageError
 
 KERNEL = """\
 void solve(const float *x, float *y, int n)
@@ -152,6 +157,77 @@ def test_a_target_with_an_unknown_key(here: Path) -> None:
     message = refused("optimize", "target.yaml")
     assert "worklods" in message
     assert "target.yaml:3" in message
+
+
+@pytest.mark.parametrize(
+    ("workloads", "name", "said"),
+    [
+        ("[{n: 0}]", "ok", "target.yaml:3: workloads[0]: dimension n=0 must be at least 1"),
+        ("[]", "ok", "target.yaml:3: workloads is empty; at least one is needed"),
+        ("[{n: 8}]", "../up", "name '../up': only letters, digits, _ . and - are allowed"),
+    ],
+)
+def test_what_is_wrong_is_said_once(here: Path, workloads: str, name: str, said: str) -> None:
+    text = f"kernel: scale.c\nreference: reference.py\nworkloads: {workloads}\nname: {name}\n"
+    (here / "target.yaml").write_text(text)
+    message = refused("optimize", "target.yaml")
+    assert said in message
+    assert message.count("target.yaml:") == 1
+
+
+def test_more_threads_than_processors_are_refused(here: Path) -> None:
+    arguments = ("check", "scale.c", "--ref", "reference.py", "--workload", "n=8")
+    assert "9999 threads are asked for" in refused(*arguments, "--threads", "9999")
+    assert "9999 threads are asked for" in refused("specs", "measure", "--threads", "9999")
+
+
+@pytest.mark.parametrize("hint", ["free some space", None])
+def test_a_full_disk_says_how_to_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hint: str | None
+) -> None:
+    def full(observer: object) -> NoReturn:
+        raise StorageError("can't write report.html: No space left on device", hint=hint)
+
+    monkeypatch.setattr(app, "has_campaign", lambda directory: True)
+    with pytest.raises(StorageError) as error:
+        campaigns._run(full, tmp_path / "my run", as_json=False)
+    expected = f"{hint or 'make room'}; then `roofsmith resume '{tmp_path}/my run'`"
+    assert (error.value.hint or "").startswith(expected)
+
+
+def test_a_full_disk_without_a_campaign_has_nothing_to_resume(tmp_path: Path) -> None:
+    def full(observer: object) -> NoReturn:
+        raise StorageError("can't write", hint="free some space")
+
+    with pytest.raises(StorageError) as error:
+        campaigns._run(full, tmp_path / "run", as_json=False)
+    assert error.value.hint == "free some space"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_an_interrupt_of_a_finalizer_is_not_lost(number: signal.Signals) -> None:
+    code = """
+import os, time
+from roofsmith.cli.signals import end_like_ctrl_c, exit_status
+
+class Slow:
+    def __del__(self):
+        os.kill(os.getpid(), NUMBER)
+        time.sleep(1)
+
+end_like_ctrl_c()
+try:
+    Slow()
+    time.sleep(30)
+except KeyboardInterrupt as end:
+    print(end, exit_status(end))
+""".replace("NUMBER", str(int(number)))
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    said = [] if number is signal.SIGINT else ["ended", "by", number.name]
+    assert done.stdout.split() == [*said, str(128 + number)]
 
 
 def test_an_option_that_goes_with_kernels_only(here: Path) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from roofsmith.errors import StorageError
 from roofsmith.scratch import remove_stale, scratch_directory, scratch_prefix
 
 
@@ -69,3 +70,12 @@ def test_only_folders_of_its_own_name_are_touched(here: Path) -> None:
         ["precious", link.name, file.name, "roofsmith-notes", "roofsmith-worker-abc",
          f"other-{stale.name}"]
     )  # fmt: skip
+
+
+def test_a_folder_that_cannot_be_made_says_what_to_do(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(here / "gone"))
+    with pytest.raises(StorageError, match="temporary folder") as error:
+        scratch_directory("worker")
+    assert "TMPDIR" in (error.value.hint or "")

@@ -22,7 +22,8 @@ def measure_ceilings(threads: int | None, settings: Settings, observer: Observer
     """Measure now; the higher of the old and the new figure is kept."""
     machine = machine_of(settings)
     environment = machine.devices.environment()
-    return machine.specs.measure_again(environment, usable_threads(threads, environment.device), observer)
+    used = usable_threads(threads, environment.device)
+    return machine.specs.measure_again(environment, used, observer)
 
 
 def kept_ceilings(settings: Settings) -> tuple[Path, ...]:

@@ -200,7 +200,11 @@ def _run(campaign: Callable[[Observer], Finished], directory: Path, as_json: boo
         print(f"{str(interrupt) or 'interrupted'}{how}", file=sys.stderr)
         raise typer.Exit(exit_status(interrupt)) from None
     except StorageError as error:
-        where = shlex.quote(str(directory))
-        hint = f"make room, then `roofsmith resume {where}`: what was recorded is kept"
-        raise StorageError(error.message, hint=error.hint or hint, log=error.log) from error
+        from roofsmith import app
+
+        if not app.has_campaign(directory):
+            raise
+        then = f"then `roofsmith resume {shlex.quote(str(directory))}`: what was recorded is kept"
+        hint = f"{error.hint or 'make room'}; {then}"
+        raise StorageError(error.message, hint=hint, log=error.log) from error
     show.finished(finished, as_json=as_json)

@@ -11,9 +11,9 @@ from pathlib import Path
 from roofsmith.errors import StorageError
 
 _HINTS = {
-    errno.ENOSPC: "free some space on that disk, then `roofsmith resume`",
-    errno.EDQUOT: "the disk quota is used up: free some space, then `roofsmith resume`",
-    errno.EFBIG: "the file size limit is reached (`ulimit -f`): raise it, then `roofsmith resume`",
+    errno.ENOSPC: "free some space on that disk",
+    errno.EDQUOT: "the disk quota is used up: free some space",
+    errno.EFBIG: "the file size limit is reached (`ulimit -f`): raise it",
     errno.EROFS: "the file system is read-only: choose another directory with --output",
     errno.EACCES: "you may not write there: choose another directory with --output",
     errno.EPERM: "you may not write there: choose another directory with --output",

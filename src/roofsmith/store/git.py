@@ -17,6 +17,8 @@ from roofsmith.errors import StorageError, ToolMissingError
 DEADLINE_S = 60.0
 CHECKOUT_DEADLINE_S = 300.0
 """Checking out a big repository takes its time."""
+_LITTLE_BYTES = 1 << 20
+"""Less free space than this is probably why git failed."""
 _GRACE_S = 5.0
 """Between asking git to stop, when it removes its lock files, and killing it."""
 
@@ -107,7 +109,7 @@ class Git:
             printed = errors.decode("utf-8", "replace").strip() or "it printed nothing"
             raise StorageError(
                 f"{shown} failed in {self.directory} (exit {code}): {printed}",
-                hint="run that command there yourself to see more",
+                hint=self._hint(),
             )
         return os.fsdecode(output).removesuffix("\n")
 
@@ -117,6 +119,14 @@ class Git:
             return self.run(*arguments)
         except StorageError:
             return None
+
+    def _hint(self) -> str:
+        """Git doesn't always say that the disk is full when that is what is wrong."""
+        with suppress(OSError):
+            free_bytes = shutil.disk_usage(self.directory).free
+            if free_bytes < _LITTLE_BYTES:
+                return f"free some space on that disk: it has {free_bytes // 1024} kB left"
+        return "run that command there yourself to see more"
 
     def _command(self, arguments: tuple[str | Path, ...]) -> list[str]:
         settings = [part for setting in _CONFIG for part in ("-c", setting)]

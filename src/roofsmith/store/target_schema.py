@@ -88,7 +88,7 @@ def explained(document: YamlDocument, overrides: Mapping[str, Any]) -> Iterator[
     try:
         yield
     except ValidationError as error:
-        details = error.errors()
+        details = _first_causes(error.errors())
         lines = [_explain(detail, document, overrides) for detail in details[:_SHOWN_ERRORS]]
         if len(details) > _SHOWN_ERRORS:
             lines.append(f"and {len(details) - _SHOWN_ERRORS} more")
@@ -159,6 +159,12 @@ def _override(data: dict[str, Any], dotted: str, value: Any) -> None:
     data[key] = value
 
 
+def _first_causes(details: list[ErrorDetails]) -> list[ErrorDetails]:
+    """Without lists that count as empty only because what is in them is wrong."""
+    wrong_inside = {detail["loc"][0] for detail in details if len(detail["loc"]) > 1}
+    return [d for d in details if d["type"] != "too_short" or d["loc"][0] not in wrong_inside]
+
+
 def _explain(detail: ErrorDetails, document: YamlDocument, overrides: Mapping[str, Any]) -> str:
     location = detail["loc"]
     overridden = [key for key, value in overrides.items() if value is not None]
@@ -189,6 +195,8 @@ def _reason(detail: ErrorDetails, location: Location) -> str:
         case "model_type" | "model_attributes_type" | "dict_type":
             example = "{N: 4096, D: 4096}" if location[:1] == ("workloads",) else "`key: value`"
             return f"{key} must be a mapping such as {example}, found {detail['input']!r}"
+        case "string_pattern_mismatch":
+            return f"{key} {detail['input']!r}: only letters, digits, _ . and - are allowed"
         case "too_short":
             return f"{key} is empty; at least one is needed"
         case _:
