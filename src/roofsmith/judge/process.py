@@ -250,11 +250,15 @@ class WorkerProcess:
 
         Threads that spin, wait or were left behind must not take time from the other side.
         """
-        self._signal(signal.SIGCONT)
+        self.wake()
         try:
             yield
         finally:
             self.pause()
+
+    def wake(self) -> None:
+        """Let the process run until it is paused."""
+        self._signal(signal.SIGCONT)
 
     def pause(self) -> None:
         """Stop the process and all its threads, and wait until they have."""

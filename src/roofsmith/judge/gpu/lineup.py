@@ -70,7 +70,7 @@ class GpuStation:
         self._shared = bench
         self._budgets = bench.budgets
         self._wrong: tuple[int, Failure] | None = None
-        self._is_warm = [False] * len(workers)
+        self._is_warm = False
         for side, worker in enumerate(workers):
             try:
                 with worker.awake():
@@ -93,6 +93,8 @@ class GpuStation:
         if fresh:
             self._slots.draw(slots, [secrets.randbits(31) for _ in slots])
         self._wrong = None
+        if not self._is_warm:
+            self._warm_up(deadline_s)
         segments: dict[int, GpuSegment] = {}
         health = [self._shared.health()]
         plugged = self.workload.label not in self._shared.waiting
@@ -133,6 +135,21 @@ class GpuStation:
     def _learn(self) -> None:
         self._slots.learn(0, self._budgets)
 
+    def _warm_up(self, deadline_s: float) -> None:
+        """A first call of every side, side by side: what is compiled or loaded by it takes long."""
+        spare = self.plan.slots - 1
+        self._slots.fill([spare])
+        for worker in self._workers:
+            worker.wake()
+            worker.begin_first_call(self._slots.number, spare)
+        for side, worker in enumerate(self._workers):
+            try:
+                worker.end_first_call(deadline_s)
+            except KernelDiedError as error:
+                raise SideDiedError(side, error.outcome) from error
+            worker.pause()
+        self._is_warm = True
+
     def _run(self, side: int, deadline_s: float, plugged: bool) -> GpuSegment:
         worker, arena = self._workers[side], self._slots.number
         extra = self.plan.calls  # the slot of the discarded calls
@@ -140,10 +157,6 @@ class GpuStation:
         limit_s = deadline_s * (1 + min(self.plan.calls, 2))
         try:
             with worker.awake():
-                if not self._is_warm[side]:  # what is compiled or loaded by a first call
-                    first = warm[:1] or [0]
-                    worker.run_slots(arena, [], warm=first, plug=False, deadline_s=limit_s)
-                    self._is_warm[side] = True
                 timed = list(range(self.plan.calls))
                 return worker.run_slots(arena, timed, warm=warm, plug=plugged, deadline_s=limit_s)
         except KernelDiedError as error:

@@ -150,6 +150,22 @@ class GpuWorkerProcess(WorkerProcess):
         """
         self._tell("collect", {"arena": number})
 
+    def begin_first_call(self, arena: int, slot: int) -> None:
+        """Start a call that compiles or loads what it needs; `end_first_call` hears of it."""
+        message = {
+            "arena": arena, "slots": [], "warm": [slot], "plug": False, "defer": True,
+            "profile": False,
+        }  # fmt: skip
+        self._say("run", message)
+
+    def end_first_call(self, deadline_s: float) -> None:
+        """Wait for the call that was begun.
+
+        Raises:
+            KernelDiedError: it crashed or ran past the deadline.
+        """
+        self._checked("run", self._hear("run", deadline_s))
+
     def run_slots(
         self,
         arena: int,
@@ -200,7 +216,9 @@ class GpuWorkerProcess(WorkerProcess):
         self, op: str, message: dict[str, Any], deadline_s: float | None = None,
         fds: tuple[int, ...] = (),
     ) -> dict[str, Any]:  # fmt: skip
-        answer = self.ask(op, message, deadline_s, fds)
+        return self._checked(op, self.ask(op, message, deadline_s, fds))
+
+    def _checked(self, op: str, answer: dict[str, Any]) -> dict[str, Any]:
         if "error" in answer:
             device = answer.get("device")
             reason = _device_reason(device) if isinstance(device, str) else "raised"
