@@ -14,6 +14,9 @@ from roofsmith.domain.workload import Workload
 FLOAT_WIDTHS: Mapping[DType, int] = {"float64": 8, "float32": 4, "float16": 2, "bfloat16": 2}
 """Bytes of each floating type, the widest first."""
 
+MATRIX_FAMILIES = frozenset({"gemm", "attention"})
+"""Families whose operations are matrix products, but for a vanishing share."""
+
 
 class Array(Protocol):
     """What the cost needs of an array; `roofsmith.ports.ArraySpec` is one."""
@@ -77,7 +80,8 @@ def cost(workload: Workload, description: Description, family: str | None) -> Co
         flops=flops,
         read_bytes=read,
         written_bytes=written,
-        dtype=_arithmetic_dtype(description.arrays),
+        dtype=_arithmetic_dtype(_operands(description.arrays, family)),
+        matrix_product=family in MATRIX_FAMILIES,
         source=f"flops: {flops_source}; bytes: {bytes_source}",
         reason="; ".join(reasons) or None,
     )
@@ -128,6 +132,12 @@ def _bytes(description: Description) -> tuple[float | None, float | None, str, s
             f" (ratio {declared / total:.3g}); divided into reads and writes as the arrays are"
         )
     return float(declared) * (1 - share), float(declared) * share, source, None
+
+
+def _operands(arrays: Sequence[Array], family: str | None) -> Sequence[Array]:
+    """The arrays whose type the arithmetic has: sums of matrix units may be wider than inputs."""
+    inputs = [array for array in arrays if array.role == "input"]
+    return inputs if family in MATRIX_FAMILIES and inputs else arrays
 
 
 def _arithmetic_dtype(arrays: Sequence[Array]) -> DType:

@@ -15,18 +15,31 @@ the fastest ceiling that the workload could reach:
   called impossible only if it is below the floor by more than that share (`Bound.slack`).
 - Of the access patterns, `read` for a kernel that (almost) only reads, else the fastest of all.
 - Of the thread counts, every one up to the processors that the kernel may use.
+
+A GPU is one processor here: its ceilings are the whole device's. Its buffers rotate between timed
+calls, over three times its last cache, so data comes from memory however small it is. Matrix
+products are bounded by its matrix units where those know the type: float32 does not count as such
+unless the target allows TF32. That a float32 product can still be put together from faster ones of
+less precise types (Ootomo and Yokota, "Recovering single precision accuracy from Tensor Cores",
+2022) widens the slack, not the floor.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import Literal
+from typing import Final, Literal
 
 from roofsmith.analysis.residency import MEMORY, capacity_bytes, data_caches, residency
 from roofsmith.domain.bound import Bound, Cost
 from roofsmith.domain.device import Device
-from roofsmith.domain.facts import BandwidthCeiling, ComputeCeiling, Fact, FactSheet
+from roofsmith.domain.facts import (
+    ArithmeticType,
+    BandwidthCeiling,
+    ComputeCeiling,
+    Fact,
+    FactSheet,
+)
 from roofsmith.domain.workload import Workload
 
 PURE_READER_WRITE_SHARE = 0.01
@@ -43,6 +56,15 @@ Clocks move with temperature and load, on shared hosts the most: one Zen 3 virtu
 2.2 to 2.9 GHz within an hour, at the same two FMA per cycle."""
 
 
+ROTATED_CACHES = 3
+"""Last caches that the buffers of a GPU's timed calls cover together, at least."""
+
+MATRIX_TYPES: Final = ("float16", "bfloat16", "int8")
+"""What the matrix units of every GPU that has some work on."""
+
+COMPOSED: Final[tuple[ArithmeticType, ...]] = ("tfloat32", "bfloat16", "float16")
+"""Types of matrix units that float32 products are put together from."""
+
 LARGEST_CACHED_SHARE = 0.5
 """Cap on the share of bytes that caches may hold back: a working set just past the cache, read in
 order under least-recently-used replacement, evicts what it will need next."""
@@ -56,6 +78,7 @@ def bound(
     threads: int,
     *,
     working_set_bytes: float | None = None,
+    tf32: bool = False,
 ) -> Bound:
     """The least time for one workload, with the facts that it rests on.
 
@@ -66,12 +89,14 @@ def bound(
         device: its caches say which level holds the working set.
         threads: processors that the kernel may use.
         working_set_bytes: bytes of all arrays together; None: the bytes that the cost moves.
+        tf32: whether float32 matrix products may be done in TF32.
     """
     moved = cost.total_bytes
     held = working_set_bytes if working_set_bytes is not None else moved
-    level = residency(device, held, threads) if held is not None else MEMORY
+    rotated = device.kind != "cpu"
+    level = residency(device, held, threads) if held is not None and not rotated else MEMORY
     bandwidth = _bandwidth(cost, facts.bandwidth, threads, held, level)
-    peak = _peak(cost, facts.compute, threads)
+    peak = _peak(cost, facts.compute, threads, device, tf32)
     memory_s = _seconds(moved, bandwidth)
     compute_s = _seconds(cost.flops, peak)
     known = [seconds for seconds in (memory_s, compute_s) if seconds is not None]
@@ -84,7 +109,10 @@ def bound(
         ridge=peak.value / bandwidth.value if peak.value and bandwidth.value else None,
         limiter=limiter,
         floor_time_s=floor if floor > 0 else None,
-        slack=_slack(limiter, level, moved, device, threads),
+        slack=max(
+            _slack(limiter, level, moved, device, threads),
+            _composed_slack(cost, facts.compute, floor, memory_s, device),
+        ),
         bandwidth=bandwidth,
         peak=peak,
         working_set=level,
@@ -143,8 +171,33 @@ def _slack(limiter: str, level: str, moved: float | None, device: Device, thread
     if limiter != "memory" or level != MEMORY:
         return CLOCKED_FLOOR_MARGIN
     caches = data_caches(device)
-    held_back = capacity_bytes(caches[-1], threads) / moved if caches and moved else 0.0
+    if not caches or not moved:
+        return FLOOR_MARGIN
+    capacity = capacity_bytes(caches[-1], threads)
+    covered = moved if device.kind == "cpu" else max(moved, ROTATED_CACHES * capacity)
+    held_back = capacity / covered
     return FLOOR_MARGIN + (1 - FLOOR_MARGIN) * min(held_back, LARGEST_CACHED_SHARE)
+
+
+def _composed_slack(
+    cost: Cost,
+    ceilings: Sequence[ComputeCeiling],
+    floor_s: float,
+    memory_s: float | None,
+    device: Device,
+) -> float:
+    """How far below the floor matrix units could go for float32 products, as a share of it."""
+    if device.kind == "cpu" or not cost.matrix_product or cost.dtype != "float32" or not cost.flops:
+        return 0.0
+    rates = [
+        c.fact.value
+        for c in ceilings
+        if c.operation == "mma" and c.dtype in COMPOSED and c.fact.value is not None
+    ]
+    if not rates or floor_s <= 0:
+        return 0.0
+    least_s = max(cost.flops / max(rates), memory_s or 0.0)
+    return max(1 - (1 - CLOCKED_FLOOR_MARGIN) * least_s / floor_s, 0.0)
 
 
 def _limiter(
@@ -205,15 +258,36 @@ def _only_reads(cost: Cost) -> bool:
     return cost.written_bytes <= PURE_READER_WRITE_SHARE * total
 
 
-def _peak(cost: Cost, ceilings: Sequence[ComputeCeiling], threads: int) -> Fact:
-    own = [c for c in ceilings if c.dtype == cost.dtype]
+def _peak(
+    cost: Cost, ceilings: Sequence[ComputeCeiling], threads: int, device: Device, tf32: bool
+) -> Fact:
+    own = [c for c in ceilings if _may_use(c, cost, tf32)]
     measured = [c for c in own if c.fact.value is not None]
+    if _needs_matrix_units(cost, device) and not any(c.operation == "mma" for c in measured):
+        # Multiply-adds alone would be a ceiling that an ordinary kernel breaks through.
+        lacking = [c.fact for c in own if c.operation == "mma"]
+        return _unknown(f"{cost.dtype} matrix peak", "FLOP/s", threads, lacking)
     usable = _thread_counts({c.threads for c in measured}, threads)
     measured.sort(key=lambda c: c.threads, reverse=True)
     reachable = [c.fact for c in measured if c.threads in usable]
     if not reachable:
         return _unknown(f"{cost.dtype} peak", "FLOP/s", threads, [c.fact for c in own])
     return max(reachable, key=lambda fact: fact.value or 0.0)
+
+
+def _may_use(ceiling: ComputeCeiling, cost: Cost, tf32: bool) -> bool:
+    """Whether the cost's operations can be done the way that a ceiling measures."""
+    if ceiling.operation == "fma":
+        return ceiling.dtype == cost.dtype
+    if not cost.matrix_product:
+        return False
+    as_tf32 = tf32 and cost.dtype == "float32" and ceiling.dtype == "tfloat32"
+    return ceiling.dtype == cost.dtype or as_tf32
+
+
+def _needs_matrix_units(cost: Cost, device: Device) -> bool:
+    """Whether the device's matrix units surely do this type's products, faster than anything."""
+    return device.kind != "cpu" and cost.matrix_product and cost.dtype in MATRIX_TYPES
 
 
 def _thread_counts(measured: set[int], threads: int) -> set[int]:

@@ -1,0 +1,165 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from roofsmith.analysis.cost import cost
+from roofsmith.analysis.roofline import below_floor, bound
+from roofsmith.domain.bound import Bound, Cost
+from roofsmith.domain.device import Cache, Device
+from roofsmith.domain.facts import (
+    ArithmeticType,
+    BandwidthCeiling,
+    Citation,
+    ComputeCeiling,
+    DType,
+    Fact,
+    FactSheet,
+)
+from roofsmith.domain.workload import Workload
+from roofsmith.ports import ArraySpec, WorkloadDescription
+
+L2 = 50 << 20
+GPU = Device(
+    kind="nvidia",
+    name="GPU",
+    cores=132,
+    caches=(Cache(level=2, kind="unified", size_bytes=L2, shared_by=132),),
+    memory_bytes=80 << 30,
+    arch="sm_90",
+)
+WORKLOAD = Workload(dims={"N": 4096})
+FMA: dict[ArithmeticType, float] = {"float32": 6e13, "float64": 3e13, "float16": 1.2e14}
+MMA: dict[ArithmeticType, float] = {
+    "float16": 8e14, "bfloat16": 8e14, "tfloat32": 4e14, "int8": 1.6e15, "float64": 6e13,
+}  # fmt: skip
+
+
+def fact(metric: str, value: float | None, unit: str) -> Fact:
+    if value is None:
+        return Fact(metric=metric, value=None, unit=unit, reason="not measured here")
+    return Fact(metric=metric, value=value, unit=unit, citation=Citation(path="ceilings.json"))
+
+
+def sheet(mma: dict[ArithmeticType, float] | None = None) -> FactSheet:
+    products = MMA if mma is None else mma
+    return FactSheet(
+        device_id=GPU.id,
+        bandwidth=tuple(
+            BandwidthCeiling(
+                pattern="copy",
+                threads=1,
+                working_set_bytes=size,
+                fact=fact(f"copy bandwidth at {size} byte", rate, "byte/s"),
+            )
+            for size, rate in ((L2 // 2, 6e12), (32 * L2, 3e12))
+        ),
+        compute=(
+            *(
+                ComputeCeiling(dtype=t, threads=1, fact=fact(f"{t} FMA peak", rate, "FLOP/s"))
+                for t, rate in FMA.items()
+            ),
+            *(
+                ComputeCeiling(
+                    operation="mma",
+                    dtype=t,
+                    threads=1,
+                    fact=fact(f"{t} matrix peak", products.get(t), "FLOP/s"),
+                )
+                for t in MMA
+            ),
+        ),
+    )
+
+
+def bounded(
+    dtype: DType = "float32",
+    *,
+    flops: float = 1e12,
+    moved: float = 1e8,
+    matrix: bool = True,
+    tf32: bool = False,
+    facts: FactSheet | None = None,
+) -> Bound:
+    needed = Cost(
+        flops=flops, read_bytes=moved / 2, written_bytes=moved / 2, dtype=dtype, source="test",
+        matrix_product=matrix,
+    )  # fmt: skip
+    return bound(WORKLOAD, needed, facts or sheet(), GPU, 1, tf32=tf32)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "peak"),
+    [("float16", 8e14), ("bfloat16", 8e14), ("int8", 1.6e15), ("float64", 6e13), ("float32", 6e13)],
+)
+def test_matrix_products_are_bounded_by_matrix_units_that_know_the_type(
+    dtype: DType, peak: float
+) -> None:
+    assert bounded(dtype).peak.value == peak
+
+
+def test_tf32_counts_only_where_the_target_allows_it() -> None:
+    assert bounded("float32").peak.metric == "float32 FMA peak"
+    assert bounded("float32", tf32=True).peak.metric == "tfloat32 matrix peak"
+    assert bounded("float16", tf32=True).peak.metric == "float16 matrix peak"
+
+
+def test_other_operators_are_bounded_by_multiply_adds() -> None:
+    assert bounded("float16", matrix=False).peak.value == 1.2e14
+    assert bounded("float32", matrix=False, tf32=True).peak.value == 6e13
+
+
+def test_without_a_matrix_ceiling_half_products_are_unknown_not_slow() -> None:
+    found = bounded("float16", facts=sheet(mma={}))
+    assert found.peak.value is None
+    assert "not measured here" in str(found.peak)
+    assert found.limiter == "memory"
+    assert bounded("float32", facts=sheet(mma={})).peak.value == 6e13
+
+
+def test_small_data_comes_from_memory_because_buffers_rotate() -> None:
+    found = bounded(flops=1.0, moved=L2 / 4)
+    assert found.working_set == "memory"
+    assert found.bandwidth.value == 3e12
+    # A third of three caches' worth can still be there.
+    assert found.slack == pytest.approx(0.1 + 0.9 / 3)
+
+
+def test_float32_products_from_faster_ones_are_not_impossible() -> None:
+    found = bounded("float32", flops=1e13)
+    assert found.floor_time_s == pytest.approx(1e13 / 6e13)
+    three_tf32_products = 3 * 1e13 / 4e14
+    assert below_floor(found, three_tf32_products) is None
+    assert below_floor(found, 0.7 * 1e13 / 8e14) is not None
+    plain = bounded("float32", flops=1e13, matrix=False)
+    assert below_floor(plain, three_tf32_products) is not None
+
+
+@given(st.floats(1e6, 1e15), st.floats(1e3, 1e11))
+def test_slack_is_a_share_and_memory_still_bounds(flops: float, moved: float) -> None:
+    found = bounded("float32", flops=flops, moved=moved)
+    assert 0 <= found.slack < 1
+    assert found.floor_time_s is not None
+    # No composition moves bytes faster: half of what memory alone takes is impossible.
+    assert below_floor(found, 0.4 * moved / 3e12) is not None
+
+
+def description(inputs: DType, output: DType) -> WorkloadDescription:
+    shape = (64, 64)
+    arrays = (
+        ArraySpec(name="A", role="input", dtype=inputs, shape=shape),
+        ArraySpec(name="B", role="input", dtype=inputs, shape=shape),
+        ArraySpec(name="C", role="output", dtype=output, shape=shape),
+    )
+    return WorkloadDescription(
+        arrays=arrays, scalars={}, flops=None, bytes=None, atol=None, rtol=None
+    )
+
+
+def test_products_have_the_type_of_their_operands() -> None:
+    dims = Workload(dims={"M": 64, "N": 64, "K": 64})
+    product = cost(dims, description("float16", "float32"), "gemm")
+    assert (product.dtype, product.matrix_product) == ("float16", True)
+    other = cost(dims, description("float16", "float32"), "elementwise")
+    assert (other.dtype, other.matrix_product) == ("float32", False)
