@@ -32,8 +32,9 @@ MMA_TYPES = ("float16", "bfloat16", "tfloat32", "int8", "float8", "float64")
 
 BANDWIDTH_US = 2000
 """Least time of one measurement; a pass over an L2 takes ten microseconds."""
-BURST_US = 300
-"""Of arithmetic: short, so that the clocks are those of a kernel and not of a furnace."""
+BURST_US = 1000
+"""Of arithmetic: short, so that the clocks are those of a kernel and not of a furnace, but long
+enough that launching and filling tiles, some microseconds, don't count."""
 BURSTS = 5
 LAUNCHES = 500
 

@@ -73,22 +73,27 @@ class Memory {
     void *base = nullptr;
 };
 
-/* Work per second of `run(repeats)`, which does `work` `repeats` times in at least `least_s`. */
+/* Work per second of `run(repeats)`, which does `work` `repeats` times in at least `least_s`.
+ *
+ * Repeats grow until they take that long, so that what happens once (launching, filling tiles) is
+ * little of the time. */
 template <class Run> double rate_of(double work, double least_s, Run run) {
+    const int most = 1000000;
     Timer timer;
     run(1);
-    timer.begin();
-    run(1);
-    double once_s = timer.end();
-    if (once_s <= 0) {
-        return 0;
+    for (int repeats = 1;;) {
+        timer.begin();
+        run(repeats);
+        const double time_s = timer.end();
+        if (time_s <= 0) {
+            return 0;
+        }
+        if (time_s >= least_s || repeats == most) {
+            return work * repeats / time_s;
+        }
+        const double wanted = 1.2 * repeats * (least_s / time_s) + 1;
+        repeats = wanted < most ? static_cast<int>(wanted) : most;
     }
-    double wanted = least_s / once_s;
-    int repeats = wanted > 1e6 ? 1000000 : wanted < 1 ? 1 : static_cast<int>(wanted) + 1;
-    timer.begin();
-    run(repeats);
-    double time_s = timer.end();
-    return time_s > 0 ? work * repeats / time_s : 0;
 }
 
 /* To or from an array that solve() was given, wherever it is. */
