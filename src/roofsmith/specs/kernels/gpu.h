@@ -12,6 +12,7 @@
 #if defined(__HIP__)
 #include <hip/hip_runtime.h>
 #define GPU(name) hip##name
+#define hipDevAttrMultiProcessorCount hipDeviceAttributeMultiprocessorCount
 #else
 #include <cuda_runtime.h>
 #define GPU(name) cuda##name
