@@ -16,7 +16,8 @@ import pytest
 from roofsmith.errors import CampaignBusyError, StorageError, UsageError
 from roofsmith.ports import CampaignFiles
 from roofsmith.store.campaign_dir import CampaignDirectory
-from roofsmith.testing.store import FilesConformance, MemoryFiles
+from roofsmith.store.ledger import JsonlLedger
+from roofsmith.testing.store import FilesConformance, MemoryFiles, example_events
 
 
 @pytest.fixture
@@ -241,3 +242,22 @@ def test_only_notes_have_a_mask(tmp_path: Path) -> None:
             (files.directory / name).write_text(note(masked=True))
             files.write({name: note()})
             assert (files.directory / name).read_text() == note()
+
+
+def test_a_campaign_that_died_in_its_first_record_can_be_begun_again(root: Path) -> None:
+    CampaignDirectory.create(root).close()
+    (root / "ledger.jsonl").write_text('{"seq":1,"previous":"000')
+    with pytest.raises(UsageError, match="holds no campaign"):
+        CampaignDirectory.open(root)
+    with CampaignDirectory.create(root) as files:
+        ledger = JsonlLedger(files.ledger_path)
+        ledger.append(example_events()[0])
+        assert ledger.events() == example_events()[:1]
+        assert (root / "ledger.jsonl.torn-1").read_text() == '{"seq":1,"previous":"000'
+
+
+def test_a_file_in_the_place_of_the_directory_is_named(tmp_path: Path) -> None:
+    (tmp_path / "taken").write_text("")
+    with pytest.raises(StorageError) as error:
+        CampaignDirectory.create(tmp_path / "taken")
+    assert "there is a file of that name" in (error.value.hint or "")

@@ -194,9 +194,13 @@ def _is_log(relative: str) -> bool:
 
 
 def _has_records(directory: Path) -> bool:
+    """Whether a first record was written whole: what a crash left of one is no campaign."""
     ledger = directory / LEDGER
     with storage_errors("read", ledger):
-        return ledger.exists() and ledger.stat().st_size > 0
+        if not ledger.exists():
+            return False
+        with ledger.open("rb") as lines:
+            return lines.readline().endswith(b"\n")
 
 
 def _holds_campaign(directory: Path) -> bool:

@@ -18,6 +18,7 @@ _HINTS = {
     errno.EACCES: "you may not write there: choose another directory with --output",
     errno.EPERM: "you may not write there: choose another directory with --output",
     errno.ENOTDIR: "a part of that path is a file: choose another directory with --output",
+    errno.EEXIST: "there is a file of that name: choose another directory with --output",
     errno.ENAMETOOLONG: "that name is too long for the file system: choose a shorter --output",
 }
 
