@@ -112,7 +112,7 @@ def test_settings_that_disturb_measuring_are_notes() -> None:
             mig=True,
             persistence=False,
             compute_mode="Exclusive_Process",
-        )  # fmt: skip
+        )
     )
     text = "\n".join(notes)
     assert "application clocks are set to 1200 MHz" in text
