@@ -59,11 +59,9 @@ def test_failures_have_names(
     assert (outcome.kind, getattr(outcome, "reason", None)) == (kind, reason)
 
 
-def test_a_kernel_that_hangs_ends_its_worker_only(
-    softmax: GpuJudging, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_kernel_that_hangs_ends_its_worker_only(softmax: GpuJudging) -> None:
     softmax.check(cuda())
-    endless = "while (sum > 0) sum = sum * 1.0f + 1e-9f;"
+    endless = "volatile int forever = 1; while (forever) {}"
     outcome = softmax.check(cuda(inside=endless)).outcome
     assert (outcome.kind, getattr(outcome, "reason", None)) == ("timed_out", "call_deadline")
     assert softmax.check(cuda("// after it")).outcome.kind == "passed"

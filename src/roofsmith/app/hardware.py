@@ -32,6 +32,7 @@ from roofsmith.profilers.cpu import CpuProfiler
 from roofsmith.profilers.gpu import GpuProfiler
 from roofsmith.scratch import remove_stale
 from roofsmith.specs.ceilings import MeasuredCeilings
+from roofsmith.specs.gpu_ceilings import GpuCeilings
 from roofsmith.toolchains.dispatch import Toolchains
 
 HOST_LANGUAGES: frozenset[Language] = frozenset(("c", "cpp"))
@@ -55,7 +56,7 @@ class Machine:
 
     clock: Clock
     devices: DeviceSource
-    specs: MeasuredCeilings
+    specs: MeasuredCeilings | GpuCeilings
     toolchain: Toolchains
     runner: KernelRunner
     gpu: Device | None
@@ -119,9 +120,8 @@ def machine_of(settings: Settings, language: Language = "c") -> Machine:
     toolchain = Toolchains(settings.builds_dir, gpu)
     compiled_dir = settings.cache_dir / "compiled"
     runner: KernelRunner = WorkerRunner() if gpu is None else GpuRunner(api_of(gpu), compiled_dir)
-    specs = MeasuredCeilings(
-        runner=runner, toolchain=toolchain, cache_dir=settings.ceilings_dir, clock=clock
-    )
+    kind = MeasuredCeilings if gpu is None else GpuCeilings
+    specs = kind(runner=runner, toolchain=toolchain, cache_dir=settings.ceilings_dir, clock=clock)
     return Machine(clock, devices, specs, toolchain, runner, gpu, compiled_dir)
 
 

@@ -27,7 +27,7 @@ from roofsmith.ports import KernelDiedError
 SEGMENT_S = 1e-3
 """Work behind one pair of events. On an H100, segments of this length differ by 0.2%, and the
 median of fifty by 0.03 to 0.09%; longer ones gain little."""
-MAX_CALLS = 48
+MAX_CALLS = 192
 """Every call has inputs of its own, which are drawn and verified one by one."""
 MAX_ARENA_BYTES = 12 * 1024**3
 DISCARDED_CALLS = 3
@@ -228,7 +228,7 @@ class GpuLineup:
 class GpuBench:
     """Port `Bench` on a GPU."""
 
-    sweeps_per_instance = 3
+    sweeps_per_instance = 4
     """Two processes with the same kernel differ by 0.16% rms on an H100, and more samples of them
     don't remove it: so there are many processes."""
     examination = SegmentPlan(3, warm=2)

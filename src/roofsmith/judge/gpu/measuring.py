@@ -16,53 +16,56 @@ in the reference."""
 def measure(
     out: torch.Tensor, truth: torch.Tensor, atol: float | None, rtol: float | None
 ) -> torch.Tensor:
-    """Errors of an output, shape (len(FIELDS),), float64, on the device.
+    """Errors of outputs, shape (S, len(FIELDS)), float64, on the device.
 
     Args:
-        out: what a kernel wrote, in its declared type, any shape.
+        out: what a kernel wrote in S calls, in its declared type, shape (S, ...).
         truth: the same shape, in any type; compared in float64, integers exactly.
         atol: with `rtol`, replaces the element-wise half by the worst |out - ref| / (atol + rtol
             |ref|).
         rtol: see `atol`.
     """
+    calls = out.shape[0]
+    last = out.shape[-1] if out.dim() > 1 else 1
+    out, truth = out.reshape(calls, -1), truth.reshape(calls, -1)
     if not out.is_floating_point():
-        wrong = (out != truth.to(out.dtype)).sum().double()
+        wrong = (out != truth.to(out.dtype)).sum(1).double()
         zero = torch.zeros_like(wrong)
-        return torch.stack([wrong, wrong, wrong, zero, zero, zero])
+        return torch.stack([wrong, wrong, wrong, zero, zero, zero], dim=1)
     rounded = truth.to(out.dtype)
     finite, fine = torch.isfinite(rounded), torch.isfinite(out)
     same = (out == rounded) | (torch.isnan(out) & torch.isnan(rounded))
     zero = torch.zeros((), dtype=torch.float64, device=out.device)
     exact = torch.where(finite, truth.double(), zero)
     difference = torch.where(finite & fine, (out.double() - exact).abs(), zero)
-    size = exact.square().sum().sqrt()
-    error = difference.square().sum().sqrt()
-    norm = torch.where(error > 0, error / size, zero)
+    size = exact.square().sum(1).sqrt()
+    error = difference.square().sum(1).sqrt()
     return torch.stack(
         [
-            norm,
-            _element(difference, exact, atol, rtol),
-            (~finite & ~same).sum().double(),
-            (finite & ~fine).sum().double(),
-            torch.isnan(out).sum().double(),
-            torch.isnan(rounded).sum().double(),
-        ]
+            torch.where(error > 0, error / size, torch.zeros_like(error)),
+            _element(difference, exact, last, atol, rtol),
+            (~finite & ~same).sum(1).double(),
+            (finite & ~fine).sum(1).double(),
+            torch.isnan(out).sum(1).double(),
+            torch.isnan(rounded).sum(1).double(),
+        ],
+        dim=1,
     )
 
 
 def _element(
-    difference: torch.Tensor, exact: torch.Tensor, atol: float | None, rtol: float | None
+    difference: torch.Tensor, exact: torch.Tensor, last: int, atol: float | None, rtol: float | None
 ) -> torch.Tensor:
-    if difference.numel() == 0:
-        return torch.zeros((), dtype=torch.float64, device=difference.device)
+    """Worst element of every call; `last` is the length of a row."""
+    calls = exact.shape[0]
+    if exact.numel() == 0:
+        return torch.zeros(calls, dtype=torch.float64, device=exact.device)
     if atol is not None or rtol is not None:
-        allowed = (atol or 0.0) + (rtol or 0.0) * exact.abs()
-        return _ratio(difference, allowed).max()
-    rows = exact.reshape(-1, exact.shape[-1]) if exact.dim() else exact.reshape(1, 1)
-    scale = torch.maximum(rows.square().mean(-1, keepdim=True).sqrt(), rows.abs())
-    return _ratio(difference.reshape(rows.shape), scale).max()
-
-
-def _ratio(difference: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
-    """Quotient; nothing over nothing is nothing."""
-    return torch.where(difference > 0, difference / scale, torch.zeros_like(difference))
+        scale = (atol or 0.0) + (rtol or 0.0) * exact.abs()
+    else:
+        rows = exact.reshape(calls, -1, last)
+        scale = torch.maximum(rows.square().mean(-1, keepdim=True).sqrt(), rows.abs())
+        scale = scale.reshape(calls, -1)
+    # Nothing over nothing is nothing.
+    ratio = torch.where(difference > 0, difference / scale, torch.zeros_like(difference))
+    return ratio.amax(1)
