@@ -13,7 +13,7 @@ def with_readers_mask(relative: str, rendered: bytes, found: bytes | None) -> by
     """What a rendered file should hold, given what is there.
 
     A note that somebody masked stays masked, and stays as it is written if it says nothing else
-    than the rendering: whoever sets the flag may indent as he likes.
+    than the rendering: whoever sets the flag may indent as they like.
 
     Args:
         relative: the file's path in the campaign directory.
