@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from statistics import fmean, median
 
+from roofsmith.analysis.instances import widened
 from roofsmith.analysis.statistics import median_and_interval
 from roofsmith.domain.comparison import (
     ClassComparison,
@@ -54,12 +55,13 @@ def compare(
     overall = _sweep_means(ratios, labels)
     if not overall:
         return None
+    made_by = {sample.sweep: sample.instance for sample in samples}
     per_class = {c.name: _sweep_means(ratios, c.workloads) for c in classes}
     class_of = {label: c.name for c in classes for label in c.workloads}
     return Comparison(
-        overall=estimate(overall, policy),
+        overall=_estimated(overall, made_by, policy),
         classes=tuple(
-            ClassComparison(config_class=name, estimate=estimate(values, policy))
+            ClassComparison(config_class=name, estimate=_estimated(values, made_by, policy))
             for name, values in per_class.items()
         ),
         workloads=tuple(
@@ -67,7 +69,7 @@ def compare(
                 dims=workload.dims,
                 workload=workload.label,
                 config_class=class_of[workload.label],
-                estimate=estimate(list(ratios[workload.label].values()), policy),
+                estimate=_estimated(ratios[workload.label], made_by, policy),
                 candidate_time_s=_typical_time_s(samples, workload.label, candidate=True),
                 incumbent_time_s=_typical_time_s(samples, workload.label, candidate=False),
                 floor_time_s=floors.get(workload.label),
@@ -77,15 +79,32 @@ def compare(
     )
 
 
-def estimate(log_ratios: Sequence[float], policy: KeepPolicy) -> Estimate:
-    """Median ratio with its interval, and which side of the noise band it lies on."""
+def estimate(
+    log_ratios: Sequence[float], policy: KeepPolicy, instances: Sequence[int] | None = None
+) -> Estimate:
+    """Median ratio with its interval, and which side of the noise band it lies on.
+
+    Args:
+        log_ratios: ln(incumbent / candidate) of pairs or sweeps.
+        policy: noise band and error rate.
+        instances: which pair of processes made each; None: nobody knows, or all are of one.
+    """
     middle, (low, high) = median_and_interval(log_ratios, policy.error_rate)
+    if instances is not None:
+        low, high = widened((low, high), log_ratios, instances)
     return Estimate(
         speedup=math.exp(middle),
         ci=(_ratio(low), _ratio(high)),
         pairs=len(log_ratios),
         verdict=verdict(low, high, policy.noise_band),
     )
+
+
+def _estimated(
+    by_sweep: Mapping[int, float], made_by: Mapping[int, int], policy: KeepPolicy
+) -> Estimate:
+    instances = [made_by[sweep] for sweep in by_sweep]
+    return estimate(list(by_sweep.values()), policy, instances)
 
 
 def is_win(comparison: Comparison) -> bool:
@@ -118,10 +137,12 @@ def _log_ratios(samples: Sequence[PairSample]) -> dict[str, dict[int, float]]:
     return ratios
 
 
-def _sweep_means(ratios: Mapping[str, Mapping[int, float]], labels: Sequence[str]) -> list[float]:
+def _sweep_means(
+    ratios: Mapping[str, Mapping[int, float]], labels: Sequence[str]
+) -> dict[int, float]:
     """Mean log ratio over `labels` of every sweep that has a valid pair for each of them."""
     sweeps = set.intersection(*(set(ratios[label]) for label in labels))
-    return [fmean(ratios[label][sweep] for label in labels) for sweep in sorted(sweeps)]
+    return {sweep: fmean(ratios[label][sweep] for label in labels) for sweep in sorted(sweeps)}
 
 
 def _typical_time_s(samples: Sequence[PairSample], label: str, *, candidate: bool) -> float:

@@ -62,14 +62,26 @@ def reap(pid: int) -> int | None:
     return os.waitstatus_to_exitcode(status) if ended else None
 
 
+def warm_up() -> None:
+    """Import and work out beforehand what every worker would on its first call.
+
+    Triton hashes its own installation (0.3 s) and loads its second language (0.1 s); both are kept
+    for the life of a process. Where a version has them in other places, workers do it themselves.
+    """
+    for module in ("torch", "triton", "triton.experimental.gluon"):
+        with contextlib.suppress(ImportError):
+            importlib.import_module(module)
+    for module in ("triton.runtime.cache", "triton.compiler.compiler"):
+        with contextlib.suppress(ImportError, AttributeError):
+            importlib.import_module(module).triton_key()
+
+
 def main() -> None:
     """Entry of the process: the channel's descriptor is the first argument."""
     die_with_parent()
     channel = socket.socket(fileno=int(sys.argv[1]))
     channel.setblocking(True)
-    for module in ("torch", "triton"):
-        with contextlib.suppress(ImportError):
-            importlib.import_module(module)
+    warm_up()
     codes: dict[int, int] = {}
     try:
         while True:
