@@ -48,9 +48,13 @@ class Rate(Value):
     """95% score interval."""
 
 
-def made_now() -> Made:
-    """Of this process."""
-    environment = CpuSource().environment()
+def made_now(environment: Environment | None = None) -> Made:
+    """Of this process.
+
+    Args:
+        environment: of the device that kernels run on; None: the host's processors.
+    """
+    environment = environment or CpuSource().environment()
     return Made(
         command=shlex.join(["python", *sys.argv]),
         started=f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S}",

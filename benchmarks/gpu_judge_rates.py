@@ -1,0 +1,260 @@
+"""How often the judge is wrong on a GPU, and how long it takes.
+
+    python benchmarks/gpu_judge_rates.py --identical softmax=70 small-softmax=70 gemm=60 \\
+        --slower 0.01=100 0.02=40 --out benchmarks/results/gpu_judge_rates.json
+
+Identical pairs differ in a comment only, so that each `faster` is a false win. Slower ones do a
+known number of rows twice. A result that is there already is gone on with: what it lacks is made.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import random
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+
+from gpu_rate_kernels import KERNELS, GpuRateKernel
+from result_file import Made, Rate, Times, made_now, pair_times, percent, rate, say, write
+from roofsmith.app import settings
+from roofsmith.app.wiring import Workshop, workshop
+from roofsmith.devices.choice import source_for
+from roofsmith.domain.kernel import Built
+from roofsmith.domain.outcome import BuildFailed, Passed
+from roofsmith.domain.target import KeepPolicy
+from roofsmith.domain.values import Value
+from roofsmith.errors import BaselineError
+from roofsmith.testing.observer import SilentObserver
+
+SAVE_EVERY_S = 20.0
+
+
+class GpuTrial(Value):
+    """One candidate, built and judged."""
+
+    kernel: str
+    slowdown: float
+    """By the row counts; 0 for an identical pair."""
+    outcome: str
+    verdict: str
+    speedup: float | None
+    ci: tuple[float, float] | None
+    build_s: float
+    wall_s: float
+    """Build, check and all measurements."""
+    void: int
+    first_ns: tuple[Times, ...]
+    """Valid pairs of the first measurement."""
+    instances: tuple[int, ...]
+    """Which pair of processes made each."""
+    confirmation_ns: tuple[Times, ...]
+
+
+class Group(Value):
+    """Trials of one kernel and one slowdown."""
+
+    kernel: str
+    slowdown: float
+    kernel_time_s: float | None
+    called_faster: Rate
+    called_slower: Rate
+    median_speedup: float | None
+    verdicts: dict[str, int]
+    median_wall_s: float
+    p95_wall_s: float
+    max_wall_s: float
+
+
+class GpuJudgeRates(Value):
+    """A result file."""
+
+    made: Made
+    policy: KeepPolicy
+    groups: tuple[Group, ...]
+    """Follow from the trials; `summarize` makes them again."""
+    trials: tuple[GpuTrial, ...]
+
+
+def summarize(trials: Sequence[GpuTrial]) -> tuple[Group, ...]:
+    """Rates and durations, by kernel and slowdown."""
+    kinds = sorted({(trial.kernel, trial.slowdown) for trial in trials})
+    return tuple(
+        _group(*kind, [t for t in trials if (t.kernel, t.slowdown) == kind]) for kind in kinds
+    )
+
+
+def _group(kernel: str, slowdown: float, trials: Sequence[GpuTrial]) -> Group:
+    walls = sorted(trial.wall_s for trial in trials)
+    speedups = [trial.speedup for trial in trials if trial.speedup is not None]
+    incumbents = [incumbent for trial in trials for incumbent, _ in trial.first_ns]
+    return Group(
+        kernel=kernel,
+        slowdown=slowdown,
+        kernel_time_s=median(incumbents) * 1e-9 if incumbents else None,
+        called_faster=rate([trial.verdict == "faster" for trial in trials]),
+        called_slower=rate([trial.verdict == "slower" for trial in trials]),
+        median_speedup=median(speedups) if speedups else None,
+        verdicts=dict(Counter(trial.verdict for trial in trials)),
+        median_wall_s=median(walls),
+        p95_wall_s=walls[math.ceil(0.95 * len(walls)) - 1],
+        max_wall_s=walls[-1],
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class GpuBenchmark:
+    """A judge with an incumbent that has passed, ready for any number of candidates."""
+
+    kernel: GpuRateKernel
+    shop: Workshop
+    incumbent: Built
+
+    def trial(self, slowdown: float) -> GpuTrial:
+        """Build a candidate that nobody has seen, and judge it."""
+        begin = time.monotonic()
+        note = f"trial {random.getrandbits(64)}"
+        candidate = built(self.shop, self.kernel, self.kernel.extra_rows(slowdown), note)
+        build_s = time.monotonic() - begin
+        judgement = self.shop.judge.compare(candidate, self.incumbent, SilentObserver())
+        overall = judgement.comparison.overall if judgement.comparison else None
+        samples = (*judgement.samples, *judgement.confirmation)
+        return GpuTrial(
+            kernel=self.kernel.name,
+            slowdown=slowdown,
+            outcome=judgement.outcome.kind,
+            verdict=judgement.verdict,
+            speedup=overall.speedup if overall else None,
+            ci=overall.ci if overall else None,
+            build_s=build_s,
+            wall_s=time.monotonic() - begin,
+            void=sum(sample.void is not None for sample in samples),
+            first_ns=pair_times(judgement.samples),
+            instances=tuple(s.instance for s in judgement.samples if s.void is None),
+            confirmation_ns=pair_times(judgement.confirmation),
+        )
+
+
+def built(shop: Workshop, kernel: GpuRateKernel, extra_rows: int, note: str) -> Built:
+    """A version of the kernel.
+
+    Raises:
+        BaselineError: it doesn't build.
+    """
+    text = kernel.source(extra_rows, note).text
+    made = shop.machine.toolchain.build(shop.target.baseline.with_kernel_text(text))
+    if isinstance(made, BuildFailed):
+        raise BaselineError(f"a benchmark's own kernel doesn't build: {made.detail}", log=made.log)
+    return made
+
+
+@contextmanager
+def benchmark(kernel: GpuRateKernel, budget_s: float) -> Iterator[GpuBenchmark]:
+    """A judge, with one reference process for all trials."""
+    with workshop(kernel.target(budget_s), settings(), SilentObserver()) as shop:
+        incumbent = built(shop, kernel, 0, "incumbent")
+        outcome = shop.judge.measure(incumbent, SilentObserver(), timed=False).outcome
+        if not isinstance(outcome, Passed):
+            raise BaselineError(f"a benchmark's own kernel fails: {outcome.detail}")
+        yield GpuBenchmark(kernel, shop, incumbent)
+
+
+def run(options: argparse.Namespace) -> GpuJudgeRates:
+    """Make the trials that are missing, in a random order, until all are made or time is up."""
+    trials = earlier_trials(options.out)
+    missing = Counter(plan(options))
+    missing.subtract(Counter((trial.kernel, trial.slowdown) for trial in trials))
+    todo = [kind for kind, count in missing.items() for _ in range(max(count, 0))]
+    random.shuffle(todo)
+    made = made_now(source_for("cuda").environment())
+    policy = KERNELS["softmax"].target(options.budget_s).keep
+    begin = saved = time.monotonic()
+
+    def save() -> GpuJudgeRates:
+        result = GpuJudgeRates(
+            made=made, policy=policy, groups=summarize(trials), trials=tuple(trials)
+        )
+        write(result, options.out)
+        return result
+
+    try:
+        with ExitStack() as stack:
+            names = sorted({name for name, _ in todo})
+            benches = {
+                name: stack.enter_context(benchmark(KERNELS[name], options.budget_s))
+                for name in names
+            }
+            for name, slowdown in todo:
+                trials.append(benches[name].trial(slowdown))
+                now = time.monotonic()
+                if now - saved > SAVE_EVERY_S:
+                    save()
+                    saved = now
+                if now - begin > options.limit_s:
+                    say(f"time is up after {len(trials)} trials; the same command goes on")
+                    break
+    finally:
+        result = save()
+    return result
+
+
+def earlier_trials(path: Path) -> list[GpuTrial]:
+    """Trials of a result file that is there; none otherwise."""
+    if not path.exists():
+        return []
+    return list(GpuJudgeRates.model_validate_json(path.read_text()).trials)
+
+
+def plan(options: argparse.Namespace) -> list[tuple[str, float]]:
+    """(kernel, slowdown) of every trial that is asked for."""
+    identical = [(name, 0.0) for name, count in options.identical for _ in range(count)]
+    slower = [("softmax", float(how)) for how, count in options.slower for _ in range(count)]
+    return identical + slower
+
+
+def table(result: GpuJudgeRates) -> str:
+    """The result for people."""
+    lines = []
+    for group in result.groups:
+        kind = f"{group.slowdown:.0%} slower" if group.slowdown else "identical"
+        time_us = "" if group.kernel_time_s is None else f" ({group.kernel_time_s * 1e6:.1f} us)"
+        lines += [
+            f"{group.kernel}{time_us}, {kind}: {group.verdicts}, {group.median_speedup:.4f}x",
+            f"  faster {percent(group.called_faster)}, slower {percent(group.called_slower)}",
+            f"  seconds per candidate: median {group.median_wall_s:.2f},"
+            f" 95% {group.p95_wall_s:.2f}, most {group.max_wall_s:.2f}",
+        ]
+    return "\n".join(lines)
+
+
+def counted(text: str) -> tuple[str, int]:
+    """`softmax=70`."""
+    name, _, count = text.partition("=")
+    return name, int(count)
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
+    made = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    made.add_argument("--identical", type=counted, nargs="*", default=[], help="softmax=70 ...")
+    made.add_argument("--slower", type=counted, nargs="*", default=[], help="0.01=100 0.02=40")
+    made.add_argument("--budget-s", type=float, default=6.0, help="for one judgement")
+    made.add_argument("--limit-s", type=float, default=math.inf, help="for all of it")
+    made.add_argument("--out", type=Path, required=True)
+    return made
+
+
+def main() -> None:
+    """Run and print."""
+    options = parser().parse_args()
+    print(table(run(options)))
+    print(f"wrote {options.out}")
+
+
+if __name__ == "__main__":
+    main()
