@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from roofsmith.domain.kernel import BuildSpec
+from roofsmith.domain.kernel import BuildSpec, Language, default_build
 from roofsmith.domain.target import Target
 from roofsmith.domain.workload import Workload
 from roofsmith.errors import TargetError
@@ -139,11 +139,12 @@ def test_empty_keys_mean_the_default(write: Write) -> None:
         ("threads: 1.5", "target.yaml:4: threads must be a valid integer"),
         ("stop: 3", "target.yaml:4: stop must be a mapping such as `key: value`, found 3"),
         ("stop: {max_iterations: 120}", "target.yaml:4: stop.max_iterations must be less than 120"),
-        ("language: fortran", "target.yaml:4: language must be 'c' or 'cpp', found 'fortran'"),
+        ("language: fortran",
+         "target.yaml:4: language must be 'c', 'cpp', 'cuda', 'hip', 'triton' or 'torch'"),
         ("name: 'a b'", "target.yaml:4: name"),
         ("build: {flags: \"-D'x\"}", "target.yaml:4: build.flags: No closing quotation"),
         ("build: {compiler: icc}",
-         "target.yaml:4: build.compiler must be 'auto', 'gcc' or 'clang'"),
+         "target.yaml:4: build.compiler must be 'auto', 'gcc', 'clang', 'nvcc' or 'hipcc'"),
         ("kernel: other.c", "target.yaml:4: key 'kernel' is on line 1 already"),
         ("stop: {a: {b: [1, ]", "target.yaml:5: not YAML: "),
         ("[a]: 3", "target.yaml:4: a key must be text"),
@@ -306,6 +307,35 @@ def test_includes_keep_their_places(write: Write, folder: Path) -> None:
     assert "is named twice" in refused(write(text + "includes: [src/./k.c]"))
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "language"),
+    [
+        ("k.c", "x", "c"),
+        ("k.cu", "x", "cuda"),
+        ("k.hip", "x", "hip"),
+        ("k.py", "import triton.language as tl\n", "triton"),
+        ("k.py", "def f():\n    from triton import jit\n", "triton"),
+        ("k.py", "import torch  # import triton\n", "torch"),
+    ],
+)
+def test_the_language_is_the_suffix_and_what_a_module_imports(
+    folder: Path, write: Write, name: str, text: str, language: Language
+) -> None:
+    (folder / name).write_text(text)
+    lines = ["workloads: [{N: 1}]", "reference: reference.py", f"kernel: {name}"]
+    target = load_target(write("\n".join(lines)))
+    assert target.language == language
+    assert target.build == default_build(language)
+
+
+def test_what_the_build_leaves_out_is_the_languages_default(folder: Path, write: Write) -> None:
+    (folder / "k.cu").write_text("x")
+    lines = ["workloads: [{N: 1}]", "reference: reference.py", "kernel: k.cu"]
+    target = load_target(write("\n".join([*lines, "build: {link: [-lcublas]}"])))
+    assert target.build.flags == default_build("cuda").flags
+    assert target.build.link == ("-lcublas",)
+
+
 @pytest.mark.parametrize("name", ["k.c", "k.cu", "k.py"])
 def test_a_kernel_is_not_a_target(folder: Path, name: str) -> None:
     message = refused(folder / name)
@@ -441,8 +471,9 @@ def test_init_refuses_what_cannot_work(folder: Path) -> None:
     twice = [parse_workload("N=4"), parse_workload("N=4")]
     with pytest.raises(TargetError, match="doesn't exist"):
         init_target(folder / "nope.c", reference, twice[:1])
-    with pytest.raises(TargetError, match=r"no language for the suffix '\.py'"):
-        init_target(reference, reference, twice[:1])
+    (folder / "kernel.f90").write_text("end\n")
+    with pytest.raises(TargetError, match=r"no language for the suffix '\.f90'"):
+        init_target(folder / "kernel.f90", reference, twice[:1])
     with pytest.raises(TargetError, match="workload given twice"):
         init_target(kernel, reference, twice)
     with pytest.raises(TargetError, match="workloads"):

@@ -190,7 +190,7 @@ def tell(
         campaign = engine.take_up()
         incumbent = campaign.incumbent
         candidate = incumbent.with_kernel_text(text).with_build(
-            build_for(text, flags, default=incumbent.build)
+            build_for(incumbent.language, text, flags, default=incumbent.build)
         )
         return engine.round(
             Proposal(

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from roofsmith.domain.kernel import BuildSpec, Candidate
+from roofsmith.domain.kernel import BuildSpec, Candidate, Language, default_build
 from roofsmith.domain.target import KeepPolicy, Target
 from roofsmith.domain.workload import Workload
 from roofsmith.errors import TargetError, UsageError
@@ -101,25 +101,30 @@ def parse_workloads(texts: Sequence[str]) -> tuple[Workload, ...]:
 def candidate_from(kernel: Path, flags: str | None) -> Candidate:
     """One kernel file as a candidate.
 
-    Without flags it is built with `-O3 -march=native`, and `-fopenmp` where the source asks for it.
+    Without flags it is built as its language usually is: C with `-O3 -march=native`, and
+    `-fopenmp` where the source asks for it.
 
     Raises:
         TargetError: the file can't be read, or its suffix says no language.
     """
     text = read_text(kernel, "kernel")
+    language = language_of(kernel, text)
     return Candidate(
-        language=language_of(kernel),
+        language=language,
         sources=(source_file(kernel.name, text),),
-        build=build_for(text, flags),
+        build=build_for(language, text, flags),
     )
 
 
-def build_for(text: str, flags: str | None, default: BuildSpec | None = None) -> BuildSpec:
+def build_for(
+    language: Language, text: str, flags: str | None, default: BuildSpec | None = None
+) -> BuildSpec:
     """The build of a kernel: the flags if given, else the default, with OpenMP where it is used."""
-    build = default or BuildSpec()
+    build = default or default_build(language)
     if flags is not None:
         return build.model_copy(update={"flags": tuple(shlex.split(flags))})
-    if _OPENMP.search(text) is None or "-fopenmp" in build.flags:
+    openmp = language in {"c", "cpp"} and _OPENMP.search(text) is not None
+    if not openmp or "-fopenmp" in build.flags:
         return build
     return build.model_copy(update={"flags": (*build.flags, "-fopenmp")})
 

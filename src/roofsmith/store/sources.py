@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,8 +13,13 @@ from pydantic import ValidationError
 from roofsmith.domain.kernel import Language, SourceFile
 from roofsmith.errors import TargetError
 
-LANGUAGES: dict[str, Language] = {".c": "c", ".cc": "cpp", ".cpp": "cpp", ".cxx": "cpp"}
-"""Suffixes of kernel files."""
+LANGUAGES: dict[str, Language] = {
+    ".c": "c", ".cc": "cpp", ".cpp": "cpp", ".cxx": "cpp", ".cu": "cuda", ".hip": "hip",
+    ".py": "torch",
+}  # fmt: skip
+"""Suffixes of kernel files. A `.py` file that imports triton is in Triton; see `language_of`."""
+
+_IMPORTS_TRITON = re.compile(r"^[ \t]*(?:import|from)[ \t]+triton\b", re.MULTILINE)
 
 MAX_SOURCE_BYTES = 1024 * 1024
 """A kernel, an include or a reference; more is a data file that was named by mistake."""
@@ -72,8 +78,8 @@ def source_file(name: str, text: str) -> SourceFile:
         raise TargetError(f"file name {name!r} can't be used: rename the file") from error
 
 
-def language_of(path: Path) -> Language:
-    """The language that a kernel's suffix says.
+def language_of(path: Path, text: str) -> Language:
+    """The language that a kernel's suffix says; of a Python file, what it imports.
 
     Raises:
         TargetError: none that can be built here.
@@ -84,6 +90,8 @@ def language_of(path: Path) -> Language:
             f"kernel {path}: no language for the suffix {path.suffix!r}",
             hint=f"kernels end in {', '.join(LANGUAGES)}; or say `language: c` in the target",
         )
+    if language == "torch" and _IMPORTS_TRITON.search(text):
+        return "triton"
     return language
 
 

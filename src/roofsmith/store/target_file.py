@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from roofsmith.domain.kernel import BuildSpec, Language, default_build
 from roofsmith.domain.target import Target
 from roofsmith.errors import TargetError
 from roofsmith.store.sources import (
@@ -23,7 +24,6 @@ from roofsmith.store.yaml_document import YamlDocument, parse_yaml
 
 FILE_NAME = "target.yaml"
 MAX_YAML_BYTES = 256 * 1024
-_KERNEL_SUFFIXES = (*LANGUAGES, ".cu", ".hip", ".py")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ def load_text(text: str, path: Path, *, overrides: Mapping[str, Any] | None = No
     kernel_path = Path(os.path.normpath(folder / file.kernel))
     with located(document, "kernel"):
         kernel_text = read_text(kernel_path, "kernel")
-        language = file.language or language_of(kernel_path)
+        language = file.language or language_of(kernel_path, kernel_text)
     texts = [kernel_text, *_include_texts(document, file, folder)]
     with located(document, "reference"):
         reference_path = folder / file.reference
@@ -84,7 +84,7 @@ def load_text(text: str, path: Path, *, overrides: Mapping[str, Any] | None = No
             workloads=file.workloads,
             family=file.family,
             entry=file.entry,
-            build=file.build,
+            build=_build(file.build, language),
             threads=file.threads,
             ptr_size=file.ptr_size,
             tolerance=file.tolerance,
@@ -93,6 +93,12 @@ def load_text(text: str, path: Path, *, overrides: Mapping[str, Any] | None = No
             stop=file.stop,
         )
     return LoadedTarget(target, path, kernel_path)
+
+
+def _build(given: BuildSpec, language: Language) -> BuildSpec:
+    """What the file says of the build, and the language's defaults for the rest."""
+    said = {key: getattr(given, key) for key in given.model_fields_set}
+    return default_build(language).model_copy(update=said)
 
 
 def _include_texts(document: YamlDocument, file: TargetFile, folder: Path) -> list[str]:
@@ -114,7 +120,7 @@ def _yaml_path(path: Path) -> Path:
         if not (path / FILE_NAME).exists():
             raise TargetError(f"no {FILE_NAME} in {path}", hint=hint)
         return path / FILE_NAME
-    if path.suffix.lower() in _KERNEL_SUFFIXES:
+    if path.suffix.lower() in LANGUAGES:
         command = f"roofsmith init {shlex.quote(str(path))} --ref REF --workload N=4096,D=4096"
         raise TargetError(
             f"{path} is a source file; a target (.yaml) is needed",

@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 from pydantic import BaseModel
 
-from roofsmith.domain.kernel import BuildSpec
+from roofsmith.domain.kernel import BuildSpec, default_build
 from roofsmith.domain.target import Goal, KeepPolicy, StopPolicy, Tolerance
 from roofsmith.domain.workload import Workload
 from roofsmith.errors import TargetError
@@ -62,9 +62,9 @@ def init_target(
     directory = kernel.parent if directory is None else directory
     kernel_text = read_text(kernel, "kernel")
     read_text(reference, "reference")
-    language_of(kernel)
-    build = BuildSpec()
-    if _OPENMP.search(kernel_text):
+    language = language_of(kernel, kernel_text)
+    build = usual = default_build(language)
+    if language in {"c", "cpp"} and _OPENMP.search(kernel_text):
         build = BuildSpec(flags=(*build.flags, "-fopenmp"))
     text = "".join(
         [
@@ -76,9 +76,9 @@ def init_target(
             "\n",
             _line("workloads:", "`class: <name>` groups those that behave alike"),
             *(f"  - {_flow(workload)}\n" for workload in workloads),
-            _build_lines(build) if build != BuildSpec() else "",
+            _build_lines(build) if build != usual else "",
             _DEFAULTS,
-            _defaults(build),
+            _defaults(build, usual),
         ]
     )
     load_text(text, directory / FILE_NAME)
@@ -135,7 +135,7 @@ def _build_lines(build: BuildSpec) -> str:
     return f"\nbuild:\n  flags: [{flags}]    # the kernel uses OpenMP\n"
 
 
-def _defaults(build: BuildSpec) -> str:
+def _defaults(build: BuildSpec, usual: BuildSpec) -> str:
     """Every setting with its default, as comments."""
     sections: list[tuple[str, BaseModel]] = [
         ("build", build),
@@ -146,7 +146,7 @@ def _defaults(build: BuildSpec) -> str:
     ]
     lines = ["# threads: 1  # processors that kernels may use; all of them if not given\n"]
     for section, model in sections:
-        if section == "build" and build != BuildSpec():
+        if section == "build" and build != usual:
             continue  # written out above
         lines.append(f"# {section}:\n")
         for key, field in type(model).model_fields.items():

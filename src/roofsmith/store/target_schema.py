@@ -35,6 +35,7 @@ class TargetFile(Value):
     family: str | None = None
     entry: str = "solve"
     build: BuildSpec = BuildSpec()
+    """What isn't given of it is the language's default (`default_build`)."""
     threads: int | None = Field(default=None, ge=1)
     ptr_size: int | None = Field(default=None, ge=1)
     tolerance: Tolerance = Tolerance()
