@@ -21,12 +21,14 @@ from roofsmith.domain.comparison import ErrorReport, Judgement, Screening, Timin
 from roofsmith.domain.device import Device, Environment
 from roofsmith.domain.facts import DType, FactSheet
 from roofsmith.domain.health import Health
+from roofsmith.domain.inspection import Inspection
 from roofsmith.domain.kernel import Built, Candidate, Signature
 from roofsmith.domain.outcome import BuildFailed, Failure, Outcome
 from roofsmith.domain.profile import Bottleneck, Profile
 from roofsmith.domain.proposal import Proposal
 from roofsmith.domain.target import Target
 from roofsmith.domain.workload import ConfigClass, Workload
+from roofsmith.domain.yardstick import Yardstick
 
 Arguments = Mapping[str, NDArray[np.generic] | int]
 """What `solve` is called with: parameter name to array (declared dtype) or integer."""
@@ -228,6 +230,8 @@ class Measured:
     outcome: Outcome
     timings: tuple[Timing, ...]
     errors: tuple[ErrorReport, ...]
+    inspection: Inspection | None = None
+    """By sanitizers, where that was asked for."""
 
 
 class Judge(Protocol):
@@ -256,6 +260,18 @@ class Profiler(Protocol):
         """Counters of one kernel on one workload, from the best tool this machine allows.
 
         A tool that fails is a note in the profile, never an exception.
+        """
+        ...
+
+
+class Inspector(Protocol):
+    """Watches a kernel for what correct outputs don't show."""
+
+    def inspect(self, built: Built, workload: Workload) -> Inspection:
+        """One call under every sanitizer, and whether the kernel repeats itself.
+
+        A tool that is missing, fails or hangs is `unavailable` in the inspection, never an
+        exception.
         """
         ...
 
@@ -386,3 +402,9 @@ class Parts:
     lineage: Lineage
     files: CampaignFiles
     render: Render
+    yardsticks: tuple[Yardstick, ...] = ()
+    """What the final kernel is held against."""
+    yardstick_judge: Judge | None = None
+    """Patient with kernels that compile for minutes in every process. None: `judge`."""
+    inspector: Inspector | None = None
+    """Looks at a candidate before it is kept; None where nothing can be seen."""

@@ -10,6 +10,7 @@ from roofsmith.domain.bound import Bound
 from roofsmith.domain.comparison import ErrorReport, Judgement, Timing
 from roofsmith.domain.device import Environment
 from roofsmith.domain.facts import FactSheet
+from roofsmith.domain.inspection import Inspection
 from roofsmith.domain.kernel import Candidate
 from roofsmith.domain.outcome import Outcome
 from roofsmith.domain.profile import Bottleneck, Profile
@@ -17,6 +18,7 @@ from roofsmith.domain.proposal import Hypothesis, ScreenedPoint
 from roofsmith.domain.target import Target
 from roofsmith.domain.values import Value
 from roofsmith.domain.workload import ConfigClass
+from roofsmith.domain.yardstick import Yardsticks
 
 
 class Kept(Value):
@@ -86,6 +88,8 @@ class Round(Value):
     profile: Profile | None = None
     """Of the candidate, where it passed."""
     bottleneck: Bottleneck | None = None
+    inspection: Inspection | None = None
+    """By sanitizers, of a candidate that would else have been kept."""
     roofline_fraction: float | None = None
     """Of the kernel that holds after this round: geometric mean over workloads."""
     total_speedup: float
@@ -136,7 +140,8 @@ class Committed(Value):
 
 
 Event = Annotated[
-    Started | Baseline | Round | Stopped | Resumed | Committed, Field(discriminator="kind")
+    Started | Baseline | Round | Yardsticks | Stopped | Resumed | Committed,
+    Field(discriminator="kind"),
 ]
 
 
@@ -148,6 +153,8 @@ class Campaign(Value):
     rounds: tuple[Round, ...] = ()
     stopped: Stopped | None = None
     """The last stop, unless a resume followed it."""
+    yardsticks: Yardsticks | None = None
+    """As they were last measured; beside another kernel, if one was kept after that."""
 
     @property
     def incumbent(self) -> Candidate:
@@ -194,6 +201,8 @@ def replay(events: tuple[Event, ...] | list[Event]) -> Campaign | None:
                 campaign = campaign.model_copy(update={"baseline": event})
             case Round():
                 campaign = campaign.model_copy(update={"rounds": (*campaign.rounds, event)})
+            case Yardsticks():
+                campaign = campaign.model_copy(update={"yardsticks": event})
             case Stopped():
                 campaign = campaign.model_copy(update={"stopped": event})
             case Resumed():
