@@ -12,6 +12,7 @@ from roofsmith.domain.kernel import BuildSpec, Candidate, Language, SourceFile
 from roofsmith.errors import SignatureError
 from roofsmith.toolchains import read_signature
 from roofsmith.toolchains.conditions import decide
+from roofsmith.toolchains.gpu_dialect import blank_gpu_syntax
 from roofsmith.toolchains.lexical import blank_attributes, blank_comments
 
 
@@ -22,7 +23,8 @@ def candidate(
     flags: tuple[str, ...] = (),
     entry: str = "solve",
 ) -> Candidate:
-    files = [("kernel.c" if language == "c" else "kernel.cpp", text), *others]
+    suffix = {"cuda": "cu"}.get(language, language)
+    files = [(f"kernel.{suffix}", text), *others]
     return Candidate(
         language=language,
         sources=tuple(SourceFile(path=path, text=body) for path, body in files),
@@ -419,3 +421,88 @@ def test_conditions(condition: str, expected: bool | None) -> None:
     macros = {"A": "4", "LOOP": "LOOP + LOOP", "UNSAID": None, "EXPLODING0": "1"}
     macros |= {f"EXPLODING{i + 1}": " + ".join([f"EXPLODING{i}"] * 20) for i in range(5)}
     assert decide(condition, macros) is expected
+
+
+KERNELS = r"""
+#include <cuda_fp16.h>
+#define CHECK(x) do { auto e = (x); if (e != cudaSuccess) abort(); } while (0)
+template <int BLOCK, typename T>
+__global__ void __launch_bounds__(BLOCK, (2 + 1))
+softmax(const T* __restrict__ x, T* __restrict__ y, int n) {
+    extern __shared__ __align__(16) unsigned char bytes[];
+    __shared__ float part[BLOCK / 32];
+#if __CUDA_ARCH__ >= 900
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 240;\n" ::: "memory");
+#endif
+    y[threadIdx.x] = x[threadIdx.x] << 1;
+}
+__device__ __forceinline__ float helper(float a) { return a; }
+__constant__ float table[4] = {1, 2, 3, 4};
+extern "C" {
+__global__ __cluster_dims__(2, 1, 1) void __maxnreg__(128) other(const __grid_constant__ int n) {}
+void solve(const half* a, __half *b, int N, size_t M) {
+    dim3 grid((N + 127) / 128), block(128);
+    softmax<128, half><<<grid, block, 0, (cudaStream_t)0>>>(a, b, N);
+    softmax<128><<<dim3(cdiv<1>(N)), 128>>>(a, b, N);
+    other<<<
+       1, 2
+    >>>(N);
+    CHECK(cudaDeviceSynchronize());
+}
+}
+"""
+
+
+class TestGpu:
+    @pytest.mark.parametrize("language", ["cuda", "hip"])
+    def test_a_file_of_kernels(self, language: Language) -> None:
+        assert read(KERNELS, language=language) == [
+            ("a", "input", "float16"), ("b", "output", "float16"),
+            ("N", "size", "int32"), ("M", "size", "uint64"),
+        ]  # fmt: skip
+
+    @pytest.mark.parametrize(
+        ("spelled", "dtype"),
+        [
+            ("half", "float16"), ("__half", "float16"), ("cutlass::half_t", "float16"),
+            ("__nv_bfloat16", "bfloat16"), ("nv_bfloat16", "bfloat16"),
+            ("__hip_bfloat16", "bfloat16"), ("hip_bfloat16", "bfloat16"), ("float", "float32"),
+        ],
+    )  # fmt: skip
+    def test_element_types(self, spelled: str, dtype: str) -> None:
+        text = f'extern "C" void solve(const {spelled}* __restrict__ x, float* y) {{}}'
+        assert read(text, language="cuda")[0] == ("x", "input", dtype)
+
+    @pytest.mark.parametrize("element", ["float4", "half2", "__nv_fp8_e4m3"])
+    def test_vectors_are_not_numbers(self, element: str) -> None:
+        message = refusal(f'extern "C" void solve({element} *y) {{}}', language="cuda")
+        assert f"points to `{element}`, which is not a number type known here" in message
+
+    def test_a_kernel_is_no_entry(self) -> None:
+        message = refusal('\nextern "C" __global__ void solve(float *y) {}', language="cuda")
+        assert message.startswith("kernel.cu:2: solve is a __global__ function")
+        assert "launch the kernel in it" in message
+
+    def test_linkage_is_that_of_cpp(self) -> None:
+        assert 'is not extern "C"' in refusal("void solve(float *y) {}", language="cuda")
+        guarded = '#ifdef __CUDACC__\nextern "C"\n#endif\nvoid solve(float *y) { k<<<1, 1>>>(y); }'
+        assert read(guarded, language="cuda") == [("y", "output", "float32")]
+
+    def test_macros_from_every_spelling_of_a_flag(self) -> None:
+        text = 'extern "C" void solve(const T *x, U *y) {}'
+        flags = ("--define-macro=T=half", "-D", "U=float")
+        assert [d for _, _, d in read(text, language="cuda", flags=flags)] == ["float16", "float32"]
+
+    @pytest.mark.parametrize(
+        "text", ["k<<<1, 2", "<<<", "__launch_bounds__(", "a <<< b; >>>", ">>>"]
+    )
+    def test_broken_launches_end_in_an_error_or_an_answer(self, text: str) -> None:
+        whole = f'extern "C" void solve(float *y) {{ {text} }}'
+        with contextlib.suppress(SignatureError):
+            read(whole, language="cuda")
+
+    @given(st.text(alphabet="<>(){};,k1 \n_", max_size=60))
+    def test_lines_keep_their_numbers(self, text: str) -> None:
+        blanked = blank_gpu_syntax(text)
+        assert len(blanked) == len(text)
+        assert blanked.count("\n") == text.count("\n")

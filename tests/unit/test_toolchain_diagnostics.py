@@ -82,6 +82,34 @@ SOURCES = {"kernel.c": "float fast(float);\nvoid solve(float *y)\n{\n    y[0] = 
             "kernel.c:4:5: internal compiler error: in expand_call, at calls.cc:1",
             id="crash",
         ),
+        pytest.param(
+            'kernel.cu(2): error: identifier "z" is undefined\n    y[0] = z;\n           ^\n\n'
+            '1 error detected in the compilation of "kernel.cu".\n',
+            "compile_error",
+            'kernel.cu:2: error: identifier "z" is undefined',
+            id="nvcc",
+        ),
+        pytest.param(
+            'kernel.cu(7): catastrophic error: cannot open source file "x.h"\n',
+            "compile_error",
+            'kernel.cu:7: catastrophic error: cannot open source file "x.h"',
+            id="nvcc, a header",
+        ),
+        pytest.param(
+            "kernel.cu:4:10: fatal error: x.h: No such file or directory\n"
+            "    4 | #include <x.h>\n      |          ^~~~~\ncompilation terminated.\n",
+            "compile_error",
+            "kernel.cu:4:10: fatal error: x.h: No such file or directory",
+            id="gcc below nvcc",
+        ),
+        pytest.param(
+            "ptxas: error: kernel k takes too much shared memory: 70,000 bytes; at most 49,152 "
+            "may be declared\n",
+            "too_much_shared_memory",
+            "ptxas: error: kernel k takes too much shared memory: 70,000 bytes; at most 49,152 "
+            "may be declared",
+            id="shared memory",
+        ),
         pytest.param("", "compile_error", "the compiler ended with status 3", id="silent"),
     ],
 )
@@ -100,6 +128,13 @@ def test_a_warning_is_listed_once() -> None:
     line = "kernel.c:4:5: warning: unused variable 'z' [-Wunused-variable]\n"
     assert warnings_of(line + "    4 | int z;\n" + line) == (
         "kernel.c:4:5: unused variable 'z' [-Wunused-variable]",
+    )
+
+
+def test_warnings_of_nvcc_carry_their_number() -> None:
+    line = 'kernel.cu(2): warning #177-D: variable "unused" was declared but never referenced\n'
+    assert warnings_of(f"{line}\nRemark: The warnings can be suppressed\n{line}") == (
+        'kernel.cu:2: variable "unused" was declared but never referenced [#177-D]',
     )
 
 

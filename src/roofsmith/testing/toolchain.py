@@ -104,8 +104,9 @@ class FakeToolchain:
 class ToolchainConformance:
     """What the engine relies on. Subclass it with a pytest fixture named `toolchain`.
 
-    Override `candidate` for a toolchain of another language; `broken` and `nameless` must then
-    still return a kernel that doesn't compile and one that lacks its entry.
+    Override `candidate` and `expected` for a toolchain of another language; `broken`, `nameless`
+    and `built_otherwise` must then still return a kernel that doesn't compile because of its second
+    line, one that lacks its entry, and one that makes another library.
     """
 
     def candidate(self) -> Candidate:
@@ -120,16 +121,26 @@ class ToolchainConformance:
         """A kernel that compiles but doesn't define its entry."""
         return self.candidate().with_kernel_text("int helper(int n) { return n; }\n")
 
+    def expected(self) -> Signature:
+        """Of `candidate`."""
+        return Signature(entry="solve", parameters=SCALE_PARAMETERS)
+
+    def built_otherwise(self) -> Candidate:
+        """The kernel of `candidate`, built in another way."""
+        build = self.candidate().build
+        return self.candidate().with_build(
+            build.model_copy(update={"flags": (*build.flags, "-DOTHER")})
+        )
+
     def test_reads_the_parameters_in_order(self, toolchain: Toolchain) -> None:
         """Names, roles and types, as declared."""
-        signature = toolchain.signature(self.candidate())
-        assert signature == Signature(entry="solve", parameters=SCALE_PARAMETERS)
+        assert toolchain.signature(self.candidate()) == self.expected()
 
     def test_a_kernel_without_its_entry_has_no_signature(self, toolchain: Toolchain) -> None:
         """The message names the file and the entry."""
         message = _signature_error(toolchain, self.nameless())
         assert self.nameless().kernel.path in message
-        assert "solve" in message
+        assert self.expected().entry in message
 
     def test_builds_a_kernel(self, toolchain: Toolchain) -> None:
         """The result says what it was made of."""
@@ -151,10 +162,8 @@ class ToolchainConformance:
 
     def test_other_flags_are_another_build(self, toolchain: Toolchain) -> None:
         """No library is handed out for flags that it wasn't built with."""
-        candidate = self.candidate()
-        flags = (*candidate.build.flags, "-DOTHER")
-        other = candidate.with_build(candidate.build.model_copy(update={"flags": flags}))
-        first, second = toolchain.build(candidate), toolchain.build(other)
+        other = self.built_otherwise()
+        first, second = toolchain.build(self.candidate()), toolchain.build(other)
         assert isinstance(first, Built)
         assert isinstance(second, Built)
         assert first.library != second.library
@@ -183,7 +192,7 @@ class ToolchainConformance:
         failed = toolchain.build(self.nameless())
         assert isinstance(failed, BuildFailed)
         assert failed.reason == "no_entry"
-        assert "solve" in failed.detail
+        assert self.expected().entry in failed.detail
 
 
 def _signature_error(toolchain: Toolchain, candidate: Candidate) -> str:

@@ -83,7 +83,8 @@ class HipToolchain:
         )
         if refused is not None:
             return BuildFailed(reason=refused[0], detail=refused[1])
-        return self._builder.build(_plan(candidate, _find_hipcc(), self._arch()))
+        arch = self._arch()
+        return self._builder.build(_plan(candidate, _find_hipcc(), arch))
 
     def _arch(self) -> str:
         arch = self._device.arch if self._device is not None else None

@@ -1,0 +1,343 @@
+"""The CUDA toolchain with a real nvcc: what it builds, reads from it, and says of what it can't."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from cuda_kernels import H100, MUCH_SHARED, SCALE, SPILLING, WARP_SPECIALIZED, cuda, needs_nvcc
+
+from roofsmith.domain.kernel import Built, Candidate
+from roofsmith.domain.outcome import BuildFailed
+from roofsmith.domain.values import content_id
+from roofsmith.errors import MachineError, ToolMissingError, UsageError
+from roofsmith.ports import Toolchain
+from roofsmith.testing.toolchain import ToolchainConformance
+from roofsmith.toolchains import CudaToolchain, cuda_toolkit, listing
+from roofsmith.toolchains.elf import exported_functions
+
+OTHER_ARCH = H100.model_copy(update={"arch": "sm_80"})
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> Path:
+    return tmp_path / "it's a cache"
+
+
+@pytest.fixture
+def toolchain(cache: Path) -> CudaToolchain:
+    return CudaToolchain(cache, H100)
+
+
+def built(result: Built | BuildFailed) -> Built:
+    assert isinstance(result, Built), result
+    return result
+
+
+def failed(result: Built | BuildFailed) -> BuildFailed:
+    assert isinstance(result, BuildFailed), result
+    return result
+
+
+@needs_nvcc
+class TestNvcc(ToolchainConformance):
+    @pytest.fixture
+    def toolchain(self, cache: Path) -> Toolchain:
+        return CudaToolchain(cache, H100)
+
+    def candidate(self) -> Candidate:
+        return cuda()
+
+
+@needs_nvcc
+class TestBuilds:
+    def test_a_kernel_and_what_it_takes(self, toolchain: CudaToolchain) -> None:
+        made = built(toolchain.build(cuda()))
+        assert content_id(made.library.read_bytes()) == made.library_sha256
+        assert "solve" in exported_functions(made.library.read_bytes())
+        (kernel,) = made.resources
+        assert (kernel.name, kernel.arch) == ("scale<128>", "sm_90a")
+        assert kernel.registers is not None
+        assert 4 <= kernel.registers <= 32
+        assert (kernel.shared_bytes, kernel.stack_bytes) == (0, 0)
+        assert (kernel.spill_store_bytes, kernel.spill_load_bytes) == (0, 0)
+        assert built(toolchain.build(cuda())).resources == made.resources
+
+    def test_the_same_content_gives_the_same_bytes(self, toolchain: CudaToolchain) -> None:
+        first = built(toolchain.build(cuda()))
+        first.library.unlink()
+        second = built(toolchain.build(cuda()))
+        assert not second.cached
+        assert second.library_sha256 == first.library_sha256
+
+    def test_the_command_can_be_typed_again(self, toolchain: CudaToolchain) -> None:
+        made = built(toolchain.build(cuda()))
+        made.library.unlink()
+        assert os.system(f"{made.command} > /dev/null 2>&1") == 0
+        assert content_id(made.library.read_bytes()) == made.library_sha256
+
+    def test_line_information_names_sources_that_stay(self, toolchain: CudaToolchain) -> None:
+        made = built(toolchain.build(cuda()))
+        folder = Path(made.command.partition(" && ")[0].removeprefix("cd ").strip("'"))
+        folder = made.library.parents[1] / "sources" / folder.name
+        assert (folder / "kernel.cu").read_text() == SCALE
+
+    def test_waits_can_be_deferred(self, toolchain: CudaToolchain) -> None:
+        made = built(toolchain.build(cuda()))
+        try:
+            library = ctypes.CDLL(str(made.library))
+        except OSError as error:
+            pytest.skip(f"the CUDA runtime can't be loaded here: {error}")
+        assert ctypes.c_int.in_dll(library, "roofsmith_defer_waits").value == 0
+        assert ctypes.c_int.in_dll(library, "roofsmith_own_streams").value == 0
+
+    def test_instructions_of_one_architecture_only(self, toolchain: CudaToolchain) -> None:
+        (kernel,) = built(toolchain.build(cuda(WARP_SPECIALIZED))).resources
+        assert kernel.name == "product"
+        assert kernel.shared_bytes == 2 * 64 * 16 * 2
+
+    def test_they_are_refused_for_another_one(self, cache: Path) -> None:
+        failure = failed(CudaToolchain(cache, OTHER_ARCH).build(cuda(WARP_SPECIALIZED)))
+        assert failure.reason == "compile_error"
+        line = WARP_SPECIALIZED.splitlines().index(
+            '        asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");'
+        )
+        assert failure.detail.startswith(f"kernel.cu:{line + 1}: error: ")
+        assert "setmaxnreg" in failure.detail
+
+    def test_spills_are_counted(self, toolchain: CudaToolchain) -> None:
+        (plenty,) = built(toolchain.build(cuda(SPILLING))).resources
+        (few,) = built(toolchain.build(cuda(SPILLING, "-maxrregcount=16"))).resources
+        assert plenty.registers is not None
+        assert few.registers is not None
+        assert (plenty.spill_store_bytes, plenty.stack_bytes) == (0, 0)
+        assert few.registers < plenty.registers
+        assert few.spill_store_bytes
+        assert few.spill_load_bytes
+        assert few.stack_bytes
+
+    def test_several_files(self, toolchain: CudaToolchain) -> None:
+        text = '#include "part.cuh"\nvoid launch(const float *, float *, int);\n'
+        text += 'extern "C" void solve(const float *x, float *y, int n) { launch(x, y, n); }\n'
+        other = SCALE.replace('extern "C" void solve', "void launch")
+        made = built(toolchain.build(cuda(text, others=(("part.cuh", "\n"), ("launch.cu", other)))))
+        assert [kernel.name for kernel in made.resources] == ["scale<128>"]
+
+    def test_warnings_carry_file_and_line(self, toolchain: CudaToolchain) -> None:
+        text = SCALE.replace("    int i", "    int unused;\n    int i")
+        (warning,) = built(toolchain.build(cuda(text))).warnings
+        assert warning.startswith('kernel.cu:3: variable "unused"')
+        assert warning.endswith("[#177-D]")
+
+    def test_cutlass_is_found_where_the_user_says(
+        self, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        header = tmp_path / "cutlass" / "include" / "cutlass" / "cutlass.h"
+        header.parent.mkdir(parents=True)
+        header.write_text("#define FACTOR 2.0f\n")
+        text = "#include <cutlass/cutlass.h>\n" + SCALE.replace("2.0f", "FACTOR")
+        failure = failed(CudaToolchain(cache, H100).build(cuda(text)))
+        assert "cutlass/cutlass.h: No such file" in failure.detail
+        monkeypatch.setenv("CUTLASS_PATH", str(tmp_path / "cutlass"))
+        built(CudaToolchain(cache, H100).build(cuda(text)))
+        monkeypatch.setenv("CUTLASS_PATH", str(tmp_path))
+        with pytest.raises(MachineError, match="holds no include/cutlass"):
+            CudaToolchain(cache, H100).build(cuda(text))
+
+
+@needs_nvcc
+class TestFailures:
+    def test_errors_name_file_and_line(self, toolchain: CudaToolchain, cache: Path) -> None:
+        text = SCALE.replace("2.0f * x[i]", "z[i]")
+        failure = failed(toolchain.build(cuda(text)))
+        assert failure.reason == "compile_error"
+        assert failure.detail == 'kernel.cu:5: error: identifier "z" is undefined'
+        assert failure.log is not None
+        assert 'kernel.cu(5): error: identifier "z"' in failure.log.read_text()
+
+    def test_an_unknown_instruction(self, toolchain: CudaToolchain) -> None:
+        text = SCALE.replace("    if (i", '    asm volatile("frobnicate.u32 1;");\n    if (i')
+        failure = failed(toolchain.build(cuda(text)))
+        assert failure.detail.startswith("kernel.cu:4: error: ")
+        assert "frobnicate" in failure.detail
+
+    def test_more_shared_memory_than_a_block_can_have(self, toolchain: CudaToolchain) -> None:
+        failure = failed(toolchain.build(cuda(MUCH_SHARED, "-DFLOATS=70000")))
+        assert failure.reason == "too_much_shared_memory"
+        assert "kernel reversed takes too much shared memory: 280,000 bytes" in failure.detail
+
+    def test_more_shared_memory_than_this_device_has(self, cache: Path) -> None:
+        small = H100.model_copy(update={"limits": {"max_shared_bytes_per_block": 49_152}})
+        failure = failed(CudaToolchain(cache, small).build(cuda(MUCH_SHARED, "-DFLOATS=20000")))
+        assert failure.reason == "too_much_shared_memory"
+        assert "80,000 bytes; a block can have 49,152" in failure.detail
+
+    def test_undefined_on_the_host_and_on_the_device(self, toolchain: CudaToolchain) -> None:
+        host = "void helper();\n" + SCALE.replace("    cudaDev", "    helper();\n    cudaDev")
+        failure = failed(toolchain.build(cuda(host)))
+        assert failure.reason == "link_error"
+        assert failure.detail.startswith("kernel.cu:10: undefined reference to `helper()`")
+        device = "__device__ float twice(float);\n" + SCALE.replace("2.0f * x[i]", "twice(x[i])")
+        failure = failed(toolchain.build(cuda(device)))
+        assert failure.reason == "link_error"
+        assert failure.detail.startswith("kernel.cu:6: undefined reference to `twice`")
+
+    @pytest.mark.parametrize(
+        ("text", "why"),
+        [
+            (SCALE.replace('extern "C" ', ""), 'not extern "C"'),
+            (SCALE.replace('extern "C" void', 'extern "C" __global__ void'), "__global__ function"),
+            (SCALE.replace("solve", "other"), "no function named solve"),
+        ],
+    )
+    def test_an_entry_that_nobody_can_call(
+        self, toolchain: CudaToolchain, text: str, why: str
+    ) -> None:
+        text = text.replace("    scale<128><<<(n + 127) / 128, 128>>>(x, y, n);\n", "")
+        text = text.replace("    cudaDeviceSynchronize();\n", "")
+        failure = failed(toolchain.build(cuda(text)))
+        assert failure.reason in {"no_entry", "bad_signature"}
+        assert why in failure.detail
+
+    def test_a_compiler_past_its_deadline(self, cache: Path) -> None:
+        failure = failed(CudaToolchain(cache, H100, deadline_s=0.2).build(cuda()))
+        assert failure.reason == "compiler_timeout"
+
+    def test_an_architecture_that_the_compiler_dropped(self, cache: Path) -> None:
+        old = H100.model_copy(update={"arch": "sm_20"})
+        with pytest.raises(MachineError, match="doesn't build for sm_20") as caught:
+            CudaToolchain(cache, old).build(cuda())
+        assert "sm_90" in str(caught.value)
+
+    def test_an_architecture_that_the_compiler_does_not_know_yet(self, cache: Path) -> None:
+        new = H100.model_copy(update={"arch": "sm_990"})
+        made = built(CudaToolchain(cache, new).build(cuda()))
+        assert "doesn't know sm_990: built as PTX" in made.warnings[0]
+
+    def test_no_device(self, cache: Path) -> None:
+        toolchain = CudaToolchain(cache, None)
+        assert toolchain.signature(cuda()).entry == "solve"
+        with pytest.raises(MachineError, match="no GPU"):
+            toolchain.build(cuda())
+
+    def test_a_driver_that_is_older_than_the_toolkit(
+        self, toolchain: CudaToolchain, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(cuda_toolkit, "driver_release", lambda: (10, 2))
+        with pytest.raises(MachineError, match=r"driver supports CUDA 10\.2") as caught:
+            toolchain.build(cuda())
+        assert "update the driver" in str(caught.value)
+
+
+@needs_nvcc
+class TestListing:
+    def test_sass_and_ptx(self, toolchain: CudaToolchain, tmp_path: Path) -> None:
+        made = built(toolchain.build(cuda()))
+        if cuda_toolkit.find_toolkit().program("cuobjdump") is None:
+            with pytest.raises(ToolMissingError, match="cuobjdump"):
+                listing(made, "sass")
+            pytest.skip("cuobjdump is not installed")
+        assert "EXIT" in listing(made, "sass")
+        assert ".visible .entry" in listing(made, "ptx")
+        broken = made.model_copy(update={"library": tmp_path / "nothing"})
+        with pytest.raises(MachineError, match="cuobjdump"):
+            listing(broken, "sass")
+
+    def test_other_languages_have_none(self, toolchain: CudaToolchain) -> None:
+        made = built(toolchain.build(cuda())).model_copy(update={"language": "triton"})
+        with pytest.raises(UsageError, match="triton"):
+            listing(made, "ptx")
+
+
+class TestNoCompiler:
+    def test_the_message_says_where_was_searched(
+        self, toolchain: CudaToolchain, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ) -> None:
+        monkeypatch.setenv("PATH", "/nowhere")
+        monkeypatch.delenv("CUDA_HOME", raising=False)
+        monkeypatch.delenv("CUDA_PATH", raising=False)
+        monkeypatch.setattr(cuda_toolkit, "_USUAL", str(tmp_path))
+        monkeypatch.setattr(cuda_toolkit, "_packages", lambda: tmp_path)
+        with pytest.raises(ToolMissingError, match="nvcc") as caught:
+            toolchain.build(cuda())
+        assert "pip install nvidia-cuda-nvcc" in str(caught.value)
+
+
+STUB_RUNTIME = """\
+typedef int cudaError_t;
+typedef void *cudaStream_t;
+#define cudaStreamLegacy ((cudaStream_t)1)
+#define cudaStreamNonBlocking 1
+extern "C" int device_waits, stream_waits;
+int device_waits = 0, stream_waits = 0;
+inline cudaError_t cudaDeviceSynchronize() { device_waits++; return 0; }
+inline cudaError_t cudaStreamSynchronize(cudaStream_t) { stream_waits++; return 0; }
+inline cudaError_t cudaPeekAtLastError() { return 7; }
+inline cudaError_t cudaStreamCreateWithFlags(cudaStream_t *, unsigned) { return 0; }
+inline cudaError_t cudaStreamCreateWithPriority(cudaStream_t *, unsigned, int) { return 0; }
+"""
+WAITING = """\
+#include <cuda_runtime.h>
+extern "C" int wait_device() { return ::cudaDeviceSynchronize(); }
+extern "C" int wait_stream(long which) { return cudaStreamSynchronize((cudaStream_t)which); }
+extern "C" void make_stream(unsigned flags) {
+    cudaStream_t stream;
+    cudaStreamCreateWithFlags(&stream, flags);
+}
+"""
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="g++ is not installed")
+class TestDeferredWaits:
+    """The header alone, over a runtime that counts."""
+
+    @pytest.fixture
+    def library(self, tmp_path: Path) -> ctypes.CDLL:
+        (tmp_path / "cuda_runtime.h").write_text(f"#pragma once\n{STUB_RUNTIME}")
+        (tmp_path / "kernel.cpp").write_text(WAITING)
+        header = Path(cuda_toolkit.__file__).with_name("defer_waits.h")
+        command = ["g++", "-Wall", "-Werror", "-shared", "-fPIC", "-fvisibility=hidden"]
+        command += ["-fvisibility=default", f"-I{tmp_path}", "-include", str(header)]
+        command += ["-o", str(tmp_path / "kernel.so"), str(tmp_path / "kernel.cpp")]
+        subprocess.run(command, check=True, timeout=60)
+        return ctypes.CDLL(str(tmp_path / "kernel.so"))
+
+    def waits(self, library: ctypes.CDLL) -> tuple[int, int]:
+        names = ("device_waits", "stream_waits")
+        device, stream = (ctypes.c_int.in_dll(library, name).value for name in names)
+        return device, stream
+
+    def defer(self, library: ctypes.CDLL) -> None:
+        ctypes.c_int.in_dll(library, "roofsmith_defer_waits").value = 1
+
+    def test_by_default_they_wait(self, library: ctypes.CDLL) -> None:
+        assert library.wait_device() == 0
+        assert library.wait_stream(0) == 0
+        assert self.waits(library) == (1, 1)
+
+    def test_deferred_they_return_the_last_error(self, library: ctypes.CDLL) -> None:
+        self.defer(library)
+        assert library.wait_device() == 7
+        assert library.wait_stream(0) == 7
+        assert library.wait_stream(1) == 7
+        assert self.waits(library) == (0, 0)
+
+    def test_other_streams_are_waited_for(self, library: ctypes.CDLL) -> None:
+        self.defer(library)
+        assert library.wait_stream(0x1000) == 0
+        assert self.waits(library) == (0, 1)
+
+    def test_whoever_makes_a_stream_that_nobody_waits_for_waits_itself(
+        self, library: ctypes.CDLL
+    ) -> None:
+        self.defer(library)
+        library.make_stream(0)
+        assert library.wait_device() == 7
+        library.make_stream(1)
+        assert library.wait_device() == 0
+        assert library.wait_stream(0) == 0
+        assert self.waits(library) == (1, 1)

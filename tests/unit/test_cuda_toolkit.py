@@ -1,0 +1,122 @@
+"""Which nvcc is used, and what it is asked to build for. These compilers only answer questions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from roofsmith.errors import MachineError
+from roofsmith.toolchains import cuda_toolkit
+from roofsmith.toolchains.compilers import Compiler
+from roofsmith.toolchains.cuda_toolkit import Toolkit, architecture_for, check_driver, find_toolkit
+
+
+def toolkit(release: tuple[int, int], *architectures: int) -> Toolkit:
+    return Toolkit(
+        compiler=Compiler("nvcc", Path("/cuda/bin/nvcc"), "nvcc"),
+        release=release,
+        architectures=architectures,
+        root=Path("/cuda"),
+        includes=(),
+        libraries=(),
+    )
+
+
+CUDA_13 = toolkit((13, 0), 75, 80, 86, 87, 88, 89, 90, 100, 103, 110, 120, 121)
+
+
+@pytest.mark.parametrize(
+    ("arch", "name"),
+    [
+        ("sm_75", "sm_75"), ("sm_80", "sm_80"), ("sm_89", "sm_89"), ("sm_90", "sm_90a"),
+        ("sm_100", "sm_100a"), ("sm_103", "sm_103a"), ("sm_120", "sm_120a"), ("sm_90a", "sm_90a"),
+    ],
+)  # fmt: skip
+def test_the_device_decides(arch: str, name: str) -> None:
+    found = architecture_for(CUDA_13, arch)
+    number = name.removeprefix("sm_")
+    assert found.name == name
+    assert found.flag == f"-gencode=arch=compute_{number},code=[compute_{number},{name}]"
+    assert found.note is None
+
+
+def test_an_old_compiler_has_no_specific_form() -> None:
+    assert architecture_for(toolkit((11, 8), 80, 90), "sm_90").name == "sm_90"
+
+
+def test_a_relative_serves() -> None:
+    found = architecture_for(toolkit((11, 4), 70, 80, 86), "sm_89")
+    assert found.name == "sm_86"
+    assert found.note is not None
+    assert "doesn't know sm_89" in found.note
+
+
+def test_a_newer_device_compiles_ptx_itself() -> None:
+    found = architecture_for(toolkit((11, 4), 70, 80, 86), "sm_90")
+    assert (found.name, found.flag) == ("compute_86", "-gencode=arch=compute_86,code=compute_86")
+    assert found.note is not None
+
+
+@pytest.mark.parametrize("arch", ["gfx942", "sm_", "90", ""])
+def test_what_is_no_architecture(arch: str) -> None:
+    with pytest.raises(MachineError, match="not an NVIDIA architecture"):
+        architecture_for(CUDA_13, arch)
+
+
+@pytest.mark.parametrize("driver", [None, (13, 0), (13, 2), (14, 0)])
+def test_drivers_that_will_do(
+    driver: tuple[int, int] | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cuda_toolkit, "driver_release", lambda: driver)
+    check_driver(toolkit((13, 1), 90))
+
+
+def fake_nvcc(folder: Path, release: str, *, listed: str = "compute_80 compute_90") -> Path:
+    """A program that answers as nvcc does, in `folder/bin`."""
+    path = folder / "bin" / "nvcc"
+    path.parent.mkdir(parents=True)
+    (path.parent / "nvcc.profile").write_text("")
+    path.write_text(
+        '#!/bin/sh\ncase "$1" in\n'
+        f"--version) echo 'Cuda compilation tools, release {release}, V{release}.1';;\n"
+        f"--list-gpu-arch) printf '%s\\n' {listed};;\n"
+        "esac\n"
+    )
+    path.chmod(0o755)
+    return path
+
+
+def test_cuda_home_comes_before_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home = fake_nvcc(tmp_path / "home", "12.4")
+    on_path = fake_nvcc(tmp_path / "path", "11.8")
+    monkeypatch.setenv("CUDA_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("PATH", str(on_path.parent))
+    found = find_toolkit()
+    assert (found.compiler.path, found.release) == (home, (12, 4))
+    assert found.architectures == (80, 90)
+    monkeypatch.delenv("CUDA_HOME")
+    monkeypatch.delenv("CUDA_PATH", raising=False)
+    assert find_toolkit().version == "11.8"
+
+
+def test_the_wheel_is_found_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake_nvcc(tmp_path / "nvidia" / "cu13", "13.0")
+    runtime = tmp_path / "nvidia" / "cu13" / "lib" / "libcudart.so.13"
+    runtime.parent.mkdir()
+    runtime.write_bytes(b"")
+    for variable in ("CUDA_HOME", "CUDA_PATH"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.setattr(cuda_toolkit, "_USUAL", str(tmp_path / "usual"))
+    monkeypatch.setattr(cuda_toolkit, "_packages", lambda: tmp_path)
+    found = find_toolkit()
+    assert found.root == tmp_path / "nvidia" / "cu13"
+    assert found.runtime == runtime
+
+
+def test_a_compiler_that_makes_no_sense(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake_nvcc(tmp_path, "of nothing")
+    monkeypatch.setenv("CUDA_HOME", str(tmp_path))
+    with pytest.raises(MachineError, match="doesn't say which release"):
+        find_toolkit()

@@ -1,0 +1,221 @@
+"""Triton and PyTorch modules: checked without being run, kept as they are; Triton's metadata."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from roofsmith.domain.kernel import (
+    BuildSpec,
+    Built,
+    Candidate,
+    KernelResources,
+    Signature,
+    SourceFile,
+)
+from roofsmith.domain.outcome import BuildFailed
+from roofsmith.errors import SignatureError
+from roofsmith.ports import Toolchain
+from roofsmith.testing.toolchain import ToolchainConformance
+from roofsmith.toolchains import ModuleToolchain, triton_resources
+
+MODULE = "import triton\n\n\ndef run_kernel(x, y, n):\n    y.copy_(2 * x)\n"
+
+
+def module(text: str = MODULE, *others: tuple[str, str]) -> Candidate:
+    files = (("kernel.py", text), *others)
+    return Candidate(language="triton", sources=tuple(SourceFile(path=p, text=t) for p, t in files))
+
+
+@pytest.fixture
+def toolchain(tmp_path: Path) -> ModuleToolchain:
+    return ModuleToolchain(tmp_path / "it's a cache")
+
+
+def failed(result: Built | BuildFailed) -> BuildFailed:
+    assert isinstance(result, BuildFailed), result
+    return result
+
+
+def built(result: Built | BuildFailed) -> Built:
+    assert isinstance(result, Built), result
+    return result
+
+
+class TestModules(ToolchainConformance):
+    @pytest.fixture
+    def toolchain(self, tmp_path: Path) -> Toolchain:
+        return ModuleToolchain(tmp_path / "cache")
+
+    def candidate(self) -> Candidate:
+        return module()
+
+    def expected(self) -> Signature:
+        return Signature(entry="run_kernel", parameters=())
+
+    def broken(self) -> Candidate:
+        return module(f"\nerror on purpose\n{MODULE}")
+
+    def nameless(self) -> Candidate:
+        return module("def helper(n):\n    return n\n")
+
+    def built_otherwise(self) -> Candidate:
+        return module(f"{MODULE}# otherwise\n")
+
+
+def test_the_module_is_kept_as_it_is_and_read_only(toolchain: ModuleToolchain) -> None:
+    made = built(toolchain.build(module(MODULE, ("lib/part.py", "X = 1\n"), ("note.txt", "("))))
+    assert made.library.name == "kernel.py"
+    assert made.library.read_text() == MODULE
+    assert (made.library.parent / "lib" / "part.py").read_text() == "X = 1\n"
+    assert made.library.stat().st_mode & 0o222 == 0
+    assert made.language == "triton"
+    assert made.resources == ()
+
+
+@pytest.mark.parametrize("name", ["kernel.py", "part.py"])
+def test_a_damaged_copy_is_made_anew(toolchain: ModuleToolchain, name: str) -> None:
+    candidate = module(MODULE, ("part.py", "X = 1\n"))
+    first = built(toolchain.build(candidate))
+    path = first.library.parent / name
+    text = path.read_text()
+    path.chmod(0o644)
+    path.write_text("import os\n")
+    second = built(toolchain.build(candidate))
+    assert not second.cached
+    assert path.read_text() == text
+    assert built(toolchain.build(candidate)).cached
+
+
+def test_nothing_of_it_runs(toolchain: ModuleToolchain, tmp_path: Path) -> None:
+    mark = tmp_path / "mark"
+    built(toolchain.build(module(f"open({str(mark)!r}, 'w')\n{MODULE}")))
+    assert not mark.exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "reason", "detail"),
+    [
+        ("x = (\n", "compile_error", "kernel.py:1: error: '(' was never closed"),
+        ("def run_kernel(:\n", "compile_error", "kernel.py:1: error: "),
+        ("def run_kernel(x):\nreturn\n", "compile_error", "kernel.py:2: error: "),
+        ("return\n", "compile_error", "kernel.py:1: error: 'return' outside function"),
+        ("x = " + "(" * 5000 + "\n", "compile_error", "kernel.py:1: error: "),
+        ("x = " + "-" * 100_000 + "1\n", "compile_error", "kernel.py:1: error: "),
+        ("def solve(x): ...\n", "no_entry", "kernel.py: no function named run_kernel; functions "
+         "found: solve (kernel.py:1)"),
+        ("class K:\n    def run_kernel(self): ...\n", "no_entry", "functions found: none"),
+        ("def f():\n    def run_kernel(): ...\n", "no_entry", "functions found: f"),
+        ("async def run_kernel(x): ...\n", "no_entry", "kernel.py:1: run_kernel must be a plain"),
+        ("class run_kernel: ...\n", "no_entry", "kernel.py:1: run_kernel must be a plain"),
+        ("def run_kernel(x, /, y): ...\n", "no_entry", "takes x by position only"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_called(
+    toolchain: ModuleToolchain, text: str, reason: str, detail: str
+) -> None:
+    failure = failed(toolchain.build(module(text)))
+    assert failure.reason == reason
+    assert detail in failure.detail
+    assert failure.log is not None
+    assert failure.log.exists()
+    with pytest.raises(SignatureError):
+        toolchain.signature(module(text))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "from other import run_kernel\n",
+        "import other as run_kernel\n",
+        "run_kernel = lambda **inputs: None\n",
+        "run_kernel: object = print\n",
+        "if True:\n    def run_kernel(x): ...\n",
+        "try:\n    import a\nexcept ImportError:\n    def run_kernel(x): ...\n",
+        "with open('x') as f:\n    def run_kernel(x): ...\n",
+        "@decorate\ndef run_kernel(*, x, **rest): ...\n",
+    ],
+)
+def test_the_entry_may_be_bound_in_any_way(toolchain: ModuleToolchain, text: str) -> None:
+    assert toolchain.signature(module(text)).entry == "run_kernel"
+    built(toolchain.build(module(text)))
+
+
+def test_a_mistake_in_another_file(toolchain: ModuleToolchain) -> None:
+    failure = failed(toolchain.build(module(MODULE, ("lib/part.py", "\nx = = 1\n"))))
+    assert failure.detail.startswith("lib/part.py:2: error: invalid syntax")
+
+
+def test_warnings_of_python(toolchain: ModuleToolchain) -> None:
+    made = built(toolchain.build(module(MODULE + "pattern = '\\d'\n")))
+    (warning,) = made.warnings
+    assert warning.startswith("kernel.py:6: ")
+    assert built(toolchain.build(module(MODULE + "pattern = '\\d'\n"))).warnings == (warning,)
+
+
+def test_flags_are_for_compilers(toolchain: ModuleToolchain) -> None:
+    failure = failed(toolchain.build(module().with_build(BuildSpec())))
+    assert failure.reason == "flag_not_allowed"
+    assert "-march=native" in failure.detail
+    build = BuildSpec(flags=(), link=(), environment={"PYTHONPATH": "x"})
+    assert failed(toolchain.build(module().with_build(build))).reason == "environment_not_allowed"
+    build = BuildSpec(flags=(), link=(), compiler="gcc")
+    assert failed(toolchain.build(module().with_build(build))).reason == "wrong_compiler"
+
+
+METADATA = {
+    "hash": "0f", "target": {"backend": "cuda", "arch": 90, "warp_size": 32}, "num_warps": 8,
+    "num_stages": 3, "shared": 16512, "name": "softmax_rows", "triton_version": "3.4.0",
+}  # fmt: skip
+
+
+def write(folder: Path, name: str, content: object) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / name).write_text(content if isinstance(content, str) else json.dumps(content))
+
+
+def test_triton_says_what_its_kernels_take(tmp_path: Path) -> None:
+    write(tmp_path / "A", "softmax_rows.json", METADATA)
+    write(tmp_path / "A", "__grp__softmax_rows.json", {"child_paths": {}})
+    write(tmp_path / "B", "softmax_rows.json", METADATA)
+    hip = METADATA | {"target": {"backend": "hip", "arch": "gfx942", "warp_size": 64}, "n_regs": 64}
+    write(tmp_path / "C", "other.json", hip | {"name": "other", "n_spills": 3})
+    assert triton_resources(tmp_path) == (
+        KernelResources(
+            name="other", arch="gfx942", num_warps=8, shared_bytes=16512, registers=64,
+            spilled_registers=3,
+        ),
+        KernelResources(name="softmax_rows", arch="sm_90", num_warps=8, shared_bytes=16512),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "", "{", "[]", "[" * 100_000, "null", "{}", " " * 2**21,
+        METADATA | {"name": 3}, METADATA | {"num_warps": "8"}, METADATA | {"shared": -1},
+        METADATA | {"shared": True}, {k: v for k, v in METADATA.items() if k != "num_warps"},
+    ],
+)  # fmt: skip
+def test_what_is_no_metadata_is_passed_over(tmp_path: Path, content: object) -> None:
+    write(tmp_path / "A", "kernel.json", content)
+    (tmp_path / "A" / "folder.json").mkdir()
+    assert triton_resources(tmp_path) == ()
+
+
+def test_no_cache_no_kernels(tmp_path: Path) -> None:
+    assert triton_resources(tmp_path / "none") == ()
+
+
+@given(target=st.none() | st.integers() | st.dictionaries(st.text(), st.integers()))
+def test_a_strange_target_is_no_error(
+    tmp_path_factory: pytest.TempPathFactory, target: object
+) -> None:
+    folder = tmp_path_factory.mktemp("cache")
+    write(folder / "A", "kernel.json", METADATA | {"target": target})
+    (kernel,) = triton_resources(folder)
+    assert kernel.name == "softmax_rows"
