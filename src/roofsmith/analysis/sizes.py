@@ -1,0 +1,26 @@
+"""Which of a target's workloads is the smallest. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import inf, prod
+
+from roofsmith.domain.bound import Bound
+from roofsmith.domain.target import Target
+from roofsmith.domain.workload import Workload
+
+
+def smallest(target: Target, bounds: Sequence[Bound]) -> Workload:
+    """The workload that moves the fewest bytes; by the product of its dims where that is UNKNOWN.
+
+    Args:
+        target: has the workloads.
+        bounds: say what each one moves.
+    """
+    moved = {bound.workload: bound.cost.total_bytes for bound in bounds}
+
+    def size(workload: Workload) -> tuple[float, int]:
+        size_bytes = moved.get(workload.label)
+        return (inf if size_bytes is None else size_bytes), prod(workload.dims.values())
+
+    return min(target.workloads, key=size)

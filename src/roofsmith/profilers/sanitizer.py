@@ -1,0 +1,195 @@
+"""NVIDIA compute-sanitizer around a worker: is one call of a CUDA kernel clean, and repeatable?"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roofsmith.domain.inspection import Inspection, SanitizerTool, Unavailable
+from roofsmith.domain.kernel import Built
+from roofsmith.domain.outcome import TimedOut
+from roofsmith.domain.workload import Workload
+from roofsmith.errors import RoofsmithError
+from roofsmith.ports import Arguments, KernelDiedError, KernelRunner, Oracle
+from roofsmith.profilers.attempts import SEED
+from roofsmith.profilers.sanitizer_output import Reading, read, trouble
+
+TOOLS: tuple[SanitizerTool, ...] = get_args(SanitizerTool)
+TOOL_DEADLINE_S = 120.0
+"""For the call under one tool; racecheck makes a kernel 10 to 100 times slower."""
+ERROR_EXIT = 86
+"""compute-sanitizer's exit code where it found something; no worker ends with it by itself."""
+PRINT_LIMIT = 32
+"""Reports that are printed: one defect is usually reported once per thread."""
+
+_HOMES = ("CUDA_HOME", "CUDA_PATH")
+_UNDER = ("bin/compute-sanitizer", "compute-sanitizer/compute-sanitizer")
+
+
+def find_compute_sanitizer() -> str | None:
+    """compute-sanitizer on PATH, in CUDA_HOME or in /usr/local/cuda; None without."""
+    if found := shutil.which("compute-sanitizer"):
+        return found
+    homes = [os.environ[name] for name in _HOMES if os.environ.get(name)]
+    for home in (*homes, "/usr/local/cuda"):
+        for below in _UNDER:
+            place = Path(home, below)
+            if place.is_file() and os.access(place, os.X_OK):
+                return str(place)
+    return None
+
+
+def launcher(program: str, tool: SanitizerTool, log: Path) -> tuple[str, ...]:
+    """What to start a worker under.
+
+    After an error the kernel is ended, but not its context: the worker lives on, and the report is
+    written to its end. Failed driver calls aren't reported: the judge hears of them itself.
+
+    Args:
+        program: compute-sanitizer.
+        tool: one of its tools.
+        log: takes all that it prints.
+    """
+    own = ("--report-api-errors=no",) if tool == "memcheck" else ()
+    return (
+        program,
+        f"--tool={tool}",
+        f"--error-exitcode={ERROR_EXIT}",
+        f"--log-file={log}",
+        f"--print-limit={PRINT_LIMIT}",
+        "--destroy-on-device-error=kernel",
+        "--show-backtrace=no",
+        "--target-processes=all",
+        *own,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class SanitizerInspector:
+    """Port `Inspector` over compute-sanitizer."""
+
+    runner: KernelRunner
+    oracle: Oracle
+    threads: int = 1
+    find_program: Callable[[], str | None] = field(default=find_compute_sanitizer)
+    deadline_s: float = TOOL_DEADLINE_S
+
+    def inspect(self, built: Built, workload: Workload) -> Inspection:
+        """One call under each tool, and two without any.
+
+        A tool that is missing, fails or hangs is `unavailable`, with the reason; never an
+        exception.
+        """
+        try:
+            arguments = self.oracle.inputs(workload, SEED)
+        except RoofsmithError as error:
+            return _blind(workload, f"no inputs to inspect it with: {error.message}")
+        repeatable, note = self._repeats(built, arguments)
+        program = self.find_program()
+        if program is None:
+            reason = (
+                "compute-sanitizer is not installed: it comes with the CUDA toolkit, and as"
+                " NVIDIA's package cuda-sanitizer; put it on PATH"
+            )
+            blind = _blind(workload, reason)
+            return blind.model_copy(update={"repeatable": repeatable, "notes": (note,)})
+        readings = [self._run(program, tool, built, arguments) for tool in TOOLS]
+        return Inspection(
+            workload=workload.label,
+            reports=tuple(reading.report for reading in readings),
+            repeatable=repeatable,
+            notes=(note, *_warned(readings)),
+        )
+
+    def _run(
+        self, program: str, tool: SanitizerTool, built: Built, arguments: Arguments
+    ) -> Reading:
+        with tempfile.TemporaryDirectory(prefix="roofsmith-sanitizer-") as folder:
+            log = Path(folder) / "report.txt"
+            try:
+                with self.runner.open(
+                    built,
+                    arguments,
+                    threads=self.threads,
+                    call_deadline_s=self.deadline_s / 2,  # a session grants one call more
+                    launcher=launcher(program, tool, log),
+                ) as session:
+                    session.call(1)
+            except KernelDiedError as died:
+                return _after_death(tool, _text(log), died)
+            except OSError as error:
+                reason = f"{program} can't be started: {error.strerror or error}"
+                return Reading(Unavailable(tool=tool, reason=reason))
+            return read(tool, _text(log))
+
+    def _repeats(self, built: Built, arguments: Arguments) -> tuple[bool | None, str]:
+        """Whether two fresh processes make the same of the same inputs.
+
+        One process called twice would not do: its second call finds the first one's outputs.
+        """
+        try:
+            first, second = (self._outputs(built, arguments) for _ in range(2))
+        except KernelDiedError as died:
+            return None, f"whether it repeats itself is not known: {died}"
+        if not first:
+            return None, "whether it repeats itself is not known: it has no outputs to compare"
+        different = [name for name in first if _bits(first[name]) != _bits(second[name])]
+        if different:
+            names = ", ".join(different)
+            return False, f"two runs on the same inputs differ in {names}: it is not deterministic"
+        return True, "two runs on the same inputs made the same outputs, bit for bit"
+
+    def _outputs(self, built: Built, arguments: Arguments) -> Mapping[str, NDArray[np.generic]]:
+        with self.runner.open(
+            built, arguments, threads=self.threads, call_deadline_s=self.deadline_s / 2
+        ) as session:
+            session.call(1)
+            return session.outputs()
+
+
+def _blind(workload: Workload, reason: str) -> Inspection:
+    """No tool could look."""
+    return Inspection(
+        workload=workload.label,
+        reports=tuple(Unavailable(tool=tool, reason=reason) for tool in TOOLS),
+    )
+
+
+def _after_death(tool: SanitizerTool, printed: str, died: KernelDiedError) -> Reading:
+    """What a worker that died under a tool leaves: its findings count, its silence doesn't."""
+    reading = read(tool, printed)
+    if reading.report.kind == "found":
+        return reading
+    hung = isinstance(died.outcome, TimedOut)
+    how = "it hung and was stopped" if hung else "the kernel did not survive it"
+    reason = trouble(printed) or trouble(str(died)) or f"{how}: {died}"
+    return Reading(Unavailable(tool=tool, reason=reason))
+
+
+def _warned(readings: list[Reading]) -> tuple[str, ...]:
+    count = sum(reading.warnings for reading in readings)
+    if not count:
+        return ()
+    return (
+        f"racecheck: {count} warnings, no errors by themselves: accesses of one warp that only the"
+        " order of its execution keeps apart",
+    )
+
+
+def _bits(array: NDArray[np.generic]) -> bytes:
+    return np.ascontiguousarray(array).tobytes()
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
