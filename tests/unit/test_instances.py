@@ -42,6 +42,12 @@ def test_agreeing_instances_widen_nothing() -> None:
     assert widened((0.01, 0.02), [0.015] * 8, [0, 0, 1, 1, 2, 2, 3, 3]) == (0.01, 0.02)
 
 
+def test_an_instance_that_was_disturbed_does_not_count() -> None:
+    values = [*[0.01] * 16, 0.9]
+    instances = [*[i // 4 for i in range(16)], 4]
+    assert widened((0.0, 0.02), values, instances) == (0.0, 0.02)
+
+
 def test_the_half_width_is_students() -> None:
     medians = [0.00, 0.01, 0.02, 0.03]
     spread = math.sqrt(sum((m - 0.015) ** 2 for m in medians) / 3)

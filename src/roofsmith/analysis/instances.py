@@ -40,10 +40,12 @@ def widened(
     groups: dict[int, list[float]] = defaultdict(list)
     for value, instance in zip(values, instances, strict=True):
         groups[instance].append(value)
-    if len(groups) < LEAST_INSTANCES:
+    # The median of an instance most of whose pairs were disturbed says little about it.
+    fullest = max(map(len, groups.values()), default=0)
+    medians = [median(group) for group in groups.values() if 2 * len(group) >= fullest]
+    if len(medians) < LEAST_INSTANCES:
         return interval
-    spread = stdev(median(group) for group in groups.values())
-    half = t_975(len(groups) - 1) * spread / math.sqrt(len(groups))
+    half = t_975(len(medians) - 1) * stdev(medians) / math.sqrt(len(medians))
     middle = median(values)
     return min(interval[0], middle - half), max(interval[1], middle + half)
 

@@ -206,6 +206,8 @@ class HostLineup:
     def close(self) -> None:
         """End the processes and give back their memory."""
         for worker in self.workers:
+            worker.end()
+        for worker in self.workers:
             worker.close()
         for station in self._stations:
             station.close()

@@ -268,6 +268,11 @@ class WorkerProcess:
             if _state(self.pid) in ("T", "t", "Z"):
                 return
 
+    def end(self) -> None:
+        """Begin to end the process: several can die at the same time before `close` waits."""
+        if not self._launched:
+            self._signal(signal.SIGKILL)
+
     def close(self) -> None:
         """End the process; politely where a profiler around it wants to write its output."""
         if self._launched and self._process.poll() is None:

@@ -35,7 +35,8 @@ from roofsmith.proposers.tunables_choices import (
     thread_counts,
     unroll_factors,
 )
-from roofsmith.proposers.tunables_source import Site, Sites, read_sites
+from roofsmith.proposers.tunables_sites import Site, Sites
+from roofsmith.proposers.tunables_source import read_sites
 from roofsmith.proposers.tunables_uses import Use, Uses
 
 Setting = int | str
@@ -194,7 +195,7 @@ def _constant_choices(name: str, value: int, uses: frozenset[Use], threads: int)
 def _from_defines(candidate: Candidate, threads: int) -> list[Tunable]:
     """`-DNAME=64` on the command line, with the choices of a `tune:` line if the file has one."""
     given = defines(candidate.build)
-    if not given:
+    if not given or candidate.language in ("triton", "torch"):
         return []
     source = Source(candidate.kernel.text, candidate.language)
     uses = Uses(source)
@@ -213,7 +214,9 @@ def _from_defines(candidate: Candidate, threads: int) -> list[Tunable]:
 
 
 def _from_build(candidate: Candidate, threads: int, isa: Sequence[str]) -> list[Tunable]:
-    result = []
+    result: list[Tunable] = []
+    if candidate.language not in ("c", "cpp"):  # these are flags of gcc and clang
+        return result
     omp = threads_offered(candidate.build, threads)
     if omp is not None:
         name, current, choices = omp

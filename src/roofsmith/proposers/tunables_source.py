@@ -9,20 +9,18 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
-from typing import Literal
 
 from tree_sitter import Node
 
 from roofsmith.domain.kernel import Language
-from roofsmith.proposers.edits import Edit
 from roofsmith.proposers.source import Source
 from roofsmith.proposers.syntax import arguments, calls, text_of, walk
 from roofsmith.proposers.tunables_choices import is_schedule
-from roofsmith.proposers.tunables_uses import Use, Uses
-
-SiteKind = Literal["declared", "constant", "unroll", "threads", "schedule"]
+from roofsmith.proposers.tunables_python import read_python_sites
+from roofsmith.proposers.tunables_sites import Site, SiteKind, Sites
+from roofsmith.proposers.tunables_uses import Uses
 
 _INTEGER = rb"(0[xX][0-9a-fA-F]+|0|[1-9]\d*)[uUlLzZ]*"
 _MACRO_VALUE = re.compile(rb"\(?\s*" + _INTEGER + rb"\s*\)?\s*(?:/[/*].*)?", re.DOTALL)
@@ -36,37 +34,6 @@ _NUM_THREADS = re.compile(rb"\bnum_threads\s*\(\s*([1-9]\d*)\s*\)")
 _SCHEDULE = re.compile(rb"\bschedule\s*\(([^()]*)\)")
 
 
-@dataclass(frozen=True, slots=True)
-class Site:
-    """One setting in the text of the file."""
-
-    name: str
-    kind: SiteKind
-    current: int | str
-    line: int
-    """1-based."""
-    spans: tuple[tuple[int, int], ...]
-    """Byte ranges that hold the value: the definition's, then that of its `tune:` line."""
-    uses: frozenset[Use] = frozenset()
-    choices: tuple[int, ...] = ()
-    """As its `tune:` line lists them."""
-
-    def edits(self, setting: int | str) -> list[Edit]:
-        """What puts `setting` in place; nothing if it is there already."""
-        if setting == self.current:
-            return []
-        return [Edit(start, end, str(setting)) for start, end in self.spans]
-
-
-@dataclass(frozen=True, slots=True)
-class Sites:
-    """Everything that could be set in one file."""
-
-    sites: tuple[Site, ...]
-    notes: tuple[str, ...]
-    """`tune:` lines that can't be used, and why."""
-
-
 @lru_cache(maxsize=64)
 def read_sites(text: str, path: str, language: Language) -> Sites:
     """Every setting of a file, in source order, each under a name of its own.
@@ -74,6 +41,8 @@ def read_sites(text: str, path: str, language: Language) -> Sites:
     A constant that is defined once keeps its name; where several share one, the line is added.
     Edits never move lines, so names stay the same from one assignment to the next.
     """
+    if language in ("triton", "torch"):
+        return read_python_sites(text, path)
     source = Source(text, language)
     constants = _unique(sorted(_constants(source), key=lambda site: site.spans))
     declared, notes = _declared(source, constants, path)

@@ -7,10 +7,10 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from roofsmith.domain.kernel import BuildSpec, Language, default_build
-from roofsmith.domain.target import Target
+from roofsmith.domain.kernel import BuildSpec, default_build
+from roofsmith.domain.target import KeepPolicy, Target, default_keep
 from roofsmith.errors import TargetError
 from roofsmith.store.sources import (
     LANGUAGES,
@@ -21,6 +21,8 @@ from roofsmith.store.sources import (
 )
 from roofsmith.store.target_schema import TargetFile, explained, located, plain_name, validate
 from roofsmith.store.yaml_document import YamlDocument, parse_yaml
+
+Settings = TypeVar("Settings", BuildSpec, KeepPolicy)
 
 FILE_NAME = "target.yaml"
 MAX_YAML_BYTES = 256 * 1024
@@ -84,21 +86,21 @@ def load_text(text: str, path: Path, *, overrides: Mapping[str, Any] | None = No
             workloads=file.workloads,
             family=file.family,
             entry=file.entry,
-            build=_build(file.build, language),
+            build=_over(default_build(language), file.build),
             threads=file.threads,
             ptr_size=file.ptr_size,
             tolerance=file.tolerance,
             goal=file.goal,
-            keep=file.keep,
+            keep=_over(default_keep(language), file.keep),
             stop=file.stop,
         )
     return LoadedTarget(target, path, kernel_path)
 
 
-def _build(given: BuildSpec, language: Language) -> BuildSpec:
-    """What the file says of the build, and the language's defaults for the rest."""
+def _over(default: Settings, given: Settings) -> Settings:
+    """What the file says, and the language's defaults for the rest."""
     said = {key: getattr(given, key) for key in given.model_fields_set}
-    return default_build(language).model_copy(update=said)
+    return default.model_copy(update=said)
 
 
 def _include_texts(document: YamlDocument, file: TargetFile, folder: Path) -> list[str]:

@@ -11,8 +11,8 @@ from typing import Any
 import yaml
 from pydantic import BaseModel
 
-from roofsmith.domain.kernel import BuildSpec, default_build
-from roofsmith.domain.target import Goal, KeepPolicy, StopPolicy, Tolerance
+from roofsmith.domain.kernel import BuildSpec, Language, default_build
+from roofsmith.domain.target import Goal, StopPolicy, Tolerance, default_keep
 from roofsmith.domain.workload import Workload
 from roofsmith.errors import TargetError
 from roofsmith.store.family_guess import FAMILY_WORDS, function_names, guess_family
@@ -78,7 +78,7 @@ def init_target(
             *(f"  - {_flow(workload)}\n" for workload in workloads),
             _build_lines(build) if build != usual else "",
             _DEFAULTS,
-            _defaults(build, usual),
+            _defaults(build, usual, language),
         ]
     )
     load_text(text, directory / FILE_NAME)
@@ -135,13 +135,13 @@ def _build_lines(build: BuildSpec) -> str:
     return f"\nbuild:\n  flags: [{flags}]    # the kernel uses OpenMP\n"
 
 
-def _defaults(build: BuildSpec, usual: BuildSpec) -> str:
+def _defaults(build: BuildSpec, usual: BuildSpec, language: Language) -> str:
     """Every setting with its default, as comments."""
     sections: list[tuple[str, BaseModel]] = [
         ("build", build),
         ("tolerance", Tolerance()),
         ("goal", Goal()),
-        ("keep", KeepPolicy()),
+        ("keep", default_keep(language)),
         ("stop", StopPolicy()),
     ]
     lines = ["# threads: 1  # processors that kernels may use; all of them if not given\n"]

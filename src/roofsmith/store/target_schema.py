@@ -163,7 +163,11 @@ def _override(data: dict[str, Any], dotted: str, value: Any) -> None:
 def _first_causes(details: list[ErrorDetails]) -> list[ErrorDetails]:
     """Without lists that count as empty only because what is in them is wrong."""
     wrong_inside = {detail["loc"][0] for detail in details if len(detail["loc"]) > 1}
-    return [d for d in details if d["type"] != "too_short" or d["loc"][0] not in wrong_inside]
+    return [
+        d
+        for d in details
+        if d["type"] != "too_short" or len(d["loc"]) > 1 or d["loc"][0] not in wrong_inside
+    ]
 
 
 def _explain(detail: ErrorDetails, document: YamlDocument, overrides: Mapping[str, Any]) -> str:

@@ -35,6 +35,7 @@ def become_worker(message: dict[str, Any], channel: int) -> NoReturn:
     """The child: a session, a folder, an environment and an output of its own."""
     code = EXIT_CRASHED
     try:
+        die_with_parent()
         os.setsid()
         os.chdir(message["cwd"])
         log = os.open(message["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)

@@ -35,6 +35,9 @@ DISCARDED_CALLS = 3
 as the others on an H100."""
 LONG_S = 5e-3
 """Calls longer than this wake the device by themselves: one is discarded."""
+SWEEPS_PER_INSTANCE = 2
+"""Two processes with the same kernel differ, and more samples of them don't tell: so there are
+many processes, and their differences are part of the interval."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +49,8 @@ class Shared:
     cache_dir: Path
     fork_server: ForkServer
     read_health: Callable[[], Health | None] | None
+    first_call_s: float = 0.0
+    """Least deadline of the first call in a process."""
     waiting: set[str] = field(default_factory=set)
     """Labels of workloads on which a kernel was seen to wait for the device itself."""
 
@@ -139,6 +144,7 @@ class GpuStation:
         """A first call of every side, side by side: what is compiled or loaded by it takes long."""
         spare = self.plan.slots - 1
         self._slots.fill([spare])
+        deadline_s = max(deadline_s, self._shared.first_call_s)
         for worker in self._workers:
             worker.wake()
             worker.begin_first_call(self._slots.number, spare)
@@ -214,6 +220,8 @@ class GpuLineup:
     def close(self) -> None:
         """End the processes."""
         for worker in self.workers:
+            worker.end()
+        for worker in self.workers:
             worker.close()
 
     def station(self, inputs: Slots, plan: SegmentPlan) -> GpuStation:
@@ -228,9 +236,6 @@ class GpuLineup:
 class GpuBench:
     """Port `Bench` on a GPU."""
 
-    sweeps_per_instance = 2
-    """Two processes with the same kernel differ, and more samples of them don't tell: so there are
-    many processes, and their differences are part of the interval."""
     examination = SegmentPlan(3, warm=2)
     first_deadline_s = 120.0
     """Triton's autotuner compiles and times all its configurations in a first call."""
@@ -243,6 +248,8 @@ class GpuBench:
         api: Api,
         cache_dir: Path,
         health: Callable[[], Health | None] | None = None,
+        sweeps_per_instance: int = SWEEPS_PER_INSTANCE,
+        first_call_s: float = 0.0,
     ) -> None:
         """Nothing starts yet.
 
@@ -252,10 +259,16 @@ class GpuBench:
             api: of the device's driver.
             cache_dir: holds a compilation cache per candidate.
             health: reads the device's sensors, in well under a millisecond.
+            sweeps_per_instance: processes are replaced after so many sweeps.
+            first_call_s: that the first call in every process may take at least, whatever is known
+                of the kernel: for those that compile themselves then.
         """
         self._oracle = oracle
+        self.sweeps_per_instance = sweeps_per_instance
         self.fork_server = ForkServer(server_environment())
-        self._shared = Shared(Budgets(tolerance), api, cache_dir, self.fork_server, health)
+        self._shared = Shared(
+            Budgets(tolerance), api, cache_dir, self.fork_server, health, first_call_s
+        )
 
     def __enter__(self) -> GpuBench:
         """Nothing starts before it is needed."""

@@ -25,6 +25,23 @@ PASSED_ON = (
 """Of the user's environment: what finds the driver, the libraries and the device."""
 
 
+DEVICE_REASONS = {
+    "CUDA_ERROR_ILLEGAL_ADDRESS": "illegal_address",
+    "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES": "out_of_resources",
+    "CUDA_ERROR_OUT_OF_MEMORY": "out_of_device_memory",
+    "CUDA_ERROR_LAUNCH_TIMEOUT": "device_timeout",
+    "CUDA_ERROR_MISALIGNED_ADDRESS": "misaligned_address",
+    "CUDA_ERROR_NO_BINARY_FOR_GPU": "wrong_architecture",
+    "CUDA_ERROR_UNSUPPORTED_PTX_VERSION": "driver_too_old",
+    "CUDA_ERROR_NO_DEVICE": "no_device",
+    "CUDA_ERROR_ASSERT": "assertion",
+    "CUDA_ERROR_ILLEGAL_INSTRUCTION": "illegal_instruction",
+}
+"""Reason codes of a driver's errors, by its names for them."""
+OTHER_DEVICE_REASON = "device_error"
+"""Of every other error; the driver's name for it is in the detail."""
+
+
 @dataclass(frozen=True, slots=True)
 class GpuSegment:
     """What one `run` came to."""
@@ -234,19 +251,8 @@ def server_environment() -> dict[str, str]:
 
 def _device_reason(name: str) -> str:
     """A driver's name for an error as a reason code."""
-    known = {
-        "CUDA_ERROR_ILLEGAL_ADDRESS": "illegal_address",
-        "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES": "out_of_resources",
-        "CUDA_ERROR_OUT_OF_MEMORY": "out_of_device_memory",
-        "CUDA_ERROR_LAUNCH_TIMEOUT": "device_timeout",
-        "CUDA_ERROR_MISALIGNED_ADDRESS": "misaligned_address",
-        "CUDA_ERROR_NO_BINARY_FOR_GPU": "wrong_architecture",
-        "CUDA_ERROR_UNSUPPORTED_PTX_VERSION": "driver_too_old",
-        "CUDA_ERROR_NO_DEVICE": "no_device",
-        "CUDA_ERROR_ASSERT": "assertion",
-        "CUDA_ERROR_ILLEGAL_INSTRUCTION": "illegal_instruction",
-    }
-    return known.get(name.replace("hipError", "CUDA_ERROR_"), "device_error")
+    cuda_name = name.replace("hipError", "CUDA_ERROR_")
+    return DEVICE_REASONS.get(cuda_name, OTHER_DEVICE_REASON)
 
 
 def _time(value: object) -> int | None:

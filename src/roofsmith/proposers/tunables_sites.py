@@ -1,0 +1,42 @@
+"""A setting that is written in a kernel file, in any language."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from roofsmith.proposers.edits import Edit
+from roofsmith.proposers.tunables_uses import Use
+
+SiteKind = Literal["declared", "constant", "unroll", "threads", "schedule"]
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """One setting in the text of the file."""
+
+    name: str
+    kind: SiteKind
+    current: int | str
+    line: int
+    """1-based."""
+    spans: tuple[tuple[int, int], ...]
+    """Byte ranges that hold the value: the definition's, then that of its `tune:` line."""
+    uses: frozenset[Use] = frozenset()
+    choices: tuple[int, ...] = ()
+    """As its `tune:` line lists them."""
+
+    def edits(self, setting: int | str) -> list[Edit]:
+        """What puts `setting` in place; nothing if it is there already."""
+        if setting == self.current:
+            return []
+        return [Edit(start, end, str(setting)) for start, end in self.spans]
+
+
+@dataclass(frozen=True, slots=True)
+class Sites:
+    """Everything that could be set in one file."""
+
+    sites: tuple[Site, ...]
+    notes: tuple[str, ...]
+    """`tune:` lines that can't be used, and why."""

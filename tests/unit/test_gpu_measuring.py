@@ -1,0 +1,86 @@
+"""The device's measure of errors agrees with the host's, number for number."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from roofsmith.analysis.tolerance import LARGEST_ERROR
+from roofsmith.analysis.tolerance import measure as on_host
+
+torch = pytest.importorskip("torch", reason="torch isn't installed")
+
+from roofsmith.judge.gpu.measuring import FIELDS, measure  # noqa: E402
+
+SHAPES = hnp.array_shapes(min_dims=1, max_dims=3, min_side=1, max_side=6)
+NUMBERS = st.floats(-1e6, 1e6, width=32)
+ODD = st.sampled_from([math.inf, -math.inf, math.nan])
+
+
+@st.composite
+def pairs(draw: st.DrawFn, elements: st.SearchStrategy[float]) -> tuple[np.ndarray, np.ndarray]:
+    shape = draw(SHAPES)
+    truth = draw(hnp.arrays(np.float64, shape, elements=elements))
+    noise = draw(hnp.arrays(np.float64, shape, elements=st.floats(-1e-3, 1e-3)))
+    with np.errstate(invalid="ignore", over="ignore"):
+        return (truth * (1 + noise)).astype(np.float32), truth
+
+
+def on_device(
+    out: np.ndarray, truth: np.ndarray, atol: float | None = None, rtol: float | None = None
+) -> dict[str, float]:
+    found = measure(torch.from_numpy(out)[None], torch.from_numpy(truth)[None], atol, rtol)
+    assert tuple(found.shape) == (1, len(FIELDS))
+    return dict(zip(FIELDS, found[0].tolist(), strict=True))
+
+
+@given(pairs(NUMBERS))
+def test_finite_numbers_agree(pair: tuple[np.ndarray, np.ndarray]) -> None:
+    out, truth = pair
+    host, device = on_host(out, truth), on_device(out, truth)
+    assert device["norm"] == pytest.approx(min(host.norm, LARGEST_ERROR), rel=1e-9, abs=1e-300)
+    assert min(device["element"], LARGEST_ERROR) == pytest.approx(host.element, rel=1e-9)
+    assert device["mismatched"] == device["not_finite"] == device["nan"] == 0
+
+
+@given(pairs(st.one_of(NUMBERS, ODD)))
+def test_infinities_and_nan_must_match(pair: tuple[np.ndarray, np.ndarray]) -> None:
+    out, truth = pair
+    host, device = on_host(out, truth), on_device(out, truth)
+    problem = device["mismatched"] > 0 or device["not_finite"] > 0
+    assert problem == (host.problem is not None)
+    if not problem:
+        assert device["norm"] == pytest.approx(host.norm, rel=1e-9, abs=1e-300)
+
+
+@given(st.lists(st.integers(-5, 5), min_size=1, max_size=20))
+def test_integers_are_exact(values: list[int]) -> None:
+    truth = np.array(values, dtype=np.int32)
+    out = truth.copy()
+    assert on_device(out, truth)["mismatched"] == 0
+    out[0] += 1
+    assert on_device(out, truth)["mismatched"] == 1
+
+
+def test_tolerances_replace_the_element_half() -> None:
+    truth = np.array([[1.0, 100.0]])
+    out = np.array([[1.5, 101.0]], dtype=np.float32)
+    assert on_device(out, truth, atol=0.5, rtol=0.01)["element"] == pytest.approx(1 / 1.02)
+
+
+def test_poison_is_counted() -> None:
+    out = np.frombuffer(b"\xff" * 16, dtype=np.float32).copy()
+    found = on_device(out, np.ones(4))
+    assert found["nan"] == found["not_finite"] == 4
+
+
+def test_every_call_has_a_row_of_its_own() -> None:
+    out = torch.tensor([[1.0, 2.0], [1.0, 3.0]])
+    found = measure(out, torch.tensor([[1.0, 2.0], [1.0, 2.0]]), None, None)
+    assert found[0, 0] == 0
+    assert found[1, 0] > 0

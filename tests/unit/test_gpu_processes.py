@@ -1,0 +1,142 @@
+"""GPU workers and the fork server, as far as a machine without a GPU can tell."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import shutil
+import signal
+import socket
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from roofsmith.domain.kernel import Built, Signature
+from roofsmith.judge.arena import Layout
+from roofsmith.judge.gpu.driver import DeviceError, Driver
+from roofsmith.judge.gpu.forking import ForkServer
+from roofsmith.judge.gpu.layout import (
+    ALIGNMENT_BYTES,
+    BFLOAT16,
+    GUARD_BYTES,
+    kernel_dtype,
+    lay_out,
+)
+from roofsmith.judge.gpu.process import GpuWorkerProcess, server_environment
+from roofsmith.ports import ArraySpec, KernelDiedError
+
+
+def has_driver() -> bool:
+    try:
+        ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return False
+    return True
+
+
+without_gpu = pytest.mark.skipif(has_driver(), reason="this machine has a GPU")
+needs_gcc = pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
+
+
+def built(library: Path, language: str) -> Built:
+    return Built(
+        candidate_id="a" * 16,
+        language=language,
+        library=library,
+        library_sha256="",
+        signature=Signature(parameters=()),
+        environment={},
+        command="",
+        log=library,
+        build_time_s=0.0,
+    )
+
+
+@without_gpu
+def test_no_driver_is_said() -> None:
+    with pytest.raises(DeviceError, match=r"libcuda\.so\.1 is not installed"):
+        Driver("cuda")
+
+
+@without_gpu
+@needs_gcc
+def test_a_worker_without_a_device_ends_with_a_reason(tmp_path: Path) -> None:
+    source = tmp_path / "kernel.c"
+    source.write_text("void solve(void) {}\n")
+    library = tmp_path / "kernel.so"
+    subprocess.run(["gcc", "-shared", "-fPIC", "-o", library, source], check=True)
+    worker = GpuWorkerProcess(
+        built(library, "cuda"), api="cuda", cache_dir=tmp_path / "cache", fork_server=None
+    )
+    with pytest.raises(KernelDiedError) as caught:
+        worker.wait_until_loaded()
+    worker.close()
+    assert "libcuda" in caught.value.outcome.detail
+
+
+@without_gpu
+def test_modules_get_a_fork_and_a_cache_of_their_own(tmp_path: Path) -> None:
+    module = tmp_path / "kernel.py"
+    module.write_text("def run_kernel(**inputs): pass\n")
+    with ForkServer(server_environment()) as server:
+        worker = GpuWorkerProcess(
+            built(module, "torch"), api="cuda", cache_dir=tmp_path / "cache", fork_server=server
+        )
+        with pytest.raises(KernelDiedError) as caught:
+            worker.wait_until_loaded()
+        worker.close()
+    assert "libcuda" in caught.value.outcome.detail
+    assert (tmp_path / "cache" / ("a" * 16)).is_dir()
+
+
+def test_a_forked_worker_is_reaped(tmp_path: Path) -> None:
+    with ForkServer(server_environment()) as server:
+        ours, theirs = socket.socketpair()
+        with ours, theirs:
+            worker = server.spawn(theirs, cwd=tmp_path, log=tmp_path / "log", environment={})
+            assert worker.poll() is None
+            ours.shutdown(socket.SHUT_RDWR)  # hangs up: a worker that hears nothing ends
+            assert worker.wait(10.0) == 0
+
+
+def test_a_killed_worker_says_which_signal(tmp_path: Path) -> None:
+    with ForkServer(server_environment()) as server:
+        ours, theirs = socket.socketpair()
+        with ours, theirs:
+            worker = server.spawn(theirs, cwd=tmp_path, log=tmp_path / "log", environment={})
+            os.kill(worker.pid, signal.SIGKILL)
+            assert worker.wait(10.0) == -signal.SIGKILL
+
+
+def test_workers_end_with_their_server(tmp_path: Path) -> None:
+    server = ForkServer(server_environment())
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        worker = server.spawn(theirs, cwd=tmp_path, log=tmp_path / "log", environment={})
+        server.close()
+        theirs.close()
+        ours.settimeout(10.0)
+        assert worker.pid > 0
+        assert ours.recv(1) == b""
+
+
+def test_arrays_lie_between_guards() -> None:
+    arrays = (
+        ArraySpec("x", "input", "float32", (3, 5)),
+        ArraySpec("y", "output", "bfloat16", (7,)),
+    )
+    layout: Layout = lay_out(arrays)
+    end = 0
+    for array, offset in zip(layout.arrays, layout.offsets, strict=True):
+        assert offset % ALIGNMENT_BYTES == 0
+        assert offset - end >= GUARD_BYTES
+        end = offset + array.size_bytes
+    assert layout.slot_bytes - end >= GUARD_BYTES
+
+
+def test_bfloat16_keeps_its_name_on_the_host() -> None:
+    assert kernel_dtype(np.zeros(3, BFLOAT16).dtype) == "bfloat16"
+    assert kernel_dtype(np.zeros(3, BFLOAT16).copy().dtype) == "bfloat16"
+    assert kernel_dtype(np.zeros(3, np.uint16).dtype) == "uint16"
