@@ -21,9 +21,12 @@ from typer.testing import CliRunner
 from roofsmith.analysis import roofline, tolerance
 from roofsmith.analysis.statistics import least_observations
 from roofsmith.cli.root import cli
+from roofsmith.domain.inspection import SanitizerTool
 from roofsmith.domain.outcome import Failure
 from roofsmith.domain.target import KeepPolicy
 from roofsmith.judge import arena, budgets, checking, examiner, lineup, parent, process
+from roofsmith.judge.gpu import process as gpu_process
+from roofsmith.profilers import sanitizer
 from roofsmith.toolchains.diagnostics import Reason
 
 ROOT = Path(__file__).parents[2]
@@ -140,6 +143,7 @@ NUMBERS = {
     "60 s for a workload that no": lineup.HostBench.first_deadline_s == 60,
     "30 times the slowest": examiner.DEADLINE_FACTOR == 30,
     "at least 3 s": examiner.LEAST_DEADLINE_S == 3,
+    "with a deadline of 120 s": sanitizer.TOOL_DEADLINE_S == 120,
     "within 20 s": process.START_DEADLINE_S == 20,
     "(16 MiB)": process.MAX_FILE_BYTES == 16 * 1024**2,
     "(80% of the machine's)": process.MEMORY_SHARE == 0.8,
@@ -155,12 +159,15 @@ def test_numbers_of_the_judge(phrase: str) -> None:
 
 def _codes_in_source() -> set[str]:
     codes = set(get_args(Reason))
+    codes |= {*gpu_process.DEVICE_REASONS.values(), gpu_process.OTHER_DEVICE_REASON}
+    codes.add("raised")  # chosen beside a device's reason
     for path in SOURCE.rglob("*.py"):
         if "testing" in path.parts:
             continue
         for node in ast.walk(ast.parse(path.read_text())):
             codes |= set(_codes_at(node))
-    return codes
+    by_tool = {f"sanitizer_{tool}" for tool in get_args(SanitizerTool)}
+    return codes - {"sanitizer_"} | by_tool
 
 
 def _codes_at(node: ast.AST) -> Iterator[str]:

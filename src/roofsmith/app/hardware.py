@@ -27,15 +27,20 @@ from roofsmith.judge.gpu.runner import GpuRunner
 from roofsmith.judge.lineup import HostBench
 from roofsmith.judge.oracle import ReferenceOracle
 from roofsmith.judge.runner import WorkerRunner
-from roofsmith.ports import Clock, DeviceSource, KernelRunner, Profiler
+from roofsmith.ports import Clock, DeviceSource, Inspector, KernelRunner, Profiler
 from roofsmith.profilers.cpu import CpuProfiler
 from roofsmith.profilers.gpu import GpuProfiler
+from roofsmith.profilers.sanitizer import SanitizerInspector
 from roofsmith.scratch import remove_stale
 from roofsmith.specs.ceilings import MeasuredCeilings
 from roofsmith.specs.gpu_ceilings import GpuCeilings
 from roofsmith.toolchains.dispatch import Toolchains
 
 HOST_LANGUAGES: frozenset[Language] = frozenset(("c", "cpp"))
+
+YARDSTICK_SWEEPS = 64
+"""Per pair of processes: torch.compile takes 5 to 60 s in each, for which two processes may differ
+by 0.4%."""
 
 
 class SystemClock:
@@ -65,6 +70,16 @@ class Machine:
     """Compilation caches of kernels that are compiled when they run."""
 
     @contextmanager
+    def yardstick_bench(self, target: Target, oracle: GpuOracle) -> Iterator[GpuBench]:
+        """What yardsticks are measured on: few processes, whose first call may take long."""
+        with GpuBench(
+            oracle, target.tolerance, api=self._api, cache_dir=self.compiled_dir,
+            health=self._reads_health(), sweeps_per_instance=YARDSTICK_SWEEPS,
+            first_call_s=GpuBench.first_deadline_s,
+        ) as bench:  # fmt: skip
+            yield bench
+
+    @contextmanager
     def bench(
         self, target: Target, oracle: ReferenceOracle | GpuOracle, known: Survey
     ) -> Iterator[Bench[Any]]:
@@ -84,6 +99,12 @@ class Machine:
         if self.gpu is None:
             return CpuProfiler(self.runner, oracle, known.threads)
         return GpuProfiler(self.runner, oracle, "amd" if self.gpu.kind == "amd" else "nvidia")
+
+    def inspector(
+        self, oracle: ReferenceOracle | GpuOracle, language: Language
+    ) -> Inspector | None:
+        """What watches a kernel for defects; None where no sanitizer knows its language."""
+        return SanitizerInspector(self.runner, oracle) if language == "cuda" else None
 
     @property
     def _api(self) -> Api:

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from pydantic import ValidationError
 
 from roofsmith.analysis.bottleneck import classify as classified
+from roofsmith.analysis.sizes import smallest
 from roofsmith.app.subjects import Subject, candidate_from, target_of
 from roofsmith.app.wiring import Workshop, workshop
 from roofsmith.config import Settings
 from roofsmith.domain.comparison import Judgement
-from roofsmith.domain.kernel import Built, Candidate
-from roofsmith.domain.outcome import BuildFailed
+from roofsmith.domain.kernel import Built, Candidate, Language
+from roofsmith.domain.outcome import BuildFailed, Passed
 from roofsmith.domain.profile import Bottleneck, Profile
-from roofsmith.domain.target import KeepPolicy
+from roofsmith.domain.target import KeepPolicy, default_keep
 from roofsmith.engine.survey import Survey
 from roofsmith.engine.workbench import changed_signature
 from roofsmith.errors import BaselineError, UsageError
@@ -43,7 +45,7 @@ def judge(
         UsageError: a file or option is wrong, or the incumbent doesn't build.
     """
     challenger = candidate_from(candidate, flags)
-    target = target_of(against, _policy(budget_s))
+    target = target_of(against, _policy(challenger.language, budget_s))
     with workshop(target, settings, observer) as shop:
         incumbent = _built_incumbent(shop)
         observer.stage("build", challenger.kernel.path)
@@ -55,14 +57,44 @@ def judge(
         return shop.judge.compare(built, incumbent, observer)
 
 
-def check(subject: Subject, settings: Settings, observer: Observer) -> Measured:
-    """Build a kernel and check its outputs."""
-    return _measured(subject, settings, observer, timed=False)
+def check(
+    subject: Subject, settings: Settings, observer: Observer, *, sanitize: bool = False
+) -> Measured:
+    """Build a kernel and check its outputs.
+
+    Args:
+        subject: the kernel.
+        settings: where caches are.
+        observer: hears what happens.
+        sanitize: have one that passes run under compute-sanitizer as well.
+
+    Raises:
+        UsageError: no sanitizer knows the kernel's language.
+    """
+    if not sanitize:
+        return _measured(subject, settings, observer, timed=False)
+    target = target_of(subject)
+    if target.language != "cuda":
+        raise UsageError(
+            f"--sanitize is for CUDA kernels; {target.kernel.path} is {target.language}",
+            hint="for C and C++: build with -fsanitize=address,undefined and run your own tests",
+        )
+    with workshop(target, settings, observer) as shop:
+        built = _build(shop, target.baseline)
+        if isinstance(built, BuildFailed):
+            return Measured(outcome=built, timings=(), errors=())
+        return _inspected(shop, built, shop.judge.measure(built, observer, timed=False))
 
 
-def bench(subject: Subject, settings: Settings, observer: Observer) -> Measured:
-    """Build a kernel, check its outputs, and time it on its own."""
-    return _measured(subject, settings, observer, timed=True)
+def _inspected(shop: Workshop, built: Built, measured: Measured) -> Measured:
+    """What was measured, and what sanitizers say of the same kernel on the smallest workload."""
+    if shop.inspector is None or not isinstance(measured.outcome, Passed):
+        return measured
+    workload = smallest(shop.target, shop.survey.bounds)
+    shop.observer.stage("inspect", workload.label)
+    inspection = shop.inspector.inspect(built, workload)
+    outcome = inspection.failure or measured.outcome
+    return replace(measured, outcome=outcome, inspection=inspection)
 
 
 def roofline(subject: Subject, settings: Settings, observer: Observer) -> Survey:
@@ -137,10 +169,11 @@ def _build(shop: Workshop, candidate: Candidate) -> Built | BuildFailed:
     return shop.machine.toolchain.build(candidate)
 
 
-def _policy(budget_s: float | None) -> KeepPolicy:
+def _policy(language: Language, budget_s: float | None) -> KeepPolicy:
+    policy = default_keep(language)
     if budget_s is None:
-        return KeepPolicy()
+        return policy
     try:
-        return KeepPolicy(judge_budget_s=budget_s)
+        return KeepPolicy(noise_band=policy.noise_band, judge_budget_s=budget_s)
     except ValidationError as error:
         raise UsageError(f"--budget {budget_s}: {error.errors()[0]['msg']}") from error

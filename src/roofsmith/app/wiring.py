@@ -12,13 +12,14 @@ from roofsmith.config import Settings
 from roofsmith.domain.campaign import Round
 from roofsmith.domain.kernel import Candidate
 from roofsmith.domain.target import Target
+from roofsmith.domain.yardstick import Yardstick, pytorch_yardsticks
 from roofsmith.engine.meter import Meter
 from roofsmith.engine.survey import Prepared, Survey, survey
 from roofsmith.errors import UsageError
 from roofsmith.judge.gpu.oracle import GpuOracle
 from roofsmith.judge.oracle import ReferenceOracle
 from roofsmith.judge.parent import ProcessJudge
-from roofsmith.ports import Brief, Observer, Parts, Profiler, Proposer, Screen
+from roofsmith.ports import Brief, Inspector, Observer, Parts, Profiler, Proposer, Screen
 from roofsmith.proposers.portfolio import Portfolio
 from roofsmith.proposers.recipe_proposer import RecipeProposer
 from roofsmith.proposers.replay import ReplayProposer
@@ -43,6 +44,9 @@ class Workshop:
     prepared: Prepared
     judge: ProcessJudge
     profiler: Profiler
+    inspector: Inspector | None
+    yardsticks: tuple[Yardstick, ...] = ()
+    yardstick_judge: ProcessJudge | None = None
 
     @property
     def survey(self) -> Survey:
@@ -66,6 +70,9 @@ class Workshop:
             lineage=lineage,
             files=files,
             render=render_campaign,
+            inspector=self.inspector,
+            yardsticks=self.yardsticks,
+            yardstick_judge=self.yardstick_judge,
         )
 
 
@@ -176,4 +183,21 @@ def workshop(target: Target, settings: Settings, observer: Observer) -> Iterator
             judge = ProcessJudge(target, bench, known.classes, known.bounds)
             profiler = machine.profiler(oracle, known)
             prepared = Prepared(known, meter)
-            yield Workshop(target, machine, observer, oracle, prepared, judge, profiler)
+            inspector = machine.inspector(oracle, target.language)
+            with _yardstick_judge(target, machine, oracle, known) as patient:
+                yield Workshop(
+                    target, machine, observer, oracle, prepared, judge, profiler, inspector,
+                    pytorch_yardsticks(target), patient,
+                )  # fmt: skip
+
+
+@contextmanager
+def _yardstick_judge(
+    target: Target, machine: Machine, oracle: ReferenceOracle | GpuOracle, known: Survey
+) -> Iterator[ProcessJudge | None]:
+    """Judges what PyTorch makes of the reference; None on the host's processors."""
+    if isinstance(oracle, GpuOracle):
+        with machine.yardstick_bench(target, oracle) as bench:
+            yield ProcessJudge(target, bench, known.classes, known.bounds)
+    else:
+        yield None

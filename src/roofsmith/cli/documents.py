@@ -7,6 +7,7 @@ from typing import Any
 from roofsmith.app import Finished, Standing, Verification
 from roofsmith.domain.campaign import Round
 from roofsmith.domain.comparison import Judgement, Timing, WorkloadComparison
+from roofsmith.domain.inspection import Inspection
 from roofsmith.domain.outcome import Outcome, Passed
 from roofsmith.engine.progress import held_fraction
 from roofsmith.ports import Measured
@@ -43,7 +44,12 @@ def measured_document(measured: Measured) -> dict[str, Any]:
         **outcome_fields(measured.outcome),
         "timings": [_timing(timing) for timing in measured.timings],
         "errors": [report.model_dump(mode="json") for report in measured.errors],
+        **_inspection(measured.inspection),
     }
+
+
+def _inspection(inspection: Inspection | None) -> dict[str, Any]:
+    return {} if inspection is None else {"inspection": inspection.model_dump(mode="json")}
 
 
 def round_document(round_: Round) -> dict[str, Any]:
@@ -55,6 +61,7 @@ def round_document(round_: Round) -> dict[str, Any]:
         "decision": round_.decision.kind,
         "rule": round_.decision.rule,
         **judgement_document(round_.judgement),
+        **_inspection(round_.inspection),
         "roofline_fraction": round_.roofline_fraction,
         "total_speedup": round_.total_speedup,
     }

@@ -19,6 +19,7 @@ from roofsmith.engine.progress import held_fraction
 from roofsmith.errors import StorageError
 from roofsmith.ports import Measured
 from roofsmith.report import format as fmt
+from roofsmith.report.inspections import inspection_lines
 
 _LARGE = 1e5
 """Counts from here on are easier to read with a prefix."""
@@ -75,6 +76,8 @@ def measured(found: Measured, *, as_json: bool) -> None:
                 for e in found.errors
             ],
         )
+    if found.inspection is not None:
+        print_lines(inspection_lines(found.inspection))
 
 
 def profiles(found: Sequence[Profile], *, as_json: bool) -> None:

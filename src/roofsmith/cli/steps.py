@@ -63,7 +63,17 @@ def judge(
 
 @cli.command(rich_help_panel=_STEPS)
 @takes_subject
-def check(subject: Any, as_json: options.Json = False) -> None:
+def check(
+    subject: Any,
+    sanitize: Annotated[
+        bool,
+        typer.Option(
+            "--sanitize",
+            help="Run a CUDA kernel under compute-sanitizer too, and see if it repeats itself.",
+        ),
+    ] = False,
+    as_json: options.Json = False,
+) -> None:
     """Build a kernel and check its outputs against the reference.
 
     Exit 1 if it is wrong.
@@ -72,7 +82,7 @@ def check(subject: Any, as_json: options.Json = False) -> None:
     from roofsmith.cli import show
 
     with screen() as observer:
-        measured = app.check(subject, app.settings(), observer)
+        measured = app.check(subject, app.settings(), observer, sanitize=sanitize)
     show.measured(measured, as_json=as_json)
     raise typer.Exit(0 if measured.outcome.kind == "passed" else 1)
 
@@ -80,17 +90,17 @@ def check(subject: Any, as_json: options.Json = False) -> None:
 @cli.command(rich_help_panel=_STEPS)
 @takes_subject
 def bench(subject: Any, as_json: options.Json = False) -> None:
-    """Check a kernel and time it on its own, against its roofline.
+    """Check a kernel and time it: against its ceilings and, on a GPU, against PyTorch.
 
     Exit 1 if it is wrong.
     """
     from roofsmith import app
-    from roofsmith.cli import show
+    from roofsmith.cli.benched import benched
 
     with screen() as observer:
-        measured = app.bench(subject, app.settings(), observer)
-    show.measured(measured, as_json=as_json)
-    raise typer.Exit(0 if measured.outcome.kind == "passed" else 1)
+        found = app.bench(subject, app.settings(), observer)
+    benched(found, as_json=as_json)
+    raise typer.Exit(0 if found.measured.outcome.kind == "passed" else 1)
 
 
 @cli.command(rich_help_panel=_STEPS)

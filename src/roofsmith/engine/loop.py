@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from roofsmith.analysis.bottleneck import classify
 from roofsmith.analysis.decide import decide
-from roofsmith.domain.campaign import Campaign, Round
+from roofsmith.analysis.sizes import smallest
+from roofsmith.domain.campaign import Campaign, Decision, Kept, Round
 from roofsmith.domain.comparison import Judgement
+from roofsmith.domain.inspection import Inspection
 from roofsmith.domain.kernel import Built, Candidate
-from roofsmith.domain.outcome import BuildFailed, Passed
+from roofsmith.domain.outcome import BuildFailed, Incorrect, Passed
 from roofsmith.domain.profile import Bottleneck, Profile
-from roofsmith.domain.proposal import Proposal
+from roofsmith.domain.proposal import Hypothesis, Proposal
 from roofsmith.domain.target import StopPolicy
+from roofsmith.domain.yardstick import Yardsticks
 from roofsmith.engine import records
 from roofsmith.engine.meter import Meter
 from roofsmith.engine.progress import spent_s
@@ -99,12 +102,13 @@ class Engine:
             raise records.nothing_changed()
         built = self._build(proposal.candidate)
         judgement = self._bench.judge(built, self.campaign.incumbent)
+        inspection = self._inspect(built, judgement, proposal.hypothesis)
+        judgement = records.inspected(judgement, inspection)
         profile, bottleneck = self._see(built, judgement)
-        first = records.recompared(judgement.samples, self.campaign.started)
-        decision = decide(judgement, first, proposal.hypothesis, self._parts.target.keep)
+        decision = self._decide(judgement, proposal.hypothesis)
         round_ = records.round_record(
             self.campaign, proposal, judgement, decision, profile, bottleneck,
-            lap=self._meter.lap(), at=self._now(),
+            lap=self._meter.lap(), at=self._now(), inspection=inspection,
         )  # fmt: skip
         self._recorder.record(round_)
         self._parts.proposer.tell(round_)
@@ -179,8 +183,14 @@ class Engine:
         return self.campaign
 
     def finish(self, stop: Stop) -> Campaign:
-        """Measure the final kernel in fresh processes and record why it ended."""
-        measured = self._bench.measure(self._bench.rebuild(self.campaign.incumbent))
+        """Measure the final kernel in fresh processes, also beside the yardsticks; record the end.
+
+        The yardsticks' time is part of the last record's.
+        """
+        final = self._bench.rebuild(self.campaign.incumbent)
+        measured = self._bench.measure(final)
+        if isinstance(measured.outcome, Passed):
+            self._measure_yardsticks(final)
         stop = records.with_final_outcome(stop, measured.outcome)
         return self._recorder.record(
             records.stopped_record(stop, measured.timings, lap=self._meter.lap(), at=self._now())
@@ -213,12 +223,28 @@ class Engine:
         self._parts.observer.stage("build", candidate.kernel.path)
         return self._bench.build(candidate)
 
+    def _decide(self, judgement: Judgement, hypothesis: Hypothesis) -> Decision:
+        first = records.recompared(judgement.samples, self.campaign.started)
+        return decide(judgement, first, hypothesis, self._parts.target.keep)
+
+    def _inspect(
+        self, built: Built | BuildFailed, judgement: Judgement, hypothesis: Hypothesis
+    ) -> Inspection | None:
+        """Sanitize a candidate that would be kept, on the smallest workload: they are slow."""
+        decision = self._decide(judgement, hypothesis)
+        if not isinstance(built, Built) or not isinstance(decision, Kept):
+            return None
+        workload = smallest(self._parts.target, self.campaign.started.bounds)
+        return self._bench.inspect(built, workload)
+
     def _see(
         self, built: Built | BuildFailed, judgement: Judgement
     ) -> tuple[Profile | None, Bottleneck | None]:
         """Profile a candidate that passed, on the workload that takes it longest."""
         comparison = judgement.comparison
         if comparison is None or not isinstance(built, Built):
+            return None, None
+        if isinstance(judgement.outcome, Incorrect):  # by sanitizers: leave it alone
             return None, None
         slowest = max(comparison.workloads, key=lambda w: w.candidate_time_s)
         return self._profile(built, slowest.workload, slowest.candidate_time_s)
@@ -227,6 +253,16 @@ class Engine:
         workload = next(w for w in self._parts.target.workloads if w.label == label)
         profile = self._bench.profile(built, workload)
         return profile, classify(self.campaign.bound(label), time_s, profile)
+
+    def _measure_yardsticks(self, final: Built) -> None:
+        """Beside the final kernel, unless that was done before the campaign was resumed."""
+        known = self.campaign.yardsticks
+        if not self._parts.yardsticks or (known and known.incumbent_id == final.candidate_id):
+            return
+        results = self._bench.measure_yardsticks(final)
+        self._recorder.record(
+            Yardsticks(incumbent_id=final.candidate_id, results=results, at=self._now())
+        )
 
     def _known(self) -> Survey:
         if self._survey is None:

@@ -18,6 +18,7 @@ from roofsmith.domain.campaign import (
 )
 from roofsmith.domain.comparison import Comparison, Judgement, PairSample, Timing
 from roofsmith.domain.device import Environment
+from roofsmith.domain.inspection import Inspection
 from roofsmith.domain.kernel import Candidate
 from roofsmith.domain.outcome import Failure, Outcome, Passed
 from roofsmith.domain.profile import Bottleneck, Profile
@@ -80,6 +81,7 @@ def round_record(
     *,
     lap: Lap,
     at: str,
+    inspection: Inspection | None = None,
 ) -> Round:
     """The round that a proposal became, and where it leaves the campaign."""
     fraction, total = standing_after(campaign, judgement, decision)
@@ -93,12 +95,21 @@ def round_record(
         decision=decision,
         profile=profile,
         bottleneck=bottleneck,
+        inspection=inspection,
         roofline_fraction=fraction,
         total_speedup=total,
         wall_s=lap.wall_s,
         kernel_s=lap.kernel_s,
         at=at,
     )
+
+
+def inspected(judgement: Judgement, inspection: Inspection | None) -> Judgement:
+    """The judgement, rejected for what sanitizers found; its samples stay."""
+    failure = inspection.failure if inspection is not None else None
+    if failure is None:
+        return judgement
+    return judgement.model_copy(update={"outcome": failure, "verdict": "rejected"})
 
 
 def recompared(samples: Sequence[PairSample], started: Started) -> Comparison | None:

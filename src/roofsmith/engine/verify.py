@@ -19,7 +19,9 @@ from roofsmith.domain.campaign import (
     Stopped,
     replay,
 )
-from roofsmith.domain.outcome import Passed
+from roofsmith.domain.inspection import Inspection
+from roofsmith.domain.outcome import Incorrect, Passed
+from roofsmith.domain.yardstick import Yardsticks
 from roofsmith.engine.records import recompared, standing_after
 
 
@@ -59,6 +61,8 @@ def _findings(events: Sequence[Event]) -> Iterator[Finding]:
                 yield from _round_findings(event, _state(before))
             case Committed():
                 yield from _commit_findings(event, number, _state(before))
+            case Yardsticks():
+                yield from _yardstick_findings(event, number, _state(before))
             case Started() | Stopped() | Resumed():
                 pass
             case _:
@@ -85,6 +89,18 @@ def _commit_findings(event: Committed, number: int, campaign: Campaign) -> Itera
         held = f"round {holder.round}" if holder else "nothing"
         what = f"a commit of round {event.round} is recorded, when {held} was held"
         yield Finding(f"record {number}", what)
+
+
+def _yardstick_findings(event: Yardsticks, number: int, campaign: Campaign) -> Iterator[Finding]:
+    where = f"record {number}"
+    if event.incumbent_id != campaign.incumbent.id:
+        what = f"yardsticks beside {event.incumbent_id}, when {campaign.incumbent.id} was held"
+        yield Finding(where, what)
+    for result in event.results:
+        found = result.judgement
+        follows = recompared(found.confirmation or found.samples, campaign.started)
+        if found.comparison != follows:
+            yield Finding(where, f"the comparison with {result.name} doesn't follow from its pairs")
 
 
 def _round_findings(round_: Round, campaign: Campaign) -> Iterator[Finding]:
@@ -118,7 +134,19 @@ def _judgement_claims(round_: Round, started: Started) -> Iterator[tuple[str, ob
     if isinstance(judgement.outcome, Passed) and judgement.verdict != "unverified":
         found = judgement.comparison
         yield "verdict", judgement.verdict, found.overall.verdict if found else "unverified"
+    yield "rejection by sanitizers", _rejection(round_), _failure(round_.inspection)
     yield "decision", round_.decision, decide(judgement, first, round_.hypothesis, keep)
+
+
+def _rejection(round_: Round) -> Incorrect | None:
+    """The outcome, where it is one that only an inspection can give."""
+    outcome = round_.judgement.outcome
+    by_sanitizers = isinstance(outcome, Incorrect) and outcome.reason.startswith("sanitizer_")
+    return outcome if isinstance(outcome, Incorrect) and by_sanitizers else None
+
+
+def _failure(inspection: Inspection | None) -> Incorrect | None:
+    return inspection.failure if inspection is not None else None
 
 
 def _standing_claims(round_: Round, campaign: Campaign) -> Iterator[tuple[str, object, object]]:

@@ -6,11 +6,14 @@ import itertools
 from collections.abc import Callable
 
 from roofsmith.domain.comparison import Judgement, Screening
+from roofsmith.domain.inspection import Inspection
 from roofsmith.domain.kernel import Built, Candidate, Signature
 from roofsmith.domain.outcome import BuildFailed, Unstable
 from roofsmith.domain.profile import Profile
 from roofsmith.domain.workload import Workload
+from roofsmith.domain.yardstick import YardstickResult
 from roofsmith.engine.meter import Meter
+from roofsmith.engine.yardsticks import measure_yardsticks
 from roofsmith.errors import MachineError
 from roofsmith.ports import Measured, Parts, Screen
 
@@ -61,11 +64,28 @@ class Workbench:
         with self._meter.kernel():
             return self._parts.judge.compare(built, holder, self._parts.observer)
 
+    def measure_yardsticks(self, kernel: Built) -> tuple[YardstickResult, ...]:
+        """Judge every yardstick against a kernel."""
+        parts = self._parts
+        judge = parts.yardstick_judge or parts.judge
+        with self._meter.kernel():
+            return measure_yardsticks(
+                parts.yardsticks, kernel, parts.toolchain, judge, parts.observer
+            )
+
     def profile(self, built: Built, workload: Workload) -> Profile:
         """Counters of a kernel on one workload."""
         self._parts.observer.stage("profile", workload.label)
         with self._meter.kernel():
             return self._parts.profiler.profile(built, workload)
+
+    def inspect(self, built: Built, workload: Workload) -> Inspection | None:
+        """What sanitizers find in one call of a kernel; None where there is no inspector."""
+        if self._parts.inspector is None:
+            return None
+        self._parts.observer.stage("inspect", workload.label)
+        with self._meter.kernel():
+            return self._parts.inspector.inspect(built, workload)
 
     def screen_against(self, incumbent: Candidate, may_go_on: Callable[[], bool]) -> Screen:
         """A cheap look for proposers; once `may_go_on` says no, it refuses without looking."""

@@ -15,7 +15,10 @@ from roofsmith.domain.kernel import BuildSpec
 from roofsmith.domain.outcome import Passed
 from roofsmith.report import format as fmt
 from roofsmith.report.arithmetic import absolute_target, limiter_words, roofline_lines
-from roofsmith.report.counters import by_category, counter_rows, headlines
+from roofsmith.report.counters import by_category, counter_rows, headlines, speed_of_light
+from roofsmith.report.inspections import inspection_lines
+from roofsmith.report.rates import rates
+from roofsmith.report.steps import held_profile
 from roofsmith.report.summarize import BUCKETS, TRANSFERRING
 from roofsmith.report.summary import Step, Summary, WorkloadRow
 from roofsmith.report.templating import Raw, markdown_environment
@@ -86,6 +89,7 @@ def round_files(step: Step) -> dict[str, str]:
             step=step,
             outcome="PASS" if isinstance(step.outcome, Passed) else f"FAIL ({step.status})",
             used=_used,
+            inspected=() if step.inspection is None else inspection_lines(step.inspection),
         ),
         "profile_summary.md": _render("profile_summary.md", step=step, groups=headlines(counters)),
         "profile_details.md": _render(
@@ -119,6 +123,8 @@ def benchmark(campaign: Campaign, summary: Summary) -> str:
         environment=campaign.started.environment,
         state_line=state_line(summary),
         achieved=lambda row: Raw(achieved(row)),
+        rates=rates,
+        light=speed_of_light(held_profile(summary)),
     )
 
 

@@ -22,7 +22,7 @@ from roofsmith.domain.outcome import (
 )
 from roofsmith.domain.profile import Bottleneck, Profile
 from roofsmith.report.diffs import candidate_diff
-from roofsmith.report.summary import Mark, Movement, Ratio, Step
+from roofsmith.report.summary import Mark, Movement, Ratio, Step, Summary
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +60,12 @@ def steps_of(campaign: Campaign) -> Iterator[Step]:
     for round in campaign.rounds:
         yield _round_step(round, holder)
         holder = holder.after(round)
+
+
+def held_profile(summary: Summary) -> Profile | None:
+    """What the profiler saw of the kernel that holds; None if it wasn't looked at."""
+    held = [step for step in summary.steps if step.mark in ("baseline", "kept")]
+    return held[-1].profile_after if held else None
 
 
 def fraction_of(timings: tuple[Timing, ...]) -> float | None:
@@ -119,6 +125,7 @@ def _baseline_step(baseline: Baseline) -> Step:
         times_s={timing.workload: timing.time_s for timing in baseline.timings},
         errors=baseline.errors,
         notes=(),
+        inspection=None,
         isolation=None,
         pairs=(0, 0),
         screened=(),
@@ -163,6 +170,7 @@ def _round_step(round: Round, holder: _Holder) -> Step:
         else {},
         errors=judgement.errors,
         notes=judgement.notes,
+        inspection=round.inspection,
         isolation=judgement.isolation,
         pairs=(len(judgement.samples), len(judgement.confirmation)),
         screened=round.screened,

@@ -13,6 +13,7 @@ from typing import Literal
 from roofsmith.domain.bound import Bound
 from roofsmith.domain.campaign import StopCode
 from roofsmith.domain.comparison import Comparison, ErrorReport
+from roofsmith.domain.inspection import Inspection
 from roofsmith.domain.outcome import Outcome
 from roofsmith.domain.profile import Bottleneck, Profile
 from roofsmith.domain.proposal import Hypothesis, ScreenedPoint
@@ -87,6 +88,8 @@ class Step:
     """The candidate's time by workload label; empty if it was never timed."""
     errors: tuple[ErrorReport, ...]
     notes: tuple[str, ...]
+    inspection: Inspection | None
+    """By sanitizers; None where none looked."""
     isolation: str | None
     pairs: tuple[int, int]
     """Raw pairs recorded: first measurement, confirmation."""
@@ -145,6 +148,23 @@ class BucketShare:
     speedup: float
     transfers: bool
     """Whether a caller whose inputs change on every call sees it too."""
+
+
+@dataclass(frozen=True, slots=True)
+class YardstickRow:
+    """The final kernel against one of PyTorch's ways to compute the same, on one workload."""
+
+    name: str
+    workload: str | None
+    """None: over all of them."""
+    time_s: float | None
+    """Of the yardstick."""
+    kernel_time_s: float | None
+    """Of the kernel, in turns with it."""
+    speedup: Ratio | None
+    """Of the kernel over the yardstick."""
+    failure: str | None = None
+    """Why there are no times."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,6 +233,8 @@ class Summary:
     buckets: tuple[BucketShare, ...]
     totals: Totals
     next_steps: tuple[NextStep, ...] = ()
+    yardsticks: tuple[YardstickRow, ...] = ()
+    """Empty unless they were measured beside the kernel that holds now."""
 
     @property
     def kept(self) -> tuple[Step, ...]:

@@ -18,7 +18,8 @@ from roofsmith.domain.outcome import BuildFailed
 from roofsmith.domain.proposal import Hypothesis, Proposal
 from roofsmith.domain.target import Target
 from roofsmith.domain.workload import ConfigClass, Workload
-from roofsmith.ports import Brief, Parts, Screen
+from roofsmith.domain.yardstick import Yardstick
+from roofsmith.ports import Brief, Inspector, Parts, Screen
 from roofsmith.testing.clock import FakeClock
 from roofsmith.testing.judge import FakeJudge, FakeKernels, FakeOracle
 from roofsmith.testing.machine import FakeDeviceSource, FakeSpecSource, fake_environment
@@ -71,8 +72,10 @@ class FakeWorld:
     files: MemoryFiles = field(default_factory=MemoryFiles)
     environment: Environment = field(default_factory=fake_environment)
     floor_time_s: float | None = 1e-4
+    inspector: Inspector | None = None
     interrupt_at: int | None = None
     """Ask at which Ctrl-C is pressed, from 0."""
+    yardsticks: tuple[Yardstick, ...] = ()
 
     def parts(self) -> Parts:
         """What an engine runs on; a new set for every process."""
@@ -93,6 +96,8 @@ class FakeWorld:
             lineage=_DyingLineage(self.lineage, self.effects),
             files=_DyingFiles(self.files, self.effects),
             render=fake_render,
+            yardsticks=self.yardsticks,
+            inspector=self.inspector,
         )
 
     def _refuses(self, candidate: Candidate) -> BuildFailed | None:
