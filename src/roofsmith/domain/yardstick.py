@@ -1,0 +1,113 @@
+"""Yardsticks: what PyTorch makes of the reference, to hold the final kernel against.
+
+A yardstick is a module candidate like any other, made from the target's own reference, so that it
+is built, checked and timed by the same judge on the same inputs.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import Literal
+
+from roofsmith.domain.comparison import Judgement
+from roofsmith.domain.kernel import Candidate, SourceFile
+from roofsmith.domain.target import Target
+from roofsmith.domain.values import Value
+
+ENTRY = "run_kernel"
+_EAGER = f"""
+
+{ENTRY} = reference
+"""
+_COMPILED = f"""
+
+import torch as _torch
+import torch._dynamo.config as _dynamo
+import torch._inductor.config as _inductor
+
+_dynamo.cache_size_limit = 64  # every workload has its own shapes; beyond the limit it runs eagerly
+_inductor.compile_threads = 1  # no pool of processes: the one that is judged compiles
+{ENTRY} = _torch.compile(reference, mode=MODE, dynamic=False)
+"""
+_MODES = ("default", "max-autotune-no-cudagraphs")
+"""Of torch.compile. CUDA graphs are left out: they copy inputs into places of their own."""
+_MODULES = frozenset(("torch", "F"))
+
+
+class Yardstick(Value):
+    """One implementation that the final kernel is held against."""
+
+    name: str
+    """Such as `eager`, or `torch.compile`."""
+    candidate: Candidate
+    calls: tuple[str, ...] = ()
+    """What the reference calls of PyTorch, as it is written. A single call is the vendor's library,
+    where PyTorch leaves it to one: `torch.matmul` to cuBLAS, say."""
+
+
+class YardstickResult(Value):
+    """How a yardstick did: it was the candidate, and the final kernel the incumbent."""
+
+    name: str
+    calls: tuple[str, ...] = ()
+    candidate_id: str
+    judgement: Judgement
+
+
+class Yardsticks(Value):
+    """The yardsticks were measured beside the kernel that holds; comes before `Stopped`."""
+
+    kind: Literal["yardsticks"] = "yardsticks"
+    incumbent_id: str
+    """Of the kernel that they were measured beside."""
+    results: tuple[YardstickResult, ...]
+    at: str
+
+
+def pytorch_yardsticks(target: Target) -> tuple[Yardstick, ...]:
+    """Eager, and `torch.compile` in two modes; none for kernels on the host's processors."""
+    if target.language in ("c", "cpp"):
+        return ()
+    text = target.reference.text
+    eager = Yardstick(
+        name="eager", candidate=_module("eager.py", text + _EAGER), calls=torch_calls(text)
+    )
+    return eager, *(
+        Yardstick(
+            name="torch.compile" if mode == "default" else f"torch.compile {mode}",
+            candidate=_module(f"compile-{mode}.py", text + _COMPILED.replace("MODE", repr(mode))),
+        )
+        for mode in _MODES
+    )
+
+
+def torch_calls(text: str) -> tuple[str, ...]:
+    """What `reference` calls of PyTorch: `torch.softmax`, `F.layer_norm`, `@`; each once.
+
+    Methods of tensors can't be told from other methods by their text, so they are left out, and so
+    is all of a reference that doesn't parse.
+    """
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError):
+        return ()
+    bodies = [n for n in tree.body if isinstance(n, ast.FunctionDef) and n.name == "reference"]
+    return tuple(dict.fromkeys(name for body in bodies for name in _called(body)))
+
+
+def _called(body: ast.FunctionDef) -> Iterator[str]:
+    for node in ast.walk(body):
+        match node:
+            case ast.BinOp(op=ast.MatMult()):
+                yield "@"
+            case ast.Call(func=ast.Attribute() as function):
+                name = ast.unparse(function)
+                if name.partition(".")[0] in _MODULES:
+                    yield name
+            case _:
+                pass
+
+
+def _module(path: str, text: str) -> Candidate:
+    return Candidate(language="torch", sources=(SourceFile(path=path, text=text),), entry=ENTRY)
