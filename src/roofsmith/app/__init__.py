@@ -9,6 +9,7 @@ import os
 from datetime import UTC, datetime
 from pathlib import Path
 
+from roofsmith.app.bench import Benched, bench
 from roofsmith.app.campaigns import (
     Finished,
     Plan,
@@ -24,7 +25,7 @@ from roofsmith.app.campaigns import (
 from roofsmith.app.doctor import Check, Examination, examine
 from roofsmith.app.init import initialize
 from roofsmith.app.machine import ceilings, kept_ceilings, measure_ceilings
-from roofsmith.app.steps import bench, check, classify, judge, profile, roofline
+from roofsmith.app.steps import check, classify, judge, profile, roofline
 from roofsmith.app.subjects import Subject
 from roofsmith.app.verification import Verification, verify_campaign
 from roofsmith.app.wiring import DEFAULT_PROPOSERS
@@ -34,6 +35,7 @@ from roofsmith.store.target_file import load_target
 
 __all__ = [
     "DEFAULT_PROPOSERS",
+    "Benched",
     "Check",
     "Examination",
     "Finished",

@@ -19,8 +19,10 @@ from roofsmith.domain.campaign import (
 )
 from roofsmith.domain.comparison import Judgement, Timing
 from roofsmith.domain.outcome import Passed
+from roofsmith.domain.yardstick import YardstickResult, Yardsticks
 from roofsmith.engine.progress import fraction_of_candidate
 from roofsmith.report import format as fmt
+from roofsmith.report.yardsticks import ratio_over
 
 Line = list[tuple[str, str]]
 """Pieces of text, each with a rich style; an empty style is plain."""
@@ -48,6 +50,8 @@ def lines_for(event: Event, campaign: Campaign, width: int = WIDE) -> list[Line]
             return [_baseline(event)]
         case Round():
             return round_lines(event, width)
+        case Yardsticks():
+            return [_yardstick(result) for result in event.results]
         case Stopped():
             return [_stopped(event, campaign)]
         case Resumed():
@@ -146,6 +150,13 @@ def _time_and_share(timing: Timing) -> str:
         return fmt.time(timing.time_s)
     share = fmt.percent(timing.floor_time_s / timing.time_s)
     return f"{fmt.time(timing.time_s)} ({share} of roofline)"
+
+
+def _yardstick(result: YardstickResult) -> Line:
+    """`against  eager: 1.31x [1.29, 1.33]`: how much faster the kernel is."""
+    ratio = ratio_over(result.judgement)
+    text = measured_ratio(result.judgement) if ratio is None else fmt.ratio(ratio.value, ratio.ci)
+    return [("against  ", "bold"), (f"{result.name}: {text}", "")]
 
 
 def _stopped(event: Stopped, campaign: Campaign) -> Line:

@@ -22,6 +22,7 @@ from roofsmith.domain.campaign import (
     Stopped,
     replay,
 )
+from roofsmith.domain.yardstick import Yardsticks
 from roofsmith.ports import Parts
 
 
@@ -85,7 +86,7 @@ class Recorder:
             case Round(decision=RolledBack()):
                 self._parts.lineage.restore(campaign.incumbent)
                 return campaign
-            case Round() | Started() | Stopped() | Resumed() | Committed():
+            case Round() | Started() | Yardsticks() | Stopped() | Resumed() | Committed():
                 return campaign
             case _:
                 assert_never(event)

@@ -29,6 +29,8 @@ HEADLINES: frozenset[str] = frozenset((
 ))  # fmt: skip
 """What a summary shows of each category; stalls are shown by size instead."""
 
+_SPEED_OF_LIGHT: frozenset[CounterCategory] = frozenset(("speed of light", "occupancy"))
+
 WORST_STALLS = 5
 _WAITING_FOR_ITS_TURN = "stall_not_selected_share"
 """Not a stall to be cured: the warp was ready, and others were chosen."""
@@ -90,6 +92,16 @@ def headlines(rows: Sequence[CounterRow]) -> tuple[CounterGroup, ...]:
     worst.sort(key=lambda row: -(row.after if row.after is not None else row.before or 0.0))
     shown = [row for row in rows if row.name in HEADLINES]
     return by_category([*shown, *worst[:WORST_STALLS]])
+
+
+def speed_of_light(profile: Profile | None) -> tuple[CounterRow, ...]:
+    """How much of the device a kernel keeps busy: throughputs as shares of their peaks, occupancy.
+
+    Empty where no GPU profiler looked at it.
+    """
+    rows = counter_rows(None, profile)
+    wanted = [row for row in rows if row.unit == "fraction" and row.name in HEADLINES]
+    return tuple(row for row in wanted if row.category in _SPEED_OF_LIGHT)
 
 
 def _is_stall(row: CounterRow) -> bool:

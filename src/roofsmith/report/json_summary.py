@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from roofsmith.domain.outcome import Passed
-from roofsmith.report.summary import ClassRow, Ratio, Step, Summary, WorkloadRow
+from roofsmith.report.summary import ClassRow, Ratio, Step, Summary, WorkloadRow, YardstickRow
 
 
 def summary_document(summary: Summary) -> dict[str, Any]:
@@ -31,11 +31,24 @@ def summary_document(summary: Summary) -> dict[str, Any]:
         "totals": _totals(summary),
         "workloads": [_workload(row) for row in summary.workloads],
         "classes": [_class(row) for row in summary.classes],
+        "yardsticks": [yardstick_document(row) for row in summary.yardsticks],
         "rounds": [_step(step) for step in summary.steps],
         "next_steps": [
             {"title": step.title, "why": step.why, "command": step.command}
             for step in summary.next_steps
         ],
+    }
+
+
+def yardstick_document(row: YardstickRow) -> dict[str, Any]:
+    """The kernel against a yardstick; `workload` is null for all of them together."""
+    return {
+        "name": row.name,
+        "workload": row.workload,
+        "time_s": row.time_s,
+        "kernel_time_s": row.kernel_time_s,
+        **_ratio(row.speedup),
+        "failure": row.failure,
     }
 
 

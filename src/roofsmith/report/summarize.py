@@ -23,6 +23,7 @@ from roofsmith.report.summary import (
     Totals,
     WorkloadRow,
 )
+from roofsmith.report.yardsticks import campaign_yardsticks
 
 BUCKETS = {
     "K1": "inside the kernel",
@@ -76,6 +77,7 @@ def summarize(campaign: Campaign) -> Summary:
         buckets=tuple(_buckets(steps)),
         totals=totals,
         next_steps=next_steps(campaign, steps, workloads, fraction),
+        yardsticks=campaign_yardsticks(campaign),
     )
 
 
