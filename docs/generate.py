@@ -33,8 +33,8 @@ _FILE_KEYS: Mapping[str, str] = {
     "includes": "Further files that the kernel needs to build; not changed. One name or a list.",
     "workloads": "What the kernel is judged on: `{N: 4096, D: 2048}`, with `class: name` to "
     "declare a config class, or `N=4096,D=2048`.",
-    "language": "By default from the kernel's suffix; a `.py` file that imports Triton is `triton`, "
-    "any other `torch`.",
+    "language": "By default from the kernel's suffix; a `.py` file that imports Triton is "
+    "`triton`, any other `torch`.",
     "entry": "Name of the function.",
 }
 """Keys whose meaning in the file differs from the target's field of that name."""
