@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
+from typer.testing import CliRunner
 
 from roofsmith.analysis.sizes import smallest
+from roofsmith.cli import show
+from roofsmith.cli.root import cli
 from roofsmith.domain.campaign import Campaign, Event, Round
 from roofsmith.domain.inspection import Defect, Found, Inspection, Unavailable
 from roofsmith.domain.outcome import Incorrect, Passed
 from roofsmith.domain.workload import Workload
 from roofsmith.engine.loop import Engine
 from roofsmith.engine.verify import verify
+from roofsmith.ports import Measured
 from roofsmith.report import render_campaign
 from roofsmith.testing.engine import FakeWorld, fake_idea, fake_target
 from roofsmith.testing.inspector import FakeInspector
@@ -135,3 +141,29 @@ def test_the_first_defect_is_named_and_the_others_counted() -> None:
     assert failure is not None
     assert failure.reason == "sanitizer_memcheck"
     assert failure.detail.endswith("and 2 more")
+
+
+# -- on request -----------------------------------------------------------------------------
+
+
+def test_only_cuda_can_be_sanitized(tmp_path: Path) -> None:
+    (tmp_path / "k.c").write_text(
+        "void solve(const float *x, float *y, int N) { y[0] = x[N - 1]; }"
+    )
+    (tmp_path / "r.py").write_text("def reference(x, y, N): y[:] = x\n")
+    words = ["check", str(tmp_path / "k.c"), "--ref", str(tmp_path / "r.py"), "--workload", "N=8"]
+    done = CliRunner().invoke(cli, [*words, "--sanitize"])
+    assert done.exit_code == 2
+    assert "--sanitize is for CUDA kernels" in done.output
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_a_check_shows_what_was_found(capsys: pytest.CaptureFixture[str], as_json: bool) -> None:
+    inspection = Inspection(workload="n=1", reports=(RACE,), repeatable=False, notes=("differs",))
+    assert inspection.failure is not None
+    measured = Measured(inspection.failure, (), (), inspection)
+    show.measured(measured, as_json=as_json)
+    printed = capsys.readouterr().out
+    assert "sanitizer_racecheck" in printed
+    assert "kernel.cu:7" in printed
+    assert "differs" in printed
