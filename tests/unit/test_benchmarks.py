@@ -18,11 +18,12 @@ from roofsmith.domain.kernel import BuildSpec
 ROOT = Path(__file__).resolve().parents[2]
 BENCHMARKS = ROOT / "benchmarks"
 RESULTS = sorted((BENCHMARKS / "results").glob("*.json"))
-SCRIPTS = ("judge_rates", "campaigns", "sgemm_openblas")
+SCRIPTS = ("judge_rates", "gpu_judge_rates", "campaigns", "sgemm_openblas")
 
 sys.path.insert(0, str(BENCHMARKS))  # scripts import their neighbours, as when they are run
 
 import campaigns  # noqa: E402
+import gpu_judge_rates  # noqa: E402
 import judge_rates  # noqa: E402
 import result_file  # noqa: E402
 import sgemm_openblas  # noqa: E402
@@ -31,6 +32,7 @@ from rate_kernels import KERNELS, MAX_EXTRA_ROWS  # noqa: E402
 
 SCHEMAS = {
     "judge_rates": judge_rates.JudgeRates,
+    "gpu_judge_rates": gpu_judge_rates.GpuJudgeRates,
     "campaigns": campaigns.Campaigns,
     "sgemm_openblas": sgemm_openblas.SgemmOpenblas,
 }
@@ -75,6 +77,15 @@ def test_committed_figures_follow_from_their_samples(path):
             for found in result.calibrations:
                 again = estimate(result_file.log_ratios(found.pairs_ns), result.policy)
                 assert (again.speedup, again.ci) == (found.speedup, found.ci)
+        case gpu_judge_rates.GpuJudgeRates():
+            assert gpu_judge_rates.summarize(result.trials) == result.groups
+            for trial in result.trials:
+                assert len(trial.instances) == len(trial.first_ns)
+                if trial.verdict != "faster":  # a winner's figures are those of its confirmation
+                    ratios = result_file.log_ratios(trial.first_ns)
+                    again = estimate(ratios, result.policy, trial.instances)
+                    assert again.speedup == pytest.approx(trial.speedup, rel=1e-4)
+                    assert again.ci == pytest.approx(trial.ci, rel=1e-3)
         case sgemm_openblas.SgemmOpenblas():
             for row in result.sizes:
                 again = sgemm_openblas.size_row(
