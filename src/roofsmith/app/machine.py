@@ -7,20 +7,25 @@ from pathlib import Path
 from roofsmith.app.hardware import machine_of
 from roofsmith.config import Settings
 from roofsmith.domain.facts import FactSheet
+from roofsmith.domain.kernel import Language
 from roofsmith.engine.survey import usable_threads
 from roofsmith.ports import Observer
 
 
-def ceilings(threads: int | None, settings: Settings, observer: Observer) -> FactSheet:
+def ceilings(
+    threads: int | None, settings: Settings, observer: Observer, *, gpu: bool = False
+) -> FactSheet:
     """What is kept for this machine; measured now if nothing is."""
-    machine = machine_of(settings)
+    machine = machine_of(settings, _language(gpu))
     environment = machine.devices.environment()
     return machine.specs.facts(environment, usable_threads(threads, environment.device), observer)
 
 
-def measure_ceilings(threads: int | None, settings: Settings, observer: Observer) -> FactSheet:
+def measure_ceilings(
+    threads: int | None, settings: Settings, observer: Observer, *, gpu: bool = False
+) -> FactSheet:
     """Measure now; the higher of the old and the new figure is kept."""
-    machine = machine_of(settings)
+    machine = machine_of(settings, _language(gpu))
     environment = machine.devices.environment()
     used = usable_threads(threads, environment.device)
     return machine.specs.measure_again(environment, used, observer)
@@ -29,3 +34,8 @@ def measure_ceilings(threads: int | None, settings: Settings, observer: Observer
 def kept_ceilings(settings: Settings) -> tuple[Path, ...]:
     """Files of kept ceilings, sorted."""
     return tuple(sorted(settings.ceilings_dir.glob("ceilings-*.json")))
+
+
+def _language(gpu: bool) -> Language:
+    """One that runs on the device: Triton's is whichever vendor's there is."""
+    return "triton" if gpu else "c"

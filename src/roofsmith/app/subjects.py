@@ -13,7 +13,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from roofsmith.domain.kernel import BuildSpec, Candidate, Language, default_build
-from roofsmith.domain.target import KeepPolicy, Target
+from roofsmith.domain.target import KeepPolicy, Target, default_keep
 from roofsmith.domain.workload import Workload
 from roofsmith.errors import TargetError, UsageError
 from roofsmith.store.sources import LANGUAGES, language_of, read_text, source_file
@@ -50,7 +50,7 @@ def target_of(subject: Subject, keep: KeepPolicy | None = None) -> Target:
         UsageError: the options contradict each other, or a file or value is wrong.
     """
     if subject.path.suffix in LANGUAGES:
-        return _from_kernel(subject, keep or KeepPolicy())
+        return _from_kernel(subject, keep)
     named = {"--ref": subject.reference, "--workload": subject.workloads, "--flags": subject.flags}
     for option, value in named.items():
         if value:
@@ -62,7 +62,7 @@ def target_of(subject: Subject, keep: KeepPolicy | None = None) -> Target:
     return load_target(subject.path, overrides=overrides)
 
 
-def _from_kernel(subject: Subject, keep: KeepPolicy) -> Target:
+def _from_kernel(subject: Subject, keep: KeepPolicy | None) -> Target:
     if subject.reference is None or not subject.workloads:
         missing = "--ref" if subject.reference is None else "--workload"
         command = shlex.join(["roofsmith", "COMMAND", str(subject.path)])
@@ -83,7 +83,7 @@ def _from_kernel(subject: Subject, keep: KeepPolicy) -> Target:
             threads=subject.threads,
             ptr_size=subject.ptr_size,
             family=subject.family,
-            keep=keep,
+            keep=keep or default_keep(candidate.language),
         )
     except ValidationError as error:
         raise TargetError(error.errors()[0]["msg"].removeprefix("Value error, ")) from error

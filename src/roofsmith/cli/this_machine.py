@@ -17,6 +17,9 @@ specs = typer.Typer(no_args_is_help=True, help="Measured ceilings of this machin
 cli.add_typer(specs, name="specs", rich_help_panel=_MACHINE)
 
 
+Gpu = Annotated[bool, typer.Option("--gpu", help="Of the GPU, not of the processors.")]
+
+
 @cli.command(rich_help_panel=_MACHINE)
 def doctor(
     output: Annotated[
@@ -40,24 +43,26 @@ def doctor(
 
 
 @specs.command()
-def measure(threads: options.Threads = None, as_json: options.Json = False) -> None:
+def measure(
+    threads: options.Threads = None, gpu: Gpu = False, as_json: options.Json = False
+) -> None:
     """Measure the ceilings again; the higher of the old and the new figure is kept."""
     from roofsmith import app
     from roofsmith.cli import show
 
     with screen() as observer:
-        sheet = app.measure_ceilings(threads, app.settings(), observer)
+        sheet = app.measure_ceilings(threads, app.settings(), observer, gpu=gpu)
     show.facts(sheet, as_json=as_json)
 
 
 @specs.command("show")
-def show_(threads: options.Threads = None, as_json: options.Json = False) -> None:
+def show_(threads: options.Threads = None, gpu: Gpu = False, as_json: options.Json = False) -> None:
     """The ceilings for this machine, each with its citation; measured now if they aren't kept."""
     from roofsmith import app
     from roofsmith.cli import show
 
     with screen() as observer:
-        sheet = app.ceilings(threads, app.settings(), observer)
+        sheet = app.ceilings(threads, app.settings(), observer, gpu=gpu)
     show.facts(sheet, as_json=as_json)
 
 
