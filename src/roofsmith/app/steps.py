@@ -72,7 +72,7 @@ def check(
         UsageError: no sanitizer knows the kernel's language.
     """
     if not sanitize:
-        return _measured(subject, settings, observer, timed=False)
+        return _checked(subject, settings, observer)
     target = target_of(subject)
     if target.language != "cuda":
         raise UsageError(
@@ -137,12 +137,12 @@ def classify(
         )
 
 
-def _measured(subject: Subject, settings: Settings, observer: Observer, *, timed: bool) -> Measured:
+def _checked(subject: Subject, settings: Settings, observer: Observer) -> Measured:
     with workshop(target_of(subject), settings, observer) as shop:
         built = _build(shop, shop.target.baseline)
         if isinstance(built, BuildFailed):
             return Measured(outcome=built, timings=(), errors=())
-        return shop.judge.measure(built, observer, timed=timed)
+        return shop.judge.measure(built, observer, timed=False)
 
 
 def _profiles(shop: Workshop, built: Built) -> tuple[Profile, ...]:
