@@ -140,6 +140,26 @@ class ReferenceProcess:
             shutil.rmtree(self._scratch, ignore_errors=True)
             self._scratch = None
 
+    def described(self, workload: Workload) -> WorkloadDescription:
+        """Ask for shapes, types and declared cost of a workload.
+
+        Raises:
+            BadReferenceError: the reference raises, hangs, or doesn't fit the kernel's signature.
+        """
+        answer = self.ask("describe", {"dims": workload.dims})
+        return WorkloadDescription(
+            arrays=tuple(
+                ArraySpec(a["name"], a["role"], a["dtype"], tuple(a["shape"]))
+                for a in answer["arrays"]
+            ),
+            scalars=answer["scalars"],
+            flops=answer["flops"],
+            bytes=answer["bytes"],
+            atol=answer["atol"],
+            rtol=answer["rtol"],
+            arguments=tuple(answer.get("arguments", ())),
+        )
+
     @property
     def is_alive(self) -> bool:
         """Whether the process was started and hasn't been ended since."""
@@ -265,18 +285,7 @@ class ReferenceOracle(ReferenceProcess):
             TargetError: the workload can't fit in this machine's memory.
         """
         if workload.label not in self._descriptions:
-            answer = self.ask("describe", {"dims": workload.dims})
-            description = WorkloadDescription(
-                arrays=tuple(
-                    ArraySpec(a["name"], a["role"], a["dtype"], tuple(a["shape"]))
-                    for a in answer["arrays"]
-                ),
-                scalars=answer["scalars"],
-                flops=answer["flops"],
-                bytes=answer["bytes"],
-                atol=answer["atol"],
-                rtol=answer["rtol"],
-            )
+            description = self.described(workload)
             _require_memory(workload, description)
             self._descriptions[workload.label] = description
         return self._descriptions[workload.label]

@@ -5,7 +5,14 @@ Nothing here waits for the device: the numbers of many slots are fetched at once
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
+
+SPOT_ELEMENTS = 2**20
+"""Elements of an output that are compared after a timed call."""
+LEAST_COLUMNS = 4096
+"""Rows of outputs with one dimension."""
 
 FIELDS = ("norm", "element", "mismatched", "not_finite", "nan", "nan_expected")
 """What `measure` returns, in order: both errors, elements that should be NaN or infinite like the
@@ -69,3 +76,33 @@ def _element(
     # Nothing over nothing is nothing.
     ratio = torch.where(difference > 0, difference / scale, torch.zeros_like(difference))
     return ratio.amax(1)
+
+
+def compare(
+    outs: Sequence[torch.Tensor],
+    truths: Sequence[torch.Tensor],
+    tolerances: Sequence[float | None],
+    *,
+    whole: bool,
+) -> torch.Tensor:
+    """See `measure`. Unless `whole`, of random rows of large outputs; NaN are counted everywhere.
+
+    The rows are chosen after the calls, so none is safe to skip.
+    """
+    atol, rtol = tolerances
+    first = outs[0]
+    if whole or first.dim() == 0 or first.numel() <= SPOT_ELEMENTS:
+        return measure(torch.stack(list(outs)), torch.stack(list(truths)), atol, rtol)
+    columns = first.shape[-1] if first.dim() > 1 else LEAST_COLUMNS
+    rows = first.numel() // columns
+    chosen = torch.randint(rows, (max(SPOT_ELEMENTS // columns, 1),), device=first.device)
+
+    def picked(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
+        flat = (t.reshape(-1)[: rows * columns].reshape(rows, columns) for t in tensors)
+        return torch.stack([t[chosen] for t in flat])
+
+    found = measure(picked(outs), picked(truths), atol, rtol)
+    if first.is_floating_point():
+        found[:, 4] = torch.stack([torch.isnan(out).sum() for out in outs])
+        found[:, 5] = torch.stack([torch.isnan(truth).sum() for truth in truths])
+    return found

@@ -58,19 +58,7 @@ class GpuOracle(ReferenceProcess):
             TargetError: the workload can't fit in the device's memory.
         """
         if workload.label not in self._descriptions:
-            answer = self.ask("describe", {"dims": workload.dims})
-            description = WorkloadDescription(
-                arrays=tuple(
-                    ArraySpec(a["name"], a["role"], a["dtype"], tuple(a["shape"]))
-                    for a in answer["arrays"]
-                ),
-                scalars=answer["scalars"],
-                flops=answer["flops"],
-                bytes=answer["bytes"],
-                atol=answer["atol"],
-                rtol=answer["rtol"],
-                arguments=tuple(answer["arguments"]),
-            )
+            description = self.described(workload)
             self._require_memory(workload, description)
             self._descriptions[workload.label] = description
         return self._descriptions[workload.label]

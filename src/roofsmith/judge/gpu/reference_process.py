@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import socket
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeAlias
@@ -17,12 +17,12 @@ import numpy as np
 import torch
 
 from roofsmith.domain.kernel import Parameter, Signature
-from roofsmith.judge.arena import POISON, Arena, Layout
+from roofsmith.judge.arena import POISON, Arena
 from roofsmith.judge.confinement import die_with_parent
+from roofsmith.judge.gpu.device_arena import DeviceArena
 from roofsmith.judge.gpu.driver import Driver
-from roofsmith.judge.gpu.layout import lay_out
-from roofsmith.judge.gpu.measuring import measure
-from roofsmith.judge.gpu.tensors import DTYPES, bytes_at
+from roofsmith.judge.gpu.measuring import compare, measure
+from roofsmith.judge.gpu.tensors import DTYPES
 from roofsmith.judge.reference_process import Complaint, answering, declared, load_module, number
 from roofsmith.judge.wire import WireError, receive, send
 from roofsmith.ports import ArraySpec
@@ -30,15 +30,8 @@ from roofsmith.ports import ArraySpec
 Value: TypeAlias = "torch.Tensor | int | float"
 
 NAMES = {kind: name for name, kind in DTYPES.items()}
-PAGE_BYTES = 2 * 1024**2
-"""Arenas are whole large pages. Mapped into another process, an allocation that ends within one was
-now and then read at two thirds of the speed on an H100 (the same softmax: 73.7 against 47.8 us)."""
-SPOT_ELEMENTS = 2**20
-"""Elements of an output that are compared after a timed call."""
 COMPARED_BYTES = 2**30
 """Slots that are compared at once: their arrays, and a few times as much in float64."""
-LEAST_COLUMNS = 4096
-"""Rows of outputs with one dimension."""
 REPEATABLE = 1e-9
 """How far two float64 calls of a reference may differ, norm-wise: atomics add in any order."""
 
@@ -174,40 +167,6 @@ class GpuReference:
                 values[p.name] = torch.randint(0, 100, (size,)).to(DTYPES[p.dtype])
         roles = {p.name: p.role for p in self._signature.parameters}
         return values, {name for name, role in roles.items() if role == "output"}
-
-
-class DeviceArena:
-    """Slots of arrays in device memory that this process owns."""
-
-    def __init__(self, driver: Driver, arrays: Sequence[ArraySpec], slots: int) -> None:
-        self._driver = driver
-        self.layout: Layout = lay_out(arrays)
-        size = self.layout.slot_bytes * slots
-        self.base = driver.alloc(-(-size // PAGE_BYTES) * PAGE_BYTES)
-        self.bytes = bytes_at(self.base, size)
-        self.handle = driver.give(self.base)
-
-    def free(self) -> None:
-        """Give the memory back."""
-        self._driver.free(self.base)
-
-    def raw(self, slot: int, index: int) -> torch.Tensor:
-        """The bytes of a slot's array."""
-        start = slot * self.layout.slot_bytes + self.layout.offsets[index]
-        return self.bytes[start : start + self.layout.arrays[index].size_bytes]
-
-    def view(self, slot: int, index: int) -> torch.Tensor:
-        """A slot's array, in place."""
-        spec = self.layout.arrays[index]
-        return self.raw(slot, index).view(DTYPES[spec.dtype]).view(*spec.shape)
-
-    def guards(self, slot: int) -> Iterator[torch.Tensor]:
-        """All bytes of a slot between its arrays."""
-        cursor = start = slot * self.layout.slot_bytes
-        for array, offset in zip(self.layout.arrays, self.layout.offsets, strict=True):
-            yield self.bytes[cursor : start + offset]
-            cursor = start + offset + array.size_bytes
-        yield self.bytes[cursor : start + self.layout.slot_bytes]
 
 
 class GpuServer:
@@ -386,36 +345,6 @@ class GpuServer:
         if self._driver is None:
             raise Complaint("nothing was loaded")
         return self._driver
-
-
-def compare(
-    outs: Sequence[torch.Tensor],
-    truths: Sequence[torch.Tensor],
-    tolerances: Sequence[float | None],
-    *,
-    whole: bool,
-) -> torch.Tensor:
-    """See `measure`. Unless `whole`, of random rows of large outputs; NaN are counted everywhere.
-
-    The rows are chosen after the calls, so none is safe to skip.
-    """
-    atol, rtol = tolerances
-    first = outs[0]
-    if whole or first.dim() == 0 or first.numel() <= SPOT_ELEMENTS:
-        return measure(torch.stack(list(outs)), torch.stack(list(truths)), atol, rtol)
-    columns = first.shape[-1] if first.dim() > 1 else LEAST_COLUMNS
-    rows = first.numel() // columns
-    chosen = torch.randint(rows, (max(SPOT_ELEMENTS // columns, 1),), device=first.device)
-
-    def picked(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
-        flat = (t.reshape(-1)[: rows * columns].reshape(rows, columns) for t in tensors)
-        return torch.stack([t[chosen] for t in flat])
-
-    found = measure(picked(outs), picked(truths), atol, rtol)
-    if first.is_floating_point():
-        found[:, 4] = torch.stack([torch.isnan(out).sum() for out in outs])
-        found[:, 5] = torch.stack([torch.isnan(truth).sum() for truth in truths])
-    return found
 
 
 def _raw(value: Value) -> torch.Tensor:
