@@ -1,4 +1,4 @@
-"""ncu and torch.profiler on a real NVIDIA GPU: `pytest -m device tests/device/test_ncu_on_device.py -rs`.
+"""ncu and torch.profiler on a real NVIDIA GPU: `pytest -m device tests/device -k ncu -rs`.
 
 Needs nvcc for the kernels, and ncu for all but the last test. Where counters are forbidden, the
 note says how to allow them, and the tests that need them are skipped with it.

@@ -1,4 +1,4 @@
-"""compute-sanitizer on a real NVIDIA GPU: `pytest -m device tests/device/test_sanitizer_on_device.py -rs`.
+"""compute-sanitizer on a real NVIDIA GPU: `pytest -m device tests/device -k sanitizer -rs`.
 
 Needs nvcc and compute-sanitizer. The defects are such that guard bands and outputs don't show them.
 """
