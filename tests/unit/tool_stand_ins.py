@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import shlex
 import stat
 import sys
 from pathlib import Path
@@ -20,8 +21,7 @@ from roofsmith.ports import WorkloadDescription
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "gpu"
 
-PROGRAM = """#!{python}
-import json, os, subprocess, sys, time
+PROGRAM = """import json, os, subprocess, sys, time
 from pathlib import Path
 words = sys.argv[1:]
 at = words.index("--") if "--" in words else next(
@@ -37,9 +37,11 @@ def run():
 
 def stand_in(folder: Path, name: str, body: str) -> str:
     """A program of that name; `options`, `worker` and `run()` are there for `body`."""
-    program = folder / name
-    calls = str(folder / "calls")
-    program.write_text(PROGRAM.format(python=sys.executable, calls=calls, body=body))
+    program, script = folder / name, folder / f"{name}.py"
+    script.write_text(PROGRAM.format(calls=str(folder / "calls"), body=body))
+    # Through a shell: the interpreter's path may hold a space, which a "#!" line can't.
+    words = shlex.join([sys.executable, str(script)])
+    program.write_text(f'#!/bin/sh\nexec {words} "$@"\n')
     program.chmod(program.stat().st_mode | stat.S_IXUSR)
     return str(program)
 
