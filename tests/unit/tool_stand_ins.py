@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shlex
-import shlex
 import stat
 import sys
 from pathlib import Path
