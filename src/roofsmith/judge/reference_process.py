@@ -320,12 +320,11 @@ def _spelled(dims: dict[str, int]) -> str:
     return ", ".join(f"{k}={v}" for k, v in dims.items())
 
 
-def main() -> None:
-    """Entry of the process: the channel's descriptor is the first argument."""
+def serve(server: Answerer) -> None:
+    """Answer on the channel whose descriptor is the first argument, until the parent hangs up."""
     die_with_parent()
     channel = socket.socket(fileno=int(sys.argv[1]))
     channel.setblocking(True)
-    server = Server()
     try:
         while True:
             message, fds = receive(channel)
@@ -337,6 +336,11 @@ def main() -> None:
     # threads of a user's module must not keep a finished process alive
     sys.stdout.flush()
     os._exit(0)
+
+
+def main() -> None:
+    """Entry of the process."""
+    serve(Server())
 
 
 if __name__ == "__main__":

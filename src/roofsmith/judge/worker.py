@@ -18,6 +18,7 @@ import resource
 import socket
 import sys
 import time
+from collections.abc import Callable
 from typing import Any
 
 from roofsmith.judge.confinement import deny_escape, die_with_parent
@@ -172,14 +173,19 @@ def serve(channel: socket.socket) -> None:
         send(channel, answer)
 
 
-def main() -> None:
-    """Entry of the worker process: the channel's descriptor is the first argument."""
+def answer_parent(serve: Callable[[socket.socket], None]) -> None:
+    """Serve on the channel whose descriptor is the first argument, until the parent hangs up."""
     channel = socket.socket(fileno=int(sys.argv[1]))
     channel.setblocking(True)
     try:
         serve(channel)
     except WireError:
         sys.exit(0)
+
+
+def main() -> None:
+    """Entry of the worker process."""
+    answer_parent(serve)
 
 
 if __name__ == "__main__":

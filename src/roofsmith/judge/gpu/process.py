@@ -48,8 +48,6 @@ class GpuSegment:
 
     elapsed_s: float
     """All timed calls together, by events: a claim."""
-    launch_s: float
-    """How long the host took to queue them."""
     early: bool
     """Whether the first timed call had begun before the last was queued."""
     wall_s: float
@@ -213,21 +211,15 @@ class GpuWorkerProcess(WorkerProcess):
         }  # fmt: skip
         answer = self._tell("run", message, deadline_s)
         wall_s = time.perf_counter() - begin
-        elapsed, launch = _time(answer.get("elapsed_ns")), _time(answer.get("launch_ns"))
-        if elapsed is None or launch is None:
-            detail = f"the worker answered {str(answer)[:200]} instead of times"
+        elapsed = _time(answer.get("elapsed_ns"))
+        if elapsed is None:
+            detail = f"the worker answered {str(answer)[:200]} instead of a time"
             raise self._died(Crashed(reason="garbled_answer", detail=detail))
         return GpuSegment(
             elapsed_s=max(elapsed, 1) * 1e-9,
-            launch_s=launch * 1e-9,
             early=answer.get("early") is not False,
             wall_s=wall_s,
         )
-
-    def compiled(self) -> list[dict[str, Any]]:
-        """What a run-time compiler says of the kernels that ran: a claim, shown but not judged."""
-        found = self.ask("resources", {}).get("resources")
-        return found if isinstance(found, list) else []
 
     def _tell(
         self, op: str, message: dict[str, Any], deadline_s: float | None = None,

@@ -6,8 +6,6 @@ are arenas: slots of arrays between guard bands, allocated here and handed out b
 
 from __future__ import annotations
 
-import socket
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
@@ -18,13 +16,11 @@ import torch
 
 from roofsmith.domain.kernel import Parameter, Signature
 from roofsmith.judge.arena import POISON, Arena
-from roofsmith.judge.confinement import die_with_parent
 from roofsmith.judge.gpu.device_arena import DeviceArena
 from roofsmith.judge.gpu.driver import Driver
 from roofsmith.judge.gpu.measuring import compare, measure
 from roofsmith.judge.gpu.tensors import DTYPES
-from roofsmith.judge.reference_process import Complaint, answering, declared, load_module, number
-from roofsmith.judge.wire import WireError, receive, send
+from roofsmith.judge.reference_process import Complaint, declared, load_module, number, serve
 from roofsmith.ports import ArraySpec
 
 Value: TypeAlias = "torch.Tensor | int | float"
@@ -390,19 +386,8 @@ def _forbid_tf32() -> None:
 
 
 def main() -> None:
-    """Entry of the process: the channel's descriptor is the first argument."""
-    die_with_parent()
-    channel = socket.socket(fileno=int(sys.argv[1]))
-    channel.setblocking(True)
-    server = GpuServer()
-    try:
-        while True:
-            message, fds = receive(channel)
-            if message["op"] == "exit":
-                break
-            send(channel, answering(server, message, fds))
-    except WireError:
-        pass
+    """Entry of the process."""
+    serve(GpuServer())
 
 
 if __name__ == "__main__":

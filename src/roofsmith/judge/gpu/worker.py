@@ -17,15 +17,14 @@ import os
 import socket
 import sys
 import threading
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from roofsmith.judge.gpu.driver import DeviceError, Driver, Plug
-from roofsmith.judge.wire import WireError, receive, send
-from roofsmith.judge.worker import INTEGERS, confine
+from roofsmith.judge.wire import receive, send
+from roofsmith.judge.worker import INTEGERS, answer_parent, confine
 
 PLUG_PATIENCE_S = 0.25
 """Calls that aren't all queued after this long wait for the device themselves: let them go."""
@@ -65,10 +64,6 @@ class LibraryKernel:
         solve = self._solve
         return lambda: solve(*arguments)
 
-    def resources(self) -> list[dict[str, Any]]:
-        """Nothing that the compiler didn't say already."""
-        return []
-
 
 class ModuleKernel:
     """`run_kernel` of a Python module, with tensors over device memory."""
@@ -101,30 +96,6 @@ class ModuleKernel:
         }
         run = self._run
         return lambda: run(**arguments)
-
-    def resources(self) -> list[dict[str, Any]]:
-        """What Triton's launcher knows of the kernels that ran here; empty without Triton."""
-        triton = sys.modules.get("triton")
-        if triton is None:
-            return []
-        found = []
-        for held in gc.get_objects():
-            if type(held).__name__ != "CompiledKernel" or getattr(held, "n_regs", None) is None:
-                continue
-            metadata = held.metadata
-            found.append(
-                {
-                    "name": str(metadata.name),
-                    "arch": f"sm_{metadata.target.arch}"
-                    if metadata.target.backend == "cuda"
-                    else str(metadata.target.arch),
-                    "registers": int(held.n_regs),
-                    "spill_store_bytes": 4 * int(held.n_spills),
-                    "shared_bytes": int(metadata.shared),
-                    "num_warps": int(metadata.num_warps),
-                }
-            )
-        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,10 +183,8 @@ class GpuWorker:
             for slot in message["warm"]:
                 calls[slot]()
             driver.record(begin)
-            host = time.perf_counter()
             for slot in message["slots"]:
                 calls[slot]()
-            host = time.perf_counter() - host
             driver.record(end)
             early = driver.is_done(begin)
         finally:
@@ -223,15 +192,7 @@ class GpuWorker:
                 plug.release()
                 patience.cancel()
         driver.wait()
-        return {
-            "elapsed_ns": round(driver.elapsed_s(begin, end) * 1e9),
-            "launch_ns": round(host * 1e9),
-            "early": early,
-        }
-
-    def resources(self, message: dict[str, Any]) -> dict[str, Any]:  # noqa: ARG002
-        """Registers and the like of what ran here, where the compiler works at run time."""
-        return {"resources": self._ready()[1].resources()}
+        return {"elapsed_ns": round(driver.elapsed_s(begin, end) * 1e9), "early": early}
 
     def _ready(self) -> tuple[Driver, LibraryKernel | ModuleKernel]:
         if self._driver is None or self._kernel is None:
@@ -247,7 +208,7 @@ def serve(channel: socket.socket) -> None:
     worker = GpuWorker()
     operations = {
         "load": worker.load, "attach": worker.attach, "run": worker.run,
-        "collect": worker.collect, "resources": worker.resources,
+        "collect": worker.collect,
     }  # fmt: skip
     gc.disable()
     while True:
@@ -268,12 +229,7 @@ def serve(channel: socket.socket) -> None:
 
 def main() -> None:
     """Entry of a worker process: the channel's descriptor is the first argument."""
-    channel = socket.socket(fileno=int(sys.argv[1]))
-    channel.setblocking(True)
-    try:
-        serve(channel)
-    except WireError:
-        sys.exit(0)
+    answer_parent(serve)
 
 
 if __name__ == "__main__":
