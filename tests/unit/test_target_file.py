@@ -519,3 +519,45 @@ def test_the_bundled_targets_load(example: str) -> None:
     guess = guess_family([example])
     assert guess is not None
     assert guess[0] == target.family
+
+
+CUDA = "kernel: softmax.cu\nreference: reference.py\nworkloads: [{N: 4, D: 8}]\n"
+
+
+def test_what_is_timed_on_a_gpu(write: Write, folder: Path) -> None:
+    (folder / "softmax.cu").write_text(KERNEL)
+    usual = load_target(write(CUDA))
+    launched = load_target(write(CUDA + "timing: launch\n"))
+    assert (usual.timing, launched.timing) == ("kernel", "launch")
+    assert usual == load_target(write(CUDA + "timing: kernel\n"))
+    assert usual.digest != launched.digest
+    assert Target.model_validate_json(launched.model_dump_json()) == launched
+    assert "target.yaml:4: timing must be 'kernel' or 'launch'" in refused(
+        write(CUDA + "timing: wall\n")
+    )
+
+
+@pytest.mark.parametrize(("suffix", "language"), [("c", "c"), ("cpp", "cpp")])
+def test_nothing_is_launched_on_a_processor(
+    write: Write, folder: Path, suffix: str, language: str
+) -> None:
+    (folder / f"softmax.{suffix}").write_text(KERNEL)
+    text = BASE.replace("softmax.c", f"softmax.{suffix}")
+    assert load_target(write(text + "timing: kernel\n")).timing == "kernel"
+    assert refused(write(text + "timing: launch\n")).startswith(
+        f"{folder / 'target.yaml'}:4: timing: launch is for kernels on a GPU; {language} is"
+    )
+
+
+def test_init_offers_what_the_language_has(folder: Path) -> None:
+    (folder / "softmax.cu").write_text(KERNEL)
+    workloads = [parse_workload("N=4,D=8")]
+    on_gpu = init_target(folder / "softmax.cu", folder / "reference.py", workloads)
+    on_host = init_target(folder / "softmax.c", folder / "reference.py", workloads)
+    assert "# timing: kernel" in on_gpu
+    assert "# threads:" not in on_gpu
+    assert "# threads: 1" in on_host
+    assert "timing" not in on_host
+    plain = load_target(write_target(folder / "plain.yaml", on_gpu))
+    spelled = on_gpu.replace("# timing: kernel", "timing: kernel")
+    assert load_target(write_target(folder / "spelled.yaml", spelled)) == plain

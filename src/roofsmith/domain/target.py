@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from roofsmith.domain.kernel import (
     BuildSpec,
@@ -15,6 +15,11 @@ from roofsmith.domain.kernel import (
 )
 from roofsmith.domain.values import Value, content_id
 from roofsmith.domain.workload import Workload
+
+HOST_LANGUAGES: frozenset[Language] = frozenset(("c", "cpp"))
+"""Languages whose kernels run on the processors; all others run on a GPU."""
+
+TimingMode = Literal["kernel", "launch"]
 
 
 class Tolerance(Value):
@@ -57,7 +62,7 @@ def default_keep(language: Language) -> KeepPolicy:
 
     Half a percent on a GPU, where pairs behind a plug differ by two or three tenths.
     """
-    return KeepPolicy() if language in ("c", "cpp") else KeepPolicy(noise_band=0.005)
+    return KeepPolicy() if language in HOST_LANGUAGES else KeepPolicy(noise_band=0.005)
 
 
 class StopPolicy(Value):
@@ -91,6 +96,10 @@ class Target(Value):
     """Processors that kernels may use; None: all of this machine's."""
     ptr_size: int | None = Field(default=None, ge=1)
     """Elements of every buffer, for references without `setup`."""
+    timing: TimingMode = "kernel"
+    """What counts on a GPU. kernel: the device's time, with all calls queued before the first one
+    begins. launch: calls one behind the other, as fast as the host can launch them; the two differ
+    for kernels below about 20 us."""
     tolerance: Tolerance = Tolerance()
     goal: Goal = Goal()
     keep: KeepPolicy = KeepPolicy()
@@ -100,6 +109,17 @@ class Target(Value):
     @classmethod
     def _build_of_language(cls, data: Any) -> Any:
         return with_default_build(data)
+
+    @field_validator("timing")
+    @classmethod
+    def _launches_something(cls, timing: TimingMode, info: ValidationInfo) -> TimingMode:
+        language = info.data.get("language")
+        if timing == "launch" and language in HOST_LANGUAGES:
+            raise ValueError(
+                f"launch is for kernels on a GPU; {language} is called directly, so there is"
+                " nothing to launch (leave it out)"
+            )
+        return timing
 
     @model_validator(mode="after")
     def _distinct_workloads(self) -> Target:

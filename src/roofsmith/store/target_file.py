@@ -89,6 +89,7 @@ def load_text(text: str, path: Path, *, overrides: Mapping[str, Any] | None = No
             build=_over(default_build(language), file.build),
             threads=file.threads,
             ptr_size=file.ptr_size,
+            timing=file.timing,
             tolerance=file.tolerance,
             goal=file.goal,
             keep=_over(default_keep(language), file.keep),

@@ -12,7 +12,7 @@ import yaml
 from pydantic import BaseModel
 
 from roofsmith.domain.kernel import BuildSpec, Language, default_build
-from roofsmith.domain.target import Goal, StopPolicy, Tolerance, default_keep
+from roofsmith.domain.target import HOST_LANGUAGES, Goal, StopPolicy, Tolerance, default_keep
 from roofsmith.domain.workload import Workload
 from roofsmith.errors import TargetError
 from roofsmith.store.family_guess import FAMILY_WORDS, function_names, guess_family
@@ -31,6 +31,10 @@ _HEAD = """\
 # Paths are relative to this file.
 
 """
+_HOST_KEYS = ("# threads: 1  # processors that kernels may use; all of them if not given\n",)
+_GPU_KEYS = (
+    "# timing: kernel  # the device's time; launch: calls as fast as the host can launch them\n",
+)
 _DEFAULTS = """
 # Below are the defaults; remove a `#` to change one.
 
@@ -64,7 +68,7 @@ def init_target(
     read_text(reference, "reference")
     language = language_of(kernel, kernel_text)
     build = usual = default_build(language)
-    if language in {"c", "cpp"} and _OPENMP.search(kernel_text):
+    if language in HOST_LANGUAGES and _OPENMP.search(kernel_text):
         build = BuildSpec(flags=(*build.flags, "-fopenmp"))
     text = "".join(
         [
@@ -144,7 +148,7 @@ def _defaults(build: BuildSpec, usual: BuildSpec, language: Language) -> str:
         ("keep", default_keep(language)),
         ("stop", StopPolicy()),
     ]
-    lines = ["# threads: 1  # processors that kernels may use; all of them if not given\n"]
+    lines = list(_HOST_KEYS if language in HOST_LANGUAGES else _GPU_KEYS)
     for section, model in sections:
         if section == "build" and build != usual:
             continue  # written out above

@@ -13,7 +13,7 @@ from pydantic import BaseModel, Field, ValidationError
 from pydantic_core import ErrorDetails
 
 from roofsmith.domain.kernel import BuildSpec, Language
-from roofsmith.domain.target import Goal, KeepPolicy, StopPolicy, Tolerance
+from roofsmith.domain.target import Goal, KeepPolicy, StopPolicy, TimingMode, Tolerance
 from roofsmith.domain.values import Value
 from roofsmith.domain.workload import Workload
 from roofsmith.errors import TargetError
@@ -38,6 +38,7 @@ class TargetFile(Value):
     """What isn't given of it is the language's default (`default_build`)."""
     threads: int | None = Field(default=None, ge=1)
     ptr_size: int | None = Field(default=None, ge=1)
+    timing: TimingMode = "kernel"
     tolerance: Tolerance = Tolerance()
     goal: Goal = Goal()
     keep: KeepPolicy = KeepPolicy()
