@@ -40,6 +40,8 @@ needs_nvcc = pytest.mark.skipif(
     reason="nvcc is not installed",
 )
 
+OTHER_ARCHITECTURES = ("sm_75", "sm_80", "sm_89", "sm_100")
+
 
 def environment(device: Device = H100, driver: str = "580.1") -> Environment:
     tools = {"nvcc": "release 13.0, V13.0.88", "nvidia driver": driver}
@@ -203,7 +205,7 @@ def test_arguments_fit_the_signature(bench: GpuArithmeticBench, tmp_path: Path) 
 @needs_nvcc
 @pytest.mark.parametrize(
     "arch",
-    ["sm_90", *(pytest.param(a, marks=pytest.mark.slow) for a in ("sm_80", "sm_89", "sm_100"))],
+    ["sm_90", *(pytest.param(arch, marks=pytest.mark.slow) for arch in OTHER_ARCHITECTURES)],
 )
 def test_the_kernels_compile_for(arch: str, tmp_path: Path) -> None:
     device = H100.model_copy(update={"arch": arch})

@@ -13,6 +13,7 @@
 #include <hip/hip_runtime.h>
 #define GPU(name) hip##name
 #define hipDevAttrMultiProcessorCount hipDeviceAttributeMultiprocessorCount
+#define hipDevAttrComputeCapabilityMajor hipDeviceAttributeComputeCapabilityMajor
 #else
 #include <cuda_runtime.h>
 #define GPU(name) cuda##name
@@ -20,12 +21,14 @@
 
 struct Device {
     int multiprocessors = 0;
+    int major = 0; /* of its compute capability */
 
     Device() {
         int device = 0;
         GPU(GetDevice)(&device);
         GPU(DeviceGetAttribute)
         (&multiprocessors, GPU(DevAttrMultiProcessorCount), device);
+        GPU(DeviceGetAttribute)(&major, GPU(DevAttrComputeCapabilityMajor), device);
     }
 };
 
