@@ -65,6 +65,21 @@ def random_order(sides: int) -> list[int]:
     return order
 
 
+def random_cycle(count: int) -> list[int]:
+    """A permutation that nobody can predict and that leaves nothing in its place.
+
+    Sattolo, *An algorithm to generate a random cyclic permutation*, Inf. Proc. Letters 22(6), 1986.
+
+    Args:
+        count: 2 or more, or nothing can move.
+    """
+    order = list(range(count))
+    for last in range(count - 1, 0, -1):
+        other = secrets.randbelow(last)
+        order[last], order[other] = order[other], order[last]
+    return order
+
+
 class Inputs(Protocol):
     """Fresh inputs for one workload, as long as they are open."""
 

@@ -36,6 +36,10 @@ MEMORY_SHARE = 0.8
 """Of the machine's memory that a worker may address beside its arenas."""
 
 
+CALLING = frozenset(("run", "queue", "finish"))
+"""Messages during which candidate code runs."""
+
+
 class Process(Protocol):
     """What is needed of a process: a `subprocess.Popen`, or one that a fork server made."""
 
@@ -193,7 +197,7 @@ class WorkerProcess:
             answer, strays = receive(self._channel, limit_s)
         except WireTimeoutError as error:
             detail = f"{op} did not answer within {limit_s:.3g} s and was killed"
-            reason = "call_deadline" if op == "run" else "worker_deadline"
+            reason = "call_deadline" if op in CALLING else "worker_deadline"
             raise self._died(TimedOut(reason=reason, detail=detail)) from error
         except WireError as error:
             raise self._died(self._post_mortem(op)) from error
@@ -317,7 +321,7 @@ class WorkerProcess:
             code = self._process.wait(2.0)
         except subprocess.TimeoutExpired:
             return Crashed(reason="hung_up", detail=f"the worker closed its channel during {op}")
-        doing = "while the kernel ran" if op == "run" else f"during {op}"
+        doing = "while the kernel ran" if op in CALLING else f"during {op}"
         if code < 0:
             name = signal.Signals(-code).name
             return Crashed(reason=f"signal_{name.lower()}", detail=f"killed by {name} {doing}")

@@ -14,7 +14,7 @@ from roofsmith.domain.kernel import Built
 from roofsmith.domain.outcome import Failure
 from roofsmith.domain.target import Tolerance
 from roofsmith.domain.workload import Workload
-from roofsmith.judge.bench import SegmentPlan, SideDiedError, Turn
+from roofsmith.judge.bench import SegmentPlan, SideDiedError, Turn, random_cycle, random_order
 from roofsmith.judge.budgets import Budgets, Finding
 from roofsmith.judge.gpu.driver import Api
 from roofsmith.judge.gpu.forking import ForkServer
@@ -51,6 +51,8 @@ class Shared:
     read_health: Callable[[], Health | None] | None
     first_call_s: float = 0.0
     """Least deadline of the first call in a process."""
+    holds: bool = True
+    """Whether calls are queued before any may start: what is timed is the device, not the host."""
     waiting: set[str] = field(default_factory=set)
     """Labels of workloads on which a kernel was seen to wait for the device itself."""
 
@@ -75,6 +77,8 @@ class GpuStation:
         self._shared = bench
         self._budgets = bench.budgets
         self._wrong: tuple[int, Failure] | None = None
+        self._timed: list[int] = []
+        """Slots of the segment that ran last, in the order of its calls."""
         self._is_warm = False
         for side, worker in enumerate(workers):
             try:
@@ -91,29 +95,30 @@ class GpuStation:
     def turn(self, order: Sequence[int], deadline_s: float, *, fresh: bool = True) -> Turn:
         """Draw fresh inputs and run every side on them, in this order; verify in between.
 
+        Calls are queued while other inputs lie in their slots; theirs come once all are held back.
+        So what a call computes early, on a stream of its own, it computes from the wrong numbers.
+
         Raises:
             SideDiedError: a side crashed or ran past its deadline.
         """
         slots = list(range(self.plan.slots))
+        if not self._is_warm:
+            self._warm_up(deadline_s)
         if fresh:
             self._slots.draw(slots, [secrets.randbits(31) for _ in slots])
         self._wrong = None
-        if not self._is_warm:
-            self._warm_up(deadline_s)
+        held_back = self._holds
         segments: dict[int, GpuSegment] = {}
         health = [self._shared.health()]
-        plugged = self.workload.label not in self._shared.waiting
         for side in order:
-            self._slots.fill(slots)
-            segments[side] = self._run(side, deadline_s, plugged)
+            segments[side] = self._run(side, deadline_s)
             health.append(self._shared.health())
             if fresh and len(self._workers) > 1 and self._wrong is None:
                 self._wrong = self._verify(side)
         in_order = [segments[side] for side in range(len(self._workers))]
-        void = next((why for s in in_order if (why := _void(s, plugged))), None)
-        if plugged and any(segment.early for segment in in_order):
-            # A kernel that waits for the device itself: from now on nobody's calls are held back.
-            self._shared.waiting.add(self.workload.label)
+        void = next(filter(None, map(_void, in_order)), None)
+        if held_back and not self._holds:
+            void = "a call waited for the device itself: from now on none is held back"
         return Turn(
             tuple(order), tuple(self._as_segment(s) for s in in_order), void,
             tuple(h for h in health if h is not None),
@@ -122,7 +127,7 @@ class GpuStation:
     def examine(self) -> Finding:
         """The first side's outputs of the last turn's first call, against float64."""
         self._learn()
-        return self._slots.verify([0], self._budgets, exact=True)[0]
+        return self._slots.verify(self._timed[:1], self._budgets, exact=True)[0]
 
     def spot_check(self) -> tuple[int, Failure] | None:
         """The first side with a wrong output among the calls just timed, and what is wrong."""
@@ -131,19 +136,19 @@ class GpuStation:
     def _verify(self, side: int) -> tuple[int, Failure] | None:
         if not self._budgets.knows(self.workload.label, self._slots.outputs):
             self._learn()
-        timed = range(self.plan.calls)
-        for finding in self._slots.verify(timed, self._budgets, exact=False):
+        for finding in self._slots.verify(self._timed, self._budgets, exact=False):
             if finding.failure is not None:
                 return side, finding.failure
         return None
 
     def _learn(self) -> None:
-        self._slots.learn(0, self._budgets)
+        self._slots.learn(self._timed[0], self._budgets)
 
     def _warm_up(self, deadline_s: float) -> None:
         """A first call of every side, side by side: what is compiled or loaded by it takes long."""
-        spare = self.plan.slots - 1
-        self._slots.fill([spare])
+        every, spare = list(range(self.plan.slots)), self.plan.slots - 1
+        self._slots.draw(every, [secrets.randbits(31) for _ in every])
+        self._slots.fill(every)
         deadline_s = max(deadline_s, self._shared.first_call_s)
         for worker in self._workers:
             worker.wake()
@@ -156,30 +161,57 @@ class GpuStation:
             worker.pause()
         self._is_warm = True
 
-    def _run(self, side: int, deadline_s: float, plugged: bool) -> GpuSegment:
-        worker, arena = self._workers[side], self._slots.number
-        extra = self.plan.calls  # the slot of the discarded calls
-        warm = [extra] * self.plan.warm
-        limit_s = deadline_s * (1 + min(self.plan.calls, 2))
+    def _run(self, side: int, deadline_s: float) -> GpuSegment:
+        """One side's segment on what was drawn last, dealt to other slots than before."""
+        spare, *self._timed = random_order(self.plan.slots)
+        self._slots.deal(random_cycle(self.plan.slots))
+        warm = [spare] * self.plan.warm
+        return self._segment(side, self._timed, warm, deadline_s, hold=self._holds)
+
+    def _segment(
+        self,
+        side: int,
+        timed: Sequence[int],
+        warm: Sequence[int],
+        deadline_s: float,
+        *,
+        hold: bool,
+    ) -> GpuSegment:
+        worker, number = self._workers[side], self._slots.number
+        every = range(self.plan.slots)
+        limit_s = deadline_s * (1 + min(len(timed), 2))
         try:
+            if hold:
+                with worker.awake():
+                    held = worker.queue_slots(number, timed, warm=warm, deadline_s=limit_s)
+                if held:
+                    self._slots.fill(every)
+                with worker.awake():
+                    ran = worker.run_queued(limit_s)
+                if held:
+                    return ran
+                self._shared.waiting.add(self.workload.label)
+            self._slots.fill(every)
             with worker.awake():
-                timed = list(range(self.plan.calls))
-                return worker.run_slots(arena, timed, warm=warm, plug=plugged, deadline_s=limit_s)
+                return worker.run_slots(number, timed, warm=warm, deadline_s=limit_s)
         except KernelDiedError as error:
             raise SideDiedError(side, error.outcome) from error
+
+    @property
+    def _holds(self) -> bool:
+        """Whether calls are queued behind a plug before any may start."""
+        return self._shared.holds and self.workload.label not in self._shared.waiting
 
     def _as_segment(self, segment: GpuSegment) -> Segment:
         return Segment((segment.elapsed_s / self.plan.calls,), segment.wall_s, 0.0)
 
 
-def _void(segment: GpuSegment, plugged: bool) -> str | None:
+def _void(segment: GpuSegment) -> str | None:
     if segment.elapsed_s > segment.wall_s:
         return (
             f"the events say {segment.elapsed_s * 1e3:.3f} ms,"
             f" the parent's clock {segment.wall_s * 1e3:.3f} ms"
         )
-    if segment.early and plugged:
-        return "the device began before all calls were queued"
     return None
 
 

@@ -106,6 +106,7 @@ class GpuOracle(ReferenceProcess):
                 "kernel": str(self._written(self.target.kernel)) if is_module else None,
                 "signature": self.signature.model_dump(mode="json"),
                 "ptr_size": self.target.ptr_size,
+                "tf32": self.target.tf32,
             },
         )
         self._memory_bytes = answer["memory_bytes"]
@@ -160,6 +161,10 @@ class Slots:
         """New inputs for slots; `fill` puts them there."""
         message = {"slots": list(slots), "seeds": list(seeds), "dims": self.workload.dims}
         self._ask("draw", message)
+
+    def deal(self, order: Sequence[int]) -> None:
+        """Give slot i what was drawn for slot `order[i]`; `fill` puts it there."""
+        self._ask("deal", {"order": list(order)})
 
     def fill(self, slots: Sequence[int]) -> None:
         """Pristine inputs, poisoned outputs and guards; the device's caches hold none of it."""

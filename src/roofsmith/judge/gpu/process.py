@@ -48,10 +48,8 @@ class GpuSegment:
 
     elapsed_s: float
     """All timed calls together, by events: a claim."""
-    early: bool
-    """Whether the first timed call had begun before the last was queued."""
     wall_s: float
-    """From the message to the answer, by the parent's clock."""
+    """From the message that let the calls go to the answer, by the parent's clock."""
 
 
 class GpuWorkerProcess(WorkerProcess):
@@ -167,11 +165,7 @@ class GpuWorkerProcess(WorkerProcess):
 
     def begin_first_call(self, arena: int, slot: int) -> None:
         """Start a call that compiles or loads what it needs; `end_first_call` hears of it."""
-        message = {
-            "arena": arena, "slots": [], "warm": [slot], "plug": False, "defer": True,
-            "profile": False,
-        }  # fmt: skip
-        self._say("run", message)
+        self._say("run", {"arena": arena, "slots": [], "warm": [slot], "profile": False})
 
     def end_first_call(self, deadline_s: float) -> None:
         """Wait for the call that was begun.
@@ -187,39 +181,55 @@ class GpuWorkerProcess(WorkerProcess):
         slots: Sequence[int],
         *,
         warm: Sequence[int],
-        plug: bool,
         deadline_s: float,
         profile: bool = False,
     ) -> GpuSegment:
-        """Discarded calls, then timed ones.
+        """Discarded calls, then timed ones, as fast as the host launches them.
 
         Args:
             arena: its number.
             slots: of the timed calls, in order; may repeat.
             warm: of the discarded ones.
-            plug: hold the device back until all calls are queued.
             deadline_s: for all of it.
             profile: mark it for a profiler around the worker.
 
         Raises:
             KernelDiedError: it crashed, ran past the deadline, or answered nonsense.
         """
+        message = {"arena": arena, "slots": list(slots), "warm": list(warm), "profile": profile}
+        return self._timed("run", message, deadline_s)
+
+    def queue_slots(
+        self, arena: int, slots: Sequence[int], *, warm: Sequence[int], deadline_s: float
+    ) -> bool:
+        """Queue the same calls behind a plug; `run_queued` lets them go.
+
+        Returns:
+            Whether the device waits for it: False if a call waits for the device itself.
+
+        Raises:
+            KernelDiedError: it crashed or ran past the deadline.
+        """
+        message = {"arena": arena, "slots": list(slots), "warm": list(warm)}
+        return self._tell("queue", message, deadline_s).get("early") is False
+
+    def run_queued(self, deadline_s: float) -> GpuSegment:
+        """Let the queued calls go, and wait for them.
+
+        Raises:
+            KernelDiedError: one crashed, ran past the deadline, or the answer is nonsense.
+        """
+        return self._timed("finish", {}, deadline_s)
+
+    def _timed(self, op: str, message: dict[str, Any], deadline_s: float) -> GpuSegment:
         begin = time.perf_counter()
-        message = {
-            "arena": arena, "slots": list(slots), "warm": list(warm), "plug": plug, "defer": True,
-            "profile": profile,
-        }  # fmt: skip
-        answer = self._tell("run", message, deadline_s)
+        answer = self._tell(op, message, deadline_s)
         wall_s = time.perf_counter() - begin
         elapsed = _time(answer.get("elapsed_ns"))
         if elapsed is None:
             detail = f"the worker answered {str(answer)[:200]} instead of a time"
             raise self._died(Crashed(reason="garbled_answer", detail=detail))
-        return GpuSegment(
-            elapsed_s=max(elapsed, 1) * 1e-9,
-            early=answer.get("early") is not False,
-            wall_s=wall_s,
-        )
+        return GpuSegment(elapsed_s=max(elapsed, 1) * 1e-9, wall_s=wall_s)
 
     def _tell(
         self, op: str, message: dict[str, Any], deadline_s: float | None = None,

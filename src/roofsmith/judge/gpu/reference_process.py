@@ -41,6 +41,8 @@ class GpuReference:
         baseline: ModuleType | None,
         signature: Signature,
         ptr_size: int | None,
+        *,
+        tf32: bool,
     ) -> None:
         """Read a reference.
 
@@ -49,10 +51,12 @@ class GpuReference:
             baseline: the target's kernel module, whose `setup` serves if the reference has none.
             signature: of `solve`; without parameters for modules, which are called by name.
             ptr_size: elements of every buffer, for references without `setup`.
+            tf32: whether it may compute float32 products in TF32, but for the truth.
         """
         self._module = module
         self._signature = signature
         self._ptr_size = ptr_size
+        self._tf32 = tf32
         if not callable(getattr(module, "reference", None)):
             raise Complaint("it has no function `reference(**inputs)`")
         self._setup = getattr(module, "setup", None) or getattr(baseline, "setup", None)
@@ -106,7 +110,7 @@ class GpuReference:
         self, values: dict[str, Value], outputs: set[str], *, exact: bool
     ) -> dict[str, torch.Tensor]:
         """What the reference computes, in float64 if `exact`, else in the declared precision."""
-        _forbid_tf32()
+        set_tf32(self._tf32 and not exact)
         arguments: dict[str, Value] = {}
         for name, value in values.items():
             if not isinstance(value, torch.Tensor):
@@ -195,7 +199,9 @@ class GpuServer:
         module = load_module(Path(message["path"]))
         baseline = load_module(Path(message["kernel"])) if message["kernel"] else None
         signature = Signature.model_validate(message["signature"])
-        self._reference = GpuReference(module, baseline, signature, message["ptr_size"])
+        self._reference = GpuReference(
+            module, baseline, signature, message["ptr_size"], tf32=message["tf32"]
+        )
         return {"memory_bytes": torch.cuda.mem_get_info()[0]}
 
     def describe(self, message: dict[str, Any]) -> dict[str, Any]:
@@ -225,6 +231,13 @@ class GpuServer:
         """Fresh inputs for slots; nothing is written to the arena yet."""
         for slot, seed in zip(message["slots"], message["seeds"], strict=True):
             self._drawn[message["arena"], slot] = self.reference.inputs(message["dims"], seed)
+        return {}
+
+    def deal(self, message: dict[str, Any]) -> dict[str, Any]:
+        """What was drawn for one slot goes to another."""
+        arena = message["arena"]
+        dealt = [self._drawn[arena, slot] for slot in message["order"]]
+        self._drawn.update({(arena, slot): drawn for slot, drawn in enumerate(dealt)})
         return {}
 
     def fill(self, message: dict[str, Any]) -> dict[str, Any]:
@@ -379,10 +392,10 @@ def _fit_one(name: str, value: Value, parameter: Parameter) -> None:
         )
 
 
-def _forbid_tf32() -> None:
-    """Full float32 in the reference, whatever its module set when it was imported."""
-    torch.backends.cuda.matmul.allow_tf32 = False
-    torch.backends.cudnn.allow_tf32 = False
+def set_tf32(allowed: bool) -> None:
+    """TF32 or full float32 in products, whatever the reference's module set on its import."""
+    torch.backends.cuda.matmul.allow_tf32 = allowed
+    torch.backends.cudnn.allow_tf32 = allowed
 
 
 def main() -> None:

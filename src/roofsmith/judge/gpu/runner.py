@@ -133,6 +133,6 @@ class GpuSession:
         self, slots: Sequence[int], warm: Sequence[int], limit_s: float, *, profile: bool = False
     ) -> float:
         segment = self._worker.run_slots(
-            self._number, slots, warm=warm, plug=False, deadline_s=limit_s, profile=profile
+            self._number, slots, warm=warm, deadline_s=limit_s, profile=profile
         )
         return segment.elapsed_s

@@ -43,14 +43,8 @@ class LibraryKernel:
         self._solve.argtypes = [
             ctypes.c_void_p if kind == "pointer" else INTEGERS[kind] for kind in self._kinds
         ]
-        try:
-            self._defer = ctypes.c_int.in_dll(self._library, "roofsmith_defer_waits")
-        except ValueError:
-            self._defer = ctypes.c_int(0)
-
-    def defer_waits(self, on: bool) -> None:
-        """Whether `solve` may come back before the device is done, though it says otherwise."""
-        self._defer.value = int(on)
+        with contextlib.suppress(ValueError):  # `solve` comes back before the device is done
+            ctypes.c_int.in_dll(self._library, "roofsmith_defer_waits").value = 1
 
     def bind(self, base: int, layout: dict[str, Any], slot: int) -> Call:
         """A call of `solve` on a slot, with its arguments ready."""
@@ -77,9 +71,6 @@ class ModuleKernel:
         sys.modules["candidate"] = module
         spec.loader.exec_module(module)
         self._run = getattr(module, message["entry"])
-
-    def defer_waits(self, on: bool) -> None:
-        """A module's own `torch.cuda.synchronize()` waits; segments without a plug show it."""
 
     def bind(self, base: int, layout: dict[str, Any], slot: int) -> Call:
         """A call of `run_kernel` on a slot, with its tensors made."""
@@ -116,6 +107,7 @@ class GpuWorker:
         self._kernel: LibraryKernel | ModuleKernel | None = None
         self._calls: dict[int, list[Call]] = {}
         self._owned: dict[int, Owned] = {}
+        self._marks: tuple[ctypes.c_void_p, ...] = ()
 
     def load(self, message: dict[str, Any]) -> dict[str, Any]:
         """Open the device, then load the candidate."""
@@ -154,45 +146,61 @@ class GpuWorker:
         return {}
 
     def run(self, message: dict[str, Any]) -> dict[str, Any]:
-        """Discarded calls, then timed ones between two events; one number for all of them.
-
-        With `plug`, nothing starts before all is queued, so that the device never waits for the
-        host. Whether it did all the same is in the answer.
-        """
-        driver, kernel = self._ready()
-        calls = self._calls[message["arena"]]
+        """Discarded calls, then timed ones between two events; one number for all of them."""
+        driver, _ = self._ready()
         watched = driver.profiled() if message["profile"] else contextlib.nullcontext()
         with watched:
-            return self._segment(driver, kernel, calls, message)
+            self._queue(message)
+            return self._elapsed()
 
-    def _segment(
-        self,
-        driver: Driver,
-        kernel: LibraryKernel | ModuleKernel,
-        calls: list[Call],
-        message: dict[str, Any],
-    ) -> dict[str, Any]:
-        begin, end = driver.event(), driver.event()
-        plug = self._plug if message["plug"] else None
-        kernel.defer_waits(message["defer"])
-        patience = threading.Timer(PLUG_PATIENCE_S, plug.release) if plug is not None else None
-        if plug is not None and patience is not None:
-            plug.hold()
-            patience.start()
+    def queue(self, message: dict[str, Any]) -> dict[str, Any]:
+        """Like `run`, but nothing starts before `finish`: the device waits behind a plug.
+
+        So it never waits for the host between calls, and their inputs needn't be there yet. Whether
+        it did start, because a call waits for the device, is in the answer.
+        """
+        plug = self._plug
+        if plug is None:
+            raise ValueError("nothing was loaded")
+        patience = threading.Timer(PLUG_PATIENCE_S, plug.release)
+        plug.hold()
+        patience.start()
         try:
-            for slot in message["warm"]:
-                calls[slot]()
-            driver.record(begin)
-            for slot in message["slots"]:
-                calls[slot]()
-            driver.record(end)
-            early = driver.is_done(begin)
+            self._queue(message)
+            return {"early": self._ready()[0].is_done(self._events()[0])}
+        except BaseException:
+            plug.release()
+            raise
         finally:
-            if plug is not None and patience is not None:
-                plug.release()
-                patience.cancel()
+            patience.cancel()
+
+    def finish(self, message: dict[str, Any]) -> dict[str, Any]:  # noqa: ARG002
+        """Let the queued calls go, and wait for them."""
+        if self._plug is not None:
+            self._plug.release()
+        return self._elapsed()
+
+    def _queue(self, message: dict[str, Any]) -> None:
+        driver, calls = self._ready()[0], self._calls[message["arena"]]
+        begin, end = self._events()
+        for slot in message["warm"]:
+            calls[slot]()
+        driver.record(begin)
+        for slot in message["slots"]:
+            calls[slot]()
+        driver.record(end)
+
+    def _elapsed(self) -> dict[str, Any]:
+        driver, _ = self._ready()
         driver.wait()
-        return {"elapsed_ns": round(driver.elapsed_s(begin, end) * 1e9), "early": early}
+        return {"elapsed_ns": round(driver.elapsed_s(*self._events()) * 1e9)}
+
+    def _events(self) -> tuple[ctypes.c_void_p, ctypes.c_void_p]:
+        """Before the first timed call and after the last; the same ones for every segment."""
+        driver, _ = self._ready()
+        if not self._marks:
+            self._marks = (driver.event(), driver.event())
+        return self._marks[0], self._marks[1]
 
     def _ready(self) -> tuple[Driver, LibraryKernel | ModuleKernel]:
         if self._driver is None or self._kernel is None:
@@ -208,7 +216,7 @@ def serve(channel: socket.socket) -> None:
     worker = GpuWorker()
     operations = {
         "load": worker.load, "attach": worker.attach, "run": worker.run,
-        "collect": worker.collect,
+        "queue": worker.queue, "finish": worker.finish, "collect": worker.collect,
     }  # fmt: skip
     gc.disable()
     while True:
