@@ -22,7 +22,7 @@ from roofsmith.domain.device import Device, Environment
 from roofsmith.domain.facts import DType, FactSheet
 from roofsmith.domain.health import Health
 from roofsmith.domain.inspection import Inspection
-from roofsmith.domain.kernel import Built, Candidate, Signature
+from roofsmith.domain.kernel import Built, Candidate, KernelResources, Signature
 from roofsmith.domain.outcome import BuildFailed, Failure, Outcome
 from roofsmith.domain.profile import Bottleneck, Profile
 from roofsmith.domain.proposal import Proposal
@@ -109,6 +109,13 @@ class Toolchain(Protocol):
         Raises:
             ToolMissingError: the compiler isn't installed.
             StorageError: the cache can't be written.
+        """
+        ...
+
+    def resources(self, built: Built) -> tuple[KernelResources, ...]:
+        """What the compiler gave each GPU kernel of a build; of Triton, once the build was called.
+
+        Empty where nothing is known: on a host's processors, and before the first call.
         """
         ...
 
@@ -232,6 +239,8 @@ class Measured:
     errors: tuple[ErrorReport, ...]
     inspection: Inspection | None = None
     """By sanitizers, where that was asked for."""
+    resources: tuple[KernelResources, ...] = ()
+    """What the compiler gave each GPU kernel."""
 
 
 class Judge(Protocol):

@@ -182,14 +182,15 @@ def test_triton_says_what_its_kernels_take(tmp_path: Path) -> None:
     write(tmp_path / "A", "softmax_rows.json", METADATA)
     write(tmp_path / "A", "__grp__softmax_rows.json", {"child_paths": {}})
     write(tmp_path / "B", "softmax_rows.json", METADATA)
-    hip = METADATA | {"target": {"backend": "hip", "arch": "gfx942", "warp_size": 64}, "n_regs": 64}
-    write(tmp_path / "C", "other.json", hip | {"name": "other", "n_spills": 3})
+    hip = METADATA | {"target": {"backend": "hip", "arch": "gfx942:xnack-", "warp_size": 64}}
+    write(tmp_path / "C", "other.json", hip | {"name": "other"})
     assert triton_resources(tmp_path) == (
         KernelResources(
-            name="other", arch="gfx942", num_warps=8, shared_bytes=16512, registers=64,
-            spilled_registers=3,
+            name="other", arch="gfx942", num_warps=8, num_stages=3, shared_bytes=16512
         ),
-        KernelResources(name="softmax_rows", arch="sm_90", num_warps=8, shared_bytes=16512),
+        KernelResources(
+            name="softmax_rows", arch="sm_90", num_warps=8, num_stages=3, shared_bytes=16512
+        ),
     )  # fmt: skip
 
 

@@ -146,11 +146,17 @@ class KernelResources(Value):
     spill_store_bytes: int | None = None
     spill_load_bytes: int | None = None
     spilled_registers: int | None = None
-    """Where the compiler counts registers instead of bytes (HIP, Triton)."""
+    """Where the compiler counts registers instead of bytes (HIP, Triton). Triton counts a thread's
+    local memory in words of four bytes."""
     occupancy_warps: int | None = None
     """Most wavefronts per SIMD that registers and LDS allow (HIP); as the compiler says."""
     num_warps: int | None = None
     """Per block, where the compiler decides it (Triton)."""
+    num_stages: int | None = None
+    """Depth of software pipelining, where the compiler decides it (Triton)."""
+    variant: str | None = None
+    """Tells kernels apart that have the same name and launch options, but not the same resources
+    (Triton, specialised for other constants): the beginning of the compiler's own hash."""
 
 
 class Built(Value):
@@ -171,6 +177,7 @@ class Built(Value):
     """Everything that the compiler printed."""
     warnings: tuple[str, ...] = ()
     resources: tuple[KernelResources, ...] = ()
-    """Of every GPU kernel in it, where the compiler says so at build time."""
+    """Of every GPU kernel in it, where the compiler says so at build time; `Toolchain.resources`
+    knows those of kernels that are compiled when they run."""
     build_time_s: float
     cached: bool = False

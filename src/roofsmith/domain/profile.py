@@ -6,6 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from roofsmith.domain.kernel import KernelResources
 from roofsmith.domain.values import Value
 
 BottleneckKind = Literal["memory", "compute", "latency", "occupancy", "launch", "tail", "unknown"]
@@ -63,6 +64,9 @@ class Profile(Value):
     counters: tuple[Counter, ...] = ()
     hotspots: tuple[Hotspot, ...] = ()
     """The worst first, where the tool sees single instructions."""
+    resources: tuple[KernelResources, ...] = ()
+    """What the compiler gave every GPU kernel of the candidate, whatever the tool; of an autotuned
+    one, each configuration that was tried."""
     notes: tuple[str, ...] = ()
     """What was used, what could not be, and why; a reduced workload says so."""
 

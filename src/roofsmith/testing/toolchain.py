@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from roofsmith.domain.kernel import Built, Candidate, Parameter, Signature, SourceFile
+from roofsmith.domain.kernel import (
+    Built,
+    Candidate,
+    KernelResources,
+    Parameter,
+    Signature,
+    SourceFile,
+)
 from roofsmith.domain.outcome import BuildFailed
 from roofsmith.domain.values import content_id
 from roofsmith.errors import SignatureError
@@ -100,6 +107,10 @@ class FakeToolchain:
             cached=cached,
         )
 
+    def resources(self, built: Built) -> tuple[KernelResources, ...]:
+        """None: it has no compiler that could say."""
+        return built.resources
+
 
 class ToolchainConformance:
     """What the engine relies on. Subclass it with a pytest fixture named `toolchain`.
@@ -177,6 +188,14 @@ class ToolchainConformance:
         built = toolchain.build(candidate.with_build(spec))
         assert isinstance(built, Built)
         assert built.environment == {"OMP_NUM_THREADS": "2"}
+
+    def test_what_was_known_at_build_time_is_known_after_it(self, toolchain: Toolchain) -> None:
+        """Nothing that the compiler said is lost, or changes for the asking."""
+        built = toolchain.build(self.candidate())
+        assert isinstance(built, Built)
+        known = toolchain.resources(built)
+        assert set(built.resources) <= set(known)
+        assert toolchain.resources(built) == known
 
     def test_a_kernel_that_does_not_compile_is_an_outcome(self, toolchain: Toolchain) -> None:
         """Nothing is raised; the detail says where, in the user's words, every time."""

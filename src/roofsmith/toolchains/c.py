@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from roofsmith.domain.kernel import Built, Candidate, Signature
+from roofsmith.domain.kernel import Built, Candidate, KernelResources, Signature
 from roofsmith.domain.outcome import BuildFailed
 from roofsmith.domain.values import canonical_json, content_id
 from roofsmith.toolchains.builder import FORMAT, LibraryBuilder, Plan, unfit, units
@@ -53,6 +53,10 @@ class CToolchain:
         if refused is not None:
             return BuildFailed(reason=refused[0], detail=refused[1])
         return self._builder.build(_plan(candidate))
+
+    def resources(self, built: Built) -> tuple[KernelResources, ...]:
+        """None: there is no GPU kernel in it."""
+        return built.resources
 
 
 def _plan(candidate: Candidate) -> Plan:

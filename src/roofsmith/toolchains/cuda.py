@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 
 from roofsmith.domain.device import Device
-from roofsmith.domain.kernel import Built, Candidate, Signature
+from roofsmith.domain.kernel import Built, Candidate, KernelResources, Signature
 from roofsmith.domain.outcome import BuildFailed
 from roofsmith.domain.values import canonical_json, content_id
 from roofsmith.errors import MachineError
@@ -98,6 +98,10 @@ class CudaToolchain:
             return BuildFailed(reason=refused[0], detail=refused[1])
         result = self._builder.build(_plan(candidate, self._setup()))
         return self._fits(result) if isinstance(result, Built) else result
+
+    def resources(self, built: Built) -> tuple[KernelResources, ...]:
+        """As ptxas said when it was built."""
+        return built.resources
 
     def _setup(self) -> _Setup:
         if self._found is None:

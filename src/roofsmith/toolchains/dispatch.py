@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import assert_never
 
 from roofsmith.domain.device import Device
-from roofsmith.domain.kernel import Built, Candidate, Language, Signature
+from roofsmith.domain.kernel import Built, Candidate, KernelResources, Language, Signature
 from roofsmith.domain.outcome import BuildFailed
 from roofsmith.ports import Toolchain
 from roofsmith.toolchains.c import CToolchain
@@ -22,11 +22,15 @@ class Toolchains:
         cache_dir: folder of finished builds of all languages.
         device: that candidates are for. CUDA and HIP need one of theirs to build, not to read
             signatures; the others do without.
+        compiled_dir: where workers keep what is compiled when it runs; None: it isn't looked at.
     """
 
-    def __init__(self, cache_dir: Path, device: Device | None = None) -> None:
+    def __init__(
+        self, cache_dir: Path, device: Device | None = None, compiled_dir: Path | None = None
+    ) -> None:
         self._cache_dir = cache_dir
         self._device = device
+        self._compiled_dir = compiled_dir
         self._made: dict[Language, Toolchain] = {}
 
     def signature(self, candidate: Candidate) -> Signature:
@@ -47,6 +51,10 @@ class Toolchains:
         """
         return self._for(candidate.language).build(candidate)
 
+    def resources(self, built: Built) -> tuple[KernelResources, ...]:
+        """What the compiler gave each GPU kernel of a build; of Triton, once it was called."""
+        return self._for(built.language).resources(built)
+
     def _for(self, language: Language) -> Toolchain:
         if language not in self._made:
             self._made[language] = self._make(language)
@@ -61,7 +69,8 @@ class Toolchains:
             case "hip":
                 return HipToolchain(self._cache_dir, self._of("amd"))
             case "triton" | "torch":
-                return ModuleToolchain(self._cache_dir)
+                arch = self._device.arch if self._device is not None else None
+                return ModuleToolchain(self._cache_dir, self._compiled_dir, arch)
             case _:
                 assert_never(language)
 

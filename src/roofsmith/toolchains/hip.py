@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from roofsmith.domain.device import Device
-from roofsmith.domain.kernel import BuildSpec, Built, Candidate, Signature
+from roofsmith.domain.kernel import BuildSpec, Built, Candidate, KernelResources, Signature
 from roofsmith.domain.outcome import BuildFailed
 from roofsmith.domain.values import canonical_json, content_id
 from roofsmith.errors import MachineError, ToolMissingError
@@ -85,6 +85,10 @@ class HipToolchain:
             return BuildFailed(reason=refused[0], detail=refused[1])
         arch = self._arch()
         return self._builder.build(_plan(candidate, _find_hipcc(), arch))
+
+    def resources(self, built: Built) -> tuple[KernelResources, ...]:
+        """As clang remarked when it was built."""
+        return built.resources
 
     def _arch(self) -> str:
         arch = self._device.arch if self._device is not None else None

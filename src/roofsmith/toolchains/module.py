@@ -8,13 +8,14 @@ import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
-from roofsmith.domain.kernel import Built, Candidate, Signature
+from roofsmith.domain.kernel import Built, Candidate, KernelResources, Signature
 from roofsmith.domain.outcome import BuildFailed
 from roofsmith.domain.values import canonical_json, content_id
 from roofsmith.errors import SignatureError
 from roofsmith.toolchains.builder import FORMAT, unfit
 from roofsmith.toolchains.cache import LOG, SOURCES, BuildCache, Record, storage_errors
 from roofsmith.toolchains.flags import environment_refusal
+from roofsmith.toolchains.triton_cache import triton_resources
 
 ENTRY = "run_kernel"
 """What a module must define; `run_kernel(**inputs)` fills the outputs in place."""
@@ -28,13 +29,20 @@ class ModuleToolchain:
 
     Args:
         cache_dir: folder of finished builds, as for every other toolchain.
+        compiled_dir: where workers keep what is compiled when it runs, in a folder per candidate.
+            None: nothing is known of that.
+        arch: of the device that candidates run on, such as sm_90; None: any.
 
     Raises:
         StorageError: `cache_dir` can't be made.
     """
 
-    def __init__(self, cache_dir: Path) -> None:
+    def __init__(
+        self, cache_dir: Path, compiled_dir: Path | None = None, arch: str | None = None
+    ) -> None:
         self._cache = BuildCache(cache_dir.expanduser().absolute())
+        self._compiled_dir = compiled_dir
+        self._arch = arch
 
     def signature(self, candidate: Candidate) -> Signature:
         """Find `run_kernel`.
@@ -66,6 +74,15 @@ class ModuleToolchain:
         if record is None:
             record = self._keep(candidate, key)
         return self._outcome(candidate, record, self._cache.folder(key), cached=cached)
+
+    def resources(self, built: Built) -> tuple[KernelResources, ...]:
+        """Of the Triton kernels that ran so far, also those that torch.compile made.
+
+        Read from the cache that is the candidate's alone, so they are no other's.
+        """
+        if self._compiled_dir is None:
+            return ()
+        return triton_resources(self._compiled_dir / built.candidate_id / "triton", self._arch)
 
     def _keep(self, candidate: Candidate, key: str) -> Record:
         start = time.monotonic()
