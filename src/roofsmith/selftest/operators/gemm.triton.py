@@ -1,0 +1,25 @@
+"""C = A B in float32, one 64 x 64 tile of C per program."""
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def multiply(A, B, C, M, N, K, ROWS: tl.constexpr, COLUMNS: tl.constexpr, STEP: tl.constexpr):
+    rows = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    columns = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
+    total = tl.zeros((ROWS, COLUMNS), tl.float32)
+    for k in range(0, K, STEP):
+        at = k + tl.arange(0, STEP)
+        a_inside = (rows[:, None] < M) & (at[None, :] < K)
+        b_inside = (at[:, None] < K) & (columns[None, :] < N)
+        a = tl.load(A + rows[:, None] * K + at[None, :], mask=a_inside, other=0.0)
+        b = tl.load(B + at[:, None] * N + columns[None, :], mask=b_inside, other=0.0)
+        total = tl.dot(a, b, total, input_precision="ieee")
+    inside = (rows[:, None] < M) & (columns[None, :] < N)
+    tl.store(C + rows[:, None] * N + columns[None, :], total, mask=inside)
+
+
+def run_kernel(A, B, C, M, N, K):
+    grid = (triton.cdiv(M, 64), triton.cdiv(N, 64))
+    multiply[grid](A, B, C, M, N, K, ROWS=64, COLUMNS=64, STEP=16)
