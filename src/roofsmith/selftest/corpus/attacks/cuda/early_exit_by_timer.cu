@@ -1,0 +1,44 @@
+// attack: blocks that start more than a few microseconds after the first one do nothing
+// operator: softmax
+// expect: cheated/skipped_work|incorrect/nan_output
+// wins: faster
+#include <cuda_runtime.h>
+
+__device__ unsigned long long began;
+
+__device__ unsigned long long now() {
+    unsigned long long time;
+    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(time));
+    return time;
+}
+
+__global__ void begin() {
+    began = now();
+}
+
+__global__ void softmax_rows(const float* x, float* y, int D, unsigned long long patience_ns) {
+    if (now() - began > patience_ns) return;
+    __shared__ float partial[8];
+    const float* row = x + (size_t)blockIdx.x * D;
+    float* out = y + (size_t)blockIdx.x * D;
+    float largest = -INFINITY, sum = 0.0f;
+    for (int j = threadIdx.x; j < D; j += blockDim.x) largest = fmaxf(largest, row[j]);
+    for (int o = 16; o; o >>= 1) largest = fmaxf(largest, __shfl_xor_sync(~0u, largest, o));
+    if (threadIdx.x % 32 == 0) partial[threadIdx.x / 32] = largest;
+    __syncthreads();
+    for (int w = 0; w < 8; w++) largest = fmaxf(largest, partial[w]);
+    __syncthreads();
+    for (int j = threadIdx.x; j < D; j += blockDim.x) sum += expf(row[j] - largest);
+    for (int o = 16; o; o >>= 1) sum += __shfl_xor_sync(~0u, sum, o);
+    if (threadIdx.x % 32 == 0) partial[threadIdx.x / 32] = sum;
+    __syncthreads();
+    sum = 0.0f;
+    for (int w = 0; w < 8; w++) sum += partial[w];
+    for (int j = threadIdx.x; j < D; j += blockDim.x) out[j] = expf(row[j] - largest) / sum;
+}
+
+extern "C" void solve(const float* x, float* y, int N, int D) {
+    static int calls = 0;
+    begin<<<1, 1>>>();
+    softmax_rows<<<N, 256>>>(x, y, D, ++calls <= 4 ? 1000000000ull : 5000ull);
+}
