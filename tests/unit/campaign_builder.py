@@ -465,6 +465,7 @@ class Story:
             comparison=comparison,
             samples=samples(self.times_s, times_s, self.number),
             confirmation=samples(self.times_s, times_s, self.number + 100) if kept else (),
+            clock=samples(self.times_s, times_s, self.number + 200) if kept else (),
             errors=errors(),
             notes=("3 pairs voided: another process took the processor",),
             wall_s=5.2,

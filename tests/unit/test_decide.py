@@ -50,6 +50,7 @@ def judged(
     workloads: dict[str, Estimate] | None = None,
     verdict: Verdict | None = None,
     confirmed: bool = True,
+    clocked: bool = True,
 ) -> Judgement:
     comparison = Comparison(
         overall=reading(overall),
@@ -69,8 +70,15 @@ def judged(
         verdict=verdict or overall,
         comparison=comparison,
         confirmation=(SAMPLE,) if confirmed else (),
+        clock=(SAMPLE,) if confirmed and clocked else (),
         wall_s=1.0,
     )
+
+
+def test_a_gain_that_only_the_workers_clocks_saw_is_rolled_back() -> None:
+    decision = decided(judged(clocked=False), aimed_at())
+    assert isinstance(decision, RolledBack)
+    assert "the judge's own clock" in decision.rule
 
 
 def decided(

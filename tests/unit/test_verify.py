@@ -74,6 +74,19 @@ def test_samples_that_were_made_nicer(events: list[Event]) -> None:
     assert any("comparison" in finding.what for finding in found)
 
 
+def test_a_gain_that_the_judges_clock_did_not_see(events: list[Event]) -> None:
+    def level(round_: Round) -> Round:
+        clock = tuple(
+            s.model_copy(update={"candidate_time_s": s.incumbent_time_s})
+            for s in round_.judgement.clock
+        )
+        judgement = round_.judgement.model_copy(update={"clock": clock})
+        return round_.model_copy(update={"judgement": judgement})
+
+    found = verify(edited(events, 2, level))
+    assert any("the judge's clock" in finding.what for finding in found)
+
+
 def test_a_total_that_is_too_large(events: list[Event]) -> None:
     found = findings(events, 4, total_speedup=100.0)
     assert [finding.where for finding in found] == ["round 4"]

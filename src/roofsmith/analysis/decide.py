@@ -47,6 +47,8 @@ def decide(
         return RolledBack(rule=loss, regression=True)
     if not judgement.confirmation:
         return RolledBack(rule="the gain was not measured a second time")
+    if not judgement.clock:
+        return RolledBack(rule="the gain was not seen by the judge's own clock")
     before = _aim(first, hypothesis.target_class) if first else None
     if before is None or before.verdict != "faster":
         seen = f": {_reading(before, policy)}" if before else ""

@@ -100,6 +100,9 @@ class Judgement(Value):
     """Raw samples of the first measurement."""
     confirmation: tuple[PairSample, ...] = ()
     """Raw samples of the second one, made in fresh processes; empty unless the first was a win."""
+    clock: tuple[PairSample, ...] = ()
+    """A confirmed winner's long segments, timed by the judge's own clock: seconds per call, with
+    what messages cost; empty unless it was confirmed."""
     errors: tuple[ErrorReport, ...] = ()
     isolation: str = "process"
     """What kept the candidate apart; a weaker host gives a weaker label."""

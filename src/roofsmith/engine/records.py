@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from roofsmith.analysis.clock import CLOCK_ERROR_RATE
 from roofsmith.analysis.compare import compare
 from roofsmith.domain.campaign import (
     Baseline,
@@ -118,6 +119,12 @@ def recompared(samples: Sequence[PairSample], started: Started) -> Comparison | 
         return None
     floors = {bound.workload: bound.floor_time_s for bound in started.bounds}
     return compare(samples, started.target.workloads, started.classes, floors, started.target.keep)
+
+
+def by_clock(samples: Sequence[PairSample], started: Started) -> Comparison | None:
+    """What a winner's long segments say by the judge's own clock."""
+    policy = started.target.keep.model_copy(update={"error_rate": CLOCK_ERROR_RATE})
+    return compare(samples, started.target.workloads, started.classes, {}, policy)
 
 
 def standing_after(

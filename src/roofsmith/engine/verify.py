@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import assert_never
 
+from roofsmith.analysis.clock import Agreement, agreement
 from roofsmith.analysis.compare import is_win
 from roofsmith.analysis.decide import decide
 from roofsmith.domain.campaign import (
@@ -19,10 +20,11 @@ from roofsmith.domain.campaign import (
     Stopped,
     replay,
 )
+from roofsmith.domain.comparison import Judgement
 from roofsmith.domain.inspection import Inspection
-from roofsmith.domain.outcome import Incorrect, Passed
+from roofsmith.domain.outcome import Cheated, Incorrect, Passed
 from roofsmith.domain.yardstick import Yardsticks
-from roofsmith.engine.records import recompared, standing_after
+from roofsmith.engine.records import by_clock, recompared, standing_after
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,8 +136,22 @@ def _judgement_claims(round_: Round, started: Started) -> Iterator[tuple[str, ob
     if isinstance(judgement.outcome, Passed) and judgement.verdict != "unverified":
         found = judgement.comparison
         yield "verdict", judgement.verdict, found.overall.verdict if found else "unverified"
+    if judgement.clock and judgement.comparison is not None:
+        yield (
+            "the judge's clock",
+            _clock_says(judgement),
+            agreement(judgement.comparison, by_clock(judgement.clock, started)),
+        )
     yield "rejection by sanitizers", _rejection(round_), _failure(round_.inspection)
     yield "decision", round_.decision, decide(judgement, first, round_.hypothesis, keep)
+
+
+def _clock_says(judgement: Judgement) -> Agreement:
+    """What the verdict says the judge's clock said of a confirmed win."""
+    outcome = judgement.outcome
+    if isinstance(outcome, Cheated) and outcome.reason == "clock_forged":
+        return "forged"
+    return "unresolved" if judgement.verdict == "unverified" else "agrees"
 
 
 def _rejection(round_: Round) -> Incorrect | None:

@@ -7,9 +7,11 @@ import re
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from statistics import fmean, median
-from typing import Any
+from typing import Any, Literal
 
+from roofsmith.analysis.clock import CLOCK_ERROR_RATE, agreement, clock_note
 from roofsmith.analysis.compare import compare, is_win
 from roofsmith.analysis.roofline import below_floor
 from roofsmith.analysis.statistics import least_observations, median_interval
@@ -42,8 +44,34 @@ LONGEST_S = 60.0
 PATIENCE = 2
 """Multiple of the fewest pairs that can decide, which every measurement may have: with the fewest,
 a single outlier hides a difference. Undecided classes are given up at it, too."""
+MOST_CLOCK_FACTOR = 3
+"""Multiple of the fewest pairs that the parent's clock may take to tell a gain from none."""
 DISTURBED_SHARE = 0.5
 """If more than this share of the pairs are void, the rest is no random sample of them any more."""
+
+
+UNMEASURED = Measurement(())
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What timing a candidate against an incumbent came to."""
+
+    first: Measurement = UNMEASURED
+    again: Measurement = UNMEASURED
+    """In fresh processes; without samples unless the first was a win."""
+    clock: Measurement = UNMEASURED
+    """By the parent's clock; without samples unless the win was confirmed."""
+
+    @property
+    def counting(self) -> tuple[PairSample, ...]:
+        """The samples that are reported and decided on."""
+        return self.again.samples or self.first.samples
+
+    @property
+    def failure(self) -> Failure | None:
+        """The first that stopped it."""
+        return self.first.failure or self.again.failure or self.clock.failure
 
 
 class ProcessJudge:
@@ -101,38 +129,65 @@ class ProcessJudge:
         self._require_passing(incumbent, observer)
         observer.stage("check")
         outcome, errors = self._examiner.examine(candidate, observer.progress)
-        first = again = Measurement(())
+        found = Evidence()
         if isinstance(outcome, Passed):
-            observer.stage("time")
-            first = self._measure(incumbent, candidate, observer, instance=0)
-            if first.failure is None and self._is_win(first.samples):
-                observer.stage("confirm", "measuring the winner again in fresh processes")
-                instance = 1 + max(sample.instance for sample in first.samples)
-                again = self._measure(incumbent, candidate, observer, instance=instance)
-            comparison = self._compared(again.samples or first.samples)
-            outcome = first.failure or again.failure or self._too_fast(comparison) or Passed()
-        return self._judgement(outcome, first, again, errors, time.monotonic() - begin)
+            found = self._evidence(incumbent, candidate, observer)
+            outcome = found.failure or self._too_fast(self._compared(found.counting)) or Passed()
+        return self._judgement(outcome, found, errors, time.monotonic() - begin)
+
+    def _evidence(self, incumbent: Built, candidate: Built, observer: Observer) -> Evidence:
+        """Pairs; a winner's once more, from nothing; and then its gain by the parent's clock."""
+        observer.stage("time")
+        first = self._measure(incumbent, candidate, observer, instance=0)
+        if first.failure is not None or not self._is_win(first.samples):
+            return Evidence(first)
+        observer.stage("confirm", "measuring the winner again in fresh processes")
+        instance = 1 + max(sample.instance for sample in first.samples)
+        again = self._measure(incumbent, candidate, observer, instance=instance)
+        won = again.failure is None and self._is_win(again.samples)
+        if not won or _is_disturbed(again.samples):
+            return Evidence(first, again)
+        observer.stage("clock", "by the judge's own clock")
+        instance = 1 + max(sample.instance for sample in again.samples)
+        clock = self._sampler.pairs(
+            incumbent, candidate, self._enough_by_clock, instance=instance, by_clock=True
+        )
+        return Evidence(first, again, clock)
+
+    def _enough_by_clock(self, samples: Sequence[PairSample], spent_s: float) -> bool:
+        least = least_observations(CLOCK_ERROR_RATE)
+        sweeps, found = samples[-1].sweep + 1, self._by_clock(samples)
+        if found is not None and found.overall.pairs >= least and found.overall.ci[0] > 1:
+            return True
+        return sweeps >= MOST_CLOCK_FACTOR * least or spent_s > LONGEST_S
 
     def _judgement(
-        self,
-        outcome: Outcome,
-        first: Measurement,
-        again: Measurement,
-        errors: tuple[ErrorReport, ...],
-        wall_s: float,
+        self, outcome: Outcome, found: Evidence, errors: tuple[ErrorReport, ...], wall_s: float
     ) -> Judgement:
-        counting = again.samples or first.samples
-        comparison = self._compared(counting)
-        passed = isinstance(outcome, Passed)
+        comparison = self._compared(found.counting)
+        verdict: Verdict | Literal["rejected"] = "rejected"
+        notes = _notes((*found.first.samples, *found.again.samples))
+        if isinstance(outcome, Passed):
+            verdict = _verdict(comparison, found.counting)
+        if comparison is not None and found.clock.samples and verdict != "rejected":
+            clocked = self._by_clock(found.clock.samples)
+            seen = agreement(comparison, clocked)
+            notes = (*notes, clock_note(comparison, clocked))
+            if seen == "unresolved":
+                verdict = "unverified"
+            elif seen == "forged":
+                verdict = "rejected"
+                outcome = Cheated(reason="clock_forged", detail=notes[-1])
         return Judgement(
             outcome=outcome,
-            verdict=_verdict(comparison, counting) if passed else "rejected",
+            verdict=verdict,
             comparison=comparison,
-            samples=first.samples,
-            confirmation=again.samples,
+            samples=found.first.samples,
+            confirmation=found.again.samples,
+            clock=found.clock.samples,
             errors=errors,
             isolation=self.isolation,
-            notes=_notes((*first.samples, *again.samples)),
+            notes=notes,
             wall_s=wall_s,
         )
 
@@ -186,6 +241,10 @@ class ProcessJudge:
     def _compared(self, samples: Sequence[PairSample]) -> Comparison | None:
         floors = {label: bound.floor_time_s for label, bound in self._bounds.items()}
         return compare(samples, self._target.workloads, self._classes, floors, self._target.keep)
+
+    def _by_clock(self, samples: Sequence[PairSample]) -> Comparison | None:
+        policy = self._target.keep.model_copy(update={"error_rate": CLOCK_ERROR_RATE})
+        return compare(samples, self._target.workloads, self._classes, {}, policy)
 
     def _too_fast(self, comparison: Comparison | None) -> Failure | None:
         """Below the physical floor: the accounting is wrong, or the work wasn't done."""

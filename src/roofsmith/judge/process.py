@@ -102,6 +102,13 @@ class Segment:
     """All of them by the parent's clock, with the messages."""
     waited_s: float
     """How long the worker's threads were ready but had no processor; from the scheduler."""
+    wall_calls: int
+    """Calls within `wall_s`, discarded ones included."""
+
+    @property
+    def clock_s(self) -> float:
+        """Seconds per call by the parent's clock alone."""
+        return self.wall_s / self.wall_calls
 
 
 class WorkerProcess:
@@ -246,7 +253,7 @@ class WorkerProcess:
             raise self._died(Crashed(reason="garbled_answer", detail=detail))
         times_s = tuple(max(t, 1) * 1e-9 for t in times)
         waited_s = max(self._waited_s() - waited, 0.0)
-        return Segment(times_s, wall_s, waited_s)
+        return Segment(times_s, wall_s, waited_s, len(calls))
 
     @contextlib.contextmanager
     def awake(self) -> Iterator[None]:

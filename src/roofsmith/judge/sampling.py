@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -48,7 +49,13 @@ class Sampler:
         self._examiner = examiner
 
     def pairs(
-        self, incumbent: Built, candidate: Built, is_over: Progress, *, instance: int
+        self,
+        incumbent: Built,
+        candidate: Built,
+        is_over: Progress,
+        *,
+        instance: int,
+        by_clock: bool = False,
     ) -> Measurement:
         """Sweeps over all workloads, both kernels on the same fresh inputs, until `is_over`.
 
@@ -57,20 +64,23 @@ class Sampler:
             candidate: likewise.
             is_over: asked after every sweep.
             instance: number of the first pair of processes.
+            by_clock: long segments in one pair of processes, timed by this process's clock, instead
+                of short ones in many, timed by theirs.
         """
         kernels = (incumbent, candidate)
         samples: list[PairSample] = []
         begin, sweep = time.monotonic(), 0
-        with self._all_inputs(kernels) as planned:
+        with self._all_inputs(kernels, by_clock=by_clock) as planned:
             while True:
                 try:
-                    with self._sweeps(kernels, planned) as sweeps:
+                    with self._sweeps(kernels, planned, endless=by_clock) as sweeps:
                         for stations in sweeps:
                             for station in stations:
                                 turn = self._turn(station, random_order(2))
                                 if wrong := station.spot_check():
                                     return Measurement(tuple(samples), blame(*wrong))
-                                samples.append(_pair_sample(station, turn, sweep, instance))
+                                sample = _pair_sample(station, turn, sweep, instance)
+                                samples.append(_clocked(sample, turn) if by_clock else sample)
                             sweep += 1
                             if is_over(samples, time.monotonic() - begin):
                                 return Measurement(tuple(samples))
@@ -136,7 +146,11 @@ class Sampler:
 
     @contextmanager
     def _sweeps(
-        self, kernels: Sequence[Built], planned: Sequence[tuple[Inputs, SegmentPlan]]
+        self,
+        kernels: Sequence[Built],
+        planned: Sequence[tuple[Inputs, SegmentPlan]],
+        *,
+        endless: bool = False,
     ) -> Iterator[Iterator[list[Station]]]:
         """The stations of one set of fresh processes, as often as these may be used.
 
@@ -145,15 +159,19 @@ class Sampler:
         """
         with self._bench.lineup(kernels) as lineup:
             stations = [lineup.station(inputs, plan) for inputs, plan in planned]
-            yield repeat(stations, self._bench.sweeps_per_instance)
+            sweeps = sys.maxsize if endless else self._bench.sweeps_per_instance
+            yield repeat(stations, sweeps)
 
     @contextmanager
-    def _all_inputs(self, kernels: Sequence[Built]) -> Iterator[list[tuple[Inputs, SegmentPlan]]]:
+    def _all_inputs(
+        self, kernels: Sequence[Built], *, by_clock: bool = False
+    ) -> Iterator[list[tuple[Inputs, SegmentPlan]]]:
+        plan_for = self._bench.clock_plan if by_clock else self._bench.plan
         with ExitStack() as stack:
             planned = []
             for workload in self._target.workloads:
                 times = [self._examiner.time_s(built, workload) or 0.0 for built in kernels]
-                plan = self._bench.plan(workload, max(times))
+                plan = plan_for(workload, max(times))
                 inputs = stack.enter_context(self._bench.inputs(workload, plan.slots))
                 planned.append((inputs, plan))
             yield planned
@@ -185,3 +203,10 @@ def _pair_sample(station: Station, turn: Turn, sweep: int, instance: int) -> Pai
         void=turn.void,
         health=turn.health,
     )
+
+
+def _clocked(sample: PairSample, turn: Turn) -> PairSample:
+    """The same pair by the parent's clock."""
+    incumbent, candidate = turn.segments
+    times = {"incumbent_time_s": (incumbent.clock_s,), "candidate_time_s": (candidate.clock_s,)}
+    return sample.model_copy(update=times)

@@ -111,8 +111,10 @@ class FakeJudge:
         samples = self._pairs(candidate, incumbent, instance=0)
         comparison = self._compared(samples)
         confirmation: tuple[PairSample, ...] = ()
+        clock: tuple[PairSample, ...] = ()
         if is_win(comparison):
             confirmation = self._pairs(candidate, incumbent, instance=1)
+            clock = self._pairs(candidate, incumbent, instance=2)
             comparison = self._compared(confirmation)
         return Judgement(
             outcome=outcome,
@@ -120,6 +122,7 @@ class FakeJudge:
             comparison=comparison,
             samples=samples,
             confirmation=confirmation,
+            clock=clock,
             isolation="fake",
             wall_s=0.0,
         )

@@ -14,7 +14,15 @@ from roofsmith.domain.kernel import Built
 from roofsmith.domain.outcome import Failure
 from roofsmith.domain.target import Tolerance
 from roofsmith.domain.workload import Workload
-from roofsmith.judge.bench import SegmentPlan, SideDiedError, Turn, random_cycle, random_order
+from roofsmith.judge.bench import (
+    CLOCK_S,
+    MAX_CLOCK_CALLS,
+    SegmentPlan,
+    SideDiedError,
+    Turn,
+    random_cycle,
+    random_order,
+)
 from roofsmith.judge.budgets import Budgets, Finding
 from roofsmith.judge.gpu.driver import Api
 from roofsmith.judge.gpu.forking import ForkServer
@@ -203,7 +211,8 @@ class GpuStation:
         return self._shared.holds and self.workload.label not in self._shared.waiting
 
     def _as_segment(self, segment: GpuSegment) -> Segment:
-        return Segment((segment.elapsed_s / self.plan.calls,), segment.wall_s, 0.0)
+        calls = self.plan.calls + self.plan.warm
+        return Segment((segment.elapsed_s / self.plan.calls,), segment.wall_s, 0.0, calls)
 
 
 def _void(segment: GpuSegment) -> str | None:
@@ -316,10 +325,19 @@ class GpuBench:
 
     def plan(self, workload: Workload, time_s: float) -> SegmentPlan:
         """Segments of a kernel that takes about `time_s`."""
+        return self._planned(workload, time_s, by_clock=False)
+
+    def clock_plan(self, workload: Workload, time_s: float) -> SegmentPlan:
+        """Segments of such a kernel for the parent's own clock."""
+        return self._planned(workload, time_s, by_clock=True)
+
+    def _planned(self, workload: Workload, time_s: float, *, by_clock: bool) -> SegmentPlan:
+        segment_s, most = (CLOCK_S, MAX_CLOCK_CALLS) if by_clock else (SEGMENT_S, MAX_CALLS)
         slot_bytes = lay_out(self._oracle.describe(workload).arrays).slot_bytes
         room = min(MAX_ARENA_BYTES, self._oracle.memory_bytes // 3) // slot_bytes - 1
-        calls = max(1, min(round(SEGMENT_S / max(time_s, 1e-9)), MAX_CALLS, room))
-        return SegmentPlan(calls, warm=1 if time_s > LONG_S else DISCARDED_CALLS)
+        calls = max(1, min(round(segment_s / max(time_s, 1e-9)), most, room))
+        warm = 1 if time_s > LONG_S else DISCARDED_CALLS
+        return SegmentPlan(calls, warm, by_clock)
 
     def lineup(self, kernels: Sequence[Built]) -> GpuLineup:
         """Start a process per kernel.

@@ -1,0 +1,131 @@
+"""The order of what a GPU worker asks of its driver, over a driver that only takes notes."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from roofsmith.judge.gpu import worker
+from roofsmith.judge.gpu.worker import GpuWorker
+
+
+class Notes:
+    """Stands in for driver, plug and kernel; every call is a line."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.begun = False
+        self.events = 0
+
+    def plug(self) -> Notes:
+        return self
+
+    def hold(self) -> None:
+        self.lines.append("hold")
+
+    def release(self) -> None:
+        self.lines.append("release")
+
+    def event(self) -> ctypes.c_void_p:
+        self.events += 1
+        return ctypes.c_void_p(self.events)
+
+    def record(self, event: ctypes.c_void_p) -> None:
+        self.lines.append(f"record {event.value}")
+
+    def is_done(self, event: ctypes.c_void_p) -> bool:
+        return self.begun
+
+    def wait(self) -> None:
+        self.lines.append("wait")
+
+    def elapsed_s(self, begin: ctypes.c_void_p, end: ctypes.c_void_p) -> float:
+        assert (begin.value, end.value) == (1, 2)
+        return 3e-3
+
+    def take(self, handle: bytes) -> int:
+        return 0
+
+    @contextmanager
+    def profiled(self) -> Iterator[None]:
+        self.lines.append("profile")
+        yield
+        self.lines.append("profiled")
+
+    def bind(self, base: int, layout: dict[str, Any], slot: int) -> worker.Call:
+        return lambda: self.lines.append(f"call {slot}")
+
+
+@pytest.fixture
+def notes(monkeypatch: pytest.MonkeyPatch) -> Notes:
+    made = Notes()
+    monkeypatch.setattr(worker, "Driver", lambda api: made)
+    monkeypatch.setattr(worker, "LibraryKernel", lambda message: made)
+    return made
+
+
+@pytest.fixture
+def ready(notes: Notes) -> GpuWorker:
+    """With a kernel, and an arena of four slots."""
+    made = GpuWorker()
+    made.load({"api": "cuda", "form": "library"})
+    made.attach({"arena": 0, "handle": "", "slots": 4, "layout": {}})
+    return made
+
+
+SEGMENT = {"arena": 0, "warm": [3, 3], "slots": [2, 0, 1]}
+QUEUED = ["call 3", "call 3", "record 1", "call 2", "call 0", "call 1", "record 2"]
+
+
+def test_nothing_runs_before_it_is_let_go(ready: GpuWorker, notes: Notes) -> None:
+    assert ready.queue(SEGMENT) == {"early": False}
+    assert notes.lines == ["hold", *QUEUED]
+    notes.lines.clear()
+    assert ready.finish({}) == {"elapsed_ns": 3_000_000}
+    assert notes.lines == ["release", "wait"]
+
+
+def test_without_a_plug_it_runs_at_once(ready: GpuWorker, notes: Notes) -> None:
+    assert ready.run({**SEGMENT, "profile": False}) == {"elapsed_ns": 3_000_000}
+    assert notes.lines == [*QUEUED, "wait"]
+
+
+def test_a_profiler_sees_the_segment_and_its_end(ready: GpuWorker, notes: Notes) -> None:
+    ready.run({**SEGMENT, "profile": True})
+    assert notes.lines == ["profile", *QUEUED, "wait", "profiled"]
+
+
+def test_calls_that_did_not_wait_are_told(ready: GpuWorker, notes: Notes) -> None:
+    notes.begun = True
+    assert ready.queue(SEGMENT) == {"early": True}
+
+
+def test_a_call_that_raises_lets_the_device_go(
+    ready: GpuWorker, notes: Notes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(base: int, layout: dict[str, Any], slot: int) -> worker.Call:
+        return lambda: 1 / 0
+
+    monkeypatch.setattr(notes, "bind", failing)
+    ready.attach({"arena": 1, "handle": "", "slots": 4, "layout": {}})
+    with pytest.raises(ZeroDivisionError):
+        ready.queue({**SEGMENT, "arena": 1})
+    assert notes.lines == ["hold", "release"]
+
+
+def test_all_segments_share_two_events(ready: GpuWorker, notes: Notes) -> None:
+    for _ in range(3):
+        ready.queue(SEGMENT)
+        ready.finish({})
+    assert notes.events == 2
+
+
+def test_nothing_works_before_a_kernel_is_there() -> None:
+    empty = GpuWorker()
+    for operation in (empty.run, empty.queue, empty.finish):
+        with pytest.raises((ValueError, KeyError)):
+            operation({**SEGMENT, "profile": False})
