@@ -10,6 +10,7 @@ from pydantic import ValidationError
 
 from roofsmith.analysis.bottleneck import classify
 from roofsmith.analysis.gpu_bottleneck import (
+    COMPILER_NAMES,
     ROOFLINE_NAMES,
     Condition,
     findings,
@@ -72,7 +73,7 @@ def test_the_recorded_softmax_is_memory_bound(recording: str) -> None:
 
 
 def test_every_name_in_the_rules_is_in_the_vocabulary() -> None:
-    assert RULES.names - {*vocabulary().names, *ROOFLINE_NAMES} == set()
+    assert RULES.names - {*vocabulary().names, *ROOFLINE_NAMES, *COMPILER_NAMES} == set()
 
 
 def test_every_rule_has_a_source_and_says_only_what_it_looked_at() -> None:

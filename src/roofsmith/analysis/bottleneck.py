@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from roofsmith.analysis import gpu_bottleneck
+from roofsmith.analysis.compiled import compiled_lines
 from roofsmith.analysis.roofline import roofline_fraction
 from roofsmith.domain.bound import Bound
 from roofsmith.domain.profile import Bottleneck, BottleneckKind, Profile
@@ -81,7 +82,7 @@ def classify(bound: Bound, time_s: float, profile: Profile, rules: Rules = RULES
         profile: counters per call; none at all is fine.
         rules: thresholds.
     """
-    if profile.tool in gpu_bottleneck.GPU_TOOLS:
+    if profile.tool in gpu_bottleneck.GPU_TOOLS or profile.resources:
         return _classify_gpu(bound, time_s, profile, rules)
     memory = _share(bound.cost.total_bytes, bound.bandwidth.value, time_s)
     compute = _share(bound.cost.flops, bound.peak.value, time_s)
@@ -113,7 +114,7 @@ def _classify_gpu(bound: Bound, time_s: float, profile: Profile, rules: Rules) -
     return Bottleneck(
         kind=kind,
         confidence=confidence,
-        evidence=evidence,
+        evidence=(*evidence, *compiled_lines(profile)),
         roofline_fraction=roofline_fraction(bound, time_s),
     )
 

@@ -15,6 +15,7 @@ from typing import Final
 import yaml
 from pydantic import Field, model_validator
 
+from roofsmith.analysis.compiled import compiled_readings
 from roofsmith.domain.bound import Bound
 from roofsmith.domain.profile import BottleneckKind, Profile
 from roofsmith.domain.values import Value
@@ -30,6 +31,9 @@ ROOFLINE_NAMES: Final = (
     "matrix_product",
 )
 """What the rules may name beside the vocabulary's counters."""
+
+COMPILER_NAMES: Final = ("spilled_bytes",)
+"""The same, from what the compiler says of the kernel."""
 
 Readings = Mapping[str, float]
 """Counter, or name of the roofline, to value."""
@@ -195,8 +199,12 @@ def readings(
     memory_share: float | None,
     compute_share: float | None,
 ) -> dict[str, float]:
-    """The profile's counters and what follows from the roofline, by name."""
-    values = {counter.name: counter.value for counter in profile.counters}
+    """The profile's counters, what the compiler says, and what follows from the roofline, by name.
+
+    What the profiler counted goes before what the compiler says.
+    """
+    counted = {counter.name: counter.value for counter in profile.counters}
+    values = compiled_readings(profile) | counted
     kernels_s = values.get("kernel_time_s")
     moved = [values.get("dram_bytes_read"), values.get("dram_bytes_written")]
     known = [size for size in moved if size is not None]

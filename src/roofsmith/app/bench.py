@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from roofsmith.app.subjects import Subject, target_of
 from roofsmith.app.wiring import workshop
@@ -34,6 +34,7 @@ def bench(subject: Subject, settings: Settings, observer: Observer) -> Benched:
         if isinstance(built, BuildFailed):
             return Benched(Measured(outcome=built, timings=(), errors=()), bounds)
         measured = shop.judge.measure(built, observer)
+        measured = replace(measured, resources=shop.machine.toolchain.resources(built))
         if not measured.timings:
             return Benched(measured, bounds)
         results = measure_yardsticks(

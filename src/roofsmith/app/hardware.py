@@ -138,8 +138,8 @@ def machine_of(settings: Settings, language: Language = "c") -> Machine:
     clock = SystemClock()
     devices = source_for(language)
     gpu = None if language in HOST_LANGUAGES else devices.environment().device
-    toolchain = Toolchains(settings.builds_dir, gpu)
     compiled_dir = settings.cache_dir / "compiled"
+    toolchain = Toolchains(settings.builds_dir, gpu, compiled_dir)
     runner: KernelRunner = WorkerRunner() if gpu is None else GpuRunner(api_of(gpu), compiled_dir)
     kind = MeasuredCeilings if gpu is None else GpuCeilings
     specs = kind(runner=runner, toolchain=toolchain, cache_dir=settings.ceilings_dir, clock=clock)

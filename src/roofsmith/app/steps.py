@@ -18,7 +18,7 @@ from roofsmith.domain.outcome import BuildFailed, Passed
 from roofsmith.domain.profile import Bottleneck, Profile
 from roofsmith.domain.target import KeepPolicy, default_keep
 from roofsmith.engine.survey import Survey
-from roofsmith.engine.workbench import changed_signature
+from roofsmith.engine.workbench import changed_signature, with_resources
 from roofsmith.errors import BaselineError, UsageError
 from roofsmith.ports import Measured, Observer
 
@@ -83,7 +83,7 @@ def check(
         built = _build(shop, target.baseline)
         if isinstance(built, BuildFailed):
             return Measured(outcome=built, timings=(), errors=())
-        return _inspected(shop, built, shop.judge.measure(built, observer, timed=False))
+        return _inspected(shop, built, _checks(shop, built, observer))
 
 
 def _inspected(shop: Workshop, built: Built, measured: Measured) -> Measured:
@@ -142,14 +142,21 @@ def _checked(subject: Subject, settings: Settings, observer: Observer) -> Measur
         built = _build(shop, shop.target.baseline)
         if isinstance(built, BuildFailed):
             return Measured(outcome=built, timings=(), errors=())
-        return shop.judge.measure(built, observer, timed=False)
+        return _checks(shop, built, observer)
+
+
+def _checks(shop: Workshop, built: Built, observer: Observer) -> Measured:
+    """Whether a kernel is right, and what the compiler gave it."""
+    measured = shop.judge.measure(built, observer, timed=False)
+    return replace(measured, resources=shop.machine.toolchain.resources(built))
 
 
 def _profiles(shop: Workshop, built: Built) -> tuple[Profile, ...]:
     profiles = []
     for workload in shop.target.workloads:
         shop.observer.stage("profile", workload.label)
-        profiles.append(shop.profiler.profile(built, workload))
+        profile = shop.profiler.profile(built, workload)
+        profiles.append(with_resources(profile, built, shop.machine.toolchain))
     return tuple(profiles)
 
 

@@ -44,6 +44,7 @@ def measured_document(measured: Measured) -> dict[str, Any]:
         **outcome_fields(measured.outcome),
         "timings": [_timing(timing) for timing in measured.timings],
         "errors": [report.model_dump(mode="json") for report in measured.errors],
+        "resources": [kernel.model_dump(mode="json") for kernel in measured.resources],
         **_inspection(measured.inspection),
     }
 

@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
+from roofsmith.analysis.compiled import described
 from roofsmith.app import Examination, Finished, Standing, Survey, Verification
 from roofsmith.cli import documents
 from roofsmith.cli.lines import decided, measured_ratio, own_fraction
@@ -76,6 +77,7 @@ def measured(found: Measured, *, as_json: bool) -> None:
                 for e in found.errors
             ],
         )
+    print_lines(described(kernel) for kernel in found.resources)
     if found.inspection is not None:
         print_lines(inspection_lines(found.inspection))
 
@@ -92,6 +94,7 @@ def profiles(found: Sequence[Profile], *, as_json: bool) -> None:
                 ("counter", "value"),
                 [(c.name, _counter(c)) for c in profile.counters],
             )
+        print_lines(described(kernel) for kernel in profile.resources)
         print_lines(f"note: {note}" for note in profile.notes)
 
 

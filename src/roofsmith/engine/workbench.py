@@ -15,7 +15,7 @@ from roofsmith.domain.yardstick import YardstickResult
 from roofsmith.engine.meter import Meter
 from roofsmith.engine.yardsticks import measure_yardsticks
 from roofsmith.errors import MachineError
-from roofsmith.ports import Measured, Parts, Screen
+from roofsmith.ports import Measured, Parts, Screen, Toolchain
 
 
 class Workbench:
@@ -74,10 +74,11 @@ class Workbench:
             )
 
     def profile(self, built: Built, workload: Workload) -> Profile:
-        """Counters of a kernel on one workload."""
+        """Counters of a kernel on one workload, and what the compiler gave it."""
         self._parts.observer.stage("profile", workload.label)
         with self._meter.kernel():
-            return self._parts.profiler.profile(built, workload)
+            profile = self._parts.profiler.profile(built, workload)
+        return with_resources(profile, built, self._parts.toolchain)
 
     def inspect(self, built: Built, workload: Workload) -> Inspection | None:
         """What sanitizers find in one call of a kernel; None where there is no inspector."""
@@ -106,6 +107,11 @@ class Workbench:
                 return self._parts.judge.screen(built, holder)
 
         return screen
+
+
+def with_resources(profile: Profile, built: Built, toolchain: Toolchain) -> Profile:
+    """The profile, with what the compiler gave each kernel; of Triton that is known by now."""
+    return profile.model_copy(update={"resources": toolchain.resources(built)})
 
 
 def changed_signature(candidate: Signature, incumbent: Signature) -> BuildFailed | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import shlex
 from statistics import geometric_mean
 
+from roofsmith.analysis.compiled import described
 from roofsmith.domain.campaign import Campaign
 from roofsmith.domain.facts import Fact
 from roofsmith.domain.kernel import BuildSpec
@@ -97,8 +98,15 @@ def round_files(step: Step) -> dict[str, str]:
             step=step,
             counters=[row for row in counters if row.category is None],
             groups=by_category(counters),
+            compiled=_compiled(step),
         ),
     }
+
+
+def _compiled(step: Step) -> list[str]:
+    """What the compiler gave each kernel of the candidate, a line each."""
+    profile = step.profile_after
+    return [] if profile is None else [described(kernel) for kernel in profile.resources]
 
 
 def plan(campaign: Campaign, summary: Summary, step: Step) -> str:
