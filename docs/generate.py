@@ -193,7 +193,10 @@ def _type(annotation: Any) -> str:
         return "mapping"
     if type(None) in inner:
         return _type(next(kind for kind in inner if kind is not type(None)))
-    names = {str: "text", int: "integer", float: "number", Workload: "workload"}
+    names = {
+        str: "text", int: "integer", float: "number", bool: "`true` or `false`",
+        Workload: "workload",
+    }  # fmt: skip
     return names.get(annotation, "mapping")
 
 
@@ -205,6 +208,8 @@ def _default(value: Any) -> str:
             return " ".join(f"`{item}`" for item in value)
         case BaseModel():
             return "see below"
+        case bool():
+            return f"`{str(value).lower()}`"
         case float():
             return f"`{value:g}`"
         case _:

@@ -18,7 +18,9 @@ from roofsmith.domain.facts import (
     FactSheet,
 )
 from roofsmith.domain.workload import Workload
+from roofsmith.engine.survey import bound_of
 from roofsmith.ports import ArraySpec, WorkloadDescription
+from roofsmith.testing.engine import fake_target
 
 L2 = 50 << 20
 GPU = Device(
@@ -103,6 +105,27 @@ def test_tf32_counts_only_where_the_target_allows_it() -> None:
     assert bounded("float32").peak.metric == "float32 FMA peak"
     assert bounded("float32", tf32=True).peak.metric == "tfloat32 matrix peak"
     assert bounded("float16", tf32=True).peak.metric == "float16 matrix peak"
+
+
+def test_a_target_that_allows_tf32_is_surveyed_with_its_ceiling() -> None:
+    n = 4096
+    arrays = tuple(
+        ArraySpec(name, role, "float32", (n, n))
+        for name, role in (("A", "input"), ("B", "input"), ("C", "output"))
+    )
+    said = WorkloadDescription(
+        arrays=arrays, scalars={"M": n, "N": n, "K": n}, flops=None, bytes=None, atol=None,
+        rtol=None,
+    )  # fmt: skip
+    workload = Workload(dims={"M": n, "N": n, "K": n})
+    target = fake_target(language="cuda", family="gemm", workloads=(workload,))
+    allowed = target.model_copy(update={"tf32": True})
+    full, fast = (bound_of(workload, said, t, sheet(), GPU, 1) for t in (target, allowed))
+    assert full.peak.metric == "float32 FMA peak"
+    assert fast.peak.metric == "tfloat32 matrix peak"
+    assert fast.floor_time_s is not None
+    assert full.floor_time_s is not None
+    assert fast.floor_time_s < full.floor_time_s
 
 
 def test_other_operators_are_bounded_by_multiply_adds() -> None:

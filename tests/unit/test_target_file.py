@@ -561,3 +561,15 @@ def test_init_offers_what_the_language_has(folder: Path) -> None:
     plain = load_target(write_target(folder / "plain.yaml", on_gpu))
     spelled = on_gpu.replace("# timing: kernel", "timing: kernel")
     assert load_target(write_target(folder / "spelled.yaml", spelled)) == plain
+
+
+def test_tf32_is_for_gpus(write: Write, folder: Path) -> None:
+    (folder / "softmax.cu").write_text(KERNEL)
+    usual = load_target(write(CUDA))
+    allowed = load_target(write(CUDA + "tf32: true\n"))
+    assert (usual.tf32, allowed.tf32) == (False, True)
+    assert usual.digest != allowed.digest
+    assert Target.model_validate_json(allowed.model_dump_json()) == allowed
+    assert not load_target(write(BASE + "tf32: false\n")).tf32
+    assert "target.yaml:4: tf32: only GPUs have TF32" in refused(write(BASE + "tf32: true\n"))
+    assert "target.yaml:4: tf32 must be a valid boolean" in refused(write(CUDA + "tf32: x\n"))

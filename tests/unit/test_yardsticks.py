@@ -85,6 +85,15 @@ def test_a_gpu_kernel_has_the_reference_and_what_compile_makes_of_it(
         assert isinstance(toolchain.build(yardstick.candidate), Built)
 
 
+def test_yardsticks_use_tf32_only_where_the_target_allows_it() -> None:
+    allowed = gpu_target().model_copy(update={"tf32": True})
+    for made, expected in ((pytorch_yardsticks(gpu_target()), 0), (pytorch_yardsticks(allowed), 2)):
+        for yardstick in made:
+            text = yardstick.candidate.kernel.text
+            assert ast.parse(text)
+            assert text.count(".allow_tf32 = True") == expected
+
+
 def test_a_kernel_of_the_host_has_none() -> None:
     assert pytorch_yardsticks(fake_target()) == ()
 

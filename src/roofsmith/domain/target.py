@@ -100,6 +100,9 @@ class Target(Value):
     """What counts on a GPU. kernel: the device's time, with all calls queued before the first one
     begins. launch: calls one behind the other, as fast as the host can launch them; the two differ
     for kernels below about 20 us."""
+    tf32: bool = False
+    """Whether float32 products may be done in TF32 on a GPU, by the kernel and by the reference:
+    errors and ceilings are those of TF32 then. The float64 truth stays what it is."""
     tolerance: Tolerance = Tolerance()
     goal: Goal = Goal()
     keep: KeepPolicy = KeepPolicy()
@@ -120,6 +123,17 @@ class Target(Value):
                 " nothing to launch (leave it out)"
             )
         return timing
+
+    @field_validator("tf32")
+    @classmethod
+    def _has_tensor_cores(cls, tf32: bool, info: ValidationInfo) -> bool:
+        language = info.data.get("language")
+        if tf32 and language in HOST_LANGUAGES:
+            raise ValueError(
+                f"only GPUs have TF32; a processor computes {language} in the types that it names"
+                " (leave it out)"
+            )
+        return tf32
 
     @model_validator(mode="after")
     def _distinct_workloads(self) -> Target:

@@ -30,6 +30,13 @@ _dynamo.cache_size_limit = 64  # every workload has its own shapes; beyond the l
 _inductor.compile_threads = 1  # no pool of processes: the one that is judged compiles
 {ENTRY} = _torch.compile(reference, mode=MODE, dynamic=False)
 """
+_TF32 = """
+
+import torch as _torch
+
+_torch.backends.cuda.matmul.allow_tf32 = True
+_torch.backends.cudnn.allow_tf32 = True
+"""
 _MODES = ("default", "max-autotune-no-cudagraphs")
 """Of torch.compile. CUDA graphs are left out: they copy inputs into places of their own."""
 _MODULES = frozenset(("torch", "F"))
@@ -69,7 +76,7 @@ def pytorch_yardsticks(target: Target) -> tuple[Yardstick, ...]:
     """Eager, and `torch.compile` in two modes; none for kernels on the host's processors."""
     if target.language in ("c", "cpp"):
         return ()
-    text = target.reference.text
+    text = target.reference.text + (_TF32 if target.tf32 else "")
     eager = Yardstick(
         name="eager", candidate=_module("eager.py", text + _EAGER), calls=torch_calls(text)
     )

@@ -106,6 +106,7 @@ def bound_of(
         device,
         threads,
         working_set_bytes=sum(array.size_bytes for array in description.arrays),
+        tf32=target.tf32,
     )
 
 

@@ -39,6 +39,7 @@ class TargetFile(Value):
     threads: int | None = Field(default=None, ge=1)
     ptr_size: int | None = Field(default=None, ge=1)
     timing: TimingMode = "kernel"
+    tf32: bool = False
     tolerance: Tolerance = Tolerance()
     goal: Goal = Goal()
     keep: KeepPolicy = KeepPolicy()

@@ -19,7 +19,7 @@ from roofsmith.judge.arena import POISON, Arena
 from roofsmith.judge.gpu.device_arena import DeviceArena
 from roofsmith.judge.gpu.driver import Driver
 from roofsmith.judge.gpu.measuring import compare, measure
-from roofsmith.judge.gpu.tensors import DTYPES
+from roofsmith.judge.gpu.tensors import DTYPES, raw_bytes, set_tf32
 from roofsmith.judge.reference_process import Complaint, declared, load_module, number, serve
 from roofsmith.ports import ArraySpec
 
@@ -306,7 +306,7 @@ class GpuServer:
         checks = {}
         for index, array in enumerate(arena.layout.arrays):
             if array.role == "input":
-                pristine = torch.stack([_raw(values[array.name]) for values, _ in drawn])
+                pristine = torch.stack([raw_bytes(values[array.name]) for values, _ in drawn])
                 held = torch.stack([arena.raw(slot, index) for slot in slots])
                 checks[f"altered:{array.name}"] = (held != pristine).any(1, keepdim=True)
             else:
@@ -333,7 +333,7 @@ class GpuServer:
         for spec in specs:
             value = values[spec.name]
             if isinstance(value, torch.Tensor):
-                raw = _raw(value).cpu().numpy()
+                raw = raw_bytes(value).cpu().numpy()
                 np.copyto(host.view(0, spec.name).reshape(-1).view(np.uint8), raw)
         host.close()
         return {}
@@ -354,12 +354,6 @@ class GpuServer:
         if self._driver is None:
             raise Complaint("nothing was loaded")
         return self._driver
-
-
-def _raw(value: Value) -> torch.Tensor:
-    """The bytes of a tensor."""
-    assert isinstance(value, torch.Tensor)  # arrays of a layout are tensors in every draw
-    return value.contiguous().view(torch.uint8).reshape(-1)
 
 
 def _on_device(name: str, value: Any) -> Value:
@@ -390,12 +384,6 @@ def _fit_one(name: str, value: Value, parameter: Parameter) -> None:
         raise Complaint(
             f"setup gives {NAMES[value.dtype]} for {name!r}, but solve takes {parameter.dtype}"
         )
-
-
-def set_tf32(allowed: bool) -> None:
-    """TF32 or full float32 in products, whatever the reference's module set on its import."""
-    torch.backends.cuda.matmul.allow_tf32 = allowed
-    torch.backends.cudnn.allow_tf32 = allowed
 
 
 def main() -> None:

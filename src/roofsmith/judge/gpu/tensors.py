@@ -1,4 +1,4 @@
-"""Torch tensors over device memory that somebody else owns. Needs torch."""
+"""Torch tensors over device memory that somebody else owns, and what they are computed in."""
 
 from __future__ import annotations
 
@@ -37,3 +37,15 @@ def tensor_at(address: int, shape: Sequence[int], dtype: str) -> torch.Tensor:
         count *= extent
     size = count * kind.itemsize
     return bytes_at(address, size).view(kind).view(*shape)
+
+
+def raw_bytes(value: object) -> torch.Tensor:
+    """The bytes of a tensor, flat."""
+    assert isinstance(value, torch.Tensor)  # arrays of a layout are tensors in every draw
+    return value.contiguous().view(torch.uint8).reshape(-1)
+
+
+def set_tf32(allowed: bool) -> None:
+    """TF32 or full float32 in products from here on, whatever a module set when it was imported."""
+    torch.backends.cuda.matmul.allow_tf32 = allowed
+    torch.backends.cudnn.allow_tf32 = allowed
