@@ -1,19 +1,15 @@
-"""Triton and PyTorch modules: checked without being run, kept as they are; Triton's metadata."""
+"""Triton and PyTorch modules: checked without being run, kept as they are."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from roofsmith.domain.kernel import (
     BuildSpec,
     Built,
     Candidate,
-    KernelResources,
     Signature,
     SourceFile,
 )
@@ -21,7 +17,7 @@ from roofsmith.domain.outcome import BuildFailed
 from roofsmith.errors import SignatureError
 from roofsmith.ports import Toolchain
 from roofsmith.testing.toolchain import ToolchainConformance
-from roofsmith.toolchains import ModuleToolchain, triton_resources
+from roofsmith.toolchains import ModuleToolchain
 
 MODULE = "import triton\n\n\ndef run_kernel(x, y, n):\n    y.copy_(2 * x)\n"
 
@@ -165,58 +161,3 @@ def test_flags_are_for_compilers(toolchain: ModuleToolchain) -> None:
     assert failed(toolchain.build(module().with_build(build))).reason == "environment_not_allowed"
     build = BuildSpec(flags=(), link=(), compiler="gcc")
     assert failed(toolchain.build(module().with_build(build))).reason == "wrong_compiler"
-
-
-METADATA = {
-    "hash": "0f", "target": {"backend": "cuda", "arch": 90, "warp_size": 32}, "num_warps": 8,
-    "num_stages": 3, "shared": 16512, "name": "softmax_rows", "triton_version": "3.4.0",
-}  # fmt: skip
-
-
-def write(folder: Path, name: str, content: object) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / name).write_text(content if isinstance(content, str) else json.dumps(content))
-
-
-def test_triton_says_what_its_kernels_take(tmp_path: Path) -> None:
-    write(tmp_path / "A", "softmax_rows.json", METADATA)
-    write(tmp_path / "A", "__grp__softmax_rows.json", {"child_paths": {}})
-    write(tmp_path / "B", "softmax_rows.json", METADATA)
-    hip = METADATA | {"target": {"backend": "hip", "arch": "gfx942:xnack-", "warp_size": 64}}
-    write(tmp_path / "C", "other.json", hip | {"name": "other"})
-    assert triton_resources(tmp_path) == (
-        KernelResources(
-            name="other", arch="gfx942", num_warps=8, num_stages=3, shared_bytes=16512
-        ),
-        KernelResources(
-            name="softmax_rows", arch="sm_90", num_warps=8, num_stages=3, shared_bytes=16512
-        ),
-    )  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    "content",
-    [
-        "", "{", "[]", "[" * 100_000, "null", "{}", " " * 2**21,
-        METADATA | {"name": 3}, METADATA | {"num_warps": "8"}, METADATA | {"shared": -1},
-        METADATA | {"shared": True}, {k: v for k, v in METADATA.items() if k != "num_warps"},
-    ],
-)  # fmt: skip
-def test_what_is_no_metadata_is_passed_over(tmp_path: Path, content: object) -> None:
-    write(tmp_path / "A", "kernel.json", content)
-    (tmp_path / "A" / "folder.json").mkdir()
-    assert triton_resources(tmp_path) == ()
-
-
-def test_no_cache_no_kernels(tmp_path: Path) -> None:
-    assert triton_resources(tmp_path / "none") == ()
-
-
-@given(target=st.none() | st.integers() | st.dictionaries(st.text(), st.integers()))
-def test_a_strange_target_is_no_error(
-    tmp_path_factory: pytest.TempPathFactory, target: object
-) -> None:
-    folder = tmp_path_factory.mktemp("cache")
-    write(folder / "A", "kernel.json", METADATA | {"target": target})
-    (kernel,) = triton_resources(folder)
-    assert kernel.name == "softmax_rows"
