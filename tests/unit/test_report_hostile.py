@@ -21,7 +21,7 @@ EVIL += "\n```\n| a | b |\n# h\n[x](javascript:alert(1)) ` \x1b[31m \u202e"
 PROTECTED = {
     "kind", "language", "compiler", "dtype", "verdict", "role", "pattern", "operation", "tool",
     "limiter", "answers", "bucket", "code", "first", "workload", "workloads", "at", "path", "name",
-    "candidate_id", "incumbent_id", "entry", "isolation",
+    "candidate_id", "incumbent_id", "entry", "isolation", "timing",
 }  # fmt: skip
 """Closed sets, identifiers and file names; everything else may hold any text."""
 VOID = {"meta", "br", "link", "img", "input", "hr"}

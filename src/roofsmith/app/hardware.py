@@ -75,7 +75,7 @@ class Machine:
         with GpuBench(
             oracle, target.tolerance, api=self._api, cache_dir=self.compiled_dir,
             health=self._reads_health(), sweeps_per_instance=YARDSTICK_SWEEPS,
-            first_call_s=GpuBench.first_deadline_s,
+            first_call_s=GpuBench.first_deadline_s, timing=target.timing,
         ) as bench:  # fmt: skip
             yield bench
 
@@ -87,7 +87,7 @@ class Machine:
         if isinstance(oracle, GpuOracle):
             with GpuBench(
                 oracle, target.tolerance, api=self._api, cache_dir=self.compiled_dir,
-                health=self._reads_health(),
+                health=self._reads_health(), timing=target.timing,
             ) as bench:  # fmt: skip
                 yield bench
         else:

@@ -156,4 +156,6 @@ def _timing(timing: Timing) -> dict[str, Any]:
         "ci": list(timing.ci),
         "floor_time_s": timing.floor_time_s,
         "roofline_fraction": fraction,
+        "hot_time_s": timing.hot_time_s,
+        "launch_time_s": timing.launch_time_s,
     }

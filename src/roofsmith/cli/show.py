@@ -22,6 +22,8 @@ from roofsmith.ports import Measured
 from roofsmith.report import format as fmt
 from roofsmith.report.inspections import inspection_lines
 
+ASIDES = ("same arrays again", "launch to launch")
+"""Times of a GPU's kernel that nothing is decided on: caches warm, and as the host launches it."""
 _LARGE = 1e5
 """Counts from here on are easier to read with a prefix."""
 
@@ -58,9 +60,10 @@ def measured(found: Measured, *, as_json: bool) -> None:
         return
     print_lines([found.outcome.kind.replace("_", " "), *_failure_lines(found.outcome)])
     if found.timings:
+        asides = any(timing.launch_time_s is not None for timing in found.timings)
         print_table(
-            ("workload", "time", "interval", "roofline"),
-            [_timing_row(timing) for timing in found.timings],
+            ("workload", "time", "interval", "roofline", *(ASIDES if asides else ())),
+            [_timing_row(timing, asides=asides) for timing in found.timings],
         )
     elif found.errors:
         print_table(
@@ -283,13 +286,17 @@ def _round_row(round_: Round) -> tuple[str, ...]:
     )
 
 
-def _timing_row(timing: Timing) -> tuple[str, ...]:
-    return (
+def _timing_row(timing: Timing, *, asides: bool) -> tuple[str, ...]:
+    row = (
         timing.workload,
         fmt.time(timing.time_s),
         fmt.time_interval(timing.ci),
         _share(timing.floor_time_s, timing.time_s),
     )
+    if not asides:
+        return row
+    others = (timing.hot_time_s, timing.launch_time_s)
+    return (*row, *(fmt.UNKNOWN if time_s is None else fmt.time(time_s) for time_s in others))
 
 
 def _result_lines(found: Finished) -> list[str]:

@@ -77,6 +77,8 @@ class ErrorReport(Value):
     """How far outputs were from the float64 reference, and how far they may be."""
 
     workload: str
+    inputs: str = "as drawn by setup"
+    """The distribution that they were drawn from."""
     output: str
     norm_error: float
     """‖out - ref‖ / ‖ref‖ (Frobenius), worst over checks; inf is written as 1e308."""
@@ -131,3 +133,8 @@ class Timing(Value):
     """Confidence interval of the median; seconds."""
     samples_s: tuple[float, ...]
     floor_time_s: float | None = None
+    hot_time_s: float | None = None
+    """On the same arrays again and again, so that caches may hold them; None: not measured."""
+    launch_time_s: float | None = None
+    """From one call to the next while the host launches them: what a launch costs, or the device's
+    time if that is longer; None: not measured."""

@@ -57,6 +57,16 @@ class Turn:
     """A GPU's sensors before the first segment and after each."""
 
 
+@dataclass(frozen=True, slots=True)
+class Asides:
+    """Times of the first side that nothing is decided on; seconds per call."""
+
+    hot_s: float
+    """On the same arrays again and again."""
+    launch_s: float
+    """From one call to the next while the host launches them."""
+
+
 class SideDiedError(Exception):
     """A kernel died during a turn."""
 
@@ -119,6 +129,14 @@ class Station(Protocol):
 
         Raises:
             SideDiedError: a side crashed or ran past its deadline.
+        """
+        ...
+
+    def asides(self, deadline_s: float) -> Asides | None:
+        """Other times of the first side; None where there is nothing to tell apart.
+
+        Raises:
+            SideDiedError: it crashed or ran past its deadline.
         """
         ...
 

@@ -20,10 +20,12 @@ from roofsmith.judge.bench import (
     SegmentPlan,
     SideDiedError,
     Turn,
+    random_order,
 )
 from roofsmith.judge.budgets import Finding
 from roofsmith.judge.checking import Checker
-from roofsmith.judge.oracle import Draws, ReferenceOracle
+from roofsmith.judge.draws import Draws
+from roofsmith.judge.oracle import ReferenceOracle
 from roofsmith.judge.process import Segment, WorkerProcess
 from roofsmith.ports import KernelDiedError
 
@@ -86,26 +88,28 @@ class HostStation:
             self.close()
             raise
         self._workers = workers
-        self._warm_is_drawn = False
+        self._timed: list[int] = []
+        """Slots of the last segments, in the order of their calls; the same for all sides."""
+        self._spare: int | None = None
+        """The slot of the discarded call."""
 
     @property
     def workload(self) -> Workload:
         """The workload."""
         return self.draws.workload
 
+    def asides(self, deadline_s: float) -> None:
+        """Nothing: a call is a call here, and hot data would be another workload."""
+
     def examine(self) -> Finding:
         """The first side's outputs of the last turn's first call, against float64."""
-        if self._checker.knows(self.draws):
-            self.draws.expect(0, exact=True)
-        else:
-            self._checker.learn(self.draws, 0)
-        return self._checker.check(self.draws, self.arenas[0], 0)
+        return self._checker.check(self.draws, self.arenas[0], self._timed[0])
 
     def spot_check(self) -> tuple[int, Failure] | None:
         """The first side with a wrong output among the calls just timed, and what is wrong."""
         if not self._checker.knows(self.draws):
-            self._checker.learn(self.draws, 0)
-        for slot in range(self.plan.calls):
+            self._checker.learn(self.draws, self._timed[0])
+        for slot in self._timed:
             self.draws.expect(slot, exact=False)
             for side, arena in enumerate(self.arenas):
                 failure = self._checker.spot_check(self.draws, arena, slot).failure
@@ -142,22 +146,33 @@ class HostStation:
         return Turn(tuple(order), in_order, next(filter(None, map(_void, in_order)), None))
 
     def _draw(self) -> None:
-        slots = range(self.plan.slots if not self._warm_is_drawn else self.plan.calls)
-        for slot in slots:
-            given = self.draws.draw(slot, secrets.randbits(31))
-            for arena in self.arenas:
-                arena.prepare(slot, given)
-        self._warm_is_drawn = True
+        """New inputs, in slots whose order nobody can predict.
+
+        So a kernel that goes by addresses or counts calls is wrong, never lucky. The discarded call
+        has a slot that another call had before, with what was drawn for it then.
+        """
+        is_first = not self._timed
+        order = random_order(self.plan.slots)
+        self._spare = order.pop() if self.plan.warm else None
+        self._timed = order
+        first = [self._spare] if self._spare is not None and is_first else []
+        for slot in (*first, *order):
+            self.draws.draw(slot, secrets.randbits(31))
+
+    def _prepare(self, arena: Arena) -> None:
+        """Pristine inputs, poisoned outputs, and guard bands unlike the last ones."""
+        for slot in range(self.plan.slots):
+            arena.prepare(slot, self.draws.given(slot), self.draws.guard())
 
     def _run(self, side: int, deadline_s: float) -> Segment:
         worker, arena, number = self._workers[side], self.arenas[side], self._numbers[side]
-        warm_slot = self.plan.calls
-        timed = list(range(self.plan.calls))
+        timed = self._timed
+        self._prepare(arena)
         with worker.awake():
             # The timed slots are not in the worker's memory yet while the discarded call runs.
-            if self.plan.warm:
-                worker.stage(number, arena, [warm_slot])
-                worker.run(number, [self._arguments(arena, warm_slot)], deadline_s)
+            if self._spare is not None:
+                worker.stage(number, arena, [self._spare])
+                worker.run(number, [self._arguments(arena, self._spare)], deadline_s)
             worker.stage(number, arena, timed)
             if len(timed) * arena.layout.slot_bytes > self._cache_bytes:
                 worker.settle(SETTLING_FACTOR * self._cache_bytes)

@@ -32,7 +32,7 @@ from roofsmith.domain.workload import ConfigClass, Workload
 from roofsmith.errors import BaselineError
 from roofsmith.judge.bench import Bench, SideDiedError
 from roofsmith.judge.examiner import Examiner
-from roofsmith.judge.sampling import Measurement, Sampler
+from roofsmith.judge.sampling import Alone, Measurement, Sampler
 from roofsmith.ports import Measured, Observer
 
 SCREEN_PAIRS = 5
@@ -104,7 +104,7 @@ class ProcessJudge:
             times = self._sampler.alone(candidate, self._enough_alone(observer))
         except SideDiedError as error:
             return Measured(error.outcome, (), errors)
-        disturbed = [label for label, found in times.items() if not found]
+        disturbed = [label for label, found in times.items() if not found.times_s]
         if disturbed:
             detail = f"every sample of {disturbed[0]} was disturbed by other processes"
             return Measured(Unstable(reason="disturbed", detail=detail), (), errors)
@@ -263,7 +263,8 @@ class ProcessJudge:
 
         return is_over
 
-    def _timing(self, workload: Workload, times_s: Sequence[float]) -> Timing:
+    def _timing(self, workload: Workload, found: Alone) -> Timing:
+        times_s, asides = found.times_s, found.asides
         low, high = median_interval(times_s, self._target.keep.error_rate)
         if not math.isfinite(low):
             low, high = min(times_s), max(times_s)
@@ -276,6 +277,8 @@ class ProcessJudge:
             ci=(low, high),
             samples_s=tuple(times_s),
             floor_time_s=bound.floor_time_s if bound else None,
+            hot_time_s=asides.hot_s if asides else None,
+            launch_time_s=asides.launch_s if asides else None,
         )
 
 

@@ -16,6 +16,7 @@ from roofsmith.domain.kernel import Built
 from roofsmith.domain.outcome import Failure, Unstable
 from roofsmith.domain.target import Target
 from roofsmith.judge.bench import (
+    Asides,
     Bench,
     Inputs,
     SegmentPlan,
@@ -38,6 +39,15 @@ class Measurement:
 
     samples: tuple[PairSample, ...]
     failure: Failure | None = None
+
+
+@dataclass(slots=True)
+class Alone:
+    """Times of one kernel on one workload; seconds per call."""
+
+    times_s: list[float]
+    """Means of valid segments."""
+    asides: Asides | None = None
 
 
 class Sampler:
@@ -88,8 +98,8 @@ class Sampler:
                     return Measurement(tuple(samples), blame(error.side, error.outcome))
                 instance += 1
 
-    def alone(self, built: Built, is_over: Callable[[int, float], bool]) -> dict[str, list[float]]:
-        """Valid segment means of one kernel, in seconds, by workload label.
+    def alone(self, built: Built, is_over: Callable[[int, float], bool]) -> dict[str, Alone]:
+        """One kernel on its own, by workload label.
 
         Args:
             built: passed an examination.
@@ -98,7 +108,7 @@ class Sampler:
         Raises:
             SideDiedError: it crashed, or ran past its deadline.
         """
-        times: dict[str, list[float]] = {w.label: [] for w in self._target.workloads}
+        found = {w.label: Alone([]) for w in self._target.workloads}
         begin, done = time.monotonic(), 0
         with self._all_inputs((built,)) as planned:
             while True:
@@ -109,11 +119,17 @@ class Sampler:
                             if wrong := station.spot_check():
                                 raise SideDiedError(*wrong)
                             if turn.void is None:
-                                label = station.workload.label
-                                times[label].append(fmean(turn.segments[0].times_s))
+                                times_s = found[station.workload.label].times_s
+                                times_s.append(fmean(turn.segments[0].times_s))
                         done += 1
                         if is_over(done, time.monotonic() - begin):
-                            return times
+                            self._look_aside(stations, found)
+                            return found
+
+    def _look_aside(self, stations: Sequence[Station], found: dict[str, Alone]) -> None:
+        for station in stations:
+            label = station.workload.label
+            found[label].asides = station.asides(self._examiner.deadline_s(station.workload))
 
     def glance(
         self, incumbent: Built, candidate: Built, pairs: int

@@ -8,7 +8,7 @@ from statistics import geometric_mean
 
 from roofsmith.domain.bound import Bound
 from roofsmith.domain.campaign import Campaign
-from roofsmith.domain.comparison import ErrorReport
+from roofsmith.domain.comparison import ErrorReport, Timing
 from roofsmith.domain.workload import ConfigClass, Workload
 from roofsmith.report.next_steps import next_steps
 from roofsmith.report.steps import fraction_of, steps_of
@@ -143,9 +143,9 @@ def _workload_row(campaign: Campaign, steps: tuple[Step, ...], workload: Workloa
     bound = campaign.bound(label)
     accepted = [s for s in steps if s.mark in ("baseline", "kept") and label in s.times_s]
     times = [(step.number, step.times_s[label]) for step in accepted]
-    if campaign.stopped is not None and times:
-        alone = {timing.workload: timing.time_s for timing in campaign.stopped.final_timings}
-        times[-1] = (times[-1][0], alone.get(label, times[-1][1]))
+    last = _final_timing(campaign, label)
+    if last is not None and times:
+        times[-1] = (times[-1][0], last.time_s)
     path = tuple(_point(number, time_s, bound) for number, time_s in times)
     final_s = path[-1].time_s if path else None
     return WorkloadRow(
@@ -159,7 +159,14 @@ def _workload_row(campaign: Campaign, steps: tuple[Step, ...], workload: Workloa
         fraction=path[-1].fraction if path else None,
         bound=bound,
         path=path,
+        hot_time_s=last.hot_time_s if last else None,
+        launch_time_s=last.launch_time_s if last else None,
     )
+
+
+def _final_timing(campaign: Campaign, label: str) -> Timing | None:
+    timings = campaign.stopped.final_timings if campaign.stopped is not None else ()
+    return next((timing for timing in timings if timing.workload == label), None)
 
 
 def _class_name(campaign: Campaign, workload: Workload) -> str:

@@ -125,6 +125,10 @@ class WorkloadRow:
     bound: Bound
     path: tuple[RooflinePoint, ...]
     """Baseline and every accepted round, in order; the last one at `final_time_s`."""
+    hot_time_s: float | None = None
+    """The final kernel on the same arrays again and again; None: not measured."""
+    launch_time_s: float | None = None
+    """From one of its calls to the next while the host launches them."""
 
 
 @dataclass(frozen=True, slots=True)

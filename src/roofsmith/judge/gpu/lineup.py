@@ -7,16 +7,18 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import median
 
 from roofsmith.domain.comparison import ErrorReport
 from roofsmith.domain.health import Health
 from roofsmith.domain.kernel import Built
 from roofsmith.domain.outcome import Failure
-from roofsmith.domain.target import Tolerance
+from roofsmith.domain.target import TimingMode, Tolerance
 from roofsmith.domain.workload import Workload
 from roofsmith.judge.bench import (
     CLOCK_S,
     MAX_CLOCK_CALLS,
+    Asides,
     SegmentPlan,
     SideDiedError,
     Turn,
@@ -43,6 +45,8 @@ DISCARDED_CALLS = 3
 as the others on an H100."""
 LONG_S = 5e-3
 """Calls longer than this wake the device by themselves: one is discarded."""
+ASIDE_SEGMENTS = 5
+"""For the medians of times that nothing is decided on."""
 SWEEPS_PER_INSTANCE = 2
 """Two processes with the same kernel differ, and more samples of them don't tell: so there are
 many processes, and their differences are part of the interval."""
@@ -131,6 +135,20 @@ class GpuStation:
             tuple(order), tuple(self._as_segment(s) for s in in_order), void,
             tuple(h for h in health if h is not None),
         )  # fmt: skip
+
+    def asides(self, deadline_s: float) -> Asides:
+        """The first side on one slot only, and as fast as the host launches its calls.
+
+        Raises:
+            SideDiedError: it crashed or ran past its deadline.
+        """
+        spare, *timed = range(self.plan.slots)
+        warm, one = [spare] * self.plan.warm, [timed[0]] * len(timed)
+        hot, launched = [], []
+        for _ in range(ASIDE_SEGMENTS):
+            hot.append(self._segment(0, one, one[:1], deadline_s, hold=self._holds))
+            launched.append(self._segment(0, timed, warm, deadline_s, hold=False))
+        return Asides(*(median(s.elapsed_s for s in kind) / len(timed) for kind in (hot, launched)))
 
     def examine(self) -> Finding:
         """The first side's outputs of the last turn's first call, against float64."""
@@ -291,6 +309,7 @@ class GpuBench:
         health: Callable[[], Health | None] | None = None,
         sweeps_per_instance: int = SWEEPS_PER_INSTANCE,
         first_call_s: float = 0.0,
+        timing: TimingMode = "kernel",
     ) -> None:
         """Nothing starts yet.
 
@@ -303,13 +322,15 @@ class GpuBench:
             sweeps_per_instance: processes are replaced after so many sweeps.
             first_call_s: that the first call in every process may take at least, whatever is known
                 of the kernel: for those that compile themselves then.
+            timing: the device's time, or that of calls as the host launches them.
         """
         self._oracle = oracle
         self.sweeps_per_instance = sweeps_per_instance
         self.fork_server = ForkServer(server_environment())
         self._shared = Shared(
-            Budgets(tolerance), api, cache_dir, self.fork_server, health, first_call_s
-        )
+            Budgets(tolerance), api, cache_dir, self.fork_server, health, first_call_s,
+            holds=timing == "kernel",
+        )  # fmt: skip
 
     def __enter__(self) -> GpuBench:
         """Nothing starts before it is needed."""
