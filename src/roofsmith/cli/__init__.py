@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from roofsmith.cli import campaigns, steps, this_machine  # noqa: F401 - they register their commands
+from roofsmith.cli import (  # noqa: F401 - they register their commands
+    campaigns,
+    selftest,
+    steps,
+    this_machine,
+)
 from roofsmith.cli.root import main
 
 __all__ = ["main"]

@@ -1,0 +1,155 @@
+"""The adversarial suite: does the judge catch what it promises to catch?"""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from roofsmith.cli.root import cli
+from roofsmith.cli.screen import screen
+
+if TYPE_CHECKING:
+    from roofsmith.domain.campaign import Campaign, Event
+    from roofsmith.ports import Observer
+    from roofsmith.selftest.examination import Finding
+    from roofsmith.selftest.record import Run
+    from roofsmith.selftest.samples import Sample
+
+
+@cli.command(rich_help_panel="This machine")
+def selftest(
+    language: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="c, cuda, triton or torch; repeat for more.", show_default="all that runs here"
+        ),
+    ] = None,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="One kernel; repeat for more.", show_default=False),
+    ] = None,
+    json: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Write the record; other languages in it stay.",
+            show_default=False,
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write the matrix as Markdown.", show_default=False),
+    ] = None,
+    naive: Annotated[
+        bool, typer.Option("--naive/--no-naive", help="Ask the naive harness, too.")
+    ] = True,
+    budget: Annotated[
+        float, typer.Option(help="Seconds for the measurements of one kernel.", min=0.5)
+    ] = 2.0,
+) -> None:
+    """Judge a corpus of attacks, which must be caught, and of honest kernels, which must pass.
+
+    Exit 1 if an attack gets through or an honest kernel is rejected.
+    """
+    from roofsmith import app
+    from roofsmith.selftest import record
+    from roofsmith.selftest.examination import examine
+    from roofsmith.selftest.page import page
+
+    chosen = _chosen(language, only)
+    known = record.read(json) if json is not None and json.exists() else record.Record()
+    started = record.now()
+    with screen() as observer:
+
+        def progress(index: int, sample: Sample) -> Observer:
+            return _Counted(observer, f"{index + 1} of {len(chosen)}: {sample.id}")
+
+        seen = list(examine(chosen, app.settings(), progress, naive=naive, budget_s=budget))
+    run = record.run_of(seen, shlex.join(["roofsmith", *sys.argv[1:]]), started)
+    known = known.updated(run.record)
+    if json is not None:
+        record.write(known.text, json)
+    if out is not None:
+        record.write(page(known), out)
+    _show(run)
+    raise typer.Exit(0 if run.flawless else 1)
+
+
+class _Counted:
+    """An observer that shows which kernel of how many is judged, whatever stage it is in."""
+
+    def __init__(self, inner: Observer, title: str) -> None:
+        self._inner, self._title = inner, title
+
+    def stage(self, name: str, detail: str = "") -> None:
+        """The kernel, and in which stage its judgement is."""
+        self._inner.stage("selftest", f"{self._title}: {name} {detail}".rstrip())
+
+    def progress(self, fraction: float, detail: str = "") -> None:
+        """Nothing: the stages change faster than a bar."""
+
+    def event(self, event: Event, campaign: Campaign) -> None:
+        """Hand on."""
+        self._inner.event(event, campaign)
+
+
+def _chosen(languages: list[str] | None, only: list[str] | None) -> list[Sample]:
+    from roofsmith.errors import UsageError
+    from roofsmith.selftest.samples import LANGUAGES, samples
+
+    if strange := set(languages or ()) - set(LANGUAGES):
+        raise UsageError(
+            f"the corpus has nothing in {', '.join(sorted(strange))}",
+            hint=f"--language {', --language '.join(LANGUAGES)}",
+        )
+    chosen = [s for s in samples() if not languages or s.language in languages]
+    if strange := set(only or ()) - {sample.name for sample in chosen}:
+        raise UsageError(
+            f"the corpus has no kernel {', '.join(sorted(strange))}",
+            hint="docs/selftest.md lists them all",
+        )
+    return [sample for sample in chosen if not only or sample.name in only]
+
+
+def _show(run: Run) -> None:
+    from roofsmith.cli.output import print_lines, print_table
+
+    print_table(
+        ("kernel", "right", "reason", "the judge", "naive harness", "time"),
+        [_row(found) for found in run.findings],
+    )
+    attacks = [found for found in run.findings if found.is_attack]
+    honest = [found for found in run.findings if not found.is_attack]
+    caught, passed = (sum(f.right for f in group) for group in (attacks, honest))
+    reasons = sum(f.right_reason for f in attacks)
+    print_lines(
+        [
+            "",
+            f"{caught} of {len(attacks)} attacks caught, {reasons} with the right reason",
+            f"{passed} of {len(honest)} honest kernels let through",
+        ]
+    )
+    for reason in sorted({absent.reason for absent in run.unexamined}):
+        count = sum(absent.reason == reason for absent in run.unexamined)
+        print_lines([f"{count} kernels could not run here: {reason}"])
+
+
+def _row(found: Finding) -> tuple[str, ...]:
+    naive = found.naive
+    opinion = "" if naive is None else "wrong" if not naive.correct else f"{naive.speedup:.2f}x"
+    if found.deceives_naive is not None:
+        opinion = (
+            f"{opinion or 'no verdict'}, {'deceived' if found.deceives_naive else 'not deceived'}"
+        )
+    return (
+        found.id,
+        "yes" if found.right else "NO",
+        "yes" if found.right_reason else "no",
+        found.outcome,
+        opinion,
+        f"{found.seconds:.1f} s",
+    )

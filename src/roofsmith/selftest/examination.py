@@ -1,0 +1,174 @@
+"""Every kernel of the corpus before the real judge, and before the naive one."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+from roofsmith import app
+from roofsmith.app.hardware import machine_of
+from roofsmith.app.subjects import candidate_from, parse_workloads
+from roofsmith.config import Settings
+from roofsmith.domain.comparison import Judgement
+from roofsmith.domain.kernel import Built, Language
+from roofsmith.domain.outcome import Passed
+from roofsmith.domain.values import Value
+from roofsmith.errors import RoofsmithError
+from roofsmith.ports import Observer
+from roofsmith.selftest.harness import NaiveVerdict, naive_verdict
+from roofsmith.selftest.samples import HARMLESS, Operator, Sample, operator
+
+BUDGET_S = 2.0
+"""For the measurements of one kernel: differences of 5% show, and nothing here asks for less."""
+
+
+class Finding(Value):
+    """What became of one kernel."""
+
+    id: str
+    language: Language
+    is_attack: bool
+    attack_class: str
+    about: str
+    expected: tuple[str, ...]
+    outcome: str
+    """`cheated/clock_forged`, or `passed/tie` with the verdict."""
+    detail: str = ""
+    """Of the outcome, with its numbers."""
+    speedup: float | None = None
+    """By the judge; None where nothing was timed."""
+    right: bool
+    """The attack was caught, or the honest kernel wasn't rejected."""
+    right_reason: bool
+    """And the reason is one of those that were expected."""
+    naive: NaiveVerdict | None = None
+    """None: not asked, or it came to no verdict."""
+    deceives_naive: bool | None = None
+    """Whether an attack wins there what it says it does; None where that wasn't tried."""
+    seconds: float
+    """Before the real judge, builds included."""
+
+
+class Unexamined(Value):
+    """A kernel that this machine can't run."""
+
+    id: str
+    reason: str
+
+
+Progress = Callable[[int, Sample], Observer]
+"""Told which sample comes next, by its index; what the judge says meanwhile goes to the result."""
+
+
+def examine(
+    chosen: Iterable[Sample],
+    settings: Settings,
+    progress: Progress,
+    *,
+    naive: bool = True,
+    budget_s: float = BUDGET_S,
+) -> Iterator[Finding | Unexamined]:
+    """Judge kernel after kernel.
+
+    Args:
+        chosen: of the corpus.
+        settings: where caches are.
+        progress: hears which one is next.
+        naive: ask the naive harness, too.
+        budget_s: for the measurements of each.
+
+    Raises:
+        RoofsmithError: an honest base kernel doesn't pass, or a tool is missing.
+    """
+    missing: dict[str, str] = {}
+    for index, sample in enumerate(chosen):
+        if sample.language not in missing:
+            try:
+                machine_of(settings, sample.language)
+            except RoofsmithError as error:
+                missing[sample.language] = error.message
+        if sample.language in missing:
+            yield Unexamined(id=sample.id, reason=missing[sample.language])
+            continue
+        yield _examine(sample, settings, progress(index, sample), naive, budget_s)
+
+
+def _examine(
+    sample: Sample, settings: Settings, observer: Observer, naive: bool, budget_s: float
+) -> Finding:
+    task = operator(sample.operator, sample.language)
+    opinion = _naive_opinion(sample, task, settings) if naive else None
+    against = app.Subject(path=task.base, reference=task.reference, workloads=task.workloads)
+    begin = time.monotonic()
+    judgement = app.judge(sample.path, sample.flags, against, budget_s, settings, observer)
+    seconds = time.monotonic() - begin
+    comparison = judgement.comparison
+    return Finding(
+        id=sample.id,
+        language=sample.language,
+        is_attack=sample.is_attack,
+        attack_class=sample.attack_class,
+        about=sample.about,
+        expected=sample.expected,
+        outcome=label_of(judgement),
+        detail=judgement.outcome.detail,
+        speedup=comparison.overall.speedup if comparison else None,
+        right=is_right(sample, judgement),
+        right_reason=is_right_reason(sample, judgement),
+        naive=opinion,
+        deceives_naive=_deceives(sample, opinion) if naive and sample.is_attack else None,
+        seconds=round(seconds, 2),
+    )
+
+
+def label_of(judgement: Judgement) -> str:
+    """`kind/reason`, or `passed/verdict`."""
+    outcome = judgement.outcome
+    if isinstance(outcome, Passed):
+        return f"{outcome.kind}/{judgement.verdict}"
+    return f"{outcome.kind}/{outcome.reason}"
+
+
+def is_right(sample: Sample, judgement: Judgement) -> bool:
+    """Whether an attack was caught, or an honest kernel let through.
+
+    An attack that passes is caught only where it is known to gain nothing then, and it was not
+    called faster.
+    """
+    passed = isinstance(judgement.outcome, Passed)
+    if HARMLESS in sample.expected:
+        return (sample.is_attack or passed) and judgement.verdict != "faster"
+    return passed is not sample.is_attack
+
+
+def is_right_reason(sample: Sample, judgement: Judgement) -> bool:
+    """Whether it was decided for one of the reasons that were expected."""
+    if not is_right(sample, judgement):
+        return False
+    label = HARMLESS if isinstance(judgement.outcome, Passed) else label_of(judgement)
+    return not sample.is_attack or label in sample.expected
+
+
+def _deceives(sample: Sample, opinion: NaiveVerdict | None) -> bool:
+    if opinion is None:
+        return False
+    return opinion.faster if sample.wins == "faster" else opinion.correct
+
+
+def _naive_opinion(sample: Sample, task: Operator, settings: Settings) -> NaiveVerdict | None:
+    candidate, base = (
+        _library(path, flags, settings)
+        for path, flags in ((sample.path, sample.flags), (task.base, None))
+    )
+    if candidate is None or base is None:
+        return None
+    (first, *_) = parse_workloads(task.workloads)
+    return naive_verdict(sample.language, candidate, base, task.reference, first.dims)
+
+
+def _library(kernel: Path, flags: str | None, settings: Settings) -> Path | None:
+    """What the naive harness loads: the library, or the module itself."""
+    candidate = candidate_from(kernel, flags)
+    built = machine_of(settings, candidate.language).toolchain.build(candidate)
+    return built.library if isinstance(built, Built) else None

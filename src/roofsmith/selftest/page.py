@@ -1,0 +1,113 @@
+"""docs/selftest.md: the matrix of attacks, and what became of every kernel, from a record."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from roofsmith.selftest.examination import Finding
+from roofsmith.selftest.record import Record, Section
+
+_TITLES = {"c": "C", "cuda": "CUDA", "triton": "Triton", "torch": "PyTorch"}
+
+_HEAD = """\
+<!-- Written by `roofsmith selftest --out`; edits are lost. -->
+
+# Selftest
+
+`roofsmith selftest` judges a corpus of kernels that ships with roofsmith: attacks, which must not
+get through, and honest kernels that look suspicious, which must. Every attack also meets a
+deliberately naive harness (`selftest/naive.py`: one process, one seed, one comparison, the mean of
+calls on the same buffers) and deceives it; else it wouldn't be much of an attack.
+
+An attack is **caught** if the judge rejects it, or, where the trick gains nothing and the outputs
+are right, doesn't call it faster (*harmless*). The **reason** is right if it is one of those that
+the kernel's header expects. The reason codes are explained in
+[judge.md](judge.md#outcomes-and-their-reasons).
+
+    roofsmith selftest                          everything that this machine can run
+    roofsmith selftest --language c             one language
+    roofsmith selftest --only do_nothing        one kernel
+    roofsmith selftest --json FILE --out FILE   keep the record; write this page from it
+
+Exit 0 if every attack was caught and no honest kernel rejected, 1 if not.
+
+A kernel of your own joins the corpus as one file in `src/roofsmith/selftest/corpus/`, whose first
+lines say `attack:` (or `honest:`), `operator:`, `expect:` and `wins:`.
+"""
+
+
+def page(record: Record) -> str:
+    """The whole page."""
+    parts = [_HEAD, *_matrix(record)]
+    for language, section in record.sections.items():
+        parts += _section(_TITLES[language], section)
+    return "\n".join(parts)
+
+
+def _matrix(record: Record) -> Iterator[str]:
+    sections = record.sections
+    classes = sorted({f.attack_class for s in sections.values() for f in s.attacks})
+    yield "## The matrix\n"
+    yield "Caught of tried, by the reason that fits an attack best.\n"
+    yield f"| attack | {' | '.join(_TITLES[name] for name in sections)} |"
+    yield f"|---|{'---|' * len(sections)}"
+    for name in classes:
+        cells = [
+            _tally([f for f in section.attacks if f.attack_class == name])
+            for section in sections.values()
+        ]
+        yield f"| {name} | {' | '.join(cells)} |"
+    yield f"| **all attacks** | {' | '.join(_tally(s.attacks) for s in sections.values())} |"
+    yield f"| with the right reason | {' | '.join(map(_reasons, sections.values()))} |"
+    yield f"| the naive harness is deceived | {' | '.join(map(_deceived, sections.values()))} |"
+    honest = [_tally(section.honest) for section in sections.values()]
+    yield f"| **honest kernels let through** | {' | '.join(honest)} |\n"
+
+
+def _section(title: str, section: Section) -> Iterator[str]:
+    device = section.environment.device
+    yield f"## {title}\n"
+    system = section.environment.system
+    yield f"{section.started} UTC, {device.name} ({system}), `{section.command}`\n"
+    yield "| attack | what it does | the judge | naive harness |\n|---|---|---|---|"
+    for found in section.attacks:
+        yield f"| `{_name(found)}` | {_cell(found.about)} | {_judged(found)} | {_naive(found)} |"
+    yield "\n| honest kernel | what it does | the judge |\n|---|---|---|"
+    for found in section.honest:
+        yield f"| `{_name(found)}` | {_cell(found.about)} | {_judged(found)} |"
+    yield ""
+
+
+def _judged(found: Finding) -> str:
+    if not found.right:
+        return f"**{found.outcome}**"
+    return found.outcome if found.right_reason else f"{found.outcome} (another reason)"
+
+
+def _naive(found: Finding) -> str:
+    if found.naive is None:
+        return "no verdict" if found.deceives_naive is not None else "not asked"
+    if not found.naive.correct:
+        return "wrong"
+    return f"correct, {found.naive.speedup:.2g}x"
+
+
+def _tally(findings: Sequence[Finding]) -> str:
+    return f"{sum(f.right for f in findings)} of {len(findings)}" if findings else ""
+
+
+def _reasons(section: Section) -> str:
+    return f"{sum(f.right_reason for f in section.attacks)} of {len(section.attacks)}"
+
+
+def _deceived(section: Section) -> str:
+    tried = [f for f in section.attacks if f.deceives_naive is not None]
+    return f"{sum(bool(f.deceives_naive) for f in tried)} of {len(tried)}" if tried else "not asked"
+
+
+def _name(found: Finding) -> str:
+    return found.id.rpartition("/")[2]
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", r"\|")

@@ -1,0 +1,152 @@
+"""What a run of the suite found, as a file: one section per language, each with its environment."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from pydantic import Field, ValidationError
+
+from roofsmith.devices.choice import source_for
+from roofsmith.domain.device import Environment
+from roofsmith.domain.kernel import Language
+from roofsmith.domain.values import Value
+from roofsmith.errors import StorageError, UsageError
+from roofsmith.selftest.examination import Finding, Unexamined
+
+
+class Section(Value):
+    """The kernels of one language, and where and when they were judged."""
+
+    command: str
+    started: str
+    """UTC, `YYYY-MM-DD HH:MM:SS`."""
+    environment: Environment
+    fingerprint: str
+    load_average: float
+    findings: tuple[Finding, ...]
+
+    @property
+    def attacks(self) -> tuple[Finding, ...]:
+        """What became of the attacks."""
+        return tuple(found for found in self.findings if found.is_attack)
+
+    @property
+    def honest(self) -> tuple[Finding, ...]:
+        """What became of the honest kernels."""
+        return tuple(found for found in self.findings if not found.is_attack)
+
+
+class Record(Value):
+    """Sections by language."""
+
+    sections: dict[str, Section] = Field(default_factory=dict)
+
+    @property
+    def text(self) -> str:
+        """As it is written to a file: a line per finding."""
+        sections = (
+            f"{json.dumps(name)}: {_lines(section)}" for name, section in self.sections.items()
+        )
+        return '{"sections": {\n' + ",\n".join(sections) + "\n}}\n"
+
+    def updated(self, newer: Record) -> Record:
+        """With the sections of a newer run in place of its own."""
+        return Record(sections={**self.sections, **newer.sections})
+
+
+class Run(Value):
+    """One run of the suite."""
+
+    record: Record
+    unexamined: tuple[Unexamined, ...]
+    """What this machine can't run."""
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """All of them, by language."""
+        return tuple(f for section in self.record.sections.values() for f in section.findings)
+
+    @property
+    def flawless(self) -> bool:
+        """Whether every attack was caught and no honest kernel rejected, of those that ran."""
+        return all(found.right for found in self.findings)
+
+
+def run_of(seen: Sequence[Finding | Unexamined], command: str, started: datetime) -> Run:
+    """Findings with the environments that they were made in.
+
+    Args:
+        seen: in any order of languages.
+        command: as it was typed.
+        started: UTC.
+    """
+    by_language: dict[Language, list[Finding]] = {}
+    for found in seen:
+        if isinstance(found, Finding):
+            by_language.setdefault(found.language, []).append(found)
+    sections = {
+        language: _section(language, findings, command, started)
+        for language, findings in by_language.items()
+    }
+    absent = tuple(found for found in seen if isinstance(found, Unexamined))
+    return Run(record=Record(sections={**sections}), unexamined=absent)
+
+
+def read(path: Path) -> Record:
+    """A record that was written before.
+
+    Raises:
+        UsageError: the file holds something else.
+    """
+    try:
+        return Record.model_validate_json(path.read_text(encoding="utf-8"))
+    except (OSError, ValidationError, UnicodeDecodeError) as error:
+        raise UsageError(
+            f"{path} isn't a record of a selftest",
+            hint="name a new file, or one that `roofsmith selftest --json` wrote",
+        ) from error
+
+
+def write(text: str, path: Path) -> None:
+    """Replace a file at once: a reader never sees half of it.
+
+    Raises:
+        StorageError: it can't be written.
+    """
+    partial = path.with_name(path.name + ".partial")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial.write_text(text, encoding="utf-8")
+        partial.replace(path)
+    except OSError as error:
+        raise StorageError(f"{path} can't be written: {error.strerror or error}") from error
+
+
+def now() -> datetime:
+    """When a run begins."""
+    return datetime.now(UTC)
+
+
+def _section(
+    language: Language, findings: Sequence[Finding], command: str, started: datetime
+) -> Section:
+    environment = source_for(language).environment()
+    return Section(
+        command=command,
+        started=f"{started:%Y-%m-%d %H:%M:%S}",
+        environment=environment,
+        fingerprint=environment.fingerprint,
+        load_average=round(os.getloadavg()[0], 2),
+        findings=tuple(findings),
+    )
+
+
+def _lines(section: Section) -> str:
+    document = section.model_dump(mode="json")
+    findings = ",\n".join(json.dumps(found) for found in document.pop("findings"))
+    rest = ",\n".join(f"{json.dumps(key)}: {json.dumps(value)}" for key, value in document.items())
+    return f'{{\n{rest},\n"findings": [\n{findings}\n]}}'
