@@ -15,57 +15,94 @@ import platform
 import signal
 import struct
 import sys
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 
 _SET_PARENT_DEATH_SIGNAL = 1
 _SET_NO_NEW_PRIVS, _SET_SECCOMP, _MODE_FILTER = 38, 22, 2
+_DROP_FROM_BOUNDING_SET, _AMBIENT, _AMBIENT_CLEAR_ALL = 24, 47, 4
+_CAPABILITY_VERSION_3 = 0x20080522
 _ALLOW, _ERRNO = 0x7FFF0000, 0x00050000
 _NUMBER_AT, _ARCH_AT, _FIRST_ARGUMENT_AT = 0, 4, 16
-_LOAD, _JUMP_EQUAL, _JUMP_AT_LEAST, _RETURN = 0x20, 0x15, 0x35, 0x06
+_LOAD, _JUMP_EQUAL, _JUMP_AT_LEAST, _JUMP_IF_BITS, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 _X32 = 0x40000000
 """Bit of the other numbering that an x86-64 kernel may also answer to."""
+_ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
+
+_THREAD = 0x00010000
+_NEW_NAMESPACES = 0x7E020000
+"""`CLONE_THREAD`; all of `CLONE_NEW*` (sched.h)."""
+_SOCKETS = (1, 16)
+"""`AF_UNIX` and `AF_NETLINK`: what a GPU's driver talks to itself with."""
+
+# Number on x86-64, number on aarch64; None where there is no such call.
+_DENIED: tuple[tuple[int | None, int | None], ...] = (
+    (112, 157), (109, 154),  # setsid, setpgid
+    (101, 117), (310, 270), (311, 271), (312, 272),  # ptrace, process_vm_*, kcmp
+    (434, 434), (438, 438), (424, 424), (440, 440),  # pidfd_open, _getfd, _send_signal, madvise
+    (200, 130), (129, 138), (297, 240),  # tkill, rt_sigqueueinfo, rt_tgsigqueueinfo
+    (308, 268), (272, 97),  # setns, unshare
+    (165, 40), (166, 39), (155, 41), (161, 51),  # mount, umount2, pivot_root, chroot
+    (428, 428), (429, 429), (430, 430), (431, 431), (432, 432), (433, 433), (442, 442),  # mounts
+    (425, 425), (426, 426), (427, 427),  # io_uring_setup, _enter, _register
+    (298, 241), (321, 280), (323, 282),  # perf_event_open, bpf, userfaultfd
+    (248, 217), (249, 218), (250, 219),  # add_key, request_key, keyctl
+    (303, 264), (304, 265),  # name_to_handle_at, open_by_handle_at
+    (64, 190), (29, 194), (68, 186), (240, 180),  # semget, shmget, msgget, mq_open
+    (256, 238), (279, 239),  # migrate_pages, move_pages
+)  # fmt: skip
+_DENIED_TO_LIBRARIES: tuple[tuple[int | None, int | None], ...] = (
+    (57, None), (58, None), (59, 221), (322, 281),  # fork, vfork, execve, execveat
+    (90, None), (91, 52), (268, 53), (452, 452),  # chmod, fchmod, fchmodat, fchmodat2
+    (92, None), (93, 55), (94, None), (260, 54),  # chown, fchown, lchown, fchownat
+    (132, None), (235, None), (261, None), (280, 88),  # utime, utimes, futimesat, utimensat
+    (188, 5), (189, 6), (190, 7), (197, 14), (198, 15), (199, 16),  # setxattr, removexattr
+)  # fmt: skip
+_OWN_PROCESS_ONLY = ((62, 129), (234, 131))
+"""kill, tgkill."""
+_OWN_OR_ZERO = ((302, 261),)
+"""prlimit64: zero is oneself as well."""
+_PRCTL, _SOCKET, _CLONE, _CLONE3 = (157, 167), (41, 198), (56, 220), (435, 435)
 
 
-@dataclass(frozen=True, slots=True)
-class _Calls:
-    arch: int
-    denied: tuple[int, ...]
-    """setsid, setpgid, ptrace, process_vm_readv, process_vm_writev, setns, unshare, tkill,
-    rt_sigqueueinfo, rt_tgsigqueueinfo, pidfd_send_signal, io_uring_setup."""
-    own_process_only: tuple[int, ...]
-    """kill, tgkill."""
+class NoFilterError(Exception):
+    """This kernel or machine has no system call filter."""
 
 
-_CALLS = {
-    "x86_64": _Calls(
-        0xC000003E, (112, 109, 101, 310, 311, 308, 272, 200, 129, 297, 424, 425), (62, 234)
-    ),
-    "aarch64": _Calls(
-        0xC00000B7, (157, 154, 117, 270, 271, 268, 97, 130, 138, 240, 424, 425), (129, 131)
-    ),
-}
-
-
-def deny_escape() -> None:
+def deny_escape(*, library: bool, sockets: bool) -> None:
     """Refuse these calls, with EPERM, to this process and all that it starts, for good.
 
-    Where the kernel has no such filter, or the machine is of another kind, it says so on stderr.
+    Args:
+        library: also what code in a library does without, but Python and a compiler need: starting
+            processes, changing files' modes and owners.
+        sockets: allow local sockets and netlink; no others in any case.
+
+    Raises:
+        NoFilterError: the kernel has no such filter, or the machine is of another kind.
     """
-    calls = _CALLS.get(platform.machine())
-    if calls is None or not sys.platform.startswith("linux"):
-        sys.stderr.write(f"no system call filter for {platform.machine()}\n")
-        return
-    program = _program(calls, os.getpid())
+    machine = platform.machine()
+    if machine not in _ARCHITECTURES or not sys.platform.startswith("linux"):
+        raise NoFilterError(f"no system call filter for {machine}")
+    program = _program(machine, os.getpid(), library, _SOCKETS if sockets else ())
     instructions = ctypes.create_string_buffer(program, len(program))
-    count = len(program) // 8
-    header = struct.pack("HxxxxxxP", count, ctypes.addressof(instructions))
+    header = struct.pack("HxxxxxxP", len(program) // 8, ctypes.addressof(instructions))
     libc = ctypes.CDLL(None, use_errno=True)
-    filtered = (
-        libc.prctl(_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0
-        and libc.prctl(_SET_SECCOMP, _MODE_FILTER, header, 0, 0) == 0
-    )
-    if not filtered:
-        sys.stderr.write(f"no system call filter: {os.strerror(ctypes.get_errno())}\n")
+    forbid_new_privileges()
+    if libc.prctl(_SET_SECCOMP, _MODE_FILTER, header, 0, 0) != 0:
+        raise NoFilterError(f"seccomp: {os.strerror(ctypes.get_errno())}")
+
+
+def forbid_new_privileges() -> None:
+    """No program that is started from here gains anything by being setuid."""
+    ctypes.CDLL(None).prctl(_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+
+
+def drop_capabilities() -> None:
+    """Give up what root, in a namespace or outside, may do beyond other users."""
+    libc = ctypes.CDLL(None)
+    for capability in range(64):  # beyond the last one, and where there is nothing to drop: refused
+        libc.prctl(_DROP_FROM_BOUNDING_SET, capability, 0, 0, 0)
+    libc.prctl(_AMBIENT, _AMBIENT_CLEAR_ALL, 0, 0, 0)
+    libc.capset(struct.pack("Ii", _CAPABILITY_VERSION_3, 0), bytes(24))
 
 
 def die_with_parent() -> None:
@@ -75,31 +112,78 @@ def die_with_parent() -> None:
         libc.prctl(_SET_PARENT_DEATH_SIGNAL, int(signal.SIGKILL), 0, 0, 0)
 
 
-def _program(calls: _Calls, pid: int) -> bytes:
-    """The filter in the kernel's classic BPF: loads, and jumps over the next instruction."""
-    deny = _instruction(_RETURN, _ERRNO | errno.EPERM)
-    allow = _instruction(_RETURN, _ALLOW)
+def _program(machine: str, pid: int, library: bool, sockets: Sequence[int]) -> bytes:
+    """The filter in the kernel's classic BPF: loads, and jumps over what doesn't apply."""
+    column = list(_ARCHITECTURES).index(machine)
+
+    def numbers(calls: Iterable[tuple[int | None, int | None]]) -> list[int]:
+        return [number for call in calls if (number := call[column]) is not None]
+
     lines = [
         _instruction(_LOAD, _ARCH_AT),
-        _instruction(_JUMP_EQUAL, calls.arch, then=1),
-        deny,
+        _instruction(_JUMP_EQUAL, _ARCHITECTURES[machine], then=1),
+        _fail(errno.EPERM),
         _instruction(_LOAD, _NUMBER_AT),
         _instruction(_JUMP_AT_LEAST, _X32, otherwise=1),
-        deny,
+        _fail(errno.EPERM),
     ]
-    for number in calls.denied:
-        lines += [_instruction(_JUMP_EQUAL, number, otherwise=1), deny]
-    for number in calls.own_process_only:
-        lines += [
-            _instruction(_JUMP_EQUAL, number, otherwise=4),
-            _instruction(_LOAD, _FIRST_ARGUMENT_AT),
-            _instruction(_JUMP_EQUAL, pid, then=1),
-            deny,
-            allow,
-        ]
-    return b"".join([*lines, allow])
+    denied = [*_DENIED, *(_DENIED_TO_LIBRARIES if library else ())]
+    for number in numbers(denied):
+        lines += [_instruction(_JUMP_EQUAL, number, otherwise=1), _fail(errno.EPERM)]
+    for number in numbers(_OWN_PROCESS_ONLY):
+        lines += _only_with(number, (pid,))
+    for number in numbers(_OWN_OR_ZERO):
+        lines += _only_with(number, (0, pid))
+    prctl, socket, clone, clone3 = numbers((_PRCTL, _SOCKET, _CLONE, _CLONE3))
+    lines += _not_with(prctl, _SET_PARENT_DEATH_SIGNAL)
+    lines += _only_with(socket, sockets)
+    lines += _clones(clone, clone3, library)
+    return b"".join([*lines, _ALLOWED])
+
+
+def _only_with(number: int, values: Sequence[int]) -> list[bytes]:
+    """Allow a call only if its first argument is one of these."""
+    checks = [
+        _instruction(_JUMP_EQUAL, value, then=len(values) - i) for i, value in enumerate(values)
+    ]
+    body = [_instruction(_LOAD, _FIRST_ARGUMENT_AT), *checks, _fail(errno.EPERM), _ALLOWED]
+    return [_instruction(_JUMP_EQUAL, number, otherwise=len(body)), *body]
+
+
+def _not_with(number: int, value: int) -> list[bytes]:
+    """Allow a call unless its first argument is this."""
+    body = [
+        _instruction(_LOAD, _FIRST_ARGUMENT_AT),
+        _instruction(_JUMP_EQUAL, value, otherwise=1), _fail(errno.EPERM), _ALLOWED,
+    ]  # fmt: skip
+    return [_instruction(_JUMP_EQUAL, number, otherwise=len(body)), *body]
+
+
+def _clones(clone: int, clone3: int, library: bool) -> list[bytes]:
+    """Threads, and processes unless it is a library; never namespaces.
+
+    What clone3 is to do lies in memory, where no filter can look: it "doesn't exist", upon which
+    the C library uses clone.
+    """
+    threads_only = [_instruction(_JUMP_IF_BITS, _THREAD, then=1), _fail(errno.EPERM)]
+    body = [
+        _instruction(_LOAD, _FIRST_ARGUMENT_AT),
+        _instruction(_JUMP_IF_BITS, _NEW_NAMESPACES, otherwise=1), _fail(errno.EPERM),
+        *(threads_only if library else ()), _ALLOWED,
+    ]  # fmt: skip
+    return [
+        _instruction(_JUMP_EQUAL, clone3, otherwise=1), _fail(errno.ENOSYS),
+        _instruction(_JUMP_EQUAL, clone, otherwise=len(body)), *body,
+    ]  # fmt: skip
 
 
 def _instruction(code: int, value: int, *, then: int = 0, otherwise: int = 0) -> bytes:
     """One `struct sock_filter`; `then` and `otherwise` are how many instructions to skip."""
     return struct.pack("HBBI", code, then, otherwise, value)
+
+
+def _fail(error: int) -> bytes:
+    return _instruction(_RETURN, _ERRNO | error)
+
+
+_ALLOWED = _instruction(_RETURN, _ALLOW)

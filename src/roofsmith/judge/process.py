@@ -20,8 +20,11 @@ import psutil
 
 import roofsmith
 from roofsmith.domain.kernel import Built
-from roofsmith.domain.outcome import Crashed, Failure, TimedOut
+from roofsmith.domain.outcome import Cheated, Crashed, Failure, TimedOut
+from roofsmith.errors import MachineError
 from roofsmith.judge.arena import Arena
+from roofsmith.judge.enclosure import Enclosure, state_of
+from roofsmith.judge.isolation import NO_ISOLATION, Isolation, isolate
 from roofsmith.judge.wire import WireError, WireTimeoutError, receive, send
 from roofsmith.ports import KernelDiedError
 from roofsmith.scratch import scratch_directory
@@ -32,6 +35,8 @@ LAUNCHED_DEADLINE_S = 120.0
 """The same under a launcher such as valgrind, which slows Python down fiftyfold."""
 MAX_FILE_BYTES = 16 * 1024**2
 """Largest file a worker may write, its log included."""
+KEPT_LOG_BYTES = 64 * 1024
+"""Of the beginning and of the end of what a worker printed that died."""
 MEMORY_SHARE = 0.8
 """Of the machine's memory that a worker may address beside its arenas."""
 
@@ -114,12 +119,30 @@ class Segment:
 class WorkerProcess:
     """One process that holds one candidate's library."""
 
-    def __init__(self, built: Built, *, threads: int, launcher: Sequence[str] = ()) -> None:
+    needs_sockets = False
+    """Whether what the library is linked to talks over local sockets."""
+
+    def __init__(
+        self,
+        built: Built,
+        *,
+        threads: int,
+        launcher: Sequence[str] = (),
+        isolation: Isolation | None = None,
+    ) -> None:
         """Start the process and load the library.
+
+        Args:
+            built: what to load.
+            threads: that it may use.
+            launcher: command that the worker is started under; there are no walls around it then.
+            isolation: the walls around it; None: all that the host grants.
 
         Raises:
             KernelDiedError: the library can't be loaded, or took the process with it.
+            MachineError: the walls can't be put up.
         """
+        self._isolation = NO_ISOLATION if launcher else isolation or isolate("standard")
         self._built = built
         self._next_arena = 0
         self._launched = bool(launcher)
@@ -131,6 +154,7 @@ class WorkerProcess:
         with theirs, self.log.open("wb") as output:
             self._process = self._spawn(theirs, output, threads, launcher)
         self.pid = self._process.pid
+        self._walls = Enclosure(self._process.pid, self._isolation)
         try:
             self._load(threads, bool(launcher))
         except BaseException:
@@ -148,7 +172,8 @@ class WorkerProcess:
 
     def _load(self, threads: int, launched: bool) -> None:
         memory = None if launched else int(psutil.virtual_memory().total * MEMORY_SHARE)
-        self.ask("start", self._plan(sorted(os.sched_getaffinity(0))[-threads:], memory, launched))
+        self._say("start", self._plan(sorted(os.sched_getaffinity(0))[-threads:], memory, launched))
+        self._hear_start()
         answer = self.ask("load", self._kernel())
         if "error" in answer:
             raise KernelDiedError(Crashed(reason="load_failed", detail=answer["error"]))
@@ -162,7 +187,30 @@ class WorkerProcess:
             "memory_bytes": memory_bytes,
             "file_bytes": MAX_FILE_BYTES,
             "launched": launched,
-        }
+            "isolation": self._isolation.plan(
+                self._scratch, library=self._built.library, writable=self._writable(),
+                is_python=self._is_python, sockets=self.needs_sockets,
+            ),
+        }  # fmt: skip
+
+    @property
+    def _is_python(self) -> bool:
+        """Whether a module is loaded, which compiles, rather than a library."""
+        return False
+
+    def _writable(self) -> tuple[Path, ...]:
+        """Folders that are shared with the candidate's other workers."""
+        return ()
+
+    def _hear_start(self) -> None:
+        """Wait until the process has confined itself."""
+        answer = self._hear("start")
+        if "error" in answer:
+            raise MachineError(
+                f"a worker can't be isolated as the host promised: {answer['error']}",
+                hint="--isolation none, if you trust the kernels",
+            )
+        self.pid = self._walls.find_worker()
 
     def _kernel(self) -> dict[str, Any]:
         """What to load."""
@@ -272,17 +320,24 @@ class WorkerProcess:
         self._signal(signal.SIGCONT)
 
     def pause(self) -> None:
-        """Stop the process and all its threads, and wait until they have."""
+        """Stop the process and all its threads, and wait until they have.
+
+        Raises:
+            KernelDiedError: it left a process of its own behind.
+        """
         self._signal(signal.SIGSTOP)
         until = time.monotonic() + 1.0
         while self._process.poll() is None and time.monotonic() < until:
-            if _state(self.pid) in ("T", "t", "Z"):
-                return
+            if state_of(self.pid) in ("T", "t", "Z"):
+                break
+        if detached := self._walls.detached():
+            detail = f"it left {len(detached)} running that no longer belong to it: {detached[0]}"
+            raise self._died(Cheated(reason="leftover_process", detail=detail))
 
     def end(self) -> None:
         """Begin to end the process: several can die at the same time before `close` waits."""
         if not self._launched:
-            self._signal(signal.SIGKILL)
+            self._walls.kill()
 
     def close(self) -> None:
         """End the process; politely where a profiler around it wants to write its output."""
@@ -293,6 +348,7 @@ class WorkerProcess:
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     self._process.wait(self._deadline_s)
         self._kill()
+        self._walls.close()
         self._channel.close()
         shutil.rmtree(self._scratch, ignore_errors=True)
 
@@ -313,7 +369,7 @@ class WorkerProcess:
     def _died(self, outcome: Failure) -> KernelDiedError:
         """Bury the process and keep what it printed."""
         self._kill()
-        printed = self.log.read_bytes() if self.log.exists() else b""
+        printed = _ends_of(self.log)
         if printed:
             handle, name = tempfile.mkstemp(prefix="roofsmith-worker-", suffix=".log")
             with os.fdopen(handle, "wb") as kept:
@@ -330,18 +386,22 @@ class WorkerProcess:
             return Crashed(reason="hung_up", detail=f"the worker closed its channel during {op}")
         doing = "while the kernel ran" if op in CALLING else f"during {op}"
         if code < 0:
+            if self._walls.ran_out_of_memory():
+                detail = f"it used more memory than it may, {doing}"
+                return Crashed(reason="out_of_memory", detail=detail)
             name = signal.Signals(-code).name
             return Crashed(reason=f"signal_{name.lower()}", detail=f"killed by {name} {doing}")
         return Crashed(reason="exited", detail=f"the process exited with code {code} {doing}")
 
     def _kill(self) -> None:
-        self._signal(signal.SIGKILL)
+        self._walls.kill()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(5.0)
+        self._signal(signal.SIGKILL)
 
     def _signal(self, number: signal.Signals) -> None:
         with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.pid, number)
+            os.killpg(self._process.pid, number)
 
 
 def worker_environment(built: Built, threads: int) -> dict[str, str]:
@@ -360,11 +420,19 @@ def worker_environment(built: Built, threads: int) -> dict[str, str]:
     }
 
 
-def _state(pid: int) -> str:
+def _ends_of(log: Path) -> bytes:
+    """What a process printed; of very much, the beginning and the end."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
-    except (OSError, IndexError):
-        return "Z"
+        with log.open("rb") as printed:
+            begin = printed.read(KEPT_LOG_BYTES)
+            rest = log.stat().st_size - len(begin)
+            if rest <= KEPT_LOG_BYTES:
+                return begin + printed.read()
+            printed.seek(-KEPT_LOG_BYTES, os.SEEK_END)
+            left_out = f"\n... {rest - KEPT_LOG_BYTES} bytes left out ...\n"
+            return begin + left_out.encode() + printed.read()
+    except FileNotFoundError:
+        return b""
 
 
 def _times_ns(claimed: object, count: int) -> list[int] | None:

@@ -21,7 +21,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from roofsmith.judge.confinement import deny_escape, die_with_parent
+from roofsmith.judge.confinement import die_with_parent
+from roofsmith.judge.sandbox import Refused, put_up
 from roofsmith.judge.wire import WireError, receive, send
 
 HUGE_PAGE_BYTES = 2 * 1024**2
@@ -130,10 +131,23 @@ def _prefer_huge_pages(memory: mmap.mmap) -> None:
             sys.stderr.write(f"no huge pages here: {error}\n")
 
 
+def begin(channel: socket.socket) -> None:
+    """Hear the plan, confine this process, and say whether that went well."""
+    plan, _ = receive(channel)
+    try:
+        confine(plan)
+    except Refused as error:
+        send(channel, {"error": f"{type(error).__name__}: {error}"})
+        sys.exit(1)
+    send(channel, {})
+
+
 def confine(plan: dict[str, Any]) -> None:
     """Limits on this process, before any candidate code is in it."""
     if not plan["launched"]:  # a launcher's thread that started it may end before it does
         die_with_parent()
+    if plan["isolation"] is not None:
+        put_up(plan["isolation"])
     if plan["processors"] is not None:
         os.sched_setaffinity(0, plan["processors"])
     limits = [(resource.RLIMIT_CORE, 0), (resource.RLIMIT_FSIZE, plan["file_bytes"])]
@@ -143,15 +157,11 @@ def confine(plan: dict[str, Any]) -> None:
         _, hard = resource.getrlimit(what)
         most = most if hard == resource.RLIM_INFINITY else min(most, hard)
         resource.setrlimit(what, (most, most))
-    if not plan["launched"]:  # a filter would bind the launcher's own tools, too
-        deny_escape()
 
 
 def serve(channel: socket.socket) -> None:
     """Answer messages until the parent hangs up or says `exit`."""
-    plan, _ = receive(channel)
-    confine(plan)
-    send(channel, {})
+    begin(channel)
     worker = Worker()
     operations = {
         "load": worker.load,

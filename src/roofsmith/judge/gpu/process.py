@@ -16,6 +16,7 @@ from roofsmith.judge.arena import Arena
 from roofsmith.judge.gpu.driver import Api
 from roofsmith.judge.gpu.forking import ForkServer
 from roofsmith.judge.gpu.oracle import MODULES, Slots
+from roofsmith.judge.isolation import Isolation
 from roofsmith.judge.process import Process, WorkerProcess, boot, worker_environment
 
 PASSED_ON = (
@@ -55,6 +56,9 @@ class GpuSegment:
 class GpuWorkerProcess(WorkerProcess):
     """One process that holds one candidate's library or module, and a device."""
 
+    needs_sockets = True
+    """Device memory is shared over a socket of the driver's, cuda-uvmfd-*."""
+
     def __init__(
         self,
         built: Built,
@@ -63,6 +67,7 @@ class GpuWorkerProcess(WorkerProcess):
         cache_dir: Path,
         fork_server: ForkServer | None,
         launcher: Sequence[str] = (),
+        isolation: Isolation | None = None,
     ) -> None:
         """Start the process; `wait_until_loaded` before anything else.
 
@@ -71,7 +76,8 @@ class GpuWorkerProcess(WorkerProcess):
             api: of the device's driver.
             cache_dir: holds a compilation cache per candidate.
             fork_server: starts workers for modules; None: a module's worker imports torch itself.
-            launcher: command that the worker is started under.
+            launcher: command that the worker is started under; no walls are around it then.
+            isolation: the walls around it; None: all that the host grants.
 
         Raises:
             KernelDiedError: the fork server died.
@@ -79,13 +85,13 @@ class GpuWorkerProcess(WorkerProcess):
         self._api: Api = api
         self._cache_dir = cache_dir / built.candidate_id
         self._fork_server = fork_server
-        super().__init__(built, threads=1, launcher=launcher)
+        super().__init__(built, threads=1, launcher=launcher, isolation=isolation)
 
     def _spawn(
         self, theirs: socket.socket, output: IO[bytes], threads: int, launcher: Sequence[str]
     ) -> Process:
         environment = {**worker_environment(self._built, threads), **self._device_environment()}
-        is_module = self._built.language in MODULES
+        is_module = self._is_python
         if is_module and self._fork_server is not None and not launcher:
             return self._fork_server.spawn(
                 theirs, cwd=self._scratch, log=self.log, environment=environment
@@ -98,7 +104,7 @@ class GpuWorkerProcess(WorkerProcess):
     def _load(self, threads: int, launched: bool) -> None:  # noqa: ARG002
         # A CUDA context maps far more addresses than there is memory, so no limit on them.
         self._say("start", self._plan(None, None, launched))
-        form = "module" if self._built.language in MODULES else "library"
+        form = "module" if self._is_python else "library"
         self._say("load", {**self._kernel(), "api": self._api, "form": form})
 
     def wait_until_loaded(self) -> None:
@@ -107,11 +113,18 @@ class GpuWorkerProcess(WorkerProcess):
         Raises:
             KernelDiedError: the candidate can't be loaded, or took the process with it.
         """
-        self._hear("start")
+        self._hear_start()
         answer = self._hear("load")
         if "error" in answer:
             reason = _device_reason(answer["device"]) if "device" in answer else "load_failed"
             raise self._died(Crashed(reason=reason, detail=answer["error"]))
+
+    @property
+    def _is_python(self) -> bool:
+        return self._built.language in MODULES
+
+    def _writable(self) -> tuple[Path, ...]:
+        return (self._cache_dir,) if self._is_python else ()
 
     def _device_environment(self) -> dict[str, str]:
         own = {
@@ -119,7 +132,7 @@ class GpuWorkerProcess(WorkerProcess):
             "OMP_NUM_THREADS": "4",
             "OMP_PROC_BIND": "false",
         }
-        if self._built.language in MODULES:
+        if self._is_python:
             self._cache_dir.mkdir(parents=True, exist_ok=True)
             own["TRITON_CACHE_DIR"] = str(self._cache_dir / "triton")
             own["TORCHINDUCTOR_CACHE_DIR"] = str(self._cache_dir / "inductor")

@@ -24,7 +24,7 @@ from typing import Any
 
 from roofsmith.judge.gpu.driver import DeviceError, Driver, Plug
 from roofsmith.judge.wire import receive, send
-from roofsmith.judge.worker import INTEGERS, answer_parent, confine
+from roofsmith.judge.worker import INTEGERS, answer_parent, begin
 
 PLUG_PATIENCE_S = 0.25
 """Calls that aren't all queued after this long wait for the device themselves: let them go."""
@@ -210,9 +210,7 @@ class GpuWorker:
 
 def serve(channel: socket.socket) -> None:
     """Answer messages until the parent hangs up or says `exit`."""
-    plan, _ = receive(channel)
-    confine(plan)
-    send(channel, {})
+    begin(channel)
     worker = GpuWorker()
     operations = {
         "load": worker.load, "attach": worker.attach, "run": worker.run,
