@@ -4,10 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import inspect
-import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -138,41 +134,3 @@ def test_seeds_change_inputs_and_repeat(name: str) -> None:
     )
     assert torch.equal(first, again)
     assert not torch.equal(first, other)
-
-
-INTERPRETED = """
-import importlib.util, json, sys
-import torch
-import triton
-
-def load(path):
-    spec = importlib.util.spec_from_file_location("example", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-folder, dims = sys.argv[1], json.loads(sys.argv[2])
-kernel, reference = load(f"{folder}/kernel.py"), load(f"{folder}/reference.py")
-made = kernel.setup(**dims, seed=3)
-inputs = {k: v.cpu() if isinstance(v, torch.Tensor) else v for k, v in made["inputs"].items()}
-expected = {k: v.clone() if isinstance(v, torch.Tensor) else v for k, v in inputs.items()}
-for name in made["outputs"]:
-    inputs[name].fill_(float("nan"))
-kernel.run_kernel(**inputs)
-reference.reference(**expected)
-for name in made["outputs"]:
-    torch.testing.assert_close(inputs[name], expected[name], rtol=2e-3, atol=2e-3)
-"""
-
-
-@pytest.mark.parametrize("name", TRITON)
-def test_triton_kernels_compute_under_the_interpreter(name: str) -> None:
-    for package in ("torch", "triton", "numpy"):
-        if importlib.util.find_spec(package) is None:
-            pytest.skip(f"{package} is not installed")
-    command = [sys.executable, "-c", INTERPRETED, str(EXAMPLES / name), json.dumps(SMALL[name])]
-    environment = {**os.environ, "TRITON_INTERPRET": "1", "CUDA_VISIBLE_DEVICES": ""}
-    finished = subprocess.run(
-        command, env=environment, capture_output=True, text=True, timeout=120, check=False
-    )
-    assert finished.returncode == 0, finished.stderr
