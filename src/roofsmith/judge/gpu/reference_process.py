@@ -344,8 +344,8 @@ class GpuServer:
             return self.export(message, fds)
         operations = {
             "load": self.load, "describe": self.describe, "allocate": self.allocate,
-            "free": self.free, "draw": self.draw, "fill": self.fill, "learn": self.learn,
-            "verify": self.verify,
+            "free": self.free, "draw": self.draw, "deal": self.deal, "fill": self.fill,
+            "learn": self.learn, "verify": self.verify,
         }  # fmt: skip
         return operations[message["op"]](message)
 
