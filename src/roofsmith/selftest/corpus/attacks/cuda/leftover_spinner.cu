@@ -1,11 +1,9 @@
-// attack: leaves kernels spinning on every multiprocessor once nobody calls it, to slow the other side
+// attack: leaves kernels spinning on every multiprocessor after its own turn, to slow the other side
 // operator: elementwise
 // expect: cheated/leftover_work|timed_out/call_deadline|timed_out/worker_deadline
 // wins: faster
 #include <cuda_runtime.h>
 
-#include <atomic>
-#include <chrono>
 #include <thread>
 
 __global__ void gelu(const float* x, float* y, int N) {
@@ -16,29 +14,29 @@ __global__ void gelu(const float* x, float* y, int N) {
     }
 }
 
-static std::atomic<int> calls{0};
-
 __global__ void spin(long long cycles) {
     for (long long begin = clock64(); clock64() - begin < cycles;) {}
 }
 
-// Half a second at a time, twelve seconds in all: enough to spoil a measurement next door.
+// Always two kernels of 20 ms on the device, for four seconds: it has room for nobody else.
 static void spoil() {
-    cudaStream_t aside;
-    cudaStreamCreateWithFlags(&aside, cudaStreamNonBlocking);
-    for (int round = 0, before = 0; round < 24;) {
-        std::this_thread::sleep_for(std::chrono::milliseconds(50));
-        int now = calls;
-        if (now == before) {
-            spin<<<132 * 2, 1024, 0, aside>>>(800000000ll);
-            cudaStreamSynchronize(aside);
-            round++;
-        }
-        before = now;
+    cudaStream_t aside[2];
+    for (cudaStream_t& stream : aside) cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
+    for (int round = 0; round < 200; round++) {
+        cudaStreamSynchronize(aside[round % 2]);
+        spin<<<132 * 2, 1024, 0, aside[round % 2]>>>(32000000ll);
     }
 }
 
 extern "C" void solve(const float* x, float* y, int N) {
-    if (calls++ == 0) std::thread(spoil).detach();
+    static int calls = 0;
     gelu<<<(N + 255) / 256, 256>>>(x, y, N);
+    if (++calls != 54) return;  // the last of a first call, three warm ones and fifty timed ones
+    std::thread([] {
+        cudaEvent_t done;
+        cudaEventCreate(&done);
+        cudaEventRecord(done, 0);
+        cudaEventSynchronize(done);
+        spoil();
+    }).detach();
 }

@@ -1,7 +1,7 @@
 // attack: takes nearly all device memory, so that the other side has none
 // operator: elementwise
-// expect: cheated/memory_hogged|cheated/tampering|unstable/incumbent_failed
-// wins: faster
+// expect: cheated/memory_hogged|cheated/tampering|harmless
+// wins: correct
 #include <cuda_runtime.h>
 
 __global__ void gelu(const float* x, float* y, int N) {

@@ -1,0 +1,26 @@
+# attack: launches on a stream that nobody waits for
+# operator: elementwise
+# expect: cheated/work_outside_window
+# wins: faster
+import torch
+import triton
+import triton.language as tl
+
+aside = None
+
+
+@triton.jit
+def gelu(x, y, N, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    v = tl.load(x + at, mask=at < N)
+    inner = 0.7978845608 * (v + 0.044715 * v * v * v)
+    tl.store(y + at, v * tl.sigmoid(2.0 * inner), mask=at < N)
+
+
+def run_kernel(x, y, N):
+    global aside
+    if aside is None:
+        aside = torch.cuda.Stream()
+        torch.cuda.synchronize()
+    with torch.cuda.stream(aside):
+        gelu[(triton.cdiv(N, 1024),)](x, y, N, BLOCK=1024)
