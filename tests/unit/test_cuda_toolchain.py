@@ -277,6 +277,11 @@ int device_waits = 0, stream_waits = 0;
 inline cudaError_t cudaDeviceSynchronize() { device_waits++; return 0; }
 inline cudaError_t cudaStreamSynchronize(cudaStream_t) { stream_waits++; return 0; }
 inline cudaError_t cudaPeekAtLastError() { return 7; }
+#define cudaSuccess 0
+extern "C" int last_error;
+int last_error = 0;
+inline cudaError_t cudaGetLastError() { int error = last_error; last_error = 0; return error; }
+inline const char *cudaGetErrorName(cudaError_t error) { return error == 1 ? "one" : "other"; }
 inline cudaError_t cudaStreamCreateWithFlags(cudaStream_t *, unsigned) { return 0; }
 inline cudaError_t cudaStreamCreateWithPriority(cudaStream_t *, unsigned, int) { return 0; }
 """
@@ -313,6 +318,13 @@ class TestDeferredWaits:
 
     def defer(self, library: ctypes.CDLL) -> None:
         ctypes.c_int.in_dll(library, "roofsmith_defer_waits").value = 1
+
+    def test_what_the_runtime_refused_is_told_once(self, library: ctypes.CDLL) -> None:
+        library.roofsmith_refused.restype = ctypes.c_char_p
+        assert library.roofsmith_refused() is None
+        ctypes.c_int.in_dll(library, "last_error").value = 1
+        assert library.roofsmith_refused() == b"one"
+        assert library.roofsmith_refused() is None
 
     def test_by_default_they_wait(self, library: ctypes.CDLL) -> None:
         assert library.wait_device() == 0

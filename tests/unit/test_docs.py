@@ -25,7 +25,7 @@ from roofsmith.domain.inspection import SanitizerTool
 from roofsmith.domain.outcome import Failure
 from roofsmith.domain.target import KeepPolicy
 from roofsmith.judge import arena, bench, budgets, checking, examiner, lineup, parent, process
-from roofsmith.judge.gpu import process as gpu_process
+from roofsmith.judge.gpu import reasons
 from roofsmith.profilers import sanitizer
 from roofsmith.toolchains.diagnostics import Reason
 
@@ -165,8 +165,8 @@ def test_numbers_of_the_judge(phrase: str) -> None:
 
 def _codes_in_source() -> set[str]:
     codes = set(get_args(Reason))
-    codes |= {*gpu_process.DEVICE_REASONS.values(), gpu_process.OTHER_DEVICE_REASON}
-    codes.add("raised")  # chosen beside a device's reason
+    codes |= {*reasons.DEVICE_REASONS.values(), *reasons.REFUSED_LAUNCHES.values()}
+    codes |= {reasons.OTHER_DEVICE_REASON, "raised", "load_failed"}  # chosen beside one another
     for path in SOURCE.rglob("*.py"):
         if "testing" in path.parts:
             continue

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from roofsmith.judge.gpu import worker
+from roofsmith.judge.gpu.driver import DeviceError
 from roofsmith.judge.gpu.worker import GpuWorker
 
 
@@ -20,6 +21,7 @@ class Notes:
         self.lines: list[str] = []
         self.begun = False
         self.events = 0
+        self.broken = False
 
     def plug(self) -> Notes:
         return self
@@ -42,10 +44,18 @@ class Notes:
 
     def wait(self) -> None:
         self.lines.append("wait")
+        if self.broken:
+            raise DeviceError("cuCtxSynchronize", 700, "CUDA_ERROR_ILLEGAL_ADDRESS")
+
+    def name_of(self, code: int) -> str:
+        return f"CUDA_ERROR_{code}"
 
     def elapsed_s(self, begin: ctypes.c_void_p, end: ctypes.c_void_p) -> float:
         assert (begin.value, end.value) == (1, 2)
         return 3e-3
+
+    def refused(self) -> str | None:
+        return "cudaErrorInvalidValue"
 
     def take(self, handle: bytes) -> int:
         return 0
@@ -78,6 +88,7 @@ def ready(notes: Notes) -> GpuWorker:
 
 
 SEGMENT = {"arena": 0, "warm": [3, 3], "slots": [2, 0, 1]}
+DONE = {"elapsed_ns": 3_000_000, "refused": "cudaErrorInvalidValue"}
 QUEUED = ["call 3", "call 3", "record 1", "call 2", "call 0", "call 1", "record 2"]
 
 
@@ -85,12 +96,12 @@ def test_nothing_runs_before_it_is_let_go(ready: GpuWorker, notes: Notes) -> Non
     assert ready.queue(SEGMENT) == {"early": False}
     assert notes.lines == ["hold", *QUEUED]
     notes.lines.clear()
-    assert ready.finish({}) == {"elapsed_ns": 3_000_000}
+    assert ready.finish({}) == DONE
     assert notes.lines == ["release", "wait"]
 
 
 def test_without_a_plug_it_runs_at_once(ready: GpuWorker, notes: Notes) -> None:
-    assert ready.run({**SEGMENT, "profile": False}) == {"elapsed_ns": 3_000_000}
+    assert ready.run({**SEGMENT, "profile": False}) == DONE
     assert notes.lines == [*QUEUED, "wait"]
 
 
@@ -129,3 +140,26 @@ def test_nothing_works_before_a_kernel_is_there() -> None:
     for operation in (empty.run, empty.queue, empty.finish):
         with pytest.raises((ValueError, KeyError)):
             operation({**SEGMENT, "profile": False})
+
+
+def test_what_was_refused_before_an_error_goes_with_it(ready: GpuWorker, notes: Notes) -> None:
+    notes.broken = True
+    with pytest.raises(DeviceError) as caught:
+        ready.run({**SEGMENT, "profile": False})
+    assert caught.value.refused == "cudaErrorInvalidValue"
+
+
+class OutOfMemoryError(RuntimeError):
+    """Torch's, by name."""
+
+
+class AcceleratorError(RuntimeError):
+    """Torch's, by what it has."""
+
+    error_code = 700
+
+
+def test_errors_of_the_device_in_exceptions_of_python(ready: GpuWorker) -> None:
+    assert ready.cause(OutOfMemoryError()) == {"device": "CUDA_ERROR_OUT_OF_MEMORY"}
+    assert ready.cause(AcceleratorError()) == {"device": "CUDA_ERROR_700"}
+    assert ready.cause(ValueError()) == {}

@@ -8,6 +8,8 @@
  * The default stream waits for every blocking stream, and the judge waits for the default stream. A
  * stream that was made with cudaStreamNonBlocking escapes that, so a library that makes one keeps
  * its waits: roofsmith_own_streams says so.
+ *
+ * A launch that the runtime refuses doesn't say so by itself: roofsmith_refused() does, afterwards.
  */
 #ifndef ROOFSMITH_DEFER_WAITS_H
 #define ROOFSMITH_DEFER_WAITS_H
@@ -24,6 +26,12 @@ extern "C" {
 /* Weak: several files of one library share one copy. */
 __attribute__((weak, visibility("default"))) int roofsmith_defer_waits = 0;
 __attribute__((weak, visibility("default"))) int roofsmith_own_streams = 0;
+
+/* Name of the last error that a call of this library got from the runtime, once; NULL without. */
+__attribute__((weak, visibility("default"))) const char *roofsmith_refused() {
+    ROOFSMITH_GPU(Error_t) error = ROOFSMITH_GPU(GetLastError)();
+    return error == ROOFSMITH_GPU(Success) ? nullptr : ROOFSMITH_GPU(GetErrorName)(error);
+}
 }
 
 static inline ROOFSMITH_GPU(Error_t) roofsmith_wait_device() {

@@ -56,6 +56,8 @@ class DeviceError(Exception):
         self.call = call
         self.code = code
         self.name = name
+        self.refused: str | None = None
+        """Error that the runtime had returned to the candidate before."""
 
 
 class _Handle(ctypes.Structure):
@@ -170,9 +172,10 @@ class Driver:
 
     def _raise(self, call: str, code: int) -> None:
         if code != 0:
-            raise DeviceError(call, code, self._name_of(code))
+            raise DeviceError(call, code, self.name_of(code))
 
-    def _name_of(self, code: int) -> str:
+    def name_of(self, code: int) -> str:
+        """The driver's name for an error."""
         if self.api == "hip":
             function = self._library.hipGetErrorName
             function.restype = ctypes.c_char_p

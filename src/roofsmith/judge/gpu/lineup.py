@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
 
@@ -31,6 +31,7 @@ from roofsmith.judge.gpu.forking import ForkServer
 from roofsmith.judge.gpu.layout import lay_out
 from roofsmith.judge.gpu.oracle import GpuOracle, Slots
 from roofsmith.judge.gpu.process import GpuSegment, GpuWorkerProcess, server_environment
+from roofsmith.judge.gpu.reasons import attributed
 from roofsmith.judge.process import Segment
 from roofsmith.ports import KernelDiedError
 
@@ -91,6 +92,8 @@ class GpuStation:
         self._wrong: tuple[int, Failure] | None = None
         self._timed: list[int] = []
         """Slots of the segment that ran last, in the order of its calls."""
+        self._refused: object = None
+        """What the runtime refused to the side that ran last, by its own word."""
         self._is_warm = False
         for side, worker in enumerate(workers):
             try:
@@ -153,7 +156,8 @@ class GpuStation:
     def examine(self) -> Finding:
         """The first side's outputs of the last turn's first call, against float64."""
         self._learn()
-        return self._slots.verify(self._timed[:1], self._budgets, exact=True)[0]
+        found = self._slots.verify(self._timed[:1], self._budgets, exact=True)[0]
+        return replace(found, failure=attributed(found.failure, self._refused))
 
     def spot_check(self) -> tuple[int, Failure] | None:
         """The first side with a wrong output among the calls just timed, and what is wrong."""
@@ -163,8 +167,9 @@ class GpuStation:
         if not self._budgets.knows(self.workload.label, self._slots.outputs):
             self._learn()
         for finding in self._slots.verify(self._timed, self._budgets, exact=False):
-            if finding.failure is not None:
-                return side, finding.failure
+            failure = attributed(finding.failure, self._refused)
+            if failure is not None:
+                return side, failure
         return None
 
     def _learn(self) -> None:
@@ -192,7 +197,9 @@ class GpuStation:
         spare, *self._timed = random_order(self.plan.slots)
         self._slots.deal(random_cycle(self.plan.slots))
         warm = [spare] * self.plan.warm
-        return self._segment(side, self._timed, warm, deadline_s, hold=self._holds)
+        ran = self._segment(side, self._timed, warm, deadline_s, hold=self._holds)
+        self._refused = ran.refused
+        return ran
 
     def _segment(
         self,

@@ -16,6 +16,7 @@ from roofsmith.judge.arena import Arena
 from roofsmith.judge.gpu.driver import Api
 from roofsmith.judge.gpu.forking import ForkServer
 from roofsmith.judge.gpu.oracle import MODULES, Slots
+from roofsmith.judge.gpu.reasons import device_failure
 from roofsmith.judge.isolation import Isolation
 from roofsmith.judge.process import Process, WorkerProcess, boot, worker_environment
 
@@ -26,23 +27,6 @@ PASSED_ON = (
 """Of the user's environment: what finds the driver, the libraries and the device."""
 
 
-DEVICE_REASONS = {
-    "CUDA_ERROR_ILLEGAL_ADDRESS": "illegal_address",
-    "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES": "out_of_resources",
-    "CUDA_ERROR_OUT_OF_MEMORY": "out_of_device_memory",
-    "CUDA_ERROR_LAUNCH_TIMEOUT": "device_timeout",
-    "CUDA_ERROR_MISALIGNED_ADDRESS": "misaligned_address",
-    "CUDA_ERROR_NO_BINARY_FOR_GPU": "wrong_architecture",
-    "CUDA_ERROR_UNSUPPORTED_PTX_VERSION": "driver_too_old",
-    "CUDA_ERROR_NO_DEVICE": "no_device",
-    "CUDA_ERROR_ASSERT": "assertion",
-    "CUDA_ERROR_ILLEGAL_INSTRUCTION": "illegal_instruction",
-}
-"""Reason codes of a driver's errors, by its names for them."""
-OTHER_DEVICE_REASON = "device_error"
-"""Of every other error; the driver's name for it is in the detail."""
-
-
 @dataclass(frozen=True, slots=True)
 class GpuSegment:
     """What one `run` came to."""
@@ -51,6 +35,8 @@ class GpuSegment:
     """All timed calls together, by events: a claim."""
     wall_s: float
     """From the message that let the calls go to the answer, by the parent's clock."""
+    refused: object = None
+    """Name of the last error that the runtime returned to the candidate, if any: a claim."""
 
 
 class GpuWorkerProcess(WorkerProcess):
@@ -116,8 +102,7 @@ class GpuWorkerProcess(WorkerProcess):
         self._hear_start()
         answer = self._hear("load")
         if "error" in answer:
-            reason = _device_reason(answer["device"]) if "device" in answer else "load_failed"
-            raise self._died(Crashed(reason=reason, detail=answer["error"]))
+            raise self._died(_failure(answer, "load_failed", answer["error"]))
 
     @property
     def _is_python(self) -> bool:
@@ -242,7 +227,9 @@ class GpuWorkerProcess(WorkerProcess):
         if elapsed is None:
             detail = f"the worker answered {str(answer)[:200]} instead of a time"
             raise self._died(Crashed(reason="garbled_answer", detail=detail))
-        return GpuSegment(elapsed_s=max(elapsed, 1) * 1e-9, wall_s=wall_s)
+        return GpuSegment(
+            elapsed_s=max(elapsed, 1) * 1e-9, wall_s=wall_s, refused=answer.get("refused")
+        )
 
     def _tell(
         self, op: str, message: dict[str, Any], deadline_s: float | None = None,
@@ -252,9 +239,7 @@ class GpuWorkerProcess(WorkerProcess):
 
     def _checked(self, op: str, answer: dict[str, Any]) -> dict[str, Any]:
         if "error" in answer:
-            device = answer.get("device")
-            reason = _device_reason(device) if isinstance(device, str) else "raised"
-            raise self._died(Crashed(reason=reason, detail=f"{op}: {answer['error']}"))
+            raise self._died(_failure(answer, "raised", f"{op}: {answer['error']}"))
         return answer
 
 
@@ -264,10 +249,12 @@ def server_environment() -> dict[str, str]:
     return {"LC_ALL": "C.UTF-8", **passed}
 
 
-def _device_reason(name: str) -> str:
-    """A driver's name for an error as a reason code."""
-    cuda_name = name.replace("hipError", "CUDA_ERROR_")
-    return DEVICE_REASONS.get(cuda_name, OTHER_DEVICE_REASON)
+def _failure(answer: dict[str, Any], otherwise: str, detail: str) -> Crashed:
+    """What a worker's answer with an error in it means."""
+    device = answer.get("device")
+    if isinstance(device, str):
+        return device_failure(device, detail, answer.get("refused"))
+    return Crashed(reason=otherwise, detail=detail)
 
 
 def _time(value: object) -> int | None:

@@ -29,6 +29,12 @@ from roofsmith.judge.worker import INTEGERS, answer_parent, begin
 PLUG_PATIENCE_S = 0.25
 """Calls that aren't all queued after this long wait for the device themselves: let them go."""
 
+PYTHON_ERRORS = {
+    "OutOfMemoryError": "CUDA_ERROR_OUT_OF_MEMORY",
+    "OutOfResources": "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES",
+}
+"""Exceptions of torch and of Triton, and the driver's names for what they mean."""
+
 Call = Callable[[], object]
 
 
@@ -45,6 +51,14 @@ class LibraryKernel:
         ]
         with contextlib.suppress(ValueError):  # `solve` comes back before the device is done
             ctypes.c_int.in_dll(self._library, "roofsmith_defer_waits").value = 1
+        self._refused = getattr(self._library, "roofsmith_refused", None)
+        if self._refused is not None:
+            self._refused.restype = ctypes.c_char_p
+
+    def refused(self) -> str | None:
+        """Name of the last error that the runtime returned to the library since this was asked."""
+        name = self._refused() if self._refused is not None else None
+        return name.decode(errors="replace") if isinstance(name, bytes) else None
 
     def bind(self, base: int, layout: dict[str, Any], slot: int) -> Call:
         """A call of `solve` on a slot, with its arguments ready."""
@@ -71,6 +85,10 @@ class ModuleKernel:
         sys.modules["candidate"] = module
         spec.loader.exec_module(module)
         self._run = getattr(module, message["entry"])
+
+    def refused(self) -> str | None:
+        """Nothing: torch and Triton raise what they are refused."""
+        return None
 
     def bind(self, base: int, layout: dict[str, Any], slot: int) -> Call:
         """A call of `run_kernel` on a slot, with its tensors made."""
@@ -191,9 +209,23 @@ class GpuWorker:
         driver.record(end)
 
     def _elapsed(self) -> dict[str, Any]:
-        driver, _ = self._ready()
-        driver.wait()
-        return {"elapsed_ns": round(driver.elapsed_s(*self._events()) * 1e9)}
+        driver, kernel = self._ready()
+        refused = kernel.refused()
+        try:
+            driver.wait()
+        except DeviceError as error:
+            error.refused = refused
+            raise
+        elapsed_s = driver.elapsed_s(*self._events())
+        return {"elapsed_ns": round(elapsed_s * 1e9), "refused": refused}
+
+    def cause(self, error: Exception) -> dict[str, str]:
+        """The device's error behind an exception of torch or Triton; empty for any other."""
+        name = PYTHON_ERRORS.get(type(error).__name__)
+        code = getattr(error, "error_code", None)  # of torch.AcceleratorError
+        if name is None and type(code) is int and self._driver is not None:
+            name = self._driver.name_of(code)
+        return {"device": name} if name is not None else {}
 
     def _events(self) -> tuple[ctypes.c_void_p, ctypes.c_void_p]:
         """Before the first timed call and after the last; the same ones for every segment."""
@@ -227,9 +259,9 @@ def serve(channel: socket.socket) -> None:
             else:
                 answer = operations[message["op"]](message)
         except DeviceError as error:
-            answer = {"error": str(error), "device": error.name}
+            answer = {"error": str(error), "device": error.name, "refused": error.refused}
         except Exception as error:  # noqa: BLE001  a module may raise anything; it is the candidate's failure
-            answer = {"error": f"{type(error).__name__}: {error}"}
+            answer = {"error": f"{type(error).__name__}: {error}", **worker.cause(error)}
         send(channel, answer)
 
 
