@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
+
 import pytest
 from campaign_builder import campaign_of, softmax_events
 
@@ -14,14 +17,21 @@ from roofsmith.analysis.compiled import (
     described,
 )
 from roofsmith.analysis.roofline import bound
+from roofsmith.cli import show
 from roofsmith.domain.bound import Cost
-from roofsmith.domain.campaign import Baseline, Event
+from roofsmith.domain.campaign import Baseline, Event, replay
 from roofsmith.domain.facts import FactSheet
-from roofsmith.domain.kernel import KernelResources
+from roofsmith.domain.kernel import Built, KernelResources
+from roofsmith.domain.outcome import Passed
 from roofsmith.domain.profile import Counter, Profile
 from roofsmith.domain.workload import Workload
+from roofsmith.engine.loop import Engine
+from roofsmith.ports import Measured
 from roofsmith.report.campaign_files import render_campaign
+from roofsmith.testing.engine import FakeWorld, fake_idea, fake_target
+from roofsmith.testing.judge import FakeKernels
 from roofsmith.testing.machine import fake_device
+from roofsmith.testing.toolchain import FakeToolchain
 
 FEW = KernelResources(
     name="rows", arch="sm_90", registers=32, shared_bytes=64, stack_bytes=0, spilled_registers=0,
@@ -117,6 +127,47 @@ def test_spills_and_occupancy_are_evidence_with_and_without_a_profiler(
     assert any(line.startswith("register spills: 40 bytes") for line in found)
     assert any(line.startswith("occupancy limited by registers: 1 blocks") for line in found)
     assert found[-1].startswith("compiled: rows (sm_90, 8 warps, 3 stages): 168 registers")
+
+
+class CompilesWhenCalled(FakeToolchain):
+    """Knows what the compiler gave a kernel, but not at build time."""
+
+    def resources(self, built: Built) -> tuple[KernelResources, ...]:
+        return (FEW.model_copy(update={"name": built.candidate_id}),)
+
+
+def test_rounds_and_proposers_hear_of_it() -> None:
+    target = fake_target()
+    idea = fake_idea(target, "faster")
+    kernels = FakeKernels()
+    kernels.add(idea.candidate, time_s=5e-4)
+    world = FakeWorld(target=target, kernels=kernels, ideas=[idea])
+    engine = Engine(replace(world.parts(), toolchain=CompilesWhenCalled()), "test")
+    campaign = engine.run()
+    assert campaign.baseline is not None
+    (round_,) = campaign.rounds
+    for profile, candidate in (
+        (campaign.baseline.profile, target.baseline),
+        (round_.profile, idea.candidate),
+        (engine.brief().profile, idea.candidate),
+    ):
+        assert profile is not None
+        assert [kernel.name for kernel in profile.resources] == [candidate.id]
+    assert round_.bottleneck is not None
+    assert any(line.startswith("compiled: ") for line in round_.bottleneck.evidence)
+    assert replay(world.records) == campaign
+
+
+def test_the_command_line_shows_it(capsys: pytest.CaptureFixture[str]) -> None:
+    found = Measured(outcome=Passed(), timings=(), errors=(), resources=(FEW, MANY))
+    show.measured(found, as_json=False)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1:] == [described(FEW), described(MANY)]
+    show.measured(found, as_json=True)
+    (few, many) = json.loads(capsys.readouterr().out)["resources"]
+    assert (few["registers"], many["spilled_registers"]) == (32, 10)
+    show.profiles([profile(FEW)], as_json=False)
+    assert described(FEW) in capsys.readouterr().out.splitlines()
 
 
 def test_the_report_lists_every_kernel() -> None:

@@ -215,6 +215,33 @@ def test_no_candidate_reads_or_feeds_anothers_cache(tmp_path: Path) -> None:
     assert cache_of_worker(first, compiled) == caches[0]
 
 
+FORKS = """
+import os
+from roofsmith.judge.gpu.fork_server import warm_up
+
+warm_up()
+for cache in CACHES:
+    pid = os.fork()
+    if pid == 0:
+        home = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
+        os.environ.clear()
+        os.environ.update(home, TRITON_CACHE_DIR=cache)
+        compiled(scale, SM_90, 256, num_warps=4)
+        os._exit(0)
+    assert os.waitpid(pid, 0)[1] == 0
+"""
+
+
+@needs_triton
+def test_workers_of_a_warm_server_compile_each_into_their_own(tmp_path: Path) -> None:
+    caches = [tmp_path / "first", tmp_path / "second"]
+    servers = tmp_path / "servers"
+    compile_kernels(servers, f"CACHES = {[str(cache) for cache in caches]}", FORKS)
+    first, second = (of(cache, "scale") for cache in caches)
+    assert first == second  # the same kernel, and compiled twice
+    assert triton_resources(servers) == ()
+
+
 def test_a_toolchain_without_a_place_for_compiled_kernels_knows_none(tmp_path: Path) -> None:
     toolchain = ModuleToolchain(tmp_path)
     assert toolchain.resources(module(toolchain, "def run_kernel(x): ...\n")) == ()
