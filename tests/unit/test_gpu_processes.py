@@ -8,12 +8,14 @@ import shutil
 import signal
 import socket
 import subprocess
+import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from roofsmith.domain.kernel import Built, Signature
+from roofsmith.judge import process
 from roofsmith.judge.arena import Layout
 from roofsmith.judge.gpu.driver import DeviceError, Driver
 from roofsmith.judge.gpu.forking import ForkServer
@@ -25,6 +27,7 @@ from roofsmith.judge.gpu.layout import (
     lay_out,
 )
 from roofsmith.judge.gpu.process import GpuWorkerProcess, server_environment
+from roofsmith.judge.gpu.runner import GpuRunner
 from roofsmith.ports import ArraySpec, KernelDiedError
 
 
@@ -140,3 +143,24 @@ def test_bfloat16_keeps_its_name_on_the_host() -> None:
     assert kernel_dtype(np.zeros(3, BFLOAT16).dtype) == "bfloat16"
     assert kernel_dtype(np.zeros(3, BFLOAT16).copy().dtype) == "bfloat16"
     assert kernel_dtype(np.zeros(3, np.uint16).dtype) == "uint16"
+
+
+def test_a_profiler_that_hangs_is_killed_with_all_that_it_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process, "LAUNCHED_DEADLINE_S", 1.0)
+    started = tmp_path / "started"
+    hanging = tmp_path / "ncu"
+    hanging.write_text(f"#!/bin/sh\nsleep 600 &\necho $! > '{started}'\nwait\n")
+    hanging.chmod(0o755)
+    runner = GpuRunner("cuda", tmp_path / "cache")
+    under = runner.open(built(tmp_path / "kernel.so", "cuda"), {}, launcher=(str(hanging),))
+    with pytest.raises(KernelDiedError) as caught, under:
+        pass
+    assert caught.value.outcome.kind == "timed_out"
+    assert caught.value.outcome.reason == "worker_deadline"
+    child = Path(f"/proc/{started.read_text().strip()}/stat")
+    until = time.monotonic() + 10
+    while child.exists() and child.read_text().split()[2] != "Z" and time.monotonic() < until:
+        time.sleep(0.01)
+    assert not child.exists() or child.read_text().split()[2] == "Z"

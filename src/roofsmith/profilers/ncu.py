@@ -18,6 +18,7 @@ from roofsmith.profilers.attempts import SEED, Attempt, first_that_works
 from roofsmith.profilers.launches import Launch, NoProfileError, profile_of
 from roofsmith.profilers.ncu_messages import NO_KERNELS, explain
 from roofsmith.profilers.ncu_output import parse_ncu_csv
+from roofsmith.scratch import scratch_prefix
 
 SECTIONS = (
     "SpeedOfLight",
@@ -144,7 +145,7 @@ class NcuProfiler:
 
     def _run(self, program: str, built: Built, arguments: Arguments, *, ranged: bool) -> str:
         """Everything that ncu wrote, whether the worker survived it or not."""
-        with tempfile.TemporaryDirectory(prefix="roofsmith-ncu-") as folder:
+        with tempfile.TemporaryDirectory(prefix=scratch_prefix("ncu")) as folder:
             output = Path(folder) / "ncu.csv"
             try:
                 with self.runner.open(

@@ -29,6 +29,7 @@ from roofsmith.profilers.rocprof_output import (
     parse_kernel_trace,
 )
 from roofsmith.profilers.vocabulary import vocabulary
+from roofsmith.scratch import scratch_prefix
 
 CALLS = 5
 """That count, after one that compiles, tunes and fills caches."""
@@ -207,7 +208,7 @@ class _Runs:
 
         The time is that of rocprofv3's records: CLOCK_BOOTTIME (rocprofiler-sdk, common/utility).
         """
-        with tempfile.TemporaryDirectory(prefix="roofsmith-rocprof-") as name:
+        with tempfile.TemporaryDirectory(prefix=scratch_prefix("rocprof")) as name:
             folder = Path(name)
             try:
                 with self.profiler.runner.open(

@@ -21,6 +21,7 @@ from roofsmith.errors import RoofsmithError
 from roofsmith.ports import Arguments, KernelDiedError, KernelRunner, Oracle
 from roofsmith.profilers.attempts import SEED
 from roofsmith.profilers.sanitizer_output import Reading, read, trouble
+from roofsmith.scratch import scratch_prefix
 
 TOOLS: tuple[SanitizerTool, ...] = get_args(SanitizerTool)
 TOOL_DEADLINE_S = 120.0
@@ -112,7 +113,7 @@ class SanitizerInspector:
     def _run(
         self, program: str, tool: SanitizerTool, built: Built, arguments: Arguments
     ) -> Reading:
-        with tempfile.TemporaryDirectory(prefix="roofsmith-sanitizer-") as folder:
+        with tempfile.TemporaryDirectory(prefix=scratch_prefix("sanitizer")) as folder:
             log = Path(folder) / "report.txt"
             try:
                 with self.runner.open(

@@ -18,6 +18,7 @@ from roofsmith.profilers import torch_profiler_launcher
 from roofsmith.profilers.attempts import SEED, Attempt, first_that_works
 from roofsmith.profilers.launches import NoProfileError, profile_of, since
 from roofsmith.profilers.torch_profiler_trace import parse_chrome_trace
+from roofsmith.scratch import scratch_prefix
 
 CALLS = 5
 """That are traced after one that compiles, tunes and fills caches."""
@@ -61,7 +62,7 @@ class TorchProfiler:
         if python is None:
             raise NoProfileError("torch is not installed, so torch.profiler can't stand in")
         arguments = self.oracle.inputs(workload, SEED)
-        with tempfile.TemporaryDirectory(prefix="roofsmith-torch-") as folder:
+        with tempfile.TemporaryDirectory(prefix=scratch_prefix("torch")) as folder:
             trace = Path(folder) / "trace.json"
             try:
                 with self.runner.open(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -17,21 +16,31 @@ from roofsmith.judge.gpu.driver import Api
 from roofsmith.judge.gpu.layout import host_spec, kernel_dtype, lay_out
 from roofsmith.judge.gpu.oracle import MODULES
 from roofsmith.judge.gpu.process import GpuWorkerProcess
+from roofsmith.judge.isolation import Isolation
 from roofsmith.ports import Arguments, ArraySpec, KernelSession
+from roofsmith.scratch import scratch_directory
 
 
 class GpuRunner:
     """Port `KernelRunner` on the first visible device."""
 
-    def __init__(self, api: Api = "cuda", cache_dir: Path | None = None) -> None:
+    def __init__(
+        self,
+        api: Api = "cuda",
+        cache_dir: Path | None = None,
+        isolation: Isolation | None = None,
+    ) -> None:
         """Nothing starts yet.
 
         Args:
             api: of the device's driver.
-            cache_dir: holds a compilation cache per candidate; None: a new folder.
+            cache_dir: holds a compilation cache per candidate; None: a new folder, which goes when
+                this process is gone and another one clears up.
+            isolation: the walls around kernels, where no launcher is; None: all that there are.
         """
+        self._isolation = isolation
         self._api: Api = api
-        self._cache_dir = cache_dir or Path(tempfile.mkdtemp(prefix="roofsmith-compiled-"))
+        self._cache_dir = cache_dir or scratch_directory("compiled")
 
     @contextmanager
     def open(
@@ -51,8 +60,9 @@ class GpuRunner:
             KernelDiedError: the worker could not load the kernel.
         """
         worker = GpuWorkerProcess(
-            built, api=self._api, cache_dir=self._cache_dir, fork_server=None, launcher=launcher
-        )
+            built, api=self._api, cache_dir=self._cache_dir, fork_server=None, launcher=launcher,
+            isolation=self._isolation,
+        )  # fmt: skip
         try:
             worker.wait_until_loaded()
             yield GpuSession(worker, built, arguments, call_deadline_s)
