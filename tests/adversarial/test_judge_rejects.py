@@ -32,28 +32,28 @@ def kernel(body: str, *, after: str = "", before: str = "") -> str:
 WRONG = {
     "wrong by a little": (
         HEAD + OPEN + "for (int i = 0; i < n; i++) y[i] = x[i] * x[i] + 1.001f;}",
-        "error_budget",
+        "wrong_output",
     ),
-    "one element wrong": (kernel("", after="y[n / 2] += 0.5f;"), "error_budget"),
+    "one element wrong": (kernel("", after="y[n / 2] += 0.5f;"), "wrong_output"),
     "constant": (
         HEAD + OPEN + "for (int i = 0; i < n; i++) y[i] = 2.0f;}",
-        "error_budget",
+        "wrong_output",
     ),
-    "zeros": (HEAD + OPEN + "memset(y, 0, n * sizeof(float));}", "error_budget"),
-    "infinite": (kernel("", after="y[0] = 1.0f / 0.0f;"), "wrong_output"),
+    "zeros": (HEAD + OPEN + "memset(y, 0, n * sizeof(float));}", "wrong_output"),
+    "infinite": (kernel("", after="y[0] = 1.0f / 0.0f;"), "nan_output"),
     "half unwritten": (
         HEAD + OPEN + "for (int i = 0; i < n / 2; i++) y[i] = x[i] * x[i] + 1.0f;}",
-        "nan_output",
+        "skipped_work",
     ),
     "last element unwritten": (
         HEAD + OPEN + "for (int i = 0; i < n - 1; i++) y[i] = x[i] * x[i] + 1.0f;}",
-        "nan_output",
+        "skipped_work",
     ),
     "tail of odd lengths dropped": (
         HEAD + OPEN + "for (int i = 0; i < n / 8 * 8; i++) y[i] = x[i] * x[i] + 1.0f;}",
-        "nan_output",
+        "skipped_work",
     ),
-    "nothing": (HEAD + OPEN + "(void)x; (void)y; (void)n;}", "nan_output"),
+    "nothing": (HEAD + OPEN + "(void)x; (void)y; (void)n;}", "skipped_work"),
     "writes behind": (kernel("", after="y[n] = 0.0f;"), "out_of_bounds"),
     "writes before": (kernel("", after="y[-1] = 0.0f;"), "out_of_bounds"),
     "writes behind the input": (kernel("", after="((float *)x)[n] = 0.0f;"), "out_of_bounds"),
@@ -73,18 +73,18 @@ WRONG = {
         + "if (kept && length == n) { memcpy(y, kept, n * sizeof(float)); return; }\n" + LOOP
         + "kept = realloc(kept, n * sizeof(float)); length = n;"
         " memcpy(kept, y, n * sizeof(float));}",
-        "error_budget",
+        "memoised_result",
     ),
     "remembers by address": (
         HEAD + "static const float *seen; static float *kept;\n" + OPEN
         + "if (seen == x) { memcpy(y, kept, n * sizeof(float)); return; }\n" + LOOP
         + "seen = x; kept = realloc(kept, n * sizeof(float));"
         " memcpy(kept, y, n * sizeof(float));}",
-        "error_budget",
+        "memoised_result",
     ),
     "skips every second call": (
         HEAD + "static int calls;\n" + OPEN + "if (calls++ % 2) return;\n" + LOOP + "}",
-        "nan_output",
+        "skipped_work",
     ),
 }  # fmt: skip
 
@@ -214,13 +214,13 @@ def test_other_processes_cannot_be_touched(name: str, squares: Bench) -> None:
 
 def test_cheating_only_when_timed_is_caught_by_verified_timed_calls(squares: Bench) -> None:
     """Honest for as long as a check before the timing would look; then it stops working."""
-    text = HEAD + "static int calls;\n" + OPEN + "if (++calls > 12) return;\n" + LOOP + "}"
+    text = HEAD + "static int calls;\n" + OPEN + "if (++calls > 60) return;\n" + LOOP + "}"
     assert isinstance(squares.check(text).outcome, Passed)
     judged = squares.compare(text)
     assert judged.verdict == "rejected"
     assert (judged.outcome.kind, getattr(judged.outcome, "reason", None)) == (
         "incorrect",
-        "nan_output",
+        "skipped_work",
     )
 
 

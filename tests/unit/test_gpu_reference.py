@@ -10,7 +10,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
 from roofsmith.domain.kernel import Signature  # noqa: E402
-from roofsmith.judge.gpu.reference_process import GpuReference  # noqa: E402
+from roofsmith.judge.gpu.reference import GpuReference  # noqa: E402
 
 Switches = tuple[bool, bool]
 

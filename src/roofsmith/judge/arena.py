@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from roofsmith.judge.poison import NAN_GUARDS, fill_guard, is_whole, poison
 from roofsmith.ports import ArraySpec
 
 ALIGNMENT_BYTES = 64
@@ -20,10 +21,6 @@ GUARD_BYTES = 1024
 """Before and behind every array."""
 
 PAGE_BYTES = 4096
-
-POISON = 0xFF
-"""Byte that fills guard bands and unwritten outputs: a NaN in every floating type, so that a kernel
-which reads it shows it."""
 
 _STAGGER_BYTES = 3 * ALIGNMENT_BYTES
 """Arrays begin at different offsets within a page: a store to one and a load from the next would
@@ -81,6 +78,7 @@ class Arena:
         self._memory = mmap.mmap(self.fd, self.size_bytes)
         self._bytes = np.frombuffer(self._memory, dtype=np.uint8)
         self._index = {array.name: i for i, array in enumerate(self.layout.arrays)}
+        self._words = [NAN_GUARDS[0]] * slots
 
     def close(self) -> None:
         """Give back the descriptor; the memory goes when nobody looks at it any more."""
@@ -105,32 +103,43 @@ class Arena:
         size = self.layout.slot_bytes
         return [(slot * size, size) for slot in slots]
 
-    def prepare(self, slot: int, values: Mapping[str, NDArray[np.generic]]) -> None:
-        """Fill a slot: given arrays with their values, all others and all guards with poison."""
-        for guard in self._guards(slot):
-            guard.fill(POISON)
+    def prepare(
+        self, slot: int, values: Mapping[str, NDArray[np.generic]], guard: int = NAN_GUARDS[0]
+    ) -> None:
+        """Fill a slot: given arrays with their values, all others with poison.
+
+        Args:
+            slot: which.
+            values: by array name.
+            guard: word that fills the guard bands; see `judge.poison`.
+        """
+        self._words[slot] = guard
+        for start, band in self._guards(slot):
+            fill_guard(band, start, guard)
         for array in self.layout.arrays:
             view = self.view(slot, array.name)
             if array.name in values:
                 np.copyto(view, values[array.name])
             else:
-                view.view(np.uint8).reshape(-1).fill(POISON)
+                poison(view, array.dtype)
 
     def overrun(self, slot: int) -> str | None:
         """The array beside which a guard band was written to; None if all are whole."""
-        for guard, name in zip(self._guards(slot), self._guard_names(), strict=True):
-            if not (guard == POISON).all():
+        word = self._words[slot]
+        for (start, band), name in zip(self._guards(slot), self._guard_names(), strict=True):
+            if not is_whole(band, start, word):
                 return name
         return None
 
-    def _guards(self, slot: int) -> list[NDArray[np.uint8]]:
+    def _guards(self, slot: int) -> list[tuple[int, NDArray[np.uint8]]]:
+        """All bytes of a slot between its arrays, each stretch with where it begins."""
         start = slot * self.layout.slot_bytes
-        guards, cursor = [], start
+        ends, cursor = [], start
         for array, offset in zip(self.layout.arrays, self.layout.offsets, strict=True):
-            guards.append(self._bytes[cursor : start + offset])
+            ends.append((cursor, start + offset))
             cursor = start + offset + array.size_bytes
-        guards.append(self._bytes[cursor : start + self.layout.slot_bytes])
-        return guards
+        ends.append((cursor, start + self.layout.slot_bytes))
+        return [(begin, self._bytes[begin:end]) for begin, end in ends]
 
     def _guard_names(self) -> list[str]:
         names = [array.name for array in self.layout.arrays]

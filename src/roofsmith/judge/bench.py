@@ -106,6 +106,25 @@ class Inputs(Protocol):
         """What they are for."""
         ...
 
+    @property
+    def distribution(self) -> str:
+        """What they are drawn from."""
+        ...
+
+    @property
+    def repeats(self) -> bool:
+        """Whether a turn that isn't fresh gives a call the inputs that it had before."""
+        ...
+
+    @property
+    def tolerated(self) -> tuple[str, ...]:
+        """Other distributions that the operator tolerates; see `judge.distributions`."""
+        ...
+
+    def use(self, distribution: str = ..., guard: int | None = None) -> None:
+        """Draw from a distribution from now on, between guard bands of one word or of any."""
+        ...
+
 
 KindOfInputs = TypeVar("KindOfInputs", bound=Inputs)
 TakenInputs = TypeVar("TakenInputs", bound=Inputs, contravariant=True)
@@ -175,6 +194,11 @@ class Bench(Protocol[KindOfInputs]):
     @property
     def sweeps_per_instance(self) -> int:
         """Processes are replaced after this many sweeps."""
+        ...
+
+    @property
+    def near_workloads(self) -> int:
+        """On how many workloads near the given ones an incumbent is examined."""
         ...
 
     @property

@@ -11,6 +11,9 @@ from roofsmith.analysis.tolerance import Budget, Errors, budget_for
 from roofsmith.domain.comparison import ErrorReport
 from roofsmith.domain.outcome import Failure, Incorrect
 from roofsmith.domain.target import Tolerance
+from roofsmith.judge.diagnosis import Diagnosis
+from roofsmith.judge.distributions import OWN
+from roofsmith.judge.exploration import Honest, is_lost
 from roofsmith.ports import ArraySpec, WorkloadDescription
 
 LONGEST_ROW = 2**16
@@ -22,9 +25,13 @@ below the 2e-4 to 5e-4 that operands rounded to TF32 cost."""
 class Finding:
     """What comparing one slot's outputs came to."""
 
+    subject: str
+    """The workload, and what its inputs were drawn from if that isn't the reference's own."""
     failure: Failure | None
     errors: dict[str, Errors]
     """By output."""
+    counts: bool = True
+    """False if the operator lost its meaning on these inputs, so that nothing was compared."""
 
 
 class Budgets:
@@ -57,6 +64,32 @@ class Budgets:
         known = self._known.get((label, output.name))
         self._known[label, output.name] = budget.wider(known) if known else budget
 
+    def learn_other(
+        self,
+        subject: str,
+        label: str,
+        description: WorkloadDescription,
+        outputs: Sequence[ArraySpec],
+        honest: Honest,
+    ) -> bool:
+        """Set or widen budgets for inputs of another distribution; False if they mean nothing.
+
+        Args:
+            subject: the workload and the distribution.
+            label: of the workload, whose own draws were learned from before.
+            description: of the workload.
+            outputs: its arrays.
+            honest: what honest arithmetic makes of this draw.
+        """
+        if not honest.is_sound or any(
+            is_lost(honest.errors[output.name], self.get(label, output.name).honest, output.dtype)
+            for output in outputs
+        ):
+            return False
+        for output in outputs:
+            self.learn(subject, description, output, honest.errors[output.name])
+        return True
+
     def knows(self, label: str, outputs: Sequence[ArraySpec]) -> bool:
         """Whether a workload's budgets were learned."""
         return all((label, output.name) in self._known for output in outputs)
@@ -67,20 +100,25 @@ class Budgets:
 
     def reports(self, label: str, found: Sequence[Finding]) -> tuple[ErrorReport, ...]:
         """Worst errors of several findings on one workload, beside their budgets."""
-        return tuple(
-            ErrorReport(
-                workload=label,
-                output=output,
-                norm_error=max((f.errors[output].norm for f in found), default=0.0),
-                norm_budget=budget.norm,
-                element_error=max((f.errors[output].element for f in found), default=0.0),
-                element_budget=budget.element,
-                honest_norm_error=budget.honest.norm,
-                honest_element_error=budget.honest.element,
-            )
-            for (workload, output), budget in self._known.items()
-            if workload == label
-        )
+        made = []
+        for subject in dict.fromkeys(finding.subject for finding in found if finding.counts):
+            members = [finding for finding in found if finding.subject == subject]
+            for output in members[0].errors:
+                budget = self.get(subject, output)
+                made.append(
+                    ErrorReport(
+                        workload=label,
+                        inputs=subject.removeprefix(label).removeprefix(", ") or OWN,
+                        output=output,
+                        norm_error=max(f.errors[output].norm for f in members),
+                        norm_budget=budget.norm,
+                        element_error=max(f.errors[output].element for f in members),
+                        element_budget=budget.element,
+                        honest_norm_error=budget.honest.norm,
+                        honest_element_error=budget.honest.element,
+                    )
+                )
+        return tuple(made)
 
     def tolerances(self, description: WorkloadDescription) -> tuple[float | None, float | None]:
         """The target's tolerances if it gives any, else the reference's."""
@@ -109,24 +147,30 @@ def _elements(shape: tuple[int, ...]) -> int:
     return int(np.prod(shape, dtype=np.int64))
 
 
-def too_wrong(
-    label: str, name: str, found: Errors, budget: Budget, slack: Errors
-) -> Failure | None:
-    """The failure that errors beyond the budget amount to; None if they are within it."""
-    if found.problem is not None:
-        return Incorrect(reason="wrong_output", detail=f"{label}: {name!r}: {found.problem}")
-    norm, element = budget.norm + slack.norm, budget.element + slack.element
-    if found.norm > norm:
-        return Incorrect(
-            reason="error_budget",
-            detail=f"{label}: {name!r} is off by {found.norm:.3g} norm-wise; the budget is"
-            f" {norm:.3g} (honest arithmetic makes {budget.honest.norm:.3g})",
-        )
-    if found.element > element:
-        return Incorrect(
-            reason="error_budget",
-            detail=f"{label}: an element of {name!r} is off by {found.element:.3g} of its row's"
-            f" scale; the budget is {element:.3g}"
-            f" (honest arithmetic makes {budget.honest.element:.3g})",
-        )
-    return None
+def is_too_wrong(found: Errors, budget: Budget, slack: Errors) -> bool:
+    """Whether errors are beyond the budget.
+
+    Args:
+        found: errors of an output.
+        budget: of this output.
+        slack: error of what it was compared with.
+    """
+    return (
+        found.problem is not None
+        or found.norm > budget.norm + slack.norm
+        or found.element > budget.element + slack.element
+    )
+
+
+def subject(label: str, distribution: str) -> str:
+    """A workload, and what its inputs are drawn from if that isn't the reference's own."""
+    return label if distribution == OWN else f"{label}, {distribution}"
+
+
+def incorrect(subject: str, output: str, found: Diagnosis, budget: Budget) -> Failure:
+    """The outcome of a wrong output that was told."""
+    return Incorrect(
+        reason=found.reason,
+        detail=f"{subject}: {output!r}: {found.detail}"
+        f" (honest arithmetic is off by {budget.honest.norm:.3g} norm-wise)",
+    )

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import secrets
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from roofsmith.analysis.tolerance import Errors, measure
+from roofsmith.analysis.tolerance import Budget, Errors, measure
 from roofsmith.domain.outcome import Failure, Incorrect
 from roofsmith.domain.target import Tolerance
+from roofsmith.errors import BadReferenceError
 from roofsmith.judge.arena import Arena
-from roofsmith.judge.budgets import Budgets, Finding, too_wrong
-from roofsmith.judge.oracle import Draws
+from roofsmith.judge.budgets import Budgets, Finding, incorrect, is_too_wrong
+from roofsmith.judge.diagnosis import Evidence, diagnose
+from roofsmith.judge.distributions import OWN
+from roofsmith.judge.draws import Draws
+from roofsmith.judge.poison import unwritten
+from roofsmith.ports import ArraySpec
 
 FULL_ELEMENTS = 2**22
 """Up to this many elements of an output are compared in a check; beyond it, random rows."""
@@ -37,37 +43,77 @@ class Checker:
             declared = draws.expected(slot, output.name, exact=False)
             rows = _RowPicker(truth, FULL_ELEMENTS)
             honest = measure(rows(declared), rows(truth))
-            self.budgets.learn(draws.workload.label, draws.description, output, honest)
+            self.budgets.learn(draws.subject, draws.description, output, honest)
 
     def knows(self, draws: Draws) -> bool:
-        """Whether this workload's budgets were learned."""
-        return self.budgets.knows(draws.workload.label, draws.outputs)
+        """Whether the budgets of this workload and distribution were learned."""
+        return self.budgets.knows(draws.subject, draws.outputs)
 
     def check(self, draws: Draws, arena: Arena, slot: int) -> Finding:
-        """Compare a slot with float64, after `draws.expect(slot, exact=True)`."""
+        """Compare a slot with float64; learn the budgets from it if they aren't known."""
+        if draws.distribution != OWN:
+            if not self._tolerates(draws, slot):
+                return Finding(draws.subject, None, {}, counts=False)
+        elif not self.knows(draws):
+            self.learn(draws, slot)
+        draws.expect(slot, exact=True)
         return self._compare(draws, arena, slot, exact=True, elements=FULL_ELEMENTS)
 
     def spot_check(self, draws: Draws, arena: Arena, slot: int) -> Finding:
         """Compare random rows of a timed call with the reference in the declared precision."""
         return self._compare(draws, arena, slot, exact=False, elements=SPOT_ELEMENTS)
 
+    def _tolerates(self, draws: Draws, slot: int) -> bool:
+        """Whether the operator keeps its meaning on this very draw; learn the budgets if so."""
+        try:
+            honest = draws.honest(slot)
+        except BadReferenceError:  # it refuses such inputs at this size
+            return False
+        return self.budgets.learn_other(
+            draws.subject, draws.workload.label, draws.description, draws.outputs, honest
+        )
+
     def _compare(
         self, draws: Draws, arena: Arena, slot: int, *, exact: bool, elements: int
     ) -> Finding:
-        label = draws.workload.label
         failure = _trespass(draws, arena, slot)
         errors = {}
         for output in draws.outputs:
             out = arena.view(slot, output.name)
             expected = draws.expected(slot, output.name, exact=exact)
-            budget = self.budgets.get(label, output.name)
+            budget = self.budgets.get(draws.subject, output.name)
             rows = _RowPicker(expected, elements)
             found = measure(rows(out), rows(expected), budget)
             errors[output.name] = found
-            failure = failure or _unwritten(label, output.name, out, expected)
             slack = Errors(0, 0) if exact else budget.honest
-            failure = failure or too_wrong(label, output.name, found, budget, slack)
-        return Finding(failure, errors)
+            if failure is None and (
+                is_too_wrong(found, budget, slack) or _is_unwritten(out, output.dtype, expected)
+            ):
+                failure = _named(draws, arena, slot, output, budget)
+        return Finding(draws.subject, failure, errors)
+
+
+def _named(draws: Draws, arena: Arena, slot: int, output: ArraySpec, budget: Budget) -> Failure:
+    """A failed output with its reason."""
+    out = arena.view(slot, output.name)
+    draws.expect(slot, exact=True)
+    truth = draws.expected(slot, output.name, exact=True).copy()
+    floating = np.issubdtype(out.dtype, np.floating)
+    with np.errstate(invalid="ignore"):
+        values = out.astype(np.float64) if floating else out
+    found = diagnose(
+        Evidence(
+            out, values, truth, output.dtype, measure(out, truth, budget), budget.norm,
+            budget.element, partial(draws.earlier, slot, output.name),
+            partial(_shortened, draws, slot, output.name),
+        )
+    )  # fmt: skip
+    return incorrect(draws.subject, output.name, found, budget)
+
+
+def _shortened(draws: Draws, slot: int, name: str, bits: int, truncate: bool) -> Array:
+    draws.expect(slot, exact=True, change=["shortened", bits, truncate])
+    return draws.expected(slot, name, exact=True)
 
 
 class _RowPicker:
@@ -90,7 +136,7 @@ class _RowPicker:
 
 
 def _trespass(draws: Draws, arena: Arena, slot: int) -> Failure | None:
-    label = draws.workload.label
+    label = draws.subject
     if where := arena.overrun(slot):
         return Incorrect(
             reason="out_of_bounds", detail=f"{label}: wrote outside its arrays, {where}"
@@ -111,14 +157,9 @@ def _same_bytes(one: Array, other: Array) -> bool:
     return np.array_equal(one.reshape(-1).view(word), other.reshape(-1).view(word))
 
 
-def _unwritten(label: str, name: str, out: Array, expected: Array) -> Failure | None:
-    """NaN anywhere in an output whose reference has none: poison that was never overwritten."""
-    if not np.issubdtype(out.dtype, np.floating) or not np.isnan(out).any():
-        return None
-    missing = int(np.count_nonzero(np.isnan(out)))
-    if missing <= int(np.count_nonzero(np.isnan(expected))):
-        return None
-    return Incorrect(
-        reason="nan_output",
-        detail=f"{label}: {missing} of {out.size} elements of {name!r} are NaN or were not written",
-    )
+def _is_unwritten(out: Array, dtype: str, expected: Array) -> bool:
+    """Poison anywhere in a floating output, also beyond the rows that were compared."""
+    if not np.issubdtype(out.dtype, np.floating):
+        return False
+    missing = unwritten(out, dtype)
+    return bool(missing.any()) and not bool(np.isnan(expected[missing]).all())

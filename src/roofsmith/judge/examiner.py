@@ -2,22 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+import secrets
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from roofsmith.domain.comparison import ErrorReport
 from roofsmith.domain.kernel import Built
-from roofsmith.domain.outcome import Outcome, Passed
+from roofsmith.domain.outcome import Failure, Incorrect, Outcome, Passed
 from roofsmith.domain.target import Target
 from roofsmith.domain.workload import Workload
-from roofsmith.judge.bench import Bench, Inputs, Lineup, SideDiedError
+from roofsmith.errors import BadReferenceError, TargetError
+from roofsmith.judge.bench import Bench, Inputs, Lineup, SideDiedError, Station
 from roofsmith.judge.budgets import Finding
+from roofsmith.judge.distributions import OWN
+from roofsmith.judge.hidden import hidden
+from roofsmith.judge.poison import NAN_GUARDS, ZERO_GUARD
 
 CHECKS = 2
 """Fresh draws per workload that must be right before anything is timed."""
+OTHERS_S = 0.25
+"""Time for draws from other distributions on one workload; which ones come first is random. The
+smallest workload gets one however long it takes."""
+OTHER_FACTOR = 2.0
+"""What such a draw takes of the time of an own one, as far as can be told before: the reference
+computes it in more ways."""
 DEADLINE_FACTOR = 30.0
 """A candidate may take this many times as long as the slowest kernel seen before it is killed."""
 LEAST_DEADLINE_S = 3.0
+NOTABLE = 1.5
+"""Errors of two runs that differ by this factor aren't the same result in another order."""
+AMBIGUOUS = frozenset(("wrong_output", "nan_output", "memoised_result"))
+"""Reasons that another run may tell better."""
 
 Progress = Callable[[float, str], None]
 
@@ -29,11 +47,25 @@ class Examiner:
         self._target = target
         self._bench = bench
         self._time_s: dict[tuple[str, str], float] = {}
+        self._smallest = min(target.workloads, key=lambda w: math.prod(w.dims.values()))
+        self._hidden: dict[str, tuple[Workload, ...]] = {}
+        """Hidden workloads that a kernel is right on, by its library's hash."""
 
-    def examine(self, built: Built, progress: Progress) -> tuple[Outcome, tuple[ErrorReport, ...]]:
-        """Run every workload on fresh draws; the first failure ends it."""
+    def examine(
+        self, built: Built, progress: Progress, incumbent: Built | None = None
+    ) -> tuple[Outcome, tuple[ErrorReport, ...]]:
+        """Run every workload on fresh draws; the first failure ends it.
+
+        Args:
+            built: the kernel.
+            progress: hears how far it is.
+            incumbent: what it would replace. Where that is right on a workload near the given ones,
+                it must be, too.
+        """
         reports: list[ErrorReport] = []
-        workloads = self._target.workloads
+        near = self._near(incumbent) if incumbent is not None else ()
+        workloads = (*self._target.workloads, *near)
+        workload = workloads[0]
         try:
             with self._bench.lineup([built]) as lineup:
                 for done, workload in enumerate(workloads):
@@ -41,10 +73,10 @@ class Examiner:
                         found = self._examine_workload(built, lineup, inputs)
                         reports += self._bench.reports(workload, found)
                     if (failure := found[-1].failure) is not None:
-                        return failure, tuple(reports)
+                        return _told(failure, workload, near), tuple(reports)
                     progress((done + 1) / len(workloads), workload.label)
         except SideDiedError as error:
-            return error.outcome, tuple(reports)
+            return _told(error.outcome, workload, near), tuple(reports)
         return Passed(), tuple(reports)
 
     def knows(self, built: Built) -> bool:
@@ -69,12 +101,119 @@ class Examiner:
     def _examine_workload(self, built: Built, lineup: Lineup[Any], inputs: Inputs) -> list[Finding]:
         """Findings of fresh draws, up to the first failure."""
         station = lineup.station(inputs, self._bench.examination)
+        begin = time.monotonic()
+        found = self._checks(built, station, inputs, [OWN] * CHECKS)
+        if found[-1].failure is not None:
+            return found
+        each_s = OTHER_FACTOR * (time.monotonic() - begin) / CHECKS
+        others = list(inputs.tolerated)
+        secrets.SystemRandom().shuffle(others)
+        least = int(inputs.workload == self._smallest)
+        count = max(least, int(OTHERS_S / each_s))
+        found += self._checks(built, station, inputs, others[:count])
+        return found
+
+    def _checks(
+        self, built: Built, station: Station, inputs: Inputs, distributions: Sequence[str]
+    ) -> list[Finding]:
+        """A finding per draw, up to the first failure."""
         found: list[Finding] = []
-        for _ in range(CHECKS):
+        for distribution in distributions:
+            inputs.use(distribution)
             turn = station.turn([0], self.deadline_s(inputs.workload))
             found.append(station.examine())
             if found[-1].failure is not None:
-                return found
-            last_s = turn.segments[0].times_s[-1]
-            self._time_s[built.library_sha256, inputs.workload.label] = last_s
+                found[-1] = self._understood(station, inputs, found[-1])
+                break
+            if distribution == OWN:
+                last_s = turn.segments[0].times_s[-1]
+                self._time_s[built.library_sha256, inputs.workload.label] = last_s
+        inputs.use(OWN)
         return found
+
+    def _understood(self, station: Station, inputs: Inputs, found: Finding) -> Finding:
+        """A failure, told better by running once more.
+
+        On new inputs, a result that stays is told from one that lags a call behind. On the same
+        inputs, results that differ by themselves, or with what lies beside the arrays.
+        """
+        failure, limit_s = found.failure, self.deadline_s(inputs.workload)
+        if failure is None or failure.reason not in AMBIGUOUS:
+            return found
+        try:
+            if failure.reason == "memoised_result":
+                station.turn([0], limit_s)
+                again = station.examine()
+                is_lagging = again.failure is not None and again.failure.reason == "stale_output"
+                return again if is_lagging else found
+            same = inputs.repeats
+            before = self._again(station, inputs, NAN_GUARDS[0])
+            if differs(before, self._again(station, inputs, NAN_GUARDS[0]), same=same):
+                return _renamed(found, "nondeterministic", "two runs on the same inputs differ")
+            if differs(before, self._again(station, inputs, ZERO_GUARD), same=same):
+                return _renamed(found, "out_of_bounds", "read beyond its arrays: results change"
+                                " with what lies there")  # fmt: skip
+        except SideDiedError:
+            return found
+        return found
+
+    def _again(self, station: Station, inputs: Inputs, guard: int) -> Finding:
+        inputs.use(inputs.distribution, guard)
+        station.turn([0], self.deadline_s(inputs.workload), fresh=False)
+        return station.examine()
+
+    def _near(self, incumbent: Built) -> tuple[Workload, ...]:
+        """A hidden workload on which an incumbent is right, if there is any."""
+        key = incumbent.library_sha256
+        if key not in self._hidden:
+            rng = secrets.SystemRandom()
+            tried = hidden(self._target.workloads, rng, count=self._bench.near_workloads)
+            self._hidden[key] = tuple(w for w in tried if self._is_right(incumbent, w))
+        passed = self._hidden[key]
+        return (secrets.choice(passed),) if passed else ()
+
+    def _is_right(self, built: Built, workload: Workload) -> bool:
+        """Whether a kernel is right on a workload that nobody promised."""
+        plan = self._bench.examination
+        try:
+            with self._bench.lineup([built]) as lineup, self._bench.inputs(
+                workload, plan.slots
+            ) as inputs:  # fmt: skip
+                station = lineup.station(inputs, plan)
+                turn = station.turn([0], LEAST_DEADLINE_S)
+                self._time_s[built.library_sha256, workload.label] = turn.segments[0].times_s[-1]
+                return station.examine().failure is None
+        except (SideDiedError, BadReferenceError, TargetError):
+            return False
+
+
+def _told(failure: Failure, workload: Workload, near: Sequence[Workload]) -> Failure:
+    """A failure, with a word on workloads that people haven't given."""
+    if workload not in near:
+        return failure
+    note = f"on {workload.label}, near the given workloads, where the incumbent is right: "
+    return failure.model_copy(update={"detail": note + failure.detail})
+
+
+def _renamed(found: Finding, reason: str, why: str) -> Finding:
+    assert found.failure is not None  # only failures are told better
+    detail = f"{why}; {found.failure.detail}"
+    return replace(found, failure=Incorrect(reason=reason, detail=detail))
+
+
+def differs(one: Finding, other: Finding, *, same: bool) -> bool:
+    """Whether two runs gave notably different results: more than an order of summation explains.
+
+    Args:
+        one: of a run.
+        other: of another.
+        same: whether they had the same inputs.
+    """
+    if (one.failure is None) != (other.failure is None):
+        return True
+    for name, first in one.errors.items():
+        second = other.errors[name]
+        low, high = sorted((first.norm, second.norm))
+        if same and (first.problem != second.problem or high > NOTABLE * low):
+            return True
+    return False

@@ -24,6 +24,9 @@ from roofsmith.domain.target import Target
 from roofsmith.domain.workload import Workload
 from roofsmith.errors import BadReferenceError, TargetError
 from roofsmith.judge.arena import Arena
+from roofsmith.judge.draws import Draws
+from roofsmith.judge.hidden import reductions
+from roofsmith.judge.tolerated import Tolerated
 from roofsmith.judge.wire import WireError, WireTimeoutError, receive, send
 from roofsmith.ports import ArraySpec, WorkloadDescription
 from roofsmith.scratch import scratch_directory
@@ -38,67 +41,6 @@ COPIES = 8
 """How many times a workload's arrays lie in memory during a judgement: the reference's own, its
 float64 ones (twice the size), the arena between, and two copies for either side."""
 
-TRUTH = "truth:"
-"""Prefix of an output's float64 expectation in an oracle's arena."""
-DECLARED = "declared:"
-"""Prefix of its expectation computed in the declared precision."""
-
-
-class Draws:
-    """Slots of fresh inputs for one workload, and what their outputs should be."""
-
-    def __init__(self, oracle: ReferenceOracle, workload: Workload, slots: int) -> None:
-        self._oracle = oracle
-        self.workload = workload
-        self.signature = oracle.signature
-        self.description = oracle.describe(workload)
-        self.arrays = self.description.arrays
-        self.arena = Arena((*self.arrays, *_expectations(self.arrays)), slots)
-        self.number = oracle.map(self.arena)
-
-    @property
-    def outputs(self) -> tuple[ArraySpec, ...]:
-        """Arrays that the kernel must write."""
-        return tuple(a for a in self.arrays if a.role != "input")
-
-    def draw(self, slot: int, seed: int) -> dict[str, NDArray[np.generic]]:
-        """New inputs in a slot; views of them by array name."""
-        self._oracle.ask(
-            "draw",
-            {"arena": self.number, "slot": slot, "dims": self.workload.dims, "seed": seed},
-        )
-        return self.given(slot)
-
-    def given(self, slot: int) -> dict[str, NDArray[np.generic]]:
-        """Views of a slot's inputs, as they were drawn."""
-        return {a.name: self.arena.view(slot, a.name) for a in self.arrays if a.role != "output"}
-
-    def expect(self, slot: int, *, exact: bool, twice: bool = False) -> None:
-        """Compute a slot's expectation, in float64 if `exact`, else in the declared precision."""
-        self._oracle.ask(
-            "expect",
-            {
-                "arena": self.number,
-                "slot": slot,
-                "exact": exact,
-                "prefix": TRUTH if exact else DECLARED,
-                "twice": twice,
-            },
-        )
-
-    def expected(self, slot: int, name: str, *, exact: bool) -> NDArray[np.generic]:
-        """A view of what an output should be, after `expect`."""
-        return self.arena.view(slot, (TRUTH if exact else DECLARED) + name)
-
-    def asleep(self) -> contextlib.AbstractContextManager[None]:
-        """Keep the reference's process off the processors for a while."""
-        return self._oracle.asleep()
-
-    def close(self) -> None:
-        """Give the memory back on both sides."""
-        self._oracle.unmap(self.number)
-        self.arena.close()
-
 
 class ReferenceProcess:
     """A process that holds the reference: started when it is first asked, under deadlines."""
@@ -112,6 +54,7 @@ class ReferenceProcess:
         self._process: subprocess.Popen[bytes] | None = None
         self._channel: socket.socket | None = None
         self._scratch: Path | None = None
+        self._tolerated: Tolerated | None = None
 
     def __enter__(self) -> Self:
         """Nothing starts before it is needed."""
@@ -159,6 +102,19 @@ class ReferenceProcess:
             rtol=answer["rtol"],
             arguments=tuple(answer.get("arguments", ())),
         )
+
+    def tolerated(self) -> Tolerated:
+        """The distributions that the operator tolerates, found on a small workload.
+
+        Deterministic per target. Without a small workload that the reference takes, none are.
+        """
+        if self._tolerated is None:
+            self._tolerated = Tolerated()
+            for dims in reductions(self.target.workloads):
+                with contextlib.suppress(BadReferenceError, TargetError):
+                    self._tolerated = Tolerated.model_validate(self.ask("explore", {"dims": dims}))
+                    break
+        return self._tolerated
 
     @property
     def is_alive(self) -> bool:
@@ -339,21 +295,6 @@ class ReferenceOracle(ReferenceProcess):
         """Take an arena back; does nothing if the process is gone."""
         if self._process is not None:
             self.ask("unmap", {"arena": number})
-
-
-def _expectations(arrays: tuple[ArraySpec, ...]) -> tuple[ArraySpec, ...]:
-    """Room for what the outputs should be: in float64, and in the declared precision."""
-    outputs = [a for a in arrays if a.role != "input"]
-    return (
-        *(
-            ArraySpec(
-                TRUTH + a.name, "truth",
-                "float64" if np.issubdtype(np.dtype(a.dtype), np.floating) else a.dtype, a.shape,
-            )
-            for a in outputs
-        ),
-        *(ArraySpec(DECLARED + a.name, "declared", a.dtype, a.shape) for a in outputs),
-    )  # fmt: skip
 
 
 def _require_memory(workload: Workload, description: WorkloadDescription) -> None:

@@ -128,7 +128,7 @@ class ProcessJudge:
         begin = time.monotonic()
         self._require_passing(incumbent, observer)
         observer.stage("check")
-        outcome, errors = self._examiner.examine(candidate, observer.progress)
+        outcome, errors = self._examiner.examine(candidate, observer.progress, incumbent)
         found = Evidence()
         if isinstance(outcome, Passed):
             found = self._evidence(incumbent, candidate, observer)

@@ -24,6 +24,9 @@ from numpy.typing import NDArray
 from roofsmith.domain.kernel import Signature
 from roofsmith.judge.arena import Arena
 from roofsmith.judge.confinement import die_with_parent
+from roofsmith.judge.distributions import changed, transform
+from roofsmith.judge.exploration import explore, honest
+from roofsmith.judge.host_arithmetic import HostArithmetic
 from roofsmith.judge.wire import WireError, receive, send
 from roofsmith.ports import ArraySpec
 
@@ -107,11 +110,7 @@ class Reference:
                     _unwritten(value.shape, dtype) if fresh else value.astype(dtype, copy=True)
                 )
         self._module.reference(**arguments)
-        results = {n: a for n, a in arguments.items() if n in outputs and isinstance(a, np.ndarray)}
-        for name, array in results.items():
-            if array.size and np.issubdtype(array.dtype, np.floating) and np.isnan(array).all():
-                raise Complaint(f"reference left all of output {name!r} unwritten, or NaN")
-        return results
+        return {n: a for n, a in arguments.items() if n in outputs and isinstance(a, np.ndarray)}
 
     def _initial(self, outputs: set[str]) -> set[str]:
         """Outputs with a value before the call: all of them if the kernel declares no inputs."""
@@ -231,6 +230,7 @@ class Server:
         self.path = ""
         self._arenas: dict[int, Arena] = {}
         self._drawn: dict[tuple[int, int], tuple[dict[str, Array | int], set[str]]] = {}
+        self._on = HostArithmetic()
 
     @property
     def reference(self) -> Reference:
@@ -274,8 +274,7 @@ class Server:
     def draw(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:  # noqa: ARG002
         """Fresh inputs into a slot."""
         number, slot = message["arena"], message["slot"]
-        values, outputs = self.reference.inputs(message["dims"], message["seed"])
-        self._drawn[number, slot] = values, outputs
+        self._drawn[number, slot] = values, _ = self._inputs(message)
         arena = self._arenas[number]
         for array in arena.layout.arrays:
             value = values.get(array.name)
@@ -291,24 +290,53 @@ class Server:
     def expect(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:  # noqa: ARG002
         """What the outputs of a slot should be, into the slot's `prefix:` arrays."""
         number, slot, prefix = message["arena"], message["slot"], message["prefix"]
-        values, outputs = self._drawn[number, slot]
+        other = message["draw"]
+        values, outputs = self._inputs(other) if other else self._drawn[number, slot]
+        values = changed(values, message["change"], self._on)
         results = self.reference.expect(values, outputs, exact=message["exact"])
         if message["twice"]:
             again = self.reference.expect(values, outputs, exact=message["exact"])
             for name, array in results.items():
+                _require_written(name, array)
                 if array.tobytes() != again[name].tobytes():
                     raise Complaint(f"it is not deterministic: {name!r} differs between two calls")
         for name, array in results.items():
             np.copyto(self._arenas[number].view(slot, prefix + name), array)
         return {}
 
+    def explore(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:  # noqa: ARG002
+        """See `judge.exploration.explore`."""
+        with np.errstate(all="ignore"):
+            return explore(self.reference, message["dims"], self._on)
+
+    def honest(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:  # noqa: ARG002
+        """What honest arithmetic makes of a slot's inputs."""
+        values, outputs = self._drawn[message["arena"], message["slot"]]
+        with np.errstate(all="ignore"):
+            found = honest(self.reference, values, outputs, self._on)
+        errors = {name: (one.norm, one.element) for name, one in found.errors.items()}
+        return {"sound": found.is_sound, "errors": errors}
+
     def answer(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
         """Do what a message asks."""
         operations = {
             "load": self.load, "describe": self.describe, "map": self.map, "unmap": self.unmap,
-            "draw": self.draw, "expect": self.expect,
+            "draw": self.draw, "expect": self.expect, "explore": self.explore,
+            "honest": self.honest,
         }  # fmt: skip
         return operations[message["op"]](message, fds)
+
+    def _inputs(self, how: dict[str, Any]) -> tuple[dict[str, Array | int], set[str]]:
+        """A draw, from whatever distribution was asked for."""
+        values, outputs = self.reference.inputs(how["dims"], how["seed"])
+        with np.errstate(all="ignore"):
+            made = transform(how["distribution"], values, how["free"], how["seed"], self._on)
+        return made, outputs
+
+
+def _require_written(name: str, array: Array) -> None:
+    if array.size and np.issubdtype(array.dtype, np.floating) and np.isnan(array).all():
+        raise Complaint(f"reference left all of output {name!r} unwritten, or NaN")
 
 
 def _unwritten(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:

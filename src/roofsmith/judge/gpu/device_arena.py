@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import torch
 
@@ -10,7 +10,10 @@ from roofsmith.judge.arena import Layout
 from roofsmith.judge.gpu.driver import Driver
 from roofsmith.judge.gpu.layout import lay_out
 from roofsmith.judge.gpu.tensors import DTYPES, bytes_at
+from roofsmith.judge.poison import NAN_GUARDS, UNWRITTEN
 from roofsmith.ports import ArraySpec
+
+_INTEGERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 PAGE_BYTES = 2 * 1024**2
 """Arenas are whole large pages. Mapped into another process, an allocation that ends within one was
@@ -27,6 +30,7 @@ class DeviceArena:
         self.base = driver.alloc(-(-size // PAGE_BYTES) * PAGE_BYTES)
         self.bytes = bytes_at(self.base, size)
         self.handle = driver.give(self.base)
+        self._words = [NAN_GUARDS[0]] * slots
 
     def free(self) -> None:
         """Give the memory back."""
@@ -42,10 +46,44 @@ class DeviceArena:
         spec = self.layout.arrays[index]
         return self.raw(slot, index).view(DTYPES[spec.dtype]).view(*spec.shape)
 
-    def guards(self, slot: int) -> Iterator[torch.Tensor]:
-        """All bytes of a slot between its arrays."""
-        cursor = start = slot * self.layout.slot_bytes
+    def prepare(self, slot: int, values: Mapping[str, object], guard: int) -> None:
+        """Fill a slot: given arrays with their values, outputs with poison, guards with a word."""
+        self._words[slot] = guard
+        start = slot * self.layout.slot_bytes
+        whole = self.bytes[start : start + self.layout.slot_bytes]
+        whole.view(torch.int16).fill_(signed(guard, 2))
+        for index, array in enumerate(self.layout.arrays):
+            value = values[array.name]
+            if array.role != "output" and isinstance(value, torch.Tensor):
+                self.view(slot, index).copy_(value)
+            elif array.size_bytes:
+                size = DTYPES[array.dtype].itemsize
+                bits = signed(UNWRITTEN[array.dtype], size)
+                self.raw(slot, index).view(_INTEGERS[size]).fill_(bits)
+
+    def overruns(self, slots: Sequence[int]) -> list[torch.Tensor]:
+        """By guard band, whether it was written to in each slot; shape (len(slots), 1)."""
+        words = torch.tensor([self._words[slot] for slot in slots], device=self.bytes.device)
+        low, high = ((words >> shift & 0xFF).to(torch.uint8)[:, None] for shift in (0, 8))
+        found = []
+        for begin, end in self._guards():
+            bands = torch.stack(
+                [self.bytes[s * self.layout.slot_bytes :][begin:end] for s in slots]
+            )
+            first = begin % 2  # a word's low byte lies at even offsets
+            touched = (bands[:, first::2] != low).any(1) | (bands[:, 1 - first :: 2] != high).any(1)
+            found.append(touched[:, None])
+        return found
+
+    def _guards(self) -> Iterator[tuple[int, int]]:
+        """Where all bytes of a slot between its arrays lie."""
+        cursor = 0
         for array, offset in zip(self.layout.arrays, self.layout.offsets, strict=True):
-            yield self.bytes[cursor : start + offset]
-            cursor = start + offset + array.size_bytes
-        yield self.bytes[cursor : start + self.layout.slot_bytes]
+            yield cursor, offset
+            cursor = offset + array.size_bytes
+        yield cursor, self.layout.slot_bytes
+
+
+def signed(bits: int, size: int) -> int:
+    """Bits of an unsigned integer of `size` bytes, read as a signed one."""
+    return bits - (1 << 8 * size) if bits >> (8 * size - 1) else bits

@@ -302,6 +302,8 @@ class GpuLineup:
 class GpuBench:
     """Port `Bench` on a GPU."""
 
+    near_workloads = 1
+    """A Python kernel is compiled anew for every other workload."""
     examination = SegmentPlan(3, warm=2)
     first_deadline_s = 120.0
     """Triton's autotuner compiles and times all its configurations in a first call."""

@@ -11,16 +11,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from roofsmith.analysis.tolerance import LARGEST_ERROR, Errors
+from roofsmith.analysis.tolerance import LARGEST_ERROR, Budget, Errors
 from roofsmith.domain.kernel import Signature
 from roofsmith.domain.outcome import Failure, Incorrect
 from roofsmith.domain.target import Target
 from roofsmith.domain.workload import Workload
-from roofsmith.errors import TargetError
+from roofsmith.errors import BadReferenceError, TargetError
 from roofsmith.judge.arena import Arena
-from roofsmith.judge.budgets import Budgets, Finding, too_wrong
+from roofsmith.judge.budgets import Budgets, Finding, incorrect, is_too_wrong, subject
+from roofsmith.judge.diagnosis import Diagnosis
+from roofsmith.judge.distributions import OWN
+from roofsmith.judge.exploration import Honest
 from roofsmith.judge.gpu.layout import BFLOAT16, host_spec, lay_out
 from roofsmith.judge.oracle import ReferenceProcess
+from roofsmith.judge.poison import random_guard
 from roofsmith.ports import ArraySpec, WorkloadDescription
 
 COPIES = 6
@@ -136,6 +140,10 @@ class Slots:
         self.description = oracle.describe(workload)
         self.count = count
         self.memory = lay_out(self.description.arrays)
+        self.distribution = OWN
+        self.repeats = False
+        self._guard: int | None = None
+        self._counts = True
         message = {"arrays": _as_json(self.description.arrays), "slots": count}
         self.handle: str = self._ask("allocate", message)["handle"]
 
@@ -157,10 +165,25 @@ class Slots:
             for name in self.description.arguments
         ]
 
+    @property
+    def tolerated(self) -> tuple[str, ...]:
+        """Distributions that the operator tolerates."""
+        return self._oracle.tolerated().tolerated
+
+    @property
+    def subject(self) -> str:
+        """The workload, and what its inputs are drawn from if that isn't the reference's own."""
+        return subject(self.workload.label, self.distribution)
+
+    def use(self, distribution: str = OWN, guard: int | None = None) -> None:
+        """Draw from a distribution from now on, between guard bands of one word or of any."""
+        self.distribution, self._guard = distribution, guard
+
     def draw(self, slots: Sequence[int], seeds: Sequence[int]) -> None:
         """New inputs for slots; `fill` puts them there."""
-        message = {"slots": list(slots), "seeds": list(seeds), "dims": self.workload.dims}
-        self._ask("draw", message)
+        free = {} if self.distribution == OWN else self._oracle.tolerated().free
+        how = {"dims": self.workload.dims, "distribution": self.distribution, "free": free}
+        self._ask("draw", {"slots": list(slots), "seeds": list(seeds), "how": how})
 
     def deal(self, order: Sequence[int]) -> None:
         """Give slot i what was drawn for slot `order[i]`; `fill` puts it there."""
@@ -168,26 +191,38 @@ class Slots:
 
     def fill(self, slots: Sequence[int]) -> None:
         """Pristine inputs, poisoned outputs and guards; the device's caches hold none of it."""
-        self._ask("fill", {"slots": list(slots)})
+        guards = [random_guard() if self._guard is None else self._guard for _ in slots]
+        self._ask("fill", {"slots": list(slots), "guards": guards})
 
     def learn(self, slot: int, budgets: Budgets) -> None:
         """Set or widen the budgets by what the reference itself makes of a slot's inputs."""
+        if self.distribution != OWN:
+            self._counts = self._tolerates(slot, budgets)
+            return
         honest = self._ask("learn", {"slot": slot})["honest"]
         for output in self.outputs:
-            errors, _ = _errors(honest[output.name])
-            budgets.learn(self.workload.label, self.description, output, errors)
+            budgets.learn(self.subject, self.description, output, _errors(honest[output.name]))
 
     def verify(self, slots: Sequence[int], budgets: Budgets, *, exact: bool) -> list[Finding]:
-        """Compare slots with float64 if `exact`, else with the reference in declared precision."""
-        label = self.workload.label
+        """Compare slots with float64 if `exact`, else with the reference in declared precision.
+
+        Args:
+            slots: in the order of their calls.
+            budgets: were learned.
+            exact: see above.
+        """
+        if self.distribution != OWN and not self._counts:
+            return [Finding(self.subject, None, {}, counts=False) for _ in slots]
         message = {
             "slots": list(slots),
             "exact": exact,
             "tolerances": list(budgets.tolerances(self.description)),
         }
+        reports = self._ask("verify", message)["reports"]
+        before = (None, *slots)
         return [
-            self._finding(label, report, budgets, exact=exact)
-            for report in self._ask("verify", message)["reports"]
+            self._finding(slot, prior, report, budgets, exact=exact)
+            for slot, prior, report in zip(slots, before, reports, strict=False)
         ]
 
     def close(self) -> None:
@@ -195,24 +230,49 @@ class Slots:
         if self._oracle.is_alive:
             self._ask("free", {})
 
+    def _tolerates(self, slot: int, budgets: Budgets) -> bool:
+        """Whether the operator keeps its meaning on this very draw; learn the budgets if so."""
+        try:
+            answer = self._ask("honest", {"slot": slot})
+        except BadReferenceError:  # it refuses such inputs at this size
+            return False
+        errors = {name: Errors(*pair) for name, pair in answer["errors"].items()}
+        return budgets.learn_other(
+            self.subject, self.workload.label, self.description, self.outputs,
+            Honest(errors, answer["sound"]),
+        )  # fmt: skip
+
     def _finding(
-        self, label: str, report: dict[str, list[float]], budgets: Budgets, *, exact: bool
+        self,
+        slot: int,
+        before: int | None,
+        report: dict[str, list[float]],
+        budgets: Budgets,
+        *,
+        exact: bool,
     ) -> Finding:
-        failure = self._trespass(label, report)
+        failure = self._trespass(self.subject, report)
         errors = {}
         for output in self.outputs:
-            found, unwritten = _errors(report[output.name])
-            errors[output.name] = found
-            budget = budgets.get(label, output.name)
-            if unwritten and failure is None:
-                failure = Incorrect(
-                    reason="nan_output",
-                    detail=f"{label}: {unwritten} elements of {output.name!r} are NaN or were not"
-                    " written",
-                )
+            found = errors[output.name] = _errors(report[output.name])
+            budget = budgets.get(self.subject, output.name)
             slack = Errors(0, 0) if exact else budget.honest
-            failure = failure or too_wrong(label, output.name, found, budget, slack)
-        return Finding(failure, errors)
+            extra = report[output.name][4] > report[output.name][5]  # NaN beyond the rows compared
+            if failure is None and (extra or is_too_wrong(found, budget, slack)):
+                failure = self._named(slot, before, output, found, budget)
+        return Finding(self.subject, failure, errors)
+
+    def _named(
+        self, slot: int, before: int | None, output: ArraySpec, found: Errors, budget: Budget
+    ) -> Failure:
+        """A failed output with its reason."""
+        message = {
+            "slot": slot, "before": before, "output": output.name, "norm": found.norm,
+            "element": found.element, "problem": found.problem,
+            "budget": [budget.norm, budget.element],
+        }  # fmt: skip
+        told = self._ask("diagnose", message)
+        return incorrect(self.subject, output.name, Diagnosis(**told), budget)
 
     def _trespass(self, label: str, report: dict[str, list[float]]) -> Failure | None:
         names = [array.name for array in self.description.arrays]
@@ -233,15 +293,15 @@ class Slots:
         return self._oracle.ask(op, {"arena": self.number, **message})
 
 
-def _errors(numbers: Sequence[float]) -> tuple[Errors, int]:
-    """What `gpu.measuring.measure` returned, and how many NaN are too many."""
-    norm, element, mismatched, not_finite, nan, nan_expected = numbers
+def _errors(numbers: Sequence[float]) -> Errors:
+    """What `gpu.measuring.measure` returned."""
+    norm, element, mismatched, not_finite, _, _ = numbers
     problem = None
     if not_finite:
         problem = f"{not_finite:.0f} elements are NaN or infinite where the reference is finite"
     elif mismatched:
         problem = f"{mismatched:.0f} elements should be exactly the reference's and aren't"
-    return Errors(_bounded(norm), _bounded(element), problem), max(int(nan - nan_expected), 0)
+    return Errors(_bounded(norm), _bounded(element), problem)
 
 
 def _bounded(error: float) -> float:

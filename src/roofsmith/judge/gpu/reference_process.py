@@ -8,165 +8,29 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from types import ModuleType
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import torch
 
-from roofsmith.domain.kernel import Parameter, Signature
-from roofsmith.judge.arena import POISON, Arena
+from roofsmith.analysis.tolerance import Errors
+from roofsmith.domain.kernel import Signature
+from roofsmith.judge.arena import Arena
+from roofsmith.judge.exploration import explore, honest
+from roofsmith.judge.gpu.arithmetic import TorchArithmetic
 from roofsmith.judge.gpu.device_arena import DeviceArena
 from roofsmith.judge.gpu.driver import Driver
+from roofsmith.judge.gpu.evidence import Draw, Memory, Scene, told
 from roofsmith.judge.gpu.measuring import compare, measure
-from roofsmith.judge.gpu.tensors import DTYPES, raw_bytes, set_tf32
-from roofsmith.judge.reference_process import Complaint, declared, load_module, number, serve
+from roofsmith.judge.gpu.reference import GpuReference
+from roofsmith.judge.gpu.tensors import raw_bytes
+from roofsmith.judge.reference_process import Complaint, load_module, serve
 from roofsmith.ports import ArraySpec
 
-Value: TypeAlias = "torch.Tensor | int | float"
-
-NAMES = {kind: name for name, kind in DTYPES.items()}
 COMPARED_BYTES = 2**30
 """Slots that are compared at once: their arrays, and a few times as much in float64."""
 REPEATABLE = 1e-9
 """How far two float64 calls of a reference may differ, norm-wise: atomics add in any order."""
-
-
-class GpuReference:
-    """A user's reference module in torch, on the first visible device."""
-
-    def __init__(
-        self,
-        module: ModuleType,
-        baseline: ModuleType | None,
-        signature: Signature,
-        ptr_size: int | None,
-        *,
-        tf32: bool,
-    ) -> None:
-        """Read a reference.
-
-        Args:
-            module: holds `reference`.
-            baseline: the target's kernel module, whose `setup` serves if the reference has none.
-            signature: of `solve`; without parameters for modules, which are called by name.
-            ptr_size: elements of every buffer, for references without `setup`.
-            tf32: whether it may compute float32 products in TF32, but for the truth.
-        """
-        self._module = module
-        self._signature = signature
-        self._ptr_size = ptr_size
-        self._tf32 = tf32
-        if not callable(getattr(module, "reference", None)):
-            raise Complaint("it has no function `reference(**inputs)`")
-        self._setup = getattr(module, "setup", None) or getattr(baseline, "setup", None)
-        if self._setup is None and not signature.parameters:
-            raise Complaint("neither it nor the kernel has a function `setup(**dims, seed)`")
-
-    def describe(self, dims: dict[str, int]) -> dict[str, Any]:
-        """Arrays, arguments in order, and declared cost of a workload."""
-        values, outputs = self.inputs(dims, seed=0)
-        self._fit(values)
-        arrays = [
-            {
-                "name": name,
-                "role": self._role(name, outputs),
-                "dtype": NAMES[value.dtype],
-                "shape": list(value.shape),
-            }
-            for name, value in values.items()
-            if isinstance(value, torch.Tensor)
-        ]
-        return {
-            "arrays": arrays,
-            "scalars": {k: v for k, v in values.items() if not isinstance(v, torch.Tensor)},
-            "arguments": list(values),
-            "flops": declared(self._module, "flops", dims),
-            "bytes": declared(self._module, "bytes", dims),
-            "atol": number(self._module, "atol"),
-            "rtol": number(self._module, "rtol"),
-        }
-
-    def inputs(self, dims: dict[str, int], seed: int) -> tuple[dict[str, Value], set[str]]:
-        """Fresh arguments on the device, in order, and which of them are outputs."""
-        torch.manual_seed(seed)
-        with torch.device("cuda"):
-            if self._setup is None:
-                return self._plain_inputs(dims)
-            made = self._setup(**dims, seed=seed)
-        if not isinstance(made, dict) or not isinstance(made.get("inputs"), dict):
-            raise Complaint(
-                'setup must return {"inputs": {name: tensor or int}, "outputs": [names]}'
-            )
-        values = {name: _on_device(name, value) for name, value in made["inputs"].items()}
-        outputs = set(made.get("outputs") or ())
-        if strange := outputs - set(values):
-            raise Complaint(f"setup names outputs that are not among its inputs: {sorted(strange)}")
-        if not outputs:
-            raise Complaint('setup names no outputs: {"outputs": [names]}')
-        return values, outputs
-
-    def expect(
-        self, values: dict[str, Value], outputs: set[str], *, exact: bool
-    ) -> dict[str, torch.Tensor]:
-        """What the reference computes, in float64 if `exact`, else in the declared precision."""
-        set_tf32(self._tf32 and not exact)
-        arguments: dict[str, Value] = {}
-        for name, value in values.items():
-            if not isinstance(value, torch.Tensor):
-                arguments[name] = value
-                continue
-            floating = value.is_floating_point()
-            kind = torch.float64 if exact and floating else value.dtype
-            if name in outputs and not self.starts_filled:
-                arguments[name] = torch.full_like(value, torch.nan if floating else 0, dtype=kind)
-            else:
-                arguments[name] = value.to(kind, copy=True)
-        with torch.device("cuda"), torch.no_grad():
-            self._module.reference(**arguments)
-        return {n: t for n, t in arguments.items() if n in outputs and isinstance(t, torch.Tensor)}
-
-    @property
-    def starts_filled(self) -> bool:
-        """Whether outputs have a value before the call: if a kernel without setup has no const."""
-        return self._setup is None and all(p.role != "input" for p in self._signature.parameters)
-
-    def _role(self, name: str, outputs: set[str]) -> str:
-        if name not in outputs:
-            return "input"
-        return "inout" if self.starts_filled else "output"
-
-    def _fit(self, values: dict[str, Value]) -> None:
-        """The arguments against `solve`'s parameters; modules take them by name."""
-        parameters = self._signature.parameters
-        if not parameters:
-            return
-        if len(values) != len(parameters):
-            raise Complaint(
-                f"setup gives {len(values)} arguments ({', '.join(values)}), but solve takes"
-                f" {len(parameters)} ({', '.join(p.name for p in parameters)})"
-            )
-        for (name, value), parameter in zip(values.items(), parameters, strict=True):
-            _fit_one(name, value, parameter)
-
-    def _plain_inputs(self, dims: dict[str, int]) -> tuple[dict[str, Value], set[str]]:
-        """For a reference without `setup`: flat buffers of random numbers, dimensions by name."""
-        largest = sorted(dims.values())[-2:]
-        size = self._ptr_size or int(np.prod(largest, dtype=np.int64))
-        values: dict[str, Value] = {}
-        for p in self._signature.parameters:
-            if p.role == "size":
-                if p.name not in dims:
-                    raise Complaint(
-                        f"solve takes the size {p.name!r}, but the workload gives {', '.join(dims)}"
-                    )
-                values[p.name] = dims[p.name]
-            elif DTYPES[p.dtype].is_floating_point:
-                values[p.name] = torch.randn(size).to(DTYPES[p.dtype])
-            else:
-                values[p.name] = torch.randint(0, 100, (size,)).to(DTYPES[p.dtype])
-        roles = {p.name: p.role for p in self._signature.parameters}
-        return values, {name for name, role in roles.items() if role == "output"}
 
 
 class GpuServer:
@@ -177,7 +41,9 @@ class GpuServer:
         self.path = ""
         self._driver: Driver | None = None
         self._arenas: dict[int, DeviceArena] = {}
-        self._drawn: dict[tuple[int, int], tuple[dict[str, Value], set[str]]] = {}
+        self._drawn: dict[tuple[int, int], Draw] = {}
+        self._memories: dict[int, Memory] = {}
+        self._on = TorchArithmetic()
         self._flush: torch.Tensor | None = None
 
     @property
@@ -216,6 +82,7 @@ class GpuServer:
         ]
         arena = DeviceArena(self._device, specs, message["slots"])
         self._arenas[message["arena"]] = arena
+        self._memories[message["arena"]] = Memory()
         return {"handle": arena.handle.hex()}
 
     def free(self, message: dict[str, Any]) -> dict[str, Any]:
@@ -223,6 +90,7 @@ class GpuServer:
         number = message["arena"]
         for key in [key for key in self._drawn if key[0] == number]:
             del self._drawn[key]
+        self._memories.pop(number)
         self._device.wait()
         self._arenas.pop(number).free()
         return {}
@@ -230,7 +98,8 @@ class GpuServer:
     def draw(self, message: dict[str, Any]) -> dict[str, Any]:
         """Fresh inputs for slots; nothing is written to the arena yet."""
         for slot, seed in zip(message["slots"], message["seeds"], strict=True):
-            self._drawn[message["arena"], slot] = self.reference.inputs(message["dims"], seed)
+            how = {**message["how"], "seed": seed}
+            self._drawn[message["arena"], slot] = Draw.new(self.reference, how, self._on)
         return {}
 
     def deal(self, message: dict[str, Any]) -> dict[str, Any]:
@@ -243,19 +112,17 @@ class GpuServer:
     def fill(self, message: dict[str, Any]) -> dict[str, Any]:
         """Pristine inputs, poisoned outputs and guards into slots, and the caches emptied."""
         arena = self._arenas[message["arena"]]
-        for slot in message["slots"]:
-            values, _ = self._drawn[message["arena"], slot]
-            start = slot * arena.layout.slot_bytes
-            arena.bytes[start : start + arena.layout.slot_bytes].fill_(POISON)
-            for index, array in enumerate(arena.layout.arrays):
-                value = values[array.name]
-                if array.role != "output" and isinstance(value, torch.Tensor):
-                    if tuple(value.shape) != array.shape:
-                        raise Complaint(
-                            f"setup gives {array.name!r} another shape for another seed:"
-                            f" {tuple(value.shape)}, {array.shape}"
-                        )
-                    arena.view(slot, index).copy_(value)
+        for slot, guard in zip(message["slots"], message["guards"], strict=True):
+            draw = self._drawn[message["arena"], slot]
+            self._memories[message["arena"]].add(slot, draw)
+            for array in arena.layout.arrays:
+                value = draw.values[array.name]
+                if isinstance(value, torch.Tensor) and tuple(value.shape) != array.shape:
+                    raise Complaint(
+                        f"setup gives {array.name!r} another shape for another seed:"
+                        f" {tuple(value.shape)}, {array.shape}"
+                    )
+            arena.prepare(slot, draw.values, guard)
         if self._flush is not None:
             self._flush.add_(1)
         torch.cuda.synchronize()
@@ -263,7 +130,8 @@ class GpuServer:
 
     def learn(self, message: dict[str, Any]) -> dict[str, Any]:
         """Errors that the reference itself makes in the declared precision, by output."""
-        values, outputs = self._drawn[message["arena"], message["slot"]]
+        draw = self._drawn[message["arena"], message["slot"]]
+        values, outputs = draw.values, draw.outputs
         truth = self.reference.expect(values, outputs, exact=True)
         again = self.reference.expect(values, outputs, exact=True)
         plain = self.reference.expect(values, outputs, exact=False)
@@ -300,13 +168,13 @@ class GpuServer:
         """What was found in some slots, one row per slot."""
         drawn = [self._drawn[message["arena"], slot] for slot in slots]
         expected = [
-            self.reference.expect(values, outputs, exact=message["exact"])
-            for values, outputs in drawn
+            self.reference.expect(draw.values, draw.outputs, exact=message["exact"])
+            for draw in drawn
         ]
         checks = {}
         for index, array in enumerate(arena.layout.arrays):
             if array.role == "input":
-                pristine = torch.stack([raw_bytes(values[array.name]) for values, _ in drawn])
+                pristine = torch.stack([raw_bytes(draw.values[array.name]) for draw in drawn])
                 held = torch.stack([arena.raw(slot, index) for slot in slots])
                 checks[f"altered:{array.name}"] = (held != pristine).any(1, keepdim=True)
             else:
@@ -316,11 +184,40 @@ class GpuServer:
                     message["tolerances"],
                     whole=message["exact"],
                 )
-        guards = zip(*(arena.guards(slot) for slot in slots), strict=True)
-        for index, bands in enumerate(guards):
-            touched = (torch.stack(bands) != POISON).any(1, keepdim=True)
+        for index, touched in enumerate(arena.overruns(slots)):
             checks[f"guard:{index}"] = touched
         return checks
+
+    def honest(self, message: dict[str, Any]) -> dict[str, Any]:
+        """What honest arithmetic makes of a slot's inputs."""
+        draw = self._drawn[message["arena"], message["slot"]]
+        found = honest(self.reference, draw.values, draw.outputs, self._on)
+        errors = {name: (one.norm, one.element) for name, one in found.errors.items()}
+        return {"sound": found.is_sound, "errors": errors}
+
+    def explore(self, message: dict[str, Any]) -> dict[str, Any]:
+        """See `judge.exploration.explore`."""
+        return explore(self.reference, message["dims"], self._on)
+
+    def diagnose(self, message: dict[str, Any]) -> dict[str, Any]:
+        """What a wrong output of a slot is."""
+        number, slot, arena = message["arena"], message["slot"], self._arenas[message["arena"]]
+        index = next(
+            i for i, array in enumerate(arena.layout.arrays) if array.name == message["output"]
+        )
+        before = message["before"]
+        scene = Scene(
+            name=message["output"],
+            dtype=arena.layout.arrays[index].dtype,
+            out=arena.view(slot, index),
+            draw=self._drawn[number, slot],
+            slot=slot,
+            previous=None if before is None else self._drawn[number, before],
+            memory=self._memories[number],
+        )
+        errors = Errors(message["norm"], message["element"], message["problem"])
+        found = told(scene, self.reference, self._on, errors, message["budget"])
+        return {"reason": found.reason, "detail": found.detail}
 
     def export(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
         """Inputs of one draw into shared host memory, for profilers."""
@@ -345,7 +242,8 @@ class GpuServer:
         operations = {
             "load": self.load, "describe": self.describe, "allocate": self.allocate,
             "free": self.free, "draw": self.draw, "deal": self.deal, "fill": self.fill,
-            "learn": self.learn, "verify": self.verify,
+            "learn": self.learn, "verify": self.verify, "honest": self.honest,
+            "explore": self.explore, "diagnose": self.diagnose,
         }  # fmt: skip
         return operations[message["op"]](message)
 
@@ -354,36 +252,6 @@ class GpuServer:
         if self._driver is None:
             raise Complaint("nothing was loaded")
         return self._driver
-
-
-def _on_device(name: str, value: Any) -> Value:
-    if isinstance(value, np.ndarray):
-        value = torch.from_numpy(value)
-    if isinstance(value, torch.Tensor):
-        if value.dtype not in NAMES:
-            raise Complaint(f"{name!r} is {value.dtype}, which kernels can't be given here")
-        placed: torch.Tensor = value.detach().cuda().contiguous()
-        return placed
-    if isinstance(value, (bool, int, np.integer)):
-        return int(value)
-    if isinstance(value, float):
-        return value
-    raise Complaint(f"setup gives {type(value).__name__} for {name!r}: no tensor and no number")
-
-
-def _fit_one(name: str, value: Value, parameter: Parameter) -> None:
-    if parameter.role == "size":
-        if not isinstance(value, int):
-            raise Complaint(
-                f"setup gives {type(value).__name__} for {name!r}, but solve takes an integer"
-            )
-        return
-    if not isinstance(value, torch.Tensor):
-        raise Complaint(f"setup gives a number for {name!r}, but solve takes a pointer")
-    if NAMES[value.dtype] != parameter.dtype:
-        raise Complaint(
-            f"setup gives {NAMES[value.dtype]} for {name!r}, but solve takes {parameter.dtype}"
-        )
 
 
 def main() -> None:

@@ -1,0 +1,267 @@
+"""What a wrong output is: which kernel would write such numbers.
+
+Everything here is arithmetic on one output. What an earlier call should have given, or what
+narrower inputs would give, is asked for only when it is needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roofsmith.analysis.tolerance import (
+    ELEMENT_FLOOR_EPS,
+    EPSILON,
+    NORM_FLOOR_EPS,
+    Errors,
+    measure,
+)
+from roofsmith.judge.distributions import SIGNIFICAND, round_to
+from roofsmith.judge.poison import NAN_GUARDS, unwritten
+
+Array = NDArray[np.generic]
+Numbers = NDArray[np.float64]
+
+PREVIOUS = "the call before"
+"""How the answer of the call just before is labelled among earlier ones."""
+
+REPRESENTABLE = 0.98
+"""If this share of an output's numbers fits a narrower type, they were rounded to it."""
+CLOSER = 0.25
+"""How much nearer an output must be to the truth of shortened inputs than to the truth."""
+SYSTEMATIC = 0.5
+"""Cosine between error and truth beyond which it isn't rounding: a factor or a summand is wrong."""
+WIDESPREAD = 0.02
+"""Least median of |error| in units of its root mean square: rounding spares few elements."""
+FEW_EPS = 4.0
+"""An error beyond as many epsilons of a narrower type, norm-wise, is not taken for its rounding."""
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """A stable code and a sentence without the output's name."""
+
+    reason: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Narrow:
+    """A narrower type that a kernel may have computed in."""
+
+    name: str
+    bits: int
+    """Of its significand, with the one that isn't stored."""
+
+    @property
+    def eps(self) -> float:
+        """Distance from 1 to the next number."""
+        return 2.0 ** (1 - self.bits)
+
+
+FLOAT32 = Narrow("float32", 24)
+TF32 = Narrow("TF32 or float16", 11)
+BFLOAT16 = Narrow("bfloat16", 8)
+FLOAT8 = Narrow("float8", 4)
+
+NARROWER: Mapping[str, tuple[Narrow, ...]] = {
+    "float64": (FLOAT32, TF32, BFLOAT16), "float32": (TF32, BFLOAT16),
+    "float16": (BFLOAT16, FLOAT8), "bfloat16": (FLOAT8,),
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """One output of one call, and what it can be held against."""
+
+    out: Array
+    """As it lies in memory; bfloat16 as its bits, in uint16."""
+    values: Array
+    """The same as numbers: float64 for floating types, integers as they are."""
+    truth: Array
+    """In float64, or integers."""
+    dtype: str
+    errors: Errors
+    norm_budget: float
+    element_budget: float
+    earlier: Callable[[], Iterable[tuple[str, Array]]] = lambda: ()
+    """Right answers to other calls, with which call it was, the nearest first."""
+    shortened: Callable[[int, bool], Array] | None = None
+    """The truth of inputs cut to so many bits; True truncates."""
+
+
+def diagnose(found: Evidence) -> Diagnosis:
+    """Name a failed output."""
+    return (
+        _poisoned(found)
+        or _not_finite(found)
+        or _of_another_call(found)
+        or _imprecise(found)
+        or _plainly_wrong(found)
+    )
+
+
+def _poisoned(found: Evidence) -> Diagnosis | None:
+    """Elements that nobody wrote, where the poison isn't right by chance."""
+    missing = unwritten(found.out, found.dtype)
+    if not found.out.size or not missing.any():
+        return None
+    if not np.issubdtype(found.values.dtype, np.floating):
+        missing = missing & (found.values != found.truth)
+        if not missing.any():
+            return None
+    return Diagnosis("skipped_work", f"{_share(missing)} were not written{_rows(missing)}")
+
+
+def _not_finite(found: Evidence) -> Diagnosis | None:
+    if not np.issubdtype(found.values.dtype, np.floating):
+        return None
+    bad = ~np.isfinite(found.values) & np.isfinite(found.truth)
+    if not bad.any():
+        return None
+    if _holds_guard(found.out[bad], found.dtype):
+        return Diagnosis(
+            "out_of_bounds",
+            f"read beyond its arrays: {_share(bad)} were computed from a guard band{_rows(bad)}",
+        )
+    what = "NaN" if np.isnan(found.values[bad]).all() else "NaN or infinite"
+    return Diagnosis(
+        "nan_output", f"{_share(bad)} are {what} where the reference is finite{_rows(bad)}"
+    )
+
+
+def _holds_guard(bad: Array, dtype: str) -> bool:
+    """Whether NaN carry the bits of a guard band, as they do through x86's arithmetic."""
+    if dtype not in SIGNIFICAND:
+        return False
+    size = bad.dtype.itemsize
+    raw = np.ascontiguousarray(bad).reshape(-1).view(f"u{size}")
+    # the sign goes with an operation's; the rest of the payload stays
+    keep = np.array((1 << (8 * size - 1)) - 1, raw.dtype)
+    patterns = [
+        np.frombuffer(word.to_bytes(2, "little") * (size // 2), dtype=raw.dtype)[0] & keep
+        for word in NAN_GUARDS
+    ]
+    return bool(np.isin(raw & keep, patterns).any())
+
+
+def _of_another_call(found: Evidence) -> Diagnosis | None:
+    for call, answer in found.earlier():
+        if answer.shape != found.truth.shape or not _is_within(found, answer):
+            continue
+        if call == PREVIOUS:
+            return Diagnosis("stale_output", "these are the right results of the call before")
+        return Diagnosis("memoised_result", f"these are the right results of {call}")
+    return None
+
+
+def _is_within(found: Evidence, answer: Array) -> bool:
+    if not np.issubdtype(found.values.dtype, np.floating):
+        return bool(np.array_equal(found.values, answer))
+    errors = measure(found.values, answer.astype(np.float64))
+    return (
+        errors.problem is None
+        and errors.norm <= found.norm_budget
+        and errors.element <= found.element_budget
+    )
+
+
+def _imprecise(found: Evidence) -> Diagnosis | None:
+    """Whether a narrower type explains the error; the widest that does is named."""
+    if not np.issubdtype(found.values.dtype, np.floating) or found.errors.problem is not None:
+        return None
+    for narrow in NARROWER[found.dtype]:
+        why = _rounded_to(found, narrow) or _from_shortened(found, narrow)
+        if why is None and _looks_rounded(found, narrow):
+            why = "the error is as large as rounding to it makes, and as irregular"
+        if why is not None:
+            return Diagnosis(
+                "precision",
+                f"computed as if in {narrow.name}, where {found.dtype} is declared: {why}",
+            )
+    return None
+
+
+def _rounded_to(found: Evidence, narrow: Narrow) -> str | None:
+    """Numbers that fit the narrower type, where the truth's don't; off by no more than that."""
+    if found.errors.norm > NORM_FLOOR_EPS * narrow.eps:
+        return None
+    used = found.values[found.values != 0]
+    if used.size < 2:
+        return None
+    share = float(np.mean(round_to(used, narrow.bits, np) == used))
+    true = found.truth[found.truth != 0]
+    expected = float(np.mean(round_to(true, narrow.bits, np) == true))
+    if share < REPRESENTABLE or expected > 0.5:
+        return None
+    return f"{share:.0%} of its numbers fit {narrow.bits} bits"
+
+
+def _from_shortened(found: Evidence, narrow: Narrow) -> str | None:
+    if found.shortened is None:
+        return None
+    for truncate in (False, True):
+        answer = found.shortened(narrow.bits, truncate)
+        if not np.isfinite(answer).all():
+            continue
+        nearer = measure(found.values, np.asarray(answer, np.float64))
+        if nearer.norm <= CLOSER * found.errors.norm:
+            how = "cut" if truncate else "rounded"
+            return f"it is right for inputs {how} to {narrow.bits} bits"
+    return None
+
+
+def _looks_rounded(found: Evidence, narrow: Narrow) -> bool:
+    if found.errors.norm > FEW_EPS * narrow.eps:
+        return False
+    truth = found.truth.reshape(-1).astype(np.float64)
+    error = found.values.reshape(-1).astype(np.float64) - truth
+    size, length = np.sqrt(np.square(error).sum()), np.sqrt(np.square(truth).sum())
+    if size == 0 or length == 0 or error.size < 16:
+        return False
+    cosine = abs(float((error * truth).sum() / size / length))
+    typical = float(np.median(np.abs(error))) / (size / error.size**0.5)
+    return cosine < SYSTEMATIC and typical > WIDESPREAD
+
+
+def _plainly_wrong(found: Evidence) -> Diagnosis:
+    if not np.issubdtype(found.values.dtype, np.floating):
+        wrong = np.asarray(found.values != found.truth)
+        number = int(np.count_nonzero(wrong))
+        return Diagnosis("wrong_output", f"{number} of {wrong.size} integers differ{_rows(wrong)}")
+    if found.errors.problem is not None:
+        return Diagnosis("wrong_output", found.errors.problem)
+    truth = found.truth.astype(np.float64)
+    off = np.abs(found.values.astype(np.float64) - truth)
+    wrong = np.asarray(off > ELEMENT_FLOOR_EPS * EPSILON[found.dtype] * np.abs(truth))
+    if found.errors.norm > found.norm_budget:
+        what = f"off by {found.errors.norm:.3g} norm-wise; the budget is {found.norm_budget:.3g}"
+    else:
+        what = (
+            f"an element is off by {found.errors.element:.3g} of its row's scale; the budget is"
+            f" {found.element_budget:.3g}"
+        )
+    return Diagnosis("wrong_output", f"{what}{_rows(wrong)}")
+
+
+def _share(which: NDArray[np.bool_]) -> str:
+    number = int(np.count_nonzero(which))
+    return f"{number} of {which.size} elements ({number / which.size:.0%})"
+
+
+def _rows(which: NDArray[np.bool_]) -> str:
+    """Where they are: which rows, or which elements if there is only one row."""
+    if which.ndim > 1 and which.shape[-1] > 0:
+        flat = which.reshape(-1, which.shape[-1]).any(axis=1)
+        kind = "row"
+    else:
+        flat, kind = which.reshape(-1), "element"
+    places: Sequence[int] = np.flatnonzero(flat).tolist()
+    if not places or len(places) == flat.size:
+        return ""
+    if len(places) == 1:
+        return f", in {kind} {places[0]}"
+    return f", in {len(places)} of {flat.size} {kind}s, from {places[0]} to {places[-1]}"

@@ -1,0 +1,228 @@
+"""What inputs are drawn from, besides the reference's own `setup`.
+
+Each distribution is made from an own draw, in arithmetic that NumPy and torch share. Where an
+operator gives infinities or loses its accuracy, the reference shows it, and the distribution isn't
+used: see `judge.exploration`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from roofsmith.analysis.tolerance import Errors
+
+OWN = "as drawn by setup"
+
+LARGEST: Mapping[str, float] = {
+    "float16": 65504.0, "bfloat16": 3.3895313892515355e38, "float32": 3.4028234663852886e38,
+    "float64": 1.7976931348623157e308,
+}  # fmt: skip
+"""The largest finite number of each floating type."""
+SMALLEST_NORMAL: Mapping[str, float] = {
+    "float16": 2.0**-14, "bfloat16": 2.0**-126, "float32": 2.0**-126, "float64": 2.0**-1022,
+}  # fmt: skip
+SIGNIFICAND: Mapping[str, int] = {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53}
+"""Bits, with the one that isn't stored."""
+
+MASK = 1e4
+"""Magnitude of a masked element in units of the root mean square: exp of it is zero."""
+
+
+class Arithmetic(Protocol):
+    """NumPy or torch, as far as distributions need it."""
+
+    xp: Any
+    """The module: `where`, `flip`, `sqrt`, `log`, `cos`, `ldexp`, `round` mean the same in both."""
+
+    def is_floating(self, value: Any) -> bool:
+        """Whether it is an array of floating-point numbers."""
+        ...
+
+    def dtype(self, array: Any) -> str:
+        """Its element type."""
+        ...
+
+    def wide(self, array: Any) -> Any:
+        """A copy of an array in at least float32, to compute with."""
+        ...
+
+    def double(self, array: Any) -> Any:
+        """A copy of an array in float64."""
+        ...
+
+    def like(self, array: Any, model: Any) -> Any:
+        """An array in the element type of another."""
+        ...
+
+    def uniform(self, model: Any) -> Any:
+        """Numbers in [0, 1), of the same shape, repeatable after `reseed`."""
+        ...
+
+    def errors(self, out: Any, truth: Any) -> Errors:
+        """How far an output is from the truth."""
+        ...
+
+    def reseed(self, seed: int) -> None:
+        """Begin the numbers of `uniform` anew."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One input's own draw, and where fresh randomness comes from."""
+
+    x: Any
+    """In at least float32."""
+    rms: Any
+    tiny: float
+    """Smallest normal number of its declared type."""
+    uniform: Callable[[], Any]
+    xp: Any
+
+
+def _permuted(s: Source) -> Any:
+    return s.xp.flip(s.x, (-1,)) * s.xp.where(s.uniform() < 0.5, -1.0, 1.0)
+
+
+def _normal(s: Source) -> Any:
+    radius = s.xp.sqrt(-2.0 * s.xp.log(1.0 - s.uniform()))
+    return s.rms * radius * s.xp.cos(6.283185307179586 * s.uniform())
+
+
+def _uniform(s: Source) -> Any:
+    return s.rms * 3.0**0.5 * (2.0 * s.uniform() - 1.0)
+
+
+def _scaled(exponent: int) -> Callable[[Source], Any]:
+    return lambda s: s.x * 2.0**exponent
+
+
+def _constant_rows(s: Source) -> Any:
+    return s.x[..., :1] + 0.0 * s.x
+
+
+def _rows_apart(s: Source) -> Any:
+    """Every row on a scale of its own, from 1/16 to 16."""
+    exponent = s.xp.floor(9.0 * s.uniform()[..., :1]) - 4.0
+    return s.x * 2.0**exponent
+
+
+def _sparse(s: Source) -> Any:
+    return s.xp.where(s.uniform() < 0.9, 0.0 * s.x, s.x)
+
+
+def _masked(s: Source) -> Any:
+    return s.xp.where(s.uniform() < 0.125, -MASK * s.rms + 0.0 * s.x, s.x)
+
+
+def _denormal(s: Source) -> Any:
+    return s.xp.where(s.uniform() < 0.125, s.tiny * s.uniform(), s.x)
+
+
+DISTRIBUTIONS: Mapping[str, Callable[[Source], Any]] = {
+    "flipped, signs at random": _permuted,
+    "normal": _normal,
+    "uniform": _uniform,
+    "times 2^10": _scaled(10),
+    "times 2^5": _scaled(5),
+    "times 2^2": _scaled(2),
+    "times 2^-20": _scaled(-20),
+    "times 2^-10": _scaled(-10),
+    "times 2^-4": _scaled(-4),
+    "constant rows": _constant_rows,
+    "rows on different scales": _rows_apart,
+    "sparse": _sparse,
+    "masked": _masked,
+    "denormals among the others": _denormal,
+}
+"""By the name under which people meet them."""
+
+ALTERNATIVES = (
+    ("times 2^10", "times 2^5", "times 2^2"),
+    ("times 2^-20", "times 2^-10", "times 2^-4"),
+)
+"""Of each of these, only the first that an operator tolerates is used."""
+
+
+def transform(
+    name: str, values: Mapping[str, Any], free: Mapping[str, int], seed: int, on: Arithmetic
+) -> dict[str, Any]:
+    """Inputs of another distribution, made from an own draw.
+
+    Args:
+        name: of the distribution.
+        values: the draw: arrays and numbers by name.
+        free: the arrays that may change, each with the sign that its numbers always have, or 0.
+        seed: of this draw.
+        on: NumPy or torch.
+    """
+    if name == OWN:
+        return dict(values)
+    make = DISTRIBUTIONS[name]
+    on.reseed(seed)
+    return {
+        key: _with_sign(make(_source(value, on)), free[key], value, on) if key in free else value
+        for key, value in values.items()
+    }
+
+
+def changed(values: Mapping[str, Any], change: Sequence[Any] | None, on: Arithmetic) -> Any:
+    """Inputs after a change.
+
+    Args:
+        values: by name.
+        change: `["shortened", bits, truncate]`, or None for none.
+        on: NumPy or torch.
+    """
+    if change is None:
+        return values
+    _, bits, truncate = change
+    return shortened(values, bits, on, truncate=truncate)
+
+
+def nudged(values: Mapping[str, Any], seed: int, on: Arithmetic) -> dict[str, Any]:
+    """Floating inputs as their storage could have rounded them: up to half a unit off, tiny ones
+    flushed to zero. What that does to the result, no kernel can be blamed for."""
+    on.reseed(seed)
+    made = dict(values)
+    for key, value in values.items():
+        if on.is_floating(value):
+            dtype = on.dtype(value)
+            half = 2.0 ** -SIGNIFICAND[dtype]
+            moved = on.double(value) * (1.0 + half * (2.0 * on.uniform(value) - 1.0))
+            made[key] = on.xp.where(abs(moved) < SMALLEST_NORMAL[dtype], 0.0 * moved, moved)
+    return made
+
+
+def shortened(
+    values: Mapping[str, Any], bits: int, on: Arithmetic, *, truncate: bool
+) -> dict[str, Any]:
+    """Floating inputs in float64, with significands of only `bits` bits."""
+    return {
+        key: round_to(on.double(value), bits, on.xp, truncate=truncate)
+        if on.is_floating(value)
+        else value
+        for key, value in values.items()
+    }
+
+
+def round_to(x: Any, bits: int, xp: Any, *, truncate: bool = False) -> Any:
+    """An array of float64 with significands of `bits` bits, rounded to nearest or cut off."""
+    significand, exponent = xp.frexp(x)
+    scaled = significand * 2.0**bits
+    kept = xp.trunc(scaled) if truncate else xp.round(scaled)
+    return xp.ldexp(kept / 2.0**bits, exponent)
+
+
+def _source(value: Any, on: Arithmetic) -> Source:
+    x = on.wide(value)
+    rms = on.xp.sqrt((x * x).mean())
+    return Source(x, rms, SMALLEST_NORMAL[on.dtype(value)], lambda: on.uniform(value), on.xp)
+
+
+def _with_sign(made: Any, sign: int, value: Any, on: Arithmetic) -> Any:
+    if sign:
+        made = abs(made) * float(sign)
+    return on.like(made, value)

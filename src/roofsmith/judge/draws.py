@@ -1,0 +1,185 @@
+"""Slots of fresh inputs for one workload on the host, and what their outputs should be."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roofsmith.analysis.tolerance import Errors
+from roofsmith.domain.workload import Workload
+from roofsmith.judge.arena import Arena
+from roofsmith.judge.budgets import subject
+from roofsmith.judge.diagnosis import PREVIOUS
+from roofsmith.judge.distributions import OWN
+from roofsmith.judge.exploration import Honest
+from roofsmith.judge.poison import random_guard
+from roofsmith.ports import ArraySpec
+
+if TYPE_CHECKING:
+    from roofsmith.judge.oracle import ReferenceOracle
+
+TRUTH = "truth:"
+"""Prefix of an output's float64 expectation in an oracle's arena."""
+DECLARED = "declared:"
+"""Prefix of its expectation computed in the declared precision."""
+
+REMEMBERED = 6
+"""Earlier calls whose answers a wrong output is compared with, and the very first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """What a slot's inputs were drawn from."""
+
+    slot: int
+    seed: int
+    distribution: str
+
+
+class Draws:
+    """Slots of fresh inputs for one workload, and what their outputs should be."""
+
+    def __init__(self, oracle: ReferenceOracle, workload: Workload, slots: int) -> None:
+        self._oracle = oracle
+        self.workload = workload
+        self.signature = oracle.signature
+        self.description = oracle.describe(workload)
+        self.arrays = self.description.arrays
+        self.arena = Arena((*self.arrays, *_expectations(self.arrays)), slots)
+        self.number = oracle.map(self.arena)
+        self.distribution = OWN
+        self.repeats = True
+        self._guard: int | None = None
+        self._history: list[Drawn] = []
+
+    @property
+    def outputs(self) -> tuple[ArraySpec, ...]:
+        """Arrays that the kernel must write."""
+        return tuple(a for a in self.arrays if a.role != "input")
+
+    @property
+    def tolerated(self) -> tuple[str, ...]:
+        """Distributions that the operator tolerates."""
+        return self._oracle.tolerated().tolerated
+
+    @property
+    def subject(self) -> str:
+        """The workload, and what its inputs are drawn from if that isn't the reference's own."""
+        return subject(self.workload.label, self.distribution)
+
+    def use(self, distribution: str = OWN, guard: int | None = None) -> None:
+        """Draw from a distribution from now on, between guard bands of one word or of any."""
+        self.distribution, self._guard = distribution, guard
+
+    def guard(self) -> int:
+        """The word for the next guard bands."""
+        return random_guard() if self._guard is None else self._guard
+
+    def draw(self, slot: int, seed: int) -> dict[str, NDArray[np.generic]]:
+        """New inputs in a slot; views of them by array name.
+
+        Slots are drawn in the order of the calls that will work on them.
+        """
+        drawn = Drawn(slot, seed, self.distribution)
+        self._oracle.ask("draw", {"arena": self.number, "slot": slot, **self._how(drawn)})
+        self._history.append(drawn)
+        del self._history[1:-64]
+        return self.given(slot)
+
+    def given(self, slot: int) -> dict[str, NDArray[np.generic]]:
+        """Views of a slot's inputs, as they were drawn."""
+        return {a.name: self.arena.view(slot, a.name) for a in self.arrays if a.role != "output"}
+
+    def expect(
+        self,
+        slot: int,
+        *,
+        exact: bool,
+        twice: bool = False,
+        drawn: Drawn | None = None,
+        change: list[Any] | None = None,
+    ) -> None:
+        """Compute a slot's expectation, in float64 if `exact`, else in the declared precision.
+
+        Args:
+            slot: where it goes.
+            exact: see above.
+            twice: make sure that the reference is deterministic and writes all outputs.
+            drawn: of another draw than the slot's own.
+            change: of the inputs; see `judge.distributions.changed`.
+        """
+        self._oracle.ask(
+            "expect",
+            {
+                "arena": self.number,
+                "slot": slot,
+                "exact": exact,
+                "prefix": TRUTH if exact else DECLARED,
+                "twice": twice,
+                "draw": self._how(drawn) if drawn else None,
+                "change": change,
+            },
+        )
+
+    def honest(self, slot: int) -> Honest:
+        """What honest arithmetic makes of a slot's inputs."""
+        answer = self._oracle.ask("honest", {"arena": self.number, "slot": slot})
+        errors = {name: Errors(*pair) for name, pair in answer["errors"].items()}
+        return Honest(errors, answer["sound"])
+
+    def expected(self, slot: int, name: str, *, exact: bool) -> NDArray[np.generic]:
+        """A view of what an output should be, after `expect`."""
+        return self.arena.view(slot, (TRUTH if exact else DECLARED) + name)
+
+    def earlier(self, slot: int, name: str) -> Iterator[tuple[str, NDArray[np.generic]]]:
+        """Right answers to calls before a slot's, the nearest first; overwrites `expected`."""
+        at = max(i for i, drawn in enumerate(self._history) if drawn.slot == slot)
+        before = self._history[:at]
+        first = before[:1]
+        for drawn in dict.fromkeys((*first, *reversed(before[-REMEMBERED:]))):
+            if drawn in first:
+                call = "the first call"
+            elif drawn is before[-1]:
+                call = PREVIOUS
+            else:
+                same = drawn.slot == slot
+                call = "an earlier call, at the same address" if same else "an earlier call"
+            self.expect(slot, exact=True, drawn=drawn)
+            yield call, self.expected(slot, name, exact=True)
+
+    def asleep(self) -> contextlib.AbstractContextManager[None]:
+        """Keep the reference's process off the processors for a while."""
+        return self._oracle.asleep()
+
+    def close(self) -> None:
+        """Give the memory back on both sides."""
+        self._oracle.unmap(self.number)
+        self.arena.close()
+
+    def _how(self, drawn: Drawn) -> dict[str, Any]:
+        """A draw as the reference's process wants it told."""
+        free = {} if drawn.distribution == OWN else self._oracle.tolerated().free
+        return {
+            "dims": self.workload.dims, "seed": drawn.seed, "distribution": drawn.distribution,
+            "free": free,
+        }  # fmt: skip
+
+
+def _expectations(arrays: tuple[ArraySpec, ...]) -> tuple[ArraySpec, ...]:
+    """Room for what the outputs should be: in float64, and in the declared precision."""
+    outputs = [a for a in arrays if a.role != "input"]
+    return (
+        *(
+            ArraySpec(
+                TRUTH + a.name, "truth",
+                "float64" if np.issubdtype(np.dtype(a.dtype), np.floating) else a.dtype, a.shape,
+            )
+            for a in outputs
+        ),
+        *(ArraySpec(DECLARED + a.name, "declared", a.dtype, a.shape) for a in outputs),
+    )  # fmt: skip

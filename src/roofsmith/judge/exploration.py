@@ -1,0 +1,148 @@
+"""Which distributions an operator tolerates, found from its reference alone.
+
+The rule: the float64 reference and the reference in the declared precision stay finite on it, the
+result isn't zero throughout, and honest arithmetic doesn't lose its meaning: neither the reference
+itself, nor the truth after inputs are moved by half a unit in their last place, is off by more than
+`LOST` times what is allowed on the reference's own draws.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roofsmith.analysis.tolerance import EPSILON, NORM_FLOOR_EPS, Errors
+from roofsmith.judge.distributions import (
+    ALTERNATIVES,
+    DISTRIBUTIONS,
+    LARGEST,
+    SIGNIFICAND,
+    Arithmetic,
+    nudged,
+    transform,
+)
+from roofsmith.judge.structure import promise, sign
+
+LOST = 4.0
+"""Multiple of the own draws' honest error, or of 16 epsilons, at which an error means nothing."""
+SEEDS = (1, 2, 3)
+"""Of the draws that show what all have in common; fixed, so that a target always gets the same."""
+
+
+class Explored(Protocol):
+    """A reference, on whatever it computes."""
+
+    def inputs(self, dims: dict[str, int], seed: int) -> tuple[dict[str, Any], set[str]]:
+        """Fresh arguments, and which of them are outputs."""
+        ...
+
+    def expect(self, values: Any, outputs: set[str], *, exact: bool) -> Mapping[str, Any]:
+        """What it computes."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Honest:
+    """What honest arithmetic makes of one draw, by output."""
+
+    errors: Mapping[str, Errors]
+    """The larger of the reference's own error and of what moved inputs do to the truth."""
+    is_sound: bool
+    """Whether results are finite, and not zero throughout."""
+
+
+def explore(reference: Explored, dims: dict[str, int], on: Arithmetic) -> dict[str, Any]:
+    """The distributions that an operator tolerates.
+
+    Returns:
+        tolerated: their names; free: inputs that they change, each with the sign that its numbers
+        always have; bound: all other floating inputs, with what binds them.
+    """
+    drawn = [reference.inputs(dims, seed) for seed in SEEDS]
+    values, outputs = drawn[0]
+    free: dict[str, int] = {}
+    bound: dict[str, str] = {}
+    for name, value in values.items():
+        if name not in outputs and on.is_floating(value):
+            draws = [_plain(one[name], on) for one, _ in drawn]
+            why = promise(draws, SIGNIFICAND[on.dtype(value)])
+            if why is None:
+                free[name] = sign(draws)
+            else:
+                bound[name] = why
+    tolerated = _tolerated(reference, values, outputs, free, on) if free else []
+    return {"tolerated": tolerated, "free": free, "bound": bound}
+
+
+def honest(
+    reference: Explored, values: Mapping[str, Any], outputs: set[str], on: Arithmetic
+) -> Honest:
+    """What honest arithmetic makes of a draw."""
+    truth = reference.expect(values, outputs, exact=True)
+    plain = reference.expect(values, outputs, exact=False)
+    moved = reference.expect(nudged(values, 0, on), outputs, exact=True)
+    errors, is_sound = {}, True
+    for name, exact in truth.items():
+        if not on.is_floating(exact):
+            errors[name] = Errors(0.0, 0.0)
+            is_sound &= bool((moved[name] == exact).all())
+            continue
+        largest = LARGEST[on.dtype(plain[name])]
+        found = (exact, plain[name], moved[name])
+        if not all(bool((abs(one) <= largest).all()) for one in found) or not bool(
+            (exact != 0).any()
+        ):
+            return Honest({}, is_sound=False)
+        errors[name] = worse(*(on.errors(one, exact) for one in found[1:]))
+    return Honest(errors, is_sound)
+
+
+def worse(one: Errors, other: Errors) -> Errors:
+    """The larger of two, in either sense."""
+    return Errors(max(one.norm, other.norm), max(one.element, other.element))
+
+
+def is_lost(found: Errors, own: Errors, dtype: str) -> bool:
+    """Whether honest arithmetic is so far off that an error says little."""
+    floor = NORM_FLOOR_EPS * EPSILON.get(dtype, 0.0)
+    return found.norm > LOST * max(own.norm, floor) or found.element > LOST * max(
+        own.element, 4 * floor
+    )
+
+
+def _tolerated(
+    reference: Explored,
+    values: dict[str, Any],
+    outputs: set[str],
+    free: Mapping[str, int],
+    on: Arithmetic,
+) -> list[str]:
+    own = honest(reference, values, outputs, on)
+    if not own.is_sound:
+        return []
+    skipped: set[str] = set()
+    found = []
+    for name in DISTRIBUTIONS:
+        if name in skipped:
+            continue
+        try:
+            other = honest(reference, transform(name, values, free, 1, on), outputs, on)
+        except Exception:  # noqa: BLE001  user code refuses such inputs, in whatever way
+            continue
+        if other.is_sound and not any(
+            is_lost(errors, own.errors[output], on.dtype(values[output]))
+            for output, errors in other.errors.items()
+        ):
+            found.append(name)
+            skipped.update(*(group for group in ALTERNATIVES if name in group))
+    return found
+
+
+def _plain(array: Any, on: Arithmetic) -> NDArray[np.float64]:
+    wide = on.wide(array)
+    host = wide if isinstance(wide, np.ndarray) else wide.cpu().numpy()
+    return np.asarray(host, dtype=np.float64)

@@ -1,0 +1,141 @@
+"""What a wrong output on a GPU is: its numbers go to the host, where they are told apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from roofsmith.analysis.tolerance import Errors
+from roofsmith.judge.diagnosis import PREVIOUS, Diagnosis, Evidence, diagnose
+from roofsmith.judge.distributions import Arithmetic, shortened, transform
+from roofsmith.judge.gpu.reference import GpuReference, Value
+
+REMEMBERED = 4
+"""Earlier draws at one address that a wrong output is compared with, besides the first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """Inputs, and how to draw them again."""
+
+    values: dict[str, Value]
+    outputs: set[str]
+    dims: dict[str, int]
+    seed: int
+    distribution: str
+    free: dict[str, int]
+
+    @staticmethod
+    def new(reference: GpuReference, how: dict[str, Any], on: Arithmetic) -> Draw:
+        """Draw inputs.
+
+        Args:
+            reference: draws its own.
+            how: dims, seed, distribution and the inputs that it may change.
+            on: torch.
+        """
+        values, outputs = reference.inputs(how["dims"], how["seed"])
+        made = transform(how["distribution"], values, how["free"], how["seed"], on)
+        return Draw(made, outputs, how["dims"], how["seed"], how["distribution"], how["free"])
+
+    @property
+    def how(self) -> dict[str, Any]:
+        """What `new` needs."""
+        return {
+            "dims": self.dims, "seed": self.seed, "distribution": self.distribution,
+            "free": self.free,
+        }  # fmt: skip
+
+
+class Memory:
+    """What lay in the slots of one arena before, by slot: seeds, not numbers."""
+
+    def __init__(self) -> None:
+        self._by_slot: dict[int, list[dict[str, Any]]] = {}
+
+    def add(self, slot: int, draw: Draw) -> None:
+        """A draw was put into a slot."""
+        kept = self._by_slot.setdefault(slot, [])
+        if not kept or kept[-1] != draw.how:
+            kept.append(draw.how)
+        del kept[1 : -REMEMBERED - 1]
+
+    def before(self, slot: int, draw: Draw) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Draws that calls had before, those at the same address first."""
+        for how in reversed(self._by_slot.get(slot, [])):
+            if how != draw.how:
+                yield "an earlier call, at the same address", how
+        for other, kept in self._by_slot.items():
+            if other != slot and kept[0] != draw.how:
+                yield "an earlier call", kept[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """A wrong output of one call, and where it was found."""
+
+    name: str
+    dtype: str
+    out: torch.Tensor
+    """In its declared type."""
+    draw: Draw
+    slot: int
+    previous: Draw | None
+    """Of the call before in the same segment."""
+    memory: Memory
+
+
+def told(
+    scene: Scene,
+    reference: GpuReference,
+    on: Arithmetic,
+    errors: Errors,
+    budget: Sequence[float],
+) -> Diagnosis:
+    """Name a wrong output.
+
+    Args:
+        scene: what was found.
+        reference: computes other answers.
+        on: torch.
+        errors: of the output, as they were measured.
+        budget: norm-wise and element-wise.
+    """
+
+    def answer(values: dict[str, Value]) -> NDArray[np.generic]:
+        truth = reference.expect(values, scene.draw.outputs, exact=True)[scene.name]
+        return _numbers(truth)
+
+    def earlier() -> Iterator[tuple[str, NDArray[np.generic]]]:
+        if scene.previous is not None:
+            yield PREVIOUS, answer(scene.previous.values)
+        for call, how in scene.memory.before(scene.slot, scene.draw):
+            yield call, answer(Draw.new(reference, how, on).values)
+
+    def narrower(bits: int, truncate: bool) -> NDArray[np.generic]:
+        return answer(shortened(scene.draw.values, bits, on, truncate=truncate))
+
+    values = scene.draw.values
+    norm, element = budget
+    return diagnose(
+        Evidence(
+            _bits(scene.out), _numbers(scene.out), answer(values), scene.dtype, errors, norm,
+            element, earlier, narrower,
+        )
+    )  # fmt: skip
+
+
+def _numbers(tensor: torch.Tensor) -> NDArray[np.generic]:
+    plain = tensor.double() if tensor.is_floating_point() else tensor
+    return np.asarray(plain.cpu().numpy())
+
+
+def _bits(tensor: torch.Tensor) -> NDArray[np.generic]:
+    size = tensor.element_size()
+    flat = tensor.contiguous().reshape(-1).view(torch.uint8).cpu().numpy()
+    return np.asarray(flat.view(f"u{size}").reshape(tuple(tensor.shape)))

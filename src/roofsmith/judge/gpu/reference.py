@@ -1,0 +1,184 @@
+"""A user's reference module in torch: draws inputs, and computes what is right."""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any, TypeAlias
+
+import numpy as np
+import torch
+
+from roofsmith.domain.kernel import Parameter, Signature
+from roofsmith.judge.gpu.tensors import DTYPES, set_tf32
+from roofsmith.judge.reference_process import Complaint, declared, number
+
+Value: TypeAlias = "torch.Tensor | int | float"
+
+NAMES = {kind: name for name, kind in DTYPES.items()}
+
+
+class GpuReference:
+    """A user's reference module in torch, on the first visible device."""
+
+    def __init__(
+        self,
+        module: ModuleType,
+        baseline: ModuleType | None,
+        signature: Signature,
+        ptr_size: int | None,
+        *,
+        tf32: bool,
+    ) -> None:
+        """Read a reference.
+
+        Args:
+            module: holds `reference`.
+            baseline: the target's kernel module, whose `setup` serves if the reference has none.
+            signature: of `solve`; without parameters for modules, which are called by name.
+            ptr_size: elements of every buffer, for references without `setup`.
+            tf32: whether it may compute float32 products in TF32, but for the truth.
+        """
+        self._module = module
+        self._signature = signature
+        self._ptr_size = ptr_size
+        self._tf32 = tf32
+        if not callable(getattr(module, "reference", None)):
+            raise Complaint("it has no function `reference(**inputs)`")
+        self._setup = getattr(module, "setup", None) or getattr(baseline, "setup", None)
+        if self._setup is None and not signature.parameters:
+            raise Complaint("neither it nor the kernel has a function `setup(**dims, seed)`")
+
+    def describe(self, dims: dict[str, int]) -> dict[str, Any]:
+        """Arrays, arguments in order, and declared cost of a workload."""
+        values, outputs = self.inputs(dims, seed=0)
+        self._fit(values)
+        arrays = [
+            {
+                "name": name,
+                "role": self._role(name, outputs),
+                "dtype": NAMES[value.dtype],
+                "shape": list(value.shape),
+            }
+            for name, value in values.items()
+            if isinstance(value, torch.Tensor)
+        ]
+        return {
+            "arrays": arrays,
+            "scalars": {k: v for k, v in values.items() if not isinstance(v, torch.Tensor)},
+            "arguments": list(values),
+            "flops": declared(self._module, "flops", dims),
+            "bytes": declared(self._module, "bytes", dims),
+            "atol": number(self._module, "atol"),
+            "rtol": number(self._module, "rtol"),
+        }
+
+    def inputs(self, dims: dict[str, int], seed: int) -> tuple[dict[str, Value], set[str]]:
+        """Fresh arguments on the device, in order, and which of them are outputs."""
+        torch.manual_seed(seed)
+        with torch.device("cuda"):
+            if self._setup is None:
+                return self._plain_inputs(dims)
+            made = self._setup(**dims, seed=seed)
+        if not isinstance(made, dict) or not isinstance(made.get("inputs"), dict):
+            raise Complaint(
+                'setup must return {"inputs": {name: tensor or int}, "outputs": [names]}'
+            )
+        values = {name: _on_device(name, value) for name, value in made["inputs"].items()}
+        outputs = set(made.get("outputs") or ())
+        if strange := outputs - set(values):
+            raise Complaint(f"setup names outputs that are not among its inputs: {sorted(strange)}")
+        if not outputs:
+            raise Complaint('setup names no outputs: {"outputs": [names]}')
+        return values, outputs
+
+    def expect(
+        self, values: dict[str, Value], outputs: set[str], *, exact: bool
+    ) -> dict[str, torch.Tensor]:
+        """What the reference computes, in float64 if `exact`, else in the declared precision."""
+        set_tf32(self._tf32 and not exact)
+        arguments: dict[str, Value] = {}
+        for name, value in values.items():
+            if not isinstance(value, torch.Tensor):
+                arguments[name] = value
+                continue
+            floating = value.is_floating_point()
+            kind = torch.float64 if exact and floating else value.dtype
+            if name in outputs and not self.starts_filled:
+                arguments[name] = torch.full_like(value, torch.nan if floating else 0, dtype=kind)
+            else:
+                arguments[name] = value.to(kind, copy=True)
+        with torch.device("cuda"), torch.no_grad():
+            self._module.reference(**arguments)
+        return {n: t for n, t in arguments.items() if n in outputs and isinstance(t, torch.Tensor)}
+
+    @property
+    def starts_filled(self) -> bool:
+        """Whether outputs have a value before the call: if a kernel without setup has no const."""
+        return self._setup is None and all(p.role != "input" for p in self._signature.parameters)
+
+    def _role(self, name: str, outputs: set[str]) -> str:
+        if name not in outputs:
+            return "input"
+        return "inout" if self.starts_filled else "output"
+
+    def _fit(self, values: dict[str, Value]) -> None:
+        """The arguments against `solve`'s parameters; modules take them by name."""
+        parameters = self._signature.parameters
+        if not parameters:
+            return
+        if len(values) != len(parameters):
+            raise Complaint(
+                f"setup gives {len(values)} arguments ({', '.join(values)}), but solve takes"
+                f" {len(parameters)} ({', '.join(p.name for p in parameters)})"
+            )
+        for (name, value), parameter in zip(values.items(), parameters, strict=True):
+            _fit_one(name, value, parameter)
+
+    def _plain_inputs(self, dims: dict[str, int]) -> tuple[dict[str, Value], set[str]]:
+        """For a reference without `setup`: flat buffers of random numbers, dimensions by name."""
+        largest = sorted(dims.values())[-2:]
+        size = self._ptr_size or int(np.prod(largest, dtype=np.int64))
+        values: dict[str, Value] = {}
+        for p in self._signature.parameters:
+            if p.role == "size":
+                if p.name not in dims:
+                    raise Complaint(
+                        f"solve takes the size {p.name!r}, but the workload gives {', '.join(dims)}"
+                    )
+                values[p.name] = dims[p.name]
+            elif DTYPES[p.dtype].is_floating_point:
+                values[p.name] = torch.randn(size).to(DTYPES[p.dtype])
+            else:
+                values[p.name] = torch.randint(0, 100, (size,)).to(DTYPES[p.dtype])
+        roles = {p.name: p.role for p in self._signature.parameters}
+        return values, {name for name, role in roles.items() if role == "output"}
+
+
+def _on_device(name: str, value: Any) -> Value:
+    if isinstance(value, np.ndarray):
+        value = torch.from_numpy(value)
+    if isinstance(value, torch.Tensor):
+        if value.dtype not in NAMES:
+            raise Complaint(f"{name!r} is {value.dtype}, which kernels can't be given here")
+        placed: torch.Tensor = value.detach().cuda().contiguous()
+        return placed
+    if isinstance(value, (bool, int, np.integer)):
+        return int(value)
+    if isinstance(value, float):
+        return value
+    raise Complaint(f"setup gives {type(value).__name__} for {name!r}: no tensor and no number")
+
+
+def _fit_one(name: str, value: Value, parameter: Parameter) -> None:
+    if parameter.role == "size":
+        if not isinstance(value, int):
+            raise Complaint(
+                f"setup gives {type(value).__name__} for {name!r}, but solve takes an integer"
+            )
+        return
+    if not isinstance(value, torch.Tensor):
+        raise Complaint(f"setup gives a number for {name!r}, but solve takes a pointer")
+    if NAMES[value.dtype] != parameter.dtype:
+        raise Complaint(
+            f"setup gives {NAMES[value.dtype]} for {name!r}, but solve takes {parameter.dtype}"
+        )

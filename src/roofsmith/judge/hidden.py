@@ -1,0 +1,91 @@
+"""Workloads near the given ones, which no candidate can enumerate.
+
+A hidden workload keeps whatever the given ones have in common: divisors, powers of two, equal
+dimensions, their order, and which divides which. If all given lengths are multiples of 64, a kernel
+may rely on it; if one of them is odd, it may not.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Iterator, Sequence
+from itertools import permutations
+
+from roofsmith.domain.workload import Workload
+
+UNIT = 3 * 256
+"""Divisors of this that all given sizes share may be relied on; others are taken for chance."""
+LEAST_POWER = 256
+"""Smaller powers of two are left as they are."""
+LEAST_SHARE = 0.5
+"""Of a given dimension: hidden ones are no larger, and more than this, unless powers of two."""
+TRIES = 64
+SMALL_ELEMENTS = 2**14
+"""A reduced workload's dimensions may multiply to this: exploring a reference costs little then."""
+LEAST_DIMENSION = 16
+
+Dims = dict[str, int]
+
+
+def hidden(workloads: Sequence[Workload], rng: random.Random, *, count: int) -> list[Workload]:
+    """Some workloads near the smallest given one, in random order; none may exist.
+
+    Args:
+        workloads: the given ones.
+        rng: from the judge's own entropy.
+        count: how many at most.
+    """
+    given = [workload.dims for workload in workloads]
+    base = min(given, key=_volume)
+    found: list[Dims] = []
+    for _ in range(TRIES):
+        dims = {name: rng.choice(_choices(name, size, given)) for name, size in base.items()}
+        if dims not in given and dims not in found and is_alike(dims, given):
+            found.append(dims)
+        if len(found) == count:
+            break
+    return [Workload(dims=dims) for dims in found]
+
+
+def is_alike(dims: Dims, given: Sequence[Dims]) -> bool:
+    """Whether dimensions keep every relation that all the given ones keep."""
+    for one, other in permutations(dims, 2):
+        if all(g[one] == g[other] for g in given) and dims[one] != dims[other]:
+            return False
+        if all(g[one] <= g[other] for g in given) and dims[one] > dims[other]:
+            return False
+        if all(g[other] % g[one] == 0 for g in given) and dims[other] % dims[one] != 0:
+            return False
+    return True
+
+
+def reductions(workloads: Sequence[Workload]) -> Iterator[Dims]:
+    """Ever larger workloads up to the smallest given one: where exploring a reference may work."""
+    smallest = min((workload.dims for workload in workloads), key=_volume)
+    dims: Dims = dict(smallest)
+    ladder = [dims]
+    while _volume(dims) > SMALL_ELEMENTS:
+        halved = {
+            n: s // 2 if s >= 2 * LEAST_DIMENSION and s % 2 == 0 else s for n, s in dims.items()
+        }
+        if halved == dims:
+            break
+        dims = halved
+        ladder.append(dims)
+    yield ladder[-1]
+    if len(ladder) > 1:
+        yield ladder[0]
+
+
+def _choices(name: str, size: int, given: Sequence[Dims]) -> list[int]:
+    """Sizes that one dimension may take."""
+    values = [dims[name] for dims in given]
+    if all(value & (value - 1) == 0 for value in values):
+        return [size >> shift for shift in range(3) if size >> shift >= LEAST_POWER] or [size]
+    unit = math.gcd(UNIT, *values)
+    return list(range(size, int(size * LEAST_SHARE), -unit))
+
+
+def _volume(dims: Dims) -> int:
+    return math.prod(dims.values())

@@ -1,0 +1,118 @@
+"""What every draw of an input has in common: facts that a kernel may rely on.
+
+A matrix that is always symmetric, rows that sum to one, labels coded as floats: `setup` promises
+such things by drawing them every time. Draws from other distributions leave those inputs alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roofsmith.judge.distributions import round_to
+
+Numbers: TypeAlias = NDArray[np.float64]
+
+ALIKE = 1e-3
+"""Rows whose sums or lengths differ by less than this share are normalised."""
+LEAST_ROW = 4
+"""Shorter rows are sorted, or sum to nearly the same, by chance."""
+FEW_VALUES = 16
+MANY_ELEMENTS = 256
+"""That many elements with that few values are classes or levels, not quantities."""
+HELD_ZEROS = 0.01
+"""This share of zeros, at the same places in every draw, is a pattern such as a triangle."""
+
+
+def promise(draws: list[Numbers], stored_bits: int) -> str | None:
+    """What all draws of an input have in common; None if nothing was found.
+
+    Args:
+        draws: at least two, from different seeds, of one shape.
+        stored_bits: of a significand in the input's type, such as 24 in float32.
+    """
+    first = draws[0]
+    if first.size < LEAST_ROW:
+        return "it has too few elements to tell"
+    if all(np.array_equal(first, other, equal_nan=True) for other in draws[1:]):
+        return "it is the same in every draw"
+    if not all(np.isfinite(draw).all() for draw in draws):
+        return "it holds infinities or NaN"
+    zeros = np.logical_and.reduce([draw == 0 for draw in draws])
+    if zeros.mean() > HELD_ZEROS and all(((draw == 0) == zeros).all() for draw in draws):
+        return "its zeros are always at the same places"
+    for why, holds in _PROMISES.items():
+        if all(holds(draw) for draw in draws):
+            return why
+    if all(_fits(draw, stored_bits // 2) for draw in draws):
+        return "its numbers would fit a narrower type"
+    return None
+
+
+def sign(draws: list[Numbers]) -> int:
+    """1 if no draw has a negative number, -1 if none has a positive one, else 0."""
+    if all((draw >= 0).all() for draw in draws):
+        return 1
+    return -1 if all((draw <= 0).all() for draw in draws) else 0
+
+
+def _fits(draw: Numbers, bits: int) -> bool:
+    return bool(np.array_equal(round_to(draw, bits, np), draw))
+
+
+def _whole(draw: Numbers) -> bool:
+    return bool((draw == np.rint(draw)).all())
+
+
+def _few(draw: Numbers) -> bool:
+    return draw.size >= MANY_ELEMENTS and np.unique(draw).size <= FEW_VALUES
+
+
+def _symmetric(draw: Numbers) -> bool:
+    if draw.ndim < 2 or draw.shape[-1] != draw.shape[-2] or draw.shape[-1] < 2:
+        return False
+    return bool(np.array_equal(draw, np.swapaxes(draw, -1, -2)))
+
+
+def _sorted(draw: Numbers) -> bool:
+    if draw.ndim == 0 or draw.shape[-1] < LEAST_ROW:
+        return False
+    steps = np.diff(draw, axis=-1)
+    return bool((steps >= 0).all() or (steps <= 0).all())
+
+
+def _same_sums(draw: Numbers) -> bool:
+    return _constant(draw.sum(axis=-1), np.abs(draw).sum(axis=-1)) if _has_rows(draw) else False
+
+
+def _same_lengths(draw: Numbers) -> bool:
+    if not _has_rows(draw):
+        return False
+    lengths = np.sqrt(np.square(draw).sum(axis=-1))
+    return _constant(lengths, lengths)
+
+
+def _has_rows(draw: Numbers) -> bool:
+    return draw.ndim > 0 and draw.shape[-1] >= LEAST_ROW
+
+
+def _constant(found: Numbers, scale: Numbers) -> bool:
+    """Rows alike; a single row is if it is one, the sum that people normalise to."""
+    typical = float(np.mean(scale))
+    if typical == 0:
+        return True
+    center = float(np.mean(found)) if np.size(found) > 1 else 1.0
+    return bool(np.max(np.abs(found - center)) <= ALIKE * typical)
+
+
+_PROMISES: dict[str, Callable[[Numbers], bool]] = {
+    "its numbers are whole": _whole,
+    "it holds few different numbers": _few,
+    "it is symmetric": _symmetric,
+    "its rows are sorted": _sorted,
+    "its rows sum to the same": _same_sums,
+    "its rows have the same length": _same_lengths,
+}
