@@ -1,0 +1,143 @@
+"""A GPU's slots and their reference, on the host's memory and in one process."""
+
+from __future__ import annotations
+
+import ctypes
+import secrets
+from collections.abc import Callable, Mapping
+from types import ModuleType
+from typing import Any
+
+import pytest
+import torch
+
+from roofsmith.domain.kernel import Signature
+from roofsmith.domain.target import Tolerance
+from roofsmith.domain.workload import Workload
+from roofsmith.judge.budgets import Budgets, Finding
+from roofsmith.judge.gpu import device_arena
+from roofsmith.judge.gpu.oracle import Slots
+from roofsmith.judge.gpu.reference import GpuReference
+from roofsmith.judge.gpu.reference_process import GpuServer
+from roofsmith.judge.tolerated import Tolerated
+from roofsmith.ports import ArraySpec, WorkloadDescription
+
+Kernel = Callable[..., None]
+"""Takes the arrays of a slot by name."""
+
+
+class HostMemory:
+    """Stands for the driver: memory that any process could map."""
+
+    def __init__(self) -> None:
+        self._held: dict[int, Any] = {}
+
+    def alloc(self, size: int) -> int:
+        """Memory of the host."""
+        buffer = (ctypes.c_char * size)()
+        address = ctypes.addressof(buffer)
+        self._held[address] = buffer
+        return address
+
+    def give(self, base: int) -> bytes:
+        """A handle."""
+        return base.to_bytes(8, "little")
+
+    def free(self, base: int) -> None:
+        """Forget it."""
+        del self._held[base]
+
+    def wait(self) -> None:
+        """Nothing runs by itself."""
+
+
+def bytes_of_host(address: int, size: int) -> torch.Tensor:
+    """Stands for `bytes_at`."""
+    return torch.frombuffer((ctypes.c_char * size).from_address(address), dtype=torch.uint8)
+
+
+class HostReference(GpuReference):
+    """A reference whose tensors lie in the host's memory."""
+
+    def inputs(self, dims: dict[str, int], seed: int) -> tuple[dict[str, Any], set[str]]:
+        """Fresh arguments."""
+        made = self._setup(**dims, seed=seed)
+        return made["inputs"], set(made["outputs"])
+
+
+class Oracle:
+    """Answers as the reference's process would, without one."""
+
+    is_alive = True
+
+    def __init__(self, server: GpuServer, workload: Workload) -> None:
+        self.server = server
+        self._workload = workload
+        self._tolerated: Tolerated | None = None
+
+    def describe(self, workload: Workload) -> WorkloadDescription:
+        """Arrays of a workload."""
+        told = self.server.describe({"dims": workload.dims})
+        arrays = tuple(
+            ArraySpec(a["name"], a["role"], a["dtype"], tuple(a["shape"])) for a in told["arrays"]
+        )
+        return WorkloadDescription(
+            arrays, told["scalars"], told["flops"], told["bytes"], told["atol"], told["rtol"],
+            tuple(told["arguments"]),
+        )  # fmt: skip
+
+    def ask(self, op: str, message: dict[str, Any]) -> dict[str, Any]:
+        """One message and its answer."""
+        return self.server.answer({"op": op, **message}, [])
+
+    def tolerated(self) -> Tolerated:
+        """The distributions that the operator tolerates."""
+        if self._tolerated is None:
+            found = self.ask("explore", {"dims": self._workload.dims})
+            self._tolerated = Tolerated.model_validate(found)
+        return self._tolerated
+
+
+class Rehearsal:
+    """One workload's slots; kernels are Python functions over tensors."""
+
+    def __init__(
+        self,
+        monkeypatch: pytest.MonkeyPatch,
+        setup: Callable[..., dict[str, Any]],
+        reference: Callable[..., None],
+        dims: Mapping[str, int],
+        slots: int = 3,
+    ) -> None:
+        monkeypatch.setattr(device_arena, "bytes_at", bytes_of_host)
+        monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
+        module = ModuleType("reference")
+        module.setup, module.reference = setup, reference  # type: ignore[attr-defined]
+        self.server = GpuServer()
+        self.server._driver = HostMemory()  # type: ignore[assignment]
+        self.server._reference = HostReference(
+            module, None, Signature(parameters=()), None, tf32=False
+        )
+        workload = Workload(dims=dict(dims))
+        self.slots = Slots(Oracle(self.server, workload), 0, workload, slots)  # type: ignore[arg-type]
+        self.budgets = Budgets(Tolerance())
+
+    def draw(self) -> None:
+        """Fresh inputs in all slots."""
+        every = range(self.slots.count)
+        self.slots.draw(every, [secrets.randbits(31) for _ in every])
+        self.slots.fill(every)
+
+    def run(self, kernel: Kernel, slot: int) -> None:
+        """One call on a slot."""
+        arena = self.server._arenas[0]
+        kernel(**{a.name: arena.view(slot, i) for i, a in enumerate(arena.layout.arrays)})
+
+    def turn(self, kernel: Kernel, *, exact: bool = True) -> list[Finding]:
+        """Fresh inputs, a call on every slot, and what was found."""
+        self.draw()
+        for slot in range(self.slots.count):
+            self.run(kernel, slot)
+        if exact or not self.budgets.knows(self.slots.workload.label, self.slots.outputs):
+            self.slots.learn(0, self.budgets)
+        return self.slots.verify(range(self.slots.count), self.budgets, exact=exact)

@@ -1,0 +1,225 @@
+"""Inputs and correctness on a GPU, rehearsed on the host: the same code, other memory."""
+
+from __future__ import annotations
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+
+from gpu_rehearsal import Kernel, Rehearsal  # noqa: E402
+
+from roofsmith.judge.budgets import Finding  # noqa: E402
+from roofsmith.judge.poison import UNWRITTEN  # noqa: E402
+
+DIMS = {"M": 12, "K": 64, "N": 17}
+
+
+def setup(M: int, K: int, N: int, seed: int) -> dict[str, object]:  # noqa: N803
+    generator = torch.Generator().manual_seed(seed)
+    a, b = torch.randn(M, K, generator=generator), torch.randn(K, N, generator=generator)
+    return {"inputs": {"a": a, "b": b, "c": torch.empty(M, N)}, "outputs": ["c"]}
+
+
+def reference(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> None:
+    torch.matmul(a, b, out=c)
+
+
+@pytest.fixture
+def gemm(monkeypatch: pytest.MonkeyPatch) -> Rehearsal:
+    return Rehearsal(monkeypatch, setup, reference, DIMS)
+
+
+def reasons(found: list[Finding]) -> list[str | None]:
+    return [f.failure.reason if f.failure is not None else None for f in found]
+
+
+def right(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> None:
+    c.copy_(a @ b)
+
+
+def tf32(x: torch.Tensor) -> torch.Tensor:
+    """The ten bits of a significand that tensor cores read."""
+    return (x.view(torch.int32) + 0x1000 & ~0x1FFF).view(torch.float32)
+
+
+def beyond(array: torch.Tensor, elements: int) -> torch.Tensor:
+    """What lies behind an array."""
+    start = array.storage_offset() + array.numel()
+    return array.as_strided((elements,), (1,), start)
+
+
+def test_a_right_kernel_passes_on_every_distribution(gemm: Rehearsal) -> None:
+    assert reasons(gemm.turn(right)) == [None] * 3
+    assert reasons(gemm.turn(right, exact=False)) == [None] * 3
+    names = gemm.slots.tolerated
+    assert {"normal", "sparse", "constant rows", "times 2^10"} <= set(names)
+    for name in names:
+        gemm.slots.use(name)
+        found = gemm.turn(right)
+        assert reasons(found) == [None] * 3, name
+        assert all(f.counts for f in found), name
+
+
+def test_another_order_of_summation_passes(gemm: Rehearsal) -> None:
+    def backwards(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> None:
+        c.zero_()
+        for k in reversed(range(a.shape[1])):
+            c += a[:, k : k + 1] * b[k : k + 1]
+
+    for name in (None, *gemm.slots.tolerated):
+        gemm.slots.use(*([name] if name else []))
+        assert reasons(gemm.turn(backwards)) == [None] * 3, name
+
+
+def rounded(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> None:
+    c.copy_(tf32(a) @ tf32(b))
+
+
+def in_half(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> None:
+    c.copy_((a.bfloat16() @ b.bfloat16()).float())
+
+
+def nothing(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> None:
+    pass
+
+
+def half(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> None:
+    c[:6] = (a @ b)[:6]
+
+
+def accumulating(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> None:
+    c += a @ b
+
+
+def altering(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> None:
+    a.zero_()
+    c.zero_()
+
+
+def overrunning(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> None:
+    right(a, b, c)
+    beyond(c, 1)[0] = 1.0
+
+
+def doubled(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> None:
+    c.copy_(2 * (a @ b))
+
+
+CODES: dict[str, tuple[Kernel, str]] = {
+    "tf32": (rounded, "precision"),
+    "bfloat16": (in_half, "precision"),
+    "nothing": (nothing, "skipped_work"),
+    "half of the rows": (half, "skipped_work"),
+    "reads what it should write": (accumulating, "nan_output"),
+    "alters its input": (altering, "input_altered"),
+    "writes behind": (overrunning, "out_of_bounds"),
+    "twice the result": (doubled, "wrong_output"),
+}
+
+
+@pytest.mark.parametrize("name", CODES)
+def test_wrong_results_have_their_names(name: str, gemm: Rehearsal) -> None:
+    kernel, reason = CODES[name]
+    found = gemm.turn(kernel)
+    assert reasons(found) == [reason] * 3, found[0].failure
+
+
+def test_an_answer_kept_by_address_is_memoised(gemm: Rehearsal) -> None:
+    kept: dict[int, torch.Tensor] = {}
+
+    def remembers(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> None:
+        c.copy_(kept.setdefault(a.data_ptr(), a @ b))
+
+    assert reasons(gemm.turn(remembers)) == [None] * 3
+    assert reasons(gemm.turn(remembers)) == ["memoised_result"] * 3
+    assert reasons(gemm.turn(remembers, exact=False)) == ["memoised_result"] * 3
+
+
+def test_an_answer_one_call_late_is_stale(gemm: Rehearsal) -> None:
+    last = [torch.zeros(DIMS["M"], DIMS["N"])]
+
+    def lags(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> None:
+        c.copy_(last[0])
+        last[0] = a @ b
+
+    assert reasons(gemm.turn(lags))[1:] == ["stale_output"] * 2
+
+
+def test_reading_beyond_an_array_shows(gemm: Rehearsal) -> None:
+    def peeks(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> None:
+        right(a, b, c)
+        c[0, 0] += 1e-3 * beyond(a, 1)[0]
+
+    for _ in range(4):
+        found = gemm.turn(peeks)
+        assert None not in reasons(found), "whatever the guard bands hold"
+    gemm.slots.use(guard=0)
+    assert reasons(gemm.turn(peeks)) == [None] * 3, "an examiner runs it so to tell"
+
+
+def test_right_for_what_it_made_of_its_inputs_is_no_excuse(gemm: Rehearsal) -> None:
+    """The truth comes from inputs that no kernel can reach."""
+
+    def cheats(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> None:
+        b.zero_()
+        c.zero_()
+
+    assert reasons(gemm.turn(cheats)) == ["input_altered"] * 3
+    assert reasons(gemm.turn(right)) == [None] * 3
+
+
+def test_inputs_that_are_always_the_same_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    def with_table(n: int, seed: int) -> dict[str, object]:
+        x = torch.randn(n, generator=torch.Generator().manual_seed(seed))
+        values = {"x": x, "table": torch.linspace(0, 1, n), "y": torch.empty(n)}
+        return {"inputs": values, "outputs": ["y"]}
+
+    def times(x: torch.Tensor, table: torch.Tensor, y: torch.Tensor) -> None:
+        y.copy_(x * table)
+
+    made = Rehearsal(monkeypatch, with_table, times, {"n": 100})
+    found = made.slots._oracle.tolerated()
+    assert found.free == {"x": 0}
+    assert found.bound == {"table": "it is the same in every draw"}
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_narrow_types(dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
+    def narrow(M: int, K: int, N: int, seed: int) -> dict[str, object]:  # noqa: N803
+        made = setup(M, K, N, seed)
+        values = {name: x.to(dtype) for name, x in made["inputs"].items()}  # type: ignore[attr-defined]
+        return {**made, "inputs": values}
+
+    made = Rehearsal(monkeypatch, narrow, reference, DIMS)
+    assert made.slots.tolerated
+    for name in (None, *made.slots.tolerated):
+        made.slots.use(*([name] if name else []))
+        assert reasons(made.turn(right)) == [None] * 3, name
+    made.slots.use()
+    assert reasons(made.turn(nothing)) == ["skipped_work"] * 3
+    assert reasons(made.turn(doubled)) == ["wrong_output"] * 3
+
+
+def test_integers_that_nobody_wrote_are_told_from_wrong_ones(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def counts(n: int, seed: int) -> dict[str, object]:
+        x = torch.randint(0, 9, (n,), generator=torch.Generator().manual_seed(seed))
+        return {"inputs": {"x": x.int(), "y": torch.empty(n).int()}, "outputs": ["y"]}
+
+    def total(x: torch.Tensor, y: torch.Tensor) -> None:
+        y.copy_(x.cumsum(0))
+
+    made = Rehearsal(monkeypatch, counts, total, {"n": 64})
+    assert made.slots.tolerated == ()
+    assert reasons(made.turn(total)) == [None] * 3
+    assert reasons(made.turn(lambda x, y: None)) == ["skipped_work"] * 3
+    assert reasons(made.turn(lambda x, y: y.fill_(1))) == ["wrong_output"] * 3
+
+
+def test_poison_is_a_nan_that_arithmetic_changes() -> None:
+    for dtype, word in ((torch.float32, torch.int32), (torch.float64, torch.int64)):
+        bits = torch.tensor([UNWRITTEN[str(dtype).removeprefix("torch.")]], dtype=word)
+        poison = bits.view(dtype)
+        assert torch.isnan(poison).all()
+        assert int((poison + 1).view(word)) != int(bits)
