@@ -9,7 +9,13 @@ import pytest
 from roofsmith.errors import MachineError
 from roofsmith.toolchains import cuda_toolkit
 from roofsmith.toolchains.compilers import Compiler
-from roofsmith.toolchains.cuda_toolkit import Toolkit, architecture_for, check_driver, find_toolkit
+from roofsmith.toolchains.cuda_toolkit import (
+    Architecture,
+    Toolkit,
+    architecture_for,
+    check_driver,
+    find_toolkit,
+)
 
 
 def toolkit(release: tuple[int, int], *architectures: int) -> Toolkit:
@@ -23,6 +29,7 @@ def toolkit(release: tuple[int, int], *architectures: int) -> Toolkit:
     )
 
 
+SASS = Architecture("sm_90a", "")
 CUDA_13 = toolkit((13, 0), 75, 80, 86, 87, 88, 89, 90, 100, 103, 110, 120, 121)
 
 
@@ -69,7 +76,43 @@ def test_drivers_that_will_do(
     driver: tuple[int, int] | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cuda_toolkit, "driver_release", lambda: driver)
-    check_driver(toolkit((13, 1), 90))
+    check_driver(toolkit((13, 1), 90), SASS)
+
+
+@pytest.mark.parametrize(
+    ("driver", "release", "form", "said", "advice"),
+    [
+        ((12, 9), (13, 1), "sm_90a", "its kernels can't run", "up to 12.x"),
+        ((12, 9), (13, 1), "compute_90", "PTX", "up to 12.9"),
+        ((13, 0), (13, 1), "compute_90", "its PTX, all that it can make", "up to 13.0"),
+    ],
+)
+def test_drivers_that_are_too_old(
+    driver: tuple[int, int],
+    release: tuple[int, int],
+    form: str,
+    said: str,
+    advice: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(cuda_toolkit, "driver_release", lambda: driver)
+    with pytest.raises(MachineError, match=said) as caught:
+        check_driver(toolkit(release, 90), Architecture(form, ""))
+    assert f"supports CUDA {driver[0]}.{driver[1]}" in caught.value.message
+    assert "update the driver" in str(caught.value)
+    assert advice in str(caught.value)
+
+
+def test_ptx_of_an_equal_release_will_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cuda_toolkit, "driver_release", lambda: (13, 1))
+    check_driver(toolkit((13, 1), 90), Architecture("compute_90", ""))
+
+
+def test_an_architecture_that_was_dropped_is_named_with_those_that_are_known() -> None:
+    with pytest.raises(MachineError, match="doesn't build for sm_70 any more") as caught:
+        architecture_for(CUDA_13, "sm_70")
+    assert "it knows sm_75, sm_80, " in caught.value.message
+    assert "set CUDA_HOME" in str(caught.value)
 
 
 def fake_nvcc(folder: Path, release: str, *, listed: str = "compute_80 compute_90") -> Path:

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from types import ModuleType
+from typing import Any
 
 import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
+from torch._subclasses.fake_tensor import FakeTensor  # noqa: E402
+
 from roofsmith.domain.kernel import Signature  # noqa: E402
 from roofsmith.judge.gpu.reference import GpuReference  # noqa: E402
+from roofsmith.judge.gpu.reference_process import GpuServer  # noqa: E402
 
 Switches = tuple[bool, bool]
 
@@ -29,9 +33,9 @@ def switches() -> Switches:
 def seen_by_reference(*, tf32: bool, module_wants: bool) -> tuple[Switches, Switches]:
     """What a reference finds switched on: while it makes the truth, and in declared precision."""
     module = ModuleType("reference")
-    found: list[tuple[torch.dtype, Switches]] = []
+    found: list[tuple[Any, Switches]] = []
 
-    def reference(x: torch.Tensor, y: torch.Tensor) -> None:
+    def reference(x: Any, y: Any) -> None:
         found.append((x.dtype, switches()))
         y.copy_(x)
 
@@ -52,3 +56,27 @@ def test_only_the_declared_precision_may_be_tf32(module_wants: bool) -> None:
     off, on = (False, False), (True, True)
     assert seen_by_reference(tf32=True, module_wants=module_wants) == (off, on)
     assert seen_by_reference(tf32=False, module_wants=module_wants) == (off, off)
+
+
+class Full:
+    """A reference whose setup finds the device full, unless nothing is really made."""
+
+    def __init__(self, *, looks: bool) -> None:
+        self.looks = looks
+
+    def describe(self, dims: dict[str, int]) -> dict[str, object]:
+        x = torch.zeros(dims["N"])
+        if not isinstance(x, FakeTensor):
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 64 GiB")
+        if self.looks:
+            x.sum().item()
+        return {"shape": list(x.shape)}
+
+
+def test_arrays_that_do_not_fit_are_described_all_the_same() -> None:
+    server = GpuServer()
+    server._reference = Full(looks=False)  # type: ignore[assignment]
+    assert server.describe({"dims": {"N": 64}}) == {"shape": [64]}
+    server._reference = Full(looks=True)  # type: ignore[assignment]
+    with pytest.raises(torch.OutOfMemoryError, match="Tried to allocate"):
+        server.describe({"dims": {"N": 64}})

@@ -113,8 +113,9 @@ class CudaToolchain:
                     "driver sees it",
                 )
             toolkit = find_toolkit()
-            check_driver(toolkit)
-            self._found = _Setup(toolkit, architecture_for(toolkit, arch), cutlass_includes())
+            architecture = architecture_for(toolkit, arch)
+            check_driver(toolkit, architecture)
+            self._found = _Setup(toolkit, architecture, cutlass_includes())
         return self._found
 
     def _fits(self, built: Built) -> Built | BuildFailed:

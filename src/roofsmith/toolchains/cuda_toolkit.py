@@ -80,6 +80,11 @@ class Architecture:
     note: str | None = None
     """What is lost, where the compiler doesn't know the device itself."""
 
+    @property
+    def is_ptx(self) -> bool:
+        """Whether the driver has to compile it."""
+        return self.name.startswith("compute_")
+
 
 def find_toolkit() -> Toolkit:
     """The first nvcc of CUDA_HOME, CUDA_PATH, PATH, /usr/local/cuda and the wheels.
@@ -135,21 +140,29 @@ def architecture_for(toolkit: Toolkit, arch: str) -> Architecture:
     )
 
 
-def check_driver(toolkit: Toolkit) -> None:
+def check_driver(toolkit: Toolkit, architecture: Architecture) -> None:
     """See that the driver, where there is one, can run what the toolkit builds.
 
-    Within a major release newer toolkits work with older drivers (CUDA Compatibility, "Minor
-    Version Compatibility"); across major releases they don't.
+    Within a major release newer toolkits work with older drivers, but for their PTX, which the
+    driver must know (CUDA Compatibility, "Minor Version Compatibility"); across major releases
+    they don't. Otherwise the first launch would say CUDA_ERROR_UNSUPPORTED_PTX_VERSION.
 
     Raises:
         MachineError: the driver is too old.
     """
     driver = driver_release()
-    if driver is not None and driver[0] < toolkit.release[0]:
+    if driver is None:
+        return
+    if architecture.is_ptx:
+        fits, what = driver >= toolkit.release, "PTX, all that it can make for this device,"
+        newest = f"{driver[0]}.{driver[1]}"
+    else:
+        fits, what, newest = driver[0] >= toolkit.release[0], "kernels", f"{driver[0]}.x"
+    if not fits:
         raise MachineError(
             f"the NVIDIA driver supports CUDA {driver[0]}.{driver[1]}, but nvcc "
-            f"({toolkit.compiler.path}) is of CUDA {toolkit.version}: its kernels can't run",
-            hint=f"update the driver, or install a CUDA {driver[0]}.x toolkit and set CUDA_HOME",
+            f"({toolkit.compiler.path}) is of CUDA {toolkit.version}: its {what} can't run",
+            hint=f"update the driver, or install a CUDA toolkit up to {newest} and set CUDA_HOME",
         )
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 from roofsmith.analysis.tolerance import Errors
 from roofsmith.domain.kernel import Signature
@@ -71,8 +72,23 @@ class GpuServer:
         return {"memory_bytes": torch.cuda.mem_get_info()[0]}
 
     def describe(self, message: dict[str, Any]) -> dict[str, Any]:
-        """See `GpuReference.describe`."""
-        return self.reference.describe(message["dims"])
+        """See `GpuReference.describe`.
+
+        Arrays that the device has no room for are described without being made, so that the parent
+        can say how large they are.
+        """
+        try:
+            return self.reference.describe(message["dims"])
+        except torch.OutOfMemoryError as error:
+            return self._described_unmade(message["dims"], error)
+
+    def _described_unmade(self, dims: dict[str, int], full: Exception) -> dict[str, Any]:
+        torch.cuda.empty_cache()
+        try:
+            with FakeTensorMode():
+                return self.reference.describe(dims)
+        except Exception:  # noqa: BLE001  a setup that looks at its values: what it was is all there is
+            raise full from None
 
     def allocate(self, message: dict[str, Any]) -> dict[str, Any]:
         """A new arena; the handle by which workers map it."""
