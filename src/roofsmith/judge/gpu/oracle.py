@@ -140,6 +140,8 @@ class Slots:
         self.description = oracle.describe(workload)
         self.count = count
         self.memory = lay_out(self.description.arrays)
+        self.is_blank = True
+        """Whether nothing was put there yet."""
         self.distribution = OWN
         self.repeats = False
         self._guard: int | None = None
@@ -193,6 +195,7 @@ class Slots:
         """Pristine inputs, poisoned outputs and guards; the device's caches hold none of it."""
         guards = [random_guard() if self._guard is None else self._guard for _ in slots]
         self._ask("fill", {"slots": list(slots), "guards": guards})
+        self.is_blank = False
 
     def learn(self, slot: int, budgets: Budgets) -> None:
         """Set or widen the budgets by what the reference itself makes of a slot's inputs."""
