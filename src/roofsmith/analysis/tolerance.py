@@ -125,6 +125,7 @@ def budget_for(
     terms: float,
     atol: float | None = None,
     rtol: float | None = None,
+    irregular: bool = True,
 ) -> Budget:
     """What an output may be wrong by.
 
@@ -135,11 +136,15 @@ def budget_for(
         terms: how many terms an element sums, at least 1; any order of summation is allowed.
         atol: absolute tolerance that replaces the element-wise half, with `rtol`.
         rtol: relative one.
+        irregular: whether rounding errors may be taken for random. Equal or related summands round
+            the same way again and again; then the bound is n u, which holds for all numbers.
     """
     eps = EPSILON.get(dtype)
     if eps is None:
         return Budget(0.0, 0.0, honest)
-    summation = SUMMATION_FACTOR * max(terms, 1.0) ** 0.5 * eps / 2
+    terms = max(terms, 1.0)
+    random_walk = SUMMATION_FACTOR * terms**0.5
+    summation = (random_walk if irregular else max(random_walk, terms)) * eps / 2
     norm = max(factor * honest.norm, summation, NORM_FLOOR_EPS * eps)
     element = max(factor * honest.element, 4 * summation, ELEMENT_FLOOR_EPS * eps)
     if atol is None and rtol is None:

@@ -25,8 +25,10 @@ below the 2e-4 to 5e-4 that operands rounded to TF32 cost."""
 class Finding:
     """What comparing one slot's outputs came to."""
 
-    subject: str
-    """The workload, and what its inputs were drawn from if that isn't the reference's own."""
+    workload: str
+    """Its label."""
+    distribution: str
+    """What the inputs were drawn from."""
     failure: Failure | None
     errors: dict[str, Errors]
     """By output."""
@@ -42,7 +44,13 @@ class Budgets:
         self._known: dict[tuple[str, str], Budget] = {}
 
     def learn(
-        self, label: str, description: WorkloadDescription, output: ArraySpec, honest: Errors
+        self,
+        label: str,
+        description: WorkloadDescription,
+        output: ArraySpec,
+        honest: Errors,
+        *,
+        irregular: bool = True,
     ) -> None:
         """Set or widen a budget by what the reference made of one draw in the declared precision.
 
@@ -51,6 +59,7 @@ class Budgets:
             description: of the workload.
             output: the array.
             honest: error of the reference itself.
+            irregular: see `analysis.tolerance.budget_for`.
         """
         atol, rtol = self.tolerances(description)
         budget = budget_for(
@@ -60,6 +69,7 @@ class Budgets:
             terms=_terms(description),
             atol=atol,
             rtol=rtol,
+            irregular=irregular,
         )
         known = self._known.get((label, output.name))
         self._known[label, output.name] = budget.wider(known) if known else budget
@@ -87,7 +97,8 @@ class Budgets:
         ):
             return False
         for output in outputs:
-            self.learn(subject, description, output, honest.errors[output.name])
+            errors = honest.errors[output.name]
+            self.learn(subject, description, output, errors, irregular=False)
         return True
 
     def knows(self, label: str, outputs: Sequence[ArraySpec]) -> bool:
@@ -101,14 +112,14 @@ class Budgets:
     def reports(self, label: str, found: Sequence[Finding]) -> tuple[ErrorReport, ...]:
         """Worst errors of several findings on one workload, beside their budgets."""
         made = []
-        for subject in dict.fromkeys(finding.subject for finding in found if finding.counts):
-            members = [finding for finding in found if finding.subject == subject]
+        for inputs in dict.fromkeys(finding.distribution for finding in found if finding.counts):
+            members = [f for f in found if f.counts and f.distribution == inputs]
             for output in members[0].errors:
-                budget = self.get(subject, output)
+                budget = self.get(subject(label, inputs), output)
                 made.append(
                     ErrorReport(
                         workload=label,
-                        inputs=subject.removeprefix(label).removeprefix(", ") or OWN,
+                        inputs=inputs,
                         output=output,
                         norm_error=max(f.errors[output].norm for f in members),
                         norm_budget=budget.norm,

@@ -53,7 +53,7 @@ class Checker:
         """Compare a slot with float64; learn the budgets from it if they aren't known."""
         if draws.distribution != OWN:
             if not self._tolerates(draws, slot):
-                return Finding(draws.subject, None, {}, counts=False)
+                return Finding(draws.workload.label, draws.distribution, None, {}, counts=False)
         elif not self.knows(draws):
             self.learn(draws, slot)
         draws.expect(slot, exact=True)
@@ -90,7 +90,7 @@ class Checker:
                 is_too_wrong(found, budget, slack) or _is_unwritten(out, output.dtype, expected)
             ):
                 failure = _named(draws, arena, slot, output, budget)
-        return Finding(draws.subject, failure, errors)
+        return Finding(draws.workload.label, draws.distribution, failure, errors)
 
 
 def _named(draws: Draws, arena: Arena, slot: int, output: ArraySpec, budget: Budget) -> Failure:

@@ -50,6 +50,11 @@ class Examiner:
         self._smallest = min(target.workloads, key=lambda w: math.prod(w.dims.values()))
         self._hidden: dict[str, tuple[Workload, ...]] = {}
         """Hidden workloads that a kernel is right on, by its library's hash."""
+        self._right: dict[str, set[str]] = {}
+        """Distributions on which an incumbent was right, by workload."""
+        self._fatal: set[str] = set()
+        """Distributions on which an incumbent died."""
+        self._trying = OWN
 
     def examine(
         self, built: Built, progress: Progress, incumbent: Built | None = None
@@ -59,8 +64,9 @@ class Examiner:
         Args:
             built: the kernel.
             progress: hears how far it is.
-            incumbent: what it would replace. Where that is right on a workload near the given ones,
-                it must be, too.
+            incumbent: what it would replace. Where incumbents were right on other distributions, or
+                on a workload near the given ones, it must be, too. Without one, draws from other
+                distributions are only tried.
         """
         reports: list[ErrorReport] = []
         near = self._near(incumbent) if incumbent is not None else ()
@@ -70,12 +76,15 @@ class Examiner:
             with self._bench.lineup([built]) as lineup:
                 for done, workload in enumerate(workloads):
                     with self._bench.inputs(workload, self._bench.examination.slots) as inputs:
-                        found = self._examine_workload(built, lineup, inputs)
+                        found = self._examine_workload(built, lineup, inputs, incumbent)
                         reports += self._bench.reports(workload, found)
                     if (failure := found[-1].failure) is not None:
                         return _told(failure, workload, near), tuple(reports)
                     progress((done + 1) / len(workloads), workload.label)
         except SideDiedError as error:
+            if incumbent is None and self._trying != OWN:
+                self._fatal.add(self._trying)
+                return self.examine(built, progress)
             return _told(error.outcome, workload, near), tuple(reports)
         return Passed(), tuple(reports)
 
@@ -98,7 +107,9 @@ class Examiner:
         longest_s = self._bench.first_deadline_s
         return min(max(DEADLINE_FACTOR * max(known), LEAST_DEADLINE_S), longest_s)
 
-    def _examine_workload(self, built: Built, lineup: Lineup[Any], inputs: Inputs) -> list[Finding]:
+    def _examine_workload(
+        self, built: Built, lineup: Lineup[Any], inputs: Inputs, incumbent: Built | None
+    ) -> list[Finding]:
         """Findings of fresh draws, up to the first failure."""
         station = lineup.station(inputs, self._bench.examination)
         begin = time.monotonic()
@@ -106,29 +117,46 @@ class Examiner:
         if found[-1].failure is not None:
             return found
         each_s = OTHER_FACTOR * (time.monotonic() - begin) / CHECKS
-        others = list(inputs.tolerated)
+        right = self._right.setdefault(inputs.workload.label, set())
+        others = [
+            name
+            for name in inputs.tolerated
+            if name not in self._fatal and (incumbent is None or name in right)
+        ]
         secrets.SystemRandom().shuffle(others)
         least = int(inputs.workload == self._smallest)
         count = max(least, int(OTHERS_S / each_s))
-        found += self._checks(built, station, inputs, others[:count])
-        return found
+        tried = self._checks(built, station, inputs, others[:count], only_tried=incumbent is None)
+        if incumbent is None:
+            right.update(f.distribution for f in tried if f.failure is None)
+            tried = [replace(f, failure=None) for f in tried]
+        return [*found, *tried]
 
     def _checks(
-        self, built: Built, station: Station, inputs: Inputs, distributions: Sequence[str]
+        self,
+        built: Built,
+        station: Station,
+        inputs: Inputs,
+        distributions: Sequence[str],
+        *,
+        only_tried: bool = False,
     ) -> list[Finding]:
-        """A finding per draw, up to the first failure."""
+        """A finding per draw, up to the first failure unless they are `only_tried`."""
         found: list[Finding] = []
-        for distribution in distributions:
-            inputs.use(distribution)
-            turn = station.turn([0], self.deadline_s(inputs.workload))
-            found.append(station.examine())
-            if found[-1].failure is not None:
-                found[-1] = self._understood(station, inputs, found[-1])
-                break
-            if distribution == OWN:
-                last_s = turn.segments[0].times_s[-1]
-                self._time_s[built.library_sha256, inputs.workload.label] = last_s
-        inputs.use(OWN)
+        try:
+            for self._trying in distributions:
+                inputs.use(self._trying)
+                turn = station.turn([0], self.deadline_s(inputs.workload))
+                found.append(station.examine())
+                if self._trying == OWN:
+                    last_s = turn.segments[0].times_s[-1]
+                    self._time_s[built.library_sha256, inputs.workload.label] = last_s
+                if found[-1].failure is not None and not only_tried:
+                    found[-1] = self._understood(station, inputs, found[-1])
+                    break
+            self._trying = OWN
+        finally:
+            inputs.use(OWN)
         return found
 
     def _understood(self, station: Station, inputs: Inputs, found: Finding) -> Finding:

@@ -215,7 +215,10 @@ class Slots:
             exact: see above.
         """
         if self.distribution != OWN and not self._counts:
-            return [Finding(self.subject, None, {}, counts=False) for _ in slots]
+            return [
+                Finding(self.workload.label, self.distribution, None, {}, counts=False)
+                for _ in slots
+            ]
         message = {
             "slots": list(slots),
             "exact": exact,
@@ -263,7 +266,7 @@ class Slots:
             extra = report[output.name][4] > report[output.name][5]  # NaN beyond the rows compared
             if failure is None and (extra or is_too_wrong(found, budget, slack)):
                 failure = self._named(slot, before, output, found, budget)
-        return Finding(self.subject, failure, errors)
+        return Finding(self.workload.label, self.distribution, failure, errors)
 
     def _named(
         self, slot: int, before: int | None, output: ArraySpec, found: Errors, budget: Budget
