@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from typing import cast, get_args
 
+from roofsmith.domain.isolation import IsolationMode
 from roofsmith.errors import UsageError
 
 
@@ -18,6 +20,8 @@ class Settings:
     """Builds, measured ceilings and logs; safe to delete."""
     campaigns_dir: Path
     """Where campaigns go that were given no `--output`."""
+    isolation: IsolationMode = "standard"
+    """What keeps candidates apart from everything else."""
 
     @property
     def builds_dir(self) -> Path:
@@ -33,14 +37,31 @@ class Settings:
     def from_environment(cls, environment: Mapping[str, str], working_dir: Path) -> Settings:
         """`$ROOFSMITH_CACHE`, else `$XDG_CACHE_HOME/roofsmith`, else `~/.cache/roofsmith`.
 
+        `$ROOFSMITH_ISOLATION` is `strict`, `standard` or `none`.
+
         Raises:
-            UsageError: `$ROOFSMITH_CACHE` is not an absolute path, or there is no home.
+            UsageError: `$ROOFSMITH_CACHE` is not an absolute path, or there is no home; there is no
+                such isolation.
         """
-        return cls(cache_dir=_cache_dir(environment), campaigns_dir=working_dir / "campaigns")
+        return cls(
+            cache_dir=_cache_dir(environment),
+            campaigns_dir=working_dir / "campaigns",
+            isolation=_isolation(environment.get("ROOFSMITH_ISOLATION") or "standard"),
+        )
 
     def campaign_dir(self, name: str, now: datetime) -> Path:
         """`campaigns/<name>-<YYYYMMDD-HHMMSS>`: a folder of its own for every campaign."""
         return self.campaigns_dir / f"{name}-{now:%Y%m%d-%H%M%S}"
+
+
+def _isolation(chosen: str) -> IsolationMode:
+    for mode in get_args(IsolationMode):
+        if mode == chosen:
+            return cast("IsolationMode", mode)
+    raise UsageError(
+        f"ROOFSMITH_ISOLATION={chosen}: there is no such isolation",
+        hint="strict, standard or none",
+    )
 
 
 def _cache_dir(environment: Mapping[str, str]) -> Path:

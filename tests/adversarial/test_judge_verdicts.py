@@ -12,6 +12,7 @@ from roofsmith.analysis.statistics import least_observations
 from roofsmith.domain.comparison import Judgement
 from roofsmith.domain.kernel import BuildSpec
 from roofsmith.domain.outcome import Passed
+from roofsmith.judge.isolation import isolate
 from roofsmith.testing.observer import RecordingObserver, SilentObserver
 
 pytestmark = needs_gcc
@@ -151,7 +152,7 @@ def test_samples_hold_everything_that_the_verdict_rests_on(squares: Bench) -> No
     assert len(judged.samples) == len(labels) * len(sweeps)
     assert {sample.first for sample in judged.samples} == {"incumbent", "candidate"}
     assert all(t > 0 for s in judged.samples for t in (*s.incumbent_time_s, *s.candidate_time_s))
-    assert judged.isolation == "process"
+    assert judged.isolation == isolate("standard").label
     assert {report.workload for report in judged.errors} == labels
     assert all(r.norm_error <= r.norm_budget for r in judged.errors)
 

@@ -6,6 +6,7 @@ A function per command; each returns plain values and prints nothing.
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -30,6 +31,7 @@ from roofsmith.app.subjects import Subject
 from roofsmith.app.verification import Verification, verify_campaign
 from roofsmith.app.wiring import DEFAULT_PROPOSERS
 from roofsmith.config import Settings
+from roofsmith.domain.isolation import IsolationMode
 from roofsmith.engine.survey import Survey
 from roofsmith.store.target_file import load_target
 
@@ -69,9 +71,14 @@ __all__ = [
 ]
 
 
-def settings() -> Settings:
-    """Of this user, from environment and working directory."""
-    return Settings.from_environment(os.environ, Path.cwd())
+def settings(isolation: IsolationMode | None = None) -> Settings:
+    """Of this user, from environment and working directory.
+
+    Args:
+        isolation: overrides the environment's.
+    """
+    found = Settings.from_environment(os.environ, Path.cwd())
+    return found if isolation is None else replace(found, isolation=isolation)
 
 
 def new_directory(target: Path) -> Path:

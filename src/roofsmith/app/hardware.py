@@ -24,6 +24,7 @@ from roofsmith.judge.gpu.driver import Api
 from roofsmith.judge.gpu.lineup import GpuBench
 from roofsmith.judge.gpu.oracle import GpuOracle
 from roofsmith.judge.gpu.runner import GpuRunner
+from roofsmith.judge.isolation import Isolation, isolate
 from roofsmith.judge.lineup import HostBench
 from roofsmith.judge.oracle import ReferenceOracle
 from roofsmith.judge.runner import WorkerRunner
@@ -66,6 +67,8 @@ class Machine:
     runner: KernelRunner
     gpu: Device | None
     """None: kernels run on the host's processors."""
+    isolation: Isolation
+    """The walls around kernels."""
     compiled_dir: Path
     """Compilation caches of kernels that are compiled when they run."""
 
@@ -76,6 +79,7 @@ class Machine:
             oracle, target.tolerance, api=self._api, cache_dir=self.compiled_dir,
             health=self._reads_health(), sweeps_per_instance=YARDSTICK_SWEEPS,
             first_call_s=GpuBench.first_deadline_s, timing=target.timing,
+            isolation=self.isolation,
         ) as bench:  # fmt: skip
             yield bench
 
@@ -87,12 +91,12 @@ class Machine:
         if isinstance(oracle, GpuOracle):
             with GpuBench(
                 oracle, target.tolerance, api=self._api, cache_dir=self.compiled_dir,
-                health=self._reads_health(), timing=target.timing,
+                health=self._reads_health(), timing=target.timing, isolation=self.isolation,
             ) as bench:  # fmt: skip
                 yield bench
         else:
             cache_bytes = known.environment.device.last_level_cache_bytes
-            yield HostBench(oracle, target.tolerance, known.threads, cache_bytes)
+            yield HostBench(oracle, target.tolerance, known.threads, cache_bytes, self.isolation)
 
     def profiler(self, oracle: ReferenceOracle | GpuOracle, known: Survey) -> Profiler:
         """What sees why a kernel takes its time."""
@@ -132,18 +136,22 @@ def machine_of(settings: Settings, language: Language = "c") -> Machine:
     """This machine's parts for kernels in a language; clears up after processes that were killed.
 
     Raises:
+        MachineError: strict isolation is asked for, and the host lacks a layer of it.
         MachineError: the language needs a GPU, and there is none that answers.
     """
     remove_stale()
+    walls = isolate(settings.isolation)
     clock = SystemClock()
     devices = source_for(language)
     gpu = None if language in HOST_LANGUAGES else devices.environment().device
     compiled_dir = settings.cache_dir / "compiled"
     toolchain = Toolchains(settings.builds_dir, gpu, compiled_dir)
-    runner: KernelRunner = WorkerRunner() if gpu is None else GpuRunner(api_of(gpu), compiled_dir)
+    runner: KernelRunner = (
+        WorkerRunner(walls) if gpu is None else GpuRunner(api_of(gpu), compiled_dir, walls)
+    )
     kind = MeasuredCeilings if gpu is None else GpuCeilings
     specs = kind(runner=runner, toolchain=toolchain, cache_dir=settings.ceilings_dir, clock=clock)
-    return Machine(clock, devices, specs, toolchain, runner, gpu, compiled_dir)
+    return Machine(clock, devices, specs, toolchain, runner, gpu, walls, compiled_dir)
 
 
 def api_of(gpu: Device | None) -> Api:

@@ -71,6 +71,7 @@ def optimize(
     budget_s: options.BudgetS = None,
     output: options.Output = None,
     threads: options.Threads = None,
+    isolation: options.Isolation = None,
     as_json: options.Json = False,
 ) -> None:
     """Run a campaign: propose, judge, keep or roll back, until a stop condition holds."""
@@ -84,7 +85,7 @@ def optimize(
         threads=threads,
     )
     directory = output or app.new_directory(target)
-    _run(lambda o: app.optimize(plan, directory, app.settings(), o), directory, as_json)
+    _run(lambda o: app.optimize(plan, directory, app.settings(isolation), o), directory, as_json)
 
 
 @cli.command(rich_help_panel=_CAMPAIGNS)
@@ -93,13 +94,15 @@ def resume(
     proposer: options.Proposers = None,
     max_iterations: options.MaxIterations = None,
     budget_s: options.BudgetS = None,
+    isolation: options.Isolation = None,
     as_json: options.Json = False,
 ) -> None:
     """Go on with a campaign after a crash, Ctrl-C or a limit; limits may be raised here."""
     from roofsmith import app
 
+    settings = app.settings(isolation)
     _run(
-        lambda o: app.resume(directory, proposer, max_iterations, budget_s, app.settings(), o),
+        lambda o: app.resume(directory, proposer, max_iterations, budget_s, settings, o),
         directory,
         as_json,
     )
@@ -136,6 +139,7 @@ def tell(
             show_default="all",
         ),
     ] = "global",
+    isolation: options.Isolation = None,
     as_json: options.Json = False,
 ) -> None:
     """Judge one change that was made elsewhere, as a round of a campaign.
@@ -147,7 +151,7 @@ def tell(
 
     with screen() as observer:
         round_ = app.tell(
-            directory, kernel, hypothesis, flags, target_class, app.settings(), observer
+            directory, kernel, hypothesis, flags, target_class, app.settings(isolation), observer
         )
     show.told(round_, as_json=as_json)
     raise typer.Exit(0 if round_.decision.kind == "kept" else 1)

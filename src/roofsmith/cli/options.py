@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from roofsmith.domain.isolation import IsolationMode
+
 Reference = Annotated[
     Path | None,
     typer.Option("--ref", help="Reference (.py) that says what is right.", show_default=False),
@@ -41,6 +43,15 @@ Family = Annotated[
     str | None,
     typer.Option(help="Operator family, such as softmax, gemm, attention.", show_default=False),
 ]
+Isolation = Annotated[
+    IsolationMode | None,
+    typer.Option(
+        metavar="MODE",
+        help="Walls around kernels: strict (every layer, or nothing runs), standard (all that this "
+        "machine grants), none (a process with limits).",
+        show_default="$ROOFSMITH_ISOLATION, else standard",
+    ),
+]  # fmt: skip
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")]
 CampaignDir = Annotated[
     Path, typer.Argument(metavar="DIR", help="A campaign directory.", show_default=False)

@@ -50,6 +50,7 @@ def judgement(found: Judgement, *, as_json: bool) -> None:
                 for w in comparison.workloads
             ],
         )
+    print_lines([f"isolation: {found.isolation}"])
     print_lines(f"note: {note}" for note in found.notes)
 
 
@@ -67,10 +68,11 @@ def measured(found: Measured, *, as_json: bool) -> None:
         )
     elif found.errors:
         print_table(
-            ("workload", "output", "norm error", "allowed", "element error", "allowed"),
+            ("workload", "inputs", "output", "norm error", "allowed", "element error", "allowed"),
             [
                 (
                     e.workload,
+                    e.inputs,
                     e.output,
                     fmt.error(e.norm_error),
                     fmt.error(e.norm_budget),

@@ -37,6 +37,7 @@ def judge(
         float | None,
         typer.Option(help="Seconds for the measurements.", show_default="6", min=0.5),
     ] = None,
+    isolation: options.Isolation = None,
     as_json: options.Json = False,
 ) -> None:
     """Judge a kernel against another: correct, and provably faster?
@@ -56,7 +57,9 @@ def judge(
         family=family,
     )
     with screen() as observer:
-        judgement = app.judge(candidate, flags, incumbent, budget, app.settings(), observer)
+        judgement = app.judge(
+            candidate, flags, incumbent, budget, app.settings(isolation), observer
+        )
     show.judgement(judgement, as_json=as_json)
     raise typer.Exit(0 if judgement.verdict == "faster" else 1)
 
@@ -72,6 +75,7 @@ def check(
             help="Run a CUDA kernel under compute-sanitizer too, and see if it repeats itself.",
         ),
     ] = False,
+    isolation: options.Isolation = None,
     as_json: options.Json = False,
 ) -> None:
     """Build a kernel and check its outputs against the reference.
@@ -82,14 +86,14 @@ def check(
     from roofsmith.cli import show
 
     with screen() as observer:
-        measured = app.check(subject, app.settings(), observer, sanitize=sanitize)
+        measured = app.check(subject, app.settings(isolation), observer, sanitize=sanitize)
     show.measured(measured, as_json=as_json)
     raise typer.Exit(0 if measured.outcome.kind == "passed" else 1)
 
 
 @cli.command(rich_help_panel=_STEPS)
 @takes_subject
-def bench(subject: Any, as_json: options.Json = False) -> None:
+def bench(subject: Any, isolation: options.Isolation = None, as_json: options.Json = False) -> None:
     """Check a kernel and time it: against its ceilings and, on a GPU, against PyTorch.
 
     Exit 1 if it is wrong.
@@ -98,7 +102,7 @@ def bench(subject: Any, as_json: options.Json = False) -> None:
     from roofsmith.cli.benched import benched
 
     with screen() as observer:
-        found = app.bench(subject, app.settings(), observer)
+        found = app.bench(subject, app.settings(isolation), observer)
     benched(found, as_json=as_json)
     raise typer.Exit(0 if found.measured.outcome.kind == "passed" else 1)
 

@@ -73,11 +73,15 @@ class Comparison(Value):
     workloads: tuple[WorkloadComparison, ...]
 
 
+AS_DRAWN = "as drawn by setup"
+"""Inputs that come from the reference's own `setup`, and aren't changed."""
+
+
 class ErrorReport(Value):
     """How far outputs were from the float64 reference, and how far they may be."""
 
     workload: str
-    inputs: str = "as drawn by setup"
+    inputs: str = AS_DRAWN
     """The distribution that they were drawn from."""
     output: str
     norm_error: float
@@ -106,8 +110,9 @@ class Judgement(Value):
     """A confirmed winner's long segments, timed by the judge's own clock: seconds per call, with
     what messages cost; empty unless it was confirmed."""
     errors: tuple[ErrorReport, ...] = ()
-    isolation: str = "process"
-    """What kept the candidate apart; a weaker host gives a weaker label."""
+    isolation: str = "none"
+    """What kept the candidate apart, such as `standard: no mount namespace, no cgroup`: a weaker
+    host gives a weaker label."""
     notes: tuple[str, ...] = ()
     """Disturbances, voided pairs, and why a verdict is weaker than hoped."""
     wall_s: float = Field(ge=0)

@@ -18,6 +18,7 @@ from roofsmith.domain.kernel import Built
 from roofsmith.domain.outcome import Failure
 from roofsmith.domain.workload import Workload
 from roofsmith.judge.budgets import Finding
+from roofsmith.judge.isolation import Isolation
 from roofsmith.judge.process import Segment
 
 CLOCK_S = 25e-3
@@ -190,6 +191,11 @@ class Lineup(Protocol[TakenInputs]):
 
 class Bench(Protocol[KindOfInputs]):
     """Where kernels of one target run."""
+
+    @property
+    def isolation(self) -> Isolation:
+        """The walls around kernels."""
+        ...
 
     @property
     def sweeps_per_instance(self) -> int:

@@ -25,6 +25,7 @@ from roofsmith.judge.bench import (
 from roofsmith.judge.budgets import Finding
 from roofsmith.judge.checking import Checker
 from roofsmith.judge.draws import Draws
+from roofsmith.judge.isolation import Isolation, isolate
 from roofsmith.judge.oracle import ReferenceOracle
 from roofsmith.judge.process import Segment, WorkerProcess
 from roofsmith.ports import KernelDiedError
@@ -204,7 +205,12 @@ class HostLineup:
     """Fresh processes for a set of kernels."""
 
     def __init__(
-        self, kernels: Sequence[Built], threads: int, checker: Checker, cache_bytes: int
+        self,
+        kernels: Sequence[Built],
+        threads: int,
+        checker: Checker,
+        cache_bytes: int,
+        isolation: Isolation,
     ) -> None:
         """Start them all.
 
@@ -217,7 +223,7 @@ class HostLineup:
         self._stations: list[HostStation] = []
         for side, built in enumerate(kernels):
             try:
-                worker = WorkerProcess(built, threads=threads)
+                worker = WorkerProcess(built, threads=threads, isolation=isolation)
             except KernelDiedError as error:
                 self.close()
                 raise SideDiedError(side, error.outcome) from error
@@ -271,6 +277,7 @@ class HostBench:
         tolerance: Tolerance,
         threads: int,
         cache_bytes: int | None = None,
+        isolation: Isolation | None = None,
     ) -> None:
         """Nothing starts yet.
 
@@ -279,7 +286,9 @@ class HostBench:
             tolerance: of the target.
             threads: that kernels may use.
             cache_bytes: of the last level; None if it isn't known.
+            isolation: the walls around kernels; None: all that the host grants.
         """
+        self.isolation = isolation or isolate("standard")
         self._oracle = oracle
         self._threads = threads
         self._cache_bytes = cache_bytes or UNKNOWN_CACHE_BYTES
@@ -303,7 +312,7 @@ class HostBench:
         Raises:
             SideDiedError: a library can't be loaded.
         """
-        return HostLineup(kernels, self._threads, self._checker, self._cache_bytes)
+        return HostLineup(kernels, self._threads, self._checker, self._cache_bytes, self.isolation)
 
     def reports(self, workload: Workload, found: Sequence[Finding]) -> tuple[ErrorReport, ...]:
         """Worst errors of several findings, beside their budgets."""

@@ -77,9 +77,6 @@ class Evidence:
 class ProcessJudge:
     """Port `Judge` over worker processes. Bound to one target."""
 
-    isolation = "process"
-    """What keeps candidates apart: a process of their own with limits and a bare environment."""
-
     def __init__(
         self,
         target: Target,
@@ -87,6 +84,7 @@ class ProcessJudge:
         classes: Sequence[ConfigClass],
         bounds: Sequence[Bound],
     ) -> None:
+        self.isolation = bench.isolation.label
         self._target = target
         self._classes = tuple(classes)
         self._bounds = {bound.workload: bound for bound in bounds}

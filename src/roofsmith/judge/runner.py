@@ -10,12 +10,21 @@ from numpy.typing import NDArray
 
 from roofsmith.domain.kernel import Built
 from roofsmith.judge.arena import Arena
+from roofsmith.judge.isolation import Isolation
 from roofsmith.judge.process import WorkerProcess
 from roofsmith.ports import Arguments, ArraySpec, KernelSession
 
 
 class WorkerRunner:
     """Port `KernelRunner` over worker processes."""
+
+    def __init__(self, isolation: Isolation | None = None) -> None:
+        """Nothing starts yet.
+
+        Args:
+            isolation: the walls around kernels, where no launcher is; None: all that there are.
+        """
+        self._isolation = isolation
 
     @contextmanager
     def open(
@@ -32,7 +41,7 @@ class WorkerRunner:
         Raises:
             KernelDiedError: the worker could not load the library.
         """
-        worker = WorkerProcess(built, threads=threads, launcher=launcher)
+        worker = WorkerProcess(built, threads=threads, launcher=launcher, isolation=self._isolation)
         try:
             yield WorkerSession(worker, built, arguments, call_deadline_s)
         finally:

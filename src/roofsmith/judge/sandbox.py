@@ -57,10 +57,11 @@ def put_up(plan: dict[str, Any]) -> None:
         OSError, NoLandlockError, NoFilterError: the host refuses a layer that it granted before.
     """
     layers = plan["layers"]
-    writable = list(plan["writable"])
     os.environ["TMPDIR"] = plan["scratch"]
     if NAMESPACES & set(layers):
         enter(layers, plan["tasks"])
+    # Threads are named there: CUDA doesn't start where it can't.
+    writable = [*plan["writable"], f"/proc/{os.getpid()}/task"]
     if MOUNT in layers:
         make_read_only(plan["scratch"], writable)
     if MOUNT in layers or not plan["library"]:

@@ -32,6 +32,7 @@ from roofsmith.judge.gpu.layout import lay_out
 from roofsmith.judge.gpu.oracle import GpuOracle, Slots
 from roofsmith.judge.gpu.process import GpuSegment, GpuWorkerProcess, server_environment
 from roofsmith.judge.gpu.reasons import attributed
+from roofsmith.judge.isolation import Isolation, isolate
 from roofsmith.judge.process import Segment
 from roofsmith.ports import KernelDiedError
 
@@ -64,6 +65,7 @@ class Shared:
     cache_dir: Path
     fork_server: ForkServer
     read_health: Callable[[], Health | None] | None
+    isolation: Isolation
     first_call_s: float = 0.0
     """Least deadline of the first call in a process."""
     holds: bool = True
@@ -280,8 +282,9 @@ class GpuLineup:
         try:
             for built in kernels:
                 worker = GpuWorkerProcess(
-                    built, api=bench.api, cache_dir=bench.cache_dir, fork_server=bench.fork_server
-                )
+                    built, api=bench.api, cache_dir=bench.cache_dir,
+                    fork_server=bench.fork_server, isolation=bench.isolation,
+                )  # fmt: skip
                 self.workers.append(worker)
             bench.bury()
             for worker in self.workers:
@@ -304,7 +307,7 @@ class GpuLineup:
         """End the processes; the next ones start while these give their memory back."""
         for worker in self.workers:
             worker.end()
-        self._shared.ending += self.workers
+        self._shared.ending.extend(self.workers)
         self.workers = []
 
     def station(self, inputs: Slots, plan: SegmentPlan) -> GpuStation:
@@ -336,6 +339,7 @@ class GpuBench:
         sweeps_per_instance: int = SWEEPS_PER_INSTANCE,
         first_call_s: float = 0.0,
         timing: TimingMode = "kernel",
+        isolation: Isolation | None = None,
     ) -> None:
         """Nothing starts yet.
 
@@ -349,13 +353,15 @@ class GpuBench:
             first_call_s: that the first call in every process may take at least, whatever is known
                 of the kernel: for those that compile themselves then.
             timing: the device's time, or that of calls as the host launches them.
+            isolation: the walls around kernels; None: all that the host grants.
         """
         self._oracle = oracle
         self.sweeps_per_instance = sweeps_per_instance
         self.fork_server = ForkServer(server_environment())
+        self.isolation = isolation or isolate("standard")
         self._shared = Shared(
-            Budgets(tolerance), api, cache_dir, self.fork_server, health, first_call_s,
-            holds=timing == "kernel",
+            Budgets(tolerance), api, cache_dir, self.fork_server, health, self.isolation,
+            first_call_s, holds=timing == "kernel",
         )  # fmt: skip
 
     def __enter__(self) -> GpuBench:
