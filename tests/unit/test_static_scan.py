@@ -1,0 +1,165 @@
+"""The static scan: what it sees in attacks, that it leaves honest kernels alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from roofsmith.analysis.scan import library_calls, scan
+from roofsmith.domain.kernel import Candidate, Language, SourceFile
+from roofsmith.selftest.samples import Sample, samples
+
+GPU = samples(("cuda", "triton", "torch"))
+SEEN = {
+    "cuda/side_stream": "unjoined_stream",
+    "cuda/host_thread": "threads",
+    "cuda/host_callback": "host_callbacks",
+    "cuda/memo_pointer": "keyed_by_address",
+    "cuda/skip_after_calls": "counts_calls",
+    "cuda/early_exit_by_timer": "clocks",
+    "cuda/altered_input": "const_cast",
+    "cuda/patched_driver": "rewritten_code",
+    "cuda/preloaded_clock": "interposed_symbol",
+    "cuda/python_from_library": "constructor",
+    "cuda/answers_itself": "sockets",
+    "cuda/memory_hog": "device_settings",
+    "cuda/hidden_library": "native_handles",
+    "cuda/tf32": "reduced_precision",
+    "triton/elapsed_time": "patched_module",
+    "triton/synchronize": "unjoined_stream",
+    "triton/patched_judge": "introspection",
+    "triton/memo_version": "keyed_by_address",
+    "triton/poisoned_cache": "files",
+    "triton/hidden_library": "dynamic_names",
+    "triton/tf32": "reduced_precision",
+    "torch/lazy_output": "swapped_tensor",
+    "torch/swapped_storage": "swapped_tensor",
+    "torch/left_behind_process": "processes",
+    "torch/stolen_from_frames": "introspection",
+    "torch/host_thread": "threads",
+    "torch/slowed_clocks": "clocks",
+}
+"""One remark that an attack must get, by language and name."""
+
+
+def candidate(language: Language, text: str) -> Candidate:
+    path = "kernel.py" if language in ("triton", "torch") else "kernel.cu"
+    return Candidate(language=language, sources=(SourceFile(path=path, text=text),))
+
+
+def of(sample: Sample) -> Candidate:
+    return candidate(sample.language, sample.path.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("sample", [s for s in GPU if not s.is_attack], ids=lambda s: s.id)
+def test_honest_kernels_get_no_remark(sample: Sample) -> None:
+    assert scan(of(sample)) == ()
+
+
+@pytest.mark.parametrize("attack", sorted(SEEN))
+def test_attacks_are_explained(attack: str) -> None:
+    (sample,) = [s for s in GPU if s.is_attack and s.id == f"attacks/{attack}"]
+    assert SEEN[attack] in {remark.name for remark in scan(of(sample))}
+
+
+def test_a_remark_says_where_and_what() -> None:
+    text = "import torch\n\ntorch.allclose = print\n"
+    (remark,) = scan(candidate("torch", text))
+    assert (remark.name, remark.line, remark.detail) == ("patched_module", 3, "torch.allclose")
+    assert remark.text == (
+        "kernel.py:3: replaces attributes of other modules or classes (torch.allclose)"
+    )
+
+
+def test_names_are_followed_through_aliases() -> None:
+    text = "from torch import cuda as c\n\ns = c.Stream()\n"
+    assert [r.name for r in scan(candidate("torch", text))] == ["unjoined_stream"]
+    joined = f"{text}c.current_stream().wait_stream(s)\n"
+    assert scan(candidate("torch", joined)) == ()
+
+
+def test_comments_and_strings_are_no_code() -> None:
+    text = '// std::thread, fork(), dlopen\nconst char* a = "fork()";\nint half = 1;\n'
+    assert scan(candidate("cuda", text)) == ()
+    assert scan(candidate("triton", '"""import socket; gc.get_objects()"""\n# os.fork()\n')) == ()
+
+
+def test_definitions_of_other_peoples_functions_are_seen() -> None:
+    text = 'extern "C" int clock_gettime(int, void*) { return 0; }\nstatic void free_all() {}\n'
+    assert [(r.name, r.line) for r in scan(candidate("cuda", text)) if "symbol" in r.name] == [
+        ("interposed_symbol", 1)
+    ]
+
+
+@pytest.mark.parametrize(
+    "name", ["cuda/hidden_library", "triton/fallback_to_torch", "triton/hidden_library"]
+)
+def test_library_calls_are_found(name: str) -> None:
+    (sample,) = [s for s in GPU if s.is_attack and s.id == f"attacks/{name}"]
+    assert {remark.name for remark in library_calls(of(sample))} == {"library_call"}
+
+
+@pytest.mark.parametrize(
+    "sample",
+    [s for s in GPU if not s.is_attack and s.language in ("cuda", "triton")],
+    ids=lambda s: s.id,
+)
+def test_kernels_of_their_own_call_no_library(sample: Sample) -> None:
+    found = library_calls(of(sample))
+    if sample.name == "library_beside_kernel":
+        assert [remark.detail for remark in found] == ["torch.sum"]
+    else:
+        assert found == ()
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "found"),
+    [
+        ("triton", "def run_kernel(A, B, C):\n    C.copy_(A @ B)\n", ["@"]),
+        ("triton", "import torch.nn.functional as F\nF.gelu(1)\n", ["torch.nn.functional.gelu"]),
+        ("triton", "import torch\ny = torch.empty(3)\ntorch.cuda.current_stream()\n", []),
+        ("triton", "import triton\n@triton.jit\ndef f(x):\n    return x.sum() @ x\n", []),
+        ("triton", "def run_kernel(x, y):\n    y.copy_(x.softmax(1))\n", [".softmax()"]),
+        ("cuda", "#include <cublas_v2.h>\n", ["#include cublas_v2.h"]),
+        ("cuda", "void f() { cublasSgemm(h); at::softmax(x); }", ["at::softmax", "cublasSgemm"]),
+        ("cuda", "void f() { my_gemm(x); }", []),
+        ("c", "void f() { cblas_sgemm(x); }", ["cblas_sgemm"]),
+    ],
+)
+def test_what_counts_as_a_library_call(language: Language, text: str, found: list[str]) -> None:
+    assert sorted(r.detail for r in library_calls(candidate(language, text))) == found
+
+
+def test_what_cannot_be_read_is_said() -> None:
+    (remark,) = scan(candidate("torch", "def run_kernel(:\n"))
+    assert (remark.name, remark.line) == ("unreadable", 1)
+    assert library_calls(candidate("triton", "\0"))[0].name == "unreadable"
+
+
+PIECES = st.sampled_from(
+    [
+        "import os\n", "(", ")", "@", "def f(x):\n ", "__attribute__((", "asm(", '"', 'R"(', "static ",
+        "const_cast<", "std::map<int*", "\0", "\ud800", "#include <", "wait_stream", ".set_", "\\u",
+    ]
+)  # fmt: skip
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    language=st.sampled_from(["c", "cpp", "cuda", "hip", "triton", "torch"]),
+    text=st.one_of(st.text(), st.lists(st.one_of(PIECES, st.text(max_size=4))).map("".join)),
+)
+def test_any_text_is_scanned(language: Language, text: str) -> None:
+    read = candidate(language, text)
+    for remark in (*scan(read), *library_calls(read)):
+        assert 1 <= remark.line <= text.count("\n") + text.count("\r") + text.count("\f") + 1
+        assert remark.text
+
+
+def test_deep_nesting_is_no_trouble(tmp_path: Path) -> None:
+    deep = "(" * 5000 + ")" * 5000
+    assert scan(candidate("torch", deep))[0].name == "unreadable"
+    scan(candidate("cuda", f"int x = {deep};"))
