@@ -141,7 +141,8 @@ def test_what_cannot_be_read_is_said() -> None:
 
 PIECES = st.sampled_from(
     [
-        "import os\n", "(", ")", "@", "def f(x):\n ", "__attribute__((", "asm(", '"', 'R"(', "static ",
+        "import os\n", "(", ")", "@", "def f(x):\n ", "__attribute__((", "asm(", '"', 'R"(',
+        "static ",
         "const_cast<", "std::map<int*", "\0", "\ud800", "#include <", "wait_stream", ".set_", "\\u",
     ]
 )  # fmt: skip
