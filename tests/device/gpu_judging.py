@@ -146,17 +146,25 @@ def candidate(language: Language, text: str) -> Candidate:
 
 @contextmanager
 def judging(
-    language: Language, text: str, folder: Path, rows: int = 4096, columns: int = 4096
+    language: Language,
+    text: str,
+    folder: Path,
+    rows: int = 4096,
+    columns: int = 4096,
+    *,
+    reference: str = REFERENCE,
+    tf32: bool = False,
 ) -> Iterator[GpuJudging]:
-    """A judge bound to the softmax of one shape."""
+    """A judge bound to one shape, of the softmax unless there is another reference."""
     workload = Workload(dims={"N": rows, "D": columns})
     base = candidate(language, text)
     target = Target(
         name="softmax",
         language=language,
         kernel=base.kernel,
-        reference=SourceFile(path="reference.py", text=REFERENCE),
+        reference=SourceFile(path="reference.py", text=reference),
         workloads=(workload,),
+        tf32=tf32,
         build=base.build,
         entry=base.entry,
         keep=KeepPolicy(noise_band=0.005),

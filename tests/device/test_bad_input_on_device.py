@@ -1,0 +1,262 @@
+"""Whatever is missing or goes wrong on a GPU ends in a named outcome that says what to do.
+
+`pytest -m device tests/device/test_bad_input_on_device.py -rs`: under two minutes on an H100.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from gpu_bench import RandomVector, build, environment_or_skip
+from gpu_judging import REFERENCE, GpuJudging, candidate, cuda, judging
+
+from roofsmith.domain.kernel import Built
+from roofsmith.domain.outcome import BuildFailed, Outcome
+from roofsmith.domain.workload import Workload
+from roofsmith.errors import MachineError, TargetError, ToolMissingError
+from roofsmith.judge import process
+from roofsmith.judge.gpu.reasons import ADVICE
+from roofsmith.judge.gpu.runner import GpuRunner
+from roofsmith.profilers.gpu import GpuProfiler
+from roofsmith.profilers.ncu import NcuProfiler
+from roofsmith.profilers.ncu_messages import COUNTERS_FORBIDDEN
+from roofsmith.testing.observer import SilentObserver
+from roofsmith.toolchains import cuda_toolkit
+from roofsmith.toolchains.cuda import CudaToolchain
+
+pytestmark = pytest.mark.device
+
+WORKLOAD = Workload(dims={"N": 1 << 20})
+LAUNCH = "<<<N, 256>>>"
+TORCH = """
+import torch
+
+BEFORE
+def run_kernel(x, y, N, D):
+    INSIDE
+    y.copy_(torch.softmax(x, dim=-1))
+"""
+PRODUCT = """
+import torch
+
+
+def setup(N, D, seed):
+    x, w = (torch.randn(n, D, device="cuda") for n in (N, D))
+    y = torch.empty_like(x)
+    return {"inputs": {"x": x, "w": w, "y": y, "N": N, "D": D}, "outputs": ["y"]}
+
+
+def reference(x, w, y, N, D):
+    y.copy_(x @ w)
+"""
+TF32_PRODUCT = """
+import torch
+
+torch.backends.cuda.matmul.allow_tf32 = True
+
+
+def run_kernel(x, w, y, N, D):
+    torch.matmul(x, w, out=y)
+"""
+NEWER_PTX = r"""
+    cudaLibrary_t library;
+    cudaLibraryLoadData(&library, ".version 99.0\n.target sm_90\n.address_size 64\n", nullptr,
+                        nullptr, 0, nullptr, nullptr, 0);
+    return;
+"""
+
+
+@pytest.fixture(scope="module")
+def softmax(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GpuJudging]:
+    environment_or_skip()
+    with judging("cuda", cuda(), tmp_path_factory.mktemp("judge")) as made:
+        yield made
+
+
+def named(outcome: Outcome, kind: str, reason: str) -> str:
+    """The outcome's detail, once its kind and reason are what they should be."""
+    assert (outcome.kind, getattr(outcome, "reason", None)) == (kind, reason), outcome.detail
+    return outcome.detail
+
+
+# -- what the machine lacks -------------------------------------------------------------------
+
+
+def test_no_gpu(tmp_path: Path) -> None:
+    environment_or_skip()
+    (tmp_path / "kernel.cu").write_text(cuda())
+    (tmp_path / "reference.py").write_text(REFERENCE)
+    program = "import sys; from roofsmith.cli import main; sys.argv[0] = 'roofsmith'; main()"
+    arguments = ["check", "kernel.cu", "--ref", "reference.py", "--workload", "N=64,D=64"]
+    done = subprocess.run(
+        [sys.executable, "-c", program, *arguments],
+        cwd=tmp_path, env={**os.environ, "CUDA_VISIBLE_DEVICES": ""}, capture_output=True,
+        text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert "no NVIDIA GPU can be used here" in done.stderr
+    assert "CUDA_VISIBLE_DEVICES" in " ".join(done.stderr.split())
+
+
+def test_no_nvcc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    device = environment_or_skip().device
+    for name in ("CUDA_HOME", "CUDA_PATH"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(cuda_toolkit, "_USUAL", str(tmp_path))
+    monkeypatch.setattr(cuda_toolkit, "_WHEELS", ())
+    with pytest.raises(ToolMissingError, match="nvcc found neither in CUDA_HOME") as caught:
+        CudaToolchain(tmp_path / "builds", device).build(candidate("cuda", cuda()))
+    assert "pip install nvidia-cuda-nvcc" in str(caught.value)
+
+
+def test_a_driver_older_than_the_toolkit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    device = environment_or_skip().device
+    monkeypatch.setattr(cuda_toolkit, "driver_release", lambda: (11, 8))
+    with pytest.raises(MachineError, match=r"driver supports CUDA 11\.8, but nvcc") as caught:
+        CudaToolchain(tmp_path, device).build(candidate("cuda", cuda()))
+    assert "update the driver" in str(caught.value)
+
+
+def test_an_architecture_that_the_compiler_does_not_know(tmp_path: Path) -> None:
+    device = environment_or_skip().device.model_copy(update={"arch": "sm_35"})
+    with pytest.raises(MachineError, match="doesn't build for sm_35 any more") as caught:
+        CudaToolchain(tmp_path, device).build(candidate("cuda", cuda()))
+    assert "it knows sm_" in caught.value.message
+
+
+# -- profilers --------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def strided(tmp_path_factory: pytest.TempPathFactory) -> Built:
+    return build("strided_loads", tmp_path_factory.mktemp("builds"))
+
+
+def program(folder: Path, body: str) -> Path:
+    """A shell script named ncu; `$log` is the file that it should write."""
+    path = folder / "ncu"
+    path.write_text(
+        '#!/bin/sh\nfor o in "$@"; do case $o in --log-file=*) log=${o#--log-file=};; esac; done\n'
+        + body
+    )
+    path.chmod(0o755)
+    return path
+
+
+def test_counters_that_may_not_be_read(
+    strided: Built, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = "==ERROR== ERR_NVGPUCTRPERM - The user does not have permission"
+    program(tmp_path, f"echo '{said}' >\"$log\"\nexit 1\n")
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    runner = GpuRunner("cuda", tmp_path / "compiled")
+    found = GpuProfiler(runner, RandomVector(), "nvidia").profile(strided, WORKLOAD)
+    assert COUNTERS_FORBIDDEN in found.notes
+    assert found.tool == "torch", found.notes
+    assert (found.get("kernel_time_s") or 0) > 0
+
+
+def test_an_ncu_that_hangs(strided: Built, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process, "LAUNCHED_DEADLINE_S", 2.0)
+    hanging = program(tmp_path, "sleep 600 &\nwait\n")
+    runner = GpuRunner("cuda", tmp_path / "compiled")
+    profiler = NcuProfiler(runner, RandomVector(), find_ncu=lambda: str(hanging))
+    found = profiler.profile(strided, WORKLOAD)
+    assert found.tool == "none"
+    assert found.notes[0].startswith("ncu hung and was stopped: ")
+
+
+# -- kernels ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "configuration", ["<<<N, 256, 1 << 20>>>", "<<<N, 2048>>>", "<<<0, 256>>>"]
+)
+def test_a_launch_that_the_device_cannot_do(softmax: GpuJudging, configuration: str) -> None:
+    outcome = softmax.check(cuda().replace(LAUNCH, configuration)).outcome
+    detail = named(outcome, "crashed", "launch_refused")
+    assert "cudaErrorInvalid" in detail
+    assert ADVICE["launch_refused"] in detail
+
+
+def test_who_is_refused_and_does_it_another_way_is_right(softmax: GpuJudging) -> None:
+    call = f"softmax_rows{LAUNCH}(x, y, D);"
+    text = cuda().replace(call, call.replace("256", "256, 1 << 20") + call)
+    assert softmax.check(text).outcome.kind == "passed"
+
+
+def test_more_shared_memory_than_a_block_can_have(softmax: GpuJudging) -> None:
+    text = cuda().replace("partial[8]", "partial[100000]")
+    built = softmax.machine.toolchain.build(candidate("cuda", text))
+    assert isinstance(built, BuildFailed)
+    assert built.reason == "too_much_shared_memory"
+
+
+def test_code_for_another_device(softmax: GpuJudging, tmp_path: Path) -> None:
+    device = environment_or_skip().device.model_copy(update={"arch": "sm_100"})
+    built = CudaToolchain(tmp_path, device).build(candidate("cuda", cuda()))
+    if isinstance(built, BuildFailed):
+        pytest.skip(built.detail)
+    outcome = softmax.judge.measure(built, SilentObserver(), timed=False).outcome
+    assert ADVICE["wrong_architecture"] in named(outcome, "crashed", "wrong_architecture")
+
+
+def test_ptx_that_is_newer_than_the_driver(softmax: GpuJudging) -> None:
+    text = cuda().replace(f"    softmax_rows{LAUNCH}", NEWER_PTX + f"    softmax_rows{LAUNCH}")
+    detail = named(softmax.check(text).outcome, "crashed", "driver_too_old")
+    assert "update the driver" in detail
+
+
+def test_an_address_that_is_not_mapped(softmax: GpuJudging) -> None:
+    outcome = softmax.check(cuda(inside="if (threadIdx.x == 0) *(float*)16 = 1;")).outcome
+    assert "--sanitize" in named(outcome, "crashed", "illegal_address")
+
+
+def test_more_memory_than_the_device_has(softmax: GpuJudging) -> None:
+    greedy = "float* p = 0; cudaMalloc(&p, 1ull << 50); softmax_rows<<<1, 256>>>(p, p, D);"
+    detail = named(softmax.check(cuda(after=greedy)).outcome, "crashed", "out_of_device_memory")
+    assert "cudaErrorMemoryAllocation" in detail
+
+
+def test_a_kernel_that_never_ends(softmax: GpuJudging) -> None:
+    softmax.check(cuda())  # how long it may take is known from now on
+    endless = "while (*(volatile const float*)row == *(volatile const float*)row) {}"
+    named(softmax.check(cuda(inside=endless)).outcome, "timed_out", "call_deadline")
+    assert softmax.check(cuda("// after it")).outcome.kind == "passed"
+
+
+def test_a_module_that_wants_more_than_there_is(tmp_path: Path) -> None:
+    environment_or_skip()
+    text = TORCH.replace("BEFORE", "").replace("INSIDE", "pass")
+    greedy = TORCH.replace("BEFORE", "").replace("INSIDE", "torch.empty(1 << 50, device='cuda')")
+    with judging("torch", text, tmp_path) as judge:
+        named(judge.check(greedy).outcome, "crashed", "out_of_device_memory")
+        assert judge.check(text).outcome.kind == "passed"
+
+
+def test_a_workload_that_is_larger_than_the_device(tmp_path: Path) -> None:
+    environment_or_skip()
+    size = 1 << 20
+    with (
+        judging("cuda", cuda(), tmp_path, size, size) as judge,
+        pytest.raises(TargetError, match="GB of device memory") as caught,
+    ):
+        judge.check(cuda())
+    assert f"workload N={size},D={size} needs about" in caught.value.message
+    assert "choose a smaller workload" in str(caught.value)
+
+
+@pytest.mark.parametrize("tf32", [False, True])
+def test_tf32_is_right_only_where_the_target_allows_it(tmp_path: Path, tf32: bool) -> None:
+    environment_or_skip()
+    with judging(
+        "torch", TF32_PRODUCT, tmp_path, 1024, 1024, reference=PRODUCT, tf32=tf32
+    ) as judge:
+        outcome = judge.check(TF32_PRODUCT).outcome
+    assert outcome.kind == ("passed" if tf32 else "incorrect"), outcome.detail
