@@ -17,7 +17,7 @@ from roofsmith.devices.nvml import NvmlHealth
 from roofsmith.domain.device import Device
 from roofsmith.domain.health import Health
 from roofsmith.domain.kernel import Language
-from roofsmith.domain.target import Target
+from roofsmith.domain.target import HOST_LANGUAGES, Target
 from roofsmith.engine.survey import Survey
 from roofsmith.judge.bench import Bench
 from roofsmith.judge.gpu.driver import Api
@@ -36,8 +36,6 @@ from roofsmith.scratch import remove_stale
 from roofsmith.specs.ceilings import MeasuredCeilings
 from roofsmith.specs.gpu_ceilings import GpuCeilings
 from roofsmith.toolchains.dispatch import Toolchains
-
-HOST_LANGUAGES: frozenset[Language] = frozenset(("c", "cpp"))
 
 YARDSTICK_SWEEPS = 64
 """Per pair of processes: torch.compile takes 5 to 60 s in each, for which two processes may differ

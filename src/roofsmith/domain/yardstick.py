@@ -12,7 +12,7 @@ from typing import Literal
 
 from roofsmith.domain.comparison import Judgement
 from roofsmith.domain.kernel import Candidate, SourceFile
-from roofsmith.domain.target import Target
+from roofsmith.domain.target import HOST_LANGUAGES, Target
 from roofsmith.domain.values import Value
 
 ENTRY = "run_kernel"
@@ -74,7 +74,7 @@ class Yardsticks(Value):
 
 def pytorch_yardsticks(target: Target) -> tuple[Yardstick, ...]:
     """Eager, and `torch.compile` in two modes; none for kernels on the host's processors."""
-    if target.language in ("c", "cpp"):
+    if target.language in HOST_LANGUAGES:
         return ()
     text = target.reference.text + (_TF32 if target.tf32 else "")
     eager = Yardstick(
