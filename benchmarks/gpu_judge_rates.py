@@ -1,10 +1,12 @@
 """How often the judge is wrong on a GPU, and how long it takes.
 
     python benchmarks/gpu_judge_rates.py --identical softmax=70 small-softmax=70 gemm=60 \\
-        --slower 0.01=100 0.02=40 --out benchmarks/results/gpu_judge_rates.json
+        --slower 0.01=100 0.02=40 --faster 0.01=100 0.02=100 \\
+        --out benchmarks/results/gpu_judge_rates.json
 
 Identical pairs differ in a comment only, so that each `faster` is a false win. Slower ones do a
-known number of rows twice. A result that is there already is gone on with: what it lacks is made.
+known number of rows twice; of faster ones, the incumbent does. A result that is there already is
+gone on with: what it lacks is made.
 """
 
 from __future__ import annotations
@@ -14,11 +16,12 @@ import math
 import random
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from itertools import combinations
 from pathlib import Path
-from statistics import median
+from statistics import fmean, median
 
 from gpu_rate_kernels import KERNELS, GpuRateKernel
 from result_file import Made, Rate, Times, made_now, pair_times, percent, rate, say, write
@@ -33,6 +36,11 @@ from roofsmith.errors import BaselineError
 from roofsmith.testing.observer import SilentObserver
 
 SAVE_EVERY_S = 20.0
+AGREEMENT = 0.005
+FIRST_JUDGE = "inputs first, then calls"
+"""Inputs were in place before calls were queued; winners were not held against its own clock."""
+JUDGE = "calls first, then inputs"
+"""Inputs come once all calls are held back; winners are held against the judge's own clock."""
 
 
 class GpuTrial(Value):
@@ -40,8 +48,10 @@ class GpuTrial(Value):
 
     kernel: str
     slowdown: float
-    """By the row counts; 0 for an identical pair."""
+    """By the row counts; 0 for an identical pair, negative if the incumbent does more rows."""
     outcome: str
+    reason: str = ""
+    """Why it didn't pass; empty if it did."""
     verdict: str
     speedup: float | None
     ci: tuple[float, float] | None
@@ -54,6 +64,10 @@ class GpuTrial(Value):
     instances: tuple[int, ...]
     """Which pair of processes made each."""
     confirmation_ns: tuple[Times, ...]
+    clock_ns: tuple[Times, ...] = ()
+    """Valid pairs of a winner's long segments, by the judge's own clock."""
+    judge: str = FIRST_JUDGE
+    """Which version of it."""
 
 
 class Group(Value):
@@ -65,6 +79,8 @@ class Group(Value):
     called_faster: Rate
     called_slower: Rate
     median_speedup: float | None
+    repeatability: float | None
+    """Share of all pairs of these invocations whose ratios differ by less than 0.5%."""
     verdicts: dict[str, int]
     median_wall_s: float
     p95_wall_s: float
@@ -100,11 +116,19 @@ def _group(kernel: str, slowdown: float, trials: Sequence[GpuTrial]) -> Group:
         called_faster=rate([trial.verdict == "faster" for trial in trials]),
         called_slower=rate([trial.verdict == "slower" for trial in trials]),
         median_speedup=median(speedups) if speedups else None,
+        repeatability=repeatability(speedups),
         verdicts=dict(Counter(trial.verdict for trial in trials)),
         median_wall_s=median(walls),
         p95_wall_s=walls[math.ceil(0.95 * len(walls)) - 1],
         max_wall_s=walls[-1],
     )
+
+
+def repeatability(speedups: Sequence[float]) -> float | None:
+    """Share of pairs of invocations that agree to half a percent; None for fewer than two."""
+    pairs = list(combinations(speedups, 2))
+    close = [abs(math.log(a / b)) < AGREEMENT for a, b in pairs]
+    return fmean(close) if close else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,21 +137,25 @@ class GpuBenchmark:
 
     kernel: GpuRateKernel
     shop: Workshop
-    incumbent: Built
+    incumbents: dict[float, Built]
+    """By how much more they do than they need."""
 
     def trial(self, slowdown: float) -> GpuTrial:
         """Build a candidate that nobody has seen, and judge it."""
         begin = time.monotonic()
         note = f"trial {random.getrandbits(64)}"
-        candidate = built(self.shop, self.kernel, self.kernel.extra_rows(slowdown), note)
+        more = max(slowdown, 0.0)
+        candidate = built(self.shop, self.kernel, self.kernel.extra_rows(more), note)
         build_s = time.monotonic() - begin
-        judgement = self.shop.judge.compare(candidate, self.incumbent, SilentObserver())
+        incumbent = self.incumbents[max(-slowdown, 0.0)]
+        judgement = self.shop.judge.compare(candidate, incumbent, SilentObserver())
         overall = judgement.comparison.overall if judgement.comparison else None
         samples = (*judgement.samples, *judgement.confirmation)
         return GpuTrial(
             kernel=self.kernel.name,
             slowdown=slowdown,
             outcome=judgement.outcome.kind,
+            reason=getattr(judgement.outcome, "reason", ""),
             verdict=judgement.verdict,
             speedup=overall.speedup if overall else None,
             ci=overall.ci if overall else None,
@@ -137,6 +165,8 @@ class GpuBenchmark:
             first_ns=pair_times(judgement.samples),
             instances=tuple(s.instance for s in judgement.samples if s.void is None),
             confirmation_ns=pair_times(judgement.confirmation),
+            clock_ns=pair_times(judgement.clock),
+            judge=JUDGE,
         )
 
 
@@ -154,14 +184,18 @@ def built(shop: Workshop, kernel: GpuRateKernel, extra_rows: int, note: str) -> 
 
 
 @contextmanager
-def benchmark(kernel: GpuRateKernel, budget_s: float) -> Iterator[GpuBenchmark]:
-    """A judge, with one reference process for all trials."""
+def benchmark(
+    kernel: GpuRateKernel, budget_s: float, needless: Iterable[float]
+) -> Iterator[GpuBenchmark]:
+    """A judge, with one reference process for all trials and an incumbent per needless share."""
     with workshop(kernel.target(budget_s), settings(), SilentObserver()) as shop:
-        incumbent = built(shop, kernel, 0, "incumbent")
-        outcome = shop.judge.measure(incumbent, SilentObserver(), timed=False).outcome
-        if not isinstance(outcome, Passed):
-            raise BaselineError(f"a benchmark's own kernel fails: {outcome.detail}")
-        yield GpuBenchmark(kernel, shop, incumbent)
+        incumbents = {}
+        for share in needless:
+            incumbents[share] = built(shop, kernel, kernel.extra_rows(share), "incumbent")
+            outcome = shop.judge.measure(incumbents[share], SilentObserver(), timed=False).outcome
+            if not isinstance(outcome, Passed):
+                raise BaselineError(f"a benchmark's own kernel fails: {outcome.detail}")
+        yield GpuBenchmark(kernel, shop, incumbents)
 
 
 def run(options: argparse.Namespace) -> GpuJudgeRates:
@@ -186,9 +220,14 @@ def run(options: argparse.Namespace) -> GpuJudgeRates:
         with ExitStack() as stack:
             names = sorted({name for name, _ in todo})
             benches = {
-                name: stack.enter_context(benchmark(KERNELS[name], options.budget_s))
+                name: stack.enter_context(
+                    benchmark(
+                        KERNELS[name], options.budget_s,
+                        {max(-slowdown, 0.0) for kind, slowdown in todo if kind == name},
+                    )
+                )
                 for name in names
-            }
+            }  # fmt: skip
             for name, slowdown in todo:
                 trials.append(benches[name].trial(slowdown))
                 now = time.monotonic()
@@ -214,18 +253,22 @@ def plan(options: argparse.Namespace) -> list[tuple[str, float]]:
     """(kernel, slowdown) of every trial that is asked for."""
     identical = [(name, 0.0) for name, count in options.identical for _ in range(count)]
     slower = [("softmax", float(how)) for how, count in options.slower for _ in range(count)]
-    return identical + slower
+    faster = [("softmax", -float(how)) for how, count in options.faster for _ in range(count)]
+    return identical + slower + faster
 
 
 def table(result: GpuJudgeRates) -> str:
     """The result for people."""
     lines = []
     for group in result.groups:
-        kind = f"{group.slowdown:.0%} slower" if group.slowdown else "identical"
+        kind = f"{abs(group.slowdown):.0%} {'slower' if group.slowdown > 0 else 'faster'}"
+        kind = kind if group.slowdown else "identical"
         time_us = "" if group.kernel_time_s is None else f" ({group.kernel_time_s * 1e6:.1f} us)"
+        again = "-" if group.repeatability is None else f"{group.repeatability:.1%}"
         lines += [
             f"{group.kernel}{time_us}, {kind}: {group.verdicts}, {group.median_speedup:.4f}x",
             f"  faster {percent(group.called_faster)}, slower {percent(group.called_slower)}",
+            f"  two invocations within 0.5%: {again}",
             f"  seconds per candidate: median {group.median_wall_s:.2f},"
             f" 95% {group.p95_wall_s:.2f}, most {group.max_wall_s:.2f}",
         ]
@@ -243,6 +286,7 @@ def parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     made.add_argument("--identical", type=counted, nargs="*", default=[], help="softmax=70 ...")
     made.add_argument("--slower", type=counted, nargs="*", default=[], help="0.01=100 0.02=40")
+    made.add_argument("--faster", type=counted, nargs="*", default=[], help="0.01=100 0.02=100")
     made.add_argument("--budget-s", type=float, default=6.0, help="for one judgement")
     made.add_argument("--limit-s", type=float, default=math.inf, help="for all of it")
     made.add_argument("--out", type=Path, required=True)
