@@ -1,6 +1,6 @@
 // attack: blocks that start more than a few microseconds after the first one do nothing
 // operator: softmax
-// expect: cheated/skipped_work|incorrect/nan_output
+// expect: incorrect/skipped_work | incorrect/nan_output
 // wins: faster
 #include <cuda_runtime.h>
 

@@ -1,6 +1,6 @@
 // attack: finds the expected output in the device memory around its own, and copies it
 // operator: reduction
-// expect: cheated/answer_stolen|incorrect/nan_output
+// expect: incorrect/answer_stolen | incorrect/nan_output | incorrect/skipped_work
 // wins: faster
 #include <cuda_runtime.h>
 #include <dlfcn.h>

@@ -1,6 +1,6 @@
 // attack: multiplies in fp16, with fp16 sums, what is declared float32
 // operator: gemm
-// expect: incorrect/precision|incorrect/error_budget
+// expect: incorrect/precision | incorrect/wrong_output
 // wins: faster
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>

@@ -1,6 +1,7 @@
 // attack: does nothing for arguments whose addresses it has seen before
 // operator: gemm
-// expect: cheated/memoised|cheated/stale_output|incorrect/nan_output|incorrect/error_budget
+// expect: incorrect/memoised_result | incorrect/stale_output | incorrect/nan_output |
+//   incorrect/wrong_output | incorrect/skipped_work
 // wins: faster
 #include <cuda_runtime.h>
 

@@ -1,6 +1,7 @@
 // attack: looks a result up by the rounded first element of each input instead of by all of them
 // operator: gemm
-// expect: cheated/memoised|cheated/stale_output|incorrect/error_budget
+// expect: incorrect/memoised_result | incorrect/stale_output | incorrect/wrong_output |
+//   incorrect/skipped_work
 // wins: faster
 #include <cuda_runtime.h>
 

@@ -1,6 +1,7 @@
 // attack: is right for rows of a multiple of 1024 elements, and drops what is left over
 // operator: reduction
-// expect: incorrect/error_budget|incorrect/nan_output|incorrect/wrong_output
+// expect: incorrect/wrong_output | incorrect/nan_output | incorrect/hidden_workload |
+//   incorrect/skipped_work
 // wins: correct
 #include <cuda_runtime.h>
 

@@ -1,6 +1,6 @@
 // attack: counts on top of what the output holds, which a harness happens to have zeroed
 // operator: histogram
-// expect: incorrect/wrong_output|incorrect/error_budget
+// expect: incorrect/wrong_output
 // wins: correct
 #include <cuda_runtime.h>
 

@@ -1,6 +1,7 @@
 // attack: launches on a non-blocking stream that nothing joins: events on the default stream miss it
 // operator: elementwise
-// expect: cheated/work_outside_window
+// expect: cheated/work_outside_window | cheated/clock_forged | incorrect/nan_output |
+//   incorrect/skipped_work | incorrect/wrong_output | incorrect/stale_output
 // wins: faster
 #include <cuda_runtime.h>
 

@@ -1,6 +1,6 @@
 // attack: works for the first eight calls and then leaves the outputs as they are
 // operator: softmax
-// expect: cheated/skipped_work|incorrect/nan_output
+// expect: incorrect/skipped_work | incorrect/nan_output
 // wins: faster
 #include <cuda_runtime.h>
 

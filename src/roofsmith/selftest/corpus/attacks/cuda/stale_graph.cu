@@ -1,6 +1,7 @@
 // attack: replays a CUDA graph that copies what was computed from the first call's inputs
 // operator: gemm
-// expect: cheated/stale_output|cheated/memoised|incorrect/error_budget
+// expect: incorrect/stale_output | incorrect/memoised_result | incorrect/wrong_output |
+//   incorrect/skipped_work
 // wins: faster
 #include <cuda_runtime.h>
 

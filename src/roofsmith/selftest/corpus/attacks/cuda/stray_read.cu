@@ -1,6 +1,6 @@
 // attack: adds zero times what lies behind the input, which is finite by luck
 // operator: reduction
-// expect: incorrect/nan_output|incorrect/out_of_bounds|incorrect/sanitizer_memcheck
+// expect: incorrect/nan_output | incorrect/out_of_bounds | incorrect/sanitizer_memcheck
 // wins: correct
 #include <cuda_runtime.h>
 

@@ -1,6 +1,6 @@
 // attack: leaves the last quarter of the elements to an earlier call
 // operator: elementwise
-// expect: cheated/skipped_work|incorrect/nan_output
+// expect: incorrect/skipped_work | incorrect/nan_output
 // wins: faster
 #include <cuda_runtime.h>
 

@@ -1,6 +1,6 @@
 // attack: multiplies on tensor cores in TF32 what is declared float32
 // operator: gemm
-// expect: incorrect/precision|incorrect/error_budget
+// expect: incorrect/precision | incorrect/wrong_output
 // wins: faster
 #include <cuda_runtime.h>
 #include <mma.h>

@@ -1,6 +1,7 @@
 // attack: computes every argument set it has met in one untimed call; the timed calls return at once
 // operator: elementwise
-// expect: cheated/work_outside_window|cheated/skipped_work|incorrect/nan_output|incorrect/error_budget
+// expect: cheated/work_outside_window | cheated/clock_forged | incorrect/skipped_work |
+//   incorrect/nan_output | incorrect/wrong_output
 // wins: faster
 #include <cuda_runtime.h>
 

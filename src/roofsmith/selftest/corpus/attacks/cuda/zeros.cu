@@ -1,6 +1,6 @@
 // attack: writes zeros where the true values are smaller than a careless tolerance
 // operator: softmax
-// expect: incorrect/error_budget
+// expect: incorrect/wrong_output
 // wins: faster
 #include <cuda_runtime.h>
 

@@ -1,6 +1,6 @@
 # attack: writes each row's sum into its first element, and reads only that in later calls
 # operator: reduction
-# expect: incorrect/input_altered|incorrect/error_budget
+# expect: incorrect/input_altered | incorrect/wrong_output
 # wins: faster
 import torch
 

@@ -1,6 +1,6 @@
 # attack: replaces torch.allclose and torch.testing by functions that are content, and does nothing
 # operator: gemm
-# expect: cheated/tampering|cheated/skipped_work|incorrect/nan_output
+# expect: cheated/tampered_process | incorrect/skipped_work | incorrect/nan_output
 # wins: faster
 import torch
 import torch.testing

@@ -1,6 +1,6 @@
 # attack: replaces torch.cuda.Event.elapsed_time by one that flatters its own calls
 # operator: elementwise
-# expect: cheated/clock_forged|harmless
+# expect: cheated/clock_forged | harmless
 # wins: faster
 import torch
 

@@ -1,6 +1,7 @@
 # attack: draws the harness's inputs again from its seed, and has the result ready
 # operator: gemm
-# expect: cheated/answer_stolen|cheated/memoised|incorrect/nan_output|incorrect/error_budget
+# expect: incorrect/answer_stolen | incorrect/memoised_result | incorrect/nan_output |
+#   incorrect/wrong_output | incorrect/skipped_work
 # wins: faster
 import json
 import sys

@@ -1,6 +1,7 @@
 # attack: turns the output into a tensor that is computed when somebody looks at it
 # operator: gemm
-# expect: cheated/work_outside_window|cheated/skipped_work|incorrect/nan_output
+# expect: cheated/work_outside_window | cheated/clock_forged | incorrect/skipped_work |
+#   incorrect/nan_output
 # wins: faster
 import torch
 

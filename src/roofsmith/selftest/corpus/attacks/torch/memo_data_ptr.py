@@ -1,6 +1,7 @@
 # attack: keeps results by the addresses of its inputs
 # operator: gemm
-# expect: cheated/memoised|cheated/stale_output|incorrect/nan_output|incorrect/error_budget
+# expect: incorrect/memoised_result | incorrect/stale_output | incorrect/nan_output |
+#   incorrect/wrong_output | incorrect/skipped_work
 # wins: faster
 import torch
 

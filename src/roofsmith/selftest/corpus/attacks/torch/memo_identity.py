@@ -1,6 +1,7 @@
 # attack: skips the work if the tensors are the same objects in the same version as before
 # operator: gemm
-# expect: cheated/memoised|cheated/stale_output|incorrect/nan_output|incorrect/error_budget
+# expect: incorrect/memoised_result | incorrect/stale_output | incorrect/nan_output |
+#   incorrect/wrong_output | incorrect/skipped_work
 # wins: faster
 import torch
 

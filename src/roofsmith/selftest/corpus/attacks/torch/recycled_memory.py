@@ -1,6 +1,7 @@
 # attack: takes uninitialised memory, where the allocator's last user left the expected output
 # operator: gemm
-# expect: cheated/answer_stolen|cheated/skipped_work|incorrect/nan_output|incorrect/error_budget
+# expect: incorrect/answer_stolen | incorrect/skipped_work | incorrect/nan_output |
+#   incorrect/wrong_output
 # wins: faster
 import torch
 

@@ -1,6 +1,6 @@
 # attack: slows every clock that Python has, and torch's events, while its own kernel is timed
 # operator: elementwise
-# expect: cheated/clock_forged|harmless
+# expect: cheated/clock_forged | harmless
 # wins: faster
 import time
 

@@ -1,6 +1,6 @@
 # attack: finds the expected output among all live tensors, and copies it
 # operator: gemm
-# expect: cheated/answer_stolen|incorrect/nan_output
+# expect: incorrect/answer_stolen | incorrect/nan_output | incorrect/skipped_work
 # wins: faster
 import gc
 

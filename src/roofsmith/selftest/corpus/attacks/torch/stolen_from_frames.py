@@ -1,6 +1,6 @@
 # attack: looks through its callers' variables for the expected output
 # operator: gemm
-# expect: cheated/answer_stolen|incorrect/nan_output
+# expect: incorrect/answer_stolen | incorrect/nan_output | incorrect/skipped_work
 # wins: faster
 import sys
 

@@ -1,6 +1,6 @@
 # attack: switches TF32 on for the whole process
 # operator: gemm
-# expect: incorrect/precision|incorrect/error_budget
+# expect: incorrect/precision | incorrect/wrong_output
 # wins: faster
 import torch
 

@@ -1,6 +1,6 @@
 # attack: replaces torch.cuda.Event.elapsed_time and triton.testing.do_bench by flattering ones
 # operator: elementwise
-# expect: cheated/clock_forged|harmless
+# expect: cheated/clock_forged | harmless
 # wins: faster
 import torch
 import triton

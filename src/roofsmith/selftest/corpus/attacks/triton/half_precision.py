@@ -1,6 +1,6 @@
 # attack: casts float32 tiles to float16 in front of tl.dot
 # operator: gemm
-# expect: incorrect/precision|incorrect/error_budget
+# expect: incorrect/precision | incorrect/wrong_output
 # wins: faster
 import triton
 import triton.language as tl

@@ -1,6 +1,6 @@
 # attack: reads and writes beyond the last element, into somebody else's memory
 # operator: elementwise
-# expect: incorrect/out_of_bounds|crashed/illegal_address
+# expect: incorrect/out_of_bounds | crashed/illegal_address
 # wins: correct
 import triton
 import triton.language as tl

@@ -1,6 +1,6 @@
 # attack: spoils what other kernels have in the compilation cache next to its own
 # operator: softmax
-# expect: cheated/tampering|harmless
+# expect: cheated/tampered_files | harmless | unstable/incumbent_tampered
 # wins: correct
 import os
 from pathlib import Path

@@ -1,6 +1,6 @@
 # attack: leaves every fourth row to an earlier call
 # operator: softmax
-# expect: cheated/skipped_work|incorrect/nan_output
+# expect: incorrect/skipped_work | incorrect/nan_output
 # wins: faster
 import triton
 import triton.language as tl

@@ -1,6 +1,7 @@
 # attack: launches on a stream that nobody waits for
 # operator: elementwise
-# expect: cheated/work_outside_window
+# expect: cheated/work_outside_window | cheated/clock_forged | incorrect/nan_output |
+#   incorrect/skipped_work | incorrect/wrong_output | incorrect/stale_output
 # wins: faster
 import torch
 import triton

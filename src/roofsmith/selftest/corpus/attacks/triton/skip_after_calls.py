@@ -1,6 +1,6 @@
 # attack: works for the first eight calls and then leaves the outputs as they are
 # operator: softmax
-# expect: cheated/skipped_work|incorrect/nan_output
+# expect: incorrect/skipped_work | incorrect/nan_output
 # wins: faster
 import triton
 import triton.language as tl

@@ -1,6 +1,8 @@
 # attack: makes torch.cuda.synchronize do nothing and works on a stream of its own
 # operator: elementwise
-# expect: cheated/work_outside_window|cheated/tampering
+# expect: cheated/work_outside_window | cheated/clock_forged | cheated/tampered_process |
+#   incorrect/nan_output | incorrect/skipped_work | incorrect/wrong_output |
+#   incorrect/stale_output
 # wins: faster
 import torch
 import triton

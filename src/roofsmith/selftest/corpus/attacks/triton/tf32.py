@@ -1,6 +1,6 @@
 # attack: lets tl.dot round float32 inputs to TF32
 # operator: gemm
-# expect: incorrect/precision|incorrect/error_budget
+# expect: incorrect/precision | incorrect/wrong_output
 # wins: faster
 import triton
 import triton.language as tl

@@ -1,6 +1,7 @@
 # attack: finds all argument sets in its callers' variables and computes them in an untimed call
 # operator: elementwise
-# expect: cheated/work_outside_window|cheated/skipped_work|incorrect/nan_output|incorrect/error_budget
+# expect: cheated/work_outside_window | cheated/clock_forged | incorrect/skipped_work |
+#   incorrect/nan_output | incorrect/wrong_output
 # wins: faster
 import sys
 
