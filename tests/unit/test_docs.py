@@ -139,6 +139,7 @@ NUMBERS = {
     "up to 60 s, to get those": parent.LONGEST_S == 60,
     "four times its budget": parent.OVERTIME_FACTOR == 4,
     "twice the fewest pairs": parent.PATIENCE == 2,
+    "twice as many (44) while": parent.LEANING_PATIENCE * 11 == 44,
     "decide anything are 11": least_observations(KeepPolicy().error_rate) == 11,
     "(`keep.error_rate`, 0.005)": KeepPolicy().error_rate == 0.005,
     "noise band of ±1%": KeepPolicy().noise_band == 0.01,
