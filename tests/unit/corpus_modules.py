@@ -1,0 +1,87 @@
+"""Runs modules of the corpus on the CPU, each in a fork: attacks patch what they are loaded into.
+
+Started as a program: `corpus_modules.py import|run REFERENCE MODULE ...`, with one reference per
+module. Prints a line of JSON per module: what went wrong, or null.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import sys
+import warnings
+from pathlib import Path
+from types import ModuleType
+
+import torch
+
+DIMS = {
+    "softmax": {"N": 5, "D": 257},
+    "gemm": {"M": 33, "N": 65, "K": 48},
+    "reduction": {"N": 7, "D": 1500},
+    "elementwise": {"N": 5003},
+    "inplace": {"N": 5003},
+    "histogram": {"N": 4099, "B": 19},
+}
+
+
+def load(path: Path, name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def problem_of(task: str, reference: Path, module: Path) -> str | None:
+    """What is wrong with a module, in words."""
+    run = load(module, "candidate").run_kernel
+    if task == "import":
+        return None if callable(run) else "run_kernel can't be called"
+    given = load(reference, "reference")
+    inputs, outputs = (
+        given.setup(**DIMS[reference.name.partition(".")[0]], seed=3)[key]
+        for key in ("inputs", "outputs")
+    )
+    expected = {k: v.clone() if isinstance(v, torch.Tensor) else v for k, v in inputs.items()}
+    given.reference(**expected)
+    for name in outputs:
+        if reference.name != "inplace.device.py":
+            inputs[name].fill_(torch.nan if inputs[name].is_floating_point() else -1)
+    for _ in range(2 if reference.name != "inplace.device.py" else 1):
+        run(**inputs)
+    for name in outputs:
+        if not torch.allclose(inputs[name], expected[name], rtol=1e-5, atol=1e-5):
+            return f"{name} is wrong"
+    return None
+
+
+def in_a_fork(task: str, reference: Path, module: Path) -> str | None:
+    read, write = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            found = problem_of(task, reference, module)
+        except Exception as error:  # noqa: BLE001  a module may raise anything
+            found = f"{type(error).__name__}: {error}"
+        os.write(write, json.dumps(found).encode()[:4000])
+        os._exit(0)
+    os.close(write)
+    with os.fdopen(read) as channel:
+        text = channel.read()
+    os.waitpid(pid, 0)
+    return json.loads(text) if text else "it ended without an answer"
+
+
+def main() -> None:
+    torch.set_num_threads(1)
+    warnings.simplefilter("ignore")
+    task, *paths = sys.argv[1:]
+    for reference, module in zip(paths[::2], paths[1::2], strict=True):
+        print(json.dumps(in_a_fork(task, Path(reference), Path(module))), flush=True)
+
+
+if __name__ == "__main__":
+    main()
