@@ -170,19 +170,27 @@ def _is_within(found: Evidence, answer: Array) -> bool:
 
 
 def _imprecise(found: Evidence) -> Diagnosis | None:
-    """Whether a narrower type explains the error; the widest that does is named."""
+    """Whether a narrower type explains the error: the narrowest that all numbers fit, else the
+    widest that does."""
     if not np.issubdtype(found.values.dtype, np.floating) or found.errors.problem is not None:
         return None
-    for narrow in NARROWER[found.dtype]:
-        why = _rounded_to(found, narrow) or _from_shortened(found, narrow)
+    kinds = NARROWER[found.dtype]
+    for narrow in reversed(kinds):
+        why = _rounded_to(found, narrow)
+        if why is not None:
+            return _narrow(found, narrow, why)
+    for narrow in kinds:
+        why = _from_shortened(found, narrow)
         if why is None and _looks_rounded(found, narrow):
             why = "the error is as large as rounding to it makes, and as irregular"
         if why is not None:
-            return Diagnosis(
-                "precision",
-                f"computed as if in {narrow.name}, where {found.dtype} is declared: {why}",
-            )
+            return _narrow(found, narrow, why)
     return None
+
+
+def _narrow(found: Evidence, narrow: Narrow, why: str) -> Diagnosis:
+    what = f"computed as if in {narrow.name}, where {found.dtype} is declared: {why}"
+    return Diagnosis("precision", what)
 
 
 def _rounded_to(found: Evidence, narrow: Narrow) -> str | None:

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from roofsmith.analysis.tolerance import Errors
+from roofsmith.domain.comparison import AS_DRAWN
 
-OWN = "as drawn by setup"
+OWN = AS_DRAWN
 
 LARGEST: Mapping[str, float] = {
     "float16": 65504.0, "bfloat16": 3.3895313892515355e38, "float32": 3.4028234663852886e38,

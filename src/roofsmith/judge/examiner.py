@@ -175,12 +175,13 @@ class Examiner:
                 is_lagging = again.failure is not None and again.failure.reason == "stale_output"
                 return again if is_lagging else found
             same = inputs.repeats
-            before = self._again(station, inputs, NAN_GUARDS[0])
-            if differs(before, self._again(station, inputs, NAN_GUARDS[0]), same=same):
+            one, other = (self._again(station, inputs, NAN_GUARDS[0]) for _ in range(2))
+            if differs(one, other, same=same):
                 return _renamed(found, "nondeterministic", "two runs on the same inputs differ")
-            if differs(before, self._again(station, inputs, ZERO_GUARD), same=same):
-                return _renamed(found, "out_of_bounds", "read beyond its arrays: results change"
-                                " with what lies there")  # fmt: skip
+            plain = self._again(station, inputs, ZERO_GUARD)
+            if differs(one, plain, same=same) or differs(found, plain, same=same):
+                why = "read beyond its arrays: results change with what lies there"
+                return _renamed(found, "out_of_bounds", why)
         except SideDiedError:
             return found
         return found

@@ -8,7 +8,7 @@ from statistics import geometric_mean
 
 from roofsmith.domain.bound import Bound
 from roofsmith.domain.campaign import Campaign
-from roofsmith.domain.comparison import ErrorReport, Timing
+from roofsmith.domain.comparison import AS_DRAWN, ErrorReport, Timing
 from roofsmith.domain.workload import ConfigClass, Workload
 from roofsmith.report.next_steps import next_steps
 from roofsmith.report.steps import fraction_of, steps_of
@@ -226,7 +226,7 @@ def _mean(ratios: list[Ratio]) -> Ratio:
 def _final_errors(steps: tuple[Step, ...]) -> tuple[ErrorReport, ...]:
     for step in reversed(steps):
         if step.mark in ("baseline", "kept"):
-            return step.errors
+            return tuple(error for error in step.errors if error.inputs == AS_DRAWN)
     return ()
 
 

@@ -1,0 +1,272 @@
+"""What inputs, guard bands and the comparison find out, each by its own name: real C kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from judge_bench import HONEST, Bench, bench, needs_gcc
+
+from roofsmith.domain.kernel import BuildSpec, Built
+from roofsmith.domain.outcome import Outcome, Passed
+from roofsmith.judge.examiner import Examiner
+from roofsmith.judge.lineup import HostBench
+
+pytestmark = needs_gcc
+
+GEMM_SETUP = """
+import numpy as np
+def setup(m, k, n, seed=0):
+    rng = np.random.default_rng(seed)
+    a = rng.standard_normal((m, k), dtype=np.float32)
+    b = rng.standard_normal((k, n), dtype=np.float32)
+    c = np.empty((m, n), np.float32)
+    return {"inputs": {"a": a, "b": b, "c": c, "m": m, "k": k, "n": n}, "outputs": ["c"]}
+def reference(a, b, c, m, k, n):
+    np.matmul(a, b, out=c)
+"""
+GEMM = """
+#include <string.h>
+static float narrow(float x) {{ {narrow} return x; }}
+void solve(const float *a, const float *b, float *c, int m, int k, int n) {{
+    for (int i = 0; i < m; i++) for (int j = 0; j < n; j++) {{
+        {type} sum = 0;
+        {loop}
+        c[i * n + j] = sum;
+    }}
+}}
+"""
+FORWARD = "for (int l = 0; l < k; l++) sum += narrow(a[i * k + l]) * narrow(b[l * n + j]);"
+BACKWARD = "for (int l = k - 1; l >= 0; l--) sum += a[i * k + l] * b[l * n + j];"
+SPLIT = (
+    "for (int part = 0; part < 4; part++) { float some = 0;"
+    " for (int l = part; l < k; l += 4) some += a[i * k + l] * b[l * n + j]; sum += some; }"
+)
+TF32 = "unsigned u; memcpy(&u, &x, 4); u = (u + 0x1000) & ~0x1fffu; memcpy(&x, &u, 4);"
+TF32_CUT = "unsigned u; memcpy(&u, &x, 4); u &= ~0x1fffu; memcpy(&x, &u, 4);"
+BF16 = "unsigned u; memcpy(&u, &x, 4); u = (u + 0x8000) & ~0xffffu; memcpy(&x, &u, 4);"
+
+
+def gemm(*, narrow: str = "", loop: str = FORWARD, type: str = "float") -> str:
+    return GEMM.format(narrow=narrow, loop=loop, type=type)
+
+
+SOFTMAX_SETUP = """
+import numpy as np
+def setup(rows, n, seed=0):
+    x = np.random.default_rng(seed).standard_normal((rows, n), dtype=np.float32)
+    return {"inputs": {"x": x, "y": np.empty_like(x), "rows": rows, "n": n}, "outputs": ["y"]}
+def reference(x, y, rows, n):
+    e = np.exp(x - x.max(axis=1, keepdims=True))
+    y[:] = e / e.sum(axis=1, keepdims=True)
+"""
+SOFTMAX = """
+#include <math.h>
+#include <string.h>
+void solve(const float *x, float *y, int rows, int n) {
+    for (int r = 0; r < rows; r++, x += n, y += n) {
+        float most = x[0], sum = 0;
+        for (int i = 1; i < n; i++) if (x[i] > most) most = x[i];
+        for (int i = 0; i < n; i++) sum += y[i] = expf(x[i] - most);
+        for (int i = 0; i < n; i++) { float v = y[i] / sum; /* store */ y[i] = v; }
+    }
+}
+"""
+ONLINE = """
+#include <math.h>
+void solve(const float *x, float *y, int rows, int n) {
+    for (int r = 0; r < rows; r++, x += n, y += n) {
+        float most = -INFINITY, sum = 0;
+        for (int i = 0; i < n; i++) {
+            float next = fmaxf(most, x[i]);
+            sum = sum * expf(most - next) + expf(x[i] - next);
+            most = next;
+        }
+        for (int i = 0; i < n; i++) y[i] = expf(x[i] - most) / sum;
+    }
+}
+"""
+WITHOUT_MAXIMUM = """
+#include <math.h>
+void solve(const float *x, float *y, int rows, int n) {
+    for (int r = 0; r < rows; r++, x += n, y += n) {
+        float sum = 0;
+        for (int i = 0; i < n; i++) sum += y[i] = expf(x[i]);
+        for (int i = 0; i < n; i++) y[i] /= sum;
+    }
+}
+"""
+STORED_NARROW = "unsigned u; memcpy(&u, &v, 4); u = (u + 0x8000) & ~0xffffu; memcpy(&v, &u, 4);"
+
+
+@pytest.fixture(scope="module")
+def products(builds: Path, scratch: Path) -> Iterator[Bench]:
+    workloads = [{"m": 9, "k": 96, "n": 15}, {"m": 8, "k": 128, "n": 16}]
+    with bench(builds, kernel=gemm(), reference=GEMM_SETUP, workloads=workloads) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def softmax(builds: Path, scratch: Path) -> Iterator[Bench]:
+    workloads = [{"rows": 7, "n": 101}, {"rows": 4, "n": 256}]
+    with bench(builds, kernel=SOFTMAX, reference=SOFTMAX_SETUP, workloads=workloads) as made:
+        yield made
+
+
+def examined(made: Bench, text: str, *, build: BuildSpec | None = None) -> Outcome:
+    """A candidate's examination, after its incumbent's."""
+    examiner = Examiner(made.target, HostBench(made.oracle, made.target.tolerance, 1))
+    incumbent = made.built(made.target.kernel.text)
+    assert isinstance(examiner.examine(incumbent, lambda *_: None)[0], Passed)
+    candidate = made.candidate(text)
+    built = made.toolchain.build(candidate.with_build(build) if build else candidate)
+    assert isinstance(built, Built), built
+    return examiner.examine(built, lambda *_: None, incumbent)[0]
+
+
+def reason(outcome: Outcome) -> str | None:
+    return getattr(outcome, "reason", None)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [gemm(loop=BACKWARD), gemm(loop=SPLIT), gemm(type="double")],
+    ids=["backwards", "split", "wider sums"],
+)
+def test_honest_products_pass(text: str, products: Bench) -> None:
+    for _ in range(3):
+        outcome = examined(products, text)
+        assert isinstance(outcome, Passed), outcome.detail
+
+
+FAST = BuildSpec(flags=("-O3", "-ffast-math"))
+
+
+@pytest.mark.parametrize("build", [None, FAST], ids=["-O2", "-ffast-math"])
+@pytest.mark.parametrize("text", [SOFTMAX, ONLINE], ids=["three passes", "online"])
+def test_honest_softmaxes_pass(text: str, build: BuildSpec | None, softmax: Bench) -> None:
+    for _ in range(3):
+        outcome = examined(softmax, text, build=build)
+        assert isinstance(outcome, Passed), outcome.detail
+
+
+@pytest.mark.parametrize("narrow", [TF32, TF32_CUT, BF16], ids=["tf32", "tf32 cut", "bfloat16"])
+def test_products_of_shortened_factors_are_imprecise(narrow: str, products: Bench) -> None:
+    outcome = examined(products, gemm(narrow=narrow))
+    assert reason(outcome) == "precision", outcome.detail
+    assert "as if in" in outcome.detail
+
+
+def test_results_stored_in_fewer_bits_are_imprecise(softmax: Bench) -> None:
+    outcome = examined(softmax, SOFTMAX.replace("/* store */", STORED_NARROW))
+    assert reason(outcome) == "precision", outcome.detail
+    assert "bfloat16" in outcome.detail
+
+
+def test_sums_in_float32_are_imprecise_where_float64_is_declared(
+    builds: Path, scratch: Path
+) -> None:
+    text = """
+void solve(const double *x, double *y, int rows, int n) {
+    for (int r = 0; r < rows; r++) { TYPE sum = 0;
+        for (int i = 0; i < n; i++) sum += x[r * n + i]; y[r] = sum; }
+}"""
+    reference = """
+import numpy as np
+def setup(rows, n, seed=0):
+    x = np.random.default_rng(seed).random((rows, n))
+    return {"inputs": {"x": x, "y": np.empty(rows), "rows": rows, "n": n}, "outputs": ["y"]}
+def reference(x, y, rows, n):
+    x.sum(axis=1, out=y)
+"""
+    wide, narrow = text.replace("TYPE", "double"), text.replace("TYPE", "float")
+    workloads = [{"rows": 40, "n": 300}]
+    with bench(builds, kernel=wide, reference=reference, workloads=workloads) as made:
+        outcome = examined(made, narrow)
+        assert reason(outcome) == "precision", outcome.detail
+        assert "float32" in outcome.detail
+
+
+def test_what_overflows_for_large_numbers_is_found(softmax: Bench) -> None:
+    """Right on the reference's own draws, which are all small."""
+    outcome = examined(softmax, WITHOUT_MAXIMUM)
+    assert outcome.kind == "incorrect"
+    assert "times 2^" in outcome.detail or "masked" in outcome.detail
+
+
+def test_an_incumbent_that_overflows_binds_nobody(builds: Path, scratch: Path) -> None:
+    workloads = [{"rows": 7, "n": 101}]
+    with bench(
+        builds, kernel=WITHOUT_MAXIMUM, reference=SOFTMAX_SETUP, workloads=workloads
+    ) as made:
+        for _ in range(3):
+            assert isinstance(examined(made, WITHOUT_MAXIMUM + "/* again */"), Passed)
+
+
+ODD = {
+    "reads behind": (
+        "void solve(const float *x, float *y, int n) {\n"
+        " for (int i = 0; i < n; i++) y[i] = x[i] * x[i] + 1.0f + 1e-3f * (x[i + 1] - x[i + 1]);}",
+        "out_of_bounds",
+    ),
+    "takes the maximum with what lies behind": (
+        "#include <math.h>\nvoid solve(const float *x, float *y, int n) {\n"
+        " for (int i = 0; i < n; i++) y[i] = x[i] * x[i] + 1.0f;\n"
+        " y[0] = fmaxf(y[0], x[n]); y[1] = fmaxf(y[1], -x[n]);}",
+        "out_of_bounds",
+    ),
+    "lags one call": (
+        "#include <stdlib.h>\n#include <string.h>\nstatic float *kept; static int length;\n"
+        "void solve(const float *x, float *y, int n) {\n"
+        " float *now = malloc(n * sizeof(float));\n"
+        " for (int i = 0; i < n; i++) now[i] = x[i] * x[i] + 1.0f;\n"
+        " memcpy(y, kept && length == n ? kept : now, n * sizeof(float));\n"
+        " free(kept); kept = now; length = n;}",
+        "stale_output",
+    ),
+    "adds noise of its own": (
+        "#include <stdlib.h>\n#include <time.h>\nvoid solve(const float *x, float *y, int n) {\n"
+        " struct timespec t; clock_gettime(CLOCK_MONOTONIC, &t); srand(t.tv_nsec);\n"
+        " float noise = rand() / (float)RAND_MAX; noise *= noise; noise *= noise;\n"
+        " for (int i = 0; i < n; i++) y[i] = x[i] * x[i] + 1.01f + noise;}",
+        "nondeterministic",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_odd_kernels_have_names(name: str, squares: Bench) -> None:
+    text, expected = ODD[name]
+    seen = []
+    for _ in range(3):  # what lies behind an array is random, too
+        outcome = examined(squares, text)
+        seen.append((reason(outcome), outcome.detail))
+        if seen[-1][0] == expected:
+            return
+    raise AssertionError(seen)
+
+
+def test_a_kernel_that_knows_the_given_lengths_only_is_found(squares: Bench) -> None:
+    text = HONEST.replace("{\n", "{\n if (n != 1000 && n != 1003) return;\n", 1)
+    for _ in range(3):
+        outcome = examined(squares, text)
+        assert reason(outcome) == "skipped_work", outcome.detail
+        assert "near the given workloads" in outcome.detail
+
+
+def test_an_incumbent_that_knows_the_given_lengths_only_binds_nobody(
+    builds: Path, scratch: Path
+) -> None:
+    text = HONEST.replace("{\n", "{\n if (n != 1000 && n != 1003) return;\n", 1)
+    with bench(builds, kernel=text) as made:
+        assert isinstance(examined(made, text + "/* again */"), Passed)
+
+
+def test_errors_are_reported_for_every_distribution_that_was_tried(squares: Bench) -> None:
+    found = squares.check(HONEST)
+    tried = {error.inputs for error in found.errors}
+    assert "as drawn by setup" in tried
+    assert len(tried) > 1
+    assert tried <= {"as drawn by setup", *squares.oracle.tolerated().tolerated}
+    assert all(error.norm_error <= error.norm_budget for error in found.errors)
