@@ -78,7 +78,13 @@ def test_wrong_outputs_after_a_refused_launch_are_its(refused: str, reason: str)
 
 @pytest.mark.parametrize("failure", [None, TimedOut(reason="call_deadline"), UNWRITTEN])
 def test_nothing_else_is_laid_to_a_launch(failure: Failure | None) -> None:
-    odd: tuple[object, ...] = (None, "cudaErrorNotReady", "cudaErrorPeerAccessAlreadyEnabled", 1, [])
+    odd: tuple[object, ...] = (
+        None,
+        "cudaErrorNotReady",
+        "cudaErrorPeerAccessAlreadyEnabled",
+        1,
+        [],
+    )
     for harmless in odd:
         assert attributed(failure, harmless) == failure
     if failure != UNWRITTEN:
