@@ -1,0 +1,159 @@
+"""A wrong output is told by its numbers alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from roofsmith.analysis.tolerance import budget_for, measure
+from roofsmith.judge.diagnosis import PREVIOUS, Evidence, diagnose
+from roofsmith.judge.distributions import round_to
+from roofsmith.judge.poison import NAN_GUARDS, poison
+
+SHAPE = (24, 40)
+SEEDS = st.integers(0, 2**32 - 1)
+FLOATS = st.sampled_from(["float32", "float64"])
+
+
+def draw(seed: int, shape: tuple[int, ...] = SHAPE) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal(shape)
+
+
+def evidence(
+    out: np.ndarray,
+    truth: np.ndarray,
+    earlier: Sequence[tuple[str, np.ndarray]] = (),
+    shortened: np.ndarray | None = None,
+) -> Evidence:
+    dtype = str(out.dtype)
+    floating = np.issubdtype(out.dtype, np.floating)
+    with np.errstate(invalid="ignore"):
+        values = out.astype(np.float64) if floating else out
+    exact = measure(truth.astype(dtype), truth)
+    budget = budget_for(exact, dtype, factor=10, terms=100)
+    return Evidence(
+        out, values, truth, dtype, measure(out, truth), budget.norm, budget.element,
+        lambda: earlier, (lambda bits, cut: shortened) if shortened is not None else None,
+    )  # fmt: skip
+
+
+def reason(*given: object, **more: object) -> str:
+    return diagnose(evidence(*given, **more)).reason  # type: ignore[arg-type]
+
+
+@given(SEEDS, FLOATS, st.integers(0, SHAPE[0] - 1))
+def test_rows_that_nobody_wrote(seed: int, dtype: str, row: int) -> None:
+    truth = draw(seed)
+    out = truth.astype(dtype)
+    poison(out[row], dtype)
+    found = diagnose(evidence(out, truth))
+    assert found.reason == "skipped_work"
+    assert f"40 of 960 elements (4%) were not written, in row {row}" in found.detail
+
+
+@given(SEEDS, FLOATS)
+def test_what_was_computed_from_poison_is_another_nan(seed: int, dtype: str) -> None:
+    truth = draw(seed)
+    out = np.empty(SHAPE, dtype)
+    poison(out, dtype)
+    with np.errstate(invalid="ignore"):
+        out += truth.astype(dtype)
+    assert reason(out, truth) == "nan_output"
+
+
+@given(SEEDS, FLOATS, st.sampled_from(NAN_GUARDS))
+def test_what_was_computed_from_a_guard_band_shows_it(seed: int, dtype: str, word: int) -> None:
+    truth = draw(seed)
+    out = truth.astype(dtype)
+    size = out.dtype.itemsize
+    guard = np.frombuffer(word.to_bytes(2, "little") * (size // 2), dtype)
+    with np.errstate(invalid="ignore"):
+        out[0, :3] = guard[0] * out[0, :3]
+    found = diagnose(evidence(out, truth))
+    assert found.reason == "out_of_bounds"
+    assert "read beyond its arrays" in found.detail
+
+
+@given(SEEDS, SEEDS, FLOATS)
+def test_right_answers_to_other_calls(seed: int, other: int, dtype: str) -> None:
+    if seed == other:
+        return
+    truth, before = draw(seed), draw(other)
+    out = before.astype(dtype)
+    assert reason(out, truth, [(PREVIOUS, before)]) == "stale_output"
+    assert reason(out, truth, [(PREVIOUS, truth), ("the first call", before)]) == "memoised_result"
+    assert reason(out, truth, [("the first call", before[:3])]) == "wrong_output"
+    assert reason(out, truth) == "wrong_output"
+
+
+@given(SEEDS, st.sampled_from([("float32", 11), ("float32", 8), ("float64", 24), ("float64", 11)]))
+def test_results_rounded_to_fewer_bits(seed: int, kind: tuple[str, int]) -> None:
+    dtype, bits = kind
+    truth = draw(seed)
+    assert reason(round_to(truth, bits, np).astype(dtype), truth) == "precision"
+
+
+@given(SEEDS, st.booleans())
+def test_products_of_shortened_factors(seed: int, truncate: bool) -> None:
+    a, b = draw(seed, (24, 64)), draw(seed + 1, (64, 40))
+    truth = a @ b
+    narrow = round_to(a, 11, np, truncate=truncate) @ round_to(b, 11, np, truncate=truncate)
+    assert reason(narrow.astype(np.float32), truth, shortened=narrow) == "precision"
+
+
+@given(SEEDS, st.floats(1.001, 3.0))
+def test_a_wrong_factor_is_no_rounding(seed: int, factor: float) -> None:
+    truth = draw(seed)
+    assert reason((truth * factor).astype(np.float32), truth) == "wrong_output"
+
+
+@given(SEEDS, st.integers(0, 959), st.floats(0.01, 100.0))
+def test_a_single_wrong_element_is_no_rounding(seed: int, at: int, by: float) -> None:
+    truth = draw(seed)
+    out = truth.astype(np.float32)
+    out.reshape(-1)[at] += np.float32(by)
+    found = diagnose(evidence(out, truth))
+    assert found.reason == "wrong_output"
+    assert f"in row {at // 40}" in found.detail
+
+
+@given(st.lists(st.integers(-99, 99), min_size=1, max_size=40), st.data())
+def test_integers_are_wrong_or_not_written(values: list[int], data: st.DataObject) -> None:
+    truth = np.array(values, np.int32)
+    at = data.draw(st.integers(0, len(values) - 1))
+    out = truth.copy()
+    out[at] += 1
+    found = diagnose(evidence(out, truth))
+    assert found.reason == "wrong_output"
+    assert f"1 of {len(values)} integers differ" in found.detail
+    poison(out[at : at + 1], "int32")
+    assert reason(out, truth) == "skipped_work"
+
+
+def test_integers_that_happen_to_be_poison_are_right() -> None:
+    truth = np.zeros(4, np.int32)
+    poison(truth, "int32")
+    out = truth.copy()
+    out[3] = 7
+    assert reason(out, truth) == "wrong_output"
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_nan_and_infinities_of_its_own(value: float) -> None:
+    truth = draw(0)
+    out = truth.astype(np.float32)
+    out[2, 3] = value
+    found = diagnose(evidence(out, truth))
+    assert found.reason == "nan_output"
+    assert "in row 2" in found.detail
+
+
+def test_infinities_that_should_be_there() -> None:
+    truth = draw(0)
+    truth[0, 0] = -np.inf
+    out = draw(0).astype(np.float32)
+    assert reason(out, truth) == "wrong_output"

@@ -1,0 +1,242 @@
+"""Distributions, what they leave alone, and where an operator loses its meaning."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from roofsmith.analysis.tolerance import Errors, budget_for
+from roofsmith.judge.distributions import (
+    DISTRIBUTIONS,
+    OWN,
+    SMALLEST_NORMAL,
+    nudged,
+    round_to,
+    shortened,
+    transform,
+)
+from roofsmith.judge.exploration import explore, honest, is_lost
+from roofsmith.judge.host_arithmetic import HostArithmetic
+from roofsmith.judge.structure import promise, sign
+
+SEEDS = st.integers(0, 2**31 - 1)
+TYPES = st.sampled_from(["float16", "float32", "float64"])
+NAMES = st.sampled_from(list(DISTRIBUTIONS))
+ON = HostArithmetic()
+
+
+def values(seed: int, dtype: str = "float32", shape: tuple[int, ...] = (9, 33)) -> dict[str, Any]:
+    rng = np.random.default_rng(seed)
+    return {
+        "x": rng.standard_normal(shape).astype(dtype),
+        "kept": rng.standard_normal(shape).astype(dtype),
+        "index": rng.integers(0, 9, shape),
+        "n": 33,
+    }
+
+
+@given(NAMES, SEEDS, TYPES)
+def test_transforms_keep_types_shapes_and_everything_that_is_bound(
+    name: str, seed: int, dtype: str
+) -> None:
+    given_ = values(seed, dtype)
+    with np.errstate(all="ignore"):
+        made = transform(name, given_, {"x": 0}, seed, ON)
+        again = transform(name, given_, {"x": 0}, seed, ON)
+    assert list(made) == list(given_)
+    assert (made["x"].dtype, made["x"].shape) == (np.dtype(dtype), (9, 33))
+    assert made["x"].flags.c_contiguous
+    assert np.array_equal(made["x"], again["x"], equal_nan=True)
+    assert not np.array_equal(made["x"], given_["x"])
+    assert all(made[key] is given_[key] for key in ("kept", "index", "n"))
+
+
+@given(NAMES, SEEDS, st.sampled_from([1, -1]))
+def test_transforms_keep_a_sign_that_numbers_always_have(name: str, seed: int, one: int) -> None:
+    given_ = values(seed)
+    given_["x"] = one * np.abs(given_["x"])
+    made = transform(name, given_, {"x": one}, seed, ON)
+    assert (one * made["x"] >= 0).all()
+
+
+def test_own_draws_stay_as_they_are() -> None:
+    given_ = values(0)
+    assert transform(OWN, given_, {"x": 0}, 0, ON) == given_
+
+
+@given(SEEDS, TYPES)
+def test_nudged_inputs_are_within_half_a_unit(seed: int, dtype: str) -> None:
+    given_ = values(seed, dtype)
+    moved = nudged(given_, seed, ON)["x"]
+    assert moved.dtype == np.float64
+    assert not np.array_equal(moved, given_["x"])
+    exact = given_["x"].astype(np.float64)
+    room = np.maximum(np.spacing(np.abs(given_["x"])), SMALLEST_NORMAL[dtype])
+    assert (np.abs(moved - exact) <= room).all()
+
+
+@given(
+    hnp.arrays(np.float64, 20, elements=st.floats(-1e30, 1e30)), st.integers(2, 24),
+    st.booleans(),
+)  # fmt: skip
+def test_shortened_inputs_are_the_nearest_or_the_next_towards_zero(
+    x: np.ndarray, bits: int, truncate: bool
+) -> None:
+    made = round_to(x, bits, np, truncate=truncate)
+    assert (np.abs(made - x) <= 2.0 ** (1 - bits) * np.abs(x)).all()
+    assert np.array_equal(round_to(made, bits, np), made)
+    if truncate:
+        assert (np.abs(made) <= np.abs(x)).all()
+    inputs = {"x": x, "n": 3}
+    same = shortened(inputs, bits, ON, truncate=truncate)
+    assert np.array_equal(same["x"], made)
+    assert same["n"] == 3
+
+
+def draws(make: Callable[[np.random.Generator], np.ndarray]) -> list[np.ndarray]:
+    return [make(np.random.default_rng(seed)).astype(np.float64) for seed in (1, 2, 3)]
+
+
+def square(rng: np.random.Generator) -> np.ndarray:
+    return rng.standard_normal((12, 12))
+
+
+PROMISES: dict[str, tuple[Callable[[np.random.Generator], np.ndarray], str | None]] = {
+    "normal": (square, None),
+    "uniform": (lambda rng: rng.random((12, 12)), None),
+    "one row": (lambda rng: rng.standard_normal(100), None),
+    "single precision": (lambda rng: square(rng).astype(np.float32), None),
+    "a table": (lambda _: np.linspace(0, 1, 30), "the same in every draw"),
+    "triangular": (lambda rng: np.tril(square(rng)), "zeros"),
+    "labels": (lambda rng: rng.integers(0, 9, 50), "whole"),
+    "levels": (lambda rng: rng.integers(0, 9, 500) / 8, "different numbers"),
+    "sorted": (lambda rng: np.sort(rng.standard_normal((3, 20))), "sorted"),
+    "probabilities": (lambda rng: (lambda p: p / p.sum(1, keepdims=True))(rng.random((9, 30))),
+                      "sum to the same"),
+    "unit vectors": (
+        lambda rng: (lambda v: v / np.sqrt((v * v).sum(1, keepdims=True)))(square(rng)),
+        "same length"),
+    "masked": (lambda rng: np.where(rng.random((9, 9)) < 0.5, -np.inf, 0.5), "infinities"),
+    "bfloat16": (lambda rng: round_to(square(rng), 8, np), "narrower type"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PROMISES)
+def test_what_all_draws_have_in_common(name: str) -> None:
+    make, expected = PROMISES[name]
+    found = promise(draws(make), 24)
+    assert found is None if expected is None else expected in (found or "")
+
+
+def test_symmetric_matrices() -> None:
+    def made(rng: np.random.Generator) -> np.ndarray:
+        half = square(rng)
+        return half + half.T
+
+    assert promise(draws(made), 24) == "it is symmetric"
+
+
+def test_signs() -> None:
+    assert sign(draws(lambda rng: rng.random(9))) == 1
+    assert sign(draws(lambda rng: -rng.random(9))) == -1
+    assert sign(draws(square)) == 0
+
+
+class Operator:
+    """A reference in one line."""
+
+    def __init__(self, compute: Callable[[np.ndarray], np.ndarray], low: float = -3.0) -> None:
+        self.compute, self.low = compute, low
+
+    def inputs(self, dims: dict[str, int], seed: int) -> tuple[dict[str, Any], set[str]]:
+        rng = np.random.default_rng(seed)
+        x = rng.uniform(self.low, 3, (16, dims["n"])).astype(np.float32)
+        return {"x": x, "y": np.empty_like(self.compute(x))}, {"y"}
+
+    def expect(
+        self, values: dict[str, Any], outputs: set[str], *, exact: bool
+    ) -> dict[str, np.ndarray]:
+        kind = np.float64 if exact else np.float32
+        return {name: self.compute(values["x"].astype(kind)) for name in outputs}
+
+
+def softmax(x: np.ndarray) -> np.ndarray:
+    e = np.exp(x - x.max(-1, keepdims=True))
+    return e / e.sum(-1, keepdims=True)
+
+
+def tolerated(operator: Operator) -> set[str]:
+    with np.errstate(all="ignore"):
+        return set(explore(operator, {"n": 64}, ON)["tolerated"])
+
+
+def test_a_softmax_tolerates_everything() -> None:
+    assert tolerated(Operator(softmax)) >= {"masked", "sparse", "constant rows", "times 2^10"}
+
+
+def test_exponentials_overflow() -> None:
+    found = tolerated(Operator(np.exp))
+    assert "times 2^10" not in found
+    assert "times 2^5" not in found
+    assert "normal" in found
+
+
+def test_logarithms_and_quotients_have_no_zeros() -> None:
+    for compute in (np.log, np.reciprocal):
+        found = tolerated(Operator(compute, low=0.5))
+        assert "uniform" in found
+        assert not {"sparse", "denormals among the others"} & found
+
+
+def test_a_sine_of_large_numbers_means_little() -> None:
+    found = tolerated(Operator(np.sin))
+    assert "times 2^10" not in found
+    assert "normal" in found
+
+
+def test_small_numbers_that_vanish_mean_nothing() -> None:
+    assert "times 2^-20" not in tolerated(Operator(lambda x: x**8))
+
+
+def test_a_reference_may_refuse() -> None:
+    def picky(x: np.ndarray) -> np.ndarray:
+        if np.abs(x).max() > 50:
+            raise ValueError("too large")
+        return x + 1
+
+    found = tolerated(Operator(picky))
+    assert "times 2^5" not in found
+    assert "times 2^2" in found
+
+
+@given(SEEDS, NAMES)
+def test_what_is_tolerated_gives_budgets_that_honest_sums_keep(seed: int, name: str) -> None:
+    """Any order of a naive float32 sum, on inputs that the rule lets through."""
+    operator = Operator(lambda x: x.sum(-1))
+    drawn, outputs = operator.inputs({"n": 64}, seed)
+    with np.errstate(all="ignore"):
+        made = transform(name, drawn, {"x": 0}, seed, ON)
+        own, found = (honest(operator, each, outputs, ON) for each in (drawn, made))
+    if not found.is_sound or is_lost(found.errors["y"], own.errors["y"], "float32"):
+        return
+    budget = budget_for(found.errors["y"], "float32", factor=10, terms=64, irregular=False)
+    truth = made["x"].astype(np.float64).sum(-1)
+    order = np.random.default_rng(seed).permutation(64)
+    total = np.zeros(16, np.float32)
+    for column in order:
+        total += made["x"][:, column]
+    error = np.sqrt(np.square(total - truth).sum()) / np.sqrt(np.square(truth).sum())
+    assert error <= budget.norm
+
+
+def test_errors_that_grow_too_far_are_lost() -> None:
+    own = Errors(1e-7, 2e-7)
+    assert not is_lost(Errors(1e-6, 2e-6), own, "float32")
+    assert is_lost(Errors(1e-4, 2e-6), own, "float32")
+    assert is_lost(Errors(1e-6, 2e-3), own, "float32")

@@ -1,0 +1,67 @@
+"""Workloads near the given ones keep what those have in common."""
+
+from __future__ import annotations
+
+import math
+import random
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from roofsmith.domain.workload import Workload
+from roofsmith.judge.hidden import SMALL_ELEMENTS, UNIT, hidden, is_alike, reductions
+
+SIZES = st.one_of(st.integers(1, 5000), st.sampled_from([2**i for i in range(14)]))
+GIVEN = st.lists(
+    st.fixed_dictionaries({"m": SIZES, "n": SIZES}), min_size=1, max_size=3,
+    unique_by=lambda dims: (dims["m"], dims["n"]),
+)  # fmt: skip
+
+
+def near(given_: list[dict[str, int]], seed: int = 0, count: int = 5) -> list[dict[str, int]]:
+    workloads = [Workload(dims=dims) for dims in given_]
+    return [w.dims for w in hidden(workloads, random.Random(seed), count=count)]
+
+
+@given(GIVEN, st.integers(0, 999))
+def test_what_given_workloads_share_is_kept(given_: list[dict[str, int]], seed: int) -> None:
+    smallest = min(given_, key=lambda dims: dims["m"] * dims["n"])
+    for dims in near(given_, seed):
+        assert dims not in given_
+        assert is_alike(dims, given_)
+        for name, size in dims.items():
+            assert 1 <= size <= smallest[name]
+            shared = math.gcd(UNIT, *(g[name] for g in given_))
+            powers = all(g[name] & (g[name] - 1) == 0 for g in given_)
+            assert size % shared == 0 or powers
+            assert not powers or size & (size - 1) == 0
+
+
+def test_odd_lengths_are_met_by_odd_lengths() -> None:
+    found = near([{"n": 1000}, {"n": 1003}], count=40)
+    assert len(found) == 40
+    assert any(dims["n"] % 2 for dims in found)
+
+
+def test_multiples_stay_multiples() -> None:
+    assert {dims["n"] % 64 for dims in near([{"n": 960}, {"n": 1984}])} == {0}
+
+
+def test_powers_of_two_stay_powers_of_two() -> None:
+    assert {dims["n"] for dims in near([{"n": 4096}])} <= {2048, 1024}
+
+
+def test_small_dimensions_and_equal_ones_stay_so() -> None:
+    for dims in near([{"n": 1024, "d": 1024, "h": 16}]):
+        assert dims["n"] == dims["d"]
+        assert dims["h"] == 16
+    assert near([{"d": 64}]) == []
+
+
+def test_reductions_end_at_a_given_workload() -> None:
+    small, given_ = reductions(
+        [Workload(dims={"n": 4096, "d": 1000}), Workload(dims={"n": 8192, "d": 2000})]
+    )
+    assert given_ == {"n": 4096, "d": 1000}
+    assert small["n"] * small["d"] <= SMALL_ELEMENTS
+    assert list(reductions([Workload(dims={"n": 12})])) == [{"n": 12}]
