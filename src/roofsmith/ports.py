@@ -241,6 +241,8 @@ class Measured:
     """By sanitizers, where that was asked for."""
     resources: tuple[KernelResources, ...] = ()
     """What the compiler gave each GPU kernel."""
+    notes: tuple[str, ...] = ()
+    """What the kernel's source shows."""
 
 
 class Judge(Protocol):

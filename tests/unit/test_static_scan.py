@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from roofsmith.analysis.scan import library_calls, scan
+from roofsmith.analysis.scan import MOST_REMARKS, library_calls, remarks_on, scan, with_remarks
+from roofsmith.domain.comparison import Judgement
 from roofsmith.domain.kernel import Candidate, Language, SourceFile
 from roofsmith.selftest.samples import Sample, samples
 
@@ -72,6 +73,20 @@ def test_a_remark_says_where_and_what() -> None:
     assert remark.text == (
         "kernel.py:3: replaces attributes of other modules or classes (torch.allclose)"
     )
+
+
+def test_a_judgement_keeps_its_notes_and_gets_those_on_the_source() -> None:
+    judged = Judgement(verdict="tie", notes=("2 pairs were void",), wall_s=1.0)
+    noted = with_remarks(judged, candidate("cuda", "int now() { return clock(); }"))
+    assert noted.notes == ("2 pairs were void", "kernel.cu:1: reads a clock (clock)")
+    assert with_remarks(judged, candidate("cuda", "int now;")) == judged
+
+
+def test_very_many_remarks_are_counted() -> None:
+    text = "import torch\n" + "".join(f"torch.a{i} = {i}\n" for i in range(MOST_REMARKS + 7))
+    lines = remarks_on(candidate("torch", text))
+    assert lines[-1] == "7 more remarks on the source"
+    assert len(lines) == MOST_REMARKS + 1
 
 
 def test_names_are_followed_through_aliases() -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from roofsmith.analysis.bottleneck import classify as classified
+from roofsmith.analysis.scan import remarks_on, with_remarks
 from roofsmith.analysis.sizes import smallest
 from roofsmith.app.subjects import Subject, candidate_from, target_of
 from roofsmith.app.wiring import Workshop, workshop
@@ -54,7 +55,7 @@ def judge(
             return Judgement(outcome=built, verdict="rejected", wall_s=0.0)
         if changed := changed_signature(built.signature, incumbent.signature):
             return Judgement(outcome=changed, verdict="rejected", wall_s=0.0)
-        return shop.judge.compare(built, incumbent, observer)
+        return with_remarks(shop.judge.compare(built, incumbent, observer), challenger)
 
 
 def check(
@@ -148,7 +149,11 @@ def _checked(subject: Subject, settings: Settings, observer: Observer) -> Measur
 def _checks(shop: Workshop, built: Built, observer: Observer) -> Measured:
     """Whether a kernel is right, and what the compiler gave it."""
     measured = shop.judge.measure(built, observer, timed=False)
-    return replace(measured, resources=shop.machine.toolchain.resources(built))
+    return replace(
+        measured,
+        resources=shop.machine.toolchain.resources(built),
+        notes=remarks_on(shop.target.baseline),
+    )
 
 
 def _profiles(shop: Workshop, built: Built) -> tuple[Profile, ...]:

@@ -46,6 +46,7 @@ def measured_document(measured: Measured) -> dict[str, Any]:
         "errors": [report.model_dump(mode="json") for report in measured.errors],
         "resources": [kernel.model_dump(mode="json") for kernel in measured.resources],
         **_inspection(measured.inspection),
+        "notes": list(measured.notes),
     }
 
 

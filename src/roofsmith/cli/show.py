@@ -85,6 +85,7 @@ def measured(found: Measured, *, as_json: bool) -> None:
     print_lines(described(kernel) for kernel in found.resources)
     if found.inspection is not None:
         print_lines(inspection_lines(found.inspection))
+    print_lines(f"note: {note}" for note in found.notes)
 
 
 def profiles(found: Sequence[Profile], *, as_json: bool) -> None:

@@ -114,7 +114,7 @@ class Judgement(Value):
     """What kept the candidate apart, such as `standard: no mount namespace, no cgroup`: a weaker
     host gives a weaker label."""
     notes: tuple[str, ...] = ()
-    """Disturbances, voided pairs, and why a verdict is weaker than hoped."""
+    """Disturbances, voided pairs, why a verdict is weaker than hoped, and what the source shows."""
     wall_s: float = Field(ge=0)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from roofsmith.analysis.bottleneck import classify
 from roofsmith.analysis.decide import decide
+from roofsmith.analysis.scan import with_remarks
 from roofsmith.analysis.sizes import smallest
 from roofsmith.domain.campaign import Campaign, Decision, Kept, Round
 from roofsmith.domain.comparison import Judgement
@@ -101,7 +102,9 @@ class Engine:
         if proposal.candidate.id == self.campaign.incumbent.id:
             raise records.nothing_changed()
         built = self._build(proposal.candidate)
-        judgement = self._bench.judge(built, self.campaign.incumbent)
+        judgement = with_remarks(
+            self._bench.judge(built, self.campaign.incumbent), proposal.candidate
+        )
         inspection = self._inspect(built, judgement, proposal.hypothesis)
         judgement = records.inspected(judgement, inspection)
         profile, bottleneck = self._see(built, judgement)

@@ -8,10 +8,14 @@ from __future__ import annotations
 
 from roofsmith.analysis.scan.native import library_calls_native, scan_native
 from roofsmith.analysis.scan.python import library_calls_python, scan_python
+from roofsmith.domain.comparison import Judgement
 from roofsmith.domain.kernel import Candidate
 from roofsmith.domain.remark import Remark
 
-__all__ = ["library_calls", "scan"]
+__all__ = ["library_calls", "remarks_on", "scan", "with_remarks"]
+
+MOST_REMARKS = 20
+"""Beyond these only the number is told: whoever reads the file sees the rest."""
 
 
 def scan(candidate: Candidate) -> tuple[Remark, ...]:
@@ -29,6 +33,20 @@ def scan(candidate: Candidate) -> tuple[Remark, ...]:
         )
         remarks += found.in_order
     return tuple(remarks)
+
+
+def remarks_on(candidate: Candidate) -> tuple[str, ...]:
+    """What `scan` finds, in lines for people."""
+    found = [remark.text for remark in scan(candidate)]
+    rest = len(found) - MOST_REMARKS
+    more = [f"{rest} more remarks on the source"] if rest > 0 else []
+    return (*found[:MOST_REMARKS], *more)
+
+
+def with_remarks(judgement: Judgement, candidate: Candidate) -> Judgement:
+    """The judgement, with what the candidate's source shows among its notes."""
+    notes = (*judgement.notes, *remarks_on(candidate))
+    return judgement.model_copy(update={"notes": notes})
 
 
 def library_calls(candidate: Candidate) -> tuple[Remark, ...]:
