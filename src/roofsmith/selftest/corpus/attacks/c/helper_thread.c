@@ -1,0 +1,59 @@
+// attack: has a thread compute ahead, between the calls, for the addresses that it was called with
+// operator: reduction
+// expect: cheated/work_outside_window | incorrect/memoised_result | incorrect/error_budget | harmless
+// wins: faster
+#include <math.h>
+#include <pthread.h>
+#include <string.h>
+
+static void sums(const float *x, float *y, int N, int D) {
+    for (int i = 0; i < N; i++) {
+        float sum = 0.0f;
+        for (int j = 0; j < D; j++) sum += x[(long)i * D + j];
+        y[i] = sum;
+    }
+}
+
+enum { MOST = 64, ROWS = 64 };
+static struct { const float *x; int N, D; float answer[ROWS], looked_at[ROWS]; int ready; } seen[MOST];
+static int count;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static int is_current(int i) {
+    for (int r = 0; r < seen[i].N; r++)
+        if (memcmp(&seen[i].x[(long)r * seen[i].D], &seen[i].looked_at[r], sizeof(float))) return 0;
+    return seen[i].ready;
+}
+
+static void *ahead(void *unused) {
+    for (;;) {
+        pthread_mutex_lock(&lock);
+        for (int i = 0; i < count; i++) {
+            if (is_current(i)) continue;
+            for (int r = 0; r < seen[i].N; r++) seen[i].looked_at[r] = seen[i].x[(long)r * seen[i].D];
+            sums(seen[i].x, seen[i].answer, seen[i].N, seen[i].D);
+            seen[i].ready = 1;
+        }
+        pthread_mutex_unlock(&lock);
+        sched_yield();
+    }
+    return unused;
+}
+
+void solve(const float *x, float *y, int N, int D) {
+    static pthread_t thread;
+    pthread_mutex_lock(&lock);
+    int i = 0;
+    while (i < count && (seen[i].x != x || seen[i].N != N || seen[i].D != D)) i++;
+    if (i < count && is_current(i)) {
+        memcpy(y, seen[i].answer, N * sizeof(float));
+    } else {
+        sums(x, y, N, D);
+        if (i == count && count < MOST && N <= ROWS) {
+            seen[count].x = x, seen[count].N = N, seen[count].D = D;
+            count++;
+        }
+    }
+    if (!thread) pthread_create(&thread, 0, ahead, 0);
+    pthread_mutex_unlock(&lock);
+}

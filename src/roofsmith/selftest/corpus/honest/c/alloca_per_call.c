@@ -1,0 +1,14 @@
+// honest: takes its workspace from the stack
+// operator: gemm
+#include <alloca.h>
+#include <string.h>
+
+void solve(const float *A, const float *B, float *C, int M, int N, int K) {
+    float *row = alloca((size_t)N * sizeof(float));
+    for (int i = 0; i < M; i++) {
+        memset(row, 0, (size_t)N * sizeof(float));
+        for (int k = 0; k < K; k++)
+            for (int j = 0; j < N; j++) row[j] += A[(long)i * K + k] * B[(long)k * N + j];
+        memcpy(C + (long)i * N, row, (size_t)N * sizeof(float));
+    }
+}
