@@ -105,26 +105,23 @@ class Reference:
             else:
                 floating = np.issubdtype(value.dtype, np.floating)
                 dtype = np.dtype(np.float64) if exact and floating else value.dtype
-                fresh = name in outputs and name not in self._initial(outputs)
+                fresh = name in outputs and not self._in_place(outputs)
                 arguments[name] = (
                     _unwritten(value.shape, dtype) if fresh else value.astype(dtype, copy=True)
                 )
         self._module.reference(**arguments)
         return {n: a for n, a in arguments.items() if n in outputs and isinstance(a, np.ndarray)}
 
-    def _initial(self, outputs: set[str]) -> set[str]:
-        """Outputs with a value before the call: all of them if the kernel declares no inputs."""
-        return outputs if self._setup is None and not self._has_const() else set()
-
-    def _has_const(self) -> bool:
-        return any(p.role == "input" for p in self._signature.parameters)
+    def _in_place(self, outputs: set[str]) -> bool:
+        """Whether outputs have a value before the call: if all of the arrays are outputs."""
+        return len(outputs) == len(self._signature.arrays)
 
     def _role(self, name: str, declared: str, outputs: set[str]) -> str:
         if name not in outputs:
             return "input"
         if declared == "input":
             raise Complaint(f"setup calls {name!r} an output, but solve takes it as const")
-        return "inout" if name in self._initial(outputs) else "output"
+        return "inout" if self._in_place(outputs) else "output"
 
     def _plain_inputs(
         self, dims: dict[str, int], seed: int

@@ -55,7 +55,7 @@ class GpuReference:
         arrays = [
             {
                 "name": name,
-                "role": self._role(name, outputs),
+                "role": _role(name, values, outputs),
                 "dtype": NAMES[value.dtype],
                 "shape": list(value.shape),
             }
@@ -103,23 +103,13 @@ class GpuReference:
                 continue
             floating = value.is_floating_point()
             kind = torch.float64 if exact and floating else value.dtype
-            if name in outputs and not self.starts_filled:
+            if name in outputs and not _in_place(values, outputs):
                 arguments[name] = torch.full_like(value, torch.nan if floating else 0, dtype=kind)
             else:
                 arguments[name] = value.to(kind, copy=True)
         with torch.device("cuda"), torch.no_grad():
             self._module.reference(**arguments)
         return {n: t for n, t in arguments.items() if n in outputs and isinstance(t, torch.Tensor)}
-
-    @property
-    def starts_filled(self) -> bool:
-        """Whether outputs have a value before the call: if a kernel without setup has no const."""
-        return self._setup is None and all(p.role != "input" for p in self._signature.parameters)
-
-    def _role(self, name: str, outputs: set[str]) -> str:
-        if name not in outputs:
-            return "input"
-        return "inout" if self.starts_filled else "output"
 
     def _fit(self, values: dict[str, Value]) -> None:
         """The arguments against `solve`'s parameters; modules take them by name."""
@@ -167,6 +157,17 @@ def _on_device(name: str, value: Any) -> Value:
     if isinstance(value, float):
         return value
     raise Complaint(f"setup gives {type(value).__name__} for {name!r}: no tensor and no number")
+
+
+def _in_place(values: dict[str, Value], outputs: set[str]) -> bool:
+    """Whether outputs have a value before the call: if all of the tensors are outputs."""
+    return all(name in outputs for name, v in values.items() if isinstance(v, torch.Tensor))
+
+
+def _role(name: str, values: dict[str, Value], outputs: set[str]) -> str:
+    if name not in outputs:
+        return "input"
+    return "inout" if _in_place(values, outputs) else "output"
 
 
 def _fit_one(name: str, value: Value, parameter: Parameter) -> None:
