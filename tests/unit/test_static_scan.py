@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from roofsmith.analysis.scan import MOST_REMARKS, library_calls, remarks_on, scan, with_remarks
+from roofsmith.analysis.scan.rules import COMPUTED, rules
 from roofsmith.domain.comparison import Judgement
 from roofsmith.domain.kernel import Candidate, Language, SourceFile
 from roofsmith.selftest.samples import Sample, samples
@@ -80,6 +81,11 @@ def test_a_judgement_keeps_its_notes_and_gets_those_on_the_source() -> None:
     noted = with_remarks(judged, candidate("cuda", "int now() { return clock(); }"))
     assert noted.notes == ("2 pairs were void", "kernel.cu:1: reads a clock (clock)")
     assert with_remarks(judged, candidate("cuda", "int now;")) == judged
+
+
+def test_every_remark_is_explained() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "judge.md").read_text(encoding="utf-8")
+    assert [name for name in (*rules(), *COMPUTED) if f"`{name}`" not in page] == []
 
 
 def test_very_many_remarks_are_counted() -> None:
