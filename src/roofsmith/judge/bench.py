@@ -20,6 +20,7 @@ from roofsmith.domain.workload import Workload
 from roofsmith.judge.budgets import Finding
 from roofsmith.judge.isolation import Isolation
 from roofsmith.judge.process import Segment
+from roofsmith.ports import WorkloadDescription
 
 CLOCK_S = 25e-3
 """Segments of this length take as long by the parent's clock as by a device's events, to 0.14%
@@ -105,6 +106,11 @@ class Inputs(Protocol):
     @property
     def workload(self) -> Workload:
         """What they are for."""
+        ...
+
+    @property
+    def description(self) -> WorkloadDescription:
+        """Its arrays and their shapes."""
         ...
 
     @property

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import secrets
 import time
 from collections.abc import Callable, Sequence
@@ -18,14 +17,13 @@ from roofsmith.errors import BadReferenceError, TargetError
 from roofsmith.judge.bench import Bench, Inputs, Lineup, SideDiedError, Station
 from roofsmith.judge.budgets import Finding
 from roofsmith.judge.distributions import OWN
-from roofsmith.judge.hidden import hidden
+from roofsmith.judge.hidden import hidden, rows_of
 from roofsmith.judge.poison import NAN_GUARDS, ZERO_GUARD
 
 CHECKS = 2
 """Fresh draws per workload that must be right before anything is timed."""
-OTHERS_S = 0.25
-"""Time for draws from other distributions on one workload; which ones come first is random. The
-smallest workload gets one however long it takes."""
+OTHERS_S = 0.1
+"""Time for draws from other distributions on one workload; which ones come first is random."""
 OTHER_FACTOR = 2.0
 """What such a draw takes of the time of an own one, as far as can be told before: the reference
 computes it in more ways."""
@@ -47,7 +45,8 @@ class Examiner:
         self._target = target
         self._bench = bench
         self._time_s: dict[tuple[str, str], float] = {}
-        self._smallest = min(target.workloads, key=lambda w: math.prod(w.dims.values()))
+        self._rows: set[str] = set()
+        """Dimensions that count rows."""
         self._hidden: dict[str, tuple[Workload, ...]] = {}
         """Hidden workloads that a kernel is right on, by its library's hash."""
         self._right: dict[str, set[str]] = {}
@@ -69,7 +68,8 @@ class Examiner:
                 distributions are only tried.
         """
         reports: list[ErrorReport] = []
-        near = self._near(incumbent) if incumbent is not None else ()
+        passed = self._near(incumbent) if incumbent is not None else ()
+        near = (secrets.choice(passed),) if passed else ()
         workloads = (*self._target.workloads, *near)
         workload = workloads[0]
         try:
@@ -86,6 +86,8 @@ class Examiner:
                 self._fatal.add(self._trying)
                 return self.examine(built, progress)
             return _told(error.outcome, workload, near), tuple(reports)
+        if incumbent is None:
+            self._near(built, reports)
         return Passed(), tuple(reports)
 
     def knows(self, built: Built) -> bool:
@@ -103,7 +105,8 @@ class Examiner:
         """How long a call may take on a workload, going by the slowest kernel seen on it."""
         known = [time for (_, label), time in self._time_s.items() if label == workload.label]
         if not known:
-            return self._bench.first_deadline_s
+            given = workload in self._target.workloads
+            return self._bench.first_deadline_s if given else LEAST_DEADLINE_S
         longest_s = self._bench.first_deadline_s
         return min(max(DEADLINE_FACTOR * max(known), LEAST_DEADLINE_S), longest_s)
 
@@ -111,12 +114,15 @@ class Examiner:
         self, built: Built, lineup: Lineup[Any], inputs: Inputs, incumbent: Built | None
     ) -> list[Finding]:
         """Findings of fresh draws, up to the first failure."""
+        self._rows = rows_of(inputs.workload.dims, inputs.description.arrays)
         station = lineup.station(inputs, self._bench.examination)
+        is_given = inputs.workload in self._target.workloads
+        checks = CHECKS if is_given else 1
         begin = time.monotonic()
-        found = self._checks(built, station, inputs, [OWN] * CHECKS)
+        found = self._checks(built, station, inputs, [OWN] * checks)
         if found[-1].failure is not None:
             return found
-        each_s = OTHER_FACTOR * (time.monotonic() - begin) / CHECKS
+        each_s = OTHER_FACTOR * (time.monotonic() - begin) / checks
         right = self._right.setdefault(inputs.workload.label, set())
         others = [
             name
@@ -124,8 +130,7 @@ class Examiner:
             if name not in self._fatal and (incumbent is None or name in right)
         ]
         secrets.SystemRandom().shuffle(others)
-        least = int(inputs.workload == self._smallest)
-        count = max(least, int(OTHERS_S / each_s))
+        count = max(0 if is_given else 1, int(OTHERS_S / each_s))
         tried = self._checks(built, station, inputs, others[:count], only_tried=incumbent is None)
         if incumbent is None:
             right.update(f.distribution for f in tried if f.failure is None)
@@ -191,29 +196,43 @@ class Examiner:
         station.turn([0], self.deadline_s(inputs.workload), fresh=False)
         return station.examine()
 
-    def _near(self, incumbent: Built) -> tuple[Workload, ...]:
-        """A hidden workload on which an incumbent is right, if there is any."""
-        key = incumbent.library_sha256
-        if key not in self._hidden:
-            rng = secrets.SystemRandom()
-            tried = hidden(self._target.workloads, rng, count=self._bench.near_workloads)
-            self._hidden[key] = tuple(w for w in tried if self._is_right(incumbent, w))
-        passed = self._hidden[key]
-        return (secrets.choice(passed),) if passed else ()
+    def _near(self, built: Built, reports: list[ErrorReport] | None = None) -> tuple[Workload, ...]:
+        """Hidden workloads on which a kernel is right; none may be.
 
-    def _is_right(self, built: Built, workload: Workload) -> bool:
+        Args:
+            built: passed on the given workloads.
+            reports: gets the errors on them, if they weren't known yet.
+        """
+        key = built.library_sha256
+        if key not in self._hidden:
+            given, count = self._target.workloads, self._bench.near_workloads
+            tried = hidden(given, secrets.SystemRandom(), count=count, rows=self._rows)
+            made: list[ErrorReport] = []
+            self._hidden[key] = tuple(w for w in tried if self._is_right(built, w, made))
+            if reports is not None:
+                reports += made
+        return self._hidden[key]
+
+    def _is_right(self, built: Built, workload: Workload, reports: list[ErrorReport]) -> bool:
         """Whether a kernel is right on a workload that nobody promised."""
         plan = self._bench.examination
         try:
-            with self._bench.lineup([built]) as lineup, self._bench.inputs(
-                workload, plan.slots
-            ) as inputs:  # fmt: skip
-                station = lineup.station(inputs, plan)
-                turn = station.turn([0], LEAST_DEADLINE_S)
-                self._time_s[built.library_sha256, workload.label] = turn.segments[0].times_s[-1]
-                return station.examine().failure is None
-        except (SideDiedError, BadReferenceError, TargetError):
+            with (
+                self._bench.lineup([built]) as lineup,
+                self._bench.inputs(workload, plan.slots) as inputs,
+            ):
+                found = self._examine_workload(built, lineup, inputs, None)
+        except SideDiedError:
+            if self._trying == OWN:
+                return False
+            self._fatal.add(self._trying)
+            return self._is_right(built, workload, reports)
+        except (BadReferenceError, TargetError):
             return False
+        if any(finding.failure is not None for finding in found):
+            return False
+        reports += self._bench.reports(workload, found)
+        return True
 
 
 def _told(failure: Failure, workload: Workload, near: Sequence[Workload]) -> Failure:

@@ -1,26 +1,29 @@
 """Workloads near the given ones, which no candidate can enumerate.
 
-A hidden workload keeps whatever the given ones have in common: divisors, powers of two, equal
-dimensions, their order, and which divides which. If all given lengths are multiples of 64, a kernel
-may rely on it; if one of them is odd, it may not.
+A hidden workload keeps whatever the given ones have in common: a size that is always the same,
+divisors, powers of two, equal dimensions, their order, and which divides which. If all given
+lengths are multiples of 64, a kernel may rely on it; if one of them is odd, it may not. Where only
+one workload is given, rows vary and the length of a row does not.
 """
 
 from __future__ import annotations
 
 import math
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import permutations
 
 from roofsmith.domain.workload import Workload
+from roofsmith.ports import ArraySpec
 
 UNIT = 3 * 256
 """Divisors of this that all given sizes share may be relied on; others are taken for chance."""
 LEAST_POWER = 256
 """Smaller powers of two are left as they are."""
-LEAST_SHARE = 0.5
-"""Of a given dimension: hidden ones are no larger, and more than this, unless powers of two."""
-TRIES = 64
+LEAST_SHARE = 1 / 16
+"""Of a given dimension: hidden ones are no larger, and more than this."""
+TRIES = 48
+"""Random sizes that are looked at, for the smallest of them: checking them costs little."""
 SMALL_ELEMENTS = 2**14
 """A reduced workload's dimensions may multiply to this: exploring a reference costs little then."""
 LEAST_DIMENSION = 16
@@ -28,24 +31,34 @@ LEAST_DIMENSION = 16
 Dims = dict[str, int]
 
 
-def hidden(workloads: Sequence[Workload], rng: random.Random, *, count: int) -> list[Workload]:
-    """Some workloads near the smallest given one, in random order; none may exist.
+def hidden(
+    workloads: Sequence[Workload], rng: random.Random, *, count: int, rows: Collection[str]
+) -> list[Workload]:
+    """Some small workloads like the given ones, in random order; none may exist.
 
     Args:
         workloads: the given ones.
         rng: from the judge's own entropy.
         count: how many at most.
+        rows: dimensions that may vary where a single workload is given.
     """
     given = [workload.dims for workload in workloads]
-    base = min(given, key=_volume)
+    base: Dims = min(given, key=volume)
     found: list[Dims] = []
     for _ in range(TRIES):
-        dims = {name: rng.choice(_choices(name, size, given)) for name, size in base.items()}
+        dims = {name: rng.choice(_choices(name, size, given, rows)) for name, size in base.items()}
         if dims not in given and dims not in found and is_alike(dims, given):
             found.append(dims)
-        if len(found) == count:
-            break
-    return [Workload(dims=dims) for dims in found]
+    smallest = sorted(found, key=volume)[:count]
+    rng.shuffle(smallest)
+    return [Workload(dims=dims) for dims in smallest]
+
+
+def rows_of(dims: Dims, arrays: Sequence[ArraySpec]) -> set[str]:
+    """Dimensions that count rows: an array's first extent, and no array's last one of several."""
+    first = {array.shape[0] for array in arrays if array.shape}
+    last = {array.shape[-1] for array in arrays if len(array.shape) > 1}
+    return {name for name, size in dims.items() if size in first - last}
 
 
 def is_alike(dims: Dims, given: Sequence[Dims]) -> bool:
@@ -62,10 +75,10 @@ def is_alike(dims: Dims, given: Sequence[Dims]) -> bool:
 
 def reductions(workloads: Sequence[Workload]) -> Iterator[Dims]:
     """Ever larger workloads up to the smallest given one: where exploring a reference may work."""
-    smallest = min((workload.dims for workload in workloads), key=_volume)
+    smallest = min((workload.dims for workload in workloads), key=volume)
     dims: Dims = dict(smallest)
     ladder = [dims]
-    while _volume(dims) > SMALL_ELEMENTS:
+    while volume(dims) > SMALL_ELEMENTS:
         halved = {
             n: s // 2 if s >= 2 * LEAST_DIMENSION and s % 2 == 0 else s for n, s in dims.items()
         }
@@ -78,14 +91,17 @@ def reductions(workloads: Sequence[Workload]) -> Iterator[Dims]:
         yield ladder[0]
 
 
-def _choices(name: str, size: int, given: Sequence[Dims]) -> list[int]:
+def _choices(name: str, size: int, given: Sequence[Dims], rows: Collection[str]) -> list[int]:
     """Sizes that one dimension may take."""
     values = [dims[name] for dims in given]
+    if len(set(values)) == 1 and (len(values) > 1 or name not in rows):
+        return [size]
     if all(value & (value - 1) == 0 for value in values):
-        return [size >> shift for shift in range(3) if size >> shift >= LEAST_POWER] or [size]
+        return [size >> shift for shift in range(5) if size >> shift >= LEAST_POWER] or [size]
     unit = math.gcd(UNIT, *values)
     return list(range(size, int(size * LEAST_SHARE), -unit))
 
 
-def _volume(dims: Dims) -> int:
+def volume(dims: Dims) -> int:
+    """All dimensions multiplied: a rough size."""
     return math.prod(dims.values())
