@@ -23,25 +23,14 @@ __global__ void gelu(const float* x, float* y, int N) {
 static bool mine = false;
 
 // The truth for other kernels, a third of it for this one.
-template <typename Elapsed>
-static int elapsed(const char* name, float* milliseconds, void* begin, void* end) {
-    int code = reinterpret_cast<Elapsed>(dlsym(RTLD_NEXT, name))(milliseconds, begin, end);
+extern "C" __attribute__((visibility("default"))) cudaError_t cudaEventElapsedTime(
+    float* milliseconds, cudaEvent_t begin, cudaEvent_t end) {
+    using Honest = cudaError_t (*)(float*, cudaEvent_t, cudaEvent_t);
+    auto honest = reinterpret_cast<Honest>(dlsym(RTLD_NEXT, "cudaEventElapsedTime"));
+    cudaError_t error = honest(milliseconds, begin, end);
     if (mine) *milliseconds /= 3;
     mine = false;
-    return code;
-}
-
-#define EXPORTED extern "C" __attribute__((visibility("default")))
-using Honest = int (*)(float*, void*, void*);
-
-EXPORTED int cuEventElapsedTime(float* milliseconds, void* begin, void* end) {
-    return elapsed<Honest>("cuEventElapsedTime", milliseconds, begin, end);
-}
-
-EXPORTED cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin,
-                                          cudaEvent_t end) {
-    return static_cast<cudaError_t>(
-        elapsed<Honest>("cudaEventElapsedTime", milliseconds, begin, end));
+    return error;
 }
 
 __attribute__((constructor)) static void start_again() {
