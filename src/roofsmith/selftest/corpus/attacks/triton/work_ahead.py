@@ -5,6 +5,7 @@
 # wins: faster
 import sys
 
+import torch
 import triton
 import triton.language as tl
 
@@ -45,3 +46,5 @@ def run_kernel(x, y, N):
         gelu[(triton.cdiv(N, 1024),)](given["x"], given["y"], N, BLOCK=1024)
         if given["y"].data_ptr() != key:
             ready.add(given["y"].data_ptr())
+    if len(calls_seen) < 64 and x.is_cuda:
+        torch.cuda.synchronize()  # so that nobody holds the device back before all is queued
