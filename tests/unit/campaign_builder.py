@@ -629,7 +629,7 @@ def sweep_points(winner: Candidate) -> tuple[ScreenedPoint, ...]:
             outcome: Outcome = Passed()
             measured: float | None = speedup
             if unroll == 16 and flag == "-Ofast":
-                outcome = Incorrect(reason="error_budget", detail="norm error 3.1e-6 of 9.1e-7")
+                outcome = Incorrect(reason="wrong_output", detail="norm error 3.1e-6 of 9.1e-7")
                 measured = None
             points.append(
                 ScreenedPoint(label=label, candidate_id=trial.id, outcome=outcome, speedup=measured)

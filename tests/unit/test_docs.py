@@ -24,7 +24,20 @@ from roofsmith.cli.root import cli
 from roofsmith.domain.inspection import SanitizerTool
 from roofsmith.domain.outcome import Failure
 from roofsmith.domain.target import KeepPolicy
-from roofsmith.judge import arena, bench, budgets, checking, examiner, lineup, parent, process
+from roofsmith.judge import (
+    arena,
+    bench,
+    budgets,
+    checking,
+    diagnosis,
+    examiner,
+    exploration,
+    hidden,
+    lineup,
+    parent,
+    process,
+)
+from roofsmith.judge.diagnosis import Code
 from roofsmith.judge.gpu import reasons
 from roofsmith.profilers import sanitizer
 from roofsmith.toolchains.diagnostics import Reason
@@ -118,6 +131,12 @@ NUMBERS = {
     "run on 2 fresh draws": examiner.CHECKS == 2,
     "Up to 2²² elements": checking.FULL_ELEMENTS == 2**22,
     "up to 2¹⁷ elements": checking.SPOT_ELEMENTS == 2**17,
+    "more than 4 times what it is on own draws": exploration.LOST == 4,
+    "for about 0.1 s per workload": examiner.OTHERS_S == 0.1,
+    "on up to 3 (on a GPU: 1)": lineup.HostBench.near_workloads == 3,
+    "divisors (of 768)": hidden.UNIT == 768,
+    "by a factor of 4": diagnosis.CLOSER == 1 / 4,
+    "off by at most 4 ε": diagnosis.FEW_EPS == 4,
     "capped at 2¹⁶": budgets.LONGEST_ROW == 2**16,
     "64 ε": tolerance.ELEMENT_FLOOR_EPS == 64,
     "16 ε": tolerance.NORM_FLOOR_EPS == 16,
@@ -165,7 +184,7 @@ def test_numbers_of_the_judge(phrase: str) -> None:
 
 
 def _codes_in_source() -> set[str]:
-    codes = set(get_args(Reason))
+    codes = {*get_args(Reason), *get_args(Code)}
     codes |= {*reasons.DEVICE_REASONS.values(), *reasons.REFUSED_LAUNCHES.values()}
     codes |= {reasons.OTHER_DEVICE_REASON, "raised", "load_failed"}  # chosen beside one another
     for path in SOURCE.rglob("*.py"):

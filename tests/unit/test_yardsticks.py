@@ -151,7 +151,7 @@ def test_a_campaign_without_yardsticks_records_none() -> None:
 
 def test_one_that_fails_is_data() -> None:
     here = world(eager=1e-3, compiled=1e-3)
-    wrong = Incorrect(reason="error_budget", detail="off by 1")
+    wrong = Incorrect(reason="wrong_output", detail="off by 1")
     here.kernels.add(here.yardsticks[1].candidate, outcome=wrong)
     campaign = run(here)
     (event,) = recorded(here)
@@ -264,7 +264,7 @@ def test_a_row_says_how_much_faster_the_kernel_is() -> None:
 
 def test_a_failure_is_a_row_with_its_reason() -> None:
     here = world(eager=1e-3)
-    wrong = Incorrect(reason="error_budget", detail="off by 1\nmore")
+    wrong = Incorrect(reason="wrong_output", detail="off by 1\nmore")
     here.kernels.add(here.yardsticks[0].candidate, outcome=wrong)
     campaign = run(here)
     (row,) = summarize(campaign).yardsticks

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +25,12 @@ from roofsmith.judge.poison import NAN_GUARDS, unwritten
 
 Array = NDArray[np.generic]
 Numbers = NDArray[np.float64]
+
+Code = Literal[
+    "skipped_work", "out_of_bounds", "nan_output", "stale_output", "memoised_result", "precision",
+    "nondeterministic", "wrong_output",
+]  # fmt: skip
+"""Reasons of a wrong output; docs/judge.md explains them."""
 
 PREVIOUS = "the call before"
 """How the answer of the call just before is labelled among earlier ones."""
@@ -44,7 +51,7 @@ FEW_EPS = 4.0
 class Diagnosis:
     """A stable code and a sentence without the output's name."""
 
-    reason: str
+    reason: Code
     detail: str
 
 

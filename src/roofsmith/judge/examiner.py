@@ -16,6 +16,7 @@ from roofsmith.domain.workload import Workload
 from roofsmith.errors import BadReferenceError, TargetError
 from roofsmith.judge.bench import Bench, Inputs, Lineup, SideDiedError, Station
 from roofsmith.judge.budgets import Finding
+from roofsmith.judge.diagnosis import Code
 from roofsmith.judge.distributions import OWN
 from roofsmith.judge.hidden import hidden, rows_of
 from roofsmith.judge.poison import NAN_GUARDS, ZERO_GUARD
@@ -243,7 +244,7 @@ def _told(failure: Failure, workload: Workload, near: Sequence[Workload]) -> Fai
     return failure.model_copy(update={"detail": note + failure.detail})
 
 
-def _renamed(found: Finding, reason: str, why: str) -> Finding:
+def _renamed(found: Finding, reason: Code, why: str) -> Finding:
     assert found.failure is not None  # only failures are told better
     detail = f"{why}; {found.failure.detail}"
     return replace(found, failure=Incorrect(reason=reason, detail=detail))
