@@ -44,16 +44,20 @@ def remove_stale() -> tuple[Path, ...]:
 
     Never fails: what can't be looked at or removed stays.
     """
-    here = _pid_namespace()
     stale = []
     for path in Path(tempfile.gettempdir()).glob("roofsmith-*"):
-        owner = _NAME.fullmatch(path.name)
-        if owner is None or int(owner["space"]) != here or _is_alive(int(owner["pid"])):
-            continue
-        if _is_own_folder(path):
+        if is_stale(path.name) and _is_own_folder(path):
             shutil.rmtree(path, ignore_errors=True)
             stale.append(path)
     return tuple(stale)
+
+
+def is_stale(name: str) -> bool:
+    """Whether a name begins as `scratch_prefix` says, and its owner is dead."""
+    owner = _NAME.fullmatch(name)
+    if owner is None or int(owner["space"]) != _pid_namespace():
+        return False
+    return not _is_alive(int(owner["pid"]))
 
 
 def _pid_namespace() -> int:

@@ -19,7 +19,7 @@ import roofsmith
 from roofsmith.config import Settings
 from roofsmith.errors import MachineError, UsageError
 from roofsmith.judge import isolation
-from roofsmith.judge.cgroup import CGROUP, Cgroup, cgroup_refusal
+from roofsmith.judge.cgroup import CGROUP, Cgroup, cgroup_refusal, remove_stale_groups
 from roofsmith.judge.enclosure import Enclosure, state_of
 from roofsmith.judge.isolation import NO_ISOLATION, PROVIDED_BY, Isolation, isolate, probe
 from roofsmith.judge.sandbox import LANDLOCK, LAYERS, TASKS
@@ -250,3 +250,18 @@ def test_a_group_bounds_memory_and_is_removed() -> None:
     assert group.out_of_memory()
     group.close()
     assert not group.path.exists()
+
+
+@pytest.mark.skipif(cgroup_refusal() is not None, reason=f"no cgroup here: {cgroup_refusal()}")
+def test_groups_of_a_killed_judge_are_removed() -> None:
+    code = """
+import os, signal
+from roofsmith.judge.cgroup import Cgroup
+print(Cgroup.create(memory_bytes=1 << 30, tasks=100).path, flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    killed = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, check=False)
+    left = Path(killed.stdout.decode().strip())
+    assert left.exists()
+    assert left in remove_stale_groups()
+    assert not left.exists()

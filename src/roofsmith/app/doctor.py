@@ -15,6 +15,7 @@ from roofsmith.devices.cpu import CpuSource
 from roofsmith.domain.device import Environment
 from roofsmith.domain.kernel import BuildSpec, Built, Candidate, SourceFile
 from roofsmith.errors import RoofsmithError
+from roofsmith.judge.isolation import PROVIDED_BY, isolate
 from roofsmith.toolchains.c import CToolchain
 
 FREE_DISK_BYTES = 1 << 30
@@ -68,6 +69,7 @@ def examine(settings: Settings) -> Examination:
         _writable("campaigns", settings.campaigns_dir),
         _disk(settings.cache_dir),
         _openmp(environment, settings),
+        _isolation(),
         *(Check("device", "limited", note) for note in environment.notes),
         _load(os.getloadavg()[0], environment.device.cores),
     )
@@ -132,6 +134,15 @@ def _openmp(environment: Environment, settings: Settings) -> Check:
         return Check("openmp", "ok", "kernels can use several processors")
     fix = "apt-get install libgomp1 (gcc) or libomp-dev (clang)"
     return Check("openmp", "limited", f"-fopenmp doesn't build: {built.detail}", fix)
+
+
+def _isolation() -> Check:
+    walls = isolate("standard")
+    if not walls.lacking:
+        return Check("isolation", "ok", "every layer of walls around kernels")
+    reasons = "; ".join(f"no {layer}: {why}" for layer, why in walls.lacking.items())
+    fixes = "; ".join(f"{layer}: {PROVIDED_BY[layer]}" for layer in walls.lacking)
+    return Check("isolation", "limited", reasons, fixes)
 
 
 def _load(average: float, processors: int) -> Check:

@@ -20,6 +20,7 @@ from roofsmith.domain.kernel import Language
 from roofsmith.domain.target import HOST_LANGUAGES, Target
 from roofsmith.engine.survey import Survey
 from roofsmith.judge.bench import Bench
+from roofsmith.judge.cgroup import remove_stale_groups
 from roofsmith.judge.gpu.driver import Api
 from roofsmith.judge.gpu.lineup import GpuBench
 from roofsmith.judge.gpu.oracle import GpuOracle
@@ -138,6 +139,7 @@ def machine_of(settings: Settings, language: Language = "c") -> Machine:
         MachineError: the language needs a GPU, and there is none that answers.
     """
     remove_stale()
+    remove_stale_groups()
     walls = isolate(settings.isolation)
     clock = SystemClock()
     devices = source_for(language)

@@ -11,7 +11,7 @@ import os
 import time
 from pathlib import Path
 
-from roofsmith.scratch import scratch_prefix
+from roofsmith.scratch import is_stale, scratch_prefix
 
 CGROUP = "cgroup"
 ROOT = Path("/sys/fs/cgroup")
@@ -79,6 +79,16 @@ class Cgroup:
 
     def _write(self, name: str, text: str) -> None:
         (self.path / name).write_text(text, encoding="ascii")
+
+
+def remove_stale_groups() -> tuple[Path, ...]:
+    """Remove groups of judges that were killed, with what is left in them; which."""
+    parent = _parent()
+    found = parent.glob("roofsmith-*") if parent is not None else ()
+    stale = tuple(path for path in found if is_stale(path.name))
+    for path in stale:
+        Cgroup(path).close()
+    return stale
 
 
 @functools.cache
