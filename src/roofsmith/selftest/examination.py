@@ -98,7 +98,7 @@ def _examine(
     sample: Sample, settings: Settings, observer: Observer, naive: bool, budget_s: float
 ) -> Finding:
     task = operator(sample.operator, sample.language)
-    opinion = _naive_opinion(sample, task, settings) if naive else None
+    opinion = naive_opinion(sample, task, settings) if naive else None
     against = app.Subject(path=task.base, reference=task.reference, workloads=task.workloads)
     begin = time.monotonic()
     judgement = app.judge(sample.path, sample.flags, against, budget_s, settings, observer)
@@ -156,7 +156,8 @@ def _deceives(sample: Sample, opinion: NaiveVerdict | None) -> bool:
     return opinion.faster if sample.wins == "faster" else opinion.correct
 
 
-def _naive_opinion(sample: Sample, task: Operator, settings: Settings) -> NaiveVerdict | None:
+def naive_opinion(sample: Sample, task: Operator, settings: Settings) -> NaiveVerdict | None:
+    """What the naive harness says on the first workload; None where it came to no verdict."""
     candidate, base = (
         _library(path, flags, settings)
         for path, flags in ((sample.path, sample.flags), (task.base, None))

@@ -77,7 +77,7 @@ def samples(languages: tuple[CorpusLanguage, ...] = LANGUAGES) -> tuple[Sample, 
         UsageError: a header lacks a line, or says something that can't be.
     """
     return tuple(
-        _sample(path, language, is_attack=folder == "attacks")
+        read_sample(path, language, is_attack=folder == "attacks")
         for folder in ("attacks", "honest")
         for language in languages
         for path in sorted((CORPUS / folder / language).iterdir())
@@ -106,7 +106,12 @@ def operator(name: str, language: Language) -> Operator:
     )
 
 
-def _sample(path: Path, language: CorpusLanguage, *, is_attack: bool) -> Sample:
+def read_sample(path: Path, language: CorpusLanguage, *, is_attack: bool) -> Sample:
+    """A kernel file with its header.
+
+    Raises:
+        UsageError: the header lacks a line, or says something that can't be.
+    """
     header = _header(path)
     needed = {"attack", "operator", "expect", "wins"} if is_attack else {"honest", "operator"}
     if missing := needed - header.keys():

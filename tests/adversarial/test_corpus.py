@@ -1,0 +1,38 @@
+"""Every C kernel of the corpus before the real judge: attacks are caught, honest kernels pass."""
+
+from __future__ import annotations
+
+import pytest
+from judge_bench import needs_gcc
+
+from roofsmith.config import Settings
+from roofsmith.selftest.examination import Finding, examine, naive_opinion
+from roofsmith.selftest.samples import Sample, operator, samples
+from roofsmith.testing.observer import SilentObserver
+
+pytestmark = [needs_gcc, pytest.mark.slow]
+
+KERNELS = {sample.id: sample for sample in samples(("c",))}
+ATTACKS = {name: sample for name, sample in KERNELS.items() if sample.is_attack}
+
+
+@pytest.fixture(scope="session")
+def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
+    place = tmp_path_factory.mktemp("corpus")
+    return Settings(cache_dir=place / "cache", campaigns_dir=place)
+
+
+@pytest.mark.parametrize("sample", KERNELS.values(), ids=KERNELS)
+def test_the_judge_decides_rightly(sample: Sample, settings: Settings) -> None:
+    (found,) = examine([sample], settings, lambda *_: SilentObserver(), naive=False, budget_s=0.5)
+    assert isinstance(found, Finding)
+    assert found.right, f"{found.outcome}: {found.detail}"
+    assert found.right_reason, f"{found.outcome} instead of {' | '.join(sample.expected)}"
+
+
+@pytest.mark.parametrize("sample", ATTACKS.values(), ids=ATTACKS)
+def test_the_naive_harness_is_deceived(sample: Sample, settings: Settings) -> None:
+    """That it finds them faster, too, depends on the machine's load; `roofsmith selftest` says."""
+    opinion = naive_opinion(sample, operator(sample.operator, "c"), settings)
+    assert opinion is not None
+    assert opinion.correct

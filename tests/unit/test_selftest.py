@@ -1,0 +1,210 @@
+"""The suite itself: headers, what counts as caught, the record, the page, the naive harness."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from roofsmith.cli.root import cli
+from roofsmith.config import Settings
+from roofsmith.domain.comparison import Judgement
+from roofsmith.domain.outcome import Crashed, Incorrect, Passed
+from roofsmith.errors import UsageError
+from roofsmith.selftest import record
+from roofsmith.selftest.examination import (
+    Finding,
+    Unexamined,
+    is_right,
+    is_right_reason,
+    label_of,
+    naive_opinion,
+)
+from roofsmith.selftest.harness import NaiveVerdict
+from roofsmith.selftest.page import page
+from roofsmith.selftest.samples import HARMLESS, LANGUAGES, Sample, operator, read_sample, samples
+
+JUDGE = Path(__file__).parents[2] / "docs" / "judge.md"
+CORPUS = {sample.id: sample for sample in samples()}
+NOT_DECIDED_YET = {"library_call"}
+"""Reasons of attacks that nothing in the judge looks for."""
+needs_gcc = pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed")
+
+
+def test_the_corpus_is_as_large_as_promised() -> None:
+    attacks = [s for s in CORPUS.values() if s.is_attack]
+    honest = [s for s in CORPUS.values() if not s.is_attack]
+    assert len(attacks) >= 60
+    assert len(honest) >= 40
+    assert sum(s.language == "c" for s in attacks) >= 26
+    assert sum(s.language == "c" for s in honest) >= 16
+
+
+@pytest.mark.parametrize("sample", CORPUS.values(), ids=CORPUS)
+def test_every_kernel_has_an_operator_and_a_possible_judgement(sample: Sample) -> None:
+    task = operator(sample.operator, sample.language)
+    assert task.workloads
+    explained = re.findall(r"^\| `([a-z_]+)", JUDGE.read_text(), re.MULTILINE)
+    reasons = {text.partition("/")[2] for text in sample.expected} - {""}
+    known = {*explained, *NOT_DECIDED_YET}
+    assert not sample.is_attack or HARMLESS in sample.expected or reasons & known
+
+
+def test_headers_are_read(tmp_path: Path) -> None:
+    kernel = tmp_path / "trick.c"
+    kernel.write_text(
+        "// attack: does\n//   nothing\n// operator: gemm\n"
+        "// expect: incorrect/skipped_work | harmless\n// wins: faster\n// flags: -O1\n"
+        "#include <x>\n"
+    )
+    sample = read_sample(kernel, "c", is_attack=True)
+    assert (sample.name, sample.about, sample.operator) == ("trick", "does nothing", "gemm")
+    assert sample.expected == ("incorrect/skipped_work", HARMLESS)
+    assert (sample.wins, sample.flags, sample.attack_class) == ("faster", "-O1", "skipped work")
+
+
+BAD_HEADERS = {
+    "no operator": ("# attack: x\n# expect: harmless\n# wins: faster\n", "lacks operator"),
+    "strange win": (
+        "# attack: x\n# operator: gemm\n# expect: harmless\n# wins: all\n", "not 'all'",
+    ),
+    "no reason": (
+        "# attack: x\n# operator: gemm\n# expect: incorrect\n# wins: correct\n",
+        "can't expect 'incorrect'",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BAD_HEADERS)
+def test_bad_headers_are_named(name: str, tmp_path: Path) -> None:
+    text, complaint = BAD_HEADERS[name]
+    kernel = tmp_path / "trick.py"
+    kernel.write_text(text)
+    with pytest.raises(UsageError, match=complaint) as caught:
+        read_sample(kernel, "torch", is_attack=True)
+    assert "trick.py" in caught.value.message
+
+
+def sample_of(*expected: str, is_attack: bool = True) -> Sample:
+    return Sample(
+        name="x", is_attack=is_attack, language="c", path=Path("x.c"), about="x", operator="gemm",
+        expected=expected,
+    )  # fmt: skip
+
+
+def judged(verdict: str, *, reason: str | None = None) -> Judgement:
+    outcome = Incorrect(reason=reason) if reason else Passed()
+    return Judgement(outcome=outcome, verdict=verdict, wall_s=1.0)  # type: ignore[arg-type]
+
+
+DECISIONS = [
+    (sample_of("incorrect/a"), judged("rejected", reason="a"), True, True),
+    (sample_of("incorrect/a"), judged("rejected", reason="b"), True, False),
+    (sample_of("incorrect/a"), judged("faster"), False, False),
+    (sample_of("incorrect/a"), judged("slower"), False, False),
+    (sample_of("incorrect/a", HARMLESS), judged("slower"), True, True),
+    (sample_of("incorrect/a", HARMLESS), judged("faster"), False, False),
+    (sample_of(HARMLESS), judged("rejected", reason="a"), True, False),
+    (sample_of(is_attack=False), judged("faster"), True, True),
+    (sample_of(is_attack=False), judged("unverified"), True, True),
+    (sample_of(is_attack=False), judged("rejected", reason="a"), False, False),
+    (sample_of(HARMLESS, is_attack=False), judged("faster"), False, False),
+    (sample_of(HARMLESS, is_attack=False), judged("tie"), True, True),
+]
+
+
+@pytest.mark.parametrize(("sample", "judgement", "right", "reason"), DECISIONS)
+def test_what_counts_as_right(
+    sample: Sample, judgement: Judgement, right: bool, reason: bool
+) -> None:
+    assert is_right(sample, judgement) is right
+    assert is_right_reason(sample, judgement) is reason
+
+
+def test_labels() -> None:
+    crashed = Judgement(outcome=Crashed(reason="exited"), verdict="rejected", wall_s=0)
+    assert label_of(crashed) == "crashed/exited"
+    assert label_of(judged("tie")) == "passed/tie"
+
+
+def finding(name: str, *, right: bool = True, is_attack: bool = True) -> Finding:
+    return Finding(
+        id=f"{'attacks' if is_attack else 'honest'}/c/{name}", language="c", is_attack=is_attack,
+        attack_class="skipped work" if is_attack else "", about="a | b", expected=(),
+        outcome="passed/tie", right=right, right_reason=right,
+        naive=NaiveVerdict(correct=True, candidate_s=1e-6, base_s=1e-3), deceives_naive=is_attack,
+        seconds=1.0,
+    )  # fmt: skip
+
+
+def test_record_survives_its_file_and_keeps_other_languages(tmp_path: Path) -> None:
+    run = record.run_of([finding("one"), finding("two", is_attack=False)], "x", record.now())
+    file = tmp_path / "deep" / "record.json"
+    record.write(run.record.text, file)
+    assert record.read(file) == run.record
+    other = record.Record(sections={"cuda": run.record.sections["c"]})
+    assert set(other.updated(run.record).sections) == {"cuda", "c"}
+    file.write_text("{}x")
+    with pytest.raises(UsageError, match="isn't a record"):
+        record.read(file)
+
+
+def test_a_run_is_flawless_only_if_everything_was_right() -> None:
+    absent = Unexamined(id="attacks/cuda/x", reason="no GPU")
+    assert record.run_of([finding("one"), absent], "x", record.now()).flawless
+    assert not record.run_of([finding("one", right=False)], "x", record.now()).flawless
+
+
+def test_page_shows_every_finding() -> None:
+    run = record.run_of(
+        [finding("one"), finding("two", right=False), finding("three", is_attack=False)],
+        "roofsmith selftest", record.now(),
+    )  # fmt: skip
+    text = page(run.record)
+    assert "| skipped work | 1 of 2 |" in text
+    assert "| **honest kernels let through** | 1 of 1 |" in text
+    assert r"| `one` | a \| b | passed/tie | correct, 1e+03x |" in text
+    assert "**passed/tie**" in text
+
+
+@needs_gcc
+@pytest.mark.parametrize("name", ["do_nothing", "exits_with_verdict", "writes_behind"])
+def test_naive_harness_is_deceived(name: str, tmp_path: Path) -> None:
+    sample = CORPUS[f"attacks/c/{name}"]
+    settings = Settings(cache_dir=tmp_path / "cache", campaigns_dir=tmp_path)
+    opinion = naive_opinion(sample, operator(sample.operator, "c"), settings)
+    assert opinion is not None
+    assert opinion.correct
+
+
+@needs_gcc
+def test_naive_harness_sees_what_is_plainly_wrong(tmp_path: Path) -> None:
+    kernel = tmp_path / "wrong.c"
+    kernel.write_text(
+        "// honest: adds one instead\n// operator: inplace\n"
+        "void solve(float *x, int N) { for (int i = 0; i < N; i++) x[i] += 1.0f; }\n"
+    )
+    sample = read_sample(kernel, "c", is_attack=False)
+    settings = Settings(cache_dir=tmp_path / "cache", campaigns_dir=tmp_path)
+    opinion = naive_opinion(sample, operator("inplace", "c"), settings)
+    assert opinion is not None
+    assert not opinion.correct
+    assert not opinion.faster
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [(["--language", "fortran"], "fortran"), (["--only", "no_such_kernel"], "no_such_kernel")],
+)
+def test_what_is_not_in_the_corpus_is_named(arguments: list[str], complaint: str) -> None:
+    done = CliRunner().invoke(cli, ["selftest", *arguments])
+    assert done.exit_code == 2
+    assert complaint in done.stderr
+
+
+def test_no_language_is_without_kernels() -> None:
+    for language in LANGUAGES:
+        assert {s.is_attack for s in samples((language,))} == {True, False}
