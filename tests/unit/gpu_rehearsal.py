@@ -142,4 +142,4 @@ class Rehearsal:
             self.run(kernel, slot)
         if exact or not self.budgets.knows(self.slots.workload.label, self.slots.outputs):
             self.slots.learn(0, self.budgets)
-        return self.slots.verify(range(self.slots.count), self.budgets, exact=exact)
+        return list(self.slots.verify(range(self.slots.count), self.budgets, exact=exact))

@@ -6,7 +6,7 @@ are arenas: slots of arrays between guard bands, allocated here and handed out b
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,8 @@ from roofsmith.ports import ArraySpec
 
 COMPARED_BYTES = 2**30
 """Slots that are compared at once: their arrays, and a few times as much in float64."""
+RESERVED_BYTES = 3 * COMPARED_BYTES
+"""Device memory that comparing takes beside the draws themselves."""
 REPEATABLE = 1e-9
 """How far two float64 calls of a reference may differ, norm-wise: atomics add in any order."""
 
@@ -98,8 +100,14 @@ class GpuServer:
         ]
         arena = DeviceArena(self._device, specs, message["slots"])
         self._arenas[message["arena"]] = arena
+        self._reserve(2 * arena.bytes.numel() + RESERVED_BYTES)
         self._memories[message["arena"]] = Memory()
         return {"handle": arena.handle.hex()}
+
+    def _reserve(self, size_bytes: int) -> None:
+        """Have torch keep memory for what is drawn and compared: a kernel may take all the rest."""
+        free_bytes, _ = torch.cuda.mem_get_info()
+        torch.empty(min(size_bytes, free_bytes // 2), dtype=torch.uint8, device="cuda")
 
     def free(self, message: dict[str, Any]) -> dict[str, Any]:
         """Forget an arena and what was drawn into it."""
@@ -139,10 +147,19 @@ class GpuServer:
                         f" {tuple(value.shape)}, {array.shape}"
                     )
             arena.prepare(slot, draw.values, guard)
-        if self._flush is not None:
-            self._flush.add_(1)
+        flushed = self._empty_caches()
         torch.cuda.synchronize()
-        return {}
+        return {"flush_ns": round(flushed() * 1e9)}
+
+    def _empty_caches(self) -> Callable[[], float]:
+        """Write more than the caches hold; the seconds it took tell who else uses the device."""
+        if self._flush is None:
+            return lambda: 0.0
+        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        begin.record()
+        self._flush.add_(1)
+        end.record()
+        return lambda: float(begin.elapsed_time(end)) * 1e-3
 
     def learn(self, message: dict[str, Any]) -> dict[str, Any]:
         """Errors that the reference itself makes in the declared precision, by output."""
