@@ -140,8 +140,9 @@ DISTRIBUTIONS: Mapping[str, Callable[[Source], Any]] = {
 }
 """By the name under which people meet them."""
 
+LARGE = ("times 2^10", "times 2^5", "times 2^2")
 ALTERNATIVES = (
-    ("times 2^10", "times 2^5", "times 2^2"),
+    LARGE,
     ("times 2^-20", "times 2^-10", "times 2^-4"),
 )
 """Of each of these, only the first that an operator tolerates is used."""

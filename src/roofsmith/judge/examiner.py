@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import secrets
 import time
 from collections.abc import Callable, Sequence
@@ -17,14 +18,17 @@ from roofsmith.errors import BadReferenceError, TargetError
 from roofsmith.judge.bench import Bench, Inputs, Lineup, SideDiedError, Station
 from roofsmith.judge.budgets import Finding
 from roofsmith.judge.diagnosis import Code
-from roofsmith.judge.distributions import OWN
+from roofsmith.judge.distributions import LARGE, OWN
 from roofsmith.judge.hidden import hidden, rows_of
 from roofsmith.judge.poison import NAN_GUARDS, ZERO_GUARD
 
 CHECKS = 2
 """Fresh draws per workload that must be right before anything is timed."""
 OTHERS_S = 0.1
-"""Time for draws from other distributions on one workload; which ones come first is random."""
+"""Time for draws from other distributions on one workload: large numbers first, the others in
+random order."""
+LEAST_OTHERS = 2
+"""On a hidden workload, however long they take. Given ones get one where there is no hidden one."""
 OTHER_FACTOR = 2.0
 """What such a draw takes of the time of an own one, as far as can be told before: the reference
 computes it in more ways."""
@@ -131,7 +135,9 @@ class Examiner:
             if name not in self._fatal and (incumbent is None or name in right)
         ]
         secrets.SystemRandom().shuffle(others)
-        count = max(0 if is_given else 1, int(OTHERS_S / each_s))
+        others.sort(key=lambda name: name not in LARGE)
+        least = LEAST_OTHERS if not is_given else int(not self._has_near)
+        count = max(least, int(OTHERS_S / each_s))
         tried = self._checks(built, station, inputs, others[:count], only_tried=incumbent is None)
         if incumbent is None:
             right.update(f.distribution for f in tried if f.failure is None)
@@ -196,6 +202,12 @@ class Examiner:
         inputs.use(inputs.distribution, guard)
         station.turn([0], self.deadline_s(inputs.workload), fresh=False)
         return station.examine()
+
+    @property
+    def _has_near(self) -> bool:
+        """Whether there are workloads near the given ones."""
+        given = self._target.workloads
+        return bool(hidden(given, random.Random(0), count=1, rows=self._rows))
 
     def _near(self, built: Built, reports: list[ErrorReport] | None = None) -> tuple[Workload, ...]:
         """Hidden workloads on which a kernel is right; none may be.
