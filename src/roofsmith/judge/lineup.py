@@ -224,11 +224,11 @@ class HostLineup:
         for side, built in enumerate(kernels):
             try:
                 worker = WorkerProcess(built, threads=threads, isolation=isolation)
+                self.workers.append(worker)
+                worker.pause()
             except KernelDiedError as error:
                 self.close()
                 raise SideDiedError(side, error.outcome) from error
-            worker.pause()
-            self.workers.append(worker)
 
     def __enter__(self) -> HostLineup:
         """The processes are up already."""

@@ -205,9 +205,9 @@ class GpuStation:
         for side, worker in enumerate(self._workers):
             try:
                 worker.end_first_call(deadline_s)
+                worker.pause()
             except KernelDiedError as error:
                 raise SideDiedError(side, error.outcome) from error
-            worker.pause()
         self._is_warm = True
 
     def _run(self, side: int, deadline_s: float) -> GpuSegment:
