@@ -43,6 +43,8 @@ SYSTEMATIC = 0.5
 """Cosine between error and truth beyond which it isn't rounding: a factor or a summand is wrong."""
 WIDESPREAD = 0.02
 """Least median of |error| in units of its root mean square: rounding spares few elements."""
+SAMPLED = 2**20
+"""Elements that shares and medians are taken of."""
 FEW_EPS = 4.0
 """An error beyond as many epsilons of a narrower type, norm-wise, is not taken for its rounding."""
 
@@ -96,8 +98,8 @@ class Evidence:
     element_budget: float
     earlier: Callable[[], Iterable[tuple[str, Array]]] = lambda: ()
     """Right answers to other calls, with which call it was, the nearest first."""
-    shortened: Callable[[int, bool], Array] | None = None
-    """The truth of inputs cut to so many bits; True truncates."""
+    shortened: Callable[[int, bool], Array | None] | None = None
+    """The truth of inputs cut to so many bits; True truncates. None: it is no nearer."""
 
 
 def diagnose(found: Evidence) -> Diagnosis:
@@ -204,11 +206,10 @@ def _rounded_to(found: Evidence, narrow: Narrow) -> str | None:
     """Numbers that fit the narrower type, where the truth's don't; off by no more than that."""
     if found.errors.norm > NORM_FLOOR_EPS * narrow.eps:
         return None
-    used = found.values[found.values != 0]
+    used, true = (_sample(array[array != 0]) for array in (found.values, found.truth))
     if used.size < 2:
         return None
     share = float(np.mean(round_to(used, narrow.bits, np) == used))
-    true = found.truth[found.truth != 0]
     expected = float(np.mean(round_to(true, narrow.bits, np) == true))
     if share < REPRESENTABLE or expected > 0.5:
         return None
@@ -220,7 +221,7 @@ def _from_shortened(found: Evidence, narrow: Narrow) -> str | None:
         return None
     for truncate in (False, True):
         answer = found.shortened(narrow.bits, truncate)
-        if not np.isfinite(answer).all():
+        if answer is None or not np.isfinite(answer).all():
             continue
         nearer = measure(found.values, np.asarray(answer, np.float64))
         if nearer.norm <= CLOSER * found.errors.norm:
@@ -232,14 +233,19 @@ def _from_shortened(found: Evidence, narrow: Narrow) -> str | None:
 def _looks_rounded(found: Evidence, narrow: Narrow) -> bool:
     if found.errors.norm > FEW_EPS * narrow.eps:
         return False
-    truth = found.truth.reshape(-1).astype(np.float64)
-    error = found.values.reshape(-1).astype(np.float64) - truth
+    truth = _sample(found.truth).astype(np.float64)
+    error = _sample(found.values).astype(np.float64) - truth
     size, length = np.sqrt(np.square(error).sum()), np.sqrt(np.square(truth).sum())
     if size == 0 or length == 0 or error.size < 16:
         return False
     cosine = abs(float((error * truth).sum() / size / length))
     typical = float(np.median(np.abs(error))) / (size / error.size**0.5)
     return cosine < SYSTEMATIC and typical > WIDESPREAD
+
+
+def _sample(array: Array) -> Array:
+    """Elements from everywhere; the stride is odd, since most rows have an even length."""
+    return array.reshape(-1)[:: array.size // SAMPLED | 1]
 
 
 def _plainly_wrong(found: Evidence) -> Diagnosis:

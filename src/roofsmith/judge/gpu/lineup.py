@@ -168,7 +168,7 @@ class GpuStation:
     def examine(self) -> Finding:
         """The first side's outputs of the last turn's first call, against float64."""
         self._learn()
-        found = self._slots.verify(self._timed[:1], self._budgets, exact=True)[0]
+        found = next(self._slots.verify(self._timed[:1], self._budgets, exact=True))
         return replace(found, failure=attributed(found.failure, self._refused))
 
     def spot_check(self) -> tuple[int, Failure] | None:

@@ -206,8 +206,10 @@ class Slots:
         for output in self.outputs:
             budgets.learn(self.subject, self.description, output, _errors(honest[output.name]))
 
-    def verify(self, slots: Sequence[int], budgets: Budgets, *, exact: bool) -> list[Finding]:
+    def verify(self, slots: Sequence[int], budgets: Budgets, *, exact: bool) -> Iterator[Finding]:
         """Compare slots with float64 if `exact`, else with the reference in declared precision.
+
+        All are compared at once, but what is wrong with one is found out as it is asked for.
 
         Args:
             slots: in the order of their calls.
@@ -215,10 +217,10 @@ class Slots:
             exact: see above.
         """
         if self.distribution != OWN and not self._counts:
-            return [
+            return (
                 Finding(self.workload.label, self.distribution, None, {}, counts=False)
                 for _ in slots
-            ]
+            )
         message = {
             "slots": list(slots),
             "exact": exact,
@@ -226,10 +228,10 @@ class Slots:
         }
         reports = self._ask("verify", message)["reports"]
         before = (None, *slots)
-        return [
+        return (
             self._finding(slot, prior, report, budgets, exact=exact)
             for slot, prior, report in zip(slots, before, reports, strict=False)
-        ]
+        )
 
     def close(self) -> None:
         """Give the memory back."""
