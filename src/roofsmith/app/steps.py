@@ -8,14 +8,14 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from roofsmith.analysis.bottleneck import classify as classified
-from roofsmith.analysis.scan import remarks_on, with_remarks
+from roofsmith.analysis.scan import library_calls, remarks_on, with_remarks
 from roofsmith.analysis.sizes import smallest
 from roofsmith.app.subjects import Subject, candidate_from, target_of
 from roofsmith.app.wiring import Workshop, workshop
 from roofsmith.config import Settings
 from roofsmith.domain.comparison import Judgement
 from roofsmith.domain.kernel import Built, Candidate, Language
-from roofsmith.domain.outcome import BuildFailed, Passed
+from roofsmith.domain.outcome import BuildFailed, Cheated, Passed
 from roofsmith.domain.profile import Bottleneck, Profile
 from roofsmith.domain.target import KeepPolicy, default_keep
 from roofsmith.engine.survey import Survey
@@ -31,6 +31,8 @@ def judge(
     budget_s: float | None,
     settings: Settings,
     observer: Observer,
+    *,
+    custom_only: bool = False,
 ) -> Judgement:
     """Build both kernels; check and time the candidate against the other.
 
@@ -41,11 +43,15 @@ def judge(
         budget_s: for the measurements; None: the default policy's.
         settings: where caches are.
         observer: hears what happens.
+        custom_only: reject a candidate whose source leaves the work to a library.
 
     Raises:
         UsageError: a file or option is wrong, or the incumbent doesn't build.
     """
     challenger = candidate_from(candidate, flags)
+    if custom_only and (found := library_calls(challenger)):
+        used = Cheated(reason="library_call", detail="; ".join(r.text for r in found))
+        return Judgement(outcome=used, verdict="rejected", wall_s=0.0)
     target = target_of(against, _policy(challenger.language, budget_s))
     with workshop(target, settings, observer) as shop:
         incumbent = _built_incumbent(shop)

@@ -38,6 +38,10 @@ def judge(
         typer.Option(help="Seconds for the measurements.", show_default="6", min=0.5),
     ] = None,
     isolation: options.Isolation = None,
+    custom_only: Annotated[
+        bool,
+        typer.Option("--custom-only", help="Reject a kernel that leaves the work to a library."),
+    ] = False,
     as_json: options.Json = False,
 ) -> None:
     """Judge a kernel against another: correct, and provably faster?
@@ -58,8 +62,9 @@ def judge(
     )
     with screen() as observer:
         judgement = app.judge(
-            candidate, flags, incumbent, budget, app.settings(isolation), observer
-        )
+            candidate, flags, incumbent, budget, app.settings(isolation), observer,
+            custom_only=custom_only,
+        )  # fmt: skip
     show.judgement(judgement, as_json=as_json)
     raise typer.Exit(0 if judgement.verdict == "faster" else 1)
 
