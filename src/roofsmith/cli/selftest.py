@@ -15,7 +15,7 @@ from roofsmith.cli.screen import screen
 if TYPE_CHECKING:
     from roofsmith.domain.campaign import Campaign, Event
     from roofsmith.ports import Observer
-    from roofsmith.selftest.examination import Finding
+    from roofsmith.selftest.examination import Finding, Unexamined
     from roofsmith.selftest.record import Run
     from roofsmith.selftest.samples import Sample
 
@@ -68,7 +68,8 @@ def selftest(
         def progress(index: int, sample: Sample) -> Observer:
             return _Counted(observer, f"{index + 1} of {len(chosen)}: {sample.id}")
 
-        seen = list(examine(chosen, app.settings(), progress, naive=naive, budget_s=budget))
+        findings = examine(chosen, app.settings(), progress, naive=naive, budget_s=budget)
+        seen = [_told(found) for found in findings]
     run = record.run_of(seen, shlex.join(["roofsmith", *sys.argv[1:]]), started)
     known = known.updated(run.record)
     if json is not None:
@@ -95,6 +96,15 @@ class _Counted:
     def event(self, event: Event, campaign: Campaign) -> None:
         """Hand on."""
         self._inner.event(event, campaign)
+
+
+def _told(found: Finding | Unexamined) -> Finding | Unexamined:
+    """A line per kernel in a log, where there is no live one."""
+    from roofsmith.selftest.examination import Finding
+
+    if isinstance(found, Finding) and not sys.stderr.isatty():
+        print(f"{found.id}: {found.outcome}", file=sys.stderr, flush=True)
+    return found
 
 
 def _chosen(languages: list[str] | None, only: list[str] | None) -> list[Sample]:

@@ -23,6 +23,10 @@ BUDGET_S = 2.0
 """For the measurements of one kernel: differences of 5% show, and nothing here asks for less."""
 
 
+BROKEN = "error"
+"""Outcome of a kernel that roofsmith itself failed to judge."""
+
+
 class Finding(Value):
     """What became of one kernel."""
 
@@ -33,7 +37,7 @@ class Finding(Value):
     about: str
     expected: tuple[str, ...]
     outcome: str
-    """`cheated/clock_forged`, or `passed/tie` with the verdict."""
+    """`cheated/clock_forged`, or `passed/tie` with the verdict, or `error`."""
     detail: str = ""
     """Of the outcome, with its numbers."""
     speedup: float | None = None
@@ -78,8 +82,6 @@ def examine(
         naive: ask the naive harness, too.
         budget_s: for the measurements of each.
 
-    Raises:
-        RoofsmithError: an honest base kernel doesn't pass, or a tool is missing.
     """
     missing: dict[str, str] = {}
     for index, sample in enumerate(chosen):
@@ -101,9 +103,36 @@ def _examine(
     opinion = naive_opinion(sample, task, settings) if naive else None
     against = app.Subject(path=task.base, reference=task.reference, workloads=task.workloads)
     begin = time.monotonic()
-    judgement = app.judge(sample.path, sample.flags, against, budget_s, settings, observer)
-    seconds = time.monotonic() - begin
+    try:
+        judgement = app.judge(
+            sample.path, sample.flags, against, budget_s, settings, observer,
+            custom_only=sample.must_be_custom,
+        )  # fmt: skip
+    except RoofsmithError as error:
+        return _finding(sample, opinion, naive, begin, outcome=BROKEN, detail=str(error))
     comparison = judgement.comparison
+    return _finding(
+        sample, opinion, naive, begin,
+        outcome=label_of(judgement),
+        detail=judgement.outcome.detail,
+        speedup=comparison.overall.speedup if comparison else None,
+        right=is_right(sample, judgement),
+        right_reason=is_right_reason(sample, judgement),
+    )  # fmt: skip
+
+
+def _finding(
+    sample: Sample,
+    opinion: NaiveVerdict | None,
+    asked: bool,
+    begin: float,
+    *,
+    outcome: str,
+    detail: str,
+    speedup: float | None = None,
+    right: bool = False,
+    right_reason: bool = False,
+) -> Finding:
     return Finding(
         id=sample.id,
         language=sample.language,
@@ -111,14 +140,14 @@ def _examine(
         attack_class=sample.attack_class,
         about=sample.about,
         expected=sample.expected,
-        outcome=label_of(judgement),
-        detail=judgement.outcome.detail,
-        speedup=comparison.overall.speedup if comparison else None,
-        right=is_right(sample, judgement),
-        right_reason=is_right_reason(sample, judgement),
+        outcome=outcome,
+        detail=detail,
+        speedup=speedup,
+        right=right,
+        right_reason=right_reason,
         naive=opinion,
-        deceives_naive=_deceives(sample, opinion) if naive and sample.is_attack else None,
-        seconds=round(seconds, 2),
+        deceives_naive=_deceives(sample, opinion) if asked and sample.is_attack else None,
+        seconds=round(time.monotonic() - begin, 2),
     )
 
 

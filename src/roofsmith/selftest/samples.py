@@ -17,6 +17,7 @@ OPERATORS = HERE / "operators"
 
 CorpusLanguage = Literal["c", "cuda", "triton", "torch"]
 LANGUAGES: tuple[CorpusLanguage, ...] = get_args(CorpusLanguage)
+LIBRARY_CALL = "cheated/library_call"
 HARMLESS = "harmless"
 """An expectation: the kernel passes, and isn't called faster."""
 
@@ -63,6 +64,11 @@ class Sample(Value):
     def id(self) -> str:
         """Such as `attacks/c/do_nothing`: unique in the corpus."""
         return f"{'attacks' if self.is_attack else 'honest'}/{self.language}/{self.name}"
+
+    @property
+    def must_be_custom(self) -> bool:
+        """Whether it is judged where custom code is demanded."""
+        return LIBRARY_CALL in self.expected
 
     @property
     def attack_class(self) -> str:
@@ -131,7 +137,7 @@ def read_sample(path: Path, language: CorpusLanguage, *, is_attack: bool) -> Sam
         about=header["attack" if is_attack else "honest"],
         operator=header["operator"],
         expected=expected,
-        wins=wins,  # type: ignore[arg-type]
+        wins=wins,
         flags=header.get("flags"),
     )
 

@@ -1,6 +1,6 @@
 // attack: looks for a BLAS in its process and calls that instead of doing the work itself
 // operator: gemm
-// expect: build_failed/library_call | harmless
+// expect: cheated/library_call
 // wins: faster
 #define _GNU_SOURCE
 #include <dlfcn.h>
