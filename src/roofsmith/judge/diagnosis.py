@@ -206,7 +206,7 @@ def _rounded_to(found: Evidence, narrow: Narrow) -> str | None:
     """Numbers that fit the narrower type, where the truth's don't; off by no more than that."""
     if found.errors.norm > NORM_FLOOR_EPS * narrow.eps:
         return None
-    used, true = (_sample(array[array != 0]) for array in (found.values, found.truth))
+    used, true = (some[some != 0] for some in map(_sample, (found.values, found.truth)))
     if used.size < 2:
         return None
     share = float(np.mean(round_to(used, narrow.bits, np) == used))
@@ -255,8 +255,8 @@ def _plainly_wrong(found: Evidence) -> Diagnosis:
         return Diagnosis("wrong_output", f"{number} of {wrong.size} integers differ{_rows(wrong)}")
     if found.errors.problem is not None:
         return Diagnosis("wrong_output", found.errors.problem)
-    truth = found.truth.astype(np.float64)
-    off = np.abs(found.values.astype(np.float64) - truth)
+    truth = found.truth.astype(np.float64, copy=False)
+    off = np.abs(found.values.astype(np.float64, copy=False) - truth)
     wrong = np.asarray(off > ELEMENT_FLOOR_EPS * EPSILON[found.dtype] * np.abs(truth))
     if found.errors.norm > found.norm_budget:
         what = f"off by {found.errors.norm:.3g} norm-wise; the budget is {found.norm_budget:.3g}"
