@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -26,6 +27,7 @@ from roofsmith.profilers.gpu import GpuProfiler
 from roofsmith.profilers.ncu import NcuProfiler
 from roofsmith.profilers.ncu_messages import COUNTERS_FORBIDDEN
 from roofsmith.testing.observer import SilentObserver
+from roofsmith.toolchains import cuda as cuda_toolchain
 from roofsmith.toolchains import cuda_toolkit
 from roofsmith.toolchains.cuda import CudaToolchain
 
@@ -62,12 +64,6 @@ torch.backends.cuda.matmul.allow_tf32 = True
 
 def run_kernel(x, w, y, N, D):
     torch.matmul(x, w, out=y)
-"""
-NEWER_PTX = r"""
-    cudaLibrary_t library;
-    cudaLibraryLoadData(&library, ".version 99.0\n.target sm_90\n.address_size 64\n", nullptr,
-                        nullptr, 0, nullptr, nullptr, 0);
-    return;
 """
 
 
@@ -207,10 +203,25 @@ def test_code_for_another_device(softmax: GpuJudging, tmp_path: Path) -> None:
     assert ADVICE["wrong_architecture"] in named(outcome, "crashed", "wrong_architecture")
 
 
-def test_ptx_that_is_newer_than_the_driver(softmax: GpuJudging) -> None:
-    text = cuda().replace(f"    softmax_rows{LAUNCH}", NEWER_PTX + f"    softmax_rows{LAUNCH}")
-    detail = named(softmax.check(text).outcome, "crashed", "driver_too_old")
-    assert "update the driver" in detail
+def test_ptx_that_is_newer_than_the_driver(
+    softmax: GpuJudging, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a newer nvcc would write it: this one's, with a version that no driver knows yet."""
+    device = environment_or_skip().device
+    compute = str(device.arch).replace("sm_", "compute_")
+    options = tmp_path / "options"
+    options.write_text(f"-gencode=arch={compute},code={compute} --no-compress")
+    plain = cuda_toolkit.Architecture(compute, f"--options-file={options}")
+    monkeypatch.setattr(cuda_toolchain, "architecture_for", lambda *_: plain)
+    built = CudaToolchain(tmp_path / "builds", device).build(candidate("cuda", cuda()))
+    assert isinstance(built, Built), built.detail
+    newer, found = re.subn(rb"\.version \d\.\d\n", b".version 9.9\n", built.library.read_bytes())
+    assert found == 1
+    library = tmp_path / "newer.so"
+    library.write_bytes(newer)
+    newest = built.model_copy(update={"library": library})
+    outcome = softmax.judge.measure(newest, SilentObserver(), timed=False).outcome
+    assert "update the driver" in named(outcome, "crashed", "driver_too_old")
 
 
 def test_an_address_that_is_not_mapped(softmax: GpuJudging) -> None:
