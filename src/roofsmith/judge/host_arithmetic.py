@@ -27,11 +27,13 @@ class HostArithmetic:
 
     def wide(self, array: Any) -> Any:
         """A copy of an array in at least float32."""
-        return array.astype(np.promote_types(array.dtype, np.float32))
+        with np.errstate(invalid="ignore"):
+            return array.astype(np.promote_types(array.dtype, np.float32))
 
     def double(self, array: Any) -> Any:
-        """A copy of an array in float64."""
-        return array.astype(np.float64)
+        """A copy of an array in float64; poison may be a signalling NaN."""
+        with np.errstate(invalid="ignore"):
+            return array.astype(np.float64)
 
     def like(self, array: Any, model: Any) -> Any:
         """An array in the element type of another."""
