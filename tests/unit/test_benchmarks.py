@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 from roofsmith.analysis.compare import estimate
 from roofsmith.domain.comparison import PairSample
 from roofsmith.domain.kernel import BuildSpec
+from roofsmith.selftest import record
+from roofsmith.selftest.page import page
 
 ROOT = Path(__file__).resolve().parents[2]
 BENCHMARKS = ROOT / "benchmarks"
@@ -35,6 +37,7 @@ SCHEMAS = {
     "gpu_judge_rates": gpu_judge_rates.GpuJudgeRates,
     "campaigns": campaigns.Campaigns,
     "sgemm_openblas": sgemm_openblas.SgemmOpenblas,
+    "selftest": record.Record,
 }
 
 
@@ -94,6 +97,8 @@ def test_committed_figures_follow_from_their_samples(path):
                 assert again == row
         case campaigns.Campaigns():
             assert all(row.rounds for row in result.campaigns)
+        case record.Record():
+            assert (ROOT / "docs" / "selftest.md").read_text(encoding="utf-8") == page(result)
 
 
 def test_an_identical_pair_is_judged_and_recorded(tmp_path):
