@@ -153,7 +153,7 @@ def test_samples_hold_everything_that_the_verdict_rests_on(squares: Bench) -> No
     assert {sample.first for sample in judged.samples} == {"incumbent", "candidate"}
     assert all(t > 0 for s in judged.samples for t in (*s.incumbent_time_s, *s.candidate_time_s))
     assert judged.isolation == isolate("standard").label
-    assert {report.workload for report in judged.errors} == labels
+    assert {report.workload for report in judged.errors} >= labels  # hidden ones as well
     assert all(r.norm_error <= r.norm_budget for r in judged.errors)
 
 

@@ -33,9 +33,12 @@ RUNTIME = """\
 #pragma once
 #define __global__ static
 typedef int hipError_t;
+#define hipSuccess 0
 typedef void *hipStream_t;
 #define hipStreamNonBlocking 1
 static inline hipError_t hipDeviceSynchronize() { return 0; }
+static inline hipError_t hipGetLastError() { return 0; }
+static inline const char *hipGetErrorName(hipError_t) { return "hipErrorUnknown"; }
 static inline hipError_t hipStreamSynchronize(hipStream_t) { return 0; }
 static inline hipError_t hipPeekAtLastError() { return 0; }
 static inline hipError_t hipStreamCreateWithFlags(hipStream_t *, unsigned) { return 0; }
