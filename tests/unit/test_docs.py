@@ -117,7 +117,8 @@ def test_links_lead_somewhere(path: Path) -> None:
         if not target.startswith("http"):
             assert (path.parent / target).exists(), target
     for link, anchor in re.findall(r"\]\(([^)#\s]*)#([^)]*)\)", text):
-        titles = re.findall(r"^#+ (.+)$", (path.parent / link).read_text(), re.MULTILINE)
+        page = path.parent / link if link else path
+        titles = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
         assert anchor in {re.sub(r"[^\w -]", "", t).lower().replace(" ", "-") for t in titles}
 
 
