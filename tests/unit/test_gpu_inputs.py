@@ -14,7 +14,7 @@ from roofsmith.judge.poison import UNWRITTEN  # noqa: E402
 DIMS = {"M": 12, "K": 64, "N": 17}
 
 
-def setup(M: int, K: int, N: int, seed: int) -> dict[str, object]:  # noqa: N803
+def setup(M: int, K: int, N: int, seed: int) -> dict[str, object]:
     generator = torch.Generator().manual_seed(seed)
     a, b = torch.randn(M, K, generator=generator), torch.randn(K, N, generator=generator)
     return {"inputs": {"a": a, "b": b, "c": torch.empty(M, N)}, "outputs": ["c"]}
@@ -185,7 +185,7 @@ def test_inputs_that_are_always_the_same_are_left_alone(monkeypatch: pytest.Monk
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_narrow_types(dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
-    def narrow(M: int, K: int, N: int, seed: int) -> dict[str, object]:  # noqa: N803
+    def narrow(M: int, K: int, N: int, seed: int) -> dict[str, object]:
         made = setup(M, K, N, seed)
         values = {name: x.to(dtype) for name, x in made["inputs"].items()}  # type: ignore[attr-defined]
         return {**made, "inputs": values}
