@@ -8,21 +8,20 @@ import shutil
 import signal
 import socket
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, Protocol
+from typing import IO, Any
 
 import psutil
 
-import roofsmith
 from roofsmith.domain.kernel import Built
 from roofsmith.domain.outcome import Cheated, Crashed, Failure, TimedOut
 from roofsmith.errors import MachineError
 from roofsmith.judge.arena import Arena
+from roofsmith.judge.booting import Process, boot
 from roofsmith.judge.enclosure import Enclosure, state_of
 from roofsmith.judge.isolation import NO_ISOLATION, Isolation, isolate
 from roofsmith.judge.wire import WireError, WireTimeoutError, receive, send
@@ -43,58 +42,6 @@ MEMORY_SHARE = 0.8
 
 CALLING = frozenset(("run", "queue", "finish"))
 """Messages during which candidate code runs."""
-
-
-class Process(Protocol):
-    """What is needed of a process: a `subprocess.Popen`, or one that a fork server made."""
-
-    @property
-    def pid(self) -> int:
-        """Its number."""
-        ...
-
-    def poll(self) -> int | None:
-        """Its exit code; None while it runs."""
-        ...
-
-    def wait(self, timeout: float | None = None) -> int:
-        """Wait for its exit code; raises `subprocess.TimeoutExpired`."""
-        ...
-
-
-def boot(
-    module: str,
-    theirs: socket.socket,
-    output: IO[bytes],
-    *,
-    cwd: Path,
-    environment: dict[str, str],
-    launcher: Sequence[str] = (),
-    bare: bool = True,
-) -> subprocess.Popen[bytes]:
-    """Start `module.main()` in a Python of its own, with one end of a channel.
-
-    Args:
-        module: dotted name.
-        theirs: the channel's other end.
-        output: takes what the process prints.
-        cwd: its folder.
-        environment: all of its environment.
-        launcher: command that it is started under.
-        bare: without site-packages, which starts in a few hundredths of a second.
-    """
-    script = (
-        f"import sys; sys.path.insert(0, sys.argv[2]); from {module} import main; main()"
-        if bare
-        else f"from {module} import main; main()"
-    )
-    isolated = ("-I", "-S") if bare else ()
-    return subprocess.Popen(
-        [*launcher, sys.executable, *isolated, "-c", script, str(theirs.fileno()),
-         str(Path(roofsmith.__file__).parent.parent)],
-        stdin=subprocess.DEVNULL, stdout=output, stderr=output, pass_fds=(theirs.fileno(),),
-        cwd=cwd, env=environment, start_new_session=True,
-    )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

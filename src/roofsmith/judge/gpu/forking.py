@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from roofsmith.domain.outcome import Crashed
-from roofsmith.judge.process import boot
+from roofsmith.judge.booting import boot
 from roofsmith.judge.wire import WireError, receive, send
 from roofsmith.ports import KernelDiedError
 
