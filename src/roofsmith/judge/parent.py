@@ -32,7 +32,7 @@ from roofsmith.domain.workload import ConfigClass, Workload
 from roofsmith.errors import BaselineError
 from roofsmith.judge.bench import Bench, SideDiedError
 from roofsmith.judge.examiner import Examiner
-from roofsmith.judge.sampling import Alone, Measurement, Sampler
+from roofsmith.judge.sampling import Alone, Measurement, Progress, Sampler
 from roofsmith.ports import Measured, Observer
 
 SCREEN_PAIRS = 5
@@ -151,17 +151,22 @@ class ProcessJudge:
             return Evidence(first, again)
         observer.stage("clock", "by the judge's own clock")
         instance = 1 + max(sample.instance for sample in again.samples)
-        clock = self._sampler.pairs(
-            incumbent, candidate, self._enough_by_clock, instance=instance, by_clock=True
-        )
+        until = self._by_clock_until(self._compared(again.samples))
+        clock = self._sampler.pairs(incumbent, candidate, until, instance=instance, by_clock=True)
         return Evidence(first, again, clock)
 
-    def _enough_by_clock(self, samples: Sequence[PairSample], spent_s: float) -> bool:
+    def _by_clock_until(self, claimed: Comparison | None) -> Progress:
+        """Until the parent's clock agrees with a claim, or is sure that it doesn't."""
         least = least_observations(CLOCK_ERROR_RATE)
-        sweeps, found = samples[-1].sweep + 1, self._by_clock(samples)
-        if found is not None and found.overall.pairs >= least and found.overall.ci[0] > 1:
-            return True
-        return sweeps >= MOST_CLOCK_FACTOR * least or spent_s > LONGEST_S
+
+        def is_over(samples: Sequence[PairSample], spent_s: float) -> bool:
+            found = self._by_clock(samples)
+            if claimed is None or samples[-1].sweep + 1 >= MOST_CLOCK_FACTOR * least:
+                return True
+            enough = found is not None and found.overall.pairs >= least
+            return (enough and agreement(claimed, found) != "unresolved") or spent_s > LONGEST_S
+
+        return is_over
 
     def _judgement(
         self, outcome: Outcome, found: Evidence, errors: tuple[ErrorReport, ...], wall_s: float
