@@ -318,3 +318,14 @@ def _marked(mark: str) -> list[psutil.Process]:
         except (psutil.NoSuchProcess, psutil.AccessDenied):
             continue
     return found
+
+
+def test_a_library_that_was_exchanged_is_not_loaded(squares: Bench) -> None:
+    built = squares.built(HONEST + "/* to be exchanged */\n")
+    built.library.parent.chmod(0o755)
+    built.library.chmod(0o644)
+    built.library.write_bytes(built.library.read_bytes() + b"\0")
+    found = squares.judge().measure(built, SilentObserver(), timed=False).outcome
+    assert found.kind == "cheated"
+    assert found.reason == "binary_mismatch"
+    assert str(built.library) in found.detail

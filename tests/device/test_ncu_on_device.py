@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from roofsmith.domain.kernel import Built, Parameter, Signature
 from roofsmith.domain.profile import Profile
+from roofsmith.domain.values import content_id
 from roofsmith.domain.workload import Workload
 from roofsmith.errors import BadReferenceError
 from roofsmith.ports import WorkloadDescription
@@ -86,7 +87,8 @@ def build(folder: Path, called: str) -> Built:
         Parameter(name="n", role="size", dtype="int32"),
     )
     return Built(
-        candidate_id=called, language="cuda", library=library, library_sha256="0",
+        candidate_id=called, language="cuda", library=library,
+        library_sha256=content_id(library.read_bytes()),
         signature=Signature(parameters=parameters), environment={}, command=" ".join(command),
         log=folder / "log", build_time_s=1.0,
     )  # fmt: skip

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from roofsmith.domain.kernel import Built, Signature
+from roofsmith.domain.values import content_id
 from roofsmith.judge import process
 from roofsmith.judge.arena import Layout
 from roofsmith.judge.gpu.driver import DeviceError, Driver
@@ -48,7 +49,7 @@ def built(library: Path, language: str) -> Built:
         candidate_id="a" * 16,
         language=language,
         library=library,
-        library_sha256="",
+        library_sha256=content_id(library.read_bytes()),
         signature=Signature(parameters=()),
         environment={},
         command="",

@@ -14,6 +14,7 @@ import pytest
 from numpy.typing import NDArray
 
 from roofsmith.domain.kernel import Built, Parameter, Signature
+from roofsmith.domain.values import content_id
 from roofsmith.domain.workload import Workload
 from roofsmith.errors import BadReferenceError
 from roofsmith.ports import WorkloadDescription
@@ -67,7 +68,8 @@ def small_library(folder: Path) -> Built:
     if os.system(f"gcc -shared -fPIC -o {shlex.quote(str(library))} {shlex.quote(str(source))}"):
         pytest.skip("gcc is not installed")
     return Built(
-        candidate_id="c", language="cuda", library=library, library_sha256="0",
+        candidate_id="c", language="cuda", library=library,
+        library_sha256=content_id(library.read_bytes()),
         signature=Signature(parameters=(Parameter(name="y", role="output", dtype="float32"),)),
         environment={}, command="nvcc", log=folder / "log", build_time_s=1.0,
     )  # fmt: skip

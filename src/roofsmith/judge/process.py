@@ -19,6 +19,7 @@ import psutil
 
 from roofsmith.domain.kernel import Built
 from roofsmith.domain.outcome import Cheated, Crashed, Failure, TimedOut
+from roofsmith.domain.values import content_id
 from roofsmith.errors import MachineError
 from roofsmith.judge.arena import Arena
 from roofsmith.judge.booting import Process, boot
@@ -92,6 +93,7 @@ class WorkerProcess:
         self._isolation = NO_ISOLATION if launcher else isolation or isolate("standard")
         self._built = built
         self._next_arena = 0
+        require_image(built)
         self._launched = bool(launcher)
         self._scratch = scratch_directory("worker")
         self.log = self._scratch / "output.txt"
@@ -349,6 +351,24 @@ class WorkerProcess:
     def _signal(self, number: signal.Signals) -> None:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, number)
+
+
+def require_image(built: Built) -> None:
+    """See that what will be loaded is what was built.
+
+    Raises:
+        KernelDiedError: the file was changed since, or is gone.
+    """
+    try:
+        found = content_id(built.library.read_bytes())
+    except OSError as error:
+        found = str(error)
+    if found != built.library_sha256:
+        detail = (
+            f"{built.library} is not what was built from the source: its SHA-256 was"
+            f" {built.library_sha256[:12]}, now {found[:80]}"
+        )
+        raise KernelDiedError(Cheated(reason="binary_mismatch", detail=detail))
 
 
 def worker_environment(built: Built, threads: int) -> dict[str, str]:
