@@ -131,10 +131,6 @@ void solve(const float *x, float *y, int n) {
 """Returns at once, and works between the clock's last reading and the collection of outputs."""
 
 
-@pytest.mark.xfail(
-    strict=False,
-    reason="known hole: work in a signal handler after the answer is on nobody's clock",
-)
 def test_work_that_is_put_off_until_the_clock_has_stopped_wins_nothing(
     builds: Path, scratch: Path
 ) -> None:

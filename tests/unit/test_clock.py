@@ -7,7 +7,13 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roofsmith.analysis.clock import SLACK, SLACK_SHARE, agreement, clock_note
+from roofsmith.analysis.clock import (
+    FORGED_SHARE,
+    SLACK,
+    SLACK_SHARE,
+    agreement,
+    clock_note,
+)
 from roofsmith.analysis.compare import compare
 from roofsmith.domain.comparison import Comparison, PairSample
 from roofsmith.domain.target import KeepPolicy
@@ -48,11 +54,17 @@ def test_a_gain_that_only_the_workers_saw_is_forged(ratio: float) -> None:
 
 
 @given(st.floats(1.02, 10.0), st.floats(1.0, 10.0))
-def test_a_claim_far_above_the_clock_is_forged(true: float, factor: float) -> None:
-    claim = math.log(true * factor)
-    beyond = math.log(factor) - 0.005 > max(SLACK, SLACK_SHARE * (claim + 0.005))
-    if beyond:
-        assert agreement(compared({"N=1": true * factor}), compared({"N=1": true})) == "forged"
+def test_a_claim_above_the_clock_is_corrected_and_far_above_it_forged(
+    true: float, factor: float
+) -> None:
+    claim, missing = math.log(true * factor), math.log(factor)
+    seen = agreement(compared({"N=1": true * factor}), compared({"N=1": true}))
+    if missing - 0.005 > max(SLACK, FORGED_SHARE * (claim + 0.005)):
+        assert seen == "forged"
+    elif missing - 0.005 > max(SLACK, SLACK_SHARE * (claim + 0.005)):
+        assert seen in ("exaggerated", "forged")
+    elif missing < max(SLACK, SLACK_SHARE * claim):
+        assert seen == "agrees"
 
 
 def test_a_clock_that_cannot_tell_the_gain_from_none_resolves_nothing() -> None:
@@ -63,6 +75,7 @@ def test_a_clock_that_cannot_tell_the_gain_from_none_resolves_nothing() -> None:
 def test_one_class_that_is_forged_is_enough() -> None:
     claimed = compared({"N=1": 1.5, "N=2": 1.5})
     assert agreement(claimed, compared({"N=1": 1.5, "N=2": 1.0})) == "forged"
+    assert agreement(claimed, compared({"N=1": 1.5, "N=2": 1.3})) == "exaggerated"
 
 
 def test_a_class_that_gains_alone_is_held_against_its_own_clock() -> None:

@@ -133,3 +133,16 @@ def test_a_confirmation_that_nothing_led_to(events: list[Event]) -> None:
 def test_a_commit_of_a_round_that_was_not_kept(events: list[Event]) -> None:
     stray = Committed(round=3, commit="0" * 40, at="2026-01-01 00:00:00")
     assert verify([*events, stray])[0].what.startswith("a commit of round 3 is recorded")
+
+
+def test_a_gain_that_the_judges_clock_saw_smaller(events: list[Event]) -> None:
+    def smaller(round_: Round) -> Round:
+        clock = tuple(
+            s.model_copy(update={"candidate_time_s": tuple(t * 1.3 for t in s.candidate_time_s)})
+            for s in round_.judgement.clock
+        )
+        judgement = round_.judgement.model_copy(update={"clock": clock})
+        return round_.model_copy(update={"judgement": judgement})
+
+    found = verify(edited(events, 2, smaller))
+    assert any("comparison" in finding.what for finding in found)

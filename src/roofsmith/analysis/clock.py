@@ -13,7 +13,7 @@ from typing import Literal
 
 from roofsmith.domain.comparison import Comparison, Estimate
 
-Agreement = Literal["agrees", "unresolved", "forged"]
+Agreement = Literal["agrees", "exaggerated", "unresolved", "forged"]
 
 CLOCK_ERROR_RATE = 0.05
 """Of the interval by the judge's clock. The claim was proven twice at its own rate before; 7 pairs
@@ -22,6 +22,8 @@ SLACK = 0.02
 SLACK_SHARE = 0.25
 """How far a claimed log ratio may lie above the interval by the judge's clock: long segments keep
 less in caches than short ones, and a small share of them is messages."""
+FORGED_SHARE = 0.5
+"""If more than this share of a claimed gain isn't there, neither caches nor messages explain it."""
 
 
 def agreement(claimed: Comparison, clocked: Comparison | None) -> Agreement:
@@ -32,8 +34,9 @@ def agreement(claimed: Comparison, clocked: Comparison | None) -> Agreement:
         clocked: by the judge's, at `CLOCK_ERROR_RATE`; None: it saw nothing valid.
 
     Returns:
-        `forged` if a claim is out of reach of the judge's clock; `unresolved` if that clock can't
-        tell the gain from none; else `agrees`.
+        `forged` if most of a claim is out of reach of the judge's clock; `unresolved` if that
+        clock can't tell the gain from none; `exaggerated` if there is a gain, but a smaller one
+        than was claimed, so that the judge's clock is the one to go by; else `agrees`.
     """
     if clocked is None:
         return "unresolved"
@@ -44,10 +47,13 @@ def agreement(claimed: Comparison, clocked: Comparison | None) -> Agreement:
         if found.estimate.verdict == "faster"
     ]
     overall = (claimed.overall, clocked.overall)
-    if any(_is_beyond(*pair) for pair in [overall, *classes]):
+    if any(_is_beyond(*pair, FORGED_SHARE) for pair in [overall, *classes]):
         return "forged"
     gains = [overall] if claimed.overall.verdict == "faster" else classes
-    return "agrees" if all(clock.ci[0] > 1 for _, clock in gains) else "unresolved"
+    if not all(clock.ci[0] > 1 for _, clock in gains):
+        return "unresolved"
+    is_smaller = any(_is_beyond(*pair, SLACK_SHARE) for pair in [overall, *classes])
+    return "exaggerated" if is_smaller else "agrees"
 
 
 def clock_note(claimed: Comparison, clocked: Comparison | None) -> str:
@@ -61,6 +67,6 @@ def clock_note(claimed: Comparison, clocked: Comparison | None) -> str:
     )
 
 
-def _is_beyond(claim: Estimate, clock: Estimate) -> bool:
+def _is_beyond(claim: Estimate, clock: Estimate, share: float) -> bool:
     gain = math.log(claim.speedup)
-    return gain - math.log(clock.ci[1]) > max(SLACK, SLACK_SHARE * gain)
+    return gain - math.log(clock.ci[1]) > max(SLACK, share * gain)

@@ -123,8 +123,9 @@ def recompared(samples: Sequence[PairSample], started: Started) -> Comparison | 
 
 def by_clock(samples: Sequence[PairSample], started: Started) -> Comparison | None:
     """What a winner's long segments say by the judge's own clock."""
+    floors = {bound.workload: bound.floor_time_s for bound in started.bounds}
     policy = started.target.keep.model_copy(update={"error_rate": CLOCK_ERROR_RATE})
-    return compare(samples, started.target.workloads, started.classes, {}, policy)
+    return compare(samples, started.target.workloads, started.classes, floors, policy)
 
 
 def standing_after(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import assert_never
 
@@ -125,25 +125,24 @@ def _round_findings(round_: Round, campaign: Campaign) -> Iterator[Finding]:
 def _judgement_claims(round_: Round, started: Started) -> Iterator[tuple[str, object, object]]:
     judgement = round_.judgement
     keep = started.target.keep
-    yield (
-        "comparison",
-        judgement.comparison,
-        recompared(judgement.confirmation or judgement.samples, started),
-    )
+    claimed = recompared(judgement.confirmation or judgement.samples, started)
+    clocked = by_clock(judgement.clock, started) if judgement.clock else None
+    seen = agreement(claimed, clocked) if claimed and judgement.clock else None
+    yield "comparison", judgement.comparison, clocked if seen == "exaggerated" else claimed
     first = recompared(judgement.samples, started)
     if judgement.confirmation:
         yield "a win in the first measurement", True, first is not None and is_win(first)
     if isinstance(judgement.outcome, Passed) and judgement.verdict != "unverified":
         found = judgement.comparison
         yield "verdict", judgement.verdict, found.overall.verdict if found else "unverified"
-    if judgement.clock and judgement.comparison is not None:
-        yield (
-            "the judge's clock",
-            _clock_says(judgement),
-            agreement(judgement.comparison, by_clock(judgement.clock, started)),
-        )
+    if seen is not None:
+        yield "the judge's clock", _clock_says(judgement), _GAIN_IS_THERE.get(seen, seen)
     yield "rejection by sanitizers", _rejection(round_), _failure(round_.inspection)
     yield "decision", round_.decision, decide(judgement, first, round_.hypothesis, keep)
+
+
+_GAIN_IS_THERE: Mapping[Agreement, Agreement] = {"exaggerated": "agrees"}
+"""That the judge's clock is the one to go by shows in the comparison."""
 
 
 def _clock_says(judgement: Judgement) -> Agreement:

@@ -25,6 +25,8 @@ from roofsmith.ports import WorkloadDescription
 CLOCK_S = 25e-3
 """Segments of this length take as long by the parent's clock as by a device's events, to 0.14%
 (H100); on segments of 1 to 5 ms the parent's clock scatters by 1 to 4%."""
+LEAST_CLOCK_S = 5e-3
+"""Workloads of a sweep share `CLOCK_S`, but messages cost tenths of a millisecond every time."""
 MAX_CLOCK_CALLS = 512
 """Every call has inputs of its own; a GPU's launch queue holds about a thousand."""
 
@@ -231,8 +233,8 @@ class Bench(Protocol[KindOfInputs]):
         """Segments of a kernel that takes about `time_s`."""
         ...
 
-    def clock_plan(self, workload: Workload, time_s: float) -> SegmentPlan:
-        """Segments long enough for the parent's own clock."""
+    def clock_plan(self, workload: Workload, time_s: float, segment_s: float) -> SegmentPlan:
+        """Segments of about `segment_s` for the parent's own clock."""
         ...
 
     def lineup(self, kernels: Sequence[Built]) -> Lineup[KindOfInputs]:

@@ -15,7 +15,6 @@ from roofsmith.domain.target import Tolerance
 from roofsmith.domain.workload import Workload
 from roofsmith.judge.arena import Arena, lay_out
 from roofsmith.judge.bench import (
-    CLOCK_S,
     MAX_CLOCK_CALLS,
     SegmentPlan,
     SideDiedError,
@@ -54,12 +53,18 @@ MAX_WAIT_SHARE = 0.02
 void: another process ran in their place."""
 
 
-def plan_segment(time_s: float, slot_bytes: int, *, by_clock: bool = False) -> SegmentPlan:
-    """Enough calls of a kernel that takes `time_s` on slots of `slot_bytes`."""
-    segment_s, most = (CLOCK_S, MAX_CLOCK_CALLS) if by_clock else (SEGMENT_S, MAX_CALLS)
+def plan_segment(time_s: float, slot_bytes: int, *, clock_s: float | None = None) -> SegmentPlan:
+    """Enough calls of a kernel that takes `time_s` on slots of `slot_bytes`.
+
+    Args:
+        time_s: of one call.
+        slot_bytes: of its arrays.
+        clock_s: length of a segment for the parent's own clock; None: an ordinary one.
+    """
+    segment_s, most = (SEGMENT_S, MAX_CALLS) if clock_s is None else (clock_s, MAX_CLOCK_CALLS)
     fitting = max(MAX_SEGMENT_BYTES // slot_bytes - 1, 1)
     calls = max(1, min(round(segment_s / max(time_s, 1e-9)), most, fitting))
-    return SegmentPlan(calls, warm=int(time_s < WARM_S), by_clock=by_clock)
+    return SegmentPlan(calls, warm=int(time_s < WARM_S), by_clock=clock_s is not None)
 
 
 class HostStation:
@@ -302,9 +307,9 @@ class HostBench:
         """Segments of a kernel that takes about `time_s`."""
         return plan_segment(time_s, self._slot_bytes(workload))
 
-    def clock_plan(self, workload: Workload, time_s: float) -> SegmentPlan:
+    def clock_plan(self, workload: Workload, time_s: float, segment_s: float) -> SegmentPlan:
         """Segments of such a kernel for the parent's own clock."""
-        return plan_segment(time_s, self._slot_bytes(workload), by_clock=True)
+        return plan_segment(time_s, self._slot_bytes(workload), clock_s=segment_s)
 
     def lineup(self, kernels: Sequence[Built]) -> HostLineup:
         """Start a process per kernel.

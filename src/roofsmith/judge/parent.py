@@ -185,6 +185,8 @@ class ProcessJudge:
             elif seen == "forged":
                 verdict = "rejected"
                 outcome = Cheated(reason="clock_forged", detail=notes[-1])
+            elif seen == "exaggerated" and clocked is not None:
+                comparison, verdict = clocked, clocked.overall.verdict
         return Judgement(
             outcome=outcome,
             verdict=verdict,
@@ -252,7 +254,8 @@ class ProcessJudge:
 
     def _by_clock(self, samples: Sequence[PairSample]) -> Comparison | None:
         policy = self._target.keep.model_copy(update={"error_rate": CLOCK_ERROR_RATE})
-        return compare(samples, self._target.workloads, self._classes, {}, policy)
+        floors = {label: bound.floor_time_s for label, bound in self._bounds.items()}
+        return compare(samples, self._target.workloads, self._classes, floors, policy)
 
     def _too_fast(self, comparison: Comparison | None) -> Failure | None:
         """Below the physical floor: the accounting is wrong, or the work wasn't done."""

@@ -16,6 +16,8 @@ from roofsmith.domain.kernel import Built
 from roofsmith.domain.outcome import Failure, Unstable
 from roofsmith.domain.target import Target
 from roofsmith.judge.bench import (
+    CLOCK_S,
+    LEAST_CLOCK_S,
     Asides,
     Bench,
     Inputs,
@@ -182,12 +184,16 @@ class Sampler:
     def _all_inputs(
         self, kernels: Sequence[Built], *, by_clock: bool = False
     ) -> Iterator[list[tuple[Inputs, SegmentPlan]]]:
-        plan_for = self._bench.clock_plan if by_clock else self._bench.plan
+        clock_s = max(CLOCK_S / len(self._target.workloads), LEAST_CLOCK_S)
         with ExitStack() as stack:
             planned = []
             for workload in self._target.workloads:
                 times = [self._examiner.time_s(built, workload) or 0.0 for built in kernels]
-                plan = plan_for(workload, max(times))
+                plan = (
+                    self._bench.clock_plan(workload, max(times), clock_s)
+                    if by_clock
+                    else self._bench.plan(workload, max(times))
+                )
                 inputs = stack.enter_context(self._bench.inputs(workload, plan.slots))
                 planned.append((inputs, plan))
             yield planned

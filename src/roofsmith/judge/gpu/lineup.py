@@ -11,7 +11,7 @@ from roofsmith.domain.health import Health
 from roofsmith.domain.kernel import Built
 from roofsmith.domain.target import TimingMode, Tolerance
 from roofsmith.domain.workload import Workload
-from roofsmith.judge.bench import CLOCK_S, MAX_CLOCK_CALLS, SegmentPlan, SideDiedError
+from roofsmith.judge.bench import MAX_CLOCK_CALLS, SegmentPlan, SideDiedError
 from roofsmith.judge.budgets import Budgets, Finding
 from roofsmith.judge.gpu.driver import Api
 from roofsmith.judge.gpu.forking import ForkServer
@@ -150,19 +150,19 @@ class GpuBench:
 
     def plan(self, workload: Workload, time_s: float) -> SegmentPlan:
         """Segments of a kernel that takes about `time_s`."""
-        return self._planned(workload, time_s, by_clock=False)
+        return self._planned(workload, time_s, None)
 
-    def clock_plan(self, workload: Workload, time_s: float) -> SegmentPlan:
+    def clock_plan(self, workload: Workload, time_s: float, segment_s: float) -> SegmentPlan:
         """Segments of such a kernel for the parent's own clock."""
-        return self._planned(workload, time_s, by_clock=True)
+        return self._planned(workload, time_s, segment_s)
 
-    def _planned(self, workload: Workload, time_s: float, *, by_clock: bool) -> SegmentPlan:
-        segment_s, most = (CLOCK_S, MAX_CLOCK_CALLS) if by_clock else (SEGMENT_S, MAX_CALLS)
+    def _planned(self, workload: Workload, time_s: float, clock_s: float | None) -> SegmentPlan:
+        segment_s, most = (SEGMENT_S, MAX_CALLS) if clock_s is None else (clock_s, MAX_CLOCK_CALLS)
         slot_bytes = lay_out(self._oracle.describe(workload).arrays).slot_bytes
         room = min(MAX_ARENA_BYTES, self._oracle.memory_bytes // 3) // slot_bytes - 1
         calls = max(1, min(round(segment_s / max(time_s, 1e-9)), most, room))
         warm = 1 if time_s > LONG_S else DISCARDED_CALLS
-        return SegmentPlan(calls, warm, by_clock)
+        return SegmentPlan(calls, warm, by_clock=clock_s is not None)
 
     def lineup(self, kernels: Sequence[Built]) -> GpuLineup:
         """Start a process per kernel.
