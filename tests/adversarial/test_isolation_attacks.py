@@ -293,7 +293,12 @@ def test_two_gigabytes_of_output_are_cut_off(squares: Bench) -> None:
         return 0;
     }"""
     before = psutil.disk_usage(tempfile.gettempdir()).used
-    assert judged(squares, HEAD + noise + BODY % "prints()", "standard").outcome.kind == "passed"
+    outcome = judged(squares, HEAD + noise + BODY % "prints()", "standard").outcome
+    assert outcome.kind == "crashed"
+    assert outcome.reason == "too_much_output"
+    assert outcome.log is not None
+    assert outcome.log.stat().st_size < 1024**2
+    outcome.log.unlink()
     assert psutil.disk_usage(tempfile.gettempdir()).used - before < 512 * 1024**2
 
 

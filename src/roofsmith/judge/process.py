@@ -272,7 +272,7 @@ class WorkerProcess:
         """Stop the process and all its threads, and wait until they have.
 
         Raises:
-            KernelDiedError: it left a process of its own behind.
+            KernelDiedError: it left a process of its own behind, or filled its log.
         """
         self._signal(signal.SIGSTOP)
         until = time.monotonic() + 1.0
@@ -282,6 +282,9 @@ class WorkerProcess:
         if detached := self._walls.detached():
             detail = f"it left {len(detached)} running that no longer belong to it: {detached[0]}"
             raise self._died(Cheated(reason="leftover_process", detail=detail))
+        if self.log.stat().st_size >= MAX_FILE_BYTES:
+            detail = f"it printed {MAX_FILE_BYTES // 1024**2} MiB or more, and was stopped there"
+            raise self._died(Crashed(reason="too_much_output", detail=detail))
 
     def end(self) -> None:
         """Begin to end the process: several can die at the same time before `close` waits."""
