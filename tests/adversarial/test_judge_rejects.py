@@ -13,6 +13,7 @@ from judge_bench import HONEST, Bench, bound_of, needs_gcc
 
 from roofsmith.domain.kernel import Built
 from roofsmith.domain.outcome import Passed
+from roofsmith.domain.values import content_id
 from roofsmith.judge.lineup import HostBench
 from roofsmith.judge.process import WorkerProcess
 from roofsmith.testing.observer import SilentObserver
@@ -246,7 +247,8 @@ def test_impossibly_fast_is_rejected(squares: Bench) -> None:
 def test_library_that_does_not_load(squares: Bench, tmp_path: Path) -> None:
     broken = tmp_path / "kernel.so"
     broken.write_bytes(b"not a library")
-    built = squares.built(HONEST).model_copy(update={"library": broken})
+    what_it_is = {"library": broken, "library_sha256": content_id(broken.read_bytes())}
+    built = squares.built(HONEST).model_copy(update=what_it_is)
     found = squares.judge().measure(built, SilentObserver(), timed=False).outcome
     assert (found.kind, getattr(found, "reason", None)) == ("crashed", "load_failed")
 

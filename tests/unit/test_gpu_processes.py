@@ -155,7 +155,9 @@ def test_a_profiler_that_hangs_is_killed_with_all_that_it_started(
     hanging.write_text(f"#!/bin/sh\nsleep 600 &\necho $! > '{started}'\nwait\n")
     hanging.chmod(0o755)
     runner = GpuRunner("cuda", tmp_path / "cache")
-    under = runner.open(built(tmp_path / "kernel.so", "cuda"), {}, launcher=(str(hanging),))
+    library = tmp_path / "kernel.so"
+    library.write_bytes(b"never loaded")
+    under = runner.open(built(library, "cuda"), {}, launcher=(str(hanging),))
     with pytest.raises(KernelDiedError) as caught, under:
         pass
     assert caught.value.outcome.kind == "timed_out"

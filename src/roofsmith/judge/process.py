@@ -360,16 +360,16 @@ def require_image(built: Built) -> None:
     """See that what will be loaded is what was built.
 
     Raises:
-        KernelDiedError: the file was changed since, or is gone.
+        KernelDiedError: the file was changed since, or can't be read.
     """
     try:
         found = content_id(built.library.read_bytes())
     except OSError as error:
-        found = str(error)
+        raise KernelDiedError(Crashed(reason="load_failed", detail=str(error))) from error
     if found != built.library_sha256:
         detail = (
             f"{built.library} is not what was built from the source: its SHA-256 was"
-            f" {built.library_sha256[:12]}, now {found[:80]}"
+            f" {built.library_sha256[:12]}, now {found[:12]}"
         )
         raise KernelDiedError(Cheated(reason="binary_mismatch", detail=detail))
 
