@@ -35,6 +35,9 @@ the scheduler's waiting times mean little on anything shorter."""
 WARM_S = 5e-3
 """Calls shorter than this get one discarded call after every switch of sides, which wakes thread
 pools and refills caches and predictors; longer ones don't notice."""
+LONGEST_CLOCK_S = 10e-3
+"""Of a segment for the parent's own clock: drawing inputs for longer ones would take most of a
+judgement, and messages to a process on the same machine cost 1 to 5% of this."""
 MAX_CALLS = 32
 MAX_SEGMENT_BYTES = 512 * 1024**2
 """Most memory that the slots of one segment may take, on either side."""
@@ -309,7 +312,8 @@ class HostBench:
 
     def clock_plan(self, workload: Workload, time_s: float, segment_s: float) -> SegmentPlan:
         """Segments of such a kernel for the parent's own clock."""
-        return plan_segment(time_s, self._slot_bytes(workload), clock_s=segment_s)
+        clock_s = min(segment_s, LONGEST_CLOCK_S)
+        return plan_segment(time_s, self._slot_bytes(workload), clock_s=clock_s)
 
     def lineup(self, kernels: Sequence[Built]) -> HostLineup:
         """Start a process per kernel.
