@@ -9,9 +9,13 @@ clock is there, and is rather larger.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from roofsmith.domain.comparison import Comparison, Estimate
+from roofsmith.analysis.compare import compare
+from roofsmith.domain.comparison import Comparison, Estimate, PairSample
+from roofsmith.domain.target import KeepPolicy
+from roofsmith.domain.workload import ConfigClass, Workload
 
 Agreement = Literal["agrees", "exaggerated", "unresolved", "forged"]
 
@@ -24,6 +28,18 @@ SLACK_SHARE = 0.25
 less in caches than short ones, and a small share of them is messages."""
 FORGED_SHARE = 0.5
 """If more than this share of a claimed gain isn't there, neither caches nor messages explain it."""
+
+
+def by_clock(
+    samples: Sequence[PairSample],
+    workloads: Sequence[Workload],
+    classes: Sequence[ConfigClass],
+    floors: Mapping[str, float | None],
+    policy: KeepPolicy,
+) -> Comparison | None:
+    """What a winner's long segments say; see `analysis.compare.compare` for the arguments."""
+    own = policy.model_copy(update={"error_rate": CLOCK_ERROR_RATE})
+    return compare(samples, workloads, classes, floors, own)
 
 
 def agreement(claimed: Comparison, clocked: Comparison | None) -> Agreement:

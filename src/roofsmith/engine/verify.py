@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import assert_never
 
-from roofsmith.analysis.clock import Agreement, agreement
+from roofsmith.analysis.clock import Agreement
 from roofsmith.analysis.compare import is_win
 from roofsmith.analysis.decide import decide
 from roofsmith.domain.campaign import (
@@ -24,7 +24,7 @@ from roofsmith.domain.comparison import Judgement
 from roofsmith.domain.inspection import Inspection
 from roofsmith.domain.outcome import Cheated, Incorrect, Passed
 from roofsmith.domain.yardstick import Yardsticks
-from roofsmith.engine.records import by_clock, recompared, standing_after
+from roofsmith.engine.records import recompared, recounted, standing_after
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ def _yardstick_findings(event: Yardsticks, number: int, campaign: Campaign) -> I
         yield Finding(where, what)
     for result in event.results:
         found = result.judgement
-        follows = recompared(found.confirmation or found.samples, campaign.started)
+        follows, _ = recounted(found, campaign.started)
         if found.comparison != follows:
             yield Finding(where, f"the comparison with {result.name} doesn't follow from its pairs")
 
@@ -125,10 +125,8 @@ def _round_findings(round_: Round, campaign: Campaign) -> Iterator[Finding]:
 def _judgement_claims(round_: Round, started: Started) -> Iterator[tuple[str, object, object]]:
     judgement = round_.judgement
     keep = started.target.keep
-    claimed = recompared(judgement.confirmation or judgement.samples, started)
-    clocked = by_clock(judgement.clock, started) if judgement.clock else None
-    seen = agreement(claimed, clocked) if claimed and judgement.clock else None
-    yield "comparison", judgement.comparison, clocked if seen == "exaggerated" else claimed
+    follows, seen = recounted(judgement, started)
+    yield "comparison", judgement.comparison, follows
     first = recompared(judgement.samples, started)
     if judgement.confirmation:
         yield "a win in the first measurement", True, first is not None and is_win(first)

@@ -10,6 +10,10 @@ from pathlib import Path
 from typing import IO, Protocol
 
 import roofsmith
+from roofsmith.domain.kernel import Built
+from roofsmith.domain.outcome import Cheated, Crashed
+from roofsmith.domain.values import content_id
+from roofsmith.ports import KernelDiedError
 
 
 class Process(Protocol):
@@ -62,3 +66,21 @@ def boot(
         stdin=subprocess.DEVNULL, stdout=output, stderr=output, pass_fds=(theirs.fileno(),),
         cwd=cwd, env=environment, start_new_session=True,
     )  # fmt: skip
+
+
+def require_image(built: Built) -> None:
+    """See that what will be loaded is what was built.
+
+    Raises:
+        KernelDiedError: the file was changed since, or can't be read.
+    """
+    try:
+        found = content_id(built.library.read_bytes())
+    except OSError as error:
+        raise KernelDiedError(Crashed(reason="load_failed", detail=str(error))) from error
+    if found != built.library_sha256:
+        detail = (
+            f"{built.library} is not what was built from the source: its SHA-256 was"
+            f" {built.library_sha256[:12]}, now {found[:12]}"
+        )
+        raise KernelDiedError(Cheated(reason="binary_mismatch", detail=detail))

@@ -37,7 +37,7 @@ WARM_S = 5e-3
 pools and refills caches and predictors; longer ones don't notice."""
 LONGEST_CLOCK_S = 10e-3
 """Of a segment for the parent's own clock: drawing inputs for longer ones would take most of a
-judgement, and messages to a process on the same machine cost 1 to 5% of this."""
+judgement. Messages, which cost up to `WAKING_S`, draw its ratio towards 1."""
 MAX_CALLS = 32
 MAX_SEGMENT_BYTES = 512 * 1024**2
 """Most memory that the slots of one segment may take, on either side."""

@@ -19,10 +19,9 @@ import psutil
 
 from roofsmith.domain.kernel import Built
 from roofsmith.domain.outcome import Cheated, Crashed, Failure, TimedOut
-from roofsmith.domain.values import content_id
 from roofsmith.errors import MachineError
 from roofsmith.judge.arena import Arena
-from roofsmith.judge.booting import Process, boot
+from roofsmith.judge.booting import Process, boot, require_image
 from roofsmith.judge.enclosure import Enclosure, state_of
 from roofsmith.judge.isolation import NO_ISOLATION, Isolation, isolate
 from roofsmith.judge.wire import WireError, WireTimeoutError, receive, send
@@ -354,24 +353,6 @@ class WorkerProcess:
     def _signal(self, number: signal.Signals) -> None:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, number)
-
-
-def require_image(built: Built) -> None:
-    """See that what will be loaded is what was built.
-
-    Raises:
-        KernelDiedError: the file was changed since, or can't be read.
-    """
-    try:
-        found = content_id(built.library.read_bytes())
-    except OSError as error:
-        raise KernelDiedError(Crashed(reason="load_failed", detail=str(error))) from error
-    if found != built.library_sha256:
-        detail = (
-            f"{built.library} is not what was built from the source: its SHA-256 was"
-            f" {built.library_sha256[:12]}, now {found[:12]}"
-        )
-        raise KernelDiedError(Cheated(reason="binary_mismatch", detail=detail))
 
 
 def worker_environment(built: Built, threads: int) -> dict[str, str]:
