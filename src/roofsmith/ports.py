@@ -20,6 +20,7 @@ from roofsmith.domain.campaign import Campaign, Event, Round
 from roofsmith.domain.comparison import ErrorReport, Judgement, Screening, Timing
 from roofsmith.domain.device import Device, Environment
 from roofsmith.domain.facts import DType, FactSheet
+from roofsmith.domain.fleet import GpuStatus
 from roofsmith.domain.health import Health
 from roofsmith.domain.inspection import Inspection
 from roofsmith.domain.kernel import Built, Candidate, KernelResources, Signature
@@ -77,6 +78,22 @@ class HealthSource(Protocol):
         """Clocks, temperature, power, throttling and other processes now; under 1 ms.
 
         None where the driver doesn't answer: nothing is known then, which is not "healthy".
+        """
+        ...
+
+
+class FleetSource(Protocol):
+    """Sees every GPU that this process may use: what the availability gate chooses from."""
+
+    def gpus(self) -> tuple[GpuStatus, ...]:
+        """All of them now, by index; a GPU in MIG mode is its instances.
+
+        A GPU that doesn't answer is left out; a field that can't be read is None or in `unread`.
+        Answers within seconds, whatever the driver does. The first answer of a source may show
+        the driver's own awakening as utilisation.
+
+        Raises:
+            MachineError: no driver answers, or it can't be told which GPUs this process may use.
         """
         ...
 

@@ -1,0 +1,199 @@
+"""Which GPUs are idle, and which one is the idlest. Pure.
+
+Unknown is not idle: what a driver doesn't tell is a reason against its GPU, never for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from math import inf
+from pathlib import PurePath
+
+from roofsmith.domain.fleet import MIB, GatePolicy, GpuProcess, GpuStatus
+
+DAEMONS = frozenset(
+    {
+        "nvidia-persistenced", "nvidia-fabricmanager", "nv-fabricmanager", "nvidia-powerd",
+        "nvidia-cuda-mps-control", "nvidia-cuda-mps-server", "nv-hostengine", "dcgm-exporter",
+    }
+)  # fmt: skip
+"""Programs that keep a GPU open and do no work of their own: persistence, NVSwitch, power, MPS
+(whose clients are listed beside its server) and DCGM."""
+
+DISPLAY_SERVERS = frozenset(
+    {
+        "X", "Xorg", "Xorg.bin", "Xwayland", "gnome-shell", "kwin_wayland", "kwin_x11",
+        "plasmashell", "mutter", "sway", "weston", "Hyprland", "cinnamon", "xfwm4", "cosmic-comp",
+    }
+)  # fmt: skip
+"""Programs that only draw, also where the driver calls them C+G, as it does with Vulkan."""
+
+
+def busy_reasons(
+    window: Sequence[GpuStatus], policy: GatePolicy, own: Collection[int]
+) -> tuple[str, ...]:
+    """Why a GPU is not idle, a sentence each; empty if it is.
+
+    Args:
+        window: readings of one GPU, oldest first.
+        policy: the thresholds, with their reasons.
+        own: processes whose memory doesn't count: this one and its children.
+    """
+    if len(window) < policy.samples:
+        return (f"it was there {len(window)} of {policy.samples} times",)
+    return (
+        *_mode(window[-1]),
+        *_work(window, own),
+        *_drawing(window, policy),
+        *_utilisation(window, policy),
+        *_memory(window, policy, own),
+        *_heat(window, policy),
+        *_clocks(window, policy),
+    )
+
+
+def idlest(
+    windows: Mapping[str, Sequence[GpuStatus]], policy: GatePolicy, own: Collection[int]
+) -> str | None:
+    """The idle GPU with the least memory in use, then the coolest, then the first; None if none is.
+
+    Args:
+        windows: by UUID, each as for `busy_reasons`.
+        policy: the thresholds.
+        own: as for `busy_reasons`.
+    """
+    idle = [
+        window[-1]
+        for window in windows.values()
+        if window and not busy_reasons(window, policy, own)
+    ]
+    return min(idle, key=_load).uuid if idle else None
+
+
+def foreign(status: GpuStatus, own: Collection[int]) -> tuple[GpuProcess, ...]:
+    """Processes that may compute, and are neither ours nor a daemon of the driver."""
+    return tuple(
+        process
+        for process in status.processes
+        if process.pid not in own and not _is_daemon(process) and not _draws(process)
+    )
+
+
+def described(process: GpuProcess) -> str:
+    """`pid 123 (alice): python3, 2.0 GiB`; what isn't known is left out."""
+    user = f" ({process.user})" if process.user else ""
+    name = process.name or "a process that can't be seen from here"
+    memory = "" if process.memory_bytes is None else f", {_size(process.memory_bytes)}"
+    return f"pid {process.pid}{user}: {name}{memory}"
+
+
+def _load(status: GpuStatus) -> tuple[float, float, int, str]:
+    used, heat = status.memory_used_bytes, status.temperature_c
+    return (
+        inf if used is None else used,
+        inf if heat is None else heat,
+        status.index,
+        status.uuid,
+    )
+
+
+def _mode(status: GpuStatus) -> Iterator[str]:
+    if status.compute_mode == "Prohibited":
+        yield "its compute mode is Prohibited: nobody may compute on it"
+
+
+def _work(window: Sequence[GpuStatus], own: Collection[int]) -> Iterator[str]:
+    if any("processes" in status.unread for status in window):
+        yield "the driver doesn't list its processes"
+    newest = {process.pid: process for status in window for process in foreign(status, own)}
+    yield from (described(newest[pid]) for pid in sorted(newest))
+
+
+def _drawing(window: Sequence[GpuStatus], policy: GatePolicy) -> Iterator[str]:
+    held = max(
+        _held(process for process in status.processes if _draws(process)) for status in window
+    )
+    if held > policy.max_drawing_bytes:
+        bound = _size(policy.max_drawing_bytes)
+        yield f"programs that draw hold {_size(held)} of its memory (at most {bound})"
+
+
+def _utilisation(window: Sequence[GpuStatus], policy: GatePolicy) -> Iterator[str]:
+    known = [status.utilisation for status in window if status.utilisation is not None]
+    # Nobody tells the utilisation of a MIG instance: its processes and memory must do.
+    if len(known) < len(window) and window[-1].parent_uuid is None:
+        yield "the driver doesn't tell its utilisation"
+    if known and max(known) > policy.max_utilisation:
+        yield f"utilisation {max(known):.0%} (at most {policy.max_utilisation:.0%})"
+
+
+def _memory(window: Sequence[GpuStatus], policy: GatePolicy, own: Collection[int]) -> Iterator[str]:
+    loose = [used for status in window if (used := _unaccounted(status, own)) is not None]
+    totals = [status.memory_total_bytes for status in window if status.memory_total_bytes]
+    if len(loose) < len(window) or len(totals) < len(window):
+        yield "the driver doesn't tell how much of its memory is in use, or how much of it by us"
+        return
+    share = max(used / total for used, total in zip(loose, totals, strict=True))
+    if share > policy.max_memory_share:
+        yield (
+            f"{_size(max(loose))} of its memory ({share:.1%}) belong to no process that is listed"
+            f" (at most {policy.max_memory_share:.1%}): another container's or user's, perhaps"
+        )
+    grown = max(late - min(loose[: place + 1]) for place, late in enumerate(loose))
+    if grown > policy.max_memory_growth_bytes:
+        yield f"its memory in use grew by {_size(grown)} while it was watched"
+
+
+def _heat(window: Sequence[GpuStatus], policy: GatePolicy) -> Iterator[str]:
+    if policy.max_temperature_c is None:
+        return
+    known = [status.temperature_c for status in window if status.temperature_c is not None]
+    if len(known) < len(window):
+        yield "the driver doesn't tell its temperature"
+    if known and max(known) > policy.max_temperature_c:
+        yield f"{max(known):.0f} °C (at most {policy.max_temperature_c:.0f} °C)"
+
+
+def _clocks(window: Sequence[GpuStatus], policy: GatePolicy) -> Iterator[str]:
+    blocking = frozenset(policy.blocking_throttle_reasons)
+    if blocking and any("throttle_reasons" in status.unread for status in window):
+        yield "the driver doesn't tell whether its clocks are held down"
+    seen = {reason for status in window for reason in status.throttle_reasons}
+    if held := sorted(seen & blocking):
+        yield f"its clocks are held down: {', '.join(held)}"
+
+
+def _unaccounted(status: GpuStatus, own: Collection[int]) -> int | None:
+    """Memory in use that belongs to no listed process.
+
+    None where that can't be known: no figure of the whole, or none of a process of ours, which may
+    then hold any part of it.
+    """
+    ours = (process.memory_bytes for process in status.processes if process.pid in own)
+    if status.memory_used_bytes is None or any(held is None for held in ours):
+        return None
+    return max(status.memory_used_bytes - _held(status.processes), 0)
+
+
+def _held(processes: Iterable[GpuProcess]) -> int:
+    return sum(process.memory_bytes or 0 for process in processes)
+
+
+def _is_daemon(process: GpuProcess) -> bool:
+    return _program(process) in DAEMONS
+
+
+def _draws(process: GpuProcess) -> bool:
+    return process.drawing or _program(process) in DISPLAY_SERVERS
+
+
+def _program(process: GpuProcess) -> str:
+    """`/usr/lib/xorg/Xorg -core :0` is Xorg."""
+    words = (process.name or "").split()
+    return PurePath(words[0]).name if words else ""
+
+
+def _size(size_bytes: int) -> str:
+    """In GiB from one on, else in MiB."""
+    mebibytes = size_bytes / MIB
+    return f"{mebibytes / 1024:.1f} GiB" if mebibytes >= 1024 else f"{mebibytes:.0f} MiB"
