@@ -15,8 +15,9 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from roofsmith.domain.bound import Bound
+from roofsmith.domain.bound import Bound, OperationCount
 from roofsmith.domain.campaign import Campaign, Event, Round
+from roofsmith.domain.clocks import ClockSettings, LockedClocks
 from roofsmith.domain.comparison import ErrorReport, Judgement, Screening, Timing
 from roofsmith.domain.device import Device, Environment
 from roofsmith.domain.facts import DType, FactSheet
@@ -98,6 +99,47 @@ class FleetSource(Protocol):
         ...
 
 
+class ClockDriver(Protocol):
+    """Holds a GPU's clocks still. Of all ports the only one that changes a device's settings."""
+
+    def require_lockable(self, uuid: str) -> None:
+        """See whether `lock` may be called; changes nothing.
+
+        Raises:
+            MachineError: not permitted, not supported, MIG, or somebody else's setting would get
+                lost; the hint says what to do.
+        """
+        ...
+
+    def settings(self, uuid: str) -> ClockSettings:
+        """What is set now, as far as the driver tells.
+
+        Raises:
+            MachineError: the driver doesn't answer for this GPU.
+        """
+        ...
+
+    def lock(self, uuid: str) -> LockedClocks:
+        """Hold the clocks at a frequency that the GPU sustains; memory's too, where it can.
+
+        Raises:
+            MachineError: the driver refused, and nothing was changed.
+        """
+        ...
+
+    def restore(self, uuid: str, before: ClockSettings) -> None:
+        """Let go, and have set again what was set before; harmless where nothing is locked.
+
+        Raises:
+            MachineError: the clocks may be locked still.
+        """
+        ...
+
+    def by_hand(self, uuid: str) -> str:
+        """The shell command that lets go of the clocks."""
+        ...
+
+
 class SpecSource(Protocol):
     """Cited limits of a device."""
 
@@ -175,6 +217,8 @@ class WorkloadDescription:
     rtol: float | None
     arguments: tuple[str, ...] = ()
     """All names in the order of `setup`, where arrays and numbers are told apart by name alone."""
+    counted: OperationCount | None = None
+    """What a run of the reference was seen to do; None where it isn't PyTorch."""
 
 
 class Oracle(Protocol):
