@@ -573,3 +573,11 @@ def test_tf32_is_for_gpus(write: Write, folder: Path) -> None:
     assert not load_target(write(BASE + "tf32: false\n")).tf32
     assert "target.yaml:4: tf32: only GPUs have TF32" in refused(write(BASE + "tf32: true\n"))
     assert "target.yaml:4: tf32 must be a valid boolean" in refused(write(CUDA + "tf32: x\n"))
+
+
+def test_floors_come_from_the_ceilings_that_the_target_names(write: Write) -> None:
+    usual = load_target(write(BASE))
+    printed = load_target(write(BASE + "ceilings: datasheet\n"))
+    assert (usual.ceilings, printed.ceilings) == ("measured", "datasheet")
+    wrong = refused(write(BASE + "ceilings: printed\n"))
+    assert "target.yaml:4: ceilings must be 'measured' or 'datasheet', found 'printed'" in wrong

@@ -6,8 +6,42 @@ from typing import Literal
 
 from pydantic import Field
 
-from roofsmith.domain.facts import DType, Fact
+from roofsmith.domain.facts import ArithmeticType, Fact
 from roofsmith.domain.values import Value
+
+CeilingKind = Literal["measured", "datasheet"]
+"""Where a ceiling comes from: this machine's own measurement, or its page in the hardware wiki."""
+
+
+class OperationCount(Value):
+    """What one run of the reference was seen to do, where it is PyTorch."""
+
+    flops: float | None = None
+    """Of matrix products, convolutions and attention; None: it does none of these, or nobody saw.
+    Never 0: what else it does isn't counted."""
+    by_operator: dict[str, float] = {}
+    """FLOPs of each kind of operator, such as `aten.mm`."""
+    by_dtype: dict[ArithmeticType, float] = {}
+    """FLOPs by the type that their operands are stored in, before any cast."""
+    read_bytes: float | None = None
+    """Bytes of the inputs that were touched, each once; None: UNKNOWN."""
+    reason: str | None = None
+    """Why something is UNKNOWN."""
+
+
+class Count(Value):
+    """One figure for a workload's FLOPs or bytes, and who gives it."""
+
+    quantity: Literal["flops", "bytes"]
+    source: Literal["counted", "declared", "family", "arrays"]
+    """counted: seen in the reference's run; declared: its `flops()` or `bytes()`; family: the
+    operator family's formula; arrays: every input and every output once."""
+    value: float | None
+    """None: this source doesn't know."""
+    detail: str
+    """How it was found, or why it is UNKNOWN."""
+    used: bool = False
+    """Whether the roofline rests on it."""
 
 
 class Cost(Value):
@@ -19,7 +53,7 @@ class Cost(Value):
     """Every input once."""
     written_bytes: float | None
     """Every output once."""
-    dtype: DType
+    dtype: ArithmeticType
     """Type that the arithmetic is done in."""
     matrix_product: bool = False
     """Whether nearly all operations are matrix products, which matrix units can do."""
@@ -27,6 +61,11 @@ class Cost(Value):
     """Where the figures come from: the reference's flops()/bytes(), the arrays, the family."""
     reason: str | None = None
     """What is UNKNOWN, and why."""
+    counts: tuple[Count, ...] = ()
+    """Every figure that anybody gave, the one that was used among them."""
+    least_flops: float | None = None
+    """Operations that no correct kernel does without, by which times are called impossible.
+    None: `flops`; 0: nobody vouches for any, since another algorithm may do with fewer."""
 
     @property
     def total_bytes(self) -> float | None:
@@ -34,6 +73,13 @@ class Cost(Value):
         if self.read_bytes is None or self.written_bytes is None:
             return None
         return self.read_bytes + self.written_bytes
+
+
+class CeilingPair(Value):
+    """The two ceilings of one roofline, from one kind of source."""
+
+    bandwidth: Fact
+    peak: Fact
 
 
 class Bound(Value):
@@ -51,7 +97,13 @@ class Bound(Value):
     slack: float = Field(default=0.1, ge=0, lt=1)
     """How far below the floor, as a share of it, a time must be to be impossible."""
     bandwidth: Fact
+    """byte/s that the floor is computed with."""
     peak: Fact
+    """FLOP/s that the floor is computed with."""
+    measured: CeilingPair | None = None
+    """What this machine was seen to do; None in records older than this field."""
+    datasheet: CeilingPair | None = None
+    """What its wiki page says; None where it has none."""
     working_set: str = Field(default="memory")
     """Where the data lives: memory, or the cache level that holds it."""
     reason: str | None = None

@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
+from roofsmith.domain.bound import CeilingKind
 from roofsmith.domain.kernel import (
     BuildSpec,
     Candidate,
@@ -103,6 +104,9 @@ class Target(Value):
     tf32: bool = False
     """Whether float32 products may be done in TF32 on a GPU, by the kernel and by the reference:
     errors and ceilings are those of TF32 then. The float64 truth stays what it is."""
+    ceilings: CeilingKind = "measured"
+    """Which ceilings floor and goal are computed with. Where the chosen kind has no figure, the
+    other's is used; both are shown."""
     tolerance: Tolerance = Tolerance()
     goal: Goal = Goal()
     keep: KeepPolicy = KeepPolicy()

@@ -91,6 +91,7 @@ def load_text(text: str, path: Path, *, overrides: Mapping[str, Any] | None = No
             ptr_size=file.ptr_size,
             timing=file.timing,
             tf32=file.tf32,
+            ceilings=file.ceilings,
             tolerance=file.tolerance,
             goal=file.goal,
             keep=_over(default_keep(language), file.keep),

@@ -35,6 +35,7 @@ _HOST_KEYS = ("# threads: 1  # processors that kernels may use; all of them if n
 _GPU_KEYS = (
     "# timing: kernel  # the device's time; launch: calls as fast as the host can launch them\n",
     "# tf32: false  # true lets kernel and reference do float32 products in TF32\n",
+    "# ceilings: measured  # datasheet: floor and goal from the product's page instead\n",
 )
 _DEFAULTS = """
 # Below are the defaults; remove a `#` to change one.

@@ -12,6 +12,7 @@ from typing import Any
 from pydantic import BaseModel, Field, ValidationError
 from pydantic_core import ErrorDetails
 
+from roofsmith.domain.bound import CeilingKind
 from roofsmith.domain.kernel import BuildSpec, Language
 from roofsmith.domain.target import Goal, KeepPolicy, StopPolicy, TimingMode, Tolerance
 from roofsmith.domain.values import Value
@@ -40,6 +41,7 @@ class TargetFile(Value):
     ptr_size: int | None = Field(default=None, ge=1)
     timing: TimingMode = "kernel"
     tf32: bool = False
+    ceilings: CeilingKind = "measured"
     tolerance: Tolerance = Tolerance()
     goal: Goal = Goal()
     keep: KeepPolicy = KeepPolicy()
