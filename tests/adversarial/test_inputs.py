@@ -140,6 +140,25 @@ def test_honest_products_pass(text: str, products: Bench) -> None:
         assert isinstance(outcome, Passed), outcome.detail
 
 
+@pytest.fixture(scope="module")
+def small_products(builds: Path, scratch: Path) -> Iterator[Bench]:
+    workloads = [{"m": 1, "k": 96, "n": 1}, {"m": 200, "k": 96, "n": 1}]
+    with bench(builds, kernel=gemm(), reference=GEMM_SETUP, workloads=workloads) as made:
+        yield made
+
+
+def test_a_sum_that_nearly_cancels_is_held_against_nobody(small_products: Bench) -> None:
+    for _ in range(8):
+        outcome = examined(small_products, gemm(loop=BACKWARD))
+        assert isinstance(outcome, Passed), outcome.detail
+
+
+def test_small_products_of_shortened_factors_are_imprecise(small_products: Bench) -> None:
+    for _ in range(3):
+        outcome = examined(small_products, gemm(narrow=TF32))
+        assert reason(outcome) == "precision", outcome.detail
+
+
 FAST = BuildSpec(flags=("-O3", "-ffast-math"))
 
 

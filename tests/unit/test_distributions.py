@@ -21,7 +21,7 @@ from roofsmith.judge.distributions import (
     shortened,
     transform,
 )
-from roofsmith.judge.exploration import explore, honest, is_lost
+from roofsmith.judge.exploration import explore, honest, is_lost, strain
 from roofsmith.judge.host_arithmetic import HostArithmetic
 from roofsmith.judge.structure import promise, sign
 
@@ -233,6 +233,33 @@ def test_what_is_tolerated_gives_budgets_that_honest_sums_keep(seed: int, name: 
         total += made["x"][:, column]
     error = np.sqrt(np.square(total - truth).sum()) / np.sqrt(np.square(truth).sum())
     assert error <= budget.norm
+
+
+def drawn(operator: Operator, *seeds: int) -> list[tuple[dict[str, Any], set[str]]]:
+    return [operator.inputs({"n": 64}, seed) for seed in seeds]
+
+
+@given(SEEDS, st.floats(1e-6, 1.0))
+def test_strain_grows_as_a_sum_cancels(seed: int, left: float) -> None:
+    operator = Operator(lambda x: x.sum(keepdims=True))
+    (values, outputs), *usual = drawn(operator, seed, seed + 1, seed + 2, seed + 3)
+    x = values["x"].astype(np.float64)
+    x[:, 1::2] = -x[:, ::2]  # nothing is left, but for what is added to one element
+    x[0, 0] += left
+    (norm, element) = strain(operator, values | {"x": x.astype(np.float32)}, outputs, usual, ON)[
+        "y"
+    ]
+    assert norm == element
+    assert norm >= max(1.0, 1e-2 / left)
+
+
+@given(SEEDS)
+def test_large_outputs_are_strained_by_no_draw(seed: int) -> None:
+    operator = Operator(softmax)
+    (values, outputs), *usual = drawn(operator, seed, seed + 1, seed + 2, seed + 3)
+    norm, element = strain(operator, values, outputs, usual, ON)["y"]
+    assert norm < 1.2
+    assert element < 3
 
 
 def test_errors_that_grow_too_far_are_lost() -> None:

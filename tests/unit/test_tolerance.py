@@ -262,3 +262,20 @@ def test_one_wrong_element_is_never_hidden(seed: int, where: int) -> None:
     assert not inside(
         measure(out, truth), budget_for(NO_ERROR, "float32", factor=FACTOR, terms=1000)
     )
+
+
+def test_what_cancelled_in_a_column_is_held_against_its_row() -> None:
+    """Rows of one element have the scale of their neighbours."""
+    truth = np.array([[1.0], [2.0], [1e-6]])
+    out = truth + np.array([[0.0], [0.0], [1e-7]])
+    assert measure(out, truth).element == pytest.approx(measure(out[:, 0], truth[:, 0]).element)
+    assert measure(out, truth).element < 1e-6
+
+
+def test_a_strained_budget_grows_by_what_its_draw_magnifies() -> None:
+    budget = budget_for(NO_ERROR, "float32", factor=FACTOR, terms=1)
+    strained = budget.strained(100.0, 10.0)
+    assert strained.norm == pytest.approx(100 * budget.norm)
+    assert strained.element == pytest.approx(10 * budget.element)
+    given_by_user = budget_for(NO_ERROR, "float32", factor=FACTOR, terms=1, atol=1e-3)
+    assert given_by_user.strained(100.0, 10.0).element == given_by_user.element

@@ -2,15 +2,16 @@
 
 Two measures against the float64 reference: norm-wise, ‖out - ref‖ / ‖ref‖ (Frobenius), and
 element-wise, the worst |out - ref| over the larger of |ref| and the root mean square of its row
-(last axis): a kernel which writes zeros where results are tiny is found out, and cancellation in
-single elements isn't held against anybody. The budget is a multiple of the error that honest
-arithmetic makes in the declared precision; it is never taken from a fixed table of tolerances.
+(the last axis that is longer than 1): a kernel which writes zeros where results are tiny is found
+out, and cancellation in single elements isn't held against anybody. The budget is a multiple of the
+error that honest arithmetic makes in the declared precision; it is never taken from a fixed table
+of tolerances.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,6 +57,13 @@ class Budget:
     atol: float | None = None
     """With `rtol`: replaces the element-wise half."""
     rtol: float | None = None
+
+    def strained(self, norm: float, element: float) -> Budget:
+        """The budget of a draw that magnifies every rounding error by these factors."""
+        given = not (self.atol is None and self.rtol is None)
+        return replace(
+            self, norm=self.norm * norm, element=self.element * (1.0 if given else element)
+        )
 
     def wider(self, other: Budget) -> Budget:
         """Room for both: honest errors vary from draw to draw."""
@@ -152,6 +160,15 @@ def budget_for(
     return Budget(max(norm, rtol or 0.0), 1.0, honest, atol, rtol)
 
 
+def row_length(shape: Sequence[int]) -> int:
+    """Elements of a row, whose scale its errors are relative to.
+
+    The last axis that is longer than 1: a single element is no scale for itself, since it may be
+    what cancellation left of its terms.
+    """
+    return next((size for size in reversed(shape) if size > 1), 1)
+
+
 def _norm_error(difference: NDArray[np.float64], exact: NDArray[np.float64]) -> float:
     error, size = _norm(difference), _norm(exact)
     if error == 0:
@@ -177,7 +194,7 @@ def _element_error(
             where=allowed > 0,
         )  # fmt: skip
         return float(relative.max())
-    rows = difference.reshape(-1, difference.shape[-1]) if difference.ndim else difference[None]
+    rows = difference.reshape(-1, row_length(difference.shape))
     sizes = np.abs(exact).reshape(rows.shape)
     scale = np.sqrt(np.mean(np.square(sizes), axis=-1, keepdims=True))
     scale = np.maximum(scale, sizes)

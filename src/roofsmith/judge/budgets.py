@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import reduce
 
 import numpy as np
 
@@ -21,6 +22,11 @@ LONGEST_ROW = 2**16
 below the 2e-4 to 5e-4 that operands rounded to TF32 cost."""
 
 
+LARGEST_STRAIN = 2.0**14
+"""How much more than usual a draw may magnify rounding errors: of single sums of normal terms, one
+in some ten thousand cancels further."""
+
+
 @dataclass(frozen=True, slots=True)
 class Finding:
     """What comparing one slot's outputs came to."""
@@ -32,6 +38,8 @@ class Finding:
     failure: Failure | None
     errors: dict[str, Errors]
     """By output."""
+    strained: Mapping[str, Budget] = field(default_factory=dict)
+    """Budgets of outputs on which this very draw is harder than draws usually are."""
     counts: bool = True
     """False if the operator lost its meaning on these inputs, so that nothing was compared."""
 
@@ -115,7 +123,8 @@ class Budgets:
         for inputs in dict.fromkeys(finding.distribution for finding in found if finding.counts):
             members = [f for f in found if f.counts and f.distribution == inputs]
             for output in members[0].errors:
-                budget = self.get(subject(label, inputs), output)
+                known = self.get(subject(label, inputs), output)
+                budget = reduce(Budget.wider, (f.strained.get(output, known) for f in members))
                 made.append(
                     ErrorReport(
                         workload=label,
@@ -171,6 +180,32 @@ def is_too_wrong(found: Errors, budget: Budget, slack: Errors) -> bool:
         or found.norm > budget.norm + slack.norm
         or found.element > budget.element + slack.element
     )
+
+
+def strained_budget(
+    found: Errors, budget: Budget, slack: Errors, strain: Callable[[], tuple[float, float]]
+) -> Budget | None:
+    """The budget of a draw's own condition, where that explains an error; None if it doesn't.
+
+    Args:
+        found: errors of an output, beyond the budget.
+        budget: what draws usually allow.
+        slack: error of what it was compared with.
+        strain: asked how much worse conditioned the draw is, norm-wise and element-wise: only if
+            the error is so small that this can be the reason.
+    """
+    if _explaining(found, budget, slack, LARGEST_STRAIN, LARGEST_STRAIN) is None:
+        return None
+    norm, element = (min(factor, LARGEST_STRAIN) for factor in strain())
+    return _explaining(found, budget, slack, norm, element)
+
+
+def _explaining(
+    found: Errors, budget: Budget, slack: Errors, norm: float, element: float
+) -> Budget | None:
+    own = budget.strained(norm, element)
+    magnified = Errors(slack.norm * norm, slack.element * element)
+    return None if is_too_wrong(found, own, magnified) else own
 
 
 def subject(label: str, distribution: str) -> str:

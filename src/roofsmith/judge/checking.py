@@ -13,7 +13,7 @@ from roofsmith.domain.outcome import Failure, Incorrect
 from roofsmith.domain.target import Tolerance
 from roofsmith.errors import BadReferenceError
 from roofsmith.judge.arena import Arena
-from roofsmith.judge.budgets import Budgets, Finding, incorrect, is_too_wrong
+from roofsmith.judge.budgets import Budgets, Finding, incorrect, is_too_wrong, strained_budget
 from roofsmith.judge.diagnosis import Evidence, diagnose
 from roofsmith.judge.distributions import OWN
 from roofsmith.judge.draws import Draws
@@ -77,7 +77,7 @@ class Checker:
         self, draws: Draws, arena: Arena, slot: int, *, exact: bool, elements: int
     ) -> Finding:
         failure = _trespass(draws, arena, slot)
-        errors = {}
+        errors, strained = {}, {}
         for output in draws.outputs:
             out = arena.view(slot, output.name)
             expected = draws.expected(slot, output.name, exact=exact)
@@ -86,11 +86,24 @@ class Checker:
             found = measure(rows(out), rows(expected), budget)
             errors[output.name] = found
             slack = Errors(0, 0) if exact else budget.honest
-            if failure is None and (
-                is_too_wrong(found, budget, slack) or _is_unwritten(out, output.dtype, expected)
-            ):
+            if failure is not None:
+                continue
+            if _is_unwritten(out, output.dtype, expected):
                 failure = _named(draws, arena, slot, output, budget)
-        return Finding(draws.workload.label, draws.distribution, failure, errors)
+            elif is_too_wrong(found, budget, slack):
+                own = strained_budget(
+                    found, budget, slack, partial(_strain_of, draws, slot, output.name)
+                )
+                if own is None:
+                    failure = _named(draws, arena, slot, output, budget)
+                else:
+                    strained[output.name] = own
+        return Finding(draws.workload.label, draws.distribution, failure, errors, strained)
+
+
+def _strain_of(draws: Draws, slot: int, name: str) -> tuple[float, float]:
+    norm, element = draws.strain(slot).get(name, (1.0, 1.0))
+    return norm, element
 
 
 def _named(draws: Draws, arena: Arena, slot: int, output: ArraySpec, budget: Budget) -> Failure:

@@ -132,6 +132,13 @@ class Draws:
         errors = {name: Errors(*pair) for name, pair in answer["errors"].items()}
         return Honest(errors, answer["sound"])
 
+    def strain(self, slot: int) -> dict[str, tuple[float, float]]:
+        """How much worse conditioned a slot's inputs are than usual; see `exploration.strain`."""
+        drawn = next(drawn for drawn in reversed(self._history) if drawn.slot == slot)
+        message = {"arena": self.number, "slot": slot, "draw": self._how(drawn)}
+        found: dict[str, tuple[float, float]] = self._oracle.ask("strain", message)["strain"]
+        return found
+
     def expected(self, slot: int, name: str, *, exact: bool) -> NDArray[np.generic]:
         """A view of what an output should be, after `expect`."""
         return self.arena.view(slot, (TRUTH if exact else DECLARED) + name)

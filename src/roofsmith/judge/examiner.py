@@ -37,7 +37,8 @@ DEADLINE_FACTOR = 30.0
 LEAST_DEADLINE_S = 3.0
 NOTABLE = 1.5
 """Errors of two runs that differ by this factor aren't the same result in another order."""
-AMBIGUOUS = frozenset(("wrong_output", "nan_output", "memoised_result"))
+OF_OTHER_CALLS = frozenset(("memoised_result", "stale_output"))
+AMBIGUOUS = frozenset(("wrong_output", "nan_output", *OF_OTHER_CALLS))
 """Reasons that another run may tell better."""
 
 Progress = Callable[[float, str], None]
@@ -140,7 +141,7 @@ class Examiner:
         count = max(least, int(OTHERS_S / each_s))
         tried = self._checks(built, station, inputs, others[:count], only_tried=incumbent is None)
         if incumbent is None:
-            right.update(f.distribution for f in tried if f.failure is None)
+            right.update(f.distribution for f in tried if f.counts and f.failure is None)
             tried = [replace(f, failure=None) for f in tried]
         return [*found, *tried]
 
@@ -181,11 +182,15 @@ class Examiner:
         if failure is None or failure.reason not in AMBIGUOUS:
             return found
         try:
-            if failure.reason == "memoised_result":
+            if failure.reason in OF_OTHER_CALLS:
                 station.turn([0], limit_s)
                 again = station.examine()
                 is_lagging = again.failure is not None and again.failure.reason == "stale_output"
-                return again if is_lagging else found
+                if is_lagging:
+                    return again
+                why = "another time it isn't the call before"
+                remembers = failure.reason == "stale_output"
+                return _renamed(found, "memoised_result", why) if remembers else found
             same = inputs.repeats
             one, other = (self._again(station, inputs, NAN_GUARDS[0]) for _ in range(2))
             if differs(one, other, same=same):

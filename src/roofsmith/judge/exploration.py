@@ -8,8 +8,9 @@ itself, nor the truth after inputs are moved by half a unit in their last place,
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from statistics import median
 from typing import Any, Protocol
 
 import numpy as np
@@ -31,6 +32,10 @@ LOST = 4.0
 """Multiple of the own draws' honest error, or of 16 epsilons, at which an error means nothing."""
 SEEDS = (1, 2, 3)
 """Of the draws that show what all have in common; fixed, so that a target always gets the same."""
+NUDGES = 4
+"""Ways of moving a draw's inputs: a single one may cancel by luck."""
+USUAL_SEEDS = (1, 2, 3, 4, 5)
+"""Of the draws that a draw's condition is compared with."""
 
 
 class Explored(Protocol):
@@ -99,6 +104,56 @@ def honest(
             return Honest({}, is_sound=False)
         errors[name] = worse(*(on.errors(one, exact) for one in found[1:]))
     return Honest(errors, is_sound)
+
+
+def strain(
+    reference: Explored,
+    values: Mapping[str, Any],
+    outputs: set[str],
+    usual: Iterable[tuple[Mapping[str, Any], set[str]]],
+    on: Arithmetic,
+) -> dict[str, tuple[float, float]]:
+    """How much worse conditioned a draw is than draws usually are, by output.
+
+    What moving inputs by half a unit in their last place does to the truth of this draw, over the
+    median of what it does to that of others: norm-wise and element-wise, at least 1. A sum whose
+    terms nearly cancel by chance magnifies everybody's rounding by that much; it matters where an
+    output is small, since many elements don't all cancel.
+
+    Args:
+        reference: computes the truth.
+        values: of the draw.
+        outputs: names of its outputs.
+        usual: other draws of the same workload and distribution.
+        on: the arithmetic.
+    """
+    here = _movement(reference, values, outputs, on)
+    others = [_movement(reference, *draw, on) for draw in usual]
+    return {
+        name: (
+            _ratio(moved.norm, [other[name].norm for other in others]),
+            _ratio(moved.element, [other[name].element for other in others]),
+        )
+        for name, moved in here.items()
+    }
+
+
+def _movement(
+    reference: Explored, values: Mapping[str, Any], outputs: set[str], on: Arithmetic
+) -> dict[str, Errors]:
+    """The most that moving inputs a little does to the truth."""
+    truth = reference.expect(values, outputs, exact=True)
+    found = {name: Errors(0.0, 0.0) for name, exact in truth.items() if on.is_floating(exact)}
+    for seed in range(NUDGES):
+        moved = reference.expect(nudged(values, seed, on), outputs, exact=True)
+        for name, known in found.items():
+            found[name] = worse(known, on.errors(moved[name], truth[name]))
+    return found
+
+
+def _ratio(here: float, usual: list[float]) -> float:
+    typical = median(usual)
+    return max(here / typical, 1.0) if typical > 0 else 1.0
 
 
 def worse(one: Errors, other: Errors) -> Errors:

@@ -25,7 +25,7 @@ from roofsmith.domain.kernel import Signature
 from roofsmith.judge.arena import Arena
 from roofsmith.judge.confinement import die_with_parent
 from roofsmith.judge.distributions import changed, transform
-from roofsmith.judge.exploration import explore, honest
+from roofsmith.judge.exploration import USUAL_SEEDS, explore, honest, strain
 from roofsmith.judge.host_arithmetic import HostArithmetic
 from roofsmith.judge.wire import WireError, receive, send
 from roofsmith.ports import ArraySpec
@@ -314,12 +314,19 @@ class Server:
         errors = {name: (one.norm, one.element) for name, one in found.errors.items()}
         return {"sound": found.is_sound, "errors": errors}
 
+    def strain(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:  # noqa: ARG002
+        """How ill-conditioned a slot's inputs are; see `judge.exploration.strain`."""
+        values, outputs = self._drawn[message["arena"], message["slot"]]
+        usual = (self._inputs({**message["draw"], "seed": seed}) for seed in USUAL_SEEDS)
+        with np.errstate(all="ignore"):
+            return {"strain": strain(self.reference, values, outputs, usual, self._on)}
+
     def answer(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
         """Do what a message asks."""
         operations = {
             "load": self.load, "describe": self.describe, "map": self.map, "unmap": self.unmap,
             "draw": self.draw, "expect": self.expect, "explore": self.explore,
-            "honest": self.honest,
+            "honest": self.honest, "strain": self.strain,
         }  # fmt: skip
         return operations[message["op"]](message, fds)
 

@@ -9,6 +9,8 @@ from collections.abc import Sequence
 
 import torch
 
+from roofsmith.analysis.tolerance import row_length
+
 SPOT_ELEMENTS = 2**20
 """Elements of an output that are compared after a timed call."""
 LEAST_COLUMNS = 4096
@@ -33,7 +35,7 @@ def measure(
         rtol: see `atol`.
     """
     calls = out.shape[0]
-    last = out.shape[-1] if out.dim() > 1 else 1
+    last = row_length(out.shape[1:])
     out, truth = out.reshape(calls, -1), truth.reshape(calls, -1)
     if not out.is_floating_point():
         wrong = (out != truth.to(out.dtype)).sum(1).double()

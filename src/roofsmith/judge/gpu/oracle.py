@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,14 @@ from roofsmith.domain.target import Target
 from roofsmith.domain.workload import Workload
 from roofsmith.errors import BadReferenceError, TargetError
 from roofsmith.judge.arena import Arena
-from roofsmith.judge.budgets import Budgets, Finding, incorrect, is_too_wrong, subject
+from roofsmith.judge.budgets import (
+    Budgets,
+    Finding,
+    incorrect,
+    is_too_wrong,
+    strained_budget,
+    subject,
+)
 from roofsmith.judge.diagnosis import Diagnosis
 from roofsmith.judge.distributions import OWN
 from roofsmith.judge.exploration import Honest
@@ -183,9 +191,7 @@ class Slots:
 
     def draw(self, slots: Sequence[int], seeds: Sequence[int]) -> None:
         """New inputs for slots; `fill` puts them there."""
-        free = {} if self.distribution == OWN else self._oracle.tolerated().free
-        how = {"dims": self.workload.dims, "distribution": self.distribution, "free": free}
-        self._ask("draw", {"slots": list(slots), "seeds": list(seeds), "how": how})
+        self._ask("draw", {"slots": list(slots), "seeds": list(seeds), "how": self._how})
 
     def deal(self, order: Sequence[int]) -> None:
         """Give slot i what was drawn for slot `order[i]`; `fill` puts it there."""
@@ -260,15 +266,27 @@ class Slots:
         exact: bool,
     ) -> Finding:
         failure = self._trespass(self.subject, report)
-        errors = {}
+        errors, strained = {}, {}
         for output in self.outputs:
             found = errors[output.name] = _errors(report[output.name])
             budget = budgets.get(self.subject, output.name)
             slack = Errors(0, 0) if exact else budget.honest
             extra = report[output.name][4] > report[output.name][5]  # NaN beyond the rows compared
-            if failure is None and (extra or is_too_wrong(found, budget, slack)):
+            if failure is not None or not (extra or is_too_wrong(found, budget, slack)):
+                continue
+            strain = partial(self._strain, slot, output.name)
+            own = None if extra else strained_budget(found, budget, slack, strain)
+            if own is None:
                 failure = self._named(slot, before, output, found, budget)
-        return Finding(self.workload.label, self.distribution, failure, errors)
+            else:
+                strained[output.name] = own
+        return Finding(self.workload.label, self.distribution, failure, errors, strained)
+
+    def _strain(self, slot: int, name: str) -> tuple[float, float]:
+        """How much worse conditioned a slot's inputs are than usual."""
+        answer = self._ask("strain", {"slot": slot, "draw": self._how})
+        norm, element = answer["strain"].get(name, (1.0, 1.0))
+        return norm, element
 
     def _named(
         self, slot: int, before: int | None, output: ArraySpec, found: Errors, budget: Budget
@@ -296,6 +314,12 @@ class Slots:
                 )
             return Incorrect(reason="input_altered", detail=f"{label}: changed its input {which!r}")
         return None
+
+    @property
+    def _how(self) -> dict[str, Any]:
+        """What draws are made of, but for their seeds."""
+        free = {} if self.distribution == OWN else self._oracle.tolerated().free
+        return {"dims": self.workload.dims, "distribution": self.distribution, "free": free}
 
     def _ask(self, op: str, message: dict[str, Any]) -> dict[str, Any]:
         return self._oracle.ask(op, {"arena": self.number, **message})

@@ -17,7 +17,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from roofsmith.analysis.tolerance import Errors
 from roofsmith.domain.kernel import Signature
 from roofsmith.judge.arena import Arena
-from roofsmith.judge.exploration import explore, honest
+from roofsmith.judge.exploration import USUAL_SEEDS, explore, honest, strain
 from roofsmith.judge.gpu.arithmetic import TorchArithmetic
 from roofsmith.judge.gpu.device_arena import DeviceArena
 from roofsmith.judge.gpu.driver import Driver
@@ -219,6 +219,16 @@ class GpuServer:
         errors = {name: (one.norm, one.element) for name, one in found.errors.items()}
         return {"sound": found.is_sound, "errors": errors}
 
+    def strain(self, message: dict[str, Any]) -> dict[str, Any]:
+        """How ill-conditioned a slot's inputs are; see `judge.exploration.strain`."""
+        draw = self._drawn[message["arena"], message["slot"]]
+        others = (
+            Draw.new(self.reference, {**message["draw"], "seed": seed}, self._on)
+            for seed in USUAL_SEEDS
+        )
+        usual = ((other.values, other.outputs) for other in others)
+        return {"strain": strain(self.reference, draw.values, draw.outputs, usual, self._on)}
+
     def explore(self, message: dict[str, Any]) -> dict[str, Any]:
         """See `judge.exploration.explore`."""
         return explore(self.reference, message["dims"], self._on)
@@ -267,7 +277,7 @@ class GpuServer:
             "load": self.load, "describe": self.describe, "allocate": self.allocate,
             "free": self.free, "draw": self.draw, "deal": self.deal, "fill": self.fill,
             "learn": self.learn, "verify": self.verify, "honest": self.honest,
-            "explore": self.explore, "diagnose": self.diagnose,
+            "strain": self.strain, "explore": self.explore, "diagnose": self.diagnose,
         }  # fmt: skip
         return operations[message["op"]](message)
 
