@@ -20,7 +20,7 @@ VISIBLE = ("HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES")
 """By which HIP numbers devices anew; ROCR_VISIBLE_DEVICES rocminfo itself obeys."""
 
 
-def ask_rocminfo() -> str:
+def ask_rocminfo(deadline_s: float = ROCMINFO_DEADLINE_S) -> str:
     """What `rocminfo` prints.
 
     Raises:
@@ -37,7 +37,7 @@ def ask_rocminfo() -> str:
             [program],
             capture_output=True,
             stdin=subprocess.DEVNULL,
-            timeout=ROCMINFO_DEADLINE_S,
+            timeout=deadline_s,
             check=False,
             text=True,
             errors="replace",

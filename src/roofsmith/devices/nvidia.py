@@ -41,7 +41,7 @@ _HINTS: Mapping[int | None, str] = {
 }
 
 
-def ask_cuda() -> dict[str, Any]:
+def ask_cuda(deadline_s: float = PROBE_DEADLINE_S) -> dict[str, Any]:
     """What the CUDA driver says, asked by a process of its own."""
     command = [sys.executable, "-I", "-S", str(cuda_probe.__file__)]
     try:
@@ -49,12 +49,12 @@ def ask_cuda() -> dict[str, Any]:
             command,
             capture_output=True,
             stdin=subprocess.DEVNULL,
-            timeout=PROBE_DEADLINE_S,
+            timeout=deadline_s,
             check=False,
             text=True,
         )
     except subprocess.TimeoutExpired:
-        what = f"the CUDA driver didn't answer within {PROBE_DEADLINE_S:.0f} s"
+        what = f"the CUDA driver didn't answer within {deadline_s:.0f} s"
         return {"error": what, "code": 999}
     try:
         found = json.loads(answer.stdout)

@@ -35,10 +35,16 @@ class GpuSettings:
     memory_bytes: int | None = None
     max_sm_clock_hz: float | None = None
     max_memory_clock_hz: float | None = None
+    sm_clock_hz: float | None = None
+    """At the moment of asking, as power draw and temperatures are."""
     application_clock_hz: float | None = None
     """What the SM clock is set to under load; equal to the maximum unless somebody lowered it."""
     power_limit_w: float | None = None
     default_power_limit_w: float | None = None
+    power_draw_w: float | None = None
+    temperature_c: float | None = None
+    thermal_margin_c: float | None = None
+    """How much hotter it may get before it slows down."""
     ecc: bool | None = None
     mig: bool | None = None
     persistence: bool | None = None
@@ -67,9 +73,13 @@ def _gpu(root: ElementTree.Element, gpu: ElementTree.Element) -> GpuSettings:
         memory_bytes=_whole(says("fb_memory_usage/total")),
         max_sm_clock_hz=quantity(says("max_clocks/sm_clock")),
         max_memory_clock_hz=quantity(says("max_clocks/mem_clock")),
+        sm_clock_hz=quantity(says("clocks/sm_clock")),
         application_clock_hz=quantity(says("applications_clocks/graphics_clock")),
         power_limit_w=quantity(says("gpu_power_readings/current_power_limit")),
         default_power_limit_w=quantity(says("gpu_power_readings/default_power_limit")),
+        power_draw_w=quantity(says("gpu_power_readings/average_power_draw")),
+        temperature_c=quantity(says("temperature/gpu_temp")),
+        thermal_margin_c=quantity(says("temperature/gpu_temp_tlimit")),
         ecc=_switch(says("ecc_mode/current_ecc")),
         mig=_switch(says("mig_mode/current_mig")),
         persistence=_switch(says("persistence_mode")),
@@ -106,13 +116,15 @@ def _from_row(row: dict[str, str | None]) -> GpuSettings:
     )
 
 
-def ask_nvidia_smi(uuid: str) -> GpuSettings | None:
+def ask_nvidia_smi(uuid: str, deadline_s: float = SMI_DEADLINE_S) -> GpuSettings | None:
     """One GPU from nvidia-smi's XML, else from its CSV; None if neither is to be had."""
-    gpus = parse_xml(_run("-q", "-x")) or parse_csv(_run(f"--query-gpu={QUERY}", "--format=csv"))
+    gpus = parse_xml(_run(deadline_s, "-q", "-x")) or parse_csv(
+        _run(deadline_s, f"--query-gpu={QUERY}", "--format=csv")
+    )
     return next((gpu for gpu in gpus if gpu.uuid.lower() == uuid.lower()), None)
 
 
-def _run(*arguments: str) -> str:
+def _run(deadline_s: float, *arguments: str) -> str:
     program = shutil.which("nvidia-smi")
     if program is None:
         return ""
@@ -121,7 +133,7 @@ def _run(*arguments: str) -> str:
             [program, *arguments],
             capture_output=True,
             stdin=subprocess.DEVNULL,
-            timeout=SMI_DEADLINE_S,
+            timeout=deadline_s,
             check=False,
             text=True,
             errors="replace",

@@ -66,11 +66,17 @@ def _settings(handle: Any, uuid: str) -> GpuSettings:
         memory_bytes=None if memory is None else int(memory.total),
         max_sm_clock_hz=_clock(pynvml.nvmlDeviceGetMaxClockInfo, handle, pynvml.NVML_CLOCK_SM),
         max_memory_clock_hz=_clock(pynvml.nvmlDeviceGetMaxClockInfo, handle, pynvml.NVML_CLOCK_MEM),
+        sm_clock_hz=_clock(pynvml.nvmlDeviceGetClockInfo, handle, pynvml.NVML_CLOCK_SM),
         application_clock_hz=_clock(
             pynvml.nvmlDeviceGetApplicationsClock, handle, pynvml.NVML_CLOCK_GRAPHICS
         ),
         power_limit_w=_watt(_told(pynvml.nvmlDeviceGetEnforcedPowerLimit, handle)),
         default_power_limit_w=_watt(_told(pynvml.nvmlDeviceGetPowerManagementDefaultLimit, handle)),
+        power_draw_w=_watt(_told(pynvml.nvmlDeviceGetPowerUsage, handle)),
+        temperature_c=_number(
+            _told(pynvml.nvmlDeviceGetTemperature, handle, pynvml.NVML_TEMPERATURE_GPU)
+        ),
+        thermal_margin_c=_margin(handle),
         ecc=None if ecc is None else bool(ecc[0]),
         mig=None if mig is None else bool(mig[0]),
         persistence=None if persistence is None else bool(persistence),
@@ -150,6 +156,12 @@ def _clock(question: Callable[..., Any], handle: Any, which: int) -> float | Non
 
 def _watt(milliwatt: int | None) -> float | None:
     return None if milliwatt is None else milliwatt / 1000
+
+
+def _margin(handle: Any) -> float | None:
+    """Bindings before version 12.575 don't have it; the driver since 550."""
+    question = getattr(pynvml, "nvmlDeviceGetMarginTemperature", None)
+    return None if question is None else _number(_told(question, handle))
 
 
 def _number(value: int | None) -> float | None:

@@ -84,7 +84,7 @@ class HipToolchain:
         if refused is not None:
             return BuildFailed(reason=refused[0], detail=refused[1])
         arch = self._arch()
-        return self._builder.build(_plan(candidate, _find_hipcc(), arch))
+        return self._builder.build(_plan(candidate, find_hipcc(), arch))
 
     def resources(self, built: Built) -> tuple[KernelResources, ...]:
         """As clang remarked when it was built."""
@@ -141,7 +141,13 @@ def _refusal(build: BuildSpec) -> tuple[str, str] | None:
     return refusal(build)
 
 
-def _find_hipcc() -> Compiler:
+def find_hipcc() -> Compiler:
+    """The first hipcc of ROCM_PATH, HIP_PATH, PATH and /opt/rocm.
+
+    Raises:
+        ToolMissingError: there is none.
+        MachineError: it doesn't answer.
+    """
     for path in _candidates():
         if path.is_file() and os.access(path, os.X_OK):
             return Compiler("hipcc", path, compiler_version(path))
