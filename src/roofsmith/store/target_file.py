@@ -20,12 +20,13 @@ from roofsmith.store.sources import (
     source_file,
 )
 from roofsmith.store.target_schema import TargetFile, explained, located, plain_name, validate
-from roofsmith.store.yaml_document import YamlDocument, parse_yaml
+from roofsmith.yaml_document import YamlDocument, parse_yaml
 
 Settings = TypeVar("Settings", BuildSpec, KeepPolicy)
 
 FILE_NAME = "target.yaml"
 MAX_YAML_BYTES = 256 * 1024
+START_FROM = "`roofsmith init` writes a target to start from"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +63,7 @@ def load_target_file(path: Path, *, overrides: Mapping[str, Any] | None = None) 
 
 def load_text(text: str, path: Path, *, overrides: Mapping[str, Any] | None = None) -> LoadedTarget:
     """As `load_target_file`, for text that would stand in the file at `path`."""
-    document = parse_yaml(text.removeprefix("\ufeff"), path)
+    document = parse_yaml(text.removeprefix("\ufeff"), path, TargetError, start_from=START_FROM)
     file = validate(document, overrides or {})
     folder = Path(os.path.abspath(path.parent))  # noqa: PTH100 - keeps links
     kernel_path = Path(os.path.normpath(folder / file.kernel))

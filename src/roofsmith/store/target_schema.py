@@ -19,7 +19,7 @@ from roofsmith.domain.values import Value
 from roofsmith.domain.workload import Workload
 from roofsmith.errors import TargetError
 from roofsmith.store.workload_text import checked_size, parse_workload
-from roofsmith.store.yaml_document import Location, YamlDocument
+from roofsmith.yaml_document import Location, YamlDocument
 
 _SHOWN_ERRORS = 8
 
