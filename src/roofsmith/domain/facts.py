@@ -83,6 +83,26 @@ class ComputeCeiling(Value):
     """FLOP/s (operations per second for integers)."""
 
 
+class Datasheet(Value):
+    """What the vendor's documents say of a product, as the hardware wiki cites them."""
+
+    page: str
+    """Id of the wiki page."""
+    product: str
+    bandwidth: Fact
+    """Of the memory, byte/s; UNKNOWN where no document says it."""
+    compute: tuple[ComputeCeiling, ...] = ()
+    """Dense rates of one device as software sees it; fma: the vector path, mma: the matrix units;
+    `threads` is 1."""
+    other: tuple[Fact, ...] = ()
+    """Clocks, counts of multiprocessors, sizes of caches, limits of occupancy, sparse rates. Every
+    metric is its path on the page, such as `peak_rates.tensor.sparse.fp16`."""
+
+    def facts(self) -> tuple[Fact, ...]:
+        """Every fact of the datasheet, in a fixed order."""
+        return (self.bandwidth, *(ceiling.fact for ceiling in self.compute), *self.other)
+
+
 class FactSheet(Value):
     """All that is known about a device's limits, each number cited."""
 
@@ -91,11 +111,14 @@ class FactSheet(Value):
     compute: tuple[ComputeCeiling, ...] = ()
     other: tuple[Fact, ...] = ()
     """Cache sizes, core counts and the like."""
+    datasheet: Datasheet | None = None
+    """None where the device is no product of the wiki; `other` says so then."""
 
     def facts(self) -> tuple[Fact, ...]:
-        """Every fact on the sheet, in a fixed order."""
+        """Every fact on the sheet, in a fixed order: what was measured, then the datasheet's."""
         return (
             *(ceiling.fact for ceiling in self.bandwidth),
             *(ceiling.fact for ceiling in self.compute),
             *self.other,
+            *(self.datasheet.facts() if self.datasheet else ()),
         )
