@@ -11,6 +11,7 @@ input or its environment is at fault.
     ├── MachineError            a tool, permission or resource is missing  exit 2
     │   ├── ToolMissingError
     │   ├── CampaignBusyError   another process holds the campaign directory
+    │   ├── NoIdleGpuError      every GPU is in use, or the one that was leased is gone
     │   └── StorageError        disk full, read-only directory, git refuses
     ├── LedgerError             a ledger that can't be trusted             exit 1
     └── BaselineError           the user's own kernel doesn't pass         exit 1
@@ -71,6 +72,10 @@ class ToolMissingError(MachineError):
 
 class CampaignBusyError(MachineError):
     """Another process is working in this campaign directory."""
+
+
+class NoIdleGpuError(MachineError):
+    """No GPU was idle for as long as one may wait, or the one that was leased is gone."""
 
 
 class StorageError(MachineError):

@@ -47,6 +47,10 @@ class Clock(Protocol):
         """Seconds since some fixed point; never goes back."""
         ...
 
+    def sleep(self, seconds: float) -> None:
+        """Let this much time pass."""
+        ...
+
 
 class Observer(Protocol):
     """Hears what happens while it happens; must not raise and must be quick."""
@@ -95,6 +99,75 @@ class FleetSource(Protocol):
 
         Raises:
             MachineError: no driver answers, or it can't be told which GPUs this process may use.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """Somebody else who holds the lease of a GPU."""
+
+    uuid: str
+    who: str
+    """For people: `pid 123 (alice): roofsmith optimize target.yaml, since 10:31 UTC`."""
+
+
+class Lease(Protocol):
+    """The right of this process to a GPU, until it is released or the process is gone."""
+
+    @property
+    def uuid(self) -> str:
+        """Of the GPU."""
+        ...
+
+    def release(self) -> None:
+        """Let others have it; a second release does nothing."""
+        ...
+
+
+class LeaseSource(Protocol):
+    """One holder per GPU among all processes and users of the host."""
+
+    def take(self, uuid: str) -> Lease | Holder:
+        """Lease a GPU, or hear who holds it; never waits.
+
+        A process may take a lease that it holds already: it is let go with its last release.
+
+        Raises:
+            MachineError: leases can't be taken here.
+        """
+        ...
+
+    def held(self) -> frozenset[str]:
+        """GPUs that this process holds."""
+        ...
+
+
+class Gate(Protocol):
+    """What stands in front of the GPU that this command has leased."""
+
+    @property
+    def uuid(self) -> str:
+        """Of the GPU."""
+        ...
+
+    def pass_through(self) -> None:
+        """Wait until nobody else is on the GPU; from here on, disturbances are collected.
+
+        Raises:
+            NoIdleGpuError: somebody stayed for too long, or the GPU is gone.
+        """
+        ...
+
+    def hear(self, health: Health) -> None:
+        """A reading of the sensors, taken while something is measured."""
+        ...
+
+    def disturbance(self) -> str | None:
+        """What has disturbed the GPU since it was passed, for people; None: nothing was seen.
+
+        Raises:
+            NoIdleGpuError: the GPU is gone.
         """
         ...
 
@@ -480,3 +553,5 @@ class Parts:
     """Patient with kernels that compile for minutes in every process. None: `judge`."""
     inspector: Inspector | None = None
     """Looks at a candidate before it is kept; None where nothing can be seen."""
+    gpu: str | None = None
+    """UUID of the GPU that was leased; None on the host's processors."""

@@ -54,6 +54,10 @@ class SystemClock:
         """Seconds since some fixed point."""
         return time.monotonic()
 
+    def sleep(self, seconds: float) -> None:
+        """Let this much time pass."""
+        time.sleep(seconds)
+
 
 @dataclass(frozen=True, slots=True)
 class Machine:

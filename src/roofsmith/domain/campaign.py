@@ -54,6 +54,8 @@ class Started(Value):
     proposers: tuple[str, ...]
     at: str
     """UTC, `YYYY-MM-DD HH:MM:SS`."""
+    gpu: str | None = None
+    """UUID of the GPU that was leased, as its driver prints it; None on the host's processors."""
 
 
 class Baseline(Value):
@@ -102,8 +104,9 @@ class Round(Value):
 
 
 StopCode = Literal[
-    "goal_reached", "max_iterations", "regressions", "budget", "out_of_ideas", "interrupted"
-]
+    "goal_reached", "max_iterations", "regressions", "budget", "out_of_ideas", "interrupted",
+    "no_idle_gpu",
+]  # fmt: skip
 
 
 class Stopped(Value):
@@ -126,6 +129,8 @@ class Resumed(Value):
     environment: Environment
     note: str
     at: str
+    gpu: str | None = None
+    """As in `Started`; another one of the same product, perhaps."""
 
 
 class Committed(Value):

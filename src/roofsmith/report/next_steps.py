@@ -63,6 +63,12 @@ def _after_stop(code: StopCode, campaign: Campaign) -> Iterator[NextStep]:
             )
         case "interrupted":
             yield NextStep("Go on", "The campaign was interrupted.", "roofsmith resume .")
+        case "no_idle_gpu":
+            yield NextStep(
+                "Go on once a GPU is idle",
+                "It stopped because measurements on a GPU that others use say nothing.",
+                "roofsmith resume .",
+            )
         case "max_iterations":
             yield NextStep(
                 "Allow more rounds",

@@ -96,7 +96,8 @@ def product(ratios: Iterable[Ratio]) -> Ratio:
 def _state(campaign: Campaign) -> State:
     if campaign.stopped is None:
         return "in_progress"
-    return "interrupted" if campaign.stopped.code == "interrupted" else "finished"
+    paused = campaign.stopped.code in ("interrupted", "no_idle_gpu")
+    return "interrupted" if paused else "finished"
 
 
 def _overall(campaign: Campaign, steps: tuple[Step, ...]) -> Ratio | None:

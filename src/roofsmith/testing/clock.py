@@ -23,6 +23,10 @@ class FakeClock:
         self._elapsed_s += self.step_s
         return self._elapsed_s
 
+    def sleep(self, seconds: float) -> None:
+        """Time passes at once."""
+        self.advance(seconds)
+
     def advance(self, seconds: float) -> None:
         """Let time pass."""
         self._elapsed_s += seconds
