@@ -20,6 +20,7 @@ _PLACES = {
     "hipcc": ("ROCM_PATH", "/opt/rocm"),
     "rocprofv3": ("ROCM_PATH", "/opt/rocm"),
     "rocminfo": ("ROCM_PATH", "/opt/rocm"),
+    "rocm-smi": ("ROCM_PATH", "/opt/rocm"),
 }
 _VERSION_LINE = re.compile(r"(?im)^.*\b(release|version:?|v?\d+\.\d+\.\d+).*$")
 NVIDIA_TOOLS = ("nvcc", "ncu", "compute-sanitizer")

@@ -1,0 +1,180 @@
+"""Holding a GPU's clocks still for as long as a run lasts, and letting go on every way out.
+
+The record of a lock is on disk before the lock is set and goes after it was taken back, so that
+whoever finds a record without its process knows what to do: `restore_abandoned`.
+"""
+
+from __future__ import annotations
+
+import atexit
+import signal
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Literal
+
+from roofsmith.devices.clock_claims import BusyError, Slot, boot_id, slot_of, this_process
+from roofsmith.domain.clocks import ClockClaim, LockedClocks
+from roofsmith.errors import MachineError
+from roofsmith.ports import ClockDriver
+
+ENDING: tuple[int, ...] = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+Tell = Callable[[str], None]
+"""Says something to the user at once."""
+
+
+@contextmanager
+def held_clocks(
+    driver: ClockDriver,
+    vendor: Literal["nvidia", "amd"],
+    uuid: str,
+    folder: Path,
+    *,
+    strangers: Callable[[str], Sequence[str]],
+    tell: Tell,
+) -> Iterator[LockedClocks]:
+    """Lock a GPU's clocks; they are let go when the block, or this process, ends.
+
+    Args:
+        driver: of the GPU.
+        vendor: of the GPU.
+        uuid: of the GPU.
+        folder: where records are.
+        strangers: who else uses a GPU, in words.
+        tell: hears of a lock that could not be taken back; that raises nothing.
+
+    Raises:
+        MachineError: the clocks can't be locked, another process holds them, or the GPU is shared;
+            nothing was changed.
+        StorageError: no record can be written; nothing was changed.
+    """
+    with slot_of(folder, uuid) as slot:
+        _restore_recorded(driver, slot, tell)
+        driver.require_lockable(uuid)
+        _refuse_shared(uuid, strangers(uuid))
+        claim = ClockClaim(
+            uuid=uuid, vendor=vendor, before=driver.settings(uuid), owner=this_process()
+        )
+        slot.write(claim)
+        release = _Release(driver, claim, slot, tell)
+        # An interrupt may come between two lines of this very function.
+        atexit.register(release)
+        try:
+            yield _locked(driver, uuid, release)
+        finally:
+            with undisturbed():
+                release()
+                atexit.unregister(release)
+
+
+def restore_abandoned(driver: ClockDriver, uuid: str, folder: Path, tell: Tell) -> bool:
+    """Let go of clocks whose run was killed.
+
+    Args:
+        driver: of the GPU.
+        uuid: of the GPU.
+        folder: where records are.
+        tell: hears what was done, or could not be.
+
+    Returns:
+        Whether they may be locked still, because a run holds them or letting go failed.
+    """
+    try:
+        with slot_of(folder, uuid) as slot:
+            return not _restore_recorded(driver, slot, tell)
+    except BusyError:
+        return True
+    except MachineError as error:
+        tell(str(error))
+        return True
+
+
+@contextmanager
+def undisturbed() -> Iterator[None]:
+    """Ctrl-C, SIGTERM and SIGHUP wait until the block is over. Only the main thread can do this."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    waiting: list[int] = []
+
+    def remember(number: int, _frame: FrameType | None) -> None:
+        waiting.append(number)
+
+    before = {number: signal.signal(number, remember) for number in ENDING}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            # None: somebody's handler that isn't Python's, which can't be put back from here.
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
+    for number in waiting:
+        signal.raise_signal(number)
+
+
+@dataclass(slots=True)
+class _Release:
+    """Takes one lock back, once."""
+
+    driver: ClockDriver
+    claim: ClockClaim
+    slot: Slot
+    tell: Tell
+    over: bool = False
+
+    def __call__(self) -> None:
+        if not self.over:
+            self.over = True
+            _restore(self.driver, self.claim, self.slot, self.tell)
+
+    def forget(self) -> None:
+        """Nothing was locked."""
+        self.over = True
+        self.slot.clear()
+
+
+def _locked(driver: ClockDriver, uuid: str, release: _Release) -> LockedClocks:
+    try:
+        return driver.lock(uuid)
+    except MachineError:
+        release.forget()
+        raise
+
+
+def _restore_recorded(driver: ClockDriver, slot: Slot, tell: Tell) -> bool:
+    """Undo what a record says; whether nothing is locked any more."""
+    claim = slot.read()
+    if claim is None:
+        return True
+    if claim.owner.boot_id != boot_id():  # the driver was loaded anew since
+        slot.clear()
+        return True
+    restored = _restore(driver, claim, slot, tell)
+    if restored:
+        tell(f"let go of GPU clocks that a killed run had left locked ({claim.owner.sentence})")
+    return restored
+
+
+def _restore(driver: ClockDriver, claim: ClockClaim, slot: Slot, tell: Tell) -> bool:
+    try:
+        driver.restore(claim.uuid, claim.before)
+    except MachineError as error:
+        tell(
+            f"THE CLOCKS OF {claim.uuid} MAY STILL BE LOCKED: {error.message}\n"
+            f"by hand: {driver.by_hand(claim.uuid)}\n"
+            f"the next run on it tries again, because of {slot.path}"
+        )
+        return False
+    slot.clear()
+    return True
+
+
+def _refuse_shared(uuid: str, strangers: Sequence[str]) -> None:
+    if strangers:
+        raise MachineError(
+            f"the clocks of {uuid} are not touched while others use it: {', '.join(strangers)}",
+            hint="wait for them, choose another GPU (CUDA_VISIBLE_DEVICES, HIP_VISIBLE_DEVICES),"
+            " or run without --lock-clocks",
+        )

@@ -1,0 +1,190 @@
+"""Capping an AMD GPU's clock through rocm-smi's performance determinism.
+
+It sets a soft maximum of the graphics clock, so that devices and runs differ less; the clock may
+still fall under light load, and memory clocks are left alone. The share of the maximum is data,
+`clocks_amd.yaml`. Built against AMD's documentation (AMD SMI, "Performance levels and performance
+determinism"; rocm_smi.py's own code) and never run on a real GPU.
+
+rocm-smi reports a failed reset with exit status 0, and calls sudo by itself; so every change is
+read back, and nothing is called without root.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import resources
+from typing import Any, Final
+
+import yaml
+
+from roofsmith.devices import gpu_tools
+from roofsmith.domain.clocks import ClockSettings, LockedClocks
+from roofsmith.errors import MachineError
+
+DEADLINE_S: Final = 20.0
+"""rocm-smi opens every GPU of the machine."""
+_WHOLE: Final = ("spx", "n/a", "")
+"""Compute partitions that are the whole GPU."""
+
+
+def rocm_smi(*arguments: str) -> str:
+    """What `rocm-smi` prints.
+
+    Raises:
+        MachineError: it isn't installed, or it fails.
+    """
+    program = gpu_tools.find("rocm-smi")
+    if program is None:
+        raise MachineError(
+            "rocm-smi is not installed: an AMD GPU's clocks can't be held",
+            hint="install rocm-smi-lib, or run without --lock-clocks",
+        )
+    command = [program, *arguments]
+    try:
+        answer = subprocess.run(
+            command, capture_output=True, stdin=subprocess.DEVNULL, timeout=DEADLINE_S,
+            check=False, text=True, errors="replace",
+        )  # fmt: skip
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise MachineError(f"`{' '.join(command)}` failed: {error}") from error
+    if answer.returncode != 0:
+        said = (answer.stderr or answer.stdout).strip().splitlines()
+        raise MachineError(f"`{' '.join(command)}` says: {said[-1] if said else 'nothing'}")
+    return answer.stdout
+
+
+@functools.cache
+def sustained_share() -> float:
+    """Of the maximum clock."""
+    text = resources.files("roofsmith.devices").joinpath("clocks_amd.yaml").read_text("utf-8")
+    sustained = yaml.safe_load(text)["sustained"]
+    return float(sustained["clock_hz"]) / float(sustained["of_hz"])
+
+
+@dataclass(frozen=True, slots=True)
+class RocmSmiClocks:
+    """Port `ClockDriver` over `rocm-smi`."""
+
+    max_clock_hz: float | None
+    """Of the GPU; None where it isn't known."""
+    ask: Callable[..., str] = rocm_smi
+    is_root: Callable[[], bool] = lambda: os.geteuid() == 0
+
+    def require_lockable(self, uuid: str) -> None:
+        """See whether `lock` may be called; changes nothing.
+
+        Raises:
+            MachineError: the GPU is partitioned, somebody has chosen a performance level, its
+                maximum clock isn't known, or this process may not.
+        """
+        index, level = self._level(uuid)
+        if self._partition(index).lower() not in _WHOLE:
+            raise MachineError(
+                f"{uuid} is partitioned: others share its clocks", hint="run without --lock-clocks"
+            )
+        if level != "auto":
+            raise MachineError(
+                f"the performance level of {uuid} is {level} already: somebody has chosen it",
+                hint=f"run without --lock-clocks; or undo that first: {self.by_hand(uuid)}",
+            )
+        if self.max_clock_hz is None:
+            raise MachineError(
+                f"rocminfo doesn't tell the maximum clock of {uuid}",
+                hint="run without --lock-clocks",
+            )
+        if not self.is_root():
+            raise MachineError(
+                f"only root may change the clocks of {uuid}", hint="sudo -E roofsmith …"
+            )
+
+    def settings(self, uuid: str) -> ClockSettings:
+        """The performance level.
+
+        Raises:
+            MachineError: rocm-smi doesn't know the GPU.
+        """
+        return ClockSettings(performance_level=self._level(uuid)[1])
+
+    def lock(self, uuid: str) -> LockedClocks:
+        """Cap the graphics clock.
+
+        Raises:
+            MachineError: the driver refused, and nothing was changed.
+        """
+        assert self.max_clock_hz is not None, "required by require_lockable"
+        share = sustained_share()
+        megahertz = int(self.max_clock_hz * share / 1e6)
+        index, before = self._level(uuid)
+        self.ask("-d", str(index), "--setperfdeterminism", str(megahertz))
+        level = self._level(uuid)[1]
+        if "determinism" not in level:
+            if level != before:
+                self.restore(uuid, ClockSettings(performance_level=before))
+            raise MachineError(
+                f"rocm-smi did not cap the clocks of {uuid}: its performance level is {level}",
+                hint="MI300 and later may not support it (AMD's documentation says so);"
+                " run without --lock-clocks",
+            )
+        rule = f"share of {share:.3f} of its maximum, as a cap (performance determinism)"
+        return LockedClocks(rule=rule, sm_hz=megahertz * 1e6)
+
+    def restore(self, uuid: str, before: ClockSettings) -> None:  # noqa: ARG002
+        """Back to the level auto: nothing is ever locked over another one.
+
+        Raises:
+            MachineError: the clocks may be capped still.
+        """
+        if not self.is_root():
+            raise MachineError(f"only root may change the clocks of {uuid}")
+        index, _ = self._level(uuid)
+        self.ask("-d", str(index), "--resetperfdeterminism")
+        level = self._level(uuid)[1]
+        if level != "auto":
+            raise MachineError(f"the performance level of {uuid} is {level} still")
+
+    def by_hand(self, uuid: str) -> str:
+        """The command that lets go of the clocks."""
+        return f"sudo rocm-smi -d N --resetperfdeterminism (N: `rocm-smi --showuniqueid`, {uuid})"
+
+    def _level(self, uuid: str) -> tuple[int, str]:
+        """rocm-smi's number of the GPU, and its performance level."""
+        cards = _cards(self.ask("--showuniqueid", "--showperflevel", "--json"))
+        for index, card in cards.items():
+            if _number(card.get("Unique ID")) == _number(uuid.removeprefix("GPU-")) is not None:
+                return index, str(card.get("Performance Level", "unknown")).lower()
+        raise MachineError(
+            f"rocm-smi doesn't know {uuid}", hint="compare with `rocm-smi --showuniqueid`"
+        )
+
+    def _partition(self, index: int) -> str:
+        try:
+            cards = _cards(self.ask("--showcomputepartition", "--json"))
+        except MachineError:  # older than partitions
+            return ""
+        return str(cards.get(index, {}).get("Compute Partition", ""))
+
+
+def _cards(text: str) -> dict[int, dict[str, Any]]:
+    """`{"card0": {...}}` by number; empty where it is no such thing, warnings before it apart."""
+    start = text.find("{")
+    try:
+        found = json.loads(text[start:]) if start >= 0 else {}
+    except ValueError:
+        return {}
+    return {
+        int(name.removeprefix("card")): values
+        for name, values in found.items()
+        if name.removeprefix("card").isdecimal() and isinstance(values, dict)
+    }
+
+
+def _number(text: Any) -> int | None:
+    try:
+        return int(str(text), 16)
+    except ValueError:
+        return None

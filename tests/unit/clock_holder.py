@@ -1,0 +1,32 @@
+"""Locks a simulated GPU's clocks in a process of its own, says so, and waits to be ended."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+
+from roofsmith.cli.signals import end_like_ctrl_c
+from roofsmith.devices.clocks import held_clocks
+from roofsmith.devices.clocks_nvidia import NvmlClocks
+from roofsmith.testing.clocks import UUID, SimulatedNvml
+
+
+def main(folder: Path, how: str) -> None:
+    end_like_ctrl_c()
+    driver = NvmlClocks(SimulatedNvml(folder / "driver.json"), may_administer=lambda: True)
+    with held_clocks(
+        driver, "nvidia", UUID, folder / "clocks",
+        strangers=lambda _: (), tell=lambda message: print(message, file=sys.stderr, flush=True),
+    ):  # fmt: skip
+        print("locked", flush=True)
+        if how == "raise":
+            raise RuntimeError("the run failed")
+        if how == "exit":
+            sys.exit(7)
+        if how == "wait":
+            time.sleep(120)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2])

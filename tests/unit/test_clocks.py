@@ -1,0 +1,528 @@
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pynvml
+import pytest
+
+from roofsmith.devices import clock_claims
+from roofsmith.devices.clock_claims import is_alive, recorded, slot_of, this_process
+from roofsmith.devices.clocks import held_clocks, restore_abandoned, undisturbed
+from roofsmith.devices.clocks_amd import RocmSmiClocks, rocm_smi, sustained_share
+from roofsmith.devices.clocks_nvidia import NvmlClocks, may_administer
+from roofsmith.domain.clocks import ClockClaim, ClockOwner, ClockSettings, LockedClocks
+from roofsmith.errors import MachineError, StorageError
+from roofsmith.testing.clocks import (
+    AMD_UUID,
+    BASE_MHZ,
+    OTHER_UUID,
+    UUID,
+    ClockDriverConformance,
+    SimulatedNvml,
+    SimulatedRocmSmi,
+)
+
+HOLDER = Path(__file__).with_name("clock_holder.py")
+UNLOCKED = [0, 0]
+LOCKED = [BASE_MHZ, BASE_MHZ]
+
+
+@pytest.fixture
+def nvml(tmp_path: Path) -> SimulatedNvml:
+    return SimulatedNvml(tmp_path / "driver.json")
+
+
+@pytest.fixture
+def claims(tmp_path: Path) -> Path:
+    return tmp_path / "clocks"
+
+
+class Told(list[str]):
+    def __call__(self, message: str) -> None:
+        self.append(message)
+
+
+@pytest.fixture
+def told() -> Told:
+    return Told()
+
+
+def on(nvml: SimulatedNvml, *, root: bool = True) -> NvmlClocks:
+    return NvmlClocks(nvml, may_administer=lambda: root)
+
+
+@contextmanager
+def held(
+    driver: NvmlClocks, claims: Path, told: Told, strangers: tuple[str, ...] = ()
+) -> Iterator[LockedClocks]:
+    with held_clocks(
+        driver, "nvidia", UUID, claims, strangers=lambda _: strangers, tell=told
+    ) as locked:
+        yield locked
+
+
+def holder(folder: Path, how: str = "wait") -> subprocess.Popen[str]:
+    """A real process that has locked the clocks by the time this returns."""
+    process = subprocess.Popen(
+        [sys.executable, str(HOLDER), str(folder), how],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert process.stdout is not None
+    assert process.stdout.readline() == "locked\n"
+    return process
+
+
+class TestNvmlClocks(ClockDriverConformance):
+    @pytest.fixture
+    def driver(self, nvml: SimulatedNvml) -> NvmlClocks:
+        return on(nvml)
+
+    @pytest.fixture
+    def uuid(self) -> str:
+        return UUID
+
+
+class TestRocmSmiClocks(ClockDriverConformance):
+    @pytest.fixture
+    def driver(self, tmp_path: Path) -> RocmSmiClocks:
+        smi = SimulatedRocmSmi(tmp_path / "levels.json")
+        return RocmSmiClocks(2.1e9, ask=smi, is_root=lambda: True)
+
+    @pytest.fixture
+    def uuid(self) -> str:
+        return AMD_UUID
+
+
+def test_only_the_gpu_that_is_used_is_locked_and_only_for_the_time_being(
+    nvml: SimulatedNvml, claims: Path, told: Told
+) -> None:
+    before = nvml.gpu(), nvml.gpu(OTHER_UUID)
+    with held(on(nvml), claims, told) as locked:
+        assert nvml.gpu()["sm"] == LOCKED
+        assert nvml.gpu()["memory"] == [2619, 2619]
+        assert nvml.gpu(OTHER_UUID) == before[1]
+        assert locked.sentence == (
+            "SM clock locked at its base clock (NVML's TDP limit), 1590 MHz when locked; memory"
+            " clock locked at 2619 MHz"
+        )
+        assert len(recorded(claims)) == 1
+    assert (nvml.gpu(), nvml.gpu(OTHER_UUID)) == before
+    assert recorded(claims) == ()
+    assert told == []
+
+
+def test_the_record_is_on_disk_before_anything_is_locked(
+    nvml: SimulatedNvml, claims: Path, told: Told
+) -> None:
+    seen: list[ClockClaim] = []
+
+    class Watched(NvmlClocks):
+        def lock(self, uuid: str) -> LockedClocks:
+            (path,) = recorded(claims)
+            seen.append(ClockClaim.model_validate_json(path.read_bytes()))
+            assert nvml.gpu()["sm"] == UNLOCKED
+            return NvmlClocks.lock(self, uuid)
+
+    with held(Watched(nvml, may_administer=lambda: True), claims, told):
+        pass
+    (claim,) = seen
+    assert claim.uuid == UUID
+    assert claim.before == ClockSettings(application_sm_hz=1.98e9, application_memory_hz=2.619e9)
+    assert claim.owner.pid == os.getpid()
+    assert is_alive(claim.owner)
+
+
+def test_without_a_place_for_the_record_nothing_is_locked(
+    nvml: SimulatedNvml, tmp_path: Path, told: Told
+) -> None:
+    (tmp_path / "file").write_text("")
+    with (
+        pytest.raises(StorageError, match="ROOFSMITH_CACHE"),
+        held(on(nvml), tmp_path / "file" / "clocks", told),
+    ):
+        pass
+    assert nvml.gpu()["sm"] == UNLOCKED
+
+
+@pytest.mark.parametrize("how", ["return", "raise", "exit"])
+def test_every_way_out_of_a_process_lets_go(how: str, nvml: SimulatedNvml, tmp_path: Path) -> None:
+    with holder(tmp_path, how) as process:
+        process.communicate()
+    assert process.returncode == {"return": 0, "raise": 1, "exit": 7}[how]
+    assert nvml.gpu()["sm"] == UNLOCKED
+    assert recorded(tmp_path / "clocks") == ()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_signals_that_end_a_process_let_go(
+    number: int, nvml: SimulatedNvml, tmp_path: Path
+) -> None:
+    with holder(tmp_path) as process:
+        assert nvml.gpu()["sm"] == LOCKED
+        process.send_signal(number)
+        process.communicate()
+    assert process.returncode != 0
+    assert nvml.gpu()["sm"] == UNLOCKED
+    assert recorded(tmp_path / "clocks") == ()
+
+
+def test_what_a_killed_process_left_locked_the_next_one_lets_go_of(
+    nvml: SimulatedNvml, claims: Path, tmp_path: Path, told: Told
+) -> None:
+    with holder(tmp_path) as process:
+        process.kill()
+        process.communicate()
+    assert nvml.gpu()["sm"] == LOCKED
+    assert len(recorded(claims)) == 1
+    assert restore_abandoned(on(nvml), UUID, claims, told) is False
+    assert nvml.gpu()["sm"] == UNLOCKED
+    assert nvml.gpu()["memory"] == UNLOCKED
+    assert recorded(claims) == ()
+    assert str(process.pid) in told[0]
+    assert "clock_holder.py" in told[0]
+
+
+def test_a_run_that_locks_again_first_undoes_what_a_killed_one_left(
+    nvml: SimulatedNvml, claims: Path, tmp_path: Path, told: Told
+) -> None:
+    nvml.set(application=[1410, 2619])
+    with holder(tmp_path) as process:
+        process.kill()
+        process.communicate()
+    nvml.set(application=[1980, 2619])  # the lock took the application clocks with it
+    with held(on(nvml), claims, told):
+        assert nvml.gpu()["sm"] == LOCKED
+        assert nvml.gpu()["application"] == [1410, 2619]
+    assert nvml.gpu()["sm"] == UNLOCKED
+
+
+def test_a_process_that_lives_keeps_its_clocks_and_is_named(
+    nvml: SimulatedNvml, claims: Path, tmp_path: Path, told: Told
+) -> None:
+    with holder(tmp_path) as process:
+        assert restore_abandoned(on(nvml), UUID, claims, told) is True
+        with pytest.raises(MachineError, match=f"pid {process.pid}"), held(on(nvml), claims, told):
+            pass
+        assert nvml.gpu()["sm"] == LOCKED
+        process.terminate()
+        process.communicate()
+    assert nvml.gpu()["sm"] == UNLOCKED
+    assert told == []
+
+
+def test_a_file_system_that_grants_every_lock_does_not_hide_who_lives(
+    nvml: SimulatedNvml, claims: Path, tmp_path: Path, told: Told, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fcntl.flock", lambda *_: None)
+    with holder(tmp_path) as process:
+        assert restore_abandoned(on(nvml), UUID, claims, told) is True
+        assert nvml.gpu()["sm"] == LOCKED
+        process.kill()
+        process.communicate()
+    assert restore_abandoned(on(nvml), UUID, claims, told) is False
+    assert nvml.gpu()["sm"] == UNLOCKED
+
+
+def test_another_process_with_the_same_number_is_not_the_owner() -> None:
+    me = this_process()
+    assert is_alive(me)
+    assert not is_alive(me.model_copy(update={"started_ticks": me.started_ticks + 1}))
+    assert not is_alive(me.model_copy(update={"boot_id": "before"}))
+
+
+def test_a_record_from_before_a_reboot_is_just_deleted(
+    nvml: SimulatedNvml, claims: Path, told: Told, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    abandoned = ClockClaim(
+        uuid=UUID, vendor="nvidia", before=ClockSettings(),
+        owner=ClockOwner(
+            pid=1, started_ticks=1, pid_namespace=0, boot_id="before", command="roofsmith", at="-"
+        ),
+    )  # fmt: skip
+    with slot_of(claims, UUID) as slot:
+        slot.write(abandoned)
+    nvml.set(sm=[900, 900])  # somebody's, of this boot
+    assert restore_abandoned(on(nvml), UUID, claims, told) is False
+    assert nvml.gpu()["sm"] == [900, 900]
+    assert recorded(claims) == ()
+    assert told == []
+
+
+def test_a_record_that_cannot_be_read_is_said_and_left(
+    nvml: SimulatedNvml, claims: Path, told: Told
+) -> None:
+    with slot_of(claims, UUID) as slot:
+        slot.path.write_text("{")
+    assert restore_abandoned(on(nvml), UUID, claims, told) is True
+    assert str(slot.path) in told[0]
+    with pytest.raises(MachineError, match="can't be read"), held(on(nvml), claims, told):
+        pass
+    assert nvml.gpu()["sm"] == UNLOCKED
+
+
+@pytest.mark.parametrize(
+    ("state", "said"),
+    [
+        ({"mig": 1}, "MIG is on"),
+        ({"architecture": pynvml.NVML_DEVICE_ARCH_PASCAL}, "older than Volta"),
+        ({"reasons": 2}, "somebody has set the clocks"),
+    ],
+)
+def test_a_gpu_that_must_not_be_touched_is_refused_and_untouched(
+    state: dict[str, int], said: str, nvml: SimulatedNvml, claims: Path, told: Told
+) -> None:
+    nvml.set(**state)
+    with pytest.raises(MachineError, match=said) as refusal, held(on(nvml), claims, told):
+        pass
+    assert refusal.value.hint
+    assert nvml.gpu()["sm"] == UNLOCKED
+    assert recorded(claims) == ()
+
+
+def test_a_gpu_that_others_use_is_refused_and_untouched(
+    nvml: SimulatedNvml, claims: Path, told: Told
+) -> None:
+    with (
+        pytest.raises(MachineError, match="pid 4711 train"),
+        held(on(nvml), claims, told, strangers=("pid 4711 train.py",)),
+    ):
+        pass
+    assert nvml.gpu()["sm"] == UNLOCKED
+    assert recorded(claims) == ()
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (pynvml.NVML_ERROR_NO_PERMISSION, "takes root"),
+        (pynvml.NVML_ERROR_NOT_SUPPORTED, "can't lock the clocks"),
+        (pynvml.NVML_ERROR_INVALID_ARGUMENT, "can't lock the clocks"),
+        (pynvml.NVML_ERROR_GPU_IS_LOST, "NVML failed"),
+    ],
+)
+def test_a_driver_that_refuses_leaves_no_record_and_no_alarm(
+    error: int, said: str, nvml: SimulatedNvml, claims: Path, told: Told
+) -> None:
+    nvml.refuse("nvmlDeviceSetGpuLockedClocks", error)
+    with pytest.raises(MachineError, match=said), held(on(nvml), claims, told):
+        pass
+    assert recorded(claims) == ()
+    assert told == []
+
+
+def test_without_permission_the_message_says_how_to_get_it(
+    nvml: SimulatedNvml, claims: Path, told: Told
+) -> None:
+    with pytest.raises(MachineError) as refusal, held(on(nvml, root=False), claims, told):
+        pass
+    for part in ("sudo -E roofsmith", f"sudo nvidia-smi -i {UUID} -lgc", "-rgc"):
+        assert part in str(refusal.value)
+    assert nvml.gpu()["sm"] == UNLOCKED
+
+
+def test_memory_that_cannot_be_locked_is_left_alone(
+    nvml: SimulatedNvml, claims: Path, told: Told
+) -> None:
+    for function in ("nvmlDeviceSetMemoryLockedClocks", "nvmlDeviceResetMemoryLockedClocks"):
+        nvml.refuse(function, pynvml.NVML_ERROR_NOT_SUPPORTED)
+    with held(on(nvml), claims, told) as locked:
+        assert nvml.gpu()["sm"] == LOCKED
+        assert "memory clock left to the driver" in locked.sentence
+    assert nvml.gpu()["sm"] == UNLOCKED
+    assert told == []
+
+
+def test_a_lock_that_cannot_be_taken_back_is_loud_and_the_next_start_tries_again(
+    nvml: SimulatedNvml, claims: Path, told: Told
+) -> None:
+    with held(on(nvml), claims, told):
+        nvml.refuse("nvmlDeviceResetGpuLockedClocks", pynvml.NVML_ERROR_UNKNOWN)
+    (message,) = told
+    assert f"THE CLOCKS OF {UUID} MAY STILL BE LOCKED" in message
+    assert f"sudo nvidia-smi -i {UUID} -rgc" in message
+    assert restore_abandoned(on(nvml), UUID, claims, told) is True
+    nvml.refuse("nvmlDeviceResetGpuLockedClocks", None)
+    assert restore_abandoned(on(nvml), UUID, claims, told) is False
+    assert nvml.gpu()["sm"] == UNLOCKED
+
+
+def test_a_failed_restore_does_not_hide_the_run_s_own_error(
+    nvml: SimulatedNvml, claims: Path, told: Told
+) -> None:
+    def run() -> None:
+        with held(on(nvml), claims, told):
+            nvml.refuse("nvmlDeviceResetGpuLockedClocks", pynvml.NVML_ERROR_UNKNOWN)
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        run()
+    assert told
+
+
+def test_an_interrupt_while_letting_go_waits(nvml: SimulatedNvml, claims: Path, told: Told) -> None:
+    class Interrupted(NvmlClocks):
+        def restore(self, uuid: str, before: ClockSettings) -> None:
+            signal.raise_signal(signal.SIGINT)
+            NvmlClocks.restore(self, uuid, before)
+
+    driver = Interrupted(nvml, may_administer=lambda: True)
+    with pytest.raises(KeyboardInterrupt), held(driver, claims, told):
+        assert nvml.gpu()["sm"] == LOCKED
+    assert nvml.gpu()["sm"] == UNLOCKED
+    assert recorded(claims) == ()
+
+
+def test_an_interrupt_while_locking_lets_go(nvml: SimulatedNvml, claims: Path, told: Told) -> None:
+    class Interrupted(NvmlClocks):
+        def lock(self, uuid: str) -> LockedClocks:
+            NvmlClocks.lock(self, uuid)
+            raise KeyboardInterrupt
+
+    driver = Interrupted(nvml, may_administer=lambda: True)
+    with pytest.raises(KeyboardInterrupt), held(driver, claims, told):
+        pass
+    assert nvml.gpu()["sm"] == UNLOCKED
+    assert recorded(claims) == ()
+
+
+def test_signals_that_are_ignored_stay_ignored_and_other_threads_are_left_alone() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with undisturbed():
+            signal.raise_signal(signal.SIGHUP)
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    handlers: list[object] = []
+
+    def elsewhere() -> None:
+        with undisturbed():
+            handlers.append(signal.getsignal(signal.SIGINT))
+
+    thread = threading.Thread(target=elsewhere)
+    thread.start()
+    thread.join()
+    assert handlers == [signal.getsignal(signal.SIGINT)]
+
+
+def _proc(root: Path, *, uid: int, capabilities: int, users: str) -> Path:
+    folder = root / "proc/self"
+    folder.mkdir(parents=True)
+    status = f"Name:\tpython\nUid:\t1000\t{uid}\t0\t0\nCapEff:\t{capabilities:016x}\n"
+    (folder / "status").write_text(status)
+    (folder / "uid_map").write_text(users)
+    return root
+
+
+@pytest.mark.parametrize(
+    ("uid", "capabilities", "users", "may"),
+    [
+        (0, 1 << 21, "0 0 4294967295\n", True),
+        (1000, 1 << 21, "0 0 4294967295\n", False),
+        (0, (1 << 41) - 1 - (1 << 21), "0 0 4294967295\n", False),
+        (0, 1 << 21, "0 100000 65536\n", False),
+    ],
+)
+def test_root_is_whom_the_host_takes_for_it(
+    uid: int, capabilities: int, users: str, may: bool, tmp_path: Path
+) -> None:
+    root = _proc(tmp_path, uid=uid, capabilities=capabilities, users=users)
+    assert may_administer(root) is may
+
+
+def capped(tmp_path: Path, **of_smi: bool) -> tuple[RocmSmiClocks, SimulatedRocmSmi]:
+    smi = SimulatedRocmSmi(tmp_path / "levels.json", **of_smi)
+    return RocmSmiClocks(2.1e9, ask=smi, is_root=lambda: True), smi
+
+
+def test_an_amd_gpu_is_capped_at_the_documented_share(tmp_path: Path) -> None:
+    driver, smi = capped(tmp_path)
+    assert driver.lock(AMD_UUID).sm_hz == 1.9e9
+    assert smi.levels() == {"0": "auto", "1": "perf_determinism"}
+    assert sustained_share() == 1900 / 2100
+
+
+def test_an_amd_gpu_that_cannot_be_capped_says_so(tmp_path: Path) -> None:
+    driver, smi = capped(tmp_path, supported=False)
+    with pytest.raises(MachineError, match="Not supported"):
+        driver.lock(AMD_UUID)
+    assert set(smi.levels().values()) == {"auto"}
+
+
+def test_a_reset_that_rocm_smi_only_pretends_is_noticed(tmp_path: Path) -> None:
+    driver, _ = capped(tmp_path, stuck=True)
+    driver.lock(AMD_UUID)
+    with pytest.raises(MachineError, match="perf_determinism still"):
+        driver.restore(AMD_UUID, ClockSettings())
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        (lambda driver, smi: smi.set_levels({"0": "auto", "1": "manual"}), "manual already"),
+        (lambda driver, smi: setattr(smi, "partition", "CPX"), "partitioned"),
+    ],
+)
+def test_an_amd_gpu_that_is_shared_or_set_is_refused(
+    spoil: Callable[[RocmSmiClocks, SimulatedRocmSmi], None], said: str, tmp_path: Path
+) -> None:
+    driver, smi = capped(tmp_path)
+    spoil(driver, smi)
+    with pytest.raises(MachineError, match=said):
+        driver.require_lockable(AMD_UUID)
+
+
+def test_without_root_rocm_smi_is_not_asked_to_change_anything(tmp_path: Path) -> None:
+    smi = SimulatedRocmSmi(tmp_path / "levels.json")
+    driver = RocmSmiClocks(2.1e9, ask=smi, is_root=lambda: False)
+    for change in (
+        lambda: driver.require_lockable(AMD_UUID),
+        lambda: driver.restore(AMD_UUID, ClockSettings()),
+    ):
+        with pytest.raises(MachineError, match="only root"):
+            change()
+
+
+def test_an_unknown_maximum_is_not_guessed(tmp_path: Path) -> None:
+    smi = SimulatedRocmSmi(tmp_path / "levels.json")
+    with pytest.raises(MachineError, match="maximum clock"):
+        RocmSmiClocks(None, ask=smi, is_root=lambda: True).require_lockable(AMD_UUID)
+
+
+def test_the_program_rocm_smi_is_run_and_its_failure_quoted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "rocm-smi"
+    program.write_text(
+        '#!/bin/sh\n[ "$1" = --good ] && echo fine && exit 0\necho bad >&2; exit 1\n'
+    )
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    assert rocm_smi("--good") == "fine\n"
+    with pytest.raises(MachineError, match="says: bad"):
+        rocm_smi("--other")
+    program.unlink()
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(MachineError, match="not installed"):
+        rocm_smi("--good")
+
+
+def test_records_of_strange_names_stay_in_their_folder(claims: Path) -> None:
+    with slot_of(claims, "../../etc/GPU 1") as slot:
+        slot.write(
+            ClockClaim(
+                uuid="x", vendor="amd", before=ClockSettings(performance_level="auto"),
+                owner=this_process(),
+            )
+        )  # fmt: skip
+        assert json.loads(slot.path.read_text())["uuid"] == "x"
+    assert slot.path.parent == claims
+    assert clock_claims.recorded(claims) == (slot.path,)
