@@ -14,10 +14,12 @@ from roofsmith.app.subjects import Subject, candidate_from, target_of
 from roofsmith.app.wiring import Workshop, workshop
 from roofsmith.config import Settings
 from roofsmith.domain.comparison import Judgement
+from roofsmith.domain.inspection import Inspection
 from roofsmith.domain.kernel import Built, Candidate, Language
 from roofsmith.domain.outcome import BuildFailed, Cheated, Passed
 from roofsmith.domain.profile import Bottleneck, Profile
 from roofsmith.domain.target import KeepPolicy, default_keep
+from roofsmith.engine import records
 from roofsmith.engine.survey import Survey
 from roofsmith.engine.workbench import changed_signature, with_resources
 from roofsmith.errors import BaselineError, UsageError
@@ -33,6 +35,7 @@ def judge(
     observer: Observer,
     *,
     custom_only: bool = False,
+    sanitize: bool = False,
 ) -> Judgement:
     """Build both kernels; check and time the candidate against the other.
 
@@ -44,6 +47,8 @@ def judge(
         settings: where caches are.
         observer: hears what happens.
         custom_only: reject a candidate whose source leaves the work to a library.
+        sanitize: have every CUDA candidate that passes run under compute-sanitizer, not only one
+            that is faster.
 
     Raises:
         UsageError: a file or option is wrong, or the incumbent doesn't build.
@@ -61,7 +66,10 @@ def judge(
             return Judgement(outcome=built, verdict="rejected", wall_s=0.0)
         if changed := changed_signature(built.signature, incumbent.signature):
             return Judgement(outcome=changed, verdict="rejected", wall_s=0.0)
-        return with_remarks(shop.judge.compare(built, incumbent, observer), challenger)
+        judgement = shop.judge.compare(built, incumbent, observer)
+        if judgement.verdict == "faster" or (sanitize and isinstance(judgement.outcome, Passed)):
+            judgement = records.inspected(judgement, _inspection(shop, built))
+        return with_remarks(judgement, challenger)
 
 
 def check(
@@ -95,13 +103,20 @@ def check(
 
 def _inspected(shop: Workshop, built: Built, measured: Measured) -> Measured:
     """What was measured, and what sanitizers say of the same kernel on the smallest workload."""
-    if shop.inspector is None or not isinstance(measured.outcome, Passed):
+    inspection = _inspection(shop, built) if isinstance(measured.outcome, Passed) else None
+    if inspection is None:
         return measured
-    workload = smallest(shop.target, shop.survey.bounds)
-    shop.observer.stage("inspect", workload.label)
-    inspection = shop.inspector.inspect(built, workload)
     outcome = inspection.failure or measured.outcome
     return replace(measured, outcome=outcome, inspection=inspection)
+
+
+def _inspection(shop: Workshop, built: Built) -> Inspection | None:
+    """What sanitizers say on the smallest workload; None where none knows the kernel's language."""
+    if shop.inspector is None:
+        return None
+    workload = smallest(shop.target, shop.survey.bounds)
+    shop.observer.stage("inspect", workload.label)
+    return shop.inspector.inspect(built, workload)
 
 
 def roofline(subject: Subject, settings: Settings, observer: Observer) -> Survey:

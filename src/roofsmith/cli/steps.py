@@ -42,6 +42,13 @@ def judge(
         bool,
         typer.Option("--custom-only", help="Reject a kernel that leaves the work to a library."),
     ] = False,
+    sanitize: Annotated[
+        bool,
+        typer.Option(
+            "--sanitize",
+            help="Run a CUDA kernel that passes under compute-sanitizer even if it isn't faster.",
+        ),
+    ] = False,
     as_json: options.Json = False,
 ) -> None:
     """Judge a kernel against another: correct, and provably faster?
@@ -63,7 +70,7 @@ def judge(
     with screen() as observer:
         judgement = app.judge(
             candidate, flags, incumbent, budget, app.settings(isolation), observer,
-            custom_only=custom_only,
+            custom_only=custom_only, sanitize=sanitize,
         )  # fmt: skip
     show.judgement(judgement, as_json=as_json)
     raise typer.Exit(0 if judgement.verdict == "faster" else 1)

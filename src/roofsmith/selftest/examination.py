@@ -106,7 +106,7 @@ def _examine(
     try:
         judgement = app.judge(
             sample.path, sample.flags, against, budget_s, settings, observer,
-            custom_only=sample.must_be_custom,
+            custom_only=sample.must_be_custom, sanitize=sample.must_be_sanitized,
         )  # fmt: skip
     except RoofsmithError as error:
         return _finding(sample, opinion, naive, begin, outcome=BROKEN, detail=str(error))

@@ -71,6 +71,11 @@ class Sample(Value):
         return LIBRARY_CALL in self.expected
 
     @property
+    def must_be_sanitized(self) -> bool:
+        """Whether only a sanitizer is sure to see what is wrong."""
+        return any("/sanitizer_" in text for text in self.expected)
+
+    @property
     def attack_class(self) -> str:
         """The reason that fits an attack best, in words: its row in the matrix."""
         return self.expected[0].rpartition("/")[2].replace("_", " ") if self.expected else ""
