@@ -36,7 +36,7 @@ def scratch_prefix(kind: str) -> str:
 
     The namespace, because containers that share a temporary folder don't share their processes.
     """
-    return f"roofsmith-{kind}-{_pid_namespace()}.{os.getpid()}-"
+    return f"roofsmith-{kind}-{pid_namespace()}.{os.getpid()}-"
 
 
 def remove_stale() -> tuple[Path, ...]:
@@ -55,12 +55,12 @@ def remove_stale() -> tuple[Path, ...]:
 def is_stale(name: str) -> bool:
     """Whether a name begins as `scratch_prefix` says, and its owner is dead."""
     owner = _NAME.fullmatch(name)
-    if owner is None or int(owner["space"]) != _pid_namespace():
+    if owner is None or int(owner["space"]) != pid_namespace():
         return False
     return not _is_alive(int(owner["pid"]))
 
 
-def _pid_namespace() -> int:
+def pid_namespace() -> int:
     """Number of the namespace that this process's number counts in; 0 where there is none."""
     try:
         return Path("/proc/self/ns/pid").stat().st_ino

@@ -1,0 +1,301 @@
+"""Leases of GPUs: one holder on the whole host, whoever it is and however it ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from roofsmith.devices.lease import UNNAMED, FileLease, FileLeases, lock_name, told, usual_folder
+from roofsmith.devices.processes import OwnProcesses, started_ticks
+from roofsmith.errors import MachineError
+from roofsmith.ports import Holder
+from roofsmith.scratch import pid_namespace
+from roofsmith.testing.clock import FakeClock
+from roofsmith.testing.fleet import fake_uuid
+
+GPU = fake_uuid(0)
+HOLD = """
+import os, sys, time
+from pathlib import Path
+from roofsmith.devices.lease import FileLeases
+from roofsmith.testing.clock import FakeClock
+# become
+lease = FileLeases(FakeClock(), "roofsmith optimize far.yaml", Path(sys.argv[1])).take(sys.argv[2])
+print("held" if hasattr(lease, "release") else lease.who, flush=True)
+time.sleep(60)
+"""
+HOLD_PLAINLY = """
+import fcntl, os, sys, time
+# become
+file = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT, 0o600)
+fcntl.flock(file, fcntl.LOCK_EX)
+os.fchmod(file, int(sys.argv[2], 8))
+print("held", flush=True)
+time.sleep(60)
+"""
+SOMEBODY_ELSE = 65534
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """As /run/lock is; not below pytest's, which other users can't enter."""
+    made = Path(tempfile.mkdtemp(prefix="leases-", dir="/tmp"))
+    made.chmod(0o1777)
+    yield made
+    shutil.rmtree(made)
+
+
+def leases(folder: Path) -> FileLeases:
+    return FileLeases(FakeClock(), "roofsmith bench here.yaml", folder)
+
+
+def taken(folder: Path, uuid: str = GPU) -> FileLease:
+    lease = leases(folder).take(uuid)
+    assert isinstance(lease, FileLease), lease
+    return lease
+
+
+class Other:
+    """Another process."""
+
+    def __init__(self, code: str, *arguments: str, user: int | None = None) -> None:
+        if user:  # once everything is imported: Python may lie in root's home
+            code = code.replace("# become", f"os.setuid({user})")
+        command = [sys.executable, "-c", code, *arguments]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        assert self.process.stdout is not None
+        self.said = self.process.stdout.readline().strip()
+
+    def __enter__(self) -> Other:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.kill()
+
+    def kill(self) -> None:
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+
+
+def test_a_second_process_hears_who_holds_it(folder: Path) -> None:
+    with Other(HOLD, str(folder), GPU) as other:
+        assert other.said == "held"
+        found = leases(folder).take(GPU)
+        assert isinstance(found, Holder)
+        assert found.who.startswith(f"pid {other.process.pid} (")
+        assert "): roofsmith optimize far.yaml, since " in found.who
+        assert found.who.endswith(" UTC")
+    taken(folder).release()
+
+
+def test_we_are_heard_of_as_well(folder: Path) -> None:
+    lease = taken(folder)
+    with Other(HOLD, str(folder), GPU) as other:
+        assert other.said.startswith(f"pid {os.getpid()} (")
+        assert "roofsmith bench here.yaml" in other.said
+    lease.release()
+
+
+def test_kill_9_of_the_holder_frees_it(folder: Path) -> None:
+    with Other(HOLD, str(folder), GPU) as other:
+        assert isinstance(leases(folder).take(GPU), Holder)
+        other.kill()
+        taken(folder).release()
+
+
+def test_a_child_doesnt_keep_it(folder: Path) -> None:
+    """What is started while a lease is held doesn't inherit its lock."""
+    lease = taken(folder)
+    with Other("import time; print('up', flush=True); time.sleep(60)"):
+        lease.release()
+        with Other(HOLD, str(folder), GPU) as other:
+            assert other.said == "held"
+
+
+def test_gpus_are_leased_one_by_one(folder: Path) -> None:
+    with Other(HOLD, str(folder), GPU):
+        taken(folder, fake_uuid(1)).release()
+
+
+def test_one_command_may_take_it_again(folder: Path) -> None:
+    outer, inner = taken(folder), taken(folder)
+    assert GPU in leases(folder).held()
+    inner.release()
+    inner.release()
+    with Other(HOLD, str(folder), GPU) as other:
+        assert "roofsmith bench" in other.said
+    outer.release()
+    assert GPU not in leases(folder).held()
+    with Other(HOLD, str(folder), GPU) as other:
+        assert other.said == "held"
+
+
+def test_everybody_may_use_the_file_whatever_the_umask(folder: Path) -> None:
+    before = os.umask(0o077)
+    try:
+        taken(folder).release()
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((folder / lock_name(GPU)).stat().st_mode) == 0o666
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root may be somebody else")
+@pytest.mark.parametrize("mode", ["666", "644"])
+def test_another_users_file_locks_as_well(folder: Path, mode: str) -> None:
+    path = folder / lock_name(GPU)
+    with Other(HOLD_PLAINLY, str(path), mode, user=SOMEBODY_ELSE) as other:
+        assert other.said == "held"
+        assert path.stat().st_uid == SOMEBODY_ELSE
+        found = leases(folder).take(GPU)
+        assert isinstance(found, Holder)
+        assert found.who == UNNAMED
+    taken(folder).release()
+    assert path.stat().st_uid == SOMEBODY_ELSE
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root may be somebody else")
+def test_a_user_who_may_only_read_it_still_locks_it(folder: Path) -> None:
+    path = folder / lock_name(GPU)
+    path.write_text("{}")
+    path.chmod(0o644)
+    with Other(HOLD, str(folder), GPU, user=SOMEBODY_ELSE) as other:
+        assert other.said == "held"
+        found = leases(folder).take(GPU)
+        assert isinstance(found, Holder)
+        assert found.who == UNNAMED
+
+
+def test_a_link_is_not_followed(folder: Path) -> None:
+    precious = folder / "precious"
+    precious.write_text("keep me")
+    (folder / lock_name(GPU)).symlink_to(precious)
+    with pytest.raises(MachineError, match="can't be used"):
+        leases(folder).take(GPU)
+    assert precious.read_text() == "keep me"
+
+
+def test_a_file_with_two_names_is_left_alone(folder: Path) -> None:
+    precious = folder / "precious"
+    precious.write_text("keep me")
+    (folder / lock_name(GPU)).hardlink_to(precious)
+    with pytest.raises(MachineError, match="several names"):
+        leases(folder).take(GPU)
+    assert precious.read_text() == "keep me"
+
+
+def test_a_pipe_in_its_place_hangs_nobody(folder: Path) -> None:
+    os.mkfifo(folder / lock_name(GPU))
+    with pytest.raises(MachineError, match="no plain file"):
+        leases(folder).take(GPU)
+
+
+def test_a_folder_where_others_may_replace_files_is_refused(folder: Path) -> None:
+    folder.chmod(0o777)
+    with pytest.raises(MachineError, match="may replace them") as refused:
+        leases(folder).take(GPU)
+    assert f"chmod 1777 {folder}" in str(refused.value)
+
+
+def test_a_missing_folder_comes_with_what_to_do(folder: Path) -> None:
+    with pytest.raises(MachineError, match="mkdir -p"):
+        leases(folder / "gone").take(GPU)
+
+
+def test_a_file_that_was_cleared_away_is_not_what_is_locked(folder: Path) -> None:
+    lease = taken(folder)
+    (folder / lock_name(GPU)).unlink()
+    with Other(HOLD, str(folder), GPU) as other:
+        assert other.said == "held"
+        lease.release()
+        assert isinstance(leases(folder).take(GPU), Holder)
+
+
+def test_strange_names_stay_in_the_folder() -> None:
+    assert lock_name("MIG-1/../../etc/passwd") == "roofsmith-MIG-1_.._.._etc_passwd.lock"
+    assert usual_folder() in (Path("/run/lock"), Path("/tmp"))
+
+
+# -- what the text is worth -------------------------------------------------------------------
+
+NOW = datetime(2026, 3, 5, 12, 0, tzinfo=UTC)
+
+
+def text(**changes: object) -> bytes:
+    pid = os.getpid()
+    name = {
+        "pid": pid, "started": started_ticks(pid), "space": pid_namespace(), "user": "nobody",
+        "command": "roofsmith demo", "since": "2026-03-05 10:31",
+    }  # fmt: skip
+    return json.dumps(name | changes).encode()
+
+
+def test_a_living_holder_is_named_by_what_the_system_says() -> None:
+    who = told(text(user="mallory"), NOW)
+    assert who.startswith(f"pid {os.getpid()} (")
+    assert who.endswith("): roofsmith demo, since 10:31 UTC")
+    assert "mallory" not in who
+
+
+def test_a_day_that_isnt_today_is_shown() -> None:
+    assert told(text(since="2026-03-04 23:59"), NOW).endswith("since 2026-03-04 23:59 UTC")
+
+
+def test_the_dead_hold_nothing() -> None:
+    child = subprocess.Popen(["true"])
+    child.wait()
+    assert told(text(pid=child.pid, started=1), NOW) == UNNAMED
+
+
+def test_another_process_with_the_same_number_is_not_blamed() -> None:
+    assert told(text(started=1), NOW) == UNNAMED
+
+
+def test_a_number_of_another_container_is_called_that() -> None:
+    who = told(text(space=1, pid=7, user="bob"), NOW)
+    assert who == "pid 7 in another container (bob): roofsmith demo, since 10:31 UTC"
+
+
+@pytest.mark.parametrize(
+    "scribble", [b"", b"\xff\xfe", b"[]", b"{}", b'{"pid": "x"}', b"null", b"[" * 3000]
+)
+def test_scribbles_name_nobody(scribble: bytes) -> None:
+    assert told(scribble, NOW) == UNNAMED
+
+
+def test_nothing_reaches_the_terminal_but_text() -> None:
+    who = told(text(command="\x1b[2J\x07 rm -rf\r\n" + "x" * 500), NOW)
+    assert who.isprintable()
+    assert len(who) < 200
+
+
+# -- own processes ----------------------------------------------------------------------------
+
+
+def test_children_are_our_own_and_the_first_process_is_not() -> None:
+    with Other(
+        "import subprocess; p = subprocess.Popen(['sleep', '60']); print(p.pid, flush=True);"
+        "p.wait()"
+    ) as child:
+        grandchild = int(child.said)
+        found = OwnProcesses().among([os.getpid(), child.process.pid, grandchild, 1])
+        assert found == {os.getpid(), child.process.pid, grandchild}
+        os.kill(grandchild, signal.SIGKILL)
+
+
+def test_who_is_gone_is_no_stranger() -> None:
+    child = subprocess.Popen(["true"])
+    child.wait()
+    assert child.pid in OwnProcesses().among([child.pid])
