@@ -7,7 +7,9 @@ input or its environment is at fault.
     ├── UsageError              the caller's input can't be used           exit 2
     │   ├── TargetError         a target file or its parts
     │   ├── SignatureError      a kernel without a readable `solve`
-    │   └── BadReferenceError   the reference raises, hangs or contradicts the kernel
+    │   ├── BadReferenceError   the reference raises, hangs or contradicts the kernel
+    │   ├── UnknownNameError    no wiki page, or no fact of it, is called so
+    │   └── AmbiguousNameError  several are
     ├── MachineError            a tool, permission or resource is missing  exit 2
     │   ├── ToolMissingError
     │   ├── CampaignBusyError   another process holds the campaign directory
@@ -60,6 +62,14 @@ class SignatureError(UsageError):
 
 class BadReferenceError(UsageError):
     """The reference raises, hangs, is not deterministic, or contradicts the kernel's signature."""
+
+
+class UnknownNameError(UsageError):
+    """Nothing in the hardware wiki is called so."""
+
+
+class AmbiguousNameError(UsageError):
+    """Several things in the hardware wiki are called so."""
 
 
 class MachineError(RoofsmithError):
