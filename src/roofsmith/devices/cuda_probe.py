@@ -41,7 +41,10 @@ def main() -> None:
 
 
 def answer() -> dict[str, object]:
-    """`{"error", "code"}` or the device's name, uuid, memory_bytes, driver_api and attributes."""
+    """`{"error", "code"}` or the first device's name, uuid, memory_bytes, driver_api, attributes.
+
+    `uuids` are those of all that are visible, in CUDA's order.
+    """
     try:
         cuda = ctypes.CDLL("libcuda.so.1")
     except OSError as error:
@@ -54,14 +57,14 @@ def answer() -> dict[str, object]:
 
 def _device(cuda: ctypes.CDLL) -> dict[str, object]:
     version, count, device = c_int(), c_int(), c_int()
-    name, memory, uuid = ctypes.create_string_buffer(256), c_size_t(), (c_char * 16)()
+    name, memory = ctypes.create_string_buffer(256), c_size_t()
     _do(cuda, "cuDriverGetVersion", byref(version))
     _do(cuda, "cuInit", 0)
     _do(cuda, "cuDeviceGetCount", byref(count))
     _do(cuda, "cuDeviceGet", byref(device), 0)
     _do(cuda, "cuDeviceGetName", name, 256, device)
     _do(cuda, "cuDeviceTotalMem_v2", byref(memory), device)
-    _do(cuda, "cuDeviceGetUuid", byref(uuid), device)
+    uuids = _uuids(cuda, count.value)
     attributes = {}
     for key, number in ATTRIBUTES.items():
         value = c_int()
@@ -69,12 +72,24 @@ def _device(cuda: ctypes.CDLL) -> dict[str, object]:
         attributes[key] = value.value
     return {
         "name": name.value.decode("utf-8", "replace"),
-        "uuid": _text(bytes(uuid)),
+        "uuid": uuids[0],
+        "uuids": uuids,
         "memory_bytes": memory.value,
         "driver_api": version.value,
         "devices": count.value,
         "attributes": attributes,
     }
+
+
+def _uuids(cuda: ctypes.CDLL, count: int) -> list[str]:
+    """Of every visible device, in CUDA's order."""
+    found = []
+    for index in range(count):
+        device, uuid = c_int(), (c_char * 16)()
+        _do(cuda, "cuDeviceGet", byref(device), index)
+        _do(cuda, "cuDeviceGetUuid", byref(uuid), device)
+        found.append(_text(bytes(uuid)))
+    return found
 
 
 def _do(cuda: ctypes.CDLL, call: str, *arguments: object) -> None:

@@ -1,0 +1,97 @@
+"""Every GPU of this host that this process may use, from whichever source answers."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from roofsmith.devices.fleet_amd import AmdSmiFleet, RocmSmiFleet
+from roofsmith.devices.fleet_amdsmi import AmdSmiLibraryFleet
+from roofsmith.devices.fleet_nvidia_smi import NvidiaSmiFleet
+from roofsmith.devices.fleet_nvml import NvmlFleet
+from roofsmith.devices.fleet_visible import visible
+from roofsmith.devices.nvidia import ask_cuda
+from roofsmith.domain.fleet import GpuStatus
+from roofsmith.errors import MachineError
+from roofsmith.ports import FleetSource
+
+VARIABLES = (
+    "CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES",
+    "ROCR_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL",
+)  # fmt: skip
+"""What may hide GPUs from a process."""
+
+
+def nvidia_sources() -> tuple[FleetSource, ...]:
+    """The best first."""
+    return NvmlFleet(), NvidiaSmiFleet()
+
+
+def amd_sources() -> tuple[FleetSource, ...]:
+    """The best first."""
+    return AmdSmiLibraryFleet(), AmdSmiFleet(), RocmSmiFleet()
+
+
+@dataclass(slots=True)
+class HostFleet:
+    """Port `FleetSource` over this host's drivers, less what this process may not use.
+
+    A source that has answered is asked first from then on, so that the readings of a window can be
+    compared; where it stops answering, the next one takes over.
+    """
+
+    kind: Literal["nvidia", "amd"]
+    environment: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
+    """Empty: no GPU is hidden."""
+    sources: Sequence[FleetSource] = ()
+    ask_cuda: Callable[[], dict[str, Any]] = ask_cuda
+    _best: int = field(default=0, repr=False)
+    _order: list[str] | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        if not self.sources:
+            self.sources = nvidia_sources() if self.kind == "nvidia" else amd_sources()
+
+    def gpus(self) -> tuple[GpuStatus, ...]:
+        """Every GPU of this kind that this process may use.
+
+        Raises:
+            MachineError: no source answers, there is no such GPU, or none that may be used.
+        """
+        shown = self._shown()
+        left = visible(shown, self.environment, self._numbered)
+        if not left:
+            names = [name for name in VARIABLES if name in self.environment]
+            said = ", ".join(f"{name}={self.environment[name]}" for name in names)
+            raise MachineError(
+                f"of the {len(shown)} GPUs here none may be used: {said}",
+                hint="unset that, or name a GPU that is there (nvidia-smi -L, rocm-smi -u)",
+            )
+        return left
+
+    def _shown(self) -> tuple[GpuStatus, ...]:
+        failures: list[MachineError] = []
+        for place in sorted(range(len(self.sources)), key=lambda place: place != self._best):
+            try:
+                found = self.sources[place].gpus()
+            except MachineError as error:
+                failures.append(error)
+                continue
+            if found:
+                self._best = place
+                return found
+        said = "; ".join(error.message for error in failures) or "their drivers show none"
+        vendor = "NVIDIA" if self.kind == "nvidia" else "AMD"
+        raise MachineError(
+            f"no {vendor} GPU can be seen here: {said}",
+            hint=failures[0].hint if failures else "is one built in, and passed to this container?",
+        )
+
+    def _numbered(self) -> list[str] | None:
+        """CUDA's order. Asked once: pinning changes the answer of those who ask later."""
+        if self._order is None:
+            uuids = self.ask_cuda().get("uuids")
+            self._order = list(uuids) if isinstance(uuids, list) else None
+        return self._order

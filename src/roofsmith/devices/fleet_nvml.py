@@ -1,0 +1,163 @@
+"""NVIDIA's GPUs and MIG instances through NVML."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pynvml
+
+from roofsmith.devices.fleet_processes import merged, seen
+from roofsmith.devices.fleet_tools import (
+    DEADLINE_S,
+    Patience,
+    celsius,
+    memory,
+    share,
+    size_bytes,
+    words,
+)
+from roofsmith.devices.nvml import COMPUTE_MODES, throttle_reasons
+from roofsmith.domain.fleet import GpuProcess, GpuStatus
+from roofsmith.errors import MachineError
+
+MAX_GPUS = 256
+"""More than any host has: whatever a broken driver answers, asking comes to an end."""
+WITHOUT_MPS = ("NVMLError_NotSupported", "NVMLError_FunctionNotFound")
+"""A GPU or a driver that knows no MPS has no clients of it."""
+
+
+@dataclass(slots=True)
+class NvmlFleet:
+    """Port `FleetSource` over NVML, which stays open: opening it wakes the driver.
+
+    A process that forks after the first answer must make a new one.
+    """
+
+    library: Any = pynvml
+    clock: Callable[[], float] = time.monotonic
+    deadline_s: float = DEADLINE_S
+    _patience: Patience[tuple[GpuStatus, ...]] = field(init=False, repr=False)
+    _open: bool = field(default=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self._patience = Patience(self.deadline_s)
+
+    def gpus(self) -> tuple[GpuStatus, ...]:
+        """Every GPU that NVML shows, and the instances of those in MIG mode.
+
+        Raises:
+            MachineError: NVML isn't there, fails, or doesn't answer in time.
+        """
+        found = self._patience.ask(self._read)
+        if found is None:
+            raise MachineError(
+                "NVML doesn't answer", hint="nvidia-smi must work; `dmesg | grep -i nvrm` if not"
+            )
+        return found
+
+    def _read(self) -> tuple[GpuStatus, ...] | None:
+        try:
+            if not self._open:
+                self.library.nvmlInit()
+                self._open = True
+            count = min(int(self.library.nvmlDeviceGetCount()), MAX_GPUS)
+        except (self.library.NVMLError, ValueError, TypeError):
+            self._open = False
+            return None
+        return tuple(status for index in range(count) for status in self._gpu(index))
+
+    def _gpu(self, index: int) -> Iterator[GpuStatus]:
+        handle = self._told("nvmlDeviceGetHandleByIndex", index)
+        uuid = None if handle is None else words(self._told("nvmlDeviceGetUUID", handle))
+        if uuid is None:
+            return
+        mode = self._told("nvmlDeviceGetMigMode", handle)
+        if not mode or not mode[0]:
+            yield self._status(index, uuid, handle, handle)
+            return
+        for place in range(self._told("nvmlDeviceGetMaxMigDeviceCount", handle) or 0):
+            instance = self._told("nvmlDeviceGetMigDeviceHandleByIndex", handle, place)
+            name = None if instance is None else words(self._told("nvmlDeviceGetUUID", instance))
+            if name is not None:
+                yield self._status(index, name, instance, handle, parent=uuid)
+
+    def _status(
+        self, index: int, uuid: str, handle: Any, whole: Any, parent: str | None = None
+    ) -> GpuStatus:
+        """Of a GPU; or of an instance, whose heat and clocks are those of the whole GPU."""
+        rates = None if parent else self._told("nvmlDeviceGetUtilizationRates", handle)
+        bits = self._told("nvmlDeviceGetCurrentClocksThrottleReasons", whole)
+        processes = self._processes(handle)
+        return GpuStatus(
+            uuid=uuid,
+            index=index,
+            name=words(self._told("nvmlDeviceGetName", handle)) or "NVIDIA GPU",
+            kind="nvidia",
+            parent_uuid=parent,
+            utilisation=share(getattr(rates, "gpu", None)),
+            **self._memory(handle),
+            temperature_c=celsius(
+                self._told("nvmlDeviceGetTemperature", whole, self.library.NVML_TEMPERATURE_GPU)
+            ),
+            throttle_reasons=throttle_reasons(bits) if isinstance(bits, int) else (),
+            processes=processes or (),
+            compute_mode=COMPUTE_MODES.get(self._told("nvmlDeviceGetComputeMode", whole)),
+            unread=(
+                *(("processes",) if processes is None else ()),
+                *(() if isinstance(bits, int) else ("throttle_reasons",)),
+            ),
+            at_s=self.clock(),
+        )
+
+    def _memory(self, handle: Any) -> dict[str, int | None]:
+        """What is in use. Of the newer call: the older one counts the driver's own share, too."""
+        newer = getattr(self.library, "nvmlMemory_v2", None)
+        said = newer and self._told("nvmlDeviceGetMemoryInfo", handle, newer)
+        said = said or self._told("nvmlDeviceGetMemoryInfo", handle)
+        return memory(
+            size_bytes(getattr(said, "used", None)), size_bytes(getattr(said, "total", None))
+        )
+
+    def _processes(self, handle: Any) -> tuple[GpuProcess, ...] | None:
+        """Everyone who has the GPU open; None if whoever computes on it can't be listed."""
+        computing = self._told("nvmlDeviceGetComputeRunningProcesses", handle)
+        if computing is None:
+            computing = self._told("nvmlDeviceGetComputeRunningProcesses_v2", handle)
+        clients = self._clients(handle)
+        if computing is None or clients is None:
+            return None
+        drawing = self._told("nvmlDeviceGetGraphicsRunningProcesses", handle) or ()
+        listed = [
+            *((one, False) for one in (*computing, *clients)),
+            *((one, True) for one in drawing),
+        ]
+        if not all(isinstance(getattr(one, "pid", None), int) for one, _ in listed):
+            return None
+        return merged(
+            seen(
+                one.pid,
+                name=words(self._told("nvmlSystemGetProcessName", one.pid)),
+                memory_bytes=size_bytes(getattr(one, "usedGpuMemory", None)),
+                drawing=draws,
+            )
+            for one, draws in listed
+        )
+
+    def _clients(self, handle: Any) -> Any:
+        """Processes that compute through MPS: its server is listed in their place elsewhere."""
+        try:
+            return self.library.nvmlDeviceGetMPSComputeRunningProcesses(handle)
+        except AttributeError:
+            return ()
+        except self.library.NVMLError as error:
+            return () if type(error).__name__ in WITHOUT_MPS else None
+
+    def _told(self, question: str, *arguments: Any) -> Any:
+        """The answer; None where this GPU, driver or binding doesn't have it."""
+        try:
+            return getattr(self.library, question)(*arguments)
+        except (self.library.NVMLError, AttributeError, UnicodeDecodeError):
+            return None

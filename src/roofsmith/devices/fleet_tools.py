@@ -1,0 +1,175 @@
+"""Questions to drivers that may not answer, or with nonsense: deadlines, and what is plausible."""
+
+from __future__ import annotations
+
+import os
+import queue
+import re
+import selectors
+import shutil
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+from roofsmith.domain.fleet import MIB
+
+DEADLINE_S = 20.0
+"""For one question: a driver that isn't kept loaded takes a second or two per GPU to wake up."""
+MAX_ANSWER_BYTES = 16 * MIB
+"""nvidia-smi prints 20 KB per GPU; a program that prints this much is broken."""
+LAST_WORDS_S = 1.0
+"""For a program that was killed. One that waits within a broken driver outlives even that."""
+
+_NUMBER = re.compile(r"\s*([+-]?\d{1,18}(?:\.\d{1,9})?)\s*(\S*)\s*")
+_SIZES = {
+    "B": 1,
+    "KIB": 1 << 10,
+    "KB": 1 << 10,
+    "MIB": MIB,
+    "MB": MIB,
+    "GIB": 1 << 30,
+    "GB": 1 << 30,
+}
+"""AMD's tools write MB where they divide by 2^20 (amd_smi_lib, vram_usage)."""
+Answer = TypeVar("Answer")
+
+
+def ask(command: Sequence[str], deadline_s: float = DEADLINE_S) -> str | None:
+    """What a program prints; None if it is missing, fails, prints without end or runs too long.
+
+    It is killed with its children then, and left behind if even that doesn't end it.
+    """
+    program = shutil.which(command[0])
+    if program is None:
+        return None
+    try:
+        process = subprocess.Popen(
+            [program, *command[1:]],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+    except OSError:
+        return None
+    printed = _printed(process, time.monotonic() + deadline_s)
+    if printed is None:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(LAST_WORDS_S)
+        return None
+    return printed.decode("utf-8", "replace") if process.returncode == 0 else None
+
+
+def _printed(process: subprocess.Popen[bytes], until_s: float) -> bytes | None:
+    """Everything, once the program has ended; None if that doesn't come in time, or is too much."""
+    assert process.stdout is not None
+    parts: list[bytes] = []
+    with process.stdout as pipe, selectors.DefaultSelector() as ready:
+        ready.register(pipe, selectors.EVENT_READ)
+        while ready.select(max(until_s - time.monotonic(), 0)):
+            part = os.read(pipe.fileno(), 1 << 16)
+            parts.append(part)
+            if not part:
+                break
+            if sum(map(len, parts)) > MAX_ANSWER_BYTES:
+                return None
+        else:
+            return None
+    try:
+        process.wait(max(until_s - time.monotonic(), 0))
+    except subprocess.TimeoutExpired:
+        return None
+    return b"".join(parts)
+
+
+@dataclass(slots=True)
+class Patience(Generic[Answer]):
+    """Asks a library whose calls may hang, each on a thread that can be left behind."""
+
+    deadline_s: float = DEADLINE_S
+    _asking: threading.Thread | None = field(default=None, repr=False)
+
+    def ask(self, question: Callable[[], Answer | None]) -> Answer | None:
+        """The answer; None if it doesn't come in time, or an earlier question still hangs."""
+        if self._asking is not None and self._asking.is_alive():
+            return None
+        answers: queue.SimpleQueue[Answer | None] = queue.SimpleQueue()
+
+        def run() -> None:
+            answer = None
+            try:
+                answer = question()
+            finally:
+                answers.put(answer)
+
+        # A daemon: a call that never returns must not keep this process from ending.
+        self._asking = threading.Thread(target=run, name="roofsmith-driver", daemon=True)
+        self._asking.start()
+        try:
+            return answers.get(timeout=self.deadline_s)
+        except queue.Empty:
+            return None
+
+
+def share(said: object) -> float | None:
+    """`37 %`, `37`, `"37.0"` and 37 are 0.37; None if it is no percentage from 0 to 100."""
+    number, unit = _quantity(said)
+    return number / 100 if number is not None and unit in ("", "%") and 0 <= number <= 100 else None
+
+
+def celsius(said: object) -> float | None:
+    """`38 C`, `"38.0"` and 38; None if it is no temperature that a running GPU can have."""
+    number, unit = _quantity(said)
+    plausible = number is not None and unit.upper() in ("", "C") and 0 < number < 150
+    return number if plausible else None
+
+
+def size_bytes(said: object, unit: str = "B") -> int | None:
+    """`81559 MiB` or, where only a number is said, so many `unit`; None if it is no size."""
+    number, said_unit = _quantity(said)
+    scale = _SIZES.get((said_unit or unit).upper())
+    return None if number is None or scale is None or number < 0 else int(number * scale)
+
+
+def memory(used: int | None, total: int | None) -> dict[str, int | None]:
+    """Both fields of a status; used is unknown where it can't be true."""
+    total = total or None
+    if used is not None and total is not None and used > total:
+        used = None
+    return {"memory_used_bytes": used, "memory_total_bytes": total}
+
+
+def words(said: object) -> str | None:
+    """A text that says something: not `N/A`, `[N/A]`, `[Not Found]` or nothing."""
+    text = said.decode("utf-8", "replace") if isinstance(said, bytes) else said
+    if not isinstance(text, str):
+        return None
+    text = " ".join(text.split())
+    empty = {"", "n/a", "none", "unknown", "not supported", "not found", "insufficient permissions"}
+    return None if text.strip("[]").lower() in empty else text
+
+
+def entry(said: Any, *path: str) -> Any:
+    """What lies under the keys in nested JSON objects; None where there is no such thing."""
+    for key in path:
+        said = said.get(key) if isinstance(said, dict) else None
+    return said
+
+
+def _quantity(said: object) -> tuple[float | None, str]:
+    if isinstance(said, dict):
+        value = entry(said, "value")
+        return (
+            _quantity(f"{value} {entry(said, 'unit') or ''}") if value is not None else (None, "")
+        )
+    if isinstance(said, bool) or not isinstance(said, int | float | str):
+        return None, ""
+    match = _NUMBER.fullmatch(said if isinstance(said, str) else f"{said:.9f}")
+    return (float(match[1]), match[2]) if match else (None, "")
