@@ -22,6 +22,11 @@ class Settings:
     """Where campaigns go that were given no `--output`."""
     isolation: IsolationMode = "standard"
     """What keeps candidates apart from everything else."""
+    lock_clocks: bool = False
+    """Hold the clocks of the GPU that is measured on."""
+
+    wiki_dir: Path | None = None
+    """The user's own pages of the hardware wiki; None: the bundled ones alone."""
 
     @property
     def builds_dir(self) -> Path:
@@ -33,20 +38,27 @@ class Settings:
         """Measured ceilings."""
         return self.cache_dir / "ceilings"
 
+    @property
+    def clocks_dir(self) -> Path:
+        """Records of GPUs whose clocks are held."""
+        return self.cache_dir / "clocks"
+
     @classmethod
     def from_environment(cls, environment: Mapping[str, str], working_dir: Path) -> Settings:
         """`$ROOFSMITH_CACHE`, else `$XDG_CACHE_HOME/roofsmith`, else `~/.cache/roofsmith`.
 
-        `$ROOFSMITH_ISOLATION` is `strict`, `standard` or `none`.
+        `$ROOFSMITH_ISOLATION` is `strict`, `standard` or `none`. `$ROOFSMITH_WIKI` is the folder of
+        wiki pages, else `$XDG_CONFIG_HOME/roofsmith/wiki`, else `~/.config/roofsmith/wiki`.
 
         Raises:
-            UsageError: `$ROOFSMITH_CACHE` is not an absolute path, or there is no home; there is no
-                such isolation.
+            UsageError: `$ROOFSMITH_CACHE` or `$ROOFSMITH_WIKI` is not an absolute path, or there is
+                no home; there is no such isolation.
         """
         return cls(
             cache_dir=_cache_dir(environment),
             campaigns_dir=working_dir / "campaigns",
             isolation=_isolation(environment.get("ROOFSMITH_ISOLATION") or "standard"),
+            wiki_dir=_wiki_dir(environment),
         )
 
     def campaign_dir(self, name: str, now: datetime) -> Path:
@@ -65,21 +77,34 @@ def _isolation(chosen: str) -> IsolationMode:
 
 
 def _cache_dir(environment: Mapping[str, str]) -> Path:
-    if chosen := environment.get("ROOFSMITH_CACHE"):
-        path = Path(chosen).expanduser()
-        if not path.is_absolute():
-            raise UsageError(
-                f"ROOFSMITH_CACHE={chosen} is not an absolute path",
-                hint='export ROOFSMITH_CACHE="$HOME/.cache/roofsmith"',
-            )
-        return path
-    xdg = environment.get("XDG_CACHE_HOME", "")
-    # The XDG base directory specification tells programs to ignore relative paths.
-    if xdg.startswith("/"):
-        return Path(xdg) / "roofsmith"
-    if home := environment.get("HOME"):
-        return Path(home) / ".cache" / "roofsmith"
+    found = _folder(environment, "ROOFSMITH_CACHE", "XDG_CACHE_HOME", "roofsmith", ".cache")
+    if found is not None:
+        return found
     raise UsageError(
         "neither HOME nor ROOFSMITH_CACHE says where the cache goes",
         hint="export ROOFSMITH_CACHE=/some/folder",
     )
+
+
+def _wiki_dir(environment: Mapping[str, str]) -> Path | None:
+    return _folder(environment, "ROOFSMITH_WIKI", "XDG_CONFIG_HOME", "roofsmith/wiki", ".config")
+
+
+def _folder(
+    environment: Mapping[str, str], own: str, xdg: str, below: str, at_home: str
+) -> Path | None:
+    """Variable `own`, else `below` the XDG folder, else below its place at home."""
+    if chosen := environment.get(own):
+        path = Path(chosen).expanduser()
+        if not path.is_absolute():
+            raise UsageError(
+                f"{own}={chosen} is not an absolute path",
+                hint=f'export {own}="$HOME/{at_home}/{below}"',
+            )
+        return path
+    # The XDG base directory specification tells programs to ignore relative paths.
+    if (base := environment.get(xdg, "")).startswith("/"):
+        return Path(base) / below
+    if home := environment.get("HOME"):
+        return Path(home) / at_home / below
+    return None

@@ -26,6 +26,30 @@ def test_the_cache_goes_where_the_environment_says(environment: dict[str, str], 
     assert Settings.from_environment(environment, HERE).cache_dir == Path(cache)
 
 
+@pytest.mark.parametrize(
+    ("environment", "wiki"),
+    [
+        ({"HOME": "/home/ada"}, "/home/ada/.config/roofsmith/wiki"),
+        ({"HOME": "/home/ada", "XDG_CONFIG_HOME": "/etc/ada"}, "/etc/ada/roofsmith/wiki"),
+        ({"HOME": "/home/ada", "XDG_CONFIG_HOME": "x"}, "/home/ada/.config/roofsmith/wiki"),
+        ({"HOME": "/home/ada", "ROOFSMITH_WIKI": "/facts"}, "/facts"),
+    ],
+)
+def test_own_wiki_pages_lie_where_the_environment_says(
+    environment: dict[str, str], wiki: str
+) -> None:
+    assert Settings.from_environment(environment, HERE).wiki_dir == Path(wiki)
+
+
+def test_without_a_home_there_are_no_own_pages() -> None:
+    assert Settings.from_environment({"ROOFSMITH_CACHE": "/own"}, HERE).wiki_dir is None
+
+
+def test_a_relative_wiki_is_refused() -> None:
+    with pytest.raises(UsageError, match="ROOFSMITH_WIKI=facts is not an absolute path"):
+        Settings.from_environment({"HOME": "/home/ada", "ROOFSMITH_WIKI": "facts"}, HERE)
+
+
 def test_a_relative_cache_is_refused() -> None:
     with pytest.raises(UsageError, match="not an absolute path"):
         Settings.from_environment({"ROOFSMITH_CACHE": "cache"}, HERE)
