@@ -1,21 +1,40 @@
-"""The work a workload can't do without: floating-point operations and bytes."""
+"""The work a workload can't do without: operations and bytes, and who says so.
+
+Three sources may know: a run of the reference, where it is PyTorch and its operators were counted;
+what the reference declares (`flops()`, `bytes()`); and the formula of the operator family. All that
+are known are kept. One comes before the other in this order, with one exception: of a run and a
+declaration the lower counts, since a floor must never lie above what is possible. A run counts
+every element of a masked product; whoever wrote `flops()` knows about the mask.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import Final, Protocol
 
 from roofsmith.analysis.flops import UnknownFlopsError, family_flops
-from roofsmith.domain.bound import Cost
-from roofsmith.domain.facts import DType
+from roofsmith.analysis.traffic import bytes_counts
+from roofsmith.domain.bound import Cost, Count, OperationCount
+from roofsmith.domain.facts import ArithmeticType, DType
 from roofsmith.domain.workload import Workload
 
 FLOAT_WIDTHS: Mapping[DType, int] = {"float64": 8, "float32": 4, "float16": 2, "bfloat16": 2}
 """Bytes of each floating type, the widest first."""
 
-MATRIX_FAMILIES = frozenset({"gemm", "attention"})
+MATRIX_FAMILIES = frozenset({"gemm", "gemv", "grouped_gemm", "moe", "conv2d", "attention"})
 """Families whose operations are matrix products, but for a vanishing share."""
+
+FASTEST_FIRST: Final[tuple[ArithmeticType, ...]] = (
+    "float8", "int8", "float16", "bfloat16", "tfloat32", "float32", "float64",
+)  # fmt: skip
+"""Types in which matrix units work, the fastest first."""
+
+MASKED_SHARE = 0.5
+"""What a causal mask leaves of an attention, which shapes don't show."""
+
+AGREE = 0.05
+"""FLOPs that differ by less than this share agree: a softmax between two products counts or not."""
 
 
 class Array(Protocol):
@@ -23,7 +42,7 @@ class Array(Protocol):
 
     @property
     def role(self) -> str:
-        """input or output."""
+        """input, output, or inout."""
         ...
 
     @property
@@ -60,30 +79,37 @@ class Description(Protocol):
         """The reference's `bytes(**dims)`: read and written together."""
         ...
 
+    @property
+    def counted(self) -> OperationCount | None:
+        """What a run of the reference was seen to do."""
+        ...
+
 
 def cost(workload: Workload, description: Description, family: str | None) -> Cost:
     """FLOPs and bytes of one workload, and where each figure comes from.
 
-    FLOPs are the reference's `flops()`, else the formula of the operator family (see
-    `roofsmith.analysis.flops`), else UNKNOWN. Bytes are the reference's `bytes()`, divided into
-    reads and writes as the arrays are, else every input once and every output once, else UNKNOWN.
-
     Args:
         workload: its dimensions; names such as M, N, K and heads settle what shapes leave open.
-        description: arrays and declared cost.
+        description: arrays, declared cost, and what the reference was seen to do.
         family: operator family of the target, or None.
     """
-    flops, flops_source, flops_reason = _flops(workload, description, family)
-    read, written, bytes_source, bytes_reason = _bytes(description)
-    reasons = [reason for reason in (flops_reason, bytes_reason) if reason]
+    flops = _flops_counts(workload, description, family)
+    moved = bytes_counts(description, family)
+    used = next((count for count in flops if count.used), None)
+    products = description.counted is not None and description.counted.flops is not None
+    dtype, mixed = _arithmetic(description, family)
+    reasons = [*_unknown(flops), *_disagreements(flops), mixed, moved.reason]
+    flops_source = _said(used) if used else "UNKNOWN"
     return Cost(
-        flops=flops,
-        read_bytes=read,
-        written_bytes=written,
-        dtype=_arithmetic_dtype(_operands(description.arrays, family)),
-        matrix_product=family in MATRIX_FAMILIES,
-        source=f"flops: {flops_source}; bytes: {bytes_source}",
-        reason="; ".join(reasons) or None,
+        flops=used.value if used else None,
+        read_bytes=moved.read,
+        written_bytes=moved.written,
+        dtype=dtype,
+        matrix_product=products or family in MATRIX_FAMILIES,
+        source=f"flops: {flops_source}; bytes: {moved.source}",
+        reason="; ".join(reason for reason in reasons if reason) or None,
+        counts=(*flops, *moved.counts),
+        least_flops=_vouched(used.value, flops, description, family) if used else None,
     )
 
 
@@ -92,55 +118,123 @@ def working_set_bytes(description: Description) -> int:
     return sum(array.size_bytes for array in description.arrays)
 
 
-def _usable(figure: float | None) -> bool:
-    return figure is not None and math.isfinite(figure) and figure >= 0
-
-
-def _flops(
+def _flops_counts(
     workload: Workload, description: Description, family: str | None
-) -> tuple[float | None, str, str | None]:
-    declared = description.flops
-    if declared is not None and _usable(declared):
-        return float(declared), "the reference's flops()", None
-    wrong = f"the reference's flops() gave {declared}, " if declared is not None else ""
+) -> tuple[Count, ...]:
+    """What each source says, the one that is used marked."""
+    counts = [*_counted(description), *_declared(description)]
+    counts.append(_family(workload, description, family))
+    known = [count for count in counts if count.value is not None]
+    seen = [count for count in known if count.source != "family"] or known
+    least = min(seen, key=lambda count: count.value or 0.0, default=None)
+    return tuple(c.model_copy(update={"used": True}) if c is least else c for c in counts)
+
+
+def _counted(description: Description) -> list[Count]:
+    seen = description.counted
+    if seen is None:
+        return []
+    parts = ", ".join(f"{name} {flops:.6g}" for name, flops in seen.by_operator.items())
+    detail = parts or seen.reason or "nothing that is counted"
+    return [Count(quantity="flops", source="counted", value=seen.flops, detail=detail)]
+
+
+def _declared(description: Description) -> list[Count]:
+    said = description.flops
+    if said is None:
+        return []
+    usable = math.isfinite(said) and said >= 0
+    detail = "the reference's flops()" + ("" if usable else f" gave {said}, not used")
+    value = float(said) if usable else None
+    return [Count(quantity="flops", source="declared", value=value, detail=detail)]
+
+
+def _family(workload: Workload, description: Description, family: str | None) -> Count:
     try:
         flops, formula = family_flops(family, workload.dims, description.arrays)
     except UnknownFlopsError as unknown:
-        hint = "give the reference a flops(**dims)"
-        return None, "UNKNOWN", f"flops UNKNOWN: {wrong}{unknown}; {hint}"
-    return flops, f"{family} family, {formula}", (f"{wrong}not used" if wrong else None)
+        return Count(quantity="flops", source="family", value=None, detail=str(unknown))
+    detail = f"{family} family, {formula}"
+    return Count(quantity="flops", source="family", value=flops, detail=detail)
 
 
-def _bytes(description: Description) -> tuple[float | None, float | None, str, str | None]:
-    read = float(sum(a.size_bytes for a in description.arrays if a.role == "input"))
-    written = float(sum(a.size_bytes for a in description.arrays if a.role != "input"))
-    total = read + written
-    declared = description.bytes
-    if declared is None or not _usable(declared):
-        wrong = f"the reference's bytes() gave {declared}" if declared is not None else None
-        if total == 0:
-            return None, None, "UNKNOWN", wrong or "bytes UNKNOWN: no arrays and no bytes(**dims)"
-        source = "inputs once and outputs once, from the arrays"
-        return read, written, source, f"{wrong}, not used" if wrong else None
-    if total == 0:
-        return float(declared), 0.0, "the reference's bytes(), all counted as read", None
-    share = written / total
-    source = "the reference's bytes()"
-    if not math.isclose(declared, total, rel_tol=1e-9):
-        source += (
-            f" ({declared:.6g}), which disagrees with the arrays' {total:.6g}"
-            f" (ratio {declared / total:.3g}); divided into reads and writes as the arrays are"
-        )
-    return float(declared) * (1 - share), float(declared) * share, source, None
+def _said(count: Count) -> str:
+    if count.source == "counted":
+        return f"counted in the reference's run ({count.detail})"
+    return count.detail
+
+
+def _unknown(flops: Sequence[Count]) -> list[str]:
+    """Why there is no figure, or what is wrong with one that was declared."""
+    wrong = [count.detail for count in flops if count.source == "declared" and count.value is None]
+    if any(count.used for count in flops):
+        return wrong
+    causes = [count.detail for count in flops]
+    return [f"flops UNKNOWN: {', '.join(causes)}; give the reference a flops(**dims)"]
+
+
+def _disagreements(flops: Sequence[Count]) -> list[str]:
+    """Every figure that differs from the one that is used, and why that one is."""
+    used = next((count for count in flops if count.used), None)
+    others = [c for c in flops if used and c is not used and c.value is not None]
+    different = [
+        c
+        for c in others
+        if used and not math.isclose(c.value or 0.0, used.value or 0.0, rel_tol=AGREE)
+    ]
+    if not different or used is None:
+        return []
+    says = " and ".join(f"{c.source} {c.value:.6g}" for c in different)
+    lower = {used.source, *(c.source for c in different)} >= {"counted", "declared"}
+    why = ": the lower one, since a floor must not lie above what is possible" if lower else ""
+    return [f"flops: {used.source} {used.value:.6g} is used{why}; it disagrees with {says}"]
+
+
+def _vouched(
+    used: float | None, flops: Sequence[Count], description: Description, family: str | None
+) -> float:
+    """Operations that somebody says no kernel can do without, for calling times impossible.
+
+    A run shows what one algorithm does, not that no other does with less (a sum of a product is a
+    product of sums). Convolutions are known to need fewer (Winograd's, and by Fourier transforms:
+    Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks", CVPR 2016).
+    """
+    by_operator = description.counted.by_operator if description.counted else {}
+    if family == "conv2d" or any("convolution" in name for name in by_operator):
+        return 0.0
+    said = {count.source: count.value for count in flops if count.value is not None}
+    least = said.get("declared")
+    if least is None and family == "attention" and "family" in said:
+        least = MASKED_SHARE * (said["family"] or 0.0)
+    elif least is None:
+        least = said.get("family", 0.0)
+    return min(least or 0.0, used or 0.0)
+
+
+def _arithmetic(description: Description, family: str | None) -> tuple[ArithmeticType, str | None]:
+    """The type that operations are done in; a remark where there are several."""
+    seen = description.counted.by_dtype if description.counted else {}
+    done = {("int8" if dtype == "uint8" else dtype) for dtype in seen}
+    fastest: ArithmeticType | None = next((t for t in FASTEST_FIRST if t in done), None)
+    if fastest is None:
+        return _stored(_operands(description.arrays, family)), None
+    mixed = f"products in {' and '.join(sorted(done))} are all taken as {fastest}, the fastest"
+    return fastest, mixed if len(done) > 1 else None
 
 
 def _operands(arrays: Sequence[Array], family: str | None) -> Sequence[Array]:
-    """The arrays whose type the arithmetic has: sums of matrix units may be wider than inputs."""
+    """The arrays whose type the arithmetic has.
+
+    Of a product its first two matrices: sums of matrix units may be wider, scales and biases too.
+    """
     inputs = [array for array in arrays if array.role == "input"]
-    return inputs if family in MATRIX_FAMILIES and inputs else arrays
+    if family not in MATRIX_FAMILIES or not inputs:
+        return arrays
+    matrices = [array for array in inputs if len(array.shape) > 1]
+    return (matrices or inputs)[:2]
 
 
-def _arithmetic_dtype(arrays: Sequence[Array]) -> DType:
+def _stored(arrays: Sequence[Array]) -> DType:
     """The widest floating type among the arrays, else the widest integer, else float32."""
     present = {array.dtype for array in arrays}
     for dtype in FLOAT_WIDTHS:

@@ -7,17 +7,25 @@ where variants of an operator differ, the cheapest one is counted.
 | family | operations | counted |
 |---|---|---|
 | gemm | 2·M·N·K per matrix product | BLAS's convention (LAPACK Working Note 41, dgemm) |
+| gemv | 2·M·N | the same with one column |
+| grouped_gemm | 2·M·N·K, rows of all groups together | every row meets one group's matrix |
+| moe | 2·T·k·D·F per matrix of an expert | every token meets k experts |
+| conv2d | 2·N·K·P·Q·C/g·R·S | direct convolution |
 | attention | 4·S_q·S_k·D + 5·S_q·S_k per head | two products and one softmax of scores |
 | softmax | 5 per element | max, subtract, exp, add, divide |
-| norm | 4 per element | RMS norm: square, add, scale by 1/rms, scale by the weight |
+| cross_entropy | 4 per logit | max, subtract, exp, add |
+| norm, rmsnorm | 4 per element | square, add, scale by 1/rms, scale by the weight |
+| layernorm | 7 per element | sum, square, add; subtract, scale, weight, bias |
+| rope | 3 per element | a rotation of two: four products, two sums |
 | elementwise | 1 per output element | an operator does at least one thing to an element |
 | reduction | inputs - outputs | each operation takes one value out of the running |
+| transpose, copy, embedding | 0 | values only move |
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 
@@ -37,6 +45,10 @@ class ShapedArray(Protocol):
     def shape(self) -> tuple[int, ...]:
         """Elements along each axis."""
         ...
+
+
+Formula = Callable[[Mapping[str, int], Sequence[ShapedArray]], tuple[float, str]]
+"""Of dimensions by lower-case name and arrays in order: the count, and how it was found."""
 
 
 def family_flops(
@@ -63,6 +75,13 @@ def _inputs(arrays: Sequence[ShapedArray]) -> list[ShapedArray]:
     return [array for array in arrays if array.role == "input"]
 
 
+def _largest_input(arrays: Sequence[ShapedArray]) -> ShapedArray:
+    inputs = _inputs(arrays)
+    if not inputs:
+        raise UnknownFlopsError("no input array")
+    return max(inputs, key=_elements)
+
+
 def _only_output(arrays: Sequence[ShapedArray]) -> ShapedArray:
     outputs = [array for array in arrays if array.role != "input"]
     if len(outputs) != 1:
@@ -70,14 +89,28 @@ def _only_output(arrays: Sequence[ShapedArray]) -> ShapedArray:
     return outputs[0]
 
 
-def _softmax(_dims: Mapping[str, int], arrays: Sequence[ShapedArray]) -> tuple[float, str]:
-    """5 per element: max, subtract, exp, add, divide."""
-    return 5.0 * _elements(_only_output(arrays)), "5 per element"
+def _per_element(operations: float, words: str) -> Formula:
+    """So many operations per element of the only output."""
+
+    def formula(_dims: Mapping[str, int], arrays: Sequence[ShapedArray]) -> tuple[float, str]:
+        return operations * _elements(_only_output(arrays)), words
+
+    return formula
 
 
-def _norm(_dims: Mapping[str, int], arrays: Sequence[ShapedArray]) -> tuple[float, str]:
-    """4 per element, as RMS norm; layer norm does more, so this stays a lower bound."""
-    return 4.0 * _elements(_only_output(arrays)), "4 per element (as RMS norm, the cheapest)"
+def _rope(_dims: Mapping[str, int], arrays: Sequence[ShapedArray]) -> tuple[float, str]:
+    """3 per element of every output: queries and keys may be rotated at once."""
+    return 3.0 * sum(_elements(a) for a in arrays if a.role != "input"), "3 per element"
+
+
+def _cross_entropy(_dims: Mapping[str, int], arrays: Sequence[ShapedArray]) -> tuple[float, str]:
+    """4 per logit; the logits are the largest input."""
+    return 4.0 * _elements(_largest_input(arrays)), "4 per logit"
+
+
+def _moved(_dims: Mapping[str, int], _arrays: Sequence[ShapedArray]) -> tuple[float, str]:
+    """Nothing is computed: bytes alone bound the time."""
+    return 0.0, "values only move"
 
 
 def _elementwise(_dims: Mapping[str, int], arrays: Sequence[ShapedArray]) -> tuple[float, str]:
@@ -90,11 +123,8 @@ def _elementwise(_dims: Mapping[str, int], arrays: Sequence[ShapedArray]) -> tup
 
 def _reduction(_dims: Mapping[str, int], arrays: Sequence[ShapedArray]) -> tuple[float, str]:
     """One operation takes one value out of the running, until only the outputs are left."""
-    inputs = _inputs(arrays)
-    if not inputs:
-        raise UnknownFlopsError("no input array")
-    largest = max(map(_elements, inputs))
-    return float(max(largest - _elements(_only_output(arrays)), 0)), "input minus output elements"
+    left = _elements(_largest_input(arrays)) - _elements(_only_output(arrays))
+    return float(max(left, 0)), "input minus output elements"
 
 
 def _gemm(dims: Mapping[str, int], arrays: Sequence[ShapedArray]) -> tuple[float, str]:
@@ -129,6 +159,53 @@ def _matrix_product(a: tuple[int, ...], b: tuple[int, ...], c: tuple[int, int]) 
     return 2.0 * rows * columns * inner.pop()
 
 
+def _gemv(_dims: Mapping[str, int], arrays: Sequence[ShapedArray]) -> tuple[float, str]:
+    """2·M·N: a multiply-add per element of the matrix, which is the largest input."""
+    return 2.0 * _elements(_largest_input(arrays)), "2*M*N"
+
+
+def _grouped_gemm(_dims: Mapping[str, int], arrays: Sequence[ShapedArray]) -> tuple[float, str]:
+    """2·M·N·K of rows (M, K), which are divided among matrices (groups, K, N)."""
+    rows, matrices = _rows_and_matrices(arrays)
+    if len(matrices) != 1:
+        raise UnknownFlopsError(f"{len(matrices)} arrays (groups, K, N) where one is expected")
+    return 2.0 * rows[0] * math.prod(matrices[0][1:]), "2*M*N*K of all groups' rows"
+
+
+def _moe(dims: Mapping[str, int], arrays: Sequence[ShapedArray]) -> tuple[float, str]:
+    """2·T·k·D·F for each (experts, D, F) array: T tokens, each meeting k experts."""
+    chosen = next((dims[name] for name in _CHOSEN_NAMES if name in dims), None)
+    if chosen is None:
+        raise UnknownFlopsError(f"how many experts a token meets: name it {_CHOSEN_NAMES[0]}")
+    tokens, matrices = _rows_and_matrices(arrays)
+    products = sum(math.prod(matrix[1:]) for matrix in matrices)
+    return 2.0 * tokens[0] * chosen * products, "2*T*k*D*F per matrix of an expert"
+
+
+_CHOSEN_NAMES = ("topk", "top_k", "k")
+
+
+def _rows_and_matrices(
+    arrays: Sequence[ShapedArray],
+) -> tuple[tuple[int, ...], list[tuple[int, ...]]]:
+    """The first two-dimensional input, and all three-dimensional ones."""
+    shapes = [array.shape for array in _inputs(arrays)]
+    rows: tuple[int, ...] = next((shape for shape in shapes if len(shape) == 2), ())
+    matrices: list[tuple[int, ...]] = [shape for shape in shapes if len(shape) == 3]
+    if not rows or not matrices:
+        raise UnknownFlopsError("rows (M, K) and matrices (groups, K, N) are expected")
+    return rows, matrices
+
+
+def _conv2d(_dims: Mapping[str, int], arrays: Sequence[ShapedArray]) -> tuple[float, str]:
+    """A multiply-add per output element and tap: filters are (K, C/groups, R, S)."""
+    images = [array.shape for array in _inputs(arrays) if len(array.shape) == 4]
+    if len(images) != 2:
+        raise UnknownFlopsError("conv2d needs images (N, C, H, W) and filters (K, C/g, R, S)")
+    taps = math.prod(images[1][1:])
+    return 2.0 * _elements(_only_output(arrays)) * taps, "2*N*K*P*Q*C/groups*R*S, direct"
+
+
 _SEQUENCE_NAMES = ("s", "seq", "seq_len", "n", "l", "t", "tokens", "sequence")
 _HEAD_NAMES = ("h", "heads", "num_heads", "n_heads", "nheads")
 
@@ -157,11 +234,22 @@ def _attention(dims: Mapping[str, int], arrays: Sequence[ShapedArray]) -> tuple[
     return scores * (4.0 * query[-1] + 5.0 * heads), "4*Sq*Sk*D + 5*Sq*Sk per head"
 
 
-_FORMULAS = {
-    "softmax": _softmax,
-    "norm": _norm,
+_FORMULAS: Mapping[str, Formula] = {
+    "softmax": _per_element(5.0, "5 per element"),
+    "norm": _per_element(4.0, "4 per element (as RMS norm, the cheapest)"),
+    "rmsnorm": _per_element(4.0, "4 per element"),
+    "layernorm": _per_element(7.0, "7 per element"),
+    "rope": _rope,
+    "cross_entropy": _cross_entropy,
     "elementwise": _elementwise,
     "reduction": _reduction,
     "gemm": _gemm,
+    "gemv": _gemv,
+    "grouped_gemm": _grouped_gemm,
+    "moe": _moe,
+    "conv2d": _conv2d,
     "attention": _attention,
+    "transpose": _moved,
+    "copy": _moved,
+    "embedding": _moved,
 }

@@ -19,6 +19,7 @@ import numpy as np
 import psutil
 from numpy.typing import NDArray
 
+from roofsmith.domain.bound import OperationCount
 from roofsmith.domain.kernel import Signature, SourceFile
 from roofsmith.domain.target import Target
 from roofsmith.domain.workload import Workload
@@ -101,6 +102,7 @@ class ReferenceProcess:
             atol=answer["atol"],
             rtol=answer["rtol"],
             arguments=tuple(answer.get("arguments", ())),
+            counted=OperationCount.model_validate(answer["counted"]) if answer["counted"] else None,
         )
 
     def tolerated(self) -> Tolerated:

@@ -8,7 +8,9 @@ from typing import Any, TypeAlias
 import numpy as np
 import torch
 
+from roofsmith.domain.bound import OperationCount
 from roofsmith.domain.kernel import Parameter, Signature
+from roofsmith.judge.gpu.counting import counted
 from roofsmith.judge.gpu.tensors import DTYPES, set_tf32
 from roofsmith.judge.reference_process import Complaint, declared, number
 
@@ -70,6 +72,7 @@ class GpuReference:
             "bytes": declared(self._module, "bytes", dims),
             "atol": number(self._module, "atol"),
             "rtol": number(self._module, "rtol"),
+            "counted": self._counted(values, outputs).model_dump(mode="json"),
         }
 
     def inputs(self, dims: dict[str, int], seed: int) -> tuple[dict[str, Value], set[str]]:
@@ -96,6 +99,23 @@ class GpuReference:
     ) -> dict[str, torch.Tensor]:
         """What the reference computes, in float64 if `exact`, else in the declared precision."""
         set_tf32(self._tf32 and not exact)
+        arguments = self._arguments(values, outputs, exact=exact)
+        with torch.device("cuda"), torch.no_grad():
+            self._module.reference(**arguments)
+        return {n: t for n, t in arguments.items() if n in outputs and isinstance(t, torch.Tensor)}
+
+    def _counted(self, values: dict[str, Value], outputs: set[str]) -> OperationCount:
+        """What a run in the declared precision does."""
+        set_tf32(self._tf32)
+        arguments = self._arguments(values, outputs, exact=False)
+        given = set(arguments) if _in_place(values, outputs) else set(arguments) - outputs
+        inputs = {n: t for n, t in arguments.items() if n in given and isinstance(t, torch.Tensor)}
+        with torch.device("cuda"):
+            return counted(lambda: self._module.reference(**arguments), inputs)
+
+    @staticmethod
+    def _arguments(values: dict[str, Value], outputs: set[str], *, exact: bool) -> dict[str, Value]:
+        """What the reference is called with: copies of inputs, and outputs of NaN."""
         arguments: dict[str, Value] = {}
         for name, value in values.items():
             if not isinstance(value, torch.Tensor):
@@ -107,9 +127,7 @@ class GpuReference:
                 arguments[name] = torch.full_like(value, torch.nan if floating else 0, dtype=kind)
             else:
                 arguments[name] = value.to(kind, copy=True)
-        with torch.device("cuda"), torch.no_grad():
-            self._module.reference(**arguments)
-        return {n: t for n, t in arguments.items() if n in outputs and isinstance(t, torch.Tensor)}
+        return arguments
 
     def _fit(self, values: dict[str, Value]) -> None:
         """The arguments against `solve`'s parameters; modules take them by name."""

@@ -1,0 +1,172 @@
+"""Bytes that a workload can't do without: inputs read once, outputs written once."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from roofsmith.domain.bound import Count, OperationCount
+
+GATHERS = frozenset({"embedding"})
+"""Families that read few rows of a large table: which ones, only their indices say."""
+
+
+class SizedArray(Protocol):
+    """An array, as far as its bytes go."""
+
+    @property
+    def role(self) -> str:
+        """input, output, or inout: one that holds values before the call and after it."""
+        ...
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of the whole array."""
+        ...
+
+
+class Described(Protocol):
+    """What is needed of a workload."""
+
+    @property
+    def arrays(self) -> Sequence[SizedArray]:
+        """Every array passed to `solve`."""
+        ...
+
+    @property
+    def bytes(self) -> float | None:
+        """The reference's `bytes(**dims)`: read and written together."""
+        ...
+
+    @property
+    def counted(self) -> OperationCount | None:
+        """What a run of the reference was seen to do."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """Bytes read and written, and who says so."""
+
+    read: float | None
+    written: float | None
+    source: str
+    reason: str | None
+    counts: tuple[Count, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Sizes:
+    """What the arrays alone say."""
+
+    read: float
+    written: float
+    rewritten: float
+    """Of arrays that hold values before and after; whether those are needed, nobody knows."""
+
+    @property
+    def total(self) -> float:
+        return self.read + self.written
+
+
+def bytes_counts(description: Described, family: str | None) -> Traffic:
+    """The least bytes of one workload.
+
+    A run of the reference shows which parts of the inputs are touched; else all of every input
+    counts, except for families that gather. What is declared counts where it is lower, since a
+    floor must never lie above what is possible.
+    """
+    sizes = _sizes(description.arrays)
+    counts = [*_counted(description, sizes), *_declared(description)]
+    counts.append(_by_arrays(description.arrays, sizes, family))
+    used = _used(counts, sizes)
+    marked = tuple(c.model_copy(update={"used": True}) if c is used else c for c in counts)
+    wrong = [c.detail for c in counts if c.source == "declared" and c.value is None]
+    if used is None or used.value is None:
+        reason = "; ".join(wrong) or "bytes UNKNOWN: no arrays and no bytes(**dims)"
+        return Traffic(None, None, "UNKNOWN", reason, marked)
+    read, written = _divided(used, sizes)
+    reasons = [*wrong, *_disagreement(used, counts)]
+    return Traffic(read, written, used.detail, "; ".join(reasons) or None, marked)
+
+
+def _sizes(arrays: Sequence[SizedArray]) -> _Sizes:
+    def total(*roles: str) -> float:
+        return float(sum(a.size_bytes for a in arrays if a.role in roles))
+
+    return _Sizes(total("input"), total("output", "inout"), total("inout"))
+
+
+def _counted(description: Described, sizes: _Sizes) -> list[Count]:
+    seen = description.counted
+    if seen is None or seen.read_bytes is None:
+        return []
+    return [
+        Count(
+            quantity="bytes",
+            source="counted",
+            value=min(seen.read_bytes, sizes.read + sizes.rewritten) + sizes.written,
+            detail="inputs as far as the reference's run reads them, and outputs once",
+        )
+    ]
+
+
+def _declared(description: Described) -> list[Count]:
+    said = description.bytes
+    if said is None:
+        return []
+    usable = math.isfinite(said) and said >= 0
+    detail = "the reference's bytes()" + ("" if usable else f" gave {said}, not used")
+    value = float(said) if usable else None
+    return [Count(quantity="bytes", source="declared", value=value, detail=detail)]
+
+
+def _by_arrays(arrays: Sequence[SizedArray], sizes: _Sizes, family: str | None) -> Count:
+    detail = "inputs once and outputs once, from the arrays"
+    value = sizes.total
+    if family in GATHERS:
+        table = max((a.size_bytes for a in arrays if a.role == "input"), default=0)
+        value -= table
+        detail = "outputs and indices once; rows aren't counted, since they may all be the same"
+    return Count(
+        quantity="bytes", source="arrays", value=value if sizes.total else None, detail=detail
+    )
+
+
+def _used(counts: Sequence[Count], sizes: _Sizes) -> Count | None:
+    """The first that knows; a declaration only up to what is there to be moved."""
+    known = {count.source: count for count in counts if count.value is not None}
+    seen, said, least = known.get("counted"), known.get("declared"), known.get("arrays")
+    if said is None or said.value is None:
+        return seen or least
+    most = seen.value if seen else sizes.total + sizes.rewritten
+    if most and said.value > most:
+        return seen or least
+    return said
+
+
+def _divided(used: Count, sizes: _Sizes) -> tuple[float, float]:
+    """Read and written: what is declared is divided as the arrays are."""
+    total = used.value or 0.0
+    if used.source == "declared":
+        share = sizes.written / sizes.total if sizes.total else 0.0
+        return total * (1 - share), total * share
+    return total - sizes.written, sizes.written
+
+
+def _disagreement(used: Count, counts: Sequence[Count]) -> list[str]:
+    others = [
+        f"{c.source} {c.value:.6g}"
+        for c in counts
+        if c is not used
+        and c.value is not None
+        and not math.isclose(c.value, used.value or 0.0, rel_tol=1e-9)
+    ]
+    if not others:
+        return []
+    return [
+        f"bytes: {used.source} {used.value:.6g} is used, since a floor must not lie above what is"
+        f" possible; it disagrees with {' and '.join(others)}"
+    ]
