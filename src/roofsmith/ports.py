@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +32,7 @@ from roofsmith.domain.target import Target
 from roofsmith.domain.workload import ConfigClass, Workload
 from roofsmith.domain.yardstick import Yardstick
 
+Result = TypeVar("Result")
 Arguments = Mapping[str, NDArray[np.generic] | int]
 """What `solve` is called with: parameter name to array (declared dtype) or integer."""
 
@@ -143,6 +144,18 @@ class LeaseSource(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Watched(Generic[Result]):
+    """What was measured on a GPU that somebody kept an eye on."""
+
+    result: Result
+    """Of the last try."""
+    disturbances: tuple[str, ...] = ()
+    """Why tries were made again, for people."""
+    void: bool = False
+    """The last try was disturbed as well, and there is none left."""
+
+
 class Gate(Protocol):
     """What stands in front of the GPU that this command has leased."""
 
@@ -152,7 +165,7 @@ class Gate(Protocol):
         ...
 
     def pass_through(self) -> None:
-        """Wait until nobody else is on the GPU; from here on, disturbances are collected.
+        """Wait until nobody else is on the GPU.
 
         Raises:
             NoIdleGpuError: somebody stayed for too long, or the GPU is gone.
@@ -160,14 +173,21 @@ class Gate(Protocol):
         ...
 
     def hear(self, health: Health) -> None:
-        """A reading of the sensors, taken while something is measured."""
+        """A reading of the sensors, taken within a `watch`."""
         ...
 
-    def disturbance(self) -> str | None:
-        """What has disturbed the GPU since it was passed, for people; None: nothing was seen.
+    def watch(
+        self, measure: Callable[[], Result], stands: Callable[[Result], bool] = ...
+    ) -> Watched[Result]:
+        """Pass through, measure, and look again; what was disturbed is measured again.
+
+        Args:
+            measure: what uses the GPU.
+            stands: whether a result counts although it was disturbed; by default none does.
 
         Raises:
-            NoIdleGpuError: the GPU is gone.
+            NoIdleGpuError: somebody stayed for too long, or the GPU is gone. Whatever `measure`
+                raises on a GPU that is gone comes as this.
         """
         ...
 

@@ -88,3 +88,6 @@ class GatePolicy(Value):
     """From one look to the next, while no GPU is idle."""
     give_up_s: float = Field(3600.0, ge=0)
     """After the first look."""
+    tries: int = Field(3, ge=1)
+    """Of a measurement that was disturbed: a neighbour who comes and goes all the time makes none
+    of the next ones better."""

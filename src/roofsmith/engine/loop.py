@@ -6,7 +6,7 @@ from roofsmith.analysis.bottleneck import classify
 from roofsmith.analysis.decide import decide
 from roofsmith.analysis.scan import with_remarks
 from roofsmith.analysis.sizes import smallest
-from roofsmith.domain.campaign import Campaign, Decision, Kept, Round
+from roofsmith.domain.campaign import Campaign, Decision, Kept, Round, StopCode
 from roofsmith.domain.comparison import Judgement
 from roofsmith.domain.inspection import Inspection
 from roofsmith.domain.kernel import Built, Candidate
@@ -22,7 +22,7 @@ from roofsmith.engine.recorder import Recorder
 from roofsmith.engine.stopping import Stop, stop_condition
 from roofsmith.engine.survey import Prepared, Survey, survey
 from roofsmith.engine.workbench import Workbench
-from roofsmith.errors import UsageError
+from roofsmith.errors import NoIdleGpuError, UsageError
 from roofsmith.ports import Brief, Parts, Screen
 
 
@@ -67,6 +67,7 @@ class Engine:
 
         Raises:
             BaselineError: the user's own kernel doesn't pass.
+            NoIdleGpuError: there is no GPU for the baseline; later, that is how a campaign stops.
             KeyboardInterrupt: once the interruption is recorded.
         """
         if self._has_ended():
@@ -80,6 +81,8 @@ class Engine:
                     break
                 self.round(proposal)
             return self.finish(stop)
+        except NoIdleGpuError as error:
+            return self._without_gpu(error)
         except KeyboardInterrupt as interrupt:
             self._interrupted(str(interrupt) or "interrupted from the keyboard")
             raise
@@ -132,8 +135,9 @@ class Engine:
     def begin(self) -> Campaign:
         """Freeze environment, facts, bounds and classes into the first record."""
         started = records.started_record(
-            self._name, self._parts.target, self._known(), self._parts.proposer, at=self._now()
-        )
+            self._name, self._parts.target, self._known(), self._parts.proposer,
+            at=self._now(), gpu=self._parts.gpu,
+        )  # fmt: skip
         return self._recorder.record(started)
 
     def baseline(self) -> Campaign:
@@ -167,7 +171,9 @@ class Engine:
         records.require_same_device(self.campaign.started, environment)
         self.repair()
         return self._recorder.record(
-            records.resumed_record(self.campaign.started, environment, at=self._now())
+            records.resumed_record(
+                self.campaign.started, environment, at=self._now(), gpu=self._parts.gpu
+            )
         )
 
     def take_up(self) -> Campaign:
@@ -284,6 +290,8 @@ class Engine:
         campaign = self._recorder.campaign
         if campaign is None or campaign.stopped is None:
             return False
+        if campaign.stopped.code == "no_idle_gpu":  # what it stopped in was not finished
+            return False
         for_good = campaign.stopped.code in ("goal_reached", "out_of_ideas")
         return for_good or self.stop_condition() is not None
 
@@ -294,13 +302,22 @@ class Engine:
     def _now(self) -> str:
         return f"{self._parts.clock.now():%Y-%m-%d %H:%M:%S}"
 
+    def _without_gpu(self, error: NoIdleGpuError) -> Campaign:
+        """Stop until there is a GPU again; without a baseline there is nothing to go on with."""
+        campaign = self._recorder.campaign
+        if campaign is None or campaign.baseline is None:
+            raise error
+        return self._pause("no_idle_gpu", "; ".join(map(str.strip, error.message.splitlines())))
+
     def _interrupted(self, how: str) -> None:
         """Say so in the ledger; a second interrupt while this is written ends the process."""
         self._recorder.reread()
-        if self._recorder.campaign is None:
-            return
+        if self._recorder.campaign is not None:
+            self._pause("interrupted", how)
+
+    def _pause(self, code: StopCode, how: str) -> Campaign:
         self._recorder.repair()
-        stop = Stop("interrupted", f"{how}; the round in flight is lost")
-        self._recorder.record(
+        stop = Stop(code, f"{how}; the round in flight is lost")
+        return self._recorder.record(
             records.stopped_record(stop, (), lap=self._meter.lap(), at=self._now())
         )

@@ -34,7 +34,13 @@ from roofsmith.ports import Measured, Proposer
 
 
 def started_record(
-    name: str, target: Target, survey: Survey, proposer: Proposer, *, at: str
+    name: str,
+    target: Target,
+    survey: Survey,
+    proposer: Proposer,
+    *,
+    at: str,
+    gpu: str | None = None,
 ) -> Started:
     """Everything that is frozen from here on."""
     return Started(
@@ -46,6 +52,7 @@ def started_record(
         classes=survey.classes,
         proposers=tuple(proposer.name.split("+")),
         at=at,
+        gpu=gpu,
     )
 
 
@@ -171,11 +178,15 @@ def with_final_outcome(stop: Stop, outcome: Outcome) -> Stop:
     return replace(stop, detail=f"{stop.detail}; {trouble}")
 
 
-def resumed_record(started: Started, environment: Environment, *, at: str) -> Resumed:
-    """That the campaign goes on, and whether the software changed in between."""
+def resumed_record(
+    started: Started, environment: Environment, *, at: str, gpu: str | None = None
+) -> Resumed:
+    """That the campaign goes on, and whether the software or the GPU changed in between."""
     same = environment.fingerprint == started.environment.fingerprint
     note = "same environment" if same else _what_changed(started.environment, environment)
-    return Resumed(environment=environment, note=note, at=at)
+    if gpu is not None and started.gpu not in (None, gpu):
+        note += f"; on another {environment.device.name}: {gpu}; it began on {started.gpu}"
+    return Resumed(environment=environment, note=note, at=at, gpu=gpu)
 
 
 def require_same_device(started: Started, environment: Environment) -> None:

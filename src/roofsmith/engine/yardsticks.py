@@ -9,7 +9,7 @@ from roofsmith.domain.comparison import Judgement
 from roofsmith.domain.kernel import Built
 from roofsmith.domain.outcome import BuildFailed, Unstable
 from roofsmith.domain.yardstick import Yardstick, YardstickResult
-from roofsmith.errors import RoofsmithError
+from roofsmith.errors import NoIdleGpuError, RoofsmithError
 from roofsmith.ports import Judge, Observer, Toolchain
 
 
@@ -23,6 +23,9 @@ def measure_yardsticks(
     """Judge every yardstick as a candidate, with the kernel as the incumbent.
 
     The judge's budget is each one's budget; whatever goes wrong with one is its result.
+
+    Raises:
+        NoIdleGpuError: there is no GPU to measure on.
     """
     results = []
     for yardstick in yardsticks:
@@ -47,6 +50,8 @@ def _judged(
         if isinstance(built, BuildFailed):
             return Judgement(outcome=built, verdict="rejected", wall_s=time.monotonic() - begin)
         return judge.compare(built, kernel, observer)
+    except NoIdleGpuError:
+        raise
     except RoofsmithError as error:
         failure = Unstable(reason="not_judged", detail=error.message, log=error.log)
         return Judgement(outcome=failure, verdict="rejected", wall_s=time.monotonic() - begin)

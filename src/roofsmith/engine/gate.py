@@ -1,0 +1,111 @@
+"""The gate in front of the GPU that this command has leased: nothing is measured beside others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from roofsmith.analysis.idle import described, foreign
+from roofsmith.domain.fleet import GpuStatus
+from roofsmith.domain.health import Health
+from roofsmith.engine.waiting import SETTLING_LOOKS, TICK_S, GateParts, Patience, name_of
+from roofsmith.errors import NoIdleGpuError, RoofsmithError
+from roofsmith.ports import Result, Watched
+
+
+@dataclass(slots=True)
+class GpuGate:
+    """Port `Gate`. A look costs one question to the driver, as long as there is nothing to see."""
+
+    parts: GateParts
+    uuid: str
+    _heard: set[str] = field(default_factory=set)
+    """What has disturbed the measurement that runs."""
+    _harmless: set[int] = field(default_factory=set)
+    """Processes that were met: ours, and the driver's."""
+    _strangers: dict[int, str] = field(default_factory=dict)
+    """Those that are neither, as people call them."""
+
+    def pass_through(self) -> None:
+        """Wait until nobody else is on the GPU.
+
+        Raises:
+            NoIdleGpuError: somebody stayed for too long, or the GPU is gone.
+        """
+        patience, settling = Patience(self.parts), SETTLING_LOOKS
+        status = self.parts.gpu(self.uuid)
+        while obstacles := self._obstacles(status):
+            if settling:
+                settling -= 1
+                self.parts.clock.sleep(TICK_S)
+            else:
+                patience.until_next_look({name_of(status): "; ".join(obstacles)})
+                settling = SETTLING_LOOKS
+            status = self.parts.gpu(self.uuid)
+
+    def watch(
+        self,
+        measure: Callable[[], Result],
+        stands: Callable[[Result], bool] = lambda _: False,
+    ) -> Watched[Result]:
+        """Pass through, measure, and look again; what was disturbed is measured again.
+
+        Raises:
+            NoIdleGpuError: somebody stayed for too long, or the GPU is gone.
+        """
+        disturbances: list[str] = []
+        while True:
+            self.pass_through()
+            self._heard.clear()
+            result = self._measured(measure)
+            found = self._disturbance()
+            if found is None or stands(result):
+                return Watched(result, tuple(disturbances))
+            disturbances.append(found)
+            if len(disturbances) == self.parts.policy.tries:
+                return Watched(result, tuple(disturbances), void=True)
+
+    def hear(self, health: Health) -> None:
+        """A reading of the sensors, taken within a `watch`."""
+        unknown = set(health.processes) - self._harmless
+        if unknown - self._strangers.keys():
+            self._meet(unknown)
+        self._heard.update(self._strangers[pid] for pid in unknown & self._strangers.keys())
+        self._heard.update(self._held_down(health.throttle_reasons))
+
+    def _measured(self, measure: Callable[[], Result]) -> Result:
+        try:
+            return measure()
+        except NoIdleGpuError:
+            raise
+        except RoofsmithError as error:
+            try:
+                self.parts.gpu(self.uuid)
+            except NoIdleGpuError as gone:
+                raise gone from error
+            raise
+
+    def _disturbance(self) -> str | None:
+        status = self.parts.gpu(self.uuid)
+        self._heard.update(self._obstacles(status))
+        return "; ".join(sorted(self._heard)) or None
+
+    def _obstacles(self, status: GpuStatus) -> tuple[str, ...]:
+        own = self.parts.own([process.pid for process in status.processes])
+        strangers = [described(process) for process in foreign(status, own)]
+        return (*strangers, *self._held_down(status.throttle_reasons))
+
+    def _meet(self, pids: set[int]) -> None:
+        """Find out who they are; one that the driver's list doesn't show is only a number."""
+        self._harmless.update(self.parts.own(pids))
+        if not (unknown := pids - self._harmless):
+            return
+        listed = self.parts.gpu(self.uuid)
+        names = {process.pid: described(process) for process in foreign(listed, self._harmless)}
+        self._harmless.update(p.pid for p in listed.processes if p.pid not in names)
+        for pid in unknown - self._harmless:
+            self._strangers[pid] = names.get(pid, f"pid {pid}")
+
+    def _held_down(self, throttle_reasons: Iterable[str]) -> tuple[str, ...]:
+        held = sorted(set(throttle_reasons) & set(self.parts.policy.blocking_throttle_reasons))
+        return (f"its clocks are held down: {', '.join(held)}",) if held else ()
