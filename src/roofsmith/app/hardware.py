@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,9 @@ from roofsmith.profilers.gpu import GpuProfiler
 from roofsmith.profilers.sanitizer import SanitizerInspector
 from roofsmith.scratch import remove_stale
 from roofsmith.specs.ceilings import MeasuredCeilings
+from roofsmith.specs.cited import CitedCeilings
 from roofsmith.specs.gpu_ceilings import GpuCeilings
+from roofsmith.specs.wiki import Wiki
 from roofsmith.toolchains.dispatch import Toolchains
 
 YARDSTICK_SWEEPS = 64
@@ -65,7 +68,7 @@ class Machine:
 
     clock: Clock
     devices: DeviceSource
-    specs: MeasuredCeilings | GpuCeilings
+    specs: CitedCeilings
     toolchain: Toolchains
     runner: KernelRunner
     gpu: Device | None
@@ -154,7 +157,10 @@ def machine_of(settings: Settings, language: Language = "c") -> Machine:
         WorkerRunner(walls) if gpu is None else GpuRunner(api_of(gpu), compiled_dir, walls)
     )
     kind = MeasuredCeilings if gpu is None else GpuCeilings
-    specs = kind(runner=runner, toolchain=toolchain, cache_dir=settings.ceilings_dir, clock=clock)
+    measured = kind(
+        runner=runner, toolchain=toolchain, cache_dir=settings.ceilings_dir, clock=clock
+    )
+    specs = CitedCeilings(measured, partial(Wiki.load, settings.wiki_dir))
     return Machine(clock, devices, specs, toolchain, runner, gpu, walls, compiled_dir)
 
 
