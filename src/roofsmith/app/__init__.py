@@ -10,6 +10,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+from roofsmith.app.audit import Audited, audit_campaign
 from roofsmith.app.bench import Benched, bench
 from roofsmith.app.campaigns import (
     Finished,
@@ -37,6 +38,7 @@ from roofsmith.store.target_file import load_target
 
 __all__ = [
     "DEFAULT_PROPOSERS",
+    "Audited",
     "Benched",
     "Check",
     "Examination",
@@ -47,6 +49,7 @@ __all__ = [
     "Survey",
     "Verification",
     "ask",
+    "audit_campaign",
     "bench",
     "ceilings",
     "check",

@@ -73,3 +73,17 @@ def list_(as_json: options.Json = False) -> None:
     from roofsmith.cli import show
 
     show.kept_files(app.kept_ceilings(app.settings()), as_json=as_json)
+
+
+@specs.command()
+def audit(directory: options.CampaignDir, as_json: options.Json = False) -> None:
+    """Find a campaign's hardware numbers without a citation, or that differ from what they cite.
+
+    Exit 1 if there is one.
+    """
+    from roofsmith import app
+    from roofsmith.cli.audited import audited
+
+    found = app.audit_campaign(directory, app.settings())
+    audited(found, as_json=as_json)
+    raise typer.Exit(1 if found.problems else 0)

@@ -70,9 +70,9 @@ def absolute_target(bound: Bound, goal: Goal) -> str:
     time_s = bound.floor_time_s / goal.roofline_fraction
     moved, flops = bound.cost.total_bytes, bound.cost.flops
     if bound.limiter == "compute" and flops is not None:
-        rate = f", which is {fmt.quantity(flops / time_s, 'FLOP/s')}"
+        rate = f", computing {fmt.quantity(flops / time_s, 'FLOP/s')}"
     elif moved is not None:
-        rate = f", which is {fmt.quantity(moved / time_s, 'byte/s')}"
+        rate = f", moving {fmt.quantity(moved / time_s, 'byte/s')}"
     else:
         rate = ""
     return f"at most {fmt.time(time_s)}{rate}"

@@ -10,6 +10,7 @@ import yaml
 from roofsmith.domain.campaign import Campaign
 from roofsmith.domain.outcome import Passed
 from roofsmith.report import format as fmt
+from roofsmith.report.pitfalls import pitfalls
 from roofsmith.report.summary import Ratio, Step, Summary
 
 
@@ -107,11 +108,7 @@ def _pitfalls(campaign: Campaign, step: Step) -> list[dict[str, str]]:
     """What went wrong, and what was done about it; the baseline also names missing facts."""
     found: list[dict[str, str]] = []
     if step.number == 1:
-        found += [
-            {"pitfall": str(fact), "fix": "left UNKNOWN, nothing was guessed"}
-            for fact in campaign.started.facts.facts()
-            if fact.value is None
-        ]
+        found += [{"pitfall": missing.what, "fix": missing.fix} for missing in pitfalls(campaign)]
     if not isinstance(step.outcome, Passed):
         what = f"{step.status} ({step.outcome.reason}): {fmt.visible(step.outcome.detail)}"
         found.append({"pitfall": what, "fix": "rolled back"})

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
+from roofsmith.analysis.audit_campaign import REPORTED
 from roofsmith.domain.campaign import Campaign
 from roofsmith.report import format as fmt
 from roofsmith.report.arithmetic import limiter_words, roofline_lines
@@ -47,6 +48,7 @@ def render_html(campaign: Campaign, summary: Summary) -> str:
         target=started.target,
         environment=started.environment,
         device=started.environment.device,
+        reported=f"<- {REPORTED}",
         state_line=state_line(summary),
         lede=_lede(summary),
         trend_wide=trend_chart(summary, narrow=False),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import shlex
 from statistics import geometric_mean
 
+from roofsmith.analysis.audit_campaign import REPORTED
 from roofsmith.analysis.compiled import described
 from roofsmith.domain.campaign import Campaign
 from roofsmith.domain.facts import Fact
@@ -18,6 +19,7 @@ from roofsmith.report import format as fmt
 from roofsmith.report.arithmetic import absolute_target, limiter_words, roofline_lines
 from roofsmith.report.counters import by_category, counter_rows, headlines, speed_of_light
 from roofsmith.report.inspections import inspection_lines
+from roofsmith.report.pitfalls import pitfalls
 from roofsmith.report.rates import rates
 from roofsmith.report.steps import held_profile
 from roofsmith.report.summarize import BUCKETS, TRANSFERRING
@@ -43,6 +45,8 @@ def readme(campaign: Campaign, summary: Summary) -> str:
         device=started.environment.device,
         build=build_line(started.target.build),
         facts=fact_lines(started.facts.facts()),
+        reported=f"<- {REPORTED}",
+        pitfalls=[str(pitfall) for pitfall in pitfalls(campaign)],
         state_line=state_line(summary),
         commands=COMMANDS,
         limiter=limiter_words,

@@ -255,3 +255,19 @@ def unknown_sheet(device: Device, keys: Iterable[Key], reason: str) -> FactSheet
         compute=tuple(compute),
         other=device_facts(device),
     )
+
+
+def cited_measurement(file: MeasurementFile, citation: Citation) -> Fact | None:
+    """The measurement on the line of its file that a citation names; None if there is none."""
+    index = (citation.line or 0) - _HEADER_LINES - 1
+    if not 0 <= index < len(file.measurements):
+        return None
+    found = file.measurements[index]
+    inverse = found.kind == "launch"
+    unit = {"bandwidth": "byte/s", "launch": "s"}.get(found.kind, "FLOP/s")
+    return Fact(
+        metric=f"{found.subject} {found.kind}",
+        value=1 / found.rate if inverse else found.rate,
+        unit=unit,
+        citation=citation,
+    )

@@ -1,0 +1,285 @@
+"""Every hardware number of a campaign's files against what it cites. Pure.
+
+A hardware number (`audit_rule`) needs a citation: in its statement, as `<metric>: <value> <unit>
+<- <path>:<line>`, or by repeating, to the digits printed, a fact that the same file cites. A ridge
+point may also be the quotient of two facts that the file cites. A citation must resolve, and the
+number before it must be what is written there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from roofsmith.analysis.audit_quantities import (
+    NUMBER,
+    Quantity,
+    dimension_of,
+    quantities,
+    quantity_of,
+)
+from roofsmith.analysis.audit_rule import hardware_numbers, unmarked
+from roofsmith.analysis.audit_text import Statement, statements
+from roofsmith.domain.facts import Fact
+
+Resolve = Callable[[str], Fact | None]
+"""`path:line` of a citation to the fact that is written there; None if there is none."""
+
+CITE_IT: Final = "add `<- PAGE:LINE` (`roofsmith specs cite` prints it)"
+_ARROW: Final = re.compile(r"<-\s*")
+_PLACE: Final = re.compile(r"(?P<place>\S.*?:L?\d+)(?=[\s,;.)(\]\"'|]|$)")
+_WORD: Final = re.compile(r"[^\s,;()\[\]\"'|]+")
+_VALUE: Final = re.compile(rf"(?P<number>-?{NUMBER})\s+(?P<unit>\S+)\s*$")
+_SPARSE: Final = re.compile(r"\bsparse|\bsparsity", re.IGNORECASE)
+_CONTEXT = 16
+"""Characters about a number by which it is found again in what a tool printed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One number or citation that doesn't hold."""
+
+    path: str
+    line: int
+    kind: Literal["uncited", "unresolved", "differs", "ledger"]
+    number: str
+    """As it is printed there; of a citation without a number, the citation."""
+    why: str
+    fix: str
+
+    def __str__(self) -> str:
+        """`README.md:12: 3.35 TB/s: why; what to do`."""
+        return f"{self.path}:{self.line}: {self.number}: {self.why}; {self.fix}"
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """What citations may name."""
+
+    resolve: Resolve
+    """Looks a citation up where it points to."""
+    kept: Sequence[Fact] = ()
+    """Facts that the campaign keeps a copy of: measured, or told by a driver."""
+    quoted: Collection[str] = ()
+    """What tools and kernels printed: shown by the campaign, but stated by them."""
+
+    def behind(self, citation: str) -> tuple[str, tuple[Fact, ...]]:
+        """What stands after an arrow, as place and the facts there: several where a driver told."""
+        own = tuple(
+            fact
+            for fact in self.kept
+            if fact.citation is not None and _begins(citation, str(fact.citation))
+        )
+        if own:
+            return str(own[0].citation), own
+        match = _PLACE.match(citation) or _WORD.match(citation)
+        place = match.group().rstrip(".") if match else citation
+        place = re.sub(r":L(\d+)$", r":\1", place)
+        near = tuple(f for f in self.kept if f.citation is not None and _place(f) == place)
+        if near:
+            return place, near
+        found = self.resolve(place)
+        return place, () if found is None else (found,)
+
+
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """What was looked at, and what doesn't hold."""
+
+    files: int
+    numbers: int
+    """Hardware numbers."""
+    citations: int
+    problems: tuple[Problem, ...]
+
+
+def audit(files: Mapping[str, str], sources: Sources) -> Audit:
+    """Look at every file.
+
+    Args:
+        files: path in the campaign to text.
+        sources: where citations are looked up.
+    """
+    checked = [_File(name, statements(name, text), sources) for name, text in sorted(files.items())]
+    return Audit(
+        files=len(checked),
+        numbers=sum(file.numbers for file in checked),
+        citations=sum(file.citations for file in checked),
+        problems=tuple(problem for file in checked for problem in file.problems),
+    )
+
+
+def audit_text(name: str, text: str, sources: Sources) -> tuple[Problem, ...]:
+    """The problems of one text, such as a hypothesis that somebody proposes."""
+    return tuple(_File(name, statements(name, text), sources).problems)
+
+
+class _File:
+    """One file's statements and the facts that they cite."""
+
+    def __init__(self, name: str, found: Sequence[Statement], sources: Sources) -> None:
+        self._name = name
+        self._sources = sources
+        self.problems: list[Problem] = []
+        self.citations = self.numbers = 0
+        self._cited: list[Fact] = []
+        rest = [(s, self._read_citations(s)) for s in found]
+        for statement, text in rest:
+            self._check(statement, text)
+        self.problems.sort(key=lambda problem: problem.line)
+
+    def _read_citations(self, statement: Statement) -> str:
+        """Check the statement's citations; what is left of it without the values they cover."""
+        text = unmarked(statement.text)
+        left, start = "", 0
+        for arrow in _ARROW.finditer(text):
+            if arrow.start() < start:
+                continue
+            before, after = text[start : arrow.start()], text[arrow.end() :]
+            place, facts = self._sources.behind(after)
+            covered = self._check_citation(statement, before, place, facts)
+            left += before[: covered[0]] + before[covered[1] :] + "; "
+            start = arrow.end() + (len(place) if after.startswith(place) else 0)
+        return left + text[start:]
+
+    def _check_citation(
+        self, statement: Statement, before: str, place: str, facts: tuple[Fact, ...]
+    ) -> tuple[int, int]:
+        """Where in `before` the number is that the citation covers."""
+        self.citations += 1
+        cited, span = _covered(before)
+        shown = cited.text if cited is not None else place
+        if not facts:
+            self._add(statement, "unresolved", shown, f"{place} holds no fact", CITE_IT)
+            return span
+        if cited is None:
+            self._cited += facts
+            return span
+        self.numbers += 1
+        true = [fact for fact in facts if cited.says(fact)]
+        metric = before[: span[0]]
+        named = (
+            [f for f in facts if f.metric and unmarked(f.metric) in metric]
+            if len(facts) > 1
+            else []
+        )
+        if not true or (named and not any(fact in true for fact in named)):
+            fact = (named or facts)[0]
+            says = f"{place} says {_said(fact)}"
+            self._add(
+                statement, "differs", shown, says, "write what the citation says, or cite anew"
+            )
+        elif all(_is_other_kind(before, fact) for fact in true):
+            self._add(statement, "differs", shown, f"{place} is {true[0].metric}", _SAY_WHICH)
+        else:
+            self._cited += facts
+        return span
+
+    def _check(self, statement: Statement, text: str) -> None:
+        for number in hardware_numbers(text):
+            self.numbers += 1
+            if self._is_cited(number) or self._is_quoted(text, number):
+                continue
+            self._add(
+                statement, "uncited", number.text, "a hardware number without a citation",
+                f"{CITE_IT}, or say that a kernel reaches, moves or uses it",
+            )  # fmt: skip
+
+    def _is_cited(self, number: Quantity) -> bool:
+        if any(number.says(fact) and _same_things(number, fact) for fact in self._cited):
+            return True
+        return number.dimension == "FLOP/byte" and any(
+            number.near(ridge) for ridge in _ridges(self._cited)
+        )
+
+    def _is_quoted(self, text: str, number: Quantity) -> bool:
+        about = " ".join(text[max(0, number.start - _CONTEXT) : number.end + _CONTEXT].split())
+        own = " ".join(text[number.start : number.end].split())
+        return any(own in quote and _overlaps(about, own, quote) for quote in self._sources.quoted)
+
+    def _add(
+        self,
+        statement: Statement,
+        kind: Literal["uncited", "unresolved", "differs"],
+        number: str,
+        why: str,
+        fix: str,
+    ) -> None:
+        self.problems.append(Problem(self._name, statement.line, kind, number, why, fix))
+
+
+_SAY_WHICH = "say which of the two it is, sparse or dense, or cite the other line"
+
+
+def _is_other_kind(text: str, fact: Fact) -> bool:
+    """Whether a sparse rate is cited as if it were dense, or the other way round."""
+    says_sparse = bool(_SPARSE.search(text))
+    if _SPARSE.search(fact.metric):
+        return not says_sparse
+    return "dense" in fact.metric and says_sparse and "dense" not in text
+
+
+def _covered(before: str) -> tuple[Quantity | None, tuple[int, int]]:
+    """The number right before an arrow, in any unit; else the last one with a unit of hardware."""
+    direct = _VALUE.search(before)
+    last = max(quantities(before), key=lambda q: q.end, default=None)
+    if direct is not None and (last is None or last.end <= direct.start("unit")):
+        return quantity_of(direct["number"].lstrip("-"), direct["unit"]), direct.span()
+    counted = hardware_numbers(before)
+    if last is None and counted:
+        last = counted[-1]
+    if last is None:
+        return None, (len(before), len(before))
+    return last, (last.start, last.end)
+
+
+def _said(fact: Fact) -> str:
+    value = "UNKNOWN" if fact.value is None else f"{fact.value:.6g} {fact.unit}"
+    return f"{fact.metric}: {value}"
+
+
+def _begins(text: str, start: str) -> bool:
+    start = unmarked(start)
+    return text.startswith(start) and not text[len(start) :][:1].isalnum()
+
+
+def _place(fact: Fact) -> str | None:
+    """`path:line` of a fact, or the path where it has no lines."""
+    cited = fact.citation
+    if cited is None:
+        return None
+    return unmarked(cited.path if cited.line is None else f"{cited.path}:{cited.line}")
+
+
+def _ridges(facts: Sequence[Fact]) -> Iterator[float]:
+    """Every quotient of a cited peak and a cited bandwidth."""
+    peaks = [fact.value for fact in facts if dimension_of(fact.unit) == "FLOP/s" and fact.value]
+    rates = [fact.value for fact in facts if dimension_of(fact.unit) == "byte/s" and fact.value]
+    return (peak / rate for peak in peaks for rate in rates)
+
+
+_KINDS_OF_THINGS: Final = (
+    re.compile(r"\bSMX?s?\b|\bsm_|multiprocessor", re.IGNORECASE),
+    re.compile(r"\bCUs?\b|\bcu_|compute.units?", re.IGNORECASE),
+    re.compile(r"threads?", re.IGNORECASE),
+    re.compile(r"warp|wave", re.IGNORECASE),
+    re.compile(r"block|workgroup|CTA", re.IGNORECASE),
+    re.compile(r"reg(?:ister)?s|GPR", re.IGNORECASE),
+    re.compile(r"core", re.IGNORECASE),
+)
+
+
+def _same_things(number: Quantity, fact: Fact) -> bool:
+    """Whether a count is of what the fact counts: 64 warps are not 64 registers."""
+    if number.dimension not in ("count", "per"):
+        return True
+    things = [kind for kind in _KINDS_OF_THINGS if kind.search(number.text)]
+    return not things or any(kind.search(fact.metric) for kind in things)
+
+
+def _overlaps(about: str, own: str, quote: str) -> bool:
+    """Whether a number stands in a quote among the same words, at least on one side."""
+    before, _, after = about.partition(own)
+    return f"{before}{own}" in quote or f"{own}{after}" in quote

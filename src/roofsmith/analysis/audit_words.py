@@ -1,0 +1,145 @@
+"""The words by which it is told whether a number is said of a device or of a kernel. Pure.
+
+`audit_rule` reads them; they are all matched without regard to capitals, as whole words.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from roofsmith.analysis.audit_quantities import NUMBER
+
+
+def whole_words(*patterns: str) -> re.Pattern[str]:
+    """Any of the patterns, as words of their own."""
+    return re.compile(r"(?<![\w-])(?:" + "|".join(patterns) + r")(?!\w)", re.IGNORECASE)
+
+
+NAMES = (
+    r"A\d{2,3}X?", r"B\d{3}", r"H\d{2,3}", r"L40?S?", r"T4", r"V100S?", r"G[HB]\d{3}",
+    r"MI\d{2,3}[AX]?", r"RTX(?:\s\w+)?", r"GeForce", r"Tesla", r"Quadro", r"Instinct", r"Radeon",
+    r"EPYC", r"Xeon", r"Ryzen", r"Threadripper", r"Gaudi", r"Graviton", r"Hopper", r"Ampere",
+    r"Ada", r"Blackwell", r"Volta", r"Turing", r"CDNA\s?\d?", r"RDNA\s?\d?", r"gfx\d\w+", r"sm_\d+",
+    r"(?:the|this|that|our|each|every|one)\s(?:device|GPU|CPU|card|chip|board|accelerator|machine"
+    r"|hardware|processor|host|server|SM|CU|multiprocessor)", r"GPUs?", r"hardware",
+)  # fmt: skip
+DEVICES: Final = whole_words(*(rf"{name}(?:'s|\u2019s)?" for name in NAMES))
+"""Names of products and architectures, and words for them."""
+STRONG: Final = whole_words(
+    r"peaks?", r"ceilings?", r"roofs?", r"theoretical(?:ly)?", r"max(?:imum|imal|imally)?",
+    r"limits?", r"limited", r"spec(?:s|ified|ification)?", r"data\s?sheet", r"white\s?paper",
+    r"rated", r"nominal(?:ly)?", r"ridge(?:\spoint)?", r"boost", r"base\sclock", r"TDP", r"TGP",
+    r"capable", r"machine\sbalance", r"speed\sof\slight", r"sparse", r"dense",
+)  # fmt: skip
+"""Said of what a device can do, whoever else is in the sentence."""
+STORE: Final = (
+    r"(?:L[0-4]i?d?|LLC|last[- ]level|infinity|texture|constant|level[- ][1-4]|[LM]ALL)"
+    r"(?:[\s-](?:data|unified|instruction))?(?:\scaches?)?"
+    r"|caches?|shared\s(?:memory|mem)|smem|LDS|TMEM|tensor\smemory|scratchpad|register\sfiles?"
+    r"|HBM\w*|GDDR\w*|L?P?DDR\w*|DRAM|VRAM|MCDRAM|RAM"
+    r"|(?:(?:global|device|video|main|system|host|on-board|unified)\s)?memory|memory\ssize"
+)
+"""Whatever holds bytes."""
+WEAK: Final = whole_words(
+    STORE, r"bandwidths?", r"BW", r"NVLink\w*", r"PCIe", r"tensor\scores?", r"matrix\scores?",
+    r"(?:FMA|FP\d+|BF16|TF32)\s(?:rate|pipe)", r"clocks?", r"frequency", r"interconnect",
+)  # fmt: skip
+"""Parts of a device; also said where a kernel's use of them is meant."""
+KERNEL: Final = whole_words(
+    r"reach(?:e[sd]|ing)?", r"achiev\w+", r"attain\w*", r"sustain\w*", r"mov(?:e[sd]?|ing)",
+    r"comput(?:e[sd]|ing)", r"gets?", r"got", r"hits", r"runs", r"ran", r"running", r"effective",
+    r"observed", r"(?:the|this|our|my|its|a|final|baseline)\skernels?(?:'s|\u2019s)?", r"kernels?",
+    r"candidates?", r"incumbents?", r"baseline", r"final", r"before", r"after", r"rounds?\s\d+",
+    r"traffic", r"throughput", r"goals?", r"targets?", r"at\swhich", r"stream(?:s|ed|ing)",
+    r"in\sthat\stime", r"takes", r"needs?", r"floor", r"drew", r"draws", r"averag\w+",
+    r"throttl\w+", r"reads?", r"writes?", r"written", r"wrote", r"delivered", r"actual(?:ly)?",
+)  # fmt: skip
+"""Said of a kernel, of a run, of a goal."""
+HOLDS: Final = whole_words(
+    r"us(?:e[sd]?|ing)", r"needs?", r"takes?", r"took", r"requires?", r"allocat\w+", r"occup\w+",
+    r"spill\w*", r"stag\w+", r"reads?", r"writes?", r"written", r"wrote", r"mov(?:e[sd]?|ing)",
+    r"traffic", r"footprint", r"working\ssets?", r"tiles?", r"buffers?", r"arrays?", r"inputs?",
+    r"outputs?", r"tensors?", r"matri(?:x|ces)", r"kernels?", r"candidates?", r"incumbents?",
+    r"fetch\w*", r"loads?", r"stores?", r"stored", r"copies", r"cop(?:y|ied)", r"transfers?\w*",
+    r"registers\sa\sthread", r"registers,", r"tried", r"free", r"saves?", r"touch\w*", r"keeps?",
+    r"before", r"after", r"blocks?\sof", r"budget", r"scratch",
+)  # fmt: skip
+"""What programs do with bytes."""
+FITS: Final = whole_words(
+    r"fits?", r"exceed\w*", r"than", r"beyond", r"out\sof", r"in(?:to)?", r"within", r"overflow\w*",
+    r"past", r"vs\.?", r"versus", r"against", r"of\sthe", r"from\sthe",
+)  # fmt: skip
+"""After these the store is the device's own again: `the tile fits the L2 of 50 MB`."""
+
+LINKS = (
+    r"(?:[\s:=(,~\u2248|-]|\b(?:cache|data|unified|instruction|memory|size[sd]?|capacity|is|are|was|of"
+    r"|has|have|holds?|with|about|only|just|each|in\stotal|total|shared\sby\s\d+|the|an?|its|up\sto"
+    r"|provides?|offers?|gives?|limit|max(?:imum)?|at\smost|per\s(?:SM|CU|block|multiprocessor|core"
+    r"|device|GPU|workgroup|thread\sblock))\b)*"
+)
+ADJECTIVE = (
+    r"(?!(?:fits?|in|into|to|from|read|written|through|with|and|or|than|exceeds?|on|at|is|are|the|by"
+    r"|leaves?|past|via|moves?|goes)\b)[\w-]+"
+)
+STORE_BEFORE: Final = re.compile(rf"(?<!\w)(?:{STORE}){LINKS}$", re.IGNORECASE)
+STORE_AFTER: Final = re.compile(
+    rf"^[\s-]*(?:of\s+)?(?:{ADJECTIVE}\s+){{0,2}}?(?:{STORE}|(?:per|/)\s?(?:SM|CU|multiprocessor))(?!\w)",
+    re.IGNORECASE,
+)
+HAS_BEFORE: Final = re.compile(
+    rf"(?:{DEVICES.pattern})(?:\s(?:\w+\s)?(?:has|have|had|with|offers?|provides?|gives?|comes\swith"
+    r"|is|can\s\w+|delivers?|supports?))?(?:\s(?:only|just|about|up\sto|a|an|its|over))*[\s:=(]*$",
+    re.IGNORECASE,
+)
+SHARE_AFTER: Final = re.compile(
+    r"^[\s,=:(]*(?:or|is|at|about)?[\s,(]*\d[\d.]*\s?% of (?!which|that|it\b|them)", re.IGNORECASE
+)
+SHARE: Final = re.compile(
+    r"\d[\d.]*\s?% of (?:(?:the|its|their|a) )?(?:[\w'\u2019]+ ){0,3}?"
+    r"(?:peak|ceiling|roof|maximum|limit|bandwidth)\b",
+    re.IGNORECASE,
+)
+POWER: Final = whole_words(
+    r"power",
+    r"TDP",
+    r"TGP",
+    r"TBP",
+    r"board",
+    r"cap(?:ped)?",
+    r"envelope",
+    r"watts?",
+    STRONG.pattern,
+)
+LATENCY: Final = whole_words(
+    rf"(?:{STORE}|launch|hit|miss|load|instruction|FMA|MMA)\s(?:\w+\s)?latenc\w+"
+)
+BUS: Final = whole_words(r"bus(?:es)?", r"interface", r"bus\swidth", r"memory\swidth")
+BALANCE: Final = whole_words(r"ridge", r"balance", r"break-?even", r"crossover")
+LIMIT: Final = whole_words(
+    r"limits?", r"max(?:imum)?", r"at\smost", r"up\sto", r"allow(?:s|ed)?", r"has", r"have",
+    r"holds?", r"supports?", r"can", r"hardware", r"no\smore\sthan", r"capacity",
+)  # fmt: skip
+PART_USE_BEFORE: Final = whole_words(
+    r"cluster\sof", r"idle", r"busy", r"use[sd]?", r"only", r"another", r"other"
+)
+PART_USE_AFTER: Final = re.compile(r"^\s*(?:\w+\s)?(?:idle|busy|in use|used|wait|may be used)\b")
+COUNTED: Final = re.compile(
+    r"(?<![\w-])(?P<noun>(?:SM|CU|core|multiprocessor|compute unit|tensor core|CUDA core)s?"
+    r"(?:[\s_-]count)?"
+    r"|(?:number|count) of (?:SMs|CUs|cores|multiprocessors|compute units)"
+    r"|(?:warp|wave(?:front)?)[\s_-]?size|max(?:imum)?[\s_](?:resident\s)?(?:threads|warps|blocks"
+    r"|registers|waves)(?:[\s_](?:per|a|an)[\s_]\w+)?)"
+    rf"\s*(?:is|are|of|was|:|=)?\s+(?P<number>{NUMBER})(?![\w.]|\s?%|\s?x\b)",
+    re.IGNORECASE,
+)
+PRODUCT: Final = re.compile(
+    r"(?:\b(?:NVIDIA|AMD|Intel|Tesla|GeForce|Instinct)\s+)?"
+    r"\b(?:[ABHLTV]\d{2,3}\w*|G[HB]\d{3}|MI\d{2,3}\w*|RTX\s\w+)(?:[\s-](?:SXM\d?|PCIe|NVL|OAM|Ada))*[\s-]\d+\s?GB(?:[\s-](?:HBM\w*|PCIe|SXM\d?))*"
+)
+"""Names that contain a size: `NVIDIA H100 80GB HBM3`."""
+STOP: Final = re.compile(r"[;()\[\]\u2014\n]|[.!?](?=\s|$)|(?<=\s)[-\u2013](?=\s)")
+SIZE_STOP: Final = re.compile(STOP.pattern.replace("()", ")", 1))
+PAUSE: Final = re.compile(r"[,:=](?=\s)")
+NEAR = 3
+"""Words between which a word for kernels binds a quantity, as in `reaches about 2.1 TB/s`."""
