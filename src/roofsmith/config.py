@@ -35,8 +35,9 @@ class Settings:
 
     @property
     def ceilings_dir(self) -> Path:
-        """Measured ceilings."""
-        return self.cache_dir / "ceilings"
+        """Measured ceilings; at held clocks they are lower, and no floor for other runs."""
+        kept = self.cache_dir / "ceilings"
+        return kept / "locked-clocks" if self.lock_clocks else kept
 
     @property
     def clocks_dir(self) -> Path:

@@ -30,7 +30,7 @@ from roofsmith.app.machine import ceilings, kept_ceilings, measure_ceilings
 from roofsmith.app.steps import check, classify, judge, profile, roofline
 from roofsmith.app.subjects import Subject
 from roofsmith.app.verification import Verification, verify_campaign
-from roofsmith.app.wiring import DEFAULT_PROPOSERS
+from roofsmith.app.wiring import DEFAULT_PROPOSERS, try_clocks
 from roofsmith.config import Settings
 from roofsmith.domain.isolation import IsolationMode
 from roofsmith.engine.survey import Survey
@@ -70,17 +70,19 @@ __all__ = [
     "roofline",
     "settings",
     "tell",
+    "try_clocks",
     "verify_campaign",
 ]
 
 
-def settings(isolation: IsolationMode | None = None) -> Settings:
+def settings(isolation: IsolationMode | None = None, *, lock_clocks: bool = False) -> Settings:
     """Of this user, from environment and working directory.
 
     Args:
         isolation: overrides the environment's.
+        lock_clocks: hold the clocks of the GPU that is measured on.
     """
-    found = Settings.from_environment(os.environ, Path.cwd())
+    found = replace(Settings.from_environment(os.environ, Path.cwd()), lock_clocks=lock_clocks)
     return found if isolation is None else replace(found, isolation=isolation)
 
 

@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from roofsmith.app.clocks import let_go_of_abandoned
 from roofsmith.config import Settings
 from roofsmith.devices.choice import source_for
 from roofsmith.devices.nvidia import NvidiaSource
@@ -150,6 +151,8 @@ def machine_of(settings: Settings, language: Language = "c") -> Machine:
     walls = isolate(settings.isolation)
     clock = SystemClock()
     devices = source_for(language)
+    if language not in HOST_LANGUAGES:
+        devices = let_go_of_abandoned(devices, settings)
     gpu = None if language in HOST_LANGUAGES else devices.environment().device
     compiled_dir = settings.cache_dir / "compiled"
     toolchain = Toolchains(settings.builds_dir, gpu, compiled_dir)

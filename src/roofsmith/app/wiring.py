@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from roofsmith.app.clocks import host_clocks, locked_clocks
 from roofsmith.app.hardware import Machine, machine_of, oracle_for
 from roofsmith.config import Settings
 from roofsmith.domain.campaign import Round
-from roofsmith.domain.kernel import Candidate
-from roofsmith.domain.target import Target
+from roofsmith.domain.kernel import Candidate, Language
+from roofsmith.domain.target import HOST_LANGUAGES, Target
 from roofsmith.domain.yardstick import Yardstick, pytorch_yardsticks
 from roofsmith.engine.meter import Meter
 from roofsmith.engine.survey import Prepared, Survey, survey
@@ -175,7 +176,7 @@ def workshop(target: Target, settings: Settings, observer: Observer) -> Iterator
     """
     machine = machine_of(settings, target.language)
     meter = Meter(machine.clock)
-    with oracle_for(target, machine) as oracle:
+    with locked_clocks(machine, settings) as machine, oracle_for(target, machine) as oracle:
         known = survey(
             target, machine.devices, machine.specs, machine.toolchain, oracle, observer, meter
         )
@@ -189,6 +190,22 @@ def workshop(target: Target, settings: Settings, observer: Observer) -> Iterator
                     target, machine, observer, oracle, prepared, judge, profiler, inspector,
                     pytorch_yardsticks(target), patient,
                 )  # fmt: skip
+
+
+def try_clocks(languages: Collection[Language], settings: Settings) -> None:
+    """Lock the clocks for an instant, where that is asked for: a refusal comes before any work.
+
+    Raises:
+        UsageError: all of the languages run on the host's processors.
+        MachineError: the clocks can't be locked.
+    """
+    if not settings.lock_clocks:
+        return
+    on_gpu = [language for language in languages if language not in HOST_LANGUAGES]
+    if not on_gpu:
+        raise host_clocks()
+    with locked_clocks(machine_of(settings, on_gpu[0]), settings):
+        pass
 
 
 @contextmanager

@@ -72,6 +72,7 @@ def optimize(
     output: options.Output = None,
     threads: options.Threads = None,
     isolation: options.Isolation = None,
+    lock_clocks: options.LockClocks = False,
     as_json: options.Json = False,
 ) -> None:
     """Run a campaign: propose, judge, keep or roll back, until a stop condition holds."""
@@ -85,7 +86,8 @@ def optimize(
         threads=threads,
     )
     directory = output or app.new_directory(target)
-    _run(lambda o: app.optimize(plan, directory, app.settings(isolation), o), directory, as_json)
+    settings = app.settings(isolation, lock_clocks=lock_clocks)
+    _run(lambda o: app.optimize(plan, directory, settings, o), directory, as_json)
 
 
 @cli.command(rich_help_panel=_CAMPAIGNS)
@@ -95,12 +97,13 @@ def resume(
     max_iterations: options.MaxIterations = None,
     budget_s: options.BudgetS = None,
     isolation: options.Isolation = None,
+    lock_clocks: options.LockClocks = False,
     as_json: options.Json = False,
 ) -> None:
     """Go on with a campaign after a crash, Ctrl-C or a limit; limits may be raised here."""
     from roofsmith import app
 
-    settings = app.settings(isolation)
+    settings = app.settings(isolation, lock_clocks=lock_clocks)
     _run(
         lambda o: app.resume(directory, proposer, max_iterations, budget_s, settings, o),
         directory,

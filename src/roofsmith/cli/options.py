@@ -52,6 +52,14 @@ Isolation = Annotated[
         show_default="$ROOFSMITH_ISOLATION, else standard",
     ),
 ]  # fmt: skip
+LockClocks = Annotated[
+    bool,
+    typer.Option(
+        "--lock-clocks",
+        help="Hold the GPU's clocks at a frequency that it sustains, and let go afterwards; "
+        "takes root. Refused on a GPU that others use.",
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")]
 CampaignDir = Annotated[
     Path, typer.Argument(metavar="DIR", help="A campaign directory.", show_default=False)

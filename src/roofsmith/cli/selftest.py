@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from roofsmith.cli import options
 from roofsmith.cli.root import cli
 from roofsmith.cli.screen import screen
 
@@ -50,6 +51,7 @@ def selftest(
     budget: Annotated[
         float, typer.Option(help="Seconds for the measurements of one kernel.", min=0.5)
     ] = 2.0,
+    lock_clocks: options.LockClocks = False,
 ) -> None:
     """Judge a corpus of attacks, which must be caught, and of honest kernels, which must pass.
 
@@ -63,12 +65,14 @@ def selftest(
     chosen = _chosen(language, only)
     known = record.read(json) if json is not None and json.exists() else record.Record()
     started = record.now()
+    settings = app.settings(lock_clocks=lock_clocks)
+    app.try_clocks({sample.language for sample in chosen}, settings)
     with screen() as observer:
 
         def progress(index: int, sample: Sample) -> Observer:
             return _Counted(observer, f"{index + 1} of {len(chosen)}: {sample.id}")
 
-        findings = examine(chosen, app.settings(), progress, naive=naive, budget_s=budget)
+        findings = examine(chosen, settings, progress, naive=naive, budget_s=budget)
         seen = [_told(found) for found in findings]
     run = record.run_of(seen, shlex.join(["roofsmith", *sys.argv[1:]]), started)
     known = known.updated(run.record)

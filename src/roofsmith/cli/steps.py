@@ -38,6 +38,7 @@ def judge(
         typer.Option(help="Seconds for the measurements.", show_default="6", min=0.5),
     ] = None,
     isolation: options.Isolation = None,
+    lock_clocks: options.LockClocks = False,
     custom_only: Annotated[
         bool,
         typer.Option("--custom-only", help="Reject a kernel that leaves the work to a library."),
@@ -67,9 +68,10 @@ def judge(
         ptr_size=ptr_size,
         family=family,
     )
+    settings = app.settings(isolation, lock_clocks=lock_clocks)
     with screen() as observer:
         judgement = app.judge(
-            candidate, flags, incumbent, budget, app.settings(isolation), observer,
+            candidate, flags, incumbent, budget, settings, observer,
             custom_only=custom_only, sanitize=sanitize,
         )  # fmt: skip
     show.judgement(judgement, as_json=as_json)
@@ -105,7 +107,12 @@ def check(
 
 @cli.command(rich_help_panel=_STEPS)
 @takes_subject
-def bench(subject: Any, isolation: options.Isolation = None, as_json: options.Json = False) -> None:
+def bench(
+    subject: Any,
+    isolation: options.Isolation = None,
+    lock_clocks: options.LockClocks = False,
+    as_json: options.Json = False,
+) -> None:
     """Check a kernel and time it: against its ceilings and, on a GPU, against PyTorch.
 
     Exit 1 if it is wrong.
@@ -113,8 +120,9 @@ def bench(subject: Any, isolation: options.Isolation = None, as_json: options.Js
     from roofsmith import app
     from roofsmith.cli.benched import benched
 
+    settings = app.settings(isolation, lock_clocks=lock_clocks)
     with screen() as observer:
-        found = app.bench(subject, app.settings(isolation), observer)
+        found = app.bench(subject, settings, observer)
     benched(found, as_json=as_json)
     raise typer.Exit(0 if found.measured.outcome.kind == "passed" else 1)
 

@@ -65,6 +65,8 @@ class AmdSource:
 
     root: Path = Path("/")
     ask_rocminfo: Callable[[], str] = ask_rocminfo
+    beside: tuple[str, ...] = ()
+    """Notes of this process's own, such as clocks that it holds."""
 
     def environment(self) -> Environment:
         """Device, driver, tools and packages.
@@ -83,8 +85,27 @@ class AmdSource:
             system=probes.system_name(self.root),
             tools=tools,
             packages=probes.package_versions() | gpu_tools.package_versions(),
-            notes=tuple(_missing_notes(agent, tools)),
+            notes=(*_missing_notes(agent, tools), *self.beside),
         )
+
+    def uuid(self) -> str:
+        """Which of this machine's GPUs it is, as rocminfo names it.
+
+        Raises:
+            MachineError: as above, or it has no name of its own.
+        """
+        agent = self._agent()
+        if agent.uuid is None:
+            raise MachineError(f"rocminfo gives no UUID for {agent.name}")
+        return agent.uuid
+
+    def max_clock_hz(self) -> float | None:
+        """Of its compute units; None where rocminfo doesn't tell.
+
+        Raises:
+            MachineError: as above.
+        """
+        return self._agent().max_clock_hz
 
     def _agent(self) -> Agent:
         agents = parse_rocminfo(self.ask_rocminfo())

@@ -35,6 +35,7 @@ class Agent:
     max_waves: int | None = None
     """Of one compute unit."""
     max_threads_per_block: int | None = None
+    max_clock_hz: float | None = None
 
 
 def parse_rocminfo(text: str) -> tuple[Agent, ...]:
@@ -54,6 +55,7 @@ def _from_rocminfo(block: str) -> Agent | None:
     if units is None or node is None:
         return None
     pools = _pools(block)
+    clock = _whole(fields.get("Max Clock Freq. (MHz)"))
     return Agent(
         arch=fields.get("Name", "").partition(":")[0],
         name=fields.get("Marketing Name") or fields.get("Name", ""),
@@ -67,6 +69,7 @@ def _from_rocminfo(block: str) -> Agent | None:
         wave_size=_whole(fields.get("Wavefront Size")),
         max_waves=_whole(fields.get("Max Waves Per CU")),
         max_threads_per_block=_whole(fields.get("Workgroup Max Size")),
+        max_clock_hz=None if clock is None else clock * 1e6,
     )
 
 

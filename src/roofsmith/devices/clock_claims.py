@@ -14,11 +14,9 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from roofsmith.devices import processes
 from roofsmith.domain.clocks import ClockClaim, ClockOwner
 from roofsmith.errors import MachineError, StorageError
-
-_START_TIME = 19
-"""Field 22 of /proc/PID/stat, counted after the name, which is field 2 and may hold spaces."""
 
 
 class BusyError(MachineError):
@@ -34,8 +32,8 @@ def this_process() -> ClockOwner:
     """The process that asks."""
     return ClockOwner(
         pid=os.getpid(),
-        started_ticks=_started_ticks(os.getpid()) or 0,
-        pid_namespace=_pid_namespace(),
+        started_ticks=processes.started_ticks(os.getpid()) or 0,
+        pid_namespace=processes.pid_namespace(),
         boot_id=boot_id(),
         command=shlex.join(sys.argv) or "python",
         at=f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S}",
@@ -44,8 +42,8 @@ def this_process() -> ClockOwner:
 
 def is_alive(owner: ClockOwner) -> bool:
     """Whether that very process runs here; one of another container can't be seen: False."""
-    same_place = owner.boot_id == boot_id() and owner.pid_namespace == _pid_namespace()
-    return same_place and _started_ticks(owner.pid) == owner.started_ticks
+    same_place = owner.boot_id == boot_id() and owner.pid_namespace == processes.pid_namespace()
+    return same_place and processes.is_alive(owner.pid, owner.started_ticks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,21 +151,6 @@ def _busy(slot: Slot) -> BusyError:
         f"this GPU's clocks are held by {holder}",
         hint="wait until it is over, or run without --lock-clocks",
     )
-
-
-def _started_ticks(pid: int) -> int | None:
-    stat = _text(Path(f"/proc/{pid}/stat"))
-    if stat is None:
-        return None
-    fields = stat.rpartition(")")[2].split()
-    return int(fields[_START_TIME]) if len(fields) > _START_TIME else None
-
-
-def _pid_namespace() -> int:
-    try:
-        return Path("/proc/self/ns/pid").stat().st_ino
-    except OSError:
-        return 0
 
 
 def _file_name(uuid: str) -> str:

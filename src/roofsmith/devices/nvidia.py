@@ -84,6 +84,8 @@ class NvidiaSource:
         """Device, driver, tools, packages, and how the GPU is set up.
 
         Raises:
+    beside: tuple[str, ...] = ()
+    """Notes of this process's own, such as clocks that it holds."""
             MachineError: there is no NVIDIA GPU, or its driver doesn't work.
         """
         said = self._cuda()
@@ -97,7 +99,7 @@ class NvidiaSource:
             system=probes.system_name(self.root),
             tools=tools,
             packages=probes.package_versions() | gpu_tools.package_versions(),
-            notes=tuple(setting_notes(settings) + missing_notes(tools)),
+            notes=(*setting_notes(settings), *missing_notes(tools), *self.beside),
         )
 
     def uuid(self) -> str:

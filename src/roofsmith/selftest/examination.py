@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from roofsmith import app
@@ -13,6 +14,7 @@ from roofsmith.config import Settings
 from roofsmith.domain.comparison import Judgement
 from roofsmith.domain.kernel import Built, Language
 from roofsmith.domain.outcome import Passed
+from roofsmith.domain.target import HOST_LANGUAGES
 from roofsmith.domain.values import Value
 from roofsmith.errors import RoofsmithError
 from roofsmith.ports import Observer
@@ -93,7 +95,13 @@ def examine(
         if sample.language in missing:
             yield Unexamined(id=sample.id, reason=missing[sample.language])
             continue
-        yield _examine(sample, settings, progress(index, sample), naive, budget_s)
+        yield _examine(sample, _for(sample, settings), progress(index, sample), naive, budget_s)
+
+
+def _for(sample: Sample, settings: Settings) -> Settings:
+    """Clocks are a GPU's: a kernel for the processors runs without holding any."""
+    wanted = settings.lock_clocks and sample.language not in HOST_LANGUAGES
+    return replace(settings, lock_clocks=wanted)
 
 
 def _examine(

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass
 
 from roofsmith.domain.device import Device, Environment
 from roofsmith.domain.facts import FactSheet
@@ -27,10 +26,6 @@ class CitedCeilings:
     measured: MeasuredCeilings | GpuCeilings
     wiki: Callable[[], Wiki]
     """Only read for a GPU."""
-
-    def kept_in(self, cache_dir: Path) -> CitedCeilings:
-        """The same, with the measured ceilings of another folder."""
-        return replace(self, measured=replace(self.measured, cache_dir=cache_dir))
 
     def facts(self, environment: Environment, threads: int, observer: Observer) -> FactSheet:
         """The measured ceilings, kept or fresh, with the datasheet."""

@@ -1,0 +1,143 @@
+"""Clocks of the GPU that is measured on: held where that is asked for, never left behind."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal
+
+from roofsmith.devices.amd import AmdSource
+from roofsmith.devices.clock_claims import recorded
+from roofsmith.devices.clocks import held_clocks, restore_abandoned
+from roofsmith.devices.clocks_amd import RocmSmiClocks
+from roofsmith.devices.clocks_nvidia import NvmlClocks
+from roofsmith.devices.fleet import HostFleet
+from roofsmith.devices.nvidia import NvidiaSource
+from roofsmith.devices.processes import OwnProcesses, exists
+from roofsmith.domain.fleet import GpuProcess
+from roofsmith.errors import UsageError
+from roofsmith.ports import ClockDriver, DeviceSource, FleetSource
+
+if TYPE_CHECKING:
+    from roofsmith.app.hardware import Machine
+    from roofsmith.config import Settings
+
+LOOK_AGAIN_S = 1.0
+"""A driver lists a process that has just ended for some tenths of a second longer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Clocked:
+    """A GPU whose clocks can be held, and who sees what else runs on it."""
+
+    uuid: str
+    vendor: Literal["nvidia", "amd"]
+    driver: ClockDriver
+    fleet: FleetSource
+    sleep: Callable[[float], None] = time.sleep
+
+    def strangers(self, uuid: str) -> tuple[str, ...]:
+        """Processes on the GPU that are none of ours; what isn't known counts as somebody."""
+        if self._others(uuid):
+            self.sleep(LOOK_AGAIN_S)
+        return self._others(uuid)
+
+    def _others(self, uuid: str) -> tuple[str, ...]:
+        gpu = next((gpu for gpu in self.fleet.gpus() if gpu.uuid == uuid), None)
+        if gpu is None:
+            return ("somebody perhaps: the driver doesn't list this GPU",)
+        if "processes" in gpu.unread:
+            return ("somebody perhaps: the driver doesn't list its processes",)
+        own = OwnProcesses().among(process.pid for process in gpu.processes)
+        # Numbers that mean nothing here may be another container's.
+        return tuple(_named(p) for p in gpu.processes if p.pid not in own or not exists(p.pid))
+
+
+Find = Callable[[DeviceSource], Clocked | None]
+
+
+def clocked(devices: DeviceSource) -> Clocked | None:
+    """The GPU that kernels run on; None for the host's processors."""
+    match devices:
+        case NvidiaSource():
+            return Clocked(devices.uuid(), "nvidia", NvmlClocks(), HostFleet("nvidia"))
+        case AmdSource():
+            driver = RocmSmiClocks(devices.max_clock_hz())
+            return Clocked(devices.uuid(), "amd", driver, HostFleet("amd"))
+        case _:
+            return None
+
+
+@contextmanager
+def locked_clocks(machine: Machine, settings: Settings, find: Find = clocked) -> Iterator[Machine]:
+    """The machine with its GPU's clocks held, where that is asked for; let go when the block ends.
+
+    Args:
+        machine: for the language of the kernels.
+        settings: say whether it is asked for, and where records are.
+        find: who can hold a device's clocks.
+
+    Raises:
+        UsageError: kernels run on the host's processors.
+        MachineError: the clocks can't be locked, or others use the GPU; nothing was changed.
+    """
+    if not settings.lock_clocks:
+        yield machine
+        return
+    gpu = find(machine.devices)
+    if gpu is None:
+        raise host_clocks()
+    with held_clocks(
+        gpu.driver, gpu.vendor, gpu.uuid, settings.clocks_dir, strangers=gpu.strangers, tell=say
+    ) as locked:
+        assert isinstance(machine.devices, NvidiaSource | AmdSource)
+        note = f"clocks locked for this run: {locked.sentence}"
+        yield replace(
+            machine,
+            devices=replace(machine.devices, beside=(*machine.devices.beside, note)),
+        )
+
+
+def let_go_of_abandoned(
+    devices: DeviceSource, settings: Settings, find: Find = clocked
+) -> DeviceSource:
+    """Undo what a killed run left locked on the GPU of this run.
+
+    Args:
+        devices: where kernels run.
+        settings: where records are.
+        find: who can hold a device's clocks.
+
+    Returns:
+        The source; with a note if the clocks may be locked still.
+    """
+    if not recorded(settings.clocks_dir):
+        return devices
+    gpu = find(devices)
+    if gpu is None or not restore_abandoned(gpu.driver, gpu.uuid, settings.clocks_dir, say):
+        return devices
+    assert isinstance(devices, NvidiaSource | AmdSource)
+    note = "clocks may be locked by another run, or by one that was killed"
+    return replace(devices, beside=(*devices.beside, note))
+
+
+def host_clocks() -> UsageError:
+    """Why `--lock-clocks` is nothing for the host's processors."""
+    return UsageError(
+        "--lock-clocks holds a GPU's clocks, and this kernel runs on the host's processors: their"
+        " clocks are the operating system's and every other program's",
+        hint="leave it out; for steadier clocks: sudo cpupower frequency-set -g performance",
+    )
+
+
+def say(message: str) -> None:
+    """To the user at once, whatever else is on the screen."""
+    print(f"roofsmith: {message}", file=sys.stderr, flush=True)
+
+
+def _named(process: GpuProcess) -> str:
+    by = "" if process.user is None else f" ({process.user})"
+    return f"pid {process.pid}{by}" + ("" if process.name is None else f" {process.name}")

@@ -1,0 +1,209 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from test_nvidia_source import UUID, source
+
+from roofsmith.app.clocks import (
+    LOOK_AGAIN_S,
+    Clocked,
+    clocked,
+    let_go_of_abandoned,
+    locked_clocks,
+)
+from roofsmith.app.hardware import Machine, SystemClock
+from roofsmith.app.wiring import try_clocks
+from roofsmith.config import Settings
+from roofsmith.devices.amd import AmdSource
+from roofsmith.devices.clock_claims import recorded
+from roofsmith.devices.clocks import held_clocks
+from roofsmith.devices.clocks_nvidia import NvmlClocks
+from roofsmith.devices.cpu import CpuSource
+from roofsmith.domain.fleet import GpuProcess, GpuStatus
+from roofsmith.errors import MachineError, UsageError
+from roofsmith.ports import DeviceSource
+from roofsmith.testing.clocks import SimulatedNvml
+from roofsmith.testing.fleet import idle_gpu
+
+
+class Fleet:
+    """Shows one state of the GPU after the other, the last one for ever."""
+
+    def __init__(self, *states: GpuStatus) -> None:
+        self._states = list(states)
+
+    def gpus(self) -> tuple[GpuStatus, ...]:
+        if not self._states:
+            return ()
+        return (self._states.pop(0) if len(self._states) > 1 else self._states[0],)
+
+
+def seen(*pids: int, **more: Any) -> GpuStatus:
+    processes = tuple(GpuProcess(pid=pid, name="train.py", user="alice") for pid in pids)
+    return idle_gpu().model_copy(update={"uuid": UUID, "processes": processes, **more})
+
+
+class Bench:
+    """A GPU whose clocks can be held, on a machine without one."""
+
+    def __init__(self, folder: Path, *states: GpuStatus) -> None:
+        self.nvml = SimulatedNvml(folder / "driver.json", uuids=(UUID,))
+        self.driver = NvmlClocks(self.nvml, may_administer=lambda: True)
+        self.slept: list[float] = []
+        self.gpu = Clocked(
+            UUID, "nvidia", self.driver, Fleet(*(states or (seen(),))), self.slept.append
+        )
+        self.settings = Settings(folder / "cache", folder / "campaigns", lock_clocks=True)
+        nothing = cast("Any", None)
+        self.machine = Machine(
+            clock=SystemClock(), devices=source(), specs=nothing, toolchain=nothing, runner=nothing,
+            gpu=None, isolation=nothing, compiled_dir=folder,
+        )  # fmt: skip
+
+    def find(self, devices: DeviceSource) -> Clocked:
+        return self.gpu
+
+    @property
+    def locked(self) -> bool:
+        return bool(self.nvml.gpu(UUID)["sm"] != [0, 0])
+
+
+def test_what_a_locked_run_measures_says_so(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    with locked_clocks(bench.machine, bench.settings, bench.find) as machine:
+        assert bench.locked
+        notes = machine.devices.environment().notes
+        assert any(
+            note.startswith("clocks locked for this run: SM clock locked at its base clock")
+            and "1590 MHz" in note
+            for note in notes
+        )
+    assert not bench.locked
+    assert not any("locked" in note for note in bench.machine.devices.environment().notes)
+
+
+def test_ceilings_of_held_clocks_are_kept_apart(tmp_path: Path) -> None:
+    free = Settings(tmp_path, tmp_path)
+    held = Settings(tmp_path, tmp_path, lock_clocks=True)
+    assert held.ceilings_dir.parent == free.ceilings_dir
+
+
+def test_nothing_is_locked_unasked(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    settings = Settings(tmp_path / "cache", tmp_path / "campaigns")
+    with locked_clocks(bench.machine, settings, bench.find) as machine:
+        assert machine is bench.machine
+        assert not bench.locked
+    assert not settings.clocks_dir.exists()
+
+
+def test_a_gpu_with_other_processes_is_not_touched(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, seen(os.getppid()))
+    with (
+        pytest.raises(MachineError, match=f"pid {os.getppid()} \\(alice\\) train.py"),
+        locked_clocks(bench.machine, bench.settings, bench.find),
+    ):
+        pass
+    assert not bench.locked
+    assert recorded(bench.settings.clocks_dir) == ()
+
+
+@pytest.mark.parametrize(
+    "state", [seen(unread=("processes",)), seen(2**22 + 1), None], ids=["mute", "elsewhere", "gone"]
+)
+def test_who_cannot_be_seen_counts_as_somebody(state: GpuStatus | None, tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    gpu = Clocked(UUID, "nvidia", bench.driver, Fleet(*filter(None, (state,))), lambda _: None)
+    assert gpu.strangers(UUID)
+
+
+def test_processes_of_this_run_and_those_that_are_just_gone_are_no_strangers(
+    tmp_path: Path,
+) -> None:
+    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    try:
+        bench = Bench(tmp_path, seen(os.getpid(), child.pid))
+        assert bench.gpu.strangers(UUID) == ()
+        assert bench.slept == []
+    finally:
+        child.communicate(b"\n")
+    bench = Bench(tmp_path, seen(child.pid), seen())
+    assert bench.gpu.strangers(UUID) == ()
+    assert bench.slept == [LOOK_AGAIN_S]
+
+
+def test_the_next_start_lets_go_of_what_a_killed_run_left(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    bench = Bench(tmp_path)
+    lock = (
+        "import os, sys\n"
+        "from pathlib import Path\n"
+        f"sys.path.insert(0, {str(Path(__file__).parent)!r})\n"
+        "from test_locked_runs import Bench, locked_clocks\n"
+        f"bench = Bench(Path({str(tmp_path)!r}))\n"
+        "with locked_clocks(bench.machine, bench.settings, bench.find):\n"
+        "    os.kill(os.getpid(), 9)\n"
+    )
+    assert subprocess.run([sys.executable, "-c", lock], check=False).returncode == -9
+    assert bench.locked
+    devices = let_go_of_abandoned(bench.machine.devices, bench.settings, bench.find)
+    assert devices is bench.machine.devices
+    assert not bench.locked
+    assert "left locked" in capfd.readouterr().err
+    let_go_of_abandoned(bench.machine.devices, bench.settings, bench.find)
+    assert capfd.readouterr().err == ""
+
+
+def test_a_run_beside_one_that_holds_clocks_records_that(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    with held_clocks(
+        bench.driver, "nvidia", UUID, bench.settings.clocks_dir,
+        strangers=lambda _: (), tell=print,
+    ):  # fmt: skip
+        devices = let_go_of_abandoned(bench.machine.devices, bench.settings, bench.find)
+        assert any("may be locked by another run" in n for n in devices.environment().notes)
+        assert bench.locked
+
+
+def test_processors_have_no_clocks_of_ours(tmp_path: Path) -> None:
+    settings = Settings(tmp_path / "cache", tmp_path / "campaigns", lock_clocks=True)
+    assert clocked(CpuSource()) is None
+    bench = Bench(tmp_path)
+    with (
+        pytest.raises(UsageError, match="runs on the host's processors"),
+        locked_clocks(bench.machine, bench.settings, lambda _: None),
+    ):
+        pass
+    with pytest.raises(UsageError, match="runs on the host's processors"):
+        try_clocks({"c", "cpp"}, settings)
+
+
+ROCMINFO = """\
+*******
+Agent 2
+*******
+  Name:                    gfx942
+  Uuid:                    GPU-92462fe4e0e4ab01
+  Marketing Name:          AMD Instinct MI300X
+  Device Type:             GPU
+  Node:                    1
+  Max Clock Freq. (MHz):   2100
+  Compute Unit:            304
+"""
+
+
+def test_an_amd_gpu_is_known_by_what_rocminfo_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HIP_VISIBLE_DEVICES", raising=False)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    devices = AmdSource(ask_rocminfo=lambda: ROCMINFO)
+    assert devices.uuid() == "GPU-92462fe4e0e4ab01"
+    assert devices.max_clock_hz() == 2.1e9
+    gpu = clocked(devices)
+    assert gpu is not None
+    assert gpu.vendor == "amd"
