@@ -6,13 +6,14 @@ from hypothesis import strategies as st
 
 from roofsmith.analysis.cost import cost
 from roofsmith.analysis.roofline import below_floor, bound
-from roofsmith.domain.bound import Bound, Cost
+from roofsmith.domain.bound import Bound, CeilingKind, Cost
 from roofsmith.domain.device import Cache, Device
 from roofsmith.domain.facts import (
     ArithmeticType,
     BandwidthCeiling,
     Citation,
     ComputeCeiling,
+    Datasheet,
     DType,
     Fact,
     FactSheet,
@@ -186,3 +187,76 @@ def test_products_have_the_type_of_their_operands() -> None:
     assert (product.dtype, product.matrix_product) == ("float16", True)
     other = cost(dims, description("float16", "float32"), "elementwise")
     assert (other.dtype, other.matrix_product) == ("float32", False)
+
+
+def datasheet(bandwidth: float | None, peak: float | None) -> Datasheet:
+    return Datasheet(
+        page="gpu",
+        product="GPU",
+        bandwidth=fact("memory bandwidth", bandwidth, "byte/s"),
+        compute=(
+            ComputeCeiling(
+                operation="mma", dtype="float16", threads=1,
+                fact=fact("float16 dense matrix rate", peak, "FLOP/s"),
+            ),
+        ),
+    )  # fmt: skip
+
+
+def bounded_by(
+    kind: CeilingKind, printed: Datasheet | None, seen: FactSheet | None = None
+) -> Bound:
+    needed = Cost(flops=1e12, read_bytes=5e7, written_bytes=5e7, dtype="float16", source="test",
+                  matrix_product=True)  # fmt: skip
+    facts = (seen or sheet()).model_copy(update={"datasheet": printed})
+    return bound(WORKLOAD, needed, facts, GPU, 1, ceilings=kind)
+
+
+def test_both_ceilings_are_kept_and_the_target_chooses() -> None:
+    printed = datasheet(3.35e12, 1e15)
+    measured = bounded_by("measured", printed)
+    by_paper = bounded_by("datasheet", printed)
+    assert (measured.peak.value, by_paper.peak.value) == (8e14, 1e15)
+    assert (measured.bandwidth.value, by_paper.bandwidth.value) == (3e12, 3.35e12)
+    for found in (measured, by_paper):
+        assert found.measured is not None
+        assert found.datasheet is not None
+        assert (found.measured.peak.value, found.datasheet.peak.value) == (8e14, 1e15)
+    assert measured.reason is None
+
+
+def test_a_ceiling_that_one_kind_lacks_is_the_others_and_says_so() -> None:
+    half = bounded_by("datasheet", datasheet(None, 1e15))
+    assert (half.bandwidth.value, half.peak.value) == (3e12, 1e15)
+    assert "the measured bandwidth is used: not measured here" in (half.reason or "")
+    nothing = FactSheet(device_id=GPU.id)
+    paper = bounded_by("measured", datasheet(3.35e12, 1e15), nothing)
+    assert (paper.bandwidth.value, paper.peak.value) == (3.35e12, 1e15)
+    assert "the datasheet's peak is used" in (paper.reason or "")
+    unlisted = bounded_by("datasheet", None)
+    assert unlisted.peak.value == 8e14
+    assert "no datasheet of this device" in (unlisted.reason or "")
+
+
+@given(st.floats(1e14, 1e16), st.floats(1e14, 1e16), st.sampled_from(["measured", "datasheet"]))
+def test_a_time_is_impossible_only_by_the_higher_ceiling(
+    measured: float, printed: float, kind: CeilingKind
+) -> None:
+    found = bounded_by(kind, datasheet(3e12, printed), sheet({"float16": measured}))
+    fastest_s = max(1e12 / max(measured, printed), 1e8 / 3e12)
+    assert below_floor(found, fastest_s) is None
+    assert below_floor(found, 0.1 * fastest_s) is not None
+    assert found.proof is not None
+
+
+def test_operations_that_nobody_vouches_for_make_no_time_impossible() -> None:
+    needed = Cost(flops=1e15, read_bytes=5e7, written_bytes=5e7, dtype="float16", source="test",
+                  matrix_product=True, least_flops=0.0)  # fmt: skip
+    found = bound(WORKLOAD, needed, sheet(), GPU, 1)
+    assert found.limiter == "compute"
+    memory_s = 1e8 / 3e12
+    assert below_floor(found, memory_s) is None
+    message = below_floor(found, 0.3 * memory_s)
+    assert message is not None
+    assert "1e+08 byte in that time" in message
+    assert "copy bandwidth" in message

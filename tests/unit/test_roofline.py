@@ -88,6 +88,45 @@ def test_a_larger_working_set_never_gets_more_bandwidth(held: float, more: float
     assert bandwidth(held * more) <= bandwidth(held)
 
 
+@given(
+    flops=sizes,
+    read=sizes,
+    written=sizes,
+    held=st.floats(1, 1e12),
+    threads=st.sampled_from([1, 2]),
+)
+def test_no_kernel_at_any_ceiling_beats_the_floor(
+    flops: float, read: float, written: float, held: float, threads: int
+) -> None:
+    """By brute force: every kernel that runs at one measured bandwidth and one measured peak."""
+    found = bound(
+        WORKLOAD, cost(flops, read, written), FACTS, DEVICE, threads, working_set_bytes=held
+    )
+    assert found.floor_time_s is not None
+    for bandwidth in FACTS.bandwidth:
+        for peak in FACTS.compute:
+            usable = max(bandwidth.threads, peak.threads) <= threads and peak.dtype == "float32"
+            reachable = bandwidth.working_set_bytes >= held or found.working_set == "memory"
+            if not (usable and reachable) or bandwidth.fact.value is None or not peak.fact.value:
+                continue
+            if found.working_set == "memory" and bandwidth.working_set_bytes < (64 << 20):
+                continue  # this bandwidth is a cache's
+            overlapped = max((read + written) / bandwidth.fact.value, flops / peak.fact.value)
+            assert found.floor_time_s <= overlapped * (1 + 1e-9)
+            assert below_floor(found, overlapped) is None
+
+
+@given(flops=sizes, read=sizes, written=sizes, least=st.floats(0, 1))
+def test_fewer_vouched_operations_never_make_more_times_impossible(
+    flops: float, read: float, written: float, least: float
+) -> None:
+    whole = cost(flops, read, written)
+    part = whole.model_copy(update={"least_flops": least * flops})
+    strict, lenient = (bound(WORKLOAD, c, FACTS, DEVICE, 2) for c in (whole, part))
+    assert strict.floor_time_s == lenient.floor_time_s
+    assert lenient.slack >= strict.slack - 1e-12
+
+
 def test_units_and_arithmetic_of_a_bound_in_memory() -> None:
     found = bound(WORKLOAD, cost(2e9, 6e9, 4e9), FACTS, DEVICE, 2)
     assert found.floor_time_s == pytest.approx(1e10 / 2e10)

@@ -1,4 +1,4 @@
-"""The roofline: the least time that a device's measured ceilings allow.
+"""The roofline: the least time that a device's ceilings allow.
 
 Williams, Waterman, Patterson: "Roofline: an insightful visual performance model for multicore
 architectures", CACM 52(4), 2009. A kernel that does F operations and moves B bytes can't take less
@@ -19,32 +19,33 @@ the fastest ceiling that the workload could reach:
 A GPU is one processor here: its ceilings are the whole device's. Its buffers rotate between timed
 calls, over three times its last cache, so data comes from memory however small it is. Matrix
 products are bounded by its matrix units where those know the type: float32 does not count as such
-unless the target allows TF32. That a float32 product can still be put together from faster ones of
-less precise types (Ootomo and Yokota, "Recovering single precision accuracy from Tensor Cores",
-2022) widens the slack, not the floor.
+unless the target allows TF32.
+
+A ceiling is measured, or printed in the device's datasheet; the target says which of the two floor
+and goal stand on. A time is called impossible by the higher of both, with the margins below, and by
+operations that somebody vouches for (`Cost.least_flops`): one algorithm's count is no proof that no
+other does with less. That a product can be put together from faster ones of less precise types
+widens the slack too, not the floor.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from typing import Final, Literal
+from collections.abc import Iterable
+from typing import Literal
 
-from roofsmith.analysis.residency import MEMORY, capacity_bytes, data_caches, residency
-from roofsmith.domain.bound import Bound, Cost
-from roofsmith.domain.device import Device
-from roofsmith.domain.facts import (
-    ArithmeticType,
-    BandwidthCeiling,
-    ComputeCeiling,
-    Fact,
-    FactSheet,
+from roofsmith.analysis.ceilings import (
+    chosen,
+    composed_peaks,
+    highest,
+    measured_ceilings,
+    printed_ceilings,
 )
+from roofsmith.analysis.residency import MEMORY, capacity_bytes, data_caches, residency
+from roofsmith.domain.bound import Bound, CeilingKind, CeilingPair, Cost
+from roofsmith.domain.device import Device
+from roofsmith.domain.facts import Fact, FactSheet
 from roofsmith.domain.workload import Workload
-
-PURE_READER_WRITE_SHARE = 0.01
-"""Up to this share of written bytes a kernel counts as a reader: its writes are below the
-repeatability of the measured ceilings, 2%."""
 
 FLOOR_MARGIN = 0.10
 """How far below the floor a time in memory must be to be impossible: measured bandwidths repeat
@@ -55,15 +56,8 @@ CLOCKED_FLOOR_MARGIN = 0.25
 Clocks move with temperature and load, on shared hosts the most: one Zen 3 virtual machine ran at
 2.2 to 2.9 GHz within an hour, at the same two FMA per cycle."""
 
-
 ROTATED_CACHES = 3
 """Last caches that the buffers of a GPU's timed calls cover together, at least."""
-
-MATRIX_TYPES: Final = ("float16", "bfloat16", "int8")
-"""What the matrix units of every GPU that has some work on."""
-
-COMPOSED: Final[tuple[ArithmeticType, ...]] = ("tfloat32", "bfloat16", "float16")
-"""Types of matrix units that float32 products are put together from."""
 
 LARGEST_CACHED_SHARE = 0.5
 """Cap on the share of bytes that caches may hold back: a working set just past the cache, read in
@@ -79,44 +73,52 @@ def bound(
     *,
     working_set_bytes: float | None = None,
     tf32: bool = False,
+    ceilings: CeilingKind = "measured",
 ) -> Bound:
     """The least time for one workload, with the facts that it rests on.
 
     Args:
         workload: names the bound.
         cost: FLOPs and bytes; a half that is UNKNOWN gives a partial bound, with the reason.
-        facts: measured ceilings.
+        facts: measured ceilings, and the device's datasheet if it has one.
         device: its caches say which level holds the working set.
         threads: processors that the kernel may use.
         working_set_bytes: bytes of all arrays together; None: the bytes that the cost moves.
         tf32: whether float32 matrix products may be done in TF32.
+        ceilings: which kind the floor is computed with; the other's, where that has none.
     """
     moved = cost.total_bytes
     held = working_set_bytes if working_set_bytes is not None else moved
     rotated = device.kind != "cpu"
     level = residency(device, held, threads) if held is not None and not rotated else MEMORY
-    bandwidth = _bandwidth(cost, facts.bandwidth, threads, held, level)
-    peak = _peak(cost, facts.compute, threads, device, tf32)
-    memory_s = _seconds(moved, bandwidth)
-    compute_s = _seconds(cost.flops, peak)
-    known = [seconds for seconds in (memory_s, compute_s) if seconds is not None]
-    floor = max(known, default=0.0)
-    limiter = _limiter(memory_s, compute_s)
+    measured = measured_ceilings(cost, facts, device, threads, held, level, tf32=tf32)
+    sheet = facts.datasheet
+    datasheet = printed_ceilings(cost, sheet, device, level, tf32=tf32) if sheet else None
+    used, notes = chosen(ceilings, measured, datasheet)
+    memory_s, compute_s = _seconds(moved, used.bandwidth), _seconds(cost.flops, used.peak)
+    floor = max((s for s in (memory_s, compute_s) if s is not None), default=0.0)
+    pairs = [measured, datasheet] if datasheet else [measured]
+    least_s, proof = max(
+        _memory_limit(cost, pairs, level, device, threads),
+        _compute_limit(cost, pairs, composed_peaks(cost, facts, device)),
+        key=lambda limit: limit[0],
+    )
+    bandwidth, peak = used.bandwidth, used.peak
     return Bound(
         workload=workload.label,
         cost=cost,
         intensity=cost.flops / moved if cost.flops is not None and moved else None,
         ridge=peak.value / bandwidth.value if peak.value and bandwidth.value else None,
-        limiter=limiter,
+        limiter=_limiter(memory_s, compute_s),
         floor_time_s=floor if floor > 0 else None,
-        slack=max(
-            _slack(limiter, level, moved, device, threads),
-            _composed_slack(cost, facts.compute, floor, memory_s, device),
-        ),
+        slack=min(max(1 - least_s / floor, 0.0), LARGEST_SLACK) if floor > 0 else FLOOR_MARGIN,
         bandwidth=bandwidth,
         peak=peak,
+        measured=measured,
+        datasheet=datasheet,
+        proof=proof,
         working_set=level,
-        reason=_reason(cost, bandwidth, peak, memory_s, compute_s),
+        reason=_reason(cost, used, notes, memory_s, compute_s),
     )
 
 
@@ -138,7 +140,8 @@ def geometric_mean(fractions: Iterable[float | None]) -> float | None:
 def below_floor(bound: Bound, time_s: float) -> str | None:
     """Why a measured time is physically impossible; None if it isn't, or nothing is known.
 
-    `Bound.slack` is the margin: the floor rests on measurements that don't repeat exactly.
+    `Bound.slack` is the margin: ceilings don't repeat exactly, caches hold data back, and the
+    higher of the measured and the printed ceiling is what a time has to contradict.
 
     Returns:
         A sentence with the arithmetic and the ceiling that the time contradicts.
@@ -148,10 +151,12 @@ def below_floor(bound: Bound, time_s: float) -> str | None:
     slack = bound.slack
     if time_s >= (1 - slack) * bound.floor_time_s:
         return None
-    if bound.limiter == "memory":
-        work, unit, ceiling = bound.cost.total_bytes, "byte", bound.bandwidth
+    ceiling = bound.proof or (bound.bandwidth if bound.limiter == "memory" else bound.peak)
+    if ceiling.unit == bound.bandwidth.unit:
+        work, unit = bound.cost.total_bytes, "byte"
     else:
-        work, unit, ceiling = bound.cost.flops, "FLOP", bound.peak
+        least, unit = bound.cost.least_flops, "FLOP"
+        work = bound.cost.flops if least is None else least
     rate = f"{work / time_s:.4g} {unit}/s" if work is not None and time_s > 0 else "no time at all"
     return (
         f"{bound.workload}: {time_s:.4g} s is below {1 - slack:.0%} of the floor of"
@@ -160,44 +165,49 @@ def below_floor(bound: Bound, time_s: float) -> str | None:
     )
 
 
+LARGEST_SLACK = 1 - 1e-6
+"""Of a floor that nothing proves: no time is impossible then."""
+
+Limit = tuple[float, Fact | None]
+"""Seconds below which a time is impossible (0: none is), and the ceiling that says so."""
+
+
+def _memory_limit(
+    cost: Cost, pairs: list[CeilingPair], level: str, device: Device, threads: int
+) -> Limit:
+    """By bytes: what caches can hold back comes off."""
+    ceiling = highest([pair.bandwidth for pair in pairs])
+    moved = cost.total_bytes
+    if ceiling is None or not moved or not ceiling.value:
+        return 0.0, None
+    margin = CLOCKED_FLOOR_MARGIN if level != MEMORY else _held_back(moved, device, threads)
+    return (1 - margin) * moved / ceiling.value, ceiling
+
+
+def _held_back(moved: float, device: Device, threads: int) -> float:
+    """Repeatability of memory's bandwidth, and the share of bytes that a cache can keep."""
+    caches = data_caches(device)
+    if not caches:
+        return FLOOR_MARGIN
+    capacity = capacity_bytes(caches[-1], threads)
+    covered = moved if device.kind == "cpu" else max(moved, ROTATED_CACHES * capacity)
+    share = min(capacity / covered, LARGEST_CACHED_SHARE)
+    return FLOOR_MARGIN + (1 - FLOOR_MARGIN) * share
+
+
+def _compute_limit(cost: Cost, pairs: list[CeilingPair], composed: list[Fact]) -> Limit:
+    """By operations that nobody does without."""
+    ceiling = highest([*(pair.peak for pair in pairs), *composed])
+    least = cost.flops if cost.least_flops is None else cost.least_flops
+    if ceiling is None or not least or not ceiling.value:
+        return 0.0, None
+    return (1 - CLOCKED_FLOOR_MARGIN) * least / ceiling.value, ceiling
+
+
 def _seconds(work: float | None, ceiling: Fact) -> float | None:
     if work is None or ceiling.value is None:
         return None
     return work / ceiling.value
-
-
-def _slack(limiter: str, level: str, moved: float | None, device: Device, threads: int) -> float:
-    """Repeatability of the ceiling; for memory also the share that a cache can hold back."""
-    if limiter != "memory" or level != MEMORY:
-        return CLOCKED_FLOOR_MARGIN
-    caches = data_caches(device)
-    if not caches or not moved:
-        return FLOOR_MARGIN
-    capacity = capacity_bytes(caches[-1], threads)
-    covered = moved if device.kind == "cpu" else max(moved, ROTATED_CACHES * capacity)
-    held_back = capacity / covered
-    return FLOOR_MARGIN + (1 - FLOOR_MARGIN) * min(held_back, LARGEST_CACHED_SHARE)
-
-
-def _composed_slack(
-    cost: Cost,
-    ceilings: Sequence[ComputeCeiling],
-    floor_s: float,
-    memory_s: float | None,
-    device: Device,
-) -> float:
-    """How far below the floor matrix units could go for float32 products, as a share of it."""
-    if device.kind == "cpu" or not cost.matrix_product or cost.dtype != "float32" or not cost.flops:
-        return 0.0
-    rates = [
-        c.fact.value
-        for c in ceilings
-        if c.operation == "mma" and c.dtype in COMPOSED and c.fact.value is not None
-    ]
-    if not rates or floor_s <= 0:
-        return 0.0
-    least_s = max(cost.flops / max(rates), memory_s or 0.0)
-    return max(1 - (1 - CLOCKED_FLOOR_MARGIN) * least_s / floor_s, 0.0)
 
 
 def _limiter(
@@ -211,94 +221,21 @@ def _limiter(
 
 
 def _reason(
-    cost: Cost, bandwidth: Fact, peak: Fact, memory_s: float | None, compute_s: float | None
+    cost: Cost,
+    used: CeilingPair,
+    notes: tuple[str, ...],
+    memory_s: float | None,
+    compute_s: float | None,
 ) -> str | None:
-    if memory_s is not None and compute_s is not None:
-        return cost.reason
-    causes = [cost.reason] if cost.reason else []
-    causes += [str(fact) for fact in (bandwidth, peak) if fact.value is None]
-    missing = {(True, True): "no bound", (True, False): "no memory half: only the compute floor"}
-    what = missing.get((memory_s is None, compute_s is None), "no compute half: only bytes count")
-    return f"{what}; " + "; ".join(causes)
-
-
-def _bandwidth(
-    cost: Cost, ceilings: Sequence[BandwidthCeiling], threads: int, held: float | None, level: str
-) -> Fact:
-    """The fastest bandwidth that a working set of `held` bytes could see."""
-    measured = [c for c in ceilings if c.fact.value is not None]
-    usable = _thread_counts({c.threads for c in measured}, threads)
-    patterns = {"read"} if _only_reads(cost) else {"read", "copy", "triad"}
-    measured = [c for c in measured if c.threads in usable and c.pattern in patterns]
-    if not measured:
-        return _unknown("bandwidth", "byte/s", threads, [c.fact for c in ceilings])
-    if held is None:
-        return Fact(metric="bandwidth", value=None, unit="byte/s", reason="bytes are UNKNOWN")
-    # The count asked for comes first, so that it is the one cited where several are equal.
-    least = math.inf if level == MEMORY else held
-    reachable = [c for n in sorted(usable, reverse=True) for c in _at_least(measured, n, least)]
-    return max((c.fact for c in reachable), key=lambda fact: fact.value or 0.0)
-
-
-def _at_least(
-    measured: Sequence[BandwidthCeiling], threads: int, held: float
-) -> list[BandwidthCeiling]:
-    """Ceilings from the largest measured set within `held` (else the smallest of all) upwards."""
-    own = [c for c in measured if c.threads == threads]
-    sizes = sorted({c.working_set_bytes for c in own})
-    within = [size for size in sizes if size <= held]
-    start = within[-1] if within else sizes[0] if sizes else 0
-    return [c for c in own if c.working_set_bytes >= start]
-
-
-def _only_reads(cost: Cost) -> bool:
-    total = cost.total_bytes
-    if total is None or cost.written_bytes is None or total == 0:
-        return False
-    return cost.written_bytes <= PURE_READER_WRITE_SHARE * total
-
-
-def _peak(
-    cost: Cost, ceilings: Sequence[ComputeCeiling], threads: int, device: Device, tf32: bool
-) -> Fact:
-    own = [c for c in ceilings if _may_use(c, cost, tf32)]
-    measured = [c for c in own if c.fact.value is not None]
-    if _needs_matrix_units(cost, device) and not any(c.operation == "mma" for c in measured):
-        # Multiply-adds alone would be a ceiling that an ordinary kernel breaks through.
-        lacking = [c.fact for c in own if c.operation == "mma"]
-        return _unknown(f"{cost.dtype} matrix peak", "FLOP/s", threads, lacking)
-    usable = _thread_counts({c.threads for c in measured}, threads)
-    measured.sort(key=lambda c: c.threads, reverse=True)
-    reachable = [c.fact for c in measured if c.threads in usable]
-    if not reachable:
-        return _unknown(f"{cost.dtype} peak", "FLOP/s", threads, [c.fact for c in own])
-    return max(reachable, key=lambda fact: fact.value or 0.0)
-
-
-def _may_use(ceiling: ComputeCeiling, cost: Cost, tf32: bool) -> bool:
-    """Whether the cost's operations can be done the way that a ceiling measures."""
-    if ceiling.operation == "fma":
-        return ceiling.dtype == cost.dtype
-    if not cost.matrix_product:
-        return False
-    as_tf32 = tf32 and cost.dtype == "float32" and ceiling.dtype == "tfloat32"
-    return ceiling.dtype == cost.dtype or as_tf32
-
-
-def _needs_matrix_units(cost: Cost, device: Device) -> bool:
-    """Whether the device's matrix units surely do this type's products, faster than anything."""
-    return device.kind != "cpu" and cost.matrix_product and cost.dtype in MATRIX_TYPES
-
-
-def _thread_counts(measured: set[int], threads: int) -> set[int]:
-    """Counts whose ceilings together bound `threads` processors: all below, and one at or above."""
-    above = [count for count in measured if count >= threads]
-    if not above:
-        return set()
-    return {count for count in measured if count <= min(above)}
-
-
-def _unknown(metric: str, unit: str, threads: int, facts: Sequence[Fact]) -> Fact:
-    reason = next((fact.reason for fact in facts if fact.reason), None)
-    missing = f"no ceiling was measured for {threads} threads"
-    return Fact(metric=metric, value=None, unit=unit, reason=reason or missing)
+    causes = [*([cost.reason] if cost.reason else []), *notes]
+    if memory_s is None or compute_s is None:
+        causes += [str(fact) for fact in (used.bandwidth, used.peak) if fact.value is None]
+        missing = {
+            (True, True): "no bound",
+            (True, False): "no memory half: only the compute floor",
+        }
+        what = missing.get(
+            (memory_s is None, compute_s is None), "no compute half: only bytes count"
+        )
+        return f"{what}; " + "; ".join(causes)
+    return "; ".join(causes) or None

@@ -104,6 +104,8 @@ class Bound(Value):
     """What this machine was seen to do; None in records older than this field."""
     datasheet: CeilingPair | None = None
     """What its wiki page says; None where it has none."""
+    proof: Fact | None = None
+    """The ceiling that a time below the floor by more than `slack` would contradict."""
     working_set: str = Field(default="memory")
     """Where the data lives: memory, or the cache level that holds it."""
     reason: str | None = None

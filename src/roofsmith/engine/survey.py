@@ -107,6 +107,7 @@ def bound_of(
         threads,
         working_set_bytes=sum(array.size_bytes for array in description.arrays),
         tf32=target.tf32,
+        ceilings=target.ceilings,
     )
 
 
