@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -19,10 +20,11 @@ import pytest
 from roofsmith.devices.lease import UNNAMED, FileLease, FileLeases, lock_name, told, usual_folder
 from roofsmith.devices.processes import OwnProcesses, started_ticks
 from roofsmith.errors import MachineError
-from roofsmith.ports import Holder
+from roofsmith.ports import Holder, Lease
 from roofsmith.scratch import pid_namespace
 from roofsmith.testing.clock import FakeClock
 from roofsmith.testing.fleet import fake_uuid
+from roofsmith.testing.leases import LeaseSuite, MemoryHost, MemoryLeases
 
 GPU = fake_uuid(0)
 HOLD = """
@@ -123,11 +125,6 @@ def test_a_child_doesnt_keep_it(folder: Path) -> None:
         lease.release()
         with Other(HOLD, str(folder), GPU) as other:
             assert other.said == "held"
-
-
-def test_gpus_are_leased_one_by_one(folder: Path) -> None:
-    with Other(HOLD, str(folder), GPU):
-        taken(folder, fake_uuid(1)).release()
 
 
 def test_one_command_may_take_it_again(folder: Path) -> None:
@@ -299,3 +296,53 @@ def test_who_is_gone_is_no_stranger() -> None:
     child = subprocess.Popen(["true"])
     child.wait()
     assert child.pid in OwnProcesses().among([child.pid])
+
+
+class TestInMemory(LeaseSuite):
+    @pytest.fixture
+    def host(self) -> MemoryHost:
+        return MemoryHost()
+
+    @pytest.fixture
+    def ours(self, host: MemoryHost) -> MemoryLeases:
+        return MemoryLeases(host, "us")
+
+    @pytest.fixture
+    def theirs(self, host: MemoryHost) -> MemoryLeases:
+        return MemoryLeases(host, "them")
+
+
+@dataclass
+class Remote:
+    """Port `LeaseSource` of another process: it takes what it is asked to, until it is told."""
+
+    folder: Path
+
+    def take(self, uuid: str) -> Lease | Holder:
+        other = Other(HOLD, str(self.folder), uuid)
+        if other.said != "held":
+            other.kill()
+            return Holder(uuid, other.said)
+        return RemoteLease(uuid, other)
+
+    def held(self) -> frozenset[str]:
+        return frozenset()
+
+
+@dataclass
+class RemoteLease:
+    uuid: str
+    process: Other
+
+    def release(self) -> None:
+        self.process.kill()
+
+
+class TestInFiles(LeaseSuite):
+    @pytest.fixture
+    def ours(self, folder: Path) -> FileLeases:
+        return leases(folder)
+
+    @pytest.fixture
+    def theirs(self, folder: Path) -> Remote:
+        return Remote(folder)
