@@ -396,7 +396,7 @@ class Measured:
     resources: tuple[KernelResources, ...] = ()
     """What the compiler gave each GPU kernel."""
     notes: tuple[str, ...] = ()
-    """What the kernel's source shows."""
+    """What the kernel's source shows, and what it was measured under."""
 
 
 class Judge(Protocol):

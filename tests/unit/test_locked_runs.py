@@ -12,6 +12,7 @@ from test_nvidia_source import UUID, source
 from roofsmith.app.clocks import (
     LOOK_AGAIN_S,
     Clocked,
+    clock_notes,
     clocked,
     let_go_of_abandoned,
     locked_clocks,
@@ -83,7 +84,9 @@ def test_what_a_locked_run_measures_says_so(tmp_path: Path) -> None:
             and "1590 MHz" in note
             for note in notes
         )
+        assert clock_notes(machine) == notes[-1:]
     assert not bench.locked
+    assert clock_notes(bench.machine) == ()
     assert not any("locked" in note for note in bench.machine.devices.environment().notes)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from roofsmith.app.clocks import clock_notes
 from roofsmith.app.subjects import Subject, target_of
 from roofsmith.app.wiring import workshop
 from roofsmith.config import Settings
@@ -34,7 +35,11 @@ def bench(subject: Subject, settings: Settings, observer: Observer) -> Benched:
         if isinstance(built, BuildFailed):
             return Benched(Measured(outcome=built, timings=(), errors=()), bounds)
         measured = shop.judge.measure(built, observer)
-        measured = replace(measured, resources=shop.machine.toolchain.resources(built))
+        measured = replace(
+            measured,
+            resources=shop.machine.toolchain.resources(built),
+            notes=clock_notes(shop.machine),
+        )
         if not measured.timings:
             return Benched(measured, bounds)
         results = measure_yardsticks(

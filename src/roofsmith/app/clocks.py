@@ -124,6 +124,12 @@ def let_go_of_abandoned(
     return replace(devices, beside=(*devices.beside, note))
 
 
+def clock_notes(machine: Machine) -> tuple[str, ...]:
+    """What a judgement says about the clocks that it was made at; empty where they are free."""
+    devices = machine.devices
+    return devices.beside if isinstance(devices, NvidiaSource | AmdSource) else ()
+
+
 def host_clocks() -> UsageError:
     """Why `--lock-clocks` is nothing for the host's processors."""
     return UsageError(

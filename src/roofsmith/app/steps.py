@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from roofsmith.analysis.bottleneck import classify as classified
 from roofsmith.analysis.scan import library_calls, remarks_on, with_remarks
 from roofsmith.analysis.sizes import smallest
+from roofsmith.app.clocks import clock_notes
 from roofsmith.app.subjects import Subject, candidate_from, target_of
 from roofsmith.app.wiring import Workshop, workshop
 from roofsmith.config import Settings
@@ -69,7 +70,8 @@ def judge(
         judgement = shop.judge.compare(built, incumbent, observer)
         if judgement.verdict == "faster" or (sanitize and isinstance(judgement.outcome, Passed)):
             judgement = records.inspected(judgement, _inspection(shop, built))
-        return with_remarks(judgement, challenger)
+        notes = (*judgement.notes, *clock_notes(shop.machine))
+        return with_remarks(judgement.model_copy(update={"notes": notes}), challenger)
 
 
 def check(

@@ -16,14 +16,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Literal
 
-from roofsmith.devices.clock_claims import (
-    BusyError,
-    Slot,
-    boot_id,
-    recorded,
-    slot_of,
-    this_process,
-)
+from roofsmith.devices.clock_claims import BusyError, Slot, boot_id, slot_of, this_process
 from roofsmith.domain.clocks import ClockClaim, LockedClocks
 from roofsmith.errors import MachineError
 from roofsmith.ports import ClockDriver
@@ -97,23 +90,6 @@ def restore_abandoned(driver: ClockDriver, uuid: str, folder: Path, tell: Tell) 
     except MachineError as error:
         tell(str(error))
         return True
-
-
-def abandoned(folder: Path) -> tuple[str, ...]:
-    """What killed runs left locked, a sentence per GPU; changes nothing."""
-    found = []
-    for path in recorded(folder):
-        try:
-            with slot_of(folder, path.stem) as slot:
-                claim = slot.read()
-        except BusyError:
-            continue
-        except MachineError as error:
-            found.append(error.message)
-            continue
-        if claim is not None and claim.owner.boot_id == boot_id():
-            found.append(f"clocks of {claim.uuid} were left locked by {claim.owner.sentence}")
-    return tuple(found)
 
 
 @contextmanager
