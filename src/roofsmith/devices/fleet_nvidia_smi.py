@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from xml.etree import ElementTree
 
@@ -250,9 +250,10 @@ def parse_csv(
         at_s: when.
         instances: where the UUIDs of MIG instances are; of such, CSV tells nothing else.
     """
-    processes = _by_gpu(busy)
+    gpus = list(_rows(table))
+    processes = _by_gpu(busy, {words(row.get("uuid")) for row in gpus})
     found: list[GpuStatus] = []
-    for place, row in enumerate(_rows(table)):
+    for place, row in enumerate(gpus):
         uuid = words(row.get("uuid"))
         if uuid is None:
             continue
@@ -307,8 +308,8 @@ def _from_row(
     )
 
 
-def _by_gpu(busy: str | None) -> dict[str, list[GpuProcess]] | None:
-    """Processes by their GPU's UUID; None if a line of it can't be read."""
+def _by_gpu(busy: str | None, uuids: Collection[str | None]) -> dict[str, list[GpuProcess]] | None:
+    """Processes by their GPU's UUID; None if a line can't be read, or is of no GPU in the table."""
     rows = list(_rows(busy or ""))
     lines = [line for line in (busy or "").splitlines() if line.strip()]
     if busy is None or not lines or len(rows) != len(lines) - 1:
@@ -316,7 +317,7 @@ def _by_gpu(busy: str | None) -> dict[str, list[GpuProcess]] | None:
     found: dict[str, list[GpuProcess]] = {}
     for row in rows:
         uuid, pid = words(row.get("gpu_uuid")), words(row.get("pid")) or ""
-        if uuid is None or not pid.isdecimal():
+        if uuid is None or not (uuid in uuids or uuid.startswith("MIG-")) or not pid.isdecimal():
             return None
         process = seen(
             int(pid),

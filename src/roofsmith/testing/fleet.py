@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Literal, Protocol
 
-from roofsmith.domain.fleet import MIB, GpuProcess, GpuStatus
+from roofsmith.analysis.idle import busy_reasons
+from roofsmith.domain.fleet import MIB, GatePolicy, GpuProcess, GpuStatus
 from roofsmith.errors import MachineError
-from roofsmith.ports import Clock
+from roofsmith.ports import Clock, FleetSource
 from roofsmith.testing.clock import FakeClock
 
 GIB = 1024 * MIB
@@ -134,3 +136,137 @@ class SimulatedFleet:
             status.model_copy(update={"at_s": now_s})
             for status in sorted(there, key=lambda status: status.index)
         )
+
+
+NOBODY_PID = 4_194_401
+"""No process has it: Linux counts to 2^22 at most."""
+HAND = GatePolicy(samples=1, window_s=0.0)
+"""One reading decides."""
+
+
+class FleetLab(Protocol):
+    """Makes sources of machines that are as a test wants them."""
+
+    sliced: bool
+    """Whether it can be given MIG instances."""
+    owners: bool
+    """Whether its driver tells which of several GPUs a process uses."""
+    throttling: bool
+    """Whether its driver tells why clocks are held down."""
+
+    def of(self, *gpus: GpuStatus) -> FleetSource:
+        """A machine with these GPUs; what is None or `unread` in them, its driver doesn't tell."""
+        ...
+
+    def broken(self, how: Literal["silent", "garbage", "hangs"]) -> FleetSource:
+        """A machine whose driver isn't there, answers nonsense, or never answers."""
+        ...
+
+
+class FleetSourceSuite:
+    """What the gate relies on. Subclass it with a fixture `lab` that gives a `FleetLab`."""
+
+    def test_an_idle_gpu_is_read_whole(self, lab: FleetLab) -> None:
+        """Every field arrives as it is, and nothing speaks against the GPU."""
+        (status,) = lab.of(idle_gpu(used_bytes=5 * MIB)).gpus()
+        assert (status.index, status.utilisation, status.temperature_c) == (0, 0.0, 38.0)
+        assert status.memory_used_bytes == 5 * MIB
+        assert status.memory_total_bytes == TOTAL_BYTES
+        assert (status.processes, status.unread, status.parent_uuid) == ((), (), None)
+        assert busy_reasons((status,), HAND, ()) == ()
+
+    def test_a_busy_gpu_names_who_works_on_it(self, lab: FleetLab) -> None:
+        """The process is listed with what it holds, and is ours only if we say so."""
+        (status,) = lab.of(busy_gpu(pid=NOBODY_PID)).gpus()
+        (process,) = status.processes
+        assert (process.pid, process.memory_bytes) == (NOBODY_PID, 60 * GIB)
+        assert status.utilisation is not None
+        assert abs(status.utilisation - 0.97) < 1e-9
+        assert any(f"pid {NOBODY_PID}" in said for said in busy_reasons((status,), HAND, ()))
+        resting = status.model_copy(update={"utilisation": 0.0})
+        assert busy_reasons((resting,), HAND, {NOBODY_PID}) == ()
+
+    def test_of_eight_gpus_the_idle_one_is_found(self, lab: FleetLab) -> None:
+        """They are told apart by UUID and listed by index."""
+        gpus = [busy_gpu(index, pid=NOBODY_PID + index) for index in range(8)]
+        gpus[5] = idle_gpu(5)
+        source = lab.of(*gpus)
+        found = source.gpus()
+        assert [status.index for status in found] == list(range(8))
+        assert len({status.uuid for status in found}) == 8
+        windows = {status.uuid: (status,) for status in found}
+        free = [uuid for uuid, window in windows.items() if not busy_reasons(window, HAND, ())]
+        assert free == ([found[5].uuid] if lab.owners else [])
+
+    def test_memory_that_nobody_accounts_for_is_somebodys(self, lab: FleetLab) -> None:
+        """A process of another container is not listed, but its memory is in use."""
+        (status,) = lab.of(hidden_gpu()).gpus()
+        assert status.processes == ()
+        assert any(
+            "no process that is listed" in said for said in busy_reasons((status,), HAND, ())
+        )
+
+    def test_what_is_not_told_is_not_idle(self, lab: FleetLab) -> None:
+        """One field after the other goes missing: each time the GPU stops being idle."""
+        for name in ("utilisation", "memory_used_bytes", "memory_total_bytes", "temperature_c"):
+            (status,) = lab.of(idle_gpu().model_copy(update={name: None})).gpus()
+            assert getattr(status, name) is None, name
+            assert busy_reasons((status,), HAND, ()), name
+        lists: tuple[Literal["processes", "throttle_reasons"], ...] = ("processes",)
+        for name in (*lists, "throttle_reasons") if lab.throttling else lists:
+            (status,) = lab.of(idle_gpu().model_copy(update={"unread": (name,)})).gpus()
+            assert status.unread == (name,)
+            assert busy_reasons((status,), HAND, ()), name
+
+    def test_heat_is_seen(self, lab: FleetLab) -> None:
+        """A GPU that is hot, or held back by heat, is not ready to be measured on."""
+        (hot,) = lab.of(idle_gpu(temperature_c=91.0)).gpus()
+        assert any("91 °C" in said for said in busy_reasons((hot,), HAND, ()))
+        if lab.throttling:
+            held = idle_gpu().model_copy(update={"throttle_reasons": ("hw_thermal_slowdown",)})
+            (status,) = lab.of(held).gpus()
+            assert status.throttle_reasons == ("hw_thermal_slowdown",)
+            assert busy_reasons((status,), HAND, ())
+
+    def test_programs_that_only_draw_are_no_work(self, lab: FleetLab) -> None:
+        """A small display server may stay."""
+        drawing = GpuProcess(
+            pid=NOBODY_PID, name="/usr/lib/xorg/Xorg", memory_bytes=300 * MIB, drawing=True
+        )
+        desktop = idle_gpu(used_bytes=310 * MIB).model_copy(update={"processes": (drawing,)})
+        (status,) = lab.of(desktop).gpus()
+        assert [process.pid for process in status.processes] == [NOBODY_PID]
+        assert busy_reasons((status,), HAND, ()) == ()
+
+    def test_mig_instances_stand_in_for_their_gpu(self, lab: FleetLab) -> None:
+        """Each has a UUID, memory and processes of its own; heat is the whole GPU's."""
+        if not lab.sliced:
+            return
+        slices = [mig_instance(1, place) for place in range(3)]
+        worker = GpuProcess(pid=NOBODY_PID, name="python3", memory_bytes=2 * GIB)
+        slices[1] = slices[1].model_copy(
+            update={"processes": (worker,), "memory_used_bytes": 2 * GIB + 12 * MIB}
+        )
+        found = lab.of(idle_gpu(0), *slices).gpus()
+        assert [status.uuid for status in found] == [fake_uuid(0), *(one.uuid for one in slices)]
+        assert [status.parent_uuid for status in found] == [None, *[fake_uuid(1)] * 3]
+        assert all("MIG" in status.name for status in found[1:])
+        busy = [bool(busy_reasons((status,), HAND, ())) for status in found]
+        assert busy == [False, False, True, False]
+        assert found[2].temperature_c == 38.0
+
+    def test_a_driver_that_fails_is_no_gpu(self, lab: FleetLab) -> None:
+        """Not there, nonsense, or no answer: an error for people, or at least nothing idle."""
+        ways: tuple[Literal["silent", "garbage", "hangs"], ...] = ("silent", "garbage", "hangs")
+        for how in ways:
+            found, said = _answer(lab.broken(how))
+            assert said is not None or how == "garbage", how
+            assert said is None or said.hint
+            assert all(busy_reasons((status,), HAND, ()) for status in found)
+
+
+def _answer(source: FleetSource) -> tuple[tuple[GpuStatus, ...], MachineError | None]:
+    try:
+        return source.gpus(), None
+    except MachineError as error:
+        return (), error
