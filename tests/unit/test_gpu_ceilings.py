@@ -92,6 +92,7 @@ class Session:
             "fma.cu": [6e13, 3e13, 1.2e14, 1.2e14],
             "mma.cu": [8e14, 8e14, 4e14, 1.6e15, 0.0, 6e13],
             "launch.cu": [4e5, 2e5],
+            "shared.cu": [3e13],
         }[self.name]
         return {"rates": np.array(rates, dtype=np.float64)}
 
@@ -141,6 +142,8 @@ def test_every_ceiling_is_cited_as_a_measurement(tmp_path: Path) -> None:
         assert fact.value is None or fact.citation is not None
     launch = next(f for f in sheet.other if f.metric == "time per launch, queued")
     assert (launch.value, launch.unit) == (pytest.approx(2.5e-6), "s")
+    shared = next(f for f in sheet.other if f.metric == "shared memory read bandwidth")
+    assert (shared.value, shared.unit) == (3e13, "byte/s")
     assert not any("thread" in fact.metric for fact in sheet.facts())
     sm = next(f for f in sheet.other if f.metric == "multiprocessors")
     assert sm.citation is not None
@@ -172,6 +175,8 @@ def test_a_failed_build_leaves_every_ceiling_unknown(tmp_path: Path) -> None:
     assert all(c.fact.value is None for c in (*sheet.compute, *sheet.bandwidth))
     assert "mma.cu:3: error" in str(sheet.bandwidth[0].fact)
     assert len(sheet.compute) == len(FMA_TYPES) + len(MMA_TYPES)
+    shared = next(f for f in sheet.other if f.metric == "shared memory read bandwidth")
+    assert "mma.cu:3: error" in str(shared)
 
 
 def test_working_sets_lie_well_inside_and_well_outside_the_cache() -> None:

@@ -147,6 +147,30 @@ class GpuArithmeticBench:
 
 
 @dataclass(frozen=True, slots=True)
+class SharedMemoryBench:
+    """What all multiprocessors together read from shared memory (AMD: LDS)."""
+
+    language: GpuLanguage
+    threads: int = WHOLE_DEVICE
+
+    @property
+    def candidate(self) -> Candidate:
+        """What to build."""
+        return _candidate(self.language, "shared.cu")
+
+    def arguments(self) -> Arguments:
+        """What to call it with."""
+        rates = np.zeros(1, dtype=np.float64)
+        return {"rates": rates, "bursts": BURSTS, "microseconds": BURST_US}
+
+    def round(self, session: KernelSession) -> list[Sample]:
+        """One call: its best burst."""
+        session.call(1)
+        (rate,) = (float(rate) for rate in session.outputs()["rates"])
+        return [(("shared", "read", self.threads, 0), rate, "16 bytes per thread and load")]
+
+
+@dataclass(frozen=True, slots=True)
 class LaunchBench:
     """How many empty kernels run per second."""
 
@@ -173,7 +197,7 @@ class LaunchBench:
         ]
 
 
-GpuBench = GpuBandwidthBench | GpuArithmeticBench | LaunchBench
+GpuBench = GpuBandwidthBench | SharedMemoryBench | GpuArithmeticBench | LaunchBench
 
 
 def gpu_benches(device: Device, _threads: int) -> list[GpuBench]:
@@ -185,6 +209,7 @@ def gpu_benches(device: Device, _threads: int) -> list[GpuBench]:
     language: GpuLanguage = "hip" if device.kind == "amd" else "cuda"
     benches: list[GpuBench] = [
         LaunchBench(language),
+        SharedMemoryBench(language),
         GpuArithmeticBench(language, "fma"),
         GpuBandwidthBench(language, gpu_working_sets(device)),
     ]

@@ -8,7 +8,7 @@ from typing import Final
 
 from roofsmith.domain.device import Device, Environment
 from roofsmith.domain.facts import FactSheet
-from roofsmith.ports import Clock, KernelRunner, Observer, Toolchain
+from roofsmith.ports import Clock, Gate, KernelRunner, Observer, Toolchain
 from roofsmith.specs.ceilings import Kit, MeasuredCeilings
 from roofsmith.specs.gpu_benches import (
     FMA_TYPES,
@@ -25,6 +25,7 @@ def _keys(device: Device, _threads: int) -> list[Key]:
     sizes = gpu_working_sets(device)
     return [
         *(("bandwidth", pattern, WHOLE_DEVICE, size) for size in sizes for pattern in PATTERNS),
+        ("shared", "read", WHOLE_DEVICE, 0),
         *(("fma", dtype, WHOLE_DEVICE, 0) for dtype in FMA_TYPES),
         *(("mma", dtype, WHOLE_DEVICE, 0) for dtype in MMA_TYPES),
     ]
@@ -40,7 +41,8 @@ GPU_KIT: Final = Kit(
 
 @dataclass(frozen=True, slots=True)
 class GpuCeilings:
-    """Port `SpecSource` for GPUs: bandwidth, arithmetic, matrix and launch ceilings, measured once.
+    """Port `SpecSource` for GPUs: ceilings of memory, cache, shared memory, arithmetic, matrix units
+    and launches, measured once.
 
     Kept per device, compiler and driver, cited as measurements, and UNKNOWN with the reason where
     they can't be measured, all as `MeasuredCeilings` does it. What this device can't do (fp8 before
@@ -53,6 +55,7 @@ class GpuCeilings:
     cache_dir: Path
     clock: Clock
     kit: Kit = field(default=GPU_KIT)
+    gate: Gate | None = None
 
     def facts(self, environment: Environment, threads: int, observer: Observer) -> FactSheet:  # noqa: ARG002
         """The kept ceilings of the whole device, else freshly measured ones.
@@ -79,6 +82,7 @@ class GpuCeilings:
             cache_dir=self.cache_dir,
             clock=self.clock,
             kit=self.kit,
+            gate=self.gate,
         )
 
 

@@ -30,10 +30,13 @@ _HEADER_LINES = 5
 """Lines of the file before the first measurement: see `render`."""
 
 
+DeviceKind = Literal["cpu", "nvidia", "amd"]
+
+
 class Measurement(Value):
     """The best rate of one ceiling, and how well it repeated."""
 
-    kind: Literal["bandwidth", "fma", "mma", "launch"]
+    kind: Literal["bandwidth", "shared", "fma", "mma", "launch"]
     subject: Literal["read", "copy", "triad", "queued", "waited"] | ArithmeticType
     """Access pattern, type of the arithmetic, or way of launching."""
     threads: int = Field(ge=1)
@@ -59,16 +62,18 @@ Key = tuple[str, str, int, int]
 """Kind, subject, threads, working set in bytes."""
 
 
-def metric_name(key: Key, device: Device) -> str:
+def metric_name(key: Key, on_kind: DeviceKind) -> str:
     """How a ceiling is called in facts, reports and evidence.
 
     Such as `copy bandwidth at 134217728 byte, 2 threads`; a GPU is always measured as a whole.
     """
     kind, subject, threads, size = key
-    on = f", {threads} thread{'s' if threads > 1 else ''}" if device.kind == "cpu" else ""
+    on = f", {threads} thread{'s' if threads > 1 else ''}" if on_kind == "cpu" else ""
     match kind:
         case "bandwidth":
             return f"{subject} bandwidth at {size} byte{on}"
+        case "shared":
+            return f"shared memory {subject} bandwidth"
         case "fma":
             return f"{subject} FMA peak{on}"
         case "mma":
@@ -118,6 +123,20 @@ def fact_sheet(
     device: Device, measurements: Sequence[Measurement], path: str | Path, repeatability: float
 ) -> FactSheet:
     """Measurements as cited facts, and what is known of caches and memory beside them."""
+    sheet = _cited_ceilings(device.id, device.kind, measurements, path)
+    unsteady = [m for m in measurements if m.spread > repeatability]
+    note = _unsteady_fact(device, unsteady, path, repeatability)
+    return sheet.model_copy(update={"other": (*sheet.other, *note, *device_facts(device))})
+
+
+def kept_sheet(file: MeasurementFile, path: Path) -> FactSheet:
+    """The measurements that a file keeps of a GPU, which needn't be in this machine."""
+    return _cited_ceilings("", "nvidia", file.measurements, path)
+
+
+def _cited_ceilings(
+    device_id: str, on_kind: DeviceKind, measurements: Sequence[Measurement], path: str | Path
+) -> FactSheet:
     bandwidth, compute, other = [], [], []
     for line, measurement in enumerate(measurements, start=_HEADER_LINES + 1):
         citation = Citation(
@@ -126,28 +145,22 @@ def fact_sheet(
             command=COMMAND,
             date=measurement.date,
         )
-        fact = _fact(measurement, device, citation)
+        fact = _fact(measurement, metric_name(measurement.key, on_kind), citation)
         match measurement.kind:
             case "bandwidth":
                 bandwidth.append(_bandwidth(measurement, fact))
             case "fma" | "mma":
                 compute.append(_compute(measurement, fact))
-            case "launch":
+            case "shared" | "launch":
                 other.append(fact)
-    unsteady = [m for m in measurements if m.spread > repeatability]
-    note = _unsteady_fact(device, unsteady, path, repeatability)
     return FactSheet(
-        device_id=device.id,
-        bandwidth=tuple(bandwidth),
-        compute=tuple(compute),
-        other=(*other, *note, *device_facts(device)),
+        device_id=device_id, bandwidth=tuple(bandwidth), compute=tuple(compute), other=tuple(other)
     )
 
 
-def _fact(measurement: Measurement, device: Device, citation: Citation) -> Fact:
-    metric = metric_name(measurement.key, device)
+def _fact(measurement: Measurement, metric: str, citation: Citation) -> Fact:
     match measurement.kind:
-        case "bandwidth":
+        case "bandwidth" | "shared":
             value, unit = measurement.rate, "byte/s"
         case "launch":
             value, unit = 1 / measurement.rate, "s"
@@ -188,7 +201,7 @@ def _unsteady_fact(
     metric = (
         f"ceilings whose best two rounds differ by more than {repeatability:.0%}"
         f" (disturbed machine: the true ceiling may be higher; worst:"
-        f" {metric_name(worst.key, device)}, {worst.spread:.1%})"
+        f" {metric_name(worst.key, device.kind)}, {worst.spread:.1%})"
     )
     citation = Citation(path=str(path), command=COMMAND, date=worst.date)
     return (Fact(metric=metric, value=len(unsteady), unit="1", citation=citation),)
@@ -237,13 +250,15 @@ _TOLD = {
 
 def unknown_sheet(device: Device, keys: Iterable[Key], reason: str) -> FactSheet:
     """Every ceiling of `keys` UNKNOWN, for one reason."""
-    bandwidth, compute = [], []
+    bandwidth, compute, other = [], [], []
     for kind, subject, threads, size in keys:
-        metric = metric_name((kind, subject, threads, size), device)
-        unit = "byte/s" if kind == "bandwidth" else "FLOP/s"
+        metric = metric_name((kind, subject, threads, size), device.kind)
+        unit = "byte/s" if kind in ("bandwidth", "shared") else "FLOP/s"
         fact = Fact(metric=metric, value=None, unit=unit, reason=reason)
         common = {"threads": threads, "fact": fact}
-        if kind == "bandwidth":
+        if kind == "shared":
+            other.append(fact)
+        elif kind == "bandwidth":
             found = {"pattern": subject, "working_set_bytes": size, **common}
             bandwidth.append(BandwidthCeiling.model_validate(found))
         else:
@@ -253,7 +268,7 @@ def unknown_sheet(device: Device, keys: Iterable[Key], reason: str) -> FactSheet
         device_id=device.id,
         bandwidth=tuple(bandwidth),
         compute=tuple(compute),
-        other=device_facts(device),
+        other=(*other, *device_facts(device)),
     )
 
 
@@ -263,11 +278,4 @@ def cited_measurement(file: MeasurementFile, citation: Citation) -> Fact | None:
     if not 0 <= index < len(file.measurements):
         return None
     found = file.measurements[index]
-    inverse = found.kind == "launch"
-    unit = {"bandwidth": "byte/s", "launch": "s"}.get(found.kind, "FLOP/s")
-    return Fact(
-        metric=f"{found.subject} {found.kind}",
-        value=1 / found.rate if inverse else found.rate,
-        unit=unit,
-        citation=citation,
-    )
+    return _fact(found, f"{found.subject} {found.kind}", citation)
