@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from roofsmith.analysis.compiled import described
-from roofsmith.app import Examination, Finished, Standing, Survey, Verification
+from roofsmith.app import Finished, Standing, Survey, Verification
 from roofsmith.cli import documents
 from roofsmith.cli.lines import decided, measured_ratio, own_fraction
 from roofsmith.cli.output import print_json, print_lines, print_table
@@ -17,7 +17,6 @@ from roofsmith.domain.facts import FactSheet
 from roofsmith.domain.outcome import Outcome, Passed
 from roofsmith.domain.profile import Bottleneck, Counter, Profile
 from roofsmith.engine.progress import held_fraction
-from roofsmith.errors import StorageError
 from roofsmith.ports import Measured
 from roofsmith.report import format as fmt
 from roofsmith.report.inspections import inspection_lines
@@ -206,53 +205,6 @@ def verification(found: Verification, *, as_json: bool) -> None:
         )
         return
     print_lines(f"{finding.where}: {finding.what}" for finding in found.findings)
-
-
-def examination(found: Examination, *, as_json: bool) -> None:
-    """Device, checks and fixes."""
-    if as_json:
-        print_json(
-            {
-                "healthy": found.healthy,
-                "environment": found.environment.model_dump(mode="json"),
-                "checks": [
-                    {"name": c.name, "level": c.level, "detail": c.detail, "fix": c.fix}
-                    for c in found.checks
-                ],
-            }
-        )
-        return
-    device = found.environment.device
-    print_lines([f"{device.name}, {fmt.plural(device.cores, 'processor')}", ""])
-    rows = [
-        (c.name, c.level, c.detail + (f"; fix: {c.fix}" if c.fix else "")) for c in found.checks
-    ]
-    print_table(("check", "", "found"), rows)
-    ending = "campaigns can run here" if found.healthy else "campaigns can't run here yet"
-    print_lines(["", ending])
-
-
-def write_examination(found: Examination, path: Path) -> None:
-    """Write `env_check.md`.
-
-    Raises:
-        StorageError: it can't be written.
-    """
-    try:
-        path.write_text(_markdown(found), encoding="utf-8")
-    except OSError as error:
-        raise StorageError(f"can't write {path}: {error.strerror}") from error
-
-
-def _markdown(found: Examination) -> str:
-    rows = [
-        f"| {c.name} | {c.level} | {c.detail} | {c.fix or ''} |".replace("\n", " ")
-        for c in found.checks
-    ]
-    device = found.environment.device
-    head = ["# Environment", "", f"{device.name}, {fmt.plural(device.cores, 'processor')}, "]
-    head[-1] += f"{found.environment.system}; fingerprint {found.environment.fingerprint}"
-    return "\n".join([*head, "", "| check | level | found | fix |", "|---|---|---|---|", *rows, ""])
 
 
 def facts(sheet: FactSheet, *, as_json: bool) -> None:

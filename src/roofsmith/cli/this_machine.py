@@ -22,24 +22,33 @@ Gpu = Annotated[bool, typer.Option("--gpu", help="Of the GPU, not of the process
 
 @cli.command(rich_help_panel=_MACHINE)
 def doctor(
+    target: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="TARGET",
+            help="A target.yaml, its folder, or a kernel file: what it needs must be here; without "
+            "one, all that this machine can run is listed.",
+            show_default=False,
+        ),
+    ] = None,
     output: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Write env_check.md too.", show_default=False),
     ] = None,
     as_json: options.Json = False,
 ) -> None:
-    """Check device, tools and permissions; every problem comes with its fix.
+    """Check devices, tools and permissions; every problem comes with its fix.
 
-    Exit 2 if campaigns can't run here.
+    Exit 1 if the target, or without one any kernel, can't run here.
     """
     from roofsmith import app
-    from roofsmith.cli import show
+    from roofsmith.cli import examined
 
-    examination = app.examine(app.settings())
+    examination = app.examine(app.settings(), target)
     if output is not None:
-        show.write_examination(examination, output)
-    show.examination(examination, as_json=as_json)
-    raise typer.Exit(0 if examination.healthy else 2)
+        examined.write_examination(examination, output)
+    examined.examined(examination, as_json=as_json)
+    raise typer.Exit(0 if examination.ready else 1)
 
 
 @specs.command()

@@ -41,6 +41,11 @@ _HINTS: Mapping[int | None, str] = {
 }
 
 
+def hint_for(code: int | None) -> str:
+    """What to do about an error of the CUDA driver; None: its library can't be loaded."""
+    return _HINTS.get(code, _HINTS[999])
+
+
 def ask_cuda(deadline_s: float = PROBE_DEADLINE_S) -> dict[str, Any]:
     """What the CUDA driver says, asked by a process of its own."""
     command = [sys.executable, "-I", "-S", str(cuda_probe.__file__)]
@@ -79,13 +84,13 @@ class NvidiaSource:
     root: Path = Path("/")
     ask_cuda: Callable[[], dict[str, Any]] = ask_cuda
     ask_driver: Callable[[str], GpuSettings | None] = ask_driver
+    beside: tuple[str, ...] = ()
+    """Notes of this process's own, such as clocks that it holds."""
 
     def environment(self) -> Environment:
         """Device, driver, tools, packages, and how the GPU is set up.
 
         Raises:
-    beside: tuple[str, ...] = ()
-    """Notes of this process's own, such as clocks that it holds."""
             MachineError: there is no NVIDIA GPU, or its driver doesn't work.
         """
         said = self._cuda()
@@ -113,9 +118,9 @@ class NvidiaSource:
     def _cuda(self) -> dict[str, Any]:
         said = self.ask_cuda()
         if "error" in said:
-            code = said.get("code")
-            hint = _HINTS.get(code, _HINTS[999])
-            raise MachineError(f"no NVIDIA GPU can be used here: {said['error']}", hint=hint)
+            raise MachineError(
+                f"no NVIDIA GPU can be used here: {said['error']}", hint=hint_for(said.get("code"))
+            )
         return said
 
 

@@ -1,0 +1,66 @@
+"""What this machine has and lacks for optimizing kernels, and how to fix each lack.
+
+Everybody is asked at once (`asking`), through functions that tests replace (`sources`); the other
+modules turn answers into checks, an area each. Nothing here changes a setting of anything.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from roofsmith.app.doctor import gpus, hosts
+from roofsmith.app.doctor.asking import Inquiry
+from roofsmith.app.doctor.looking import GpuLook, HostLook, Question
+from roofsmith.app.doctor.sources import DEADLINE_S, Sources, sources_of
+from roofsmith.app.subjects import candidate_from
+from roofsmith.config import Settings
+from roofsmith.domain.examination import Check, Examination, examination
+from roofsmith.report import format as fmt
+from roofsmith.store.sources import LANGUAGES
+from roofsmith.store.target_file import load_target
+
+__all__ = ["Check", "Examination", "examine"]
+
+
+def examine(
+    settings: Settings, subject: Path | None = None, sources: Sources | None = None
+) -> Examination:
+    """Look at devices, tools, permissions and folders; changes nothing, builds one small kernel.
+
+    Args:
+        settings: where files go.
+        subject: a target file, its folder, or a kernel; None: everything that this machine can run.
+        sources: who is asked; None: this machine.
+
+    Raises:
+        TargetError: the subject can't be read.
+    """
+    question = _question(subject)
+    sources = sources or sources_of(settings)
+    inquiry = Inquiry(DEADLINE_S)
+    found, modules = gpus.vendors(sources.root), gpus.vendor_of_modules(sources.root)
+    on_gpu = question.about(gpus.GPU)
+    devices = GpuLook(sources, inquiry, found, modules) if on_gpu else None
+    host = HostLook(sources, inquiry)
+    checks = [*host.checks(question, settings)]
+    if devices is not None:
+        checks += devices.checks(question, settings)
+    environment = host.environment.get()
+    device = environment.device
+    return examination(
+        checks,
+        machine=f"{device.name}, {fmt.plural(device.cores, 'processor')}; {environment.system}",
+        subject=question.name,
+        language=question.language,
+        here=frozenset((*hosts.HOST, *found.languages(modules))),
+    )
+
+
+def _question(subject: Path | None) -> Question:
+    if subject is None:
+        return Question()
+    if subject.suffix in LANGUAGES:
+        candidate = candidate_from(subject, None)
+        return Question(str(subject), candidate.language, candidate.build.compiler)
+    target = load_target(subject)
+    return Question(str(subject), target.language, target.build.compiler)

@@ -1,0 +1,71 @@
+"""Asks a machine many questions at once; one that hangs costs no more than the deadline."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+from roofsmith.errors import MachineError, RoofsmithError
+
+T = TypeVar("T")
+
+
+class Answer(Generic[T]):
+    """What a question will have brought by the deadline."""
+
+    def __init__(self, what: str, question: Callable[[], T], until: float) -> None:
+        self._what = what
+        self._question = question
+        self._until = until
+        self._done = threading.Event()
+        self._answer: list[T] = []
+        self._error: RoofsmithError | OSError | None = None
+        # A thread that waits for a wedged driver can't be ended, so nobody must wait for it.
+        threading.Thread(target=self._ask, name=f"doctor: {what}", daemon=True).start()
+
+    def _ask(self) -> None:
+        try:
+            self._answer.append(self._question())
+        except (RoofsmithError, OSError) as error:
+            self._error = error
+        finally:
+            self._done.set()
+
+    def get(self) -> T:
+        """Wait for the answer.
+
+        Raises:
+            RoofsmithError: what the question raised.
+            OSError: as above.
+            MachineError: it didn't answer in time.
+        """
+        if not self._done.wait(max(self._until - time.monotonic(), 0.0)):
+            raise MachineError(
+                f"{self._what} didn't answer in time",
+                hint="is a driver or a network file system hanging? `dmesg | tail` may tell",
+            )
+        if self._error is not None:
+            raise self._error
+        return self._answer[0]
+
+
+class Inquiry:
+    """Questions that are asked together.
+
+    Args:
+        deadline_s: for all of them, from now on.
+    """
+
+    def __init__(self, deadline_s: float) -> None:
+        self._until = time.monotonic() + deadline_s
+
+    def ask(self, what: str, question: Callable[[], T]) -> Answer[T]:
+        """Begin to ask; returns at once.
+
+        Args:
+            what: who is asked, for the message if nobody answers.
+            question: may raise RoofsmithError and OSError.
+        """
+        return Answer(what, question, self._until)

@@ -1,0 +1,153 @@
+"""Which vendors' GPUs this machine has, driver or not, and what is said of any GPU."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import get_args
+
+from roofsmith.analysis.idle import busy_reasons
+from roofsmith.app.doctor.asking import Answer
+from roofsmith.app.doctor.sources import Vendor
+from roofsmith.devices import probes
+from roofsmith.devices.amd import AmdSource
+from roofsmith.devices.choice import source_for
+from roofsmith.domain.examination import Check
+from roofsmith.domain.fleet import GatePolicy, GpuStatus
+from roofsmith.domain.kernel import Language
+from roofsmith.errors import RoofsmithError
+
+GPU: tuple[Language, ...] = ("cuda", "hip", "triton", "torch")
+MODULES: tuple[Language, ...] = ("triton", "torch")
+"""Languages that run on either vendor's GPU."""
+
+VENDORS: tuple[Vendor, ...] = get_args(Vendor)
+NAMES: Mapping[Vendor, str] = {"nvidia": "NVIDIA", "amd": "AMD"}
+LIBRARIES: Mapping[Vendor, str] = {"nvidia": "NVML", "amd": "AMD's management library"}
+
+_PCI_VENDORS: Mapping[str, Vendor] = {"0x10de": "nvidia", "0x1002": "amd"}
+"""Of PCI, as sysfs writes them."""
+_GPU_CLASSES = ("0x0300", "0x0302", "0x0380", "0x1200")
+"""First digits of the PCI class: VGA, 3D and other display controllers, and accelerators."""
+_NODES: Mapping[Vendor, tuple[str, ...]] = {
+    "nvidia": ("dev/nvidiactl", "proc/driver/nvidia/version", "dev/dxg"),
+    "amd": ("dev/kfd",),
+}
+"""What a loaded driver shows; /dev/dxg is the GPU of a Windows host (WSL), NVIDIA's as a rule."""
+_CONTAINER = (".dockerenv", "run/.containerenv")
+ONE_LOOK = GatePolicy(samples=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Vendors:
+    """Whose GPUs and drivers can be seen without asking a driver."""
+
+    plugged: frozenset[Vendor]
+    """Vendors (nvidia, amd) of GPUs on the PCI bus."""
+    loaded: frozenset[Vendor]
+    """Vendors whose driver shows itself."""
+    in_container: bool
+
+    @property
+    def present(self) -> frozenset[Vendor]:
+        """Either."""
+        return self.plugged | self.loaded
+
+    def languages(self, modules: Vendor) -> frozenset[Language]:
+        """Languages whose kind of GPU is here; Triton and PyTorch take the vendor `modules`."""
+        return frozenset(name for v in self.present for name in languages_on(v, modules))
+
+
+def vendors(root: Path) -> Vendors:
+    """Look at the PCI bus and the device nodes."""
+    plugged: set[Vendor] = set()
+    for device in (root / "sys/bus/pci/devices").glob("*"):
+        vendor = (probes.text(device / "vendor") or "").strip()
+        kind = (probes.text(device / "class") or "").strip()
+        if vendor in _PCI_VENDORS and kind.startswith(_GPU_CLASSES):
+            plugged.add(_PCI_VENDORS[vendor])
+    loaded = {vendor for vendor, nodes in _NODES.items() if any((root / n).exists() for n in nodes)}
+    return Vendors(
+        plugged=frozenset(plugged),
+        loaded=frozenset(loaded),
+        in_container=any((root / name).exists() for name in _CONTAINER),
+    )
+
+
+def vendor_of_modules(root: Path) -> Vendor:
+    """On whose GPU Triton and PyTorch kernels run here."""
+    return "amd" if isinstance(source_for("triton", root), AmdSource) else "nvidia"
+
+
+def languages_on(vendor: Vendor, modules: Vendor) -> tuple[Language, ...]:
+    """Languages that need a GPU of this vendor here."""
+    own: Language = "cuda" if vendor == "nvidia" else "hip"
+    return (own, *MODULES) if modules == vendor else (own,)
+
+
+def no_gpu(wanted: Sequence[Vendor]) -> Check:
+    """No GPU that would do, and no driver of one, is here."""
+    names = " or ".join(NAMES[vendor] for vendor in wanted)
+    return Check(
+        area="GPU", name="GPU", level="missing", languages=GPU, required=True, lack="no GPU",
+        detail=f"no {names} GPU on the PCI bus, and no driver of one",
+        fix="use a machine with a GPU; a container needs --gpus all (AMD: --device /dev/kfd"
+        " --device /dev/dri)",
+    )  # fmt: skip
+
+
+def none_of(vendor: Vendor, languages: tuple[Language, ...]) -> Check:
+    """Only the other vendor's GPU is here."""
+    name = NAMES[vendor]
+    return Check(
+        area="GPU", name=f"{name} GPU", level="missing", languages=languages, required=True,
+        detail="none", lack=f"no {name} GPU", fix=f"use a machine with a GPU of {name}",
+    )  # fmt: skip
+
+
+def in_use(
+    fleet: Answer[tuple[GpuStatus, ...]], uuid: str | None, languages: tuple[Language, ...]
+) -> Iterator[Check]:
+    """Whether other processes work on a GPU, or heat holds it down.
+
+    Args:
+        fleet: all GPUs now.
+        uuid: of the GPU that kernels would run on; None: the first one.
+        languages: that run there.
+    """
+    try:
+        gpus = fleet.get()
+    except RoofsmithError as error:
+        yield Check(
+            area="GPU", name="in use", level="limited", languages=languages,
+            detail=f"not known: {error.message}", fix=error.hint,
+        )  # fmt: skip
+        return
+    named = [gpu for gpu in gpus if uuid is None or _same(uuid, gpu)]
+    for gpu in named[:1] or gpus[:1]:
+        reasons = busy_reasons((gpu,), ONE_LOOK, ())
+        others = [g.index for g in gpus if g is not gpu and not busy_reasons((g,), ONE_LOOK, ())]
+        fix = "wait until the others are done"
+        if others:
+            fix += f", or take an idle GPU: {_variable(gpu)}={others[0]}"
+        yield Check(
+            area="GPU", name="in use", level="limited" if reasons else "ok", languages=languages,
+            detail="; ".join(reasons) or "idle: nobody else works on it",
+            fix=fix if reasons else None,
+        )  # fmt: skip
+
+
+def _same(uuid: str, gpu: GpuStatus) -> bool:
+    return uuid.lower() in (gpu.uuid.lower(), (gpu.parent_uuid or "").lower())
+
+
+def _variable(gpu: GpuStatus) -> str:
+    return "CUDA_VISIBLE_DEVICES" if gpu.kind == "nvidia" else "HIP_VISIBLE_DEVICES"
+
+
+def release_of(text: str | None) -> tuple[int, int] | None:
+    """`13.0` or `6.4.43482-0f2d60242` as major and minor."""
+    match = re.match(r"(\d+)\.(\d+)", text or "")
+    return (int(match[1]), int(match[2])) if match else None

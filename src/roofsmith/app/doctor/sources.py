@@ -1,0 +1,171 @@
+"""Whom doctor asks: each question a function, so that tests can answer for other machines."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+from roofsmith.config import Settings
+from roofsmith.devices import frameworks, gpu_tools
+from roofsmith.devices.amd import ask_rocminfo
+from roofsmith.devices.clocks_nvidia import NvmlClocks
+from roofsmith.devices.cpu import CpuSource
+from roofsmith.devices.fleet import HostFleet
+from roofsmith.devices.fleet_amd import RocmSmiFleet
+from roofsmith.devices.fleet_amdsmi import AmdSmiLibraryFleet
+from roofsmith.devices.fleet_nvidia_smi import NvidiaSmiFleet
+from roofsmith.devices.fleet_nvml import NvmlFleet
+from roofsmith.devices.frameworks import TorchBuild
+from roofsmith.devices.nvidia import ask_cuda
+from roofsmith.devices.nvidia_smi import GpuSettings, ask_nvidia_smi
+from roofsmith.devices.nvml import ask_nvml
+from roofsmith.domain.device import Environment
+from roofsmith.domain.fleet import GpuStatus
+from roofsmith.domain.kernel import BuildSpec, Built, Candidate, SourceFile
+from roofsmith.domain.outcome import BuildFailed
+from roofsmith.judge.isolation import isolate
+from roofsmith.ports import FleetSource
+from roofsmith.profilers.ncu import find_ncu
+from roofsmith.profilers.rocprof import find_rocprof
+from roofsmith.specs.wiki import Wiki
+from roofsmith.specs.wiki_problems import PageProblem
+from roofsmith.toolchains.c import CToolchain
+from roofsmith.toolchains.compilers import Compiler, compiler_versions
+from roofsmith.toolchains.cuda_toolkit import Toolkit, find_toolkit
+from roofsmith.toolchains.hip import find_hipcc
+
+Vendor = Literal["nvidia", "amd"]
+
+DEADLINE_S = 4.0
+"""For all questions together: what is hung by then is a finding. Starting Python takes the rest of
+the five seconds that people are promised."""
+PROBE_DEADLINE_S = 3.5
+"""For one process that is asked: a little less, so that it is gone when we are."""
+
+FLEET_DEADLINE_S = PROBE_DEADLINE_S / 2
+"""For each of the two ways to a driver's management library."""
+
+_OPENMP = """\
+#include <omp.h>
+void solve(float *y, int n)
+{
+    #pragma omp parallel for
+    for (int i = 0; i < n; i++)
+        y[i] = (float)omp_get_num_threads();
+}
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sources:
+    """A machine that can be asked. Every function may raise RoofsmithError and OSError."""
+
+    root: Path
+    """Where /proc, /sys and /dev are."""
+    environment: Callable[[], Environment]
+    """The processor, the usual tools and packages."""
+    load: Callable[[], float]
+    """Processes that run or want to, averaged over a minute."""
+    isolation: Callable[[], Mapping[str, str]]
+    """Layers of walls that aren't granted, and why."""
+    compilers: Callable[[], Mapping[str, str]]
+    """gcc, g++, clang, clang++: version lines of those that are installed."""
+    openmp: Callable[[], Built | BuildFailed]
+    """Builds a kernel with several threads."""
+    toolkit: Callable[[], Toolkit]
+    """nvcc, the one that kernels would be built with."""
+    hipcc: Callable[[], Compiler]
+    tools: Callable[[tuple[str, ...]], Mapping[str, str]]
+    """Version lines of a vendor's other tools."""
+    ncu: Callable[[], str | None]
+    rocprof: Callable[[], str | None]
+    cuda: Callable[[], Mapping[str, Any]]
+    """The CUDA driver's answer, see `devices.cuda_probe`."""
+    gpu_settings: Callable[[str], GpuSettings | None]
+    """How an NVIDIA GPU is set up, by UUID; None: neither NVML nor nvidia-smi answers."""
+    lockable: Callable[[str], None]
+    """Raises MachineError if an NVIDIA GPU's clocks can't be locked; changes nothing."""
+    fleet: Callable[[Vendor], tuple[GpuStatus, ...]]
+    """A vendor's GPUs that this process may use, now."""
+    rocminfo: Callable[[], str]
+    torch_build: Callable[[], TorchBuild | None]
+    triton: Callable[[], str | None]
+    """Version of Triton."""
+    python_headers: Callable[[], Path | None]
+    torch_sees: Callable[[], Mapping[str, Any] | None]
+    """See `devices.torch_probe`; None: not within the deadline."""
+    wiki: Callable[[], Sequence[PageProblem]]
+    """What is wrong with pages of the hardware wiki."""
+    try_to_write: Callable[[Path], None]
+    """Raises OSError if no file can be made in a folder."""
+    free_bytes: Callable[[Path], int]
+
+
+def sources_of(settings: Settings) -> Sources:
+    """This machine."""
+    return Sources(
+        root=Path("/"),
+        environment=CpuSource().environment,
+        load=lambda: os.getloadavg()[0],
+        isolation=lambda: isolate("standard").lacking,
+        compilers=compiler_versions,
+        openmp=partial(_build_openmp, settings.builds_dir),
+        toolkit=find_toolkit,
+        hipcc=find_hipcc,
+        tools=gpu_tools.versions,
+        ncu=find_ncu,
+        rocprof=find_rocprof,
+        cuda=partial(ask_cuda, PROBE_DEADLINE_S),
+        gpu_settings=lambda uuid: ask_nvml(uuid) or ask_nvidia_smi(uuid, PROBE_DEADLINE_S),
+        lockable=NvmlClocks().require_lockable,
+        fleet=lambda vendor: _fleet(vendor).gpus(),
+        rocminfo=partial(ask_rocminfo, PROBE_DEADLINE_S),
+        torch_build=frameworks.torch_build,
+        triton=frameworks.triton_version,
+        python_headers=frameworks.python_headers,
+        torch_sees=partial(frameworks.ask_torch, PROBE_DEADLINE_S),
+        wiki=partial(_wiki_problems, settings.wiki_dir),
+        try_to_write=_try_to_write,
+        free_bytes=lambda path: shutil.disk_usage(path).free,
+    )
+
+
+def _fleet(vendor: Vendor) -> HostFleet:
+    """As everywhere, but with less patience: if one way hangs, the other still has its time."""
+    by_vendor: Mapping[Vendor, tuple[FleetSource, ...]] = {
+        "nvidia": (
+            NvmlFleet(deadline_s=FLEET_DEADLINE_S),
+            NvidiaSmiFleet(deadline_s=FLEET_DEADLINE_S),
+        ),
+        "amd": (
+            AmdSmiLibraryFleet(deadline_s=FLEET_DEADLINE_S),
+            RocmSmiFleet(deadline_s=FLEET_DEADLINE_S),
+        ),
+    }
+    return HostFleet(
+        vendor, sources=by_vendor[vendor], ask_cuda=partial(ask_cuda, FLEET_DEADLINE_S)
+    )
+
+
+def _build_openmp(builds_dir: Path) -> Built | BuildFailed:
+    source = SourceFile(path="probe.c", text=_OPENMP)
+    build = BuildSpec(flags=("-O1", "-fopenmp"))
+    return CToolchain(builds_dir).build(Candidate(language="c", sources=(source,), build=build))
+
+
+def _wiki_problems(folder: Path | None) -> tuple[PageProblem, ...]:
+    """Bundled pages are right by their tests: without own ones there is nothing to read."""
+    if folder is None or not folder.exists():
+        return ()
+    return Wiki.load(folder).problems
+
+
+def _try_to_write(folder: Path) -> None:
+    with tempfile.TemporaryFile(dir=folder):
+        pass

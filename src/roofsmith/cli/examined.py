@@ -1,0 +1,91 @@
+"""What `roofsmith doctor` prints: a compact table by area, or JSON."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from roofsmith.cli.output import console, print_json, print_lines
+from roofsmith.domain.examination import Examination, Level
+from roofsmith.errors import StorageError
+from roofsmith.report.environment import env_check
+
+_STYLES: dict[Level, str] = {
+    "ok": "green", "limited": "yellow", "absent": "dim", "missing": "bold red",
+}  # fmt: skip
+_UNLIMITED = 10_000
+"""Columns of a pipe."""
+
+
+def examined(found: Examination, *, as_json: bool) -> None:
+    """Checks by area with their fixes, and what can run here."""
+    if as_json:
+        print_json(document(found))
+        return
+    _print_checks(found)
+    print_lines(["", *_verdict(found)])
+
+
+def write_examination(found: Examination, path: Path) -> None:
+    """Write `env_check.md`.
+
+    Raises:
+        StorageError: it can't be written.
+    """
+    try:
+        path.write_text(env_check(found), encoding="utf-8")
+    except OSError as error:
+        raise StorageError(f"can't write {path}: {error.strerror}") from error
+
+
+def document(found: Examination) -> dict[str, Any]:
+    """As JSON."""
+    return {
+        "ready": found.ready,
+        "subject": found.subject,
+        "language": found.language,
+        "machine": found.machine,
+        "readiness": [
+            {
+                "name": one.name,
+                "languages": list(one.languages),
+                "ready": one.ready,
+                "lacks": list(one.lacks),
+            }
+            for one in found.readiness
+        ],
+        "checks": [check.model_dump(mode="json", exclude={"lack"}) for check in found.checks],
+    }
+
+
+def _print_checks(found: Examination) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    shown = console()
+    if not sys.stdout.isatty():
+        shown.width = _UNLIMITED
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
+    table.add_column(no_wrap=True)
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for area, checks in groupby(found.checks, key=lambda check: check.area):
+        table.add_row(Text(area[0].upper() + area[1:], "bold"), "", "")
+        for check in checks:
+            style = _STYLES[check.level]
+            mark = "" if check.level == "ok" else check.level
+            detail = Text(check.detail, style if check.level == "absent" else "")
+            table.add_row(Text(f"  {check.name}"), Text(mark or "ok", style), detail)
+            if check.fix is not None:
+                table.add_row("", Text("  fix", "dim"), Text(check.fix, "cyan"))
+    shown.print(Text(found.machine, "bold"))
+    shown.print(table)
+
+
+def _verdict(found: Examination) -> Iterator[str]:
+    yield found.summary
+    if found.subject is not None:
+        yield f"{found.subject} can{'' if found.ready else chr(39) + 't'} run here"

@@ -1,0 +1,138 @@
+"""A machine that answers doctor's questions as it is told to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NoReturn
+
+from roofsmith.app.doctor.sources import Sources
+from roofsmith.config import Settings
+from roofsmith.devices.frameworks import TorchBuild
+from roofsmith.devices.nvidia_smi import GpuSettings, parse_xml
+from roofsmith.domain.device import Cache, Device, Environment
+from roofsmith.domain.fleet import GpuStatus
+from roofsmith.domain.kernel import Built, Signature
+from roofsmith.errors import MachineError, ToolMissingError
+from roofsmith.toolchains.compilers import Compiler
+from roofsmith.toolchains.cuda_toolkit import Toolkit
+
+GOLDEN = Path(__file__).parent.parent / "golden" / "gpu"
+UUID = "GPU-00000000-0000-0000-0000-000000000001"
+H100: dict[str, Any] = {
+    "name": "NVIDIA H100 80GB HBM3", "uuid": UUID, "memory_bytes": 85_017_624_576,
+    "driver_api": 13000, "devices": 1,
+    "attributes": {"multiprocessors": 132, "major": 9, "minor": 0},
+}  # fmt: skip
+IDLE = GpuStatus(
+    uuid=UUID, index=0, name="NVIDIA H100 80GB HBM3", kind="nvidia", utilisation=0.0,
+    memory_used_bytes=0, memory_total_bytes=81559 << 20, temperature_c=38.0,
+    compute_mode="Default", at_s=0.0,
+)  # fmt: skip
+GCC = "gcc (Debian 12.2.0-14) 12.2.0"
+GXX = "g++ (Debian 12.2.0-14) 12.2.0"
+TORCH = TorchBuild("2.11.0+cu130", cuda="13.0")
+SEES = {"torch": None, "triton": None, "arch_list": ["sm_80", "sm_90", "sm_100"]}
+
+
+def recorded_settings(uuid: str) -> GpuSettings | None:
+    gpus = parse_xml((GOLDEN / "nvidia_smi_q_h100.xml").read_text())
+    return next((gpu for gpu in gpus if gpu.uuid == uuid), None)
+
+
+def raises(error: Exception) -> Callable[..., NoReturn]:
+    def ask(*_: object) -> NoReturn:
+        raise error
+
+    return ask
+
+
+def write(root: Path, files: dict[str, str]) -> None:
+    for name, text in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+
+
+def settings(folder: Path) -> Settings:
+    return Settings(cache_dir=folder / "cache", campaigns_dir=folder / "campaigns")
+
+
+def host(root: Path, **changes: Any) -> Sources:
+    """Two processors with gcc, perf and git; no GPU, no torch."""
+    write(root, {"proc/sys/kernel/perf_event_paranoid": "2\n", "proc/cpuinfo": "flags: avx2\n"})
+    caches = (Cache(level=3, kind="unified", size_bytes=32 << 20, shared_by=2),)
+    environment = Environment(
+        device=Device(kind="cpu", name="AMD EPYC", cores=2, isa=("avx2",), caches=caches),
+        system="Linux 6.1.0 x86_64, Debian GNU/Linux 12 (bookworm)",
+        tools={
+            "gcc": GCC, "g++": GXX, "git": "git version 2.39.5", "perf": "perf version 6.1",
+            "valgrind": "valgrind-3.19.0", "python": "Python 3.11.7",
+        },
+        packages={"roofsmith": "0.1.0", "numpy": "2.4.6"},
+    )  # fmt: skip
+    answers: dict[str, Any] = {
+        "environment": lambda: environment,
+        "load": lambda: 0.1,
+        "isolation": dict,
+        "compilers": lambda: {"gcc": GCC, "g++": GXX},
+        "openmp": lambda: _built(root),
+        "toolkit": raises(ToolMissingError("no CUDA compiler", hint="install the CUDA toolkit")),
+        "hipcc": raises(ToolMissingError("no HIP compiler", hint="install ROCm's hipcc")),
+        "tools": lambda names: {},
+        "ncu": lambda: None,
+        "rocprof": lambda: None,
+        "cuda": lambda: {"error": "libcuda.so.1 can't be loaded: not found", "code": None},
+        "gpu_settings": lambda uuid: None,
+        "lockable": lambda uuid: None,
+        "fleet": raises(MachineError("no driver answers", hint="nvidia-smi must work")),
+        "rocminfo": raises(MachineError("rocminfo is not installed", hint="install ROCm")),
+        "torch_build": lambda: None,
+        "triton": lambda: None,
+        "python_headers": lambda: Path("/usr/include/python3.11"),
+        "torch_sees": lambda: SEES,
+        "wiki": tuple,
+        "try_to_write": lambda folder: None,
+        "free_bytes": lambda folder: 70 * 10**9,
+    }
+    return Sources(root=root, **answers | changes)
+
+
+def h100(root: Path, **changes: Any) -> Sources:
+    """A host with an H100, CUDA 13.0, PyTorch, Triton and ncu; counters permitted."""
+    write(
+        root,
+        {
+            "dev/nvidiactl": "",
+            "proc/driver/nvidia/version": "NVRM version: 580.159.04\n",
+            "proc/driver/nvidia/params": "RmProfilingAdminOnly: 0\n",
+            "sys/bus/pci/devices/0000:06:00.0/vendor": "0x10de\n",
+            "sys/bus/pci/devices/0000:06:00.0/class": "0x030200\n",
+        },
+    )
+    answers: dict[str, Any] = {
+        "cuda": lambda: H100,
+        "gpu_settings": recorded_settings,
+        "fleet": lambda vendor: (IDLE,),
+        "toolkit": lambda: toolkit((13, 0)),
+        "tools": lambda names: {
+            "ncu": "Version 2025.3.1.0", "compute-sanitizer": "Version 2025.3.1"
+        },
+        "ncu": lambda: "/usr/local/cuda/bin/ncu",
+        "torch_build": lambda: TORCH,
+        "triton": lambda: "3.6.0",
+    }  # fmt: skip
+    return host(root, **answers | changes)
+
+
+def toolkit(release: tuple[int, int], architectures: tuple[int, ...] = (75, 80, 90)) -> Toolkit:
+    root = Path("/usr/local/cuda")
+    compiler = Compiler("nvcc", root / "bin/nvcc", f"release {release[0]}.{release[1]}")
+    return Toolkit(compiler, release, architectures, root, (), ())
+
+
+def _built(root: Path) -> Built:
+    return Built(
+        candidate_id="c", language="c", library=root / "kernel.so", library_sha256="0",
+        signature=Signature(parameters=()), environment={}, command="gcc", log=root / "log",
+        build_time_s=0.1,
+    )  # fmt: skip

@@ -1,0 +1,627 @@
+"""What doctor says of machines that are well, lack something, or answer with nonsense."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from simulated_machine import (
+    GCC,
+    H100,
+    IDLE,
+    SEES,
+    UUID,
+    h100,
+    host,
+    raises,
+    recorded_settings,
+    settings,
+    toolkit,
+    write,
+)
+
+from roofsmith.app.doctor import examine
+from roofsmith.app.doctor.asking import Inquiry
+from roofsmith.app.doctor.gpus import vendors
+from roofsmith.app.doctor.sources import Sources
+from roofsmith.cli.examined import document
+from roofsmith.devices import nvidia_smi, permissions
+from roofsmith.devices.frameworks import TorchBuild
+from roofsmith.domain.clocks import ClockClaim, ClockSettings
+from roofsmith.domain.device import Environment
+from roofsmith.domain.examination import Check, Examination
+from roofsmith.domain.fleet import GpuProcess
+from roofsmith.domain.outcome import BuildFailed
+from roofsmith.errors import MachineError, TargetError, ToolMissingError
+from roofsmith.judge.sandbox import LANDLOCK
+from roofsmith.report.environment import env_check
+
+GOLDEN = Path(__file__).parent.parent / "golden"
+EXAMPLES = Path(__file__).parents[2] / "examples"
+C = EXAMPLES / "softmax"
+CUDA = EXAMPLES / "cuda" / "softmax"
+TRITON = EXAMPLES / "triton" / "softmax"
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return tmp_path / "root"
+
+
+def look(sources: Sources, subject: Path | None = None) -> Examination:
+    return examine(settings(sources.root), subject, sources)
+
+
+def named(found: Examination, name: str) -> Check:
+    (check,) = [check for check in found.checks if check.name == name]
+    return check
+
+
+def standing(found: Examination) -> dict[str, bool]:
+    return {one.name: one.ready for one in found.readiness}
+
+
+def settings_with(**changes: Any) -> Any:
+    return lambda uuid: replace(recorded_settings(uuid), **changes)  # type: ignore[type-var]
+
+
+# -- what is required follows from the target -----------------------------------------------
+
+
+def test_a_machine_without_a_gpu_is_well_for_c(root: Path) -> None:
+    found = look(host(root))
+    assert found.ready
+    assert found.summary == (
+        "C/C++: ready; CUDA: not ready (no GPU); HIP: not ready (no GPU); "
+        "Triton: not ready (no GPU); PyTorch: not ready (no GPU)"
+    )
+    assert named(found, "GPU").level == "absent"
+    assert [check.name for check in found.problems if check.level != "absent"] == []
+    assert "nvcc" not in {check.name for check in found.checks}
+
+
+def test_a_c_target_needs_gcc_alone(root: Path) -> None:
+    found = look(host(root), C)
+    assert found.ready
+    assert found.summary == "C: ready"
+    assert {check.area for check in found.checks} == {
+        "processor", "compilers", "Python", "profilers", "isolation", "files"
+    }  # fmt: skip
+    required = {check.name for check in found.checks if check.required}
+    assert required == {"C", "cache", "campaigns"}
+
+
+def test_without_a_compiler_nothing_runs(root: Path) -> None:
+    found = look(host(root, compilers=dict))
+    assert not found.ready
+    check = named(found, "C")
+    assert (check.level, check.required) == ("missing", True)
+    assert "apt-get install gcc" in (check.fix or "")
+    assert "C/C++: not ready (no gcc, no g++)" in found.summary
+
+
+def test_a_target_that_insists_on_clang(root: Path, tmp_path: Path) -> None:
+    target = tmp_path / "target.yaml"
+    target.write_text(
+        f"kernel: {C / 'kernel.c'}\nreference: {C / 'reference.py'}\n"
+        "workloads: [{N: 64, D: 64}]\nbuild: {compiler: clang}\n"
+    )
+    found = look(host(root), target)
+    assert not found.ready
+    assert named(found, "C").detail.startswith("no clang on PATH")
+    both = host(root, compilers=lambda: {"gcc": GCC, "clang": "clang version 14"})
+    assert look(both, target).ready
+
+
+def test_a_cuda_target_on_a_machine_without_a_gpu(root: Path) -> None:
+    found = look(host(root), CUDA)
+    assert not found.ready
+    lacking = {check.name for check in found.checks if check.level == "missing"}
+    assert lacking == {"GPU", "nvcc", "PyTorch"}
+    assert all(check.fix for check in found.problems)
+    assert "perf" not in {check.name for check in found.checks}
+
+
+@pytest.mark.parametrize("kernel", [CUDA / "kernel.cu", CUDA / "target.yaml", CUDA, TRITON])
+def test_an_h100_is_ready_for_its_targets(root: Path, kernel: Path) -> None:
+    found = look(h100(root), kernel)
+    assert found.ready, found.summary
+    assert [check.name for check in found.problems] == []
+
+
+def test_an_h100_without_a_target(root: Path) -> None:
+    found = look(h100(root))
+    assert standing(found) == {
+        "C/C++": True, "CUDA": True, "HIP": False, "Triton": True, "PyTorch": True
+    }  # fmt: skip
+    assert "HIP: not ready (no AMD GPU" in found.summary
+    assert "sm_90, 132 SMs" in named(found, "NVIDIA GPU").detail
+    assert named(found, "driver").detail == "580.159.04, runs CUDA up to 13.0"
+    assert named(found, "clocks").detail == (
+        "SM 1980 of 1980 MHz, memory up to 2619 MHz; can be locked (--lock-clocks)"
+    )
+    assert named(found, "power").detail == "131 of 700 W"
+    assert named(found, "heat").detail == "38 °C, 49 °C below where it slows down"
+    assert named(found, "modes").detail == ("ECC on, MIG off, persistence on, compute mode Default")
+    assert "counters permitted" in named(found, "ncu").detail
+    assert "sees the GPU" in named(found, "PyTorch").detail
+
+
+def test_a_target_that_is_not_there(root: Path) -> None:
+    with pytest.raises(TargetError, match="doesn't exist"):
+        look(host(root), root / "missing.yaml")
+
+
+# -- NVIDIA's driver ------------------------------------------------------------------------
+
+
+def gpu_of(sources: Sources) -> Check:
+    return named(look(sources, CUDA), "NVIDIA GPU")
+
+
+NO_LIBRARY = {"error": "libcuda.so.1 can't be loaded: not found", "code": None}
+
+
+def test_a_gpu_without_a_driver(root: Path) -> None:
+    sources = h100(root, cuda=lambda: NO_LIBRARY)
+    for name in ("dev/nvidiactl", "proc/driver/nvidia/version"):
+        (root / name).unlink()
+    check = gpu_of(sources)
+    assert (check.level, check.lack) == ("missing", "no NVIDIA driver")
+    assert "nvidia-driver" in (check.fix or "")
+    write(root, {".dockerenv": ""})
+    assert "--gpus all" in (gpu_of(sources).fix or "")
+
+
+def test_a_driver_without_its_library(root: Path) -> None:
+    check = gpu_of(h100(root, cuda=lambda: NO_LIBRARY))
+    assert "its driver is loaded, but libcuda" in check.detail
+    assert "libcuda1" in (check.fix or "")
+
+
+@pytest.mark.parametrize(
+    ("code", "advice"),
+    [(100, "CUDA_VISIBLE_DEVICES"), (803, "reboot"), (999, "dmesg")],
+)
+def test_a_driver_that_shows_no_device(root: Path, code: int, advice: str) -> None:
+    sources = h100(root, cuda=lambda: {"error": f"cuInit: failed ({code})", "code": code})
+    check = gpu_of(sources)
+    assert check.level == "missing"
+    assert advice in (check.fix or "")
+    assert look(sources).ready  # for C
+
+
+def test_a_driver_older_than_the_toolkit_and_torch(root: Path) -> None:
+    found = look(h100(root, cuda=lambda: H100 | {"driver_api": 12040}), CUDA)
+    assert not found.ready
+    nvcc, torch = named(found, "nvcc"), named(found, "PyTorch")
+    assert nvcc.detail == "CUDA 13.0 is newer than the driver, which runs 12.x"
+    assert "CUDA 12.x" in (nvcc.fix or "")
+    assert torch.detail.endswith("built for CUDA 13.0, but the driver runs CUDA up to 12.4")
+    assert "whl/cu126" in (torch.fix or "")
+    assert "driver too old for nvcc, torch newer than the driver" in found.summary
+
+
+def test_a_newer_minor_release_runs_on_the_driver(root: Path) -> None:
+    newer = h100(root, toolkit=lambda: toolkit((13, 2)), cuda=lambda: H100 | {"driver_api": 13000})
+    assert look(newer, CUDA).ready
+
+
+def test_a_toolkit_that_does_not_know_the_gpu(root: Path) -> None:
+    found = look(h100(root, toolkit=lambda: toolkit((11, 4), (70, 80))), CUDA)
+    assert named(found, "nvcc").level == "limited"
+    assert "PTX for compute_80" in named(found, "nvcc").detail
+
+
+def test_no_nvcc(root: Path) -> None:
+    found = look(h100(root, toolkit=raises(ToolMissingError("no CUDA compiler", hint="get it"))))
+    assert standing(found)["CUDA"] is False
+    assert standing(found)["Triton"] is True
+    assert named(found, "nvcc").level == "absent"  # nothing asks for it by name
+    assert look(h100(root), CUDA).ready
+
+
+# -- how it is set up -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("change", "name", "says", "fix"),
+    [
+        ({"mig": True}, "MIG", "slice", f"nvidia-smi -i {UUID} -mig 0"),
+        ({"persistence": False}, "persistence", "off", f"nvidia-smi -i {UUID} -pm 1"),
+        ({"power_limit_w": 400.0}, "power", "below the default of 700 W", "-pl 700"),
+        ({"application_clock_hz": 1.2e9}, "clocks", "set to 1200 MHz", "-rac"),
+        ({"thermal_margin_c": 3.0}, "heat", "3 °C below", "cool"),
+    ],
+)
+def test_settings_that_disturb(
+    root: Path, change: dict[str, Any], name: str, says: str, fix: str
+) -> None:
+    found = look(h100(root, gpu_settings=settings_with(**change)), CUDA)
+    check = named(found, name)
+    assert found.ready
+    assert check.level == "limited"
+    assert says in check.detail
+    assert fix in (check.fix or "")
+
+
+@pytest.mark.parametrize("mode", ["Exclusive_Process", "Prohibited"])
+def test_a_gpu_for_one_process_is_not_enough(root: Path, mode: str) -> None:
+    found = look(h100(root, gpu_settings=settings_with(compute_mode=mode)), TRITON)
+    assert not found.ready
+    assert found.readiness[0].lacks == (f"GPU is {mode}",)
+    assert "-c DEFAULT" in (named(found, "compute mode").fix or "")
+
+
+def test_clocks_that_cannot_be_locked_are_no_problem(root: Path) -> None:
+    found = look(h100(root, lockable=raises(MachineError("that takes root"))), CUDA)
+    assert named(found, "clocks").level == "ok"
+    assert "can't be locked: that takes root" in named(found, "clocks").detail
+
+
+def test_somebody_else_works_on_the_gpu(root: Path) -> None:
+    busy = IDLE.model_copy(
+        update={"processes": (GpuProcess(pid=123, name="python3", user="alice"),)}
+    )
+    other = IDLE.model_copy(update={"uuid": "GPU-2", "index": 1})
+    check = named(look(h100(root, fleet=lambda vendor: (busy, other)), CUDA), "in use")
+    assert check.level == "limited"
+    assert "pid 123 (alice): python3" in check.detail
+    assert (check.fix or "").endswith("CUDA_VISIBLE_DEVICES=1")
+
+
+def test_counters_that_only_administrators_may_read(root: Path) -> None:
+    sources = h100(root)
+    write(root, {"proc/driver/nvidia/params": "RmProfilingAdminOnly: 1\n"})
+    check = named(look(sources, CUDA), "ncu")
+    assert check.level == "limited"
+    assert "ERR_NVGPUCTRPERM" in check.detail
+    assert "NVreg_RestrictProfilingToAdminUsers=0" in (check.fix or "")
+    write(root, {"proc/self/status": f"CapEff:\t{1 << 21:016x}\n"})
+    assert named(look(sources, CUDA), "ncu").level == "ok"
+
+
+# -- answers that are none ------------------------------------------------------------------
+
+
+@pytest.fixture
+def smi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Puts a program that is called nvidia-smi on PATH."""
+
+    def install(script: str) -> None:
+        folder = tmp_path / "bin"
+        folder.mkdir()
+        (folder / "nvidia-smi").write_text(f"#!/bin/sh\n{script}\n")
+        (folder / "nvidia-smi").chmod(0o755)
+        monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
+
+    return install
+
+
+@pytest.mark.parametrize(
+    "script",
+    ["echo '<nvidia_smi_log><gpu>'", "head -c 4096 /dev/urandom", "exit 9", "exec sleep 60"],
+)
+def test_an_nvidia_smi_that_says_nothing_readable(root: Path, smi: Any, script: str) -> None:
+    smi(script)
+    sources = h100(root, gpu_settings=lambda uuid: nvidia_smi.ask_nvidia_smi(uuid, 0.3))
+    check = named(look(sources, CUDA), "clocks")
+    assert check.level == "limited"
+    assert "neither NVML nor nvidia-smi answers" in check.detail
+
+
+def test_a_question_without_an_answer_is_given_up(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("roofsmith.app.doctor.DEADLINE_S", 0.3)
+    for name in ("cuda", "gpu_settings", "fleet", "toolkit", "isolation", "wiki", "openmp"):
+        hung = h100(root, **{name: lambda *_: time.sleep(5)})
+        found = look(hung, None)
+        late = [c for c in found.checks if "didn't answer in time" in c.detail]
+        assert late or name == "gpu_settings", name
+        assert all(check.level != "ok" for check in late)
+
+
+def test_an_answer_carries_its_error() -> None:
+    inquiry = Inquiry(5.0)
+    assert inquiry.ask("x", lambda: 3).get() == 3
+    with pytest.raises(MachineError, match="broken"):
+        inquiry.ask("x", raises(MachineError("broken"))).get()
+
+
+# -- PyTorch and Triton ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("changes", "detail", "lack"),
+    [
+        ({"torch_build": lambda: None}, "not installed", "no torch"),
+        (
+            {"torch_build": lambda: TorchBuild("2.11.0+cpu")},
+            "built without CUDA",
+            "torch without CUDA",
+        ),
+        (
+            {"torch_build": lambda: TorchBuild("2.11.0+rocm6.4", hip="6.4.4")},
+            "built without CUDA",
+            "torch without CUDA",
+        ),
+        (
+            {"torch_sees": lambda: SEES | {"torch": "torch.cuda.is_available() is False"}},
+            "doesn't see the GPU",
+            "torch sees no GPU",
+        ),
+        (
+            {"torch_sees": lambda: SEES | {"arch_list": ["sm_50", "sm_80"]}},
+            "has no code for sm_90",
+            "torch without sm_90",
+        ),
+        (
+            {"torch_sees": raises(MachineError("`import torch` ends the process", hint="look"))},
+            "ends the process",
+            "torch is broken",
+        ),
+    ],
+)
+def test_a_torch_that_is_of_no_use(
+    root: Path, changes: dict[str, Any], detail: str, lack: str
+) -> None:
+    found = look(h100(root, **changes), CUDA)
+    check = named(found, "PyTorch")
+    assert (check.level, check.lack) == ("missing", lack)
+    assert detail in check.detail
+    assert check.fix
+
+
+def test_a_torch_that_imports_slowly_is_not_waited_for(root: Path) -> None:
+    found = look(h100(root, torch_sees=lambda: None), TRITON)
+    assert found.ready
+    assert "not asked whether it sees the GPU" in named(found, "PyTorch").detail
+
+
+@pytest.mark.parametrize(
+    ("changes", "lack"),
+    [
+        ({"triton": lambda: None}, "no triton"),
+        ({"python_headers": lambda: None}, "no Python.h"),
+        ({"torch_sees": lambda: SEES | {"triton": "ImportError: x"}}, "triton sees no GPU"),
+    ],
+)
+def test_a_triton_that_is_of_no_use(root: Path, changes: dict[str, Any], lack: str) -> None:
+    found = look(h100(root, **changes))
+    assert standing(found)["Triton"] is False
+    assert standing(found)["CUDA"] is True
+    assert lack in found.summary
+
+
+# -- AMD ------------------------------------------------------------------------------------
+
+ROCMINFO = """\
+*******
+Agent 2
+*******
+  Name:                    gfx942
+  Marketing Name:          AMD Instinct MI300X
+  Node:                    2
+  Device Type:             GPU
+  Compute Unit:            304
+  Pool Info:
+    Pool 1
+      Segment:                 GLOBAL; FLAGS: COARSE GRAINED
+      Size:                    201310208(0xbffc000) KB
+"""
+
+
+def mi300x(root: Path, **changes: Any) -> Sources:
+    write(
+        root,
+        {
+            "dev/kfd": "",
+            "sys/module/amdgpu/version": "6.10.5\n",
+            "opt/rocm/.info/version": "6.4.1-83\n",
+            "sys/bus/pci/devices/0000:05:00.0/vendor": "0x1002\n",
+            "sys/bus/pci/devices/0000:05:00.0/class": "0x120000\n",
+        },
+    )
+    answers: dict[str, Any] = {
+        "rocminfo": lambda: ROCMINFO,
+        "fleet": lambda vendor: (IDLE.model_copy(update={"kind": "amd"}),),
+        "torch_build": lambda: TorchBuild("2.9.0+rocm6.4", hip="6.4.43482"),
+        "torch_sees": lambda: SEES | {"arch_list": ["gfx942"]},
+        "triton": lambda: "3.5.0",
+        "rocprof": lambda: "/opt/rocm/bin/rocprofv3",
+    }
+    return host(root, **answers | changes)
+
+
+def test_an_mi300x(root: Path) -> None:
+    found = look(mi300x(root))
+    assert (
+        named(found, "AMD GPU").detail == "AMD Instinct MI300X, gfx942, 304 compute units, 192 GiB"
+    )
+    assert named(found, "driver").detail == "amdgpu 6.10.5, ROCm 6.4.1-83"
+    assert standing(found) == {
+        "C/C++": True, "CUDA": False, "HIP": False, "Triton": True, "PyTorch": True
+    }  # fmt: skip
+    assert "HIP: not ready (no hipcc)" in found.summary
+
+
+def test_a_container_without_kfd(root: Path) -> None:
+    sources = mi300x(root, rocminfo=raises(MachineError("rocminfo fails", hint="groups")))
+    (root / "dev/kfd").unlink()
+    write(root, {"run/.containerenv": ""})
+    found = look(sources)
+    assert "/dev/kfd is missing" in named(found, "AMD GPU").detail
+    assert "--device /dev/kfd" in (named(found, "AMD GPU").fix or "")
+
+
+# -- the host -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("average", "level"), [(0.0, "ok"), (999.0, "limited")])
+def test_other_work(root: Path, average: float, level: str) -> None:
+    check = named(look(host(root, load=lambda: average)), "load")
+    assert check.level == level
+    assert f"load average {average:.1f} on 2 processors" in check.detail
+
+
+@pytest.mark.parametrize(
+    ("free", "level"), [(10 << 30, "ok"), (512 << 20, "limited"), (1 << 20, "missing")]
+)
+def test_a_disk_that_fills(root: Path, free: int, level: str) -> None:
+    found = look(host(root, free_bytes=lambda folder: free), C)
+    assert named(found, "cache").level == level
+    assert found.ready == (level != "missing")
+
+
+def test_a_cache_that_cannot_be_written(root: Path) -> None:
+    full = OSError(30, "Read-only file system")
+    found = look(host(root, try_to_write=raises(full)), C)
+    assert not found.ready
+    assert "Read-only file system" in named(found, "cache").detail
+    assert "ROOFSMITH_CACHE" in (named(found, "cache").fix or "")
+
+
+def without(sources: Sources, *tools: str) -> Sources:
+    known = sources.environment()
+    kept = {name: line for name, line in known.tools.items() if name not in tools}
+    changed: Environment = known.model_copy(update={"tools": kept})
+    return replace(sources, environment=lambda: changed)
+
+
+def test_no_git_no_profilers(root: Path) -> None:
+    found = look(without(host(root), "git", "perf", "valgrind"), C)
+    assert found.ready
+    for name in ("git", "perf", "valgrind"):
+        assert named(found, name).level == "limited"
+        assert "apt-get install" in (named(found, name).fix or "")
+
+
+def test_counters_of_the_processor(root: Path) -> None:
+    sources = host(root)
+    write(root, {"proc/sys/kernel/perf_event_paranoid": "4\n", "proc/self/status": "CapEff:\t0\n"})
+    check = named(look(sources), "perf")
+    assert check.level == "limited"
+    assert check.fix == "sudo sysctl kernel.perf_event_paranoid=2"
+    (root / "sys/bus/event_source/devices/software").mkdir(parents=True)
+    write(root, {"proc/sys/kernel/perf_event_paranoid": "1\n"})
+    assert "no hardware counters" in named(look(sources), "perf").detail
+    (root / "sys/bus/event_source/devices/cpu").mkdir()
+    assert named(look(sources), "perf").level == "ok"
+
+
+def test_walls_that_are_lacking(root: Path) -> None:
+    found = look(host(root, isolation=lambda: {LANDLOCK: "the kernel is too old"}), C)
+    assert named(found, LANDLOCK).detail == "lacking: the kernel is too old"
+    assert "Linux 6.2" in (named(found, LANDLOCK).fix or "")
+
+
+def test_openmp_that_does_not_build(root: Path) -> None:
+    failed = BuildFailed(reason="compile_error", detail="cannot find -lgomp")
+    check = named(look(host(root, openmp=lambda: failed), C), "OpenMP")
+    assert check.level == "limited"
+    assert "libgomp1" in (check.fix or "")
+
+
+# -- what was left behind -------------------------------------------------------------------
+
+
+def test_clocks_that_a_killed_run_left_locked(root: Path) -> None:
+    from roofsmith.devices.clock_claims import this_process
+
+    sources = h100(root)
+    folder = settings(root).clocks_dir
+    owner = this_process()
+    dead = owner.model_copy(update={"started_ticks": owner.started_ticks + 1})
+    claim = ClockClaim(uuid=UUID, vendor="nvidia", before=ClockSettings(), owner=dead)
+    write(folder, {"gpu.json": claim.model_dump_json()})
+    check = named(look(sources, CUDA), "locked clocks")
+    assert check.level == "limited"
+    assert f"of {UUID}, by a run that was killed" in check.detail
+    assert f"nvidia-smi -i {UUID} -rgc" in (check.fix or "")
+    alive = claim.model_copy(update={"owner": owner})
+    write(folder, {"gpu.json": alive.model_dump_json()})
+    assert "killed" not in named(look(sources, CUDA), "locked clocks").detail
+    write(folder, {"gpu.json": "nonsense"})
+    assert "can't be read" in named(look(sources, CUDA), "locked clocks").detail
+
+
+# -- questions to the system ----------------------------------------------------------------
+
+
+def test_only_gpus_of_known_vendors_are_plugged_in(root: Path) -> None:
+    write(
+        root,
+        {
+            "sys/bus/pci/devices/a/vendor": "0x10de\n",  # NVIDIA's, but a sound card
+            "sys/bus/pci/devices/a/class": "0x040300\n",
+            "sys/bus/pci/devices/b/vendor": "0x8086\n",
+            "sys/bus/pci/devices/b/class": "0x030000\n",
+        },
+    )
+    assert vendors(root).present == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("mapped", "capable"), [("0 0 4294967295\n", True), ("0 1000 1\n", False), ("", True)]
+)
+def test_a_capability_counts_on_the_host_only(root: Path, mapped: str, capable: bool) -> None:
+    write(root, {"proc/self/status": f"CapEff:\t{1 << 38:016x}\n", "proc/self/uid_map": mapped})
+    assert permissions.capable(permissions.CAP_PERFMON, root) is capable
+    assert not permissions.capable(permissions.CAP_SYS_ADMIN, root)
+
+
+def test_capabilities_and_the_gpus_counters(root: Path) -> None:
+    assert permissions.gpu_counters_permitted(root) is None
+    write(
+        root,
+        {
+            "proc/driver/nvidia/params": "RmProfilingAdminOnly: 1\n",
+            "proc/self/status": f"CapEff:\t{1 << 38:016x}\n",
+        },
+    )
+    assert permissions.gpu_counters_permitted(root, "580.159.04") is True
+    assert permissions.gpu_counters_permitted(root, "550.54") is False
+    assert permissions.gpu_counters_permitted(root) is False
+
+
+# -- how it is shown ------------------------------------------------------------------------
+
+
+MACHINES = {"h100": h100, "host": host}
+
+
+@pytest.mark.parametrize("name", MACHINES)
+def test_env_check_is_as_recorded(root: Path, name: str) -> None:
+    found = look(MACHINES[name](root))
+    page = env_check(found).replace(str(root), "/home/me")
+    place = GOLDEN / "doctor" / f"env_check_{name}.md"
+    if os.environ.get("ROOFSMITH_RECORD"):
+        place.write_text(page)
+    assert page == place.read_text()
+
+
+def test_every_problem_has_a_fix_in_one_line(root: Path) -> None:
+    worst = without(
+        host(root, compilers=dict, load=lambda: 99.0, free_bytes=lambda folder: 0), "git", "perf"
+    )
+    found = look(worst, CUDA)
+    assert len(found.problems) >= 8
+    for check in found.problems:
+        assert check.fix, check.name
+        assert "\n" not in check.fix
+        assert "\n" not in check.detail
+
+
+def test_the_document_is_json(root: Path) -> None:
+    shown = json.loads(json.dumps(document(look(h100(root), CUDA))))
+    assert shown["ready"] is True
+    assert shown["language"] == "cuda"
+    assert {"area", "name", "level", "detail", "fix", "languages", "required"} == set(
+        shown["checks"][0]
+    )
