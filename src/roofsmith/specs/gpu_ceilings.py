@@ -41,8 +41,8 @@ GPU_KIT: Final = Kit(
 
 @dataclass(frozen=True, slots=True)
 class GpuCeilings:
-    """Port `SpecSource` for GPUs: ceilings of memory, cache, shared memory, arithmetic, matrix units
-    and launches, measured once.
+    """Port `SpecSource` for GPUs: ceilings of memory, caches, shared memory, arithmetic, matrix
+    units and launches, measured once.
 
     Kept per device, compiler and driver, cited as measurements, and UNKNOWN with the reason where
     they can't be measured, all as `MeasuredCeilings` does it. What this device can't do (fp8 before
