@@ -1,25 +1,16 @@
-"""Who the processes on a GPU are, and which of them are ours."""
+"""Who the processes on a GPU are."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 from pathlib import PurePath
 
 import psutil
 
+from roofsmith.devices.processes import owner_of
 from roofsmith.domain.fleet import GpuProcess
 
 MAX_NAME = 80
-
-
-def own_processes() -> frozenset[int]:
-    """This process and everything that it started, directly or not."""
-    try:
-        children = psutil.Process().children(recursive=True)
-    except psutil.Error:
-        children = []
-    return frozenset({os.getpid(), *(child.pid for child in children)})
 
 
 def seen(
@@ -33,9 +24,12 @@ def seen(
         memory_bytes: of the GPU's memory.
         drawing: the driver says that it only draws.
     """
-    known, user = _program(pid)
     return GpuProcess(
-        pid=pid, name=known or name, user=user, memory_bytes=memory_bytes, drawing=drawing
+        pid=pid,
+        name=_program(pid) or name,
+        user=owner_of(pid),
+        memory_bytes=memory_bytes,
+        drawing=drawing,
     )
 
 
@@ -58,15 +52,14 @@ def _both(first: GpuProcess, second: GpuProcess) -> GpuProcess:
     )
 
 
-def _program(pid: int) -> tuple[str | None, str | None]:
-    """Program and user. Of its arguments only a script's name: others can be secrets."""
+def _program(pid: int) -> str | None:
+    """Its path or name. Of its arguments only a script's name: others can be secrets."""
     try:
         process = psutil.Process(pid)
-        with process.oneshot():
-            user, words = process.username(), process.cmdline()
-            name = words[0] if words else process.name()
+        words = process.cmdline()
+        name = words[0] if words else process.name()
     except (psutil.Error, ValueError, OSError):
-        return None, None
+        return None
     if len(words) > 1 and not words[1].startswith("-") and PurePath(words[1]).suffix == ".py":
         name = f"{name} {words[1]}"
-    return name[:MAX_NAME] or None, user
+    return name[:MAX_NAME] or None
