@@ -20,6 +20,7 @@ from roofsmith.domain.campaign import Campaign, Event, Round
 from roofsmith.domain.clocks import ClockSettings, LockedClocks
 from roofsmith.domain.comparison import ErrorReport, Judgement, Screening, Timing
 from roofsmith.domain.device import Device, Environment
+from roofsmith.domain.examination import Examination
 from roofsmith.domain.facts import DType, FactSheet
 from roofsmith.domain.fleet import GpuStatus
 from roofsmith.domain.health import Health
@@ -575,3 +576,5 @@ class Parts:
     """Looks at a candidate before it is kept; None where nothing can be seen."""
     gpu: str | None = None
     """UUID of the GPU that was leased; None on the host's processors."""
+    examination: Examination | None = None
+    """What doctor found for the target, for the first record; None where nobody looked."""

@@ -9,6 +9,7 @@ from pydantic import Field
 from roofsmith.domain.bound import Bound
 from roofsmith.domain.comparison import ErrorReport, Judgement, Timing
 from roofsmith.domain.device import Environment
+from roofsmith.domain.examination import Examination
 from roofsmith.domain.facts import FactSheet
 from roofsmith.domain.inspection import Inspection
 from roofsmith.domain.kernel import Candidate
@@ -56,6 +57,8 @@ class Started(Value):
     """UTC, `YYYY-MM-DD HH:MM:SS`."""
     gpu: str | None = None
     """UUID of the GPU that was leased, as its driver prints it; None on the host's processors."""
+    examination: Examination | None = None
+    """What doctor found for the target; None in older ledgers."""
 
 
 class Baseline(Value):

@@ -136,7 +136,7 @@ class Engine:
         """Freeze environment, facts, bounds and classes into the first record."""
         started = records.started_record(
             self._name, self._parts.target, self._known(), self._parts.proposer,
-            at=self._now(), gpu=self._parts.gpu,
+            at=self._now(), gpu=self._parts.gpu, examination=self._parts.examination,
         )  # fmt: skip
         return self._recorder.record(started)
 

@@ -19,6 +19,7 @@ from roofsmith.domain.campaign import (
 )
 from roofsmith.domain.comparison import Comparison, Judgement, PairSample, Timing
 from roofsmith.domain.device import Environment
+from roofsmith.domain.examination import Examination
 from roofsmith.domain.inspection import Inspection
 from roofsmith.domain.kernel import Candidate
 from roofsmith.domain.outcome import Failure, Outcome, Passed
@@ -41,6 +42,7 @@ def started_record(
     *,
     at: str,
     gpu: str | None = None,
+    examination: Examination | None = None,
 ) -> Started:
     """Everything that is frozen from here on."""
     return Started(
@@ -53,6 +55,7 @@ def started_record(
         proposers=tuple(proposer.name.split("+")),
         at=at,
         gpu=gpu,
+        examination=examination,
     )
 
 

@@ -6,6 +6,7 @@ from roofsmith.domain.campaign import Campaign
 from roofsmith.domain.kernel import Candidate
 from roofsmith.report import markdown
 from roofsmith.report.documents import manifest, memory
+from roofsmith.report.environment import env_check
 from roofsmith.report.html import render_html
 from roofsmith.report.summarize import summarize
 from roofsmith.report.summary import Step, Summary
@@ -27,6 +28,8 @@ def render_campaign(campaign: Campaign) -> dict[str, str]:
         "final_report.md": markdown.final_report(summary),
         "report.html": render_html(campaign, summary),
     }
+    if campaign.started.examination is not None:
+        files["env_check.md"] = env_check(campaign.started.examination)
     for step, candidate in zip(summary.steps, _candidates(campaign), strict=True):
         files |= _round_files(campaign, summary, step, candidate)
     return files
