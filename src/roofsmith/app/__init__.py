@@ -26,14 +26,16 @@ from roofsmith.app.campaigns import (
 )
 from roofsmith.app.doctor import Check, Examination, examine
 from roofsmith.app.init import initialize
-from roofsmith.app.machine import ceilings, kept_ceilings, measure_ceilings
+from roofsmith.app.machine import ceilings, measure_ceilings
 from roofsmith.app.steps import check, classify, judge, profile, roofline
 from roofsmith.app.subjects import Subject
 from roofsmith.app.verification import Verification, verify_campaign
+from roofsmith.app.wiki import Cited, Listing, Product, cite, list_specs, show_product
 from roofsmith.app.wiring import DEFAULT_PROPOSERS, try_clocks
 from roofsmith.config import Settings
 from roofsmith.domain.isolation import IsolationMode
 from roofsmith.engine.survey import Survey
+from roofsmith.specs.wiki_page import Entry
 from roofsmith.store.target_file import load_target
 
 __all__ = [
@@ -41,9 +43,13 @@ __all__ = [
     "Audited",
     "Benched",
     "Check",
+    "Cited",
+    "Entry",
     "Examination",
     "Finished",
+    "Listing",
     "Plan",
+    "Product",
     "Standing",
     "Subject",
     "Survey",
@@ -53,13 +59,14 @@ __all__ = [
     "bench",
     "ceilings",
     "check",
+    "cite",
     "classify",
     "demo",
     "examine",
     "has_campaign",
     "initialize",
     "judge",
-    "kept_ceilings",
+    "list_specs",
     "measure_ceilings",
     "new_demo_directory",
     "new_directory",
@@ -69,6 +76,7 @@ __all__ = [
     "resume",
     "roofline",
     "settings",
+    "show_product",
     "tell",
     "try_clocks",
     "verify_campaign",

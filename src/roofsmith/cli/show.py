@@ -13,7 +13,6 @@ from roofsmith.cli.lines import decided, measured_ratio, own_fraction
 from roofsmith.cli.output import print_json, print_lines, print_table
 from roofsmith.domain.campaign import Round
 from roofsmith.domain.comparison import Judgement, Timing
-from roofsmith.domain.facts import FactSheet
 from roofsmith.domain.outcome import Outcome, Passed
 from roofsmith.domain.profile import Bottleneck, Counter, Profile
 from roofsmith.engine.progress import held_fraction
@@ -205,22 +204,6 @@ def verification(found: Verification, *, as_json: bool) -> None:
         )
         return
     print_lines(f"{finding.where}: {finding.what}" for finding in found.findings)
-
-
-def facts(sheet: FactSheet, *, as_json: bool) -> None:
-    """Every ceiling with its citation."""
-    if as_json:
-        print_json(sheet.model_dump(mode="json"))
-        return
-    print_lines(str(fact) for fact in sheet.facts())
-
-
-def kept_files(paths: Sequence[Path], *, as_json: bool) -> None:
-    """Files of kept ceilings."""
-    if as_json:
-        print_json([str(path) for path in paths])
-        return
-    print_lines([str(path) for path in paths] or ["none yet; `roofsmith specs measure` makes one"])
 
 
 def _failure_lines(outcome: Outcome) -> list[str]:

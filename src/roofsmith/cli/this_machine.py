@@ -13,7 +13,9 @@ from roofsmith.cli.screen import screen
 
 _MACHINE = "This machine"
 
-specs = typer.Typer(no_args_is_help=True, help="Measured ceilings of this machine, cited.")
+specs = typer.Typer(
+    no_args_is_help=True, help="Limits of this machine and of products, each with its citation."
+)
 cli.add_typer(specs, name="specs", rich_help_panel=_MACHINE)
 
 
@@ -57,31 +59,74 @@ def measure(
 ) -> None:
     """Measure the ceilings again; the higher of the old and the new figure is kept."""
     from roofsmith import app
-    from roofsmith.cli import show
+    from roofsmith.cli import cited
 
     with screen() as observer:
         sheet = app.measure_ceilings(threads, app.settings(), observer, gpu=gpu)
-    show.facts(sheet, as_json=as_json)
+    cited.machine(sheet, as_json=as_json)
 
 
 @specs.command("show")
-def show_(threads: options.Threads = None, gpu: Gpu = False, as_json: options.Json = False) -> None:
-    """The ceilings for this machine, each with its citation; measured now if they aren't kept."""
-    from roofsmith import app
-    from roofsmith.cli import show
+def show_(
+    product: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="PRODUCT",
+            help="A product of the wiki, such as 'H100 SXM'; without one, this machine.",
+            show_default=False,
+        ),
+    ] = None,
+    threads: options.Threads = None,
+    gpu: Gpu = False,
+    as_json: options.Json = False,
+) -> None:
+    """Limits, each with its citation: the datasheet's beside the measured ones.
 
+    This machine's are measured now if they aren't kept.
+    """
+    from roofsmith import app
+    from roofsmith.cli import cited
+
+    if product is not None:
+        cited.product(app.show_product(product, app.settings()), as_json=as_json)
+        return
     with screen() as observer:
         sheet = app.ceilings(threads, app.settings(), observer, gpu=gpu)
-    show.facts(sheet, as_json=as_json)
+    cited.machine(sheet, as_json=as_json)
 
 
 @specs.command("list")
 def list_(as_json: options.Json = False) -> None:
-    """Files of kept ceilings: one per machine, compiler and thread count."""
+    """Pages of the hardware wiki, files of measured ceilings, and pages that are wrong."""
     from roofsmith import app
-    from roofsmith.cli import show
+    from roofsmith.cli import cited
 
-    show.kept_files(app.kept_ceilings(app.settings()), as_json=as_json)
+    cited.listing(app.list_specs(app.settings()), as_json=as_json)
+
+
+@specs.command()
+def cite(
+    product: Annotated[
+        str, typer.Argument(metavar="PRODUCT", help="Such as 'H100 SXM'.", show_default=False)
+    ],
+    metric: Annotated[
+        str,
+        typer.Argument(
+            metavar="METRIC", help="Such as bandwidth, fp16, vector.fp32.", show_default=False
+        ),
+    ],
+    as_json: options.Json = False,
+) -> None:
+    """Print one fact of a product, and the line of the wiki that says so.
+
+    Exit 1 if the wiki doesn't say, 2 if the product's name is that of several.
+    """
+    from roofsmith import app
+    from roofsmith.cli import cited
+
+    found = app.cite(product, metric, app.settings())
+    cited.cited(found, as_json=as_json)
+    raise typer.Exit(0 if found.entry is not None else 1)
 
 
 @specs.command()

@@ -1,0 +1,128 @@
+"""The hardware wiki, and what was measured on its products here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from roofsmith.analysis.side_by_side import Pair, side_by_side
+from roofsmith.app.machine import kept_ceilings
+from roofsmith.config import Settings
+from roofsmith.domain.facts import FactSheet
+from roofsmith.errors import UnknownNameError
+from roofsmith.specs.sheet import MeasurementFile, kept_sheet, parse
+from roofsmith.specs.wiki import Wiki
+from roofsmith.specs.wiki_datasheet import datasheet_of, missing
+from roofsmith.specs.wiki_metrics import near
+from roofsmith.specs.wiki_page import Entry, Page
+from roofsmith.specs.wiki_problems import PageProblem
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """Everything that facts come from on this machine."""
+
+    pages: tuple[Page, ...]
+    problems: tuple[PageProblem, ...]
+    kept: tuple[tuple[Path, str], ...]
+    """Files of kept ceilings, and the device of each."""
+    own_pages: Path | None
+    """Folder of the user's pages, whether it is there or not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """A page, and what was measured on the product."""
+
+    page: Page
+    sheet: FactSheet
+    measured_in: tuple[Path, ...]
+    """Files of kept ceilings; empty where it was never measured."""
+
+    @property
+    def ceilings(self) -> tuple[Pair, ...]:
+        """The datasheet's beside the measured ones."""
+        return side_by_side(self.sheet)
+
+
+@dataclass(frozen=True, slots=True)
+class Cited:
+    """The answer to a question for one fact."""
+
+    metric: str
+    """As it was asked for."""
+    page: Page | None
+    entry: Entry | None
+    """None: the wiki doesn't say."""
+    hint: str | None = None
+    """Similar names, where there is no such fact or product."""
+
+    @property
+    def line(self) -> str:
+        """`<metric>: <value> <unit> <- <page>:<line>`, or that the wiki doesn't say."""
+        if self.entry is None:
+            return str(missing(self.metric, "1"))
+        return self.entry.line(self.metric)
+
+
+def list_specs(settings: Settings) -> Listing:
+    """Pages, what is wrong with others, and kept ceilings."""
+    wiki = Wiki.load(settings.wiki_dir)
+    kept = tuple((path, file.device) for path, file in _kept(settings))
+    return Listing(wiki.pages, wiki.problems, kept, settings.wiki_dir)
+
+
+def show_product(name: str, settings: Settings) -> Product:
+    """A product's page, with what was measured on such a device here.
+
+    Raises:
+        UnknownNameError: no page has the name.
+        AmbiguousNameError: several products share it.
+    """
+    page = Wiki.load(settings.wiki_dir).page(name)
+    sheet = FactSheet(device_id="", datasheet=datasheet_of(page))
+    files = [(path, file) for path, file in _kept(settings) if file.device in page.driver_names]
+    for path, file in files:
+        measured = kept_sheet(file, path)
+        bandwidth, compute = measured.bandwidth, measured.compute
+        sheet = sheet.model_copy(
+            update={
+                "bandwidth": (*sheet.bandwidth, *bandwidth),
+                "compute": (*sheet.compute, *compute),
+                "other": (*sheet.other, *measured.other),
+            }
+        )
+    return Product(page, sheet, tuple(path for path, _ in files))
+
+
+def cite(product: str, metric: str, settings: Settings) -> Cited:
+    """One fact of a product.
+
+    Raises:
+        AmbiguousNameError: several products, or several facts of the product, share the name.
+    """
+    wiki = Wiki.load(settings.wiki_dir)
+    try:
+        page = wiki.page(product)
+    except UnknownNameError as error:
+        return Cited(metric, None, None, str(error))
+    entry = wiki.entry(page, metric)
+    if entry is not None:
+        return Cited(metric, page, entry)
+    close = ", ".join(near(page, metric))
+    hint = (
+        f"{page.id} has {close}" if close else f"`roofsmith specs show {page.id}` lists its facts"
+    )
+    return Cited(metric, page, None, hint)
+
+
+def _kept(settings: Settings) -> list[tuple[Path, MeasurementFile]]:
+    found = []
+    for path in kept_ceilings(settings):
+        try:
+            file = parse(path.read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError):
+            continue
+        if file is not None:
+            found.append((path, file))
+    return found

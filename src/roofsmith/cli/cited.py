@@ -1,0 +1,173 @@
+"""Facts of the hardware wiki and of this machine, as lines with citations or as JSON."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from roofsmith.analysis.side_by_side import Pair, side_by_side
+from roofsmith.app import Cited, Entry, Listing, Product
+from roofsmith.cli.output import print_json, print_lines, print_table
+from roofsmith.domain.facts import Fact, FactSheet
+from roofsmith.report import format as fmt
+
+
+def listing(found: Listing, *, as_json: bool) -> None:
+    """Pages, kept ceilings, and what is wrong with the pages that are left out."""
+    if as_json:
+        print_json(
+            {
+                "pages": [
+                    {
+                        "id": page.id,
+                        "product": page.product,
+                        "vendor": page.vendor,
+                        "short": list(page.short),
+                        "driver_names": list(page.driver_names),
+                        "facts": len(page.entries),
+                        "file": str(page.file),
+                        "citation": page.origin,
+                    }
+                    for page in found.pages
+                ],
+                "kept": [{"file": str(path), "device": device} for path, device in found.kept],
+                "problems": [problem.model_dump(mode="json") for problem in found.problems],
+                "own_pages": str(found.own_pages) if found.own_pages else None,
+            }
+        )
+        return
+    print_table(
+        ("product", "page", "drivers call it", "facts"),
+        [
+            (page.product, page.origin, ", ".join(page.driver_names) or fmt.UNKNOWN,
+             str(len(page.entries)))
+            for page in found.pages
+        ],
+    )  # fmt: skip
+    print_lines(["", f"pages of your own go to {found.own_pages or '$ROOFSMITH_WIKI'}"])
+    print_lines(["", "measured ceilings, a file per device, compiler and driver:"])
+    print_lines(
+        [f"{path}  {device}" for path, device in found.kept]
+        or ["none yet; `roofsmith specs measure` makes one"]
+    )
+    if found.problems:
+        print_lines(["", "pages that are left out:", *map(str, found.problems)])
+
+
+def machine(sheet: FactSheet, *, as_json: bool) -> None:
+    """This machine's ceilings, each with its citation, and the product's datasheet beside them."""
+    pairs = side_by_side(sheet)
+    if as_json:
+        print_json({**sheet.model_dump(mode="json"), "side_by_side": [*map(_pair, pairs)]})
+        return
+    if sheet.datasheet is not None:
+        print_lines([f"{sheet.datasheet.product} (page {sheet.datasheet.page})", ""])
+        _print_pairs(pairs)
+    print_lines(str(fact) for fact in sheet.facts())
+
+
+def product(found: Product, *, as_json: bool) -> None:
+    """A page: its ceilings beside what was measured, then every fact with its citation."""
+    page, measured = found.page, found.sheet
+    if as_json:
+        print_json(
+            {
+                "id": page.id,
+                "product": page.product,
+                "vendor": page.vendor,
+                "arch": page.arch,
+                "short": list(page.short),
+                "driver_names": list(page.driver_names),
+                "file": str(page.file),
+                "side_by_side": [*map(_pair, found.ceilings)],
+                "facts": [_entry(entry) for entry in page.entries.values()],
+                "measured": [
+                    fact.model_dump(mode="json")
+                    for fact in measured.model_copy(update={"datasheet": None}).facts()
+                ],
+                "notes": list(page.notes),
+                "unknown": list(page.unknown),
+            }
+        )
+        return
+    print_lines(
+        [
+            f"{page.product} ({page.vendor}, {page.arch or fmt.UNKNOWN})",
+            f"page: {page.file}",
+            f"drivers call it: {', '.join(page.driver_names) or fmt.UNKNOWN}",
+            "",
+        ]
+    )
+    _print_pairs(found.ceilings)
+    if not found.measured_in:
+        print_lines(["never measured here; on such a GPU: roofsmith specs measure --gpu", ""])
+    print_lines(entry.line(entry.metric) for entry in page.entries.values())
+    print_lines(str(fact) for fact in measured.model_copy(update={"datasheet": None}).facts())
+    print_lines(f"{fmt.UNKNOWN}: {what}" for what in page.unknown)
+    print_lines(f"note: {note}" for note in page.notes)
+
+
+def cited(found: Cited, *, as_json: bool) -> None:
+    """One line `<metric>: <value> <unit> <- <page>:<line>`; where it was read goes to stderr."""
+    if as_json:
+        print_json(_cited(found))
+        return
+    print_lines([found.line])
+    if found.entry is None:
+        print(f"roofsmith: {found.hint}", file=sys.stderr)
+        return
+    told = found.entry.told
+    source = "; ".join(part for part in (told.source.title, told.source.locator) if part)
+    print(f"{found.entry.metric}, {told.quality}: {source}", file=sys.stderr)
+
+
+def _cited(found: Cited) -> dict[str, Any]:
+    page = found.page
+    where = {"page": page.id if page else None, "product": page.product if page else None}
+    if found.entry is None:
+        missing = {"value": None, "unit": None, "citation": None}
+        return {"metric": found.metric, **where, **missing, "line": found.line, "hint": found.hint}
+    return {
+        **_entry(found.entry),
+        "path": found.entry.metric,
+        "metric": found.metric,
+        "line": found.line,
+        **where,
+    }
+
+
+def _entry(entry: Entry) -> dict[str, Any]:
+    told = entry.told.model_dump(mode="json", exclude_none=True)
+    return {"metric": entry.metric, **told, "citation": str(entry.citation)}
+
+
+def _pair(pair: Pair) -> dict[str, Any]:
+    return {
+        "ceiling": pair.name,
+        "datasheet": _dumped(pair.datasheet),
+        "measured": _dumped(pair.measured),
+        "ratio": pair.ratio,
+    }
+
+
+def _dumped(fact: Fact | None) -> dict[str, Any] | None:
+    return fact.model_dump(mode="json") if fact is not None else None
+
+
+def _print_pairs(pairs: tuple[Pair, ...]) -> None:
+    print_table(
+        ("ceiling", "datasheet", "measured", "of datasheet"),
+        [
+            (pair.name, _rate(pair.datasheet), _rate(pair.measured), _percent(pair.ratio))
+            for pair in pairs
+        ],
+    )
+    print_lines([""])
+
+
+def _rate(fact: Fact | None) -> str:
+    return fmt.UNKNOWN if fact is None else fmt.quantity(fact.value, fact.unit)
+
+
+def _percent(ratio: float | None) -> str:
+    return fmt.UNKNOWN if ratio is None else fmt.percent(ratio)
