@@ -25,9 +25,9 @@ ARGS ?=
 demo: $(INSTALLED) | tools same-python
 	@$(BIN)/roofsmith demo $(ARGS)
 
-# One process: some tests measure kernels, and those disturb each other.
+# Two processes; what measures kernels waits until it is alone (tests/conftest.py).
 test: $(FOR_WORK) | tools same-python
-	@$(BIN)/python -m pytest $(ARGS)
+	@$(BIN)/python -m pytest -n 2 --dist loadgroup $(ARGS)
 
 lint: $(FOR_WORK) | same-python
 	@$(BIN)/ruff check .

@@ -10,7 +10,7 @@ from roofsmith.selftest.examination import Finding, examine, naive_opinion
 from roofsmith.selftest.samples import Sample, operator, samples
 from roofsmith.testing.observer import SilentObserver
 
-pytestmark = [needs_gcc, pytest.mark.slow]
+pytestmark = [needs_gcc, pytest.mark.slow, pytest.mark.dealt]
 
 KERNELS = {sample.id: sample for sample in samples(("c",))}
 ATTACKS = {name: sample for name, sample in KERNELS.items() if sample.is_attack}
@@ -22,7 +22,19 @@ def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
     return Settings(cache_dir=place / "cache", campaigns_dir=place)
 
 
-@pytest.mark.parametrize("sample", KERNELS.values(), ids=KERNELS)
+def is_timed(sample: Sample) -> bool:
+    """Whether its judgement gets as far as timing: it isn't plainly wrong."""
+    plain = ("incorrect/", "crashed/", "timed_out/", "build_failed/")
+    return not (sample.expected and all(label.startswith(plain) for label in sample.expected))
+
+
+@pytest.mark.parametrize(
+    "sample",
+    [
+        pytest.param(sample, id=name, marks=[pytest.mark.timing] if is_timed(sample) else [])
+        for name, sample in KERNELS.items()
+    ],
+)
 def test_the_judge_decides_rightly(sample: Sample, settings: Settings) -> None:
     (found,) = examine([sample], settings, lambda *_: SilentObserver(), naive=False, budget_s=0.5)
     assert isinstance(found, Finding)

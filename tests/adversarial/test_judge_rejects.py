@@ -233,6 +233,7 @@ def test_crash_while_timed_is_a_crash(squares: Bench) -> None:
     assert judged.outcome.kind == "crashed"
 
 
+@pytest.mark.timing
 def test_impossibly_fast_is_rejected(squares: Bench) -> None:
     labels = [workload.label for workload in squares.target.workloads]
     judged = squares.compare(HONEST, bounds=[bound_of(label, 1.0) for label in labels])

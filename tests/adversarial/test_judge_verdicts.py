@@ -15,7 +15,7 @@ from roofsmith.domain.outcome import Passed
 from roofsmith.judge.isolation import isolate
 from roofsmith.testing.observer import RecordingObserver, SilentObserver
 
-pytestmark = needs_gcc
+pytestmark = [needs_gcc, pytest.mark.timing]
 
 WORK = """
 void solve(const float *x, float *y, int n) {{

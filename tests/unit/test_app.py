@@ -19,7 +19,9 @@ from roofsmith.cli.root import cli
 from roofsmith.domain.kernel import BuildSpec, Candidate, SourceFile
 from roofsmith.domain.proposal import Hypothesis, Proposal
 
-pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
+pytestmark = [
+    pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc"), pytest.mark.timing,
+]  # fmt: skip
 
 SLOW = """\
 void solve(const float *x, float *y, int n)

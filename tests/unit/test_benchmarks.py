@@ -101,6 +101,7 @@ def test_committed_figures_follow_from_their_samples(path):
             assert (ROOT / "docs" / "selftest.md").read_text(encoding="utf-8") == page(result)
 
 
+@pytest.mark.timing
 def test_an_identical_pair_is_judged_and_recorded(tmp_path):
     out = tmp_path / "rates.json"
     done = run(
@@ -116,6 +117,7 @@ def test_an_identical_pair_is_judged_and_recorded(tmp_path):
     assert result.made.environment.device.kind == "cpu"
 
 
+@pytest.mark.timing
 def test_a_product_is_checked_and_compared(tmp_path):
     out = tmp_path / "sgemm.json"
     kernel = str(ROOT / "examples/sgemm/kernel.c")
@@ -155,6 +157,7 @@ def test_a_gain_that_the_scratch_buffer_cannot_hold_is_refused(gain):
         KERNELS[1].extra_rows(gain)
 
 
+@pytest.mark.timing
 def test_plain_loops_see_what_their_calls_say():
     steady, lucky = (100,) * 37, (90,) * 7 + (100,) * 30
     pair = NaivePair(incumbent_ns=steady, candidate_ns=lucky)

@@ -232,6 +232,7 @@ def _constants(value: ast.expr) -> Iterator[str]:
 
 
 @pytest.mark.slow
+@pytest.mark.timing
 @pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed")
 def test_readme_runs(tmp_path: Path) -> None:
     """Kernel, reference and commands of "Your own kernel", as a reader would type them."""
