@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import cast, get_args
 
+from pydantic import ValidationError
+
+from roofsmith.domain.fleet import GatePolicy
 from roofsmith.domain.isolation import IsolationMode
 from roofsmith.errors import UsageError
+
+_GATE = "ROOFSMITH_GATE_"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +32,13 @@ class Settings:
 
     wiki_dir: Path | None = None
     """The user's own pages of the hardware wiki; None: the bundled ones alone."""
+
+    gate: GatePolicy = field(default_factory=GatePolicy)
+    """When a GPU counts as idle, and how long to wait for one."""
+    waits: bool = True
+    """Whether to wait for an idle GPU at all."""
+    lease_dir: Path | None = None
+    """Where leases of GPUs are; None: where all users of this host look for them."""
 
     @property
     def builds_dir(self) -> Path:
@@ -51,20 +63,65 @@ class Settings:
         `$ROOFSMITH_ISOLATION` is `strict`, `standard` or `none`. `$ROOFSMITH_WIKI` is the folder of
         wiki pages, else `$XDG_CONFIG_HOME/roofsmith/wiki`, else `~/.config/roofsmith/wiki`.
 
+        `$ROOFSMITH_GATE_<FIELD>` replaces a field of the gate's policy, such as
+        `$ROOFSMITH_GATE_GIVE_UP_S`; `$ROOFSMITH_LEASES` is the folder of leases.
+
         Raises:
-            UsageError: `$ROOFSMITH_CACHE` or `$ROOFSMITH_WIKI` is not an absolute path, or there is
-                no home; there is no such isolation.
+            UsageError: `$ROOFSMITH_CACHE`, `$ROOFSMITH_WIKI` or `$ROOFSMITH_LEASES` is not an
+                absolute path, or there is no home; there is no such isolation; a gate's field is
+                unknown or has no such value.
         """
         return cls(
             cache_dir=_cache_dir(environment),
             campaigns_dir=working_dir / "campaigns",
             isolation=_isolation(environment.get("ROOFSMITH_ISOLATION") or "standard"),
             wiki_dir=_wiki_dir(environment),
+            gate=_gate(environment),
+            lease_dir=_lease_dir(environment),
         )
 
     def campaign_dir(self, name: str, now: datetime) -> Path:
         """`campaigns/<name>-<YYYYMMDD-HHMMSS>`: a folder of its own for every campaign."""
         return self.campaigns_dir / f"{name}-{now:%Y%m%d-%H%M%S}"
+
+
+def _gate(environment: Mapping[str, str]) -> GatePolicy:
+    """The policy, with what the environment says; lists have commas, `none` is no bound."""
+    given = {
+        name.removeprefix(_GATE).lower(): value
+        for name, value in environment.items()
+        if name.startswith(_GATE) and value
+    }
+    values: dict[str, object] = {
+        key: tuple(filter(None, text.replace("none", "").split(",")))
+        if key == "blocking_throttle_reasons"
+        else None
+        if text == "none"
+        else text
+        for key, text in given.items()
+    }
+    try:
+        return GatePolicy.model_validate(values)
+    except ValidationError as error:
+        complaint = error.errors()[0]
+        key = str(complaint["loc"][0])
+        known = ", ".join(f"{_GATE}{name.upper()}" for name in GatePolicy.model_fields)
+        raise UsageError(
+            f"{_GATE}{key.upper()}={given[key]}: {complaint['msg']}",
+            hint=f"docs/gate.md says what they mean: {known}",
+        ) from error
+
+
+def _lease_dir(environment: Mapping[str, str]) -> Path | None:
+    chosen = environment.get("ROOFSMITH_LEASES")
+    if not chosen:
+        return None
+    if not Path(chosen).is_absolute():
+        raise UsageError(
+            f"ROOFSMITH_LEASES={chosen} is not an absolute path",
+            hint="a folder that all users of these GPUs share, with mode 1777",
+        )
+    return Path(chosen)
 
 
 def _isolation(chosen: str) -> IsolationMode:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from roofsmith.config import Settings
+from roofsmith.domain.fleet import GatePolicy
 from roofsmith.errors import UsageError
 
 HERE = Path("/somewhere")
@@ -64,3 +65,35 @@ def test_campaigns_are_named_by_target_and_time() -> None:
     settings = Settings.from_environment({"HOME": "/home/ada"}, HERE)
     directory = settings.campaign_dir("softmax", datetime(2026, 3, 4, 5, 6, 7, tzinfo=UTC))
     assert directory == HERE / "campaigns" / "softmax-20260304-050607"
+
+
+def test_the_gate_is_configured_field_by_field() -> None:
+    home = {"HOME": "/home/u", "ROOFSMITH_LEASES": "/shared/leases"}
+    given = {
+        "ROOFSMITH_GATE_GIVE_UP_S": "0", "ROOFSMITH_GATE_MAX_TEMPERATURE_C": "none",
+        "ROOFSMITH_GATE_BLOCKING_THROTTLE_REASONS": "hw_slowdown,sw_power_cap",
+    }  # fmt: skip
+    found = Settings.from_environment({**home, **given}, Path("/w"))
+    assert found.gate.give_up_s == 0
+    assert found.gate.wait_s == GatePolicy().wait_s
+    assert found.gate.max_temperature_c is None
+    assert found.gate.blocking_throttle_reasons == ("hw_slowdown", "sw_power_cap")
+    assert found.lease_dir == Path("/shared/leases")
+    blind = Settings.from_environment(
+        {**home, "ROOFSMITH_GATE_BLOCKING_THROTTLE_REASONS": "none"}, Path("/w")
+    )
+    assert blind.gate.blocking_throttle_reasons == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("ROOFSMITH_GATE_GIVE_UP_S", "an hour"),
+        ("ROOFSMITH_GATE_MAX_UTILISATION", "5"),
+        ("ROOFSMITH_GATE_PATIENCE", "1"),
+        ("ROOFSMITH_LEASES", "leases"),
+    ],
+)
+def test_what_the_gate_cant_use_is_said(name: str, value: str) -> None:
+    with pytest.raises(UsageError, match=f"{name}={value}"):
+        Settings.from_environment({"HOME": "/home/u", name: value}, Path("/w"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -143,7 +143,7 @@ def resume(
         started = _campaign_in(files).started
         proposer = make_proposer(proposers or proposers_of(started.proposers))
         limits = _limits(started.target.stop, max_iterations, budget_s)
-        with workshop(started.target, settings, observer) as shop:
+        with _going_on(started, settings, observer) as shop:
             return _run(shop, files, proposer, started.campaign, None, limits)
 
 
@@ -259,10 +259,19 @@ def _opened(directory: Path, settings: Settings, observer: Observer) -> Iterator
     with CampaignDirectory.open(directory) as files:
         started = _campaign_in(files).started
         lineage = LateLineage(files.directory, started.campaign, started.target.baseline, None)
-        with workshop(started.target, settings, observer) as shop:
+        with _going_on(started, settings, observer) as shop:
             proposer = make_proposer("none")
             parts = shop.parts(proposer, files, lineage)
             yield Engine(parts, started.campaign, prepared=shop.prepared)
+
+
+def _going_on(
+    started: Started, settings: Settings, observer: Observer
+) -> AbstractContextManager[Workshop]:
+    """The workshop of a campaign that has begun: on any GPU of the product that it began on."""
+    device = started.environment.device
+    product = None if device.kind == "cpu" else device.name
+    return workshop(started.target, settings, observer, product)
 
 
 def _require_class(name: str, started: Started) -> None:

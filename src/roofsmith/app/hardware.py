@@ -5,21 +5,24 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from roofsmith.app.clocks import let_go_of_abandoned
+from roofsmith.app.gate import HealthReader, gate_parts, leased_gpu
 from roofsmith.config import Settings
+from roofsmith.devices.amd import AmdSource
 from roofsmith.devices.choice import source_for
 from roofsmith.devices.nvidia import NvidiaSource
 from roofsmith.devices.nvml import NvmlHealth
 from roofsmith.domain.device import Device
-from roofsmith.domain.health import Health
 from roofsmith.domain.kernel import Language
 from roofsmith.domain.target import HOST_LANGUAGES, Target
+from roofsmith.engine.gate import GpuGate
+from roofsmith.engine.guarded import GuardedInspector, GuardedJudge, GuardedProfiler
 from roofsmith.engine.survey import Survey
 from roofsmith.judge.bench import Bench
 from roofsmith.judge.cgroup import remove_stale_groups
@@ -30,8 +33,17 @@ from roofsmith.judge.gpu.runner import GpuRunner
 from roofsmith.judge.isolation import Isolation, isolate
 from roofsmith.judge.lineup import HostBench
 from roofsmith.judge.oracle import ReferenceOracle
+from roofsmith.judge.parent import ProcessJudge
 from roofsmith.judge.runner import WorkerRunner
-from roofsmith.ports import Clock, DeviceSource, Inspector, KernelRunner, Profiler
+from roofsmith.ports import (
+    Clock,
+    DeviceSource,
+    Inspector,
+    Judge,
+    KernelRunner,
+    Observer,
+    Profiler,
+)
 from roofsmith.profilers.cpu import CpuProfiler
 from roofsmith.profilers.gpu import GpuProfiler
 from roofsmith.profilers.sanitizer import SanitizerInspector
@@ -41,6 +53,8 @@ from roofsmith.specs.cited import CitedCeilings
 from roofsmith.specs.gpu_ceilings import GpuCeilings
 from roofsmith.specs.wiki import Wiki
 from roofsmith.toolchains.dispatch import Toolchains
+
+Vendor = Literal["nvidia", "amd"]
 
 YARDSTICK_SWEEPS = 64
 """Per pair of processes: torch.compile takes 5 to 60 s in each, for which two processes may differ
@@ -78,6 +92,8 @@ class Machine:
     """The walls around kernels."""
     compiled_dir: Path
     """Compilation caches of kernels that are compiled when they run."""
+    gate: GpuGate | None = None
+    """In front of the GPU that was leased; None where none was: nothing may be measured there."""
 
     @contextmanager
     def yardstick_bench(self, target: Target, oracle: GpuOracle) -> Iterator[GpuBench]:
@@ -109,38 +125,67 @@ class Machine:
         """What sees why a kernel takes its time."""
         if self.gpu is None:
             return CpuProfiler(self.runner, oracle, known.threads)
-        return GpuProfiler(self.runner, oracle, "amd" if self.gpu.kind == "amd" else "nvidia")
+        profiler = GpuProfiler(self.runner, oracle, vendor_of(self.gpu))
+        return profiler if self.gate is None else GuardedProfiler(profiler, self.gate)
 
     def inspector(
         self, oracle: ReferenceOracle | GpuOracle, language: Language
     ) -> Inspector | None:
         """What watches a kernel for defects; None where no sanitizer knows its language."""
-        return SanitizerInspector(self.runner, oracle) if language == "cuda" else None
+        if language != "cuda":
+            return None
+        inspector = SanitizerInspector(self.runner, oracle)
+        return inspector if self.gate is None else GuardedInspector(inspector, self.gate)
+
+    def judge(self, target: Target, bench: Bench[Any], known: Survey) -> Judge:
+        """Who decides about candidates."""
+        judge = ProcessJudge(target, bench, known.classes, known.bounds)
+        return judge if self.gate is None else GuardedJudge(judge, self.gate)
 
     @property
     def _api(self) -> Api:
         return api_of(self.gpu)
 
     def _reads_health(self) -> HealthReader | None:
-        if not isinstance(self.devices, NvidiaSource):
+        if self.gate is None or not isinstance(self.devices, NvidiaSource):
             return None
-        return HealthReader(NvmlHealth(), self.devices.uuid())
+        return HealthReader(NvmlHealth(), self.gate)
 
 
-@dataclass(frozen=True, slots=True)
-class HealthReader:
-    """Reads one device's sensors."""
+@contextmanager
+def leased_machine(
+    settings: Settings, language: Language, observer: Observer, product: str | None = None
+) -> Iterator[Machine]:
+    """This machine's parts for kernels in a language, to measure with.
 
-    source: NvmlHealth
-    uuid: str
+    For a GPU's languages, the idlest GPU is this command's as long as the block lasts.
 
-    def __call__(self) -> Health | None:
-        """The sensors now; None where the driver doesn't answer."""
-        return self.source.sample(self.uuid)
+    Args:
+        settings: where caches are, and how to wait.
+        language: of the kernels.
+        observer: sees the wait for a GPU.
+        product: the only GPU that will do, as its driver prints it.
+
+    Raises:
+        NoIdleGpuError: there is no idle GPU, or the one that was leased is gone.
+        MachineError: as `machine_of`.
+    """
+    if language in HOST_LANGUAGES:
+        yield machine_of(settings, language)
+        return
+    devices, clock = source_for(language), SystemClock()
+    kind: Vendor = "amd" if isinstance(devices, AmdSource) else "nvidia"
+    parts = gate_parts(settings, kind, clock, observer)
+    with leased_gpu(parts, kind, devices, product) as gate:
+        machine = machine_of(settings, language)
+        measured = replace(machine.specs.measured, gate=gate)
+        yield replace(machine, gate=gate, specs=replace(machine.specs, measured=measured))
 
 
 def machine_of(settings: Settings, language: Language = "c") -> Machine:
     """This machine's parts for kernels in a language; clears up after processes that were killed.
+
+    For building and looking; who measures on a GPU asks for a `leased_machine`.
 
     Raises:
         MachineError: strict isolation is asked for, and the host lacks a layer of it.
@@ -170,6 +215,11 @@ def machine_of(settings: Settings, language: Language = "c") -> Machine:
 def api_of(gpu: Device | None) -> Api:
     """How a GPU's driver is called."""
     return "hip" if gpu is not None and gpu.kind == "amd" else "cuda"
+
+
+def vendor_of(gpu: Device) -> Vendor:
+    """Whose tools see it."""
+    return "amd" if gpu.kind == "amd" else "nvidia"
 
 
 @contextmanager

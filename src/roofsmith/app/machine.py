@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from roofsmith.app.hardware import machine_of
+from roofsmith.app.hardware import leased_machine
 from roofsmith.config import Settings
 from roofsmith.domain.facts import FactSheet
 from roofsmith.domain.kernel import Language
@@ -16,19 +16,20 @@ def ceilings(
     threads: int | None, settings: Settings, observer: Observer, *, gpu: bool = False
 ) -> FactSheet:
     """What is kept for this machine; measured now if nothing is."""
-    machine = machine_of(settings, _language(gpu))
-    environment = machine.devices.environment()
-    return machine.specs.facts(environment, usable_threads(threads, environment.device), observer)
+    with leased_machine(settings, _language(gpu), observer) as machine:
+        environment = machine.devices.environment()
+        used = usable_threads(threads, environment.device)
+        return machine.specs.facts(environment, used, observer)
 
 
 def measure_ceilings(
     threads: int | None, settings: Settings, observer: Observer, *, gpu: bool = False
 ) -> FactSheet:
     """Measure now; the higher of the old and the new figure is kept."""
-    machine = machine_of(settings, _language(gpu))
-    environment = machine.devices.environment()
-    used = usable_threads(threads, environment.device)
-    return machine.specs.measure_again(environment, used, observer)
+    with leased_machine(settings, _language(gpu), observer) as machine:
+        environment = machine.devices.environment()
+        used = usable_threads(threads, environment.device)
+        return machine.specs.measure_again(environment, used, observer)
 
 
 def kept_ceilings(settings: Settings) -> tuple[Path, ...]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from roofsmith.app.clocks import host_clocks, locked_clocks
-from roofsmith.app.hardware import Machine, machine_of, oracle_for
+from roofsmith.app.hardware import Machine, leased_machine, machine_of, oracle_for
 from roofsmith.config import Settings
 from roofsmith.domain.campaign import Round
 from roofsmith.domain.kernel import Candidate, Language
@@ -19,8 +19,7 @@ from roofsmith.engine.survey import Prepared, Survey, survey
 from roofsmith.errors import UsageError
 from roofsmith.judge.gpu.oracle import GpuOracle
 from roofsmith.judge.oracle import ReferenceOracle
-from roofsmith.judge.parent import ProcessJudge
-from roofsmith.ports import Brief, Inspector, Observer, Parts, Profiler, Proposer, Screen
+from roofsmith.ports import Brief, Inspector, Judge, Observer, Parts, Profiler, Proposer, Screen
 from roofsmith.proposers.portfolio import Portfolio
 from roofsmith.proposers.recipe_proposer import RecipeProposer
 from roofsmith.proposers.replay import ReplayProposer
@@ -43,11 +42,11 @@ class Workshop:
     observer: Observer
     oracle: ReferenceOracle | GpuOracle
     prepared: Prepared
-    judge: ProcessJudge
+    judge: Judge
     profiler: Profiler
     inspector: Inspector | None
     yardsticks: tuple[Yardstick, ...] = ()
-    yardstick_judge: ProcessJudge | None = None
+    yardstick_judge: Judge | None = None
 
     @property
     def survey(self) -> Survey:
@@ -74,6 +73,7 @@ class Workshop:
             inspector=self.inspector,
             yardsticks=self.yardsticks,
             yardstick_judge=self.yardstick_judge,
+            gpu=self.machine.gate.uuid if self.machine.gate else None,
         )
 
 
@@ -166,22 +166,34 @@ def proposers_of(names: Sequence[str]) -> str:
 
 
 @contextmanager
-def workshop(target: Target, settings: Settings, observer: Observer) -> Iterator[Workshop]:
+def workshop(
+    target: Target, settings: Settings, observer: Observer, product: str | None = None
+) -> Iterator[Workshop]:
     """Survey the target on this machine, and start what needs a process.
 
+    Args:
+        target: what kernels are held against.
+        settings: where caches are.
+        observer: hears what happens.
+        product: the only GPU that will do, where the target runs on one.
+
     Raises:
+        NoIdleGpuError: there is no idle GPU for it.
         SignatureError: the kernel has no readable `solve`.
         BadReferenceError: the reference doesn't fit it.
         TargetError: a workload can't fit in memory.
     """
-    machine = machine_of(settings, target.language)
-    meter = Meter(machine.clock)
-    with locked_clocks(machine, settings) as machine, oracle_for(target, machine) as oracle:
+    with (
+        leased_machine(settings, target.language, observer, product) as leased,
+        locked_clocks(leased, settings) as machine,
+        oracle_for(target, machine) as oracle,
+    ):
+        meter = Meter(machine.clock)
         known = survey(
             target, machine.devices, machine.specs, machine.toolchain, oracle, observer, meter
         )
         with machine.bench(target, oracle, known) as bench:
-            judge = ProcessJudge(target, bench, known.classes, known.bounds)
+            judge = machine.judge(target, bench, known)
             profiler = machine.profiler(oracle, known)
             prepared = Prepared(known, meter)
             inspector = machine.inspector(oracle, target.language)
@@ -211,10 +223,10 @@ def try_clocks(languages: Collection[Language], settings: Settings) -> None:
 @contextmanager
 def _yardstick_judge(
     target: Target, machine: Machine, oracle: ReferenceOracle | GpuOracle, known: Survey
-) -> Iterator[ProcessJudge | None]:
+) -> Iterator[Judge | None]:
     """Judges what PyTorch makes of the reference; None on the host's processors."""
     if isinstance(oracle, GpuOracle):
         with machine.yardstick_bench(target, oracle) as bench:
-            yield ProcessJudge(target, bench, known.classes, known.bounds)
+            yield machine.judge(target, bench, known)
     else:
         yield None

@@ -73,16 +73,24 @@ class GpuGate:
         self._heard.update(self._strangers[pid] for pid in unknown & self._strangers.keys())
         self._heard.update(self._held_down(health.throttle_reasons))
 
+    def require_gpu(self, error: RoofsmithError) -> None:
+        """See whether the GPU is there after an error, or explains it.
+
+        Raises:
+            NoIdleGpuError: it is gone.
+        """
+        try:
+            self.parts.gpu(self.uuid)
+        except NoIdleGpuError as gone:
+            raise gone from error
+
     def _measured(self, measure: Callable[[], Result]) -> Result:
         try:
             return measure()
         except NoIdleGpuError:
             raise
         except RoofsmithError as error:
-            try:
-                self.parts.gpu(self.uuid)
-            except NoIdleGpuError as gone:
-                raise gone from error
+            self.require_gpu(error)
             raise
 
     def _disturbance(self) -> str | None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
 from roofsmith import app
-from roofsmith.app.hardware import machine_of
+from roofsmith.app.hardware import leased_machine, machine_of
 from roofsmith.app.subjects import candidate_from, parse_workloads
 from roofsmith.config import Settings
 from roofsmith.domain.comparison import Judgement
@@ -16,7 +17,7 @@ from roofsmith.domain.kernel import Built, Language
 from roofsmith.domain.outcome import Passed
 from roofsmith.domain.target import HOST_LANGUAGES
 from roofsmith.domain.values import Value
-from roofsmith.errors import RoofsmithError
+from roofsmith.errors import NoIdleGpuError, RoofsmithError
 from roofsmith.ports import Observer
 from roofsmith.selftest.harness import NaiveVerdict, naive_verdict
 from roofsmith.selftest.samples import HARMLESS, Operator, Sample, operator
@@ -84,18 +85,27 @@ def examine(
         naive: ask the naive harness, too.
         budget_s: for the measurements of each.
 
+    Raises:
+        NoIdleGpuError: some of it runs on a GPU, and none is idle.
     """
-    missing: dict[str, str] = {}
-    for index, sample in enumerate(chosen):
-        if sample.language not in missing:
-            try:
-                machine_of(settings, sample.language)
-            except RoofsmithError as error:
-                missing[sample.language] = error.message
-        if sample.language in missing:
-            yield Unexamined(id=sample.id, reason=missing[sample.language])
-            continue
-        yield _examine(sample, _for(sample, settings), progress(index, sample), naive, budget_s)
+    missing: dict[str, str | None] = {}
+    with ExitStack() as machines:  # one GPU for all of them, also for the naive harness
+        for index, sample in enumerate(chosen):
+            observer = progress(index, sample)
+            if sample.language not in missing:
+                machine = leased_machine(settings, sample.language, observer)
+                try:
+                    machines.enter_context(machine)
+                except NoIdleGpuError:
+                    raise
+                except RoofsmithError as error:
+                    missing[sample.language] = error.message
+                else:
+                    missing[sample.language] = None
+            if reason := missing[sample.language]:
+                yield Unexamined(id=sample.id, reason=reason)
+                continue
+            yield _examine(sample, _for(sample, settings), observer, naive, budget_s)
 
 
 def _for(sample: Sample, settings: Settings) -> Settings:
@@ -116,6 +126,8 @@ def _examine(
             sample.path, sample.flags, against, budget_s, settings, observer,
             custom_only=sample.must_be_custom, sanitize=sample.must_be_sanitized,
         )  # fmt: skip
+    except NoIdleGpuError:
+        raise
     except RoofsmithError as error:
         return _finding(sample, opinion, naive, begin, outcome=BROKEN, detail=str(error))
     comparison = judgement.comparison

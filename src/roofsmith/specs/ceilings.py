@@ -20,6 +20,7 @@ from roofsmith.errors import RoofsmithError
 from roofsmith.ports import (
     Arguments,
     Clock,
+    Gate,
     KernelDiedError,
     KernelRunner,
     KernelSession,
@@ -129,6 +130,8 @@ class MeasuredCeilings:
     cache_dir: Path
     clock: Clock
     kit: Kit = CPU_KIT
+    gate: Gate | None = None
+    """In front of the GPU, where that is what is measured."""
 
     def facts(self, environment: Environment, threads: int, observer: Observer) -> FactSheet:
         """The kept ceilings for 1 and for `threads` processors, else freshly measured ones.
@@ -191,7 +194,7 @@ class MeasuredCeilings:
     ) -> FactSheet:
         device = environment.device
         try:
-            measured = self._run(device, threads, observer)
+            measured = self._undisturbed(lambda: self._run(device, threads, observer))
         except _UnmeasurableError as reason:
             if known:
                 return self._sheet(environment, threads, known)
@@ -209,6 +212,17 @@ class MeasuredCeilings:
             place = f"measured now, not kept: {path} can't be written ({error.strerror})"
             return fact_sheet(device, best, place, REPEATABILITY)
         return self._sheet(environment, threads, best)
+
+    def _undisturbed(
+        self, measure: Callable[[], tuple[Measurement, ...]]
+    ) -> tuple[Measurement, ...]:
+        """Ceilings that were measured beside others would be too low, and kept for good."""
+        if self.gate is None:
+            return measure()
+        seen = self.gate.watch(measure)
+        if seen.void:
+            raise _UnmeasurableError(f"disturbed in every try, last by: {seen.disturbances[-1]}")
+        return seen.result
 
     def _run(self, device: Device, threads: int, observer: Observer) -> tuple[Measurement, ...]:
         observer.stage("ceilings", f"measuring bandwidth and peak on {self.kit.on(threads)}")

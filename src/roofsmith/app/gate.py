@@ -1,0 +1,113 @@
+"""The GPU that a command gets: leased, pinned, and with a gate in front of it."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from roofsmith.config import Settings
+from roofsmith.devices.fleet import HostFleet
+from roofsmith.devices.fleet_visible import pinned_environment
+from roofsmith.devices.lease import FileLeases, usual_folder
+from roofsmith.devices.nvml import NvmlHealth
+from roofsmith.devices.processes import OwnProcesses
+from roofsmith.domain.health import Health
+from roofsmith.engine.admission import admission
+from roofsmith.engine.gate import GpuGate
+from roofsmith.engine.waiting import GateParts
+from roofsmith.errors import MachineError, NoIdleGpuError, RoofsmithError
+from roofsmith.ports import Clock, DeviceSource, Gate, Observer
+
+
+@dataclass(frozen=True, slots=True)
+class HealthReader:
+    """Reads one device's sensors, in the gate's hearing."""
+
+    source: NvmlHealth
+    gate: Gate
+
+    def __call__(self) -> Health | None:
+        """The sensors now; None where the driver doesn't answer."""
+        found = self.source.sample(self.gate.uuid)
+        if found is not None:
+            self.gate.hear(found)
+        return found
+
+
+@contextmanager
+def leased_gpu(
+    parts: GateParts,
+    kind: Literal["nvidia", "amd"],
+    devices: DeviceSource,
+    product: str | None = None,
+) -> Iterator[GpuGate]:
+    """The idlest GPU: this process and its children see no other as long as the block lasts.
+
+    Args:
+        parts: what the gate is made of.
+        kind: whose GPU.
+        devices: knows better than a fleet's driver why there is no GPU at all.
+        product: the only one that will do.
+
+    Raises:
+        NoIdleGpuError: there is none, or it went away within the block.
+        MachineError: there is no such GPU, or none that answers.
+    """
+    with ExitStack() as stack:
+        try:
+            gate = stack.enter_context(admission(parts, kind, product))
+        except NoIdleGpuError:
+            raise
+        except MachineError:
+            devices.environment()
+            raise
+        with _environment(pinned_environment(parts.gpu(gate.uuid))):
+            try:
+                yield gate
+            except NoIdleGpuError:
+                raise
+            except RoofsmithError as error:
+                gate.require_gpu(error)
+                raise
+
+
+def gate_parts(
+    settings: Settings, kind: Literal["nvidia", "amd"], clock: Clock, observer: Observer
+) -> GateParts:
+    """What gates of this host are made of."""
+    return GateParts(
+        fleet=HostFleet(kind),
+        leases=FileLeases(clock, _command(), settings.lease_dir or usual_folder()),
+        clock=clock,
+        observer=observer,
+        policy=settings.gate,
+        own=OwnProcesses().among,
+        waits=settings.waits,
+    )
+
+
+@contextmanager
+def _environment(values: Mapping[str, str]) -> Iterator[None]:
+    """Variables of this process, and so of all that it starts."""
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+def _command() -> str:
+    """As somebody who waits for it reads it."""
+    program, *arguments = sys.argv or ["python"]
+    return shlex.join([Path(program).name or "python", *arguments])
