@@ -21,6 +21,7 @@ from fleet_stand_ins import (
     script,
 )
 
+from roofsmith.analysis.idle import busy_reasons
 from roofsmith.devices.fleet_amd import AmdSmiFleet, RocmSmiFleet
 from roofsmith.devices.fleet_amdsmi import AmdSmiLibraryFleet, find_amdsmi
 from roofsmith.devices.fleet_nvidia_smi import NvidiaSmiFleet
@@ -29,6 +30,7 @@ from roofsmith.domain.fleet import GpuStatus
 from roofsmith.errors import MachineError
 from roofsmith.ports import FleetSource
 from roofsmith.testing.fleet import (
+    HAND,
     NOBODY_PID,
     FleetSourceSuite,
     Outage,
@@ -36,6 +38,7 @@ from roofsmith.testing.fleet import (
     always,
     busy_gpu,
     idle_gpu,
+    mig_instance,
 )
 
 How = Literal["silent", "garbage", "hangs"]
@@ -202,6 +205,40 @@ def test_while_one_question_hangs_no_other_is_asked(woken: threading.Event) -> N
         with pytest.raises(MachineError, match="NVML doesn't answer"):
             fleet.gpus()
     assert len(calls) == 1
+
+
+DECISIVE = [
+    "nvmlDeviceGetUUID", "nvmlDeviceGetUtilizationRates",
+    "nvmlDeviceGetMemoryInfo", "nvmlDeviceGetTemperature",
+    "nvmlDeviceGetCurrentClocksThrottleReasons", "nvmlDeviceGetComputeRunningProcesses",
+    "nvmlDeviceGetGraphicsRunningProcesses", "nvmlDeviceGetMPSComputeRunningProcesses",
+]  # fmt: skip
+HARMLESS = [
+    "nvmlDeviceGetName", "nvmlDeviceGetMigMode", "nvmlDeviceGetComputeMode",
+    "nvmlSystemGetProcessName", "nvmlDeviceGetMaxMigDeviceCount",
+]  # fmt: skip
+"""A GPU that is idle by all the others is idle without these."""
+
+
+class Partly(FakeNvml):
+    """NVML that answers one question with nonsense."""
+
+    def __init__(self, question: str, nonsense: object, gpu: GpuStatus) -> None:
+        super().__init__([gpu])
+        self.question, self.nonsense = question, nonsense
+
+    def __getattr__(self, name: str) -> object:
+        return (lambda *_: self.nonsense) if name == self.question else super().__getattr__(name)
+
+
+@pytest.mark.parametrize("nonsense", [b"\xff", -1, "busy", [7], [None], {}, object()], ids=repr)
+@pytest.mark.parametrize("question", DECISIVE + HARMLESS)
+def test_one_nonsensical_answer_of_nvml_is_survived(question: str, nonsense: object) -> None:
+    for gpu in (idle_gpu(), mig_instance()):
+        found = NvmlFleet(Partly(question, nonsense, gpu)).gpus()
+        idle = [status for status in found if not busy_reasons((status,), HAND, ())]
+        unasked = question == "nvmlDeviceGetUtilizationRates" and gpu.parent_uuid
+        assert not idle or question in HARMLESS or unasked
 
 
 def test_a_gpu_that_falls_off_the_bus_is_left_out() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roofsmith.analysis.idle import busy_reasons, described, foreign, idlest
+from roofsmith.devices.fleet_tools import DEADLINE_S
 from roofsmith.domain.fleet import MIB, GatePolicy, GpuProcess, GpuStatus
 from roofsmith.testing.clock import FakeClock
 from roofsmith.testing.fleet import (
@@ -221,3 +223,18 @@ def test_of_a_fleet_that_flaps_vanishes_and_hangs_only_the_steady_gpu_is_taken()
     assert idlest(early, POLICY, OWN) == idle_gpu(3).uuid
     clock.advance(100.0)
     assert idlest(watch(fleet, clock), POLICY, OWN) == idle_gpu(2).uuid
+
+
+def test_the_page_gives_the_bounds_that_hold() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "gate.md").read_text()
+    for said in (
+        f"`window_s` ({POLICY.window_s:.0f} s)",
+        f"`samples` ({POLICY.samples})",
+        f"`max_utilisation`: {POLICY.max_utilisation:.0%}",
+        f"`max_memory_share`: {POLICY.max_memory_share:.1%}",
+        f"`max_memory_growth_bytes`: {POLICY.max_memory_growth_bytes // MIB} MiB",
+        f"`max_drawing_bytes`: {POLICY.max_drawing_bytes // GIB} GiB",
+        f"`max_temperature_c`: {POLICY.max_temperature_c:.0f} °C",
+        f"Each has {DEADLINE_S:.0f} s",
+    ):
+        assert said in page, said

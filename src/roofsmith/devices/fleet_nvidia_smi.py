@@ -15,6 +15,7 @@ from roofsmith.devices.fleet_tools import (
     ask,
     celsius,
     memory,
+    nvidia_uuid,
     share,
     size_bytes,
     words,
@@ -112,7 +113,7 @@ def parse_xml(text: str, at_s: float, instances: Instances = dict) -> tuple[GpuS
     listed: Mapping[tuple[str, int], Instance] | None = None
     found: list[GpuStatus] = []
     for index, gpu in enumerate(root.findall("gpu")):
-        uuid = words(gpu.findtext("uuid"))
+        uuid = nvidia_uuid(gpu.findtext("uuid"))
         if uuid is None:
             continue
         reading = _Reading(gpu, uuid, index, at_s)
@@ -150,7 +151,7 @@ class _Reading:
         for element in self.gpu.findall("mig_devices/mig_device"):
             number = words(element.findtext("index")) or ""
             known = listed.get((self.uuid, int(number))) if number.isdecimal() else None
-            uuid = words(element.findtext("uuid")) or (known.uuid if known else None)
+            uuid = nvidia_uuid(element.findtext("uuid")) or (known.uuid if known else None)
             if uuid is None:
                 continue
             name = f"{self.name} MIG {known.profile}" if known else f"{self.name} MIG"
@@ -254,7 +255,7 @@ def parse_csv(
     processes = _by_gpu(busy, {words(row.get("uuid")) for row in gpus})
     found: list[GpuStatus] = []
     for place, row in enumerate(gpus):
-        uuid = words(row.get("uuid"))
+        uuid = nvidia_uuid(row.get("uuid"))
         if uuid is None:
             continue
         status = _from_row(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,6 +15,7 @@ from roofsmith.devices.fleet_tools import (
     Patience,
     celsius,
     memory,
+    nvidia_uuid,
     share,
     size_bytes,
     words,
@@ -71,18 +72,23 @@ class NvmlFleet:
 
     def _gpu(self, index: int) -> Iterator[GpuStatus]:
         handle = self._told("nvmlDeviceGetHandleByIndex", index)
-        uuid = None if handle is None else words(self._told("nvmlDeviceGetUUID", handle))
+        uuid = None if handle is None else nvidia_uuid(self._told("nvmlDeviceGetUUID", handle))
         if uuid is None:
             return
-        mode = self._told("nvmlDeviceGetMigMode", handle)
-        if not mode or not mode[0]:
+        if not self._sliced(handle):
             yield self._status(index, uuid, handle, handle)
             return
-        for place in range(self._told("nvmlDeviceGetMaxMigDeviceCount", handle) or 0):
+        most = self._told("nvmlDeviceGetMaxMigDeviceCount", handle)
+        for place in range(min(most, MAX_GPUS) if isinstance(most, int) else 0):
             instance = self._told("nvmlDeviceGetMigDeviceHandleByIndex", handle, place)
-            name = None if instance is None else words(self._told("nvmlDeviceGetUUID", instance))
+            name = instance and nvidia_uuid(self._told("nvmlDeviceGetUUID", instance))
             if name is not None:
                 yield self._status(index, name, instance, handle, parent=uuid)
+
+    def _sliced(self, handle: Any) -> bool:
+        """Whether it is in MIG mode: of the mode now, and of that after a reset, the first."""
+        mode = self._told("nvmlDeviceGetMigMode", handle)
+        return isinstance(mode, Sequence) and list(mode[:1]) == [1]
 
     def _status(
         self, index: int, uuid: str, handle: Any, whole: Any, parent: str | None = None
@@ -90,6 +96,7 @@ class NvmlFleet:
         """Of a GPU; or of an instance, whose heat and clocks are those of the whole GPU."""
         rates = None if parent else self._told("nvmlDeviceGetUtilizationRates", handle)
         bits = self._told("nvmlDeviceGetCurrentClocksThrottleReasons", whole)
+        mode = self._told("nvmlDeviceGetComputeMode", whole)
         processes = self._processes(handle)
         return GpuStatus(
             uuid=uuid,
@@ -104,7 +111,7 @@ class NvmlFleet:
             ),
             throttle_reasons=throttle_reasons(bits) if isinstance(bits, int) else (),
             processes=processes or (),
-            compute_mode=COMPUTE_MODES.get(self._told("nvmlDeviceGetComputeMode", whole)),
+            compute_mode=COMPUTE_MODES.get(mode) if isinstance(mode, int) else None,
             unread=(
                 *(("processes",) if processes is None else ()),
                 *(() if isinstance(bits, int) else ("throttle_reasons",)),
@@ -127,9 +134,10 @@ class NvmlFleet:
         if computing is None:
             computing = self._told("nvmlDeviceGetComputeRunningProcesses_v2", handle)
         clients = self._clients(handle)
-        if computing is None or clients is None:
+        drawing = self._told("nvmlDeviceGetGraphicsRunningProcesses", handle)
+        drawing = () if drawing is None else drawing  # A GPU without a display knows no such call.
+        if not all(isinstance(some, list | tuple) for some in (computing, clients, drawing)):
             return None
-        drawing = self._told("nvmlDeviceGetGraphicsRunningProcesses", handle) or ()
         listed = [
             *((one, False) for one in (*computing, *clients)),
             *((one, True) for one in drawing),

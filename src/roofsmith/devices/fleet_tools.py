@@ -156,6 +156,12 @@ def words(said: object) -> str | None:
     return None if text.strip("[]").lower() in empty else text
 
 
+def nvidia_uuid(said: object) -> str | None:
+    """`GPU-...` or `MIG-...`: what a process can be pinned to; None if it is nothing like that."""
+    text = words(said) or ""
+    return text if text.startswith(("GPU-", "MIG-")) and "," not in text else None
+
+
 def entry(said: Any, *path: str) -> Any:
     """What lies under the keys in nested JSON objects; None where there is no such thing."""
     for key in path:
