@@ -96,7 +96,7 @@ class FleetSource(Protocol):
         """All of them now, by index; a GPU in MIG mode is its instances.
 
         A GPU that doesn't answer is left out; a field that can't be read is None or in `unread`.
-        Answers within seconds, whatever the driver does. The first answer of a source may show
+        Answers in bounded time, whatever the driver does. The first answer of a source may show
         the driver's own awakening as utilisation.
 
         Raises:
