@@ -5,11 +5,12 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pydantic import ValidationError
 
+from roofsmith.app.doctor import Examination, examine
 from roofsmith.app.subjects import build_for, bundled_example
 from roofsmith.app.wiring import (
     DEFAULT_PROPOSERS,
@@ -230,9 +231,10 @@ def _start(
     is_new = not directory.exists()
     with CampaignDirectory.create(directory) as files:
         try:
+            seen = examine(settings, target)
             with workshop(target, settings, observer) as shop:
                 name = plain_name(files.directory.name)
-                return _run(shop, files, proposer, name, kernel_path, None)
+                return _run(shop, files, proposer, name, kernel_path, None, seen)
         finally:
             # A campaign without a baseline holds nothing that another start wouldn't find again.
             if is_new and not _has_baseline(files):
@@ -246,9 +248,11 @@ def _run(
     name: str,
     kernel_path: Path | None,
     limits: StopPolicy | None,
+    seen: Examination | None = None,
 ) -> Finished:
     lineage = LateLineage(files.directory, name, shop.target.baseline, kernel_path)
-    engine = Engine(shop.parts(proposer, files, lineage), name, limits, shop.prepared)
+    parts = replace(shop.parts(proposer, files, lineage), examination=seen)
+    engine = Engine(parts, name, limits, shop.prepared)
     campaign = engine.run()
     return _finished(campaign, files, lineage.branch, lineage.notes)
 

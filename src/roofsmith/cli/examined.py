@@ -79,8 +79,8 @@ def _print_checks(found: Examination) -> None:
             mark = "" if check.level == "ok" else check.level
             detail = Text(check.detail, style if check.level == "absent" else "")
             table.add_row(Text(f"  {check.name}"), Text(mark or "ok", style), detail)
-            if check.fix is not None:
-                table.add_row("", Text("  fix", "dim"), Text(check.fix, "cyan"))
+            if check in found.problems:
+                table.add_row("", Text("  fix", "dim"), Text(check.fix or "none known", "cyan"))
     shown.print(Text(found.machine, "bold"))
     shown.print(table)
 

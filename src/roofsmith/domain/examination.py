@@ -84,9 +84,13 @@ class Examination(Value):
 
     @property
     def problems(self) -> tuple[Check, ...]:
-        """Checks that aren't fine, those that are in the way first."""
+        """Checks with something to do, those that are in the way first.
+
+        A GPU that nobody asked for is no problem; what is lacking beside one that is there, is.
+        """
         order: tuple[Level, ...] = ("missing", "limited", "absent")
-        return tuple(check for level in order for check in self.checks if check.level == level)
+        wrong = (check for level in order for check in self.checks if check.level == level)
+        return tuple(c for c in wrong if (c.level, c.area) != ("absent", "GPU"))
 
     @property
     def summary(self) -> str:

@@ -12,8 +12,7 @@ def env_check(found: Examination) -> str:
     """What needs attention first, then every check by area."""
     areas = [(area, list(checks)) for area, checks in groupby(found.checks, lambda c: c.area)]
     template = markdown_environment().get_template("env_check.md.j2")
-    problems = [check for check in found.problems if check.level != "absent"]
-    return template.render(found=found, areas=areas, problems=problems, required_by=_required_by)
+    return template.render(found=found, areas=areas, required_by=_required_by)
 
 
 def _required_by(check: Check) -> str:

@@ -7,6 +7,7 @@ modules turn answers into checks, an area each. Nothing here changes a setting o
 from __future__ import annotations
 
 from pathlib import Path
+from typing import assert_never
 
 from roofsmith.app.doctor import gpus, hosts
 from roofsmith.app.doctor.asking import Inquiry
@@ -15,6 +16,7 @@ from roofsmith.app.doctor.sources import DEADLINE_S, Sources, sources_of
 from roofsmith.app.subjects import candidate_from
 from roofsmith.config import Settings
 from roofsmith.domain.examination import Check, Examination, examination
+from roofsmith.domain.target import Target
 from roofsmith.report import format as fmt
 from roofsmith.store.sources import LANGUAGES
 from roofsmith.store.target_file import load_target
@@ -23,13 +25,13 @@ __all__ = ["Check", "Examination", "examine"]
 
 
 def examine(
-    settings: Settings, subject: Path | None = None, sources: Sources | None = None
+    settings: Settings, subject: Path | Target | None = None, sources: Sources | None = None
 ) -> Examination:
     """Look at devices, tools, permissions and folders; changes nothing, builds one small kernel.
 
     Args:
         settings: where files go.
-        subject: a target file, its folder, or a kernel; None: everything that this machine can run.
+        subject: a target, its file or folder, or a kernel; None: all that this machine can run.
         sources: who is asked; None: this machine.
 
     Raises:
@@ -56,11 +58,17 @@ def examine(
     )
 
 
-def _question(subject: Path | None) -> Question:
-    if subject is None:
-        return Question()
-    if subject.suffix in LANGUAGES:
-        candidate = candidate_from(subject, None)
-        return Question(str(subject), candidate.language, candidate.build.compiler)
-    target = load_target(subject)
-    return Question(str(subject), target.language, target.build.compiler)
+def _question(subject: Path | Target | None) -> Question:
+    match subject:
+        case None:
+            return Question()
+        case Target():
+            return Question(subject.name, subject.language, subject.build.compiler)
+        case Path(suffix=suffix) if suffix in LANGUAGES:
+            kernel = candidate_from(subject, None)
+            return Question(str(subject), kernel.language, kernel.build.compiler)
+        case Path():
+            target = load_target(subject)
+            return Question(str(subject), target.language, target.build.compiler)
+        case _:
+            assert_never(subject)
