@@ -24,6 +24,7 @@ from roofsmith.judge.distributions import (
 from roofsmith.judge.exploration import explore, honest, is_lost, strain
 from roofsmith.judge.host_arithmetic import HostArithmetic
 from roofsmith.judge.structure import promise, sign
+from roofsmith.judge.tolerated import Tolerated
 
 SEEDS = st.integers(0, 2**31 - 1)
 TYPES = st.sampled_from(["float16", "float32", "float64"])
@@ -178,6 +179,16 @@ def tolerated(operator: Operator) -> set[str]:
 
 def test_a_softmax_tolerates_everything() -> None:
     assert tolerated(Operator(softmax)) >= {"masked", "sparse", "constant rows", "times 2^10"}
+
+
+def test_what_is_left_out_is_said_unless_something_stands_for_it() -> None:
+    with np.errstate(all="ignore"):
+        found = Tolerated.model_validate(explore(Operator(np.log, low=0.5), {"n": 64}, ON))
+    used, left_out = (note.partition(": ")[2] for note in found.notes())
+    assert "uniform" in used
+    assert "sparse" in left_out
+    assert "times 2^5" not in used + left_out  # a larger power of two stands for it
+    assert next(Tolerated().notes()).startswith("inputs: only as the reference draws them")
 
 
 def test_exponentials_overflow() -> None:

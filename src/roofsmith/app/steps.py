@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from roofsmith.analysis.bottleneck import classify as classified
 from roofsmith.analysis.scan import library_calls, remarks_on, with_remarks
 from roofsmith.analysis.sizes import smallest
+from roofsmith.app.canary import canary_builds, require_compiled
 from roofsmith.app.clocks import clock_notes
 from roofsmith.app.subjects import Subject, candidate_from, target_of
 from roofsmith.app.wiring import Workshop, workshop
@@ -21,7 +22,6 @@ from roofsmith.domain.outcome import BuildFailed, Cheated, Passed
 from roofsmith.domain.profile import Bottleneck, Profile
 from roofsmith.domain.target import KeepPolicy, default_keep
 from roofsmith.engine import records
-from roofsmith.engine.survey import Survey
 from roofsmith.engine.workbench import changed_signature, with_resources
 from roofsmith.errors import BaselineError, UsageError
 from roofsmith.ports import Measured, Observer
@@ -37,6 +37,7 @@ def judge(
     *,
     custom_only: bool = False,
     sanitize: bool = False,
+    canary: bool = False,
 ) -> Judgement:
     """Build both kernels; check and time the candidate against the other.
 
@@ -50,28 +51,40 @@ def judge(
         custom_only: reject a candidate whose source leaves the work to a library.
         sanitize: have every CUDA candidate that passes run under compute-sanitizer, not only one
             that is faster.
+        canary: compile both anew, with a random word that whatever is run must hold.
 
     Raises:
         UsageError: a file or option is wrong, or the incumbent doesn't build.
     """
     challenger = candidate_from(candidate, flags)
+    if canary:
+        require_compiled(challenger.language)
     if custom_only and (found := library_calls(challenger)):
         used = Cheated(reason="library_call", detail="; ".join(r.text for r in found))
         return Judgement(outcome=used, verdict="rejected", wall_s=0.0)
     target = target_of(against, _policy(challenger.language, budget_s))
     with workshop(target, settings, observer) as shop:
-        incumbent = _built_incumbent(shop)
-        observer.stage("build", challenger.kernel.path)
-        built = shop.machine.toolchain.build(challenger)
-        if isinstance(built, BuildFailed):
-            return Judgement(outcome=built, verdict="rejected", wall_s=0.0)
-        if changed := changed_signature(built.signature, incumbent.signature):
-            return Judgement(outcome=changed, verdict="rejected", wall_s=0.0)
-        judgement = shop.judge.compare(built, incumbent, observer)
-        if judgement.verdict == "faster" or (sanitize and isinstance(judgement.outcome, Passed)):
-            judgement = records.inspected(judgement, _inspection(shop, built))
-        notes = (*judgement.notes, *clock_notes(shop.machine))
-        return with_remarks(judgement.model_copy(update={"notes": notes}), challenger)
+        if not canary:
+            return _judged(shop, challenger, sanitize=sanitize)
+        with canary_builds(shop.machine, settings) as builds:
+            machine = replace(shop.machine, toolchain=builds.toolchain)
+            judgement = _judged(replace(shop, machine=machine), challenger, sanitize=sanitize)
+            proof = builds.notes({"candidate": challenger, "incumbent": target.baseline})
+            return judgement.model_copy(update={"notes": (*judgement.notes, *proof)})
+
+
+def _judged(shop: Workshop, challenger: Candidate, *, sanitize: bool) -> Judgement:
+    incumbent = _built_incumbent(shop)
+    built = _build(shop, challenger)
+    if isinstance(built, BuildFailed):
+        return Judgement(outcome=built, verdict="rejected", wall_s=0.0)
+    if changed := changed_signature(built.signature, incumbent.signature):
+        return Judgement(outcome=changed, verdict="rejected", wall_s=0.0)
+    judgement = shop.judge.compare(built, incumbent, shop.observer)
+    if judgement.verdict == "faster" or (sanitize and isinstance(judgement.outcome, Passed)):
+        judgement = records.inspected(judgement, _inspection(shop, built))
+    notes = (*judgement.notes, *clock_notes(shop.machine))
+    return with_remarks(judgement.model_copy(update={"notes": notes}), challenger)
 
 
 def check(
@@ -119,12 +132,6 @@ def _inspection(shop: Workshop, built: Built) -> Inspection | None:
     workload = smallest(shop.target, shop.survey.bounds)
     shop.observer.stage("inspect", workload.label)
     return shop.inspector.inspect(built, workload)
-
-
-def roofline(subject: Subject, settings: Settings, observer: Observer) -> Survey:
-    """What the machine's ceilings allow."""
-    with workshop(target_of(subject), settings, observer) as shop:
-        return shop.survey
 
 
 def profile(subject: Subject, settings: Settings, observer: Observer) -> tuple[Profile, ...]:
@@ -175,7 +182,7 @@ def _checks(shop: Workshop, built: Built, observer: Observer) -> Measured:
     return replace(
         measured,
         resources=shop.machine.toolchain.resources(built),
-        notes=remarks_on(shop.target.baseline),
+        notes=(*remarks_on(shop.target.baseline), *shop.oracle.tolerated().notes()),
     )
 
 

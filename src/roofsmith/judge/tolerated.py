@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from pydantic import Field
 
 from roofsmith.domain.values import Value
+from roofsmith.judge.distributions import ALTERNATIVES, DISTRIBUTIONS
 
 
 class Tolerated(Value):
@@ -16,3 +19,20 @@ class Tolerated(Value):
     """Inputs that may be drawn otherwise, each with the sign that its numbers always have, or 0."""
     bound: dict[str, str] = Field(default_factory=dict)
     """All other floating inputs, and what every draw of them has in common."""
+
+    def notes(self) -> Iterator[str]:
+        """What a kernel is tried on beside the reference's own draws, and on what it isn't, why."""
+        if not self.tolerated:
+            yield "inputs: only as the reference draws them: it bears no others, or fixes them all"
+        else:
+            yield f"inputs: as the reference draws them, and {', '.join(self.tolerated)}"
+            if left_out := ", ".join(self._left_out()):
+                yield f"inputs left out, since the reference loses its meaning: {left_out}"
+        for name, why in self.bound.items():
+            yield f"input {name!r} is always as the reference draws it: {why}"
+
+    def _left_out(self) -> Iterator[str]:
+        """Distributions that aren't tolerated, and no other in their place is."""
+        used = set(self.tolerated)
+        replaced = {name for group in ALTERNATIVES if used & set(group) for name in group}
+        return (name for name in DISTRIBUTIONS if name not in used | replaced)
