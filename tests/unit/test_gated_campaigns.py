@@ -1,0 +1,389 @@
+"""What becomes of judgements and campaigns on a GPU that others use, too, or that goes away."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pytest
+
+from roofsmith.domain.campaign import Campaign, Resumed, Started
+from roofsmith.domain.comparison import Judgement, Screening
+from roofsmith.domain.fleet import GatePolicy, GpuStatus
+from roofsmith.domain.health import Health
+from roofsmith.domain.kernel import Built, Candidate
+from roofsmith.domain.outcome import Crashed, Incorrect, Outcome, Unstable
+from roofsmith.domain.workload import Workload
+from roofsmith.engine.gate import GpuGate
+from roofsmith.engine.guarded import GuardedJudge, GuardedProfiler
+from roofsmith.engine.loop import Engine
+from roofsmith.engine.verify import verify
+from roofsmith.engine.waiting import GateParts
+from roofsmith.errors import NoIdleGpuError
+from roofsmith.ports import Judge, Measured, Observer, Parts
+from roofsmith.testing.clock import FakeClock
+from roofsmith.testing.engine import FakeWorld, fake_idea, fake_target
+from roofsmith.testing.fleet import SimulatedFleet, busy_gpu, fake_uuid, idle_gpu
+from roofsmith.testing.judge import FakeKernels
+from roofsmith.testing.leases import MemoryLeases
+from roofsmith.testing.observer import SilentObserver
+from roofsmith.testing.profiler import FakeProfiler
+
+TRIES = GatePolicy().tries
+STRANGER = Health(uuid=fake_uuid(0), at_s=0.0, processes=(4242,))
+
+
+@dataclass
+class Neighbourhood:
+    """One GPU, and what happens on it during the judge's measurements."""
+
+    during: Callable[[int], None] = lambda _: None
+    """Called with the number of each measurement, from 1, while it runs."""
+    status: GpuStatus | None = field(default_factory=idle_gpu)
+    index: int = 0
+    waits: bool = False
+    count: int = 0
+
+    def __post_init__(self) -> None:
+        parts = GateParts(
+            fleet=SimulatedFleet([lambda _: self.status], FakeClock()),
+            leases=MemoryLeases(),
+            clock=FakeClock(),
+            observer=SilentObserver(),
+            policy=GatePolicy(),
+            own=lambda _: (),
+            waits=self.waits,
+        )
+        self.gate = GpuGate(parts, fake_uuid(self.index))
+
+    def happens(self) -> None:
+        self.count += 1
+        self.during(self.count)
+
+
+@dataclass
+class Watched:
+    """A judge whose measurements last long enough for something to happen."""
+
+    judge: Judge
+    here: Neighbourhood
+
+    def measure(self, candidate: Built, observer: Observer, *, timed: bool = True) -> Measured:
+        self.here.happens()
+        return self.judge.measure(candidate, observer, timed=timed)
+
+    def screen(self, candidate: Built, incumbent: Built) -> Screening:
+        self.here.happens()
+        return self.judge.screen(candidate, incumbent)
+
+    def compare(self, candidate: Built, incumbent: Built, observer: Observer) -> Judgement:
+        self.here.happens()
+        return self.judge.compare(candidate, incumbent, observer)
+
+
+def stranger_on(*measurements: int) -> Neighbourhood:
+    """Somebody comes and goes during these measurements."""
+    here = Neighbourhood()
+    here.during = lambda number: here.gate.hear(STRANGER) if number in measurements else None
+    return here
+
+
+def world(*times_s: float, **more: object) -> FakeWorld:
+    target = fake_target()
+    ideas = [fake_idea(target, f"idea {n}") for n in range(len(times_s))]
+    kernels = FakeKernels()
+    for idea, time_s in zip(ideas, times_s, strict=True):
+        kernels.add(idea.candidate, time_s=time_s)
+    return FakeWorld(target=target, kernels=kernels, ideas=ideas, **more)  # type: ignore[arg-type]
+
+
+def guarded(there: FakeWorld, here: Neighbourhood) -> Parts:
+    parts = there.parts()
+    judge = GuardedJudge(Watched(parts.judge, here), here.gate)
+    profiler = GuardedProfiler(parts.profiler, here.gate)
+    return replace(parts, judge=judge, profiler=profiler, gpu=here.gate.uuid)
+
+
+def built(there: FakeWorld, candidate: Candidate) -> Built:
+    found = there.parts().toolchain.build(candidate)
+    assert isinstance(found, Built)
+    return found
+
+
+def compared(here: Neighbourhood, outcome: Outcome | None = None) -> Judgement:
+    there = world(0.5e-3)
+    candidate = there.ideas[0].candidate
+    there.kernels.add(candidate, outcome=outcome)
+    base, found = (built(there, c) for c in (there.target.baseline, candidate))
+    return guarded(there, here).judge.compare(found, base, SilentObserver())
+
+
+# -- judgements ---------------------------------------------------------------------------------
+
+
+def test_an_undisturbed_judgement_is_the_judges_own() -> None:
+    here = stranger_on()
+    judgement = compared(here)
+    assert judgement.verdict == "faster"
+    assert not judgement.notes
+    assert here.count == 1
+
+
+def test_a_disturbed_judgement_is_made_again_and_says_so() -> None:
+    here = stranger_on(1)
+    judgement = compared(here)
+    assert judgement.verdict == "faster"
+    assert judgement.notes == ("measured again after a disturbance: pid 4242",)
+    assert here.count == 2
+
+
+def test_one_that_is_always_disturbed_is_unstable_and_has_no_samples() -> None:
+    here = stranger_on(*range(1, 100))
+    judgement = compared(here)
+    assert isinstance(judgement.outcome, Unstable)
+    assert judgement.outcome.reason == "interference"
+    assert judgement.outcome.detail == ("disturbed in each of 3 tries, the last time by: pid 4242")
+    assert judgement.verdict == "rejected"
+    assert not judgement.samples
+    assert judgement.comparison is None
+    assert here.count == TRIES
+
+
+def test_a_wrong_output_is_wrong_whoever_was_there() -> None:
+    here = stranger_on(1)
+    judgement = compared(here, Incorrect(reason="wrong_output", detail="x"))
+    assert isinstance(judgement.outcome, Incorrect)
+    assert here.count == 1
+
+
+def test_a_crash_beside_others_may_be_for_want_of_memory() -> None:
+    here = stranger_on(1)
+    crash = Crashed(reason="out_of_device_memory", detail="x")
+    assert compared(here, crash).outcome == crash
+    assert here.count == 2
+
+
+def test_timing_alone_and_screening_are_watched_as_well() -> None:
+    there = world(0.5e-3)
+    base, found = (built(there, c) for c in (there.target.baseline, there.ideas[0].candidate))
+    judge = guarded(there, stranger_on(*range(100))).judge
+    measured = judge.measure(found, SilentObserver())
+    assert isinstance(measured.outcome, Unstable)
+    assert not measured.timings
+    screening = judge.screen(found, base)
+    assert isinstance(screening.outcome, Unstable)
+    assert screening.speedup is None
+    assert judge.measure(found, SilentObserver(), timed=False).outcome.kind == "passed"
+
+
+def test_a_profile_that_was_taken_beside_others_says_so() -> None:
+    here = Neighbourhood()
+
+    class Slow(FakeProfiler):
+        def profile(self, built: Built, workload: Workload):  # type: ignore[no-untyped-def]
+            here.gate.hear(STRANGER)
+            return super().profile(built, workload)
+
+    there = world()
+    profiler = GuardedProfiler(Slow({"instructions": 1e6}), here.gate)
+    profile = profiler.profile(built(there, there.target.baseline), there.target.workloads[0])
+    assert "others were on the GPU: pid 4242" in profile.notes
+
+
+# -- campaigns ----------------------------------------------------------------------------------
+
+
+def run(parts: Parts) -> Campaign:
+    return Engine(parts, "test").run()
+
+
+def kinds(campaign: Campaign) -> list[str]:
+    return [round_.decision.kind for round_ in campaign.rounds]
+
+
+def test_interference_in_every_try_is_a_round_without_a_win() -> None:
+    there = world(0.5e-3, 0.25e-3)
+    # 1 is the baseline; 2, 3 and 4 are the tries of the first idea
+    campaign = run(guarded(there, stranger_on(2, 3, 4)))
+    assert kinds(campaign) == ["rolled_back", "kept"]
+    outcome = campaign.rounds[0].judgement.outcome
+    assert isinstance(outcome, Unstable)
+    assert outcome.reason == "interference"
+    assert not campaign.rounds[0].decision.regression  # type: ignore[union-attr]
+    assert not verify(there.records)
+
+
+def test_a_campaign_stops_where_no_gpu_is_idle_and_goes_on_later() -> None:
+    there = world(0.5e-3, 0.25e-3)
+    here = Neighbourhood()
+
+    def moves_in(number: int) -> None:
+        if number == 2:
+            here.status = busy_gpu()
+
+    here.during = moves_in
+    campaign = run(guarded(there, here))
+    assert campaign.stopped is not None
+    assert campaign.stopped.code == "no_idle_gpu"
+    assert "pid 4242 (alice): python3 train.py" in campaign.stopped.detail
+    assert "\n" not in campaign.stopped.detail
+    assert not campaign.rounds, "the round in flight is lost"
+    assert not campaign.stopped.final_timings, "there is nothing to measure on"
+
+    again = run(guarded(there, Neighbourhood()))
+    assert kinds(again) == ["kept", "kept"]
+    assert again.stopped is not None
+    assert again.stopped.code == "out_of_ideas"
+    assert again.stopped.final_timings
+    assert not verify(there.records)
+
+
+def test_it_may_go_on_on_another_gpu_of_the_product_and_says_so() -> None:
+    there = world(0.5e-3)
+    here = Neighbourhood()
+
+    def vanishes(number: int) -> None:
+        here.status = None if number == 2 else here.status
+
+    here.during = vanishes
+    campaign = run(guarded(there, here))
+    assert campaign.stopped is not None
+    assert campaign.stopped.code == "no_idle_gpu"
+    assert "is gone" in campaign.stopped.detail
+    other = Neighbourhood(status=idle_gpu(3), index=3)
+    run(guarded(there, other))
+    started = there.records[0]
+    (resumed,) = [record for record in there.records if isinstance(record, Resumed)]
+    assert isinstance(started, Started)
+    assert (started.gpu, resumed.gpu) == (fake_uuid(0), fake_uuid(3))
+    assert resumed.note.startswith("same environment; on another ")
+    assert resumed.note.endswith(f": {fake_uuid(3)}; it began on {fake_uuid(0)}")
+
+
+def test_the_same_gpu_is_no_news() -> None:
+    there = world(0.5e-3)
+    here = Neighbourhood()
+    here.during = lambda number: setattr(here, "status", None if number == 2 else here.status)
+    run(guarded(there, here))
+    run(guarded(there, Neighbourhood()))
+    (resumed,) = [record for record in there.records if isinstance(record, Resumed)]
+    assert resumed.note == "same environment"
+
+
+def test_one_that_stopped_before_its_last_measurement_makes_it_when_it_is_resumed() -> None:
+    there = world(1e-5)
+    here = Neighbourhood()
+    here.during = lambda number: setattr(here, "status", None if number == 3 else here.status)
+    campaign = run(guarded(there, here))
+    assert kinds(campaign) == ["kept"]
+    assert campaign.stopped is not None
+    assert campaign.stopped.code == "no_idle_gpu"
+    again = run(guarded(there, Neighbourhood()))
+    assert again.stopped is not None
+    assert again.stopped.code == "goal_reached"
+    assert again.stopped.final_timings
+
+
+def test_without_a_baseline_there_is_nothing_to_go_on_with() -> None:
+    there = world(0.5e-3)
+    with pytest.raises(NoIdleGpuError, match="alice"):
+        run(guarded(there, Neighbourhood(status=busy_gpu())))
+
+
+# -- processes ----------------------------------------------------------------------------------
+
+COMPETE = """
+import json, sys, time
+from pathlib import Path
+from roofsmith.app.hardware import SystemClock
+from roofsmith.devices.lease import FileLeases
+from roofsmith.domain.fleet import GatePolicy
+from roofsmith.engine.admission import admission
+from roofsmith.engine.waiting import GateParts
+from roofsmith.errors import NoIdleGpuError
+from roofsmith.testing.fleet import SimulatedFleet, always, idle_gpu
+from roofsmith.testing.observer import SilentObserver
+
+folder, name, gpus, give_up_s, holds_s = Path(sys.argv[1]), *sys.argv[2:]
+clock = SystemClock()
+parts = GateParts(
+    fleet=SimulatedFleet([always(idle_gpu(n)) for n in range(int(gpus))], clock),
+    leases=FileLeases(clock, f"roofsmith bench {name}", folder),
+    clock=clock, observer=SilentObserver(), own=lambda pids: (),
+    policy=GatePolicy(window_s=0.05, wait_s=600, give_up_s=float(give_up_s)),
+)
+try:
+    with admission(parts, "nvidia") as gate:
+        print(gate.uuid, flush=True)
+        time.sleep(float(holds_s))
+except NoIdleGpuError as error:
+    print(error.message.replace("\\n", " "), flush=True)
+"""
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    made = Path(tempfile.mkdtemp(prefix="leases-", dir="/tmp"))
+    made.chmod(0o1777)
+    yield made
+    shutil.rmtree(made)
+
+
+class Competitor:
+    """Another roofsmith on this host."""
+
+    def __init__(
+        self, folder: Path, name: str, *, gpus: int = 1, give_up_s: float = 60, holds_s: float = 60
+    ) -> None:
+        arguments = [str(folder), name, str(gpus), str(give_up_s), str(holds_s)]
+        command = [sys.executable, "-c", COMPETE, *arguments]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+
+    def __enter__(self) -> Competitor:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.process.kill()
+        self.process.wait()
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+
+    def says(self) -> str:
+        assert self.process.stdout is not None
+        return self.process.stdout.readline().strip()
+
+
+def test_two_processes_get_a_gpu_each(folder: Path) -> None:
+    with Competitor(folder, "a", gpus=2) as first, Competitor(folder, "b", gpus=2) as second:
+        assert {first.says(), second.says()} == {fake_uuid(0), fake_uuid(1)}
+
+
+def test_two_processes_share_one_gpu_in_turn(folder: Path) -> None:
+    with Competitor(folder, "a", holds_s=1) as first:
+        assert first.says() == fake_uuid(0)
+        with Competitor(folder, "b") as second:
+            assert second.says() == fake_uuid(0)
+            assert first.process.wait(timeout=30) == 0
+
+
+def test_who_gives_up_names_the_holder(folder: Path) -> None:
+    with Competitor(folder, "a") as first:
+        assert first.says() == fake_uuid(0)
+        with Competitor(folder, "b", give_up_s=0) as second:
+            said = second.says()
+        assert f"leased by pid {first.process.pid} (" in said
+        assert "): roofsmith bench a, since " in said
+
+
+def test_kill_9_of_the_holder_lets_the_next_one_in(folder: Path) -> None:
+    with Competitor(folder, "a") as holder:
+        assert holder.says() == fake_uuid(0)
+        with Competitor(folder, "b") as waiting:
+            holder.process.send_signal(signal.SIGKILL)
+            assert waiting.says() == fake_uuid(0)
