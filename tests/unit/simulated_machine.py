@@ -83,7 +83,7 @@ def host(root: Path, **changes: Any) -> Sources:
         "rocprof": lambda: None,
         "cuda": lambda: {"error": "libcuda.so.1 can't be loaded: not found", "code": None},
         "gpu_settings": lambda uuid: None,
-        "lockable": lambda uuid: None,
+        "lockable": lambda vendor, uuid, clock: None,
         "fleet": raises(MachineError("no driver answers", hint="nvidia-smi must work")),
         "rocminfo": raises(MachineError("rocminfo is not installed", hint="install ROCm")),
         "torch_build": lambda: None,

@@ -179,6 +179,8 @@ def test_a_gpu_without_a_driver(root: Path) -> None:
     check = gpu_of(sources)
     assert (check.level, check.lack) == ("missing", "no NVIDIA driver")
     assert "nvidia-driver" in (check.fix or "")
+    (root / "sys/module/nouveau").mkdir(parents=True)
+    assert "nouveau" in gpu_of(sources).detail
     write(root, {".dockerenv": ""})
     assert "--gpus all" in (gpu_of(sources).fix or "")
 
@@ -337,6 +339,8 @@ def test_an_answer_carries_its_error() -> None:
     assert inquiry.ask("x", lambda: 3).get() == 3
     with pytest.raises(MachineError, match="broken"):
         inquiry.ask("x", raises(MachineError("broken"))).get()
+    with pytest.raises(MachineError, match="x answered with nonsense: ValueError: no number"):
+        inquiry.ask("x", raises(ValueError("no number"))).get()
 
 
 # -- PyTorch and Triton ---------------------------------------------------------------------
@@ -411,6 +415,8 @@ ROCMINFO = """\
 Agent 2
 *******
   Name:                    gfx942
+  Uuid:                    GPU-0000000000000001
+  Max Clock Freq. (MHz):   2100
   Marketing Name:          AMD Instinct MI300X
   Node:                    2
   Device Type:             GPU
@@ -450,6 +456,9 @@ def test_an_mi300x(root: Path) -> None:
         named(found, "AMD GPU").detail == "AMD Instinct MI300X, gfx942, 304 compute units, 192 GiB"
     )
     assert named(found, "driver").detail == "amdgpu 6.10.5, ROCm 6.4.1-83"
+    assert named(found, "clocks").detail == "up to 2100 MHz; can be locked (--lock-clocks)"
+    assert named(found, "heat").detail == "38 °C"
+    assert named(found, "in use").level == "ok"
     assert standing(found) == {
         "C/C++": True, "CUDA": False, "HIP": False, "Triton": True, "PyTorch": True
     }  # fmt: skip

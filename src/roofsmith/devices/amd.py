@@ -109,7 +109,7 @@ class AmdSource:
 
     def _agent(self) -> Agent:
         agents = parse_rocminfo(self.ask_rocminfo())
-        index = _first_visible()
+        index = first_visible()
         if index is None or index >= len(agents):
             raise MachineError(
                 f"no AMD GPU can be used here: rocminfo lists {len(agents)}, and none is visible",
@@ -124,7 +124,7 @@ class AmdSource:
         return replace(agent, dies=dies) if dies else agent
 
 
-def _first_visible() -> int | None:
+def first_visible() -> int | None:
     """Index of the first device that HIP shows; None if it shows none."""
     for name in VISIBLE:
         listed = os.environ.get(name)

@@ -5,40 +5,44 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from roofsmith.app.doctor.asking import Answer
-from roofsmith.app.doctor.gpus import Vendors
+from roofsmith.app.doctor.gpus import Vendors, in_use, locking, status_of
 from roofsmith.app.doctor.sources import Sources
 from roofsmith.devices import probes
+from roofsmith.devices.amd import first_visible
 from roofsmith.devices.amd_agents import Agent, parse_rocminfo
 from roofsmith.domain.examination import Check
+from roofsmith.domain.fleet import GpuStatus
 from roofsmith.domain.kernel import Language
 from roofsmith.errors import RoofsmithError
 from roofsmith.report import format as fmt
 from roofsmith.toolchains.compilers import Compiler
 
 
-def agents(rocminfo: Answer[str]) -> tuple[Agent, ...]:
-    """The GPUs that ROCm shows; empty where it doesn't answer."""
+def agent(rocminfo: Answer[str]) -> Agent | None:
+    """The GPU that kernels would run on; None where ROCm doesn't answer or shows none."""
     try:
-        return parse_rocminfo(rocminfo.get())
+        shown = parse_rocminfo(rocminfo.get())
     except RoofsmithError:
-        return ()
+        return None
+    index = first_visible()
+    return None if index is None or index >= len(shown) else shown[index]
 
 
 def device_checks(
     sources: Sources, rocminfo: Answer[str], found: Vendors, languages: tuple[Language, ...]
 ) -> Iterator[Check]:
     """Whether a GPU answers, and which driver and ROCm run it."""
-    shown = agents(rocminfo)
-    if not shown:
+    shown = agent(rocminfo)
+    if shown is None:
         yield _no_device(rocminfo, found, languages)
         return
-    first = shown[0]
-    parts = [first.name, first.arch, f"{first.compute_units} compute units"]
-    if first.memory_bytes is not None:
-        parts.append(fmt.size(first.memory_bytes))
+    parts = [shown.name, shown.arch, f"{shown.compute_units} compute units"]
+    if shown.memory_bytes is not None:
+        parts.append(fmt.size(shown.memory_bytes))
     detail = ", ".join(parts)
-    if len(shown) > 1:
-        detail += f"; the first of {len(shown)}, HIP_VISIBLE_DEVICES chooses another"
+    more = len(parse_rocminfo(rocminfo.get()))
+    if more > 1:
+        detail += f"; one of {more}, HIP_VISIBLE_DEVICES chooses another"
     yield Check(
         area="GPU", name="AMD GPU", level="ok", detail=detail, languages=languages, required=True
     )
@@ -48,6 +52,34 @@ def device_checks(
         area="GPU", name="driver", level="ok", languages=languages,
         detail=f"amdgpu {driver or 'of the kernel'}, ROCm {rocm or 'version not known'}",
     )  # fmt: skip
+
+
+def state_checks(
+    shown: Agent,
+    fleet: Answer[tuple[GpuStatus, ...]],
+    lockable: Answer[None] | None,
+    languages: tuple[Language, ...],
+) -> Iterator[Check]:
+    """Clocks, heat and other users.
+
+    Args:
+        shown: the GPU.
+        fleet: AMD's GPUs now.
+        lockable: whether the clocks can be locked; raises why not.
+        languages: that run on the GPU.
+    """
+    clock = shown.max_clock_hz
+    text = "maximum not known" if clock is None else f"up to {clock / 1e6:.0f} MHz"
+    yield Check(
+        area="GPU", name="clocks", level="ok", detail=text + locking(lockable), languages=languages
+    )
+    status = status_of(fleet, shown.uuid)
+    if status is not None and status.temperature_c is not None:
+        yield Check(
+            area="GPU", name="heat", level="ok", detail=f"{status.temperature_c:.0f} °C",
+            languages=languages,
+        )  # fmt: skip
+    yield from in_use(fleet, shown.uuid, languages)
 
 
 def _no_device(rocminfo: Answer[str], found: Vendors, languages: tuple[Language, ...]) -> Check:

@@ -30,6 +30,12 @@ class Answer(Generic[T]):
             self._answer.append(self._question())
         except (RoofsmithError, OSError) as error:
             self._error = error
+        except (ValueError, TypeError, LookupError) as error:
+            # A broken driver or file, read by a library that didn't expect it.
+            nonsense = f"{self._what} answered with nonsense: {type(error).__name__}: {error}"
+            self._error = MachineError(
+                nonsense, hint="ask it by hand; reinstall it if it fails there"
+            )
         finally:
             self._done.set()
 

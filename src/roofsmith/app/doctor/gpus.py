@@ -49,6 +49,8 @@ class Vendors:
     loaded: frozenset[Vendor]
     """Vendors whose driver shows itself."""
     in_container: bool
+    nouveau: bool = False
+    """The free driver of NVIDIA's GPUs, which keeps NVIDIA's own away."""
 
     @property
     def present(self) -> frozenset[Vendor]:
@@ -73,6 +75,7 @@ def vendors(root: Path) -> Vendors:
         plugged=frozenset(plugged),
         loaded=frozenset(loaded),
         in_container=any((root / name).exists() for name in _CONTAINER),
+        nouveau=(root / "sys/module/nouveau").exists(),
     )
 
 
@@ -103,8 +106,20 @@ def none_of(vendor: Vendor, languages: tuple[Language, ...]) -> Check:
     name = NAMES[vendor]
     return Check(
         area="GPU", name=f"{name} GPU", level="missing", languages=languages, required=True,
-        detail="none", lack=f"no {name} GPU", fix=f"use a machine with a GPU of {name}",
+        detail=f"no {name} GPU on the PCI bus", lack=f"no {name} GPU",
+        fix=f"use a machine with a GPU of {name}",
     )  # fmt: skip
+
+
+def locking(lockable: Answer[None] | None) -> str:
+    """Whether clocks can be locked: no problem where they can't, since nobody has asked for it."""
+    if lockable is None:
+        return ""
+    try:
+        lockable.get()
+    except RoofsmithError as error:
+        return f"; can't be locked: {error.message}"
+    return "; can be locked (--lock-clocks)"
 
 
 def in_use(
@@ -125,8 +140,8 @@ def in_use(
             detail=f"not known: {error.message}", fix=error.hint,
         )  # fmt: skip
         return
-    named = [gpu for gpu in gpus if uuid is None or _same(uuid, gpu)]
-    for gpu in named[:1] or gpus[:1]:
+    gpu = _named(gpus, uuid)
+    if gpu is not None:
         reasons = busy_reasons((gpu,), ONE_LOOK, ())
         others = [g.index for g in gpus if g is not gpu and not busy_reasons((g,), ONE_LOOK, ())]
         fix = "wait until the others are done"
@@ -139,8 +154,22 @@ def in_use(
         )  # fmt: skip
 
 
-def _same(uuid: str, gpu: GpuStatus) -> bool:
-    return uuid.lower() in (gpu.uuid.lower(), (gpu.parent_uuid or "").lower())
+def status_of(fleet: Answer[tuple[GpuStatus, ...]], uuid: str | None) -> GpuStatus | None:
+    """What is said of a GPU, or of the first one where none is called so; None: nothing."""
+    try:
+        return _named(fleet.get(), uuid)
+    except RoofsmithError:
+        return None
+
+
+def _named(gpus: Sequence[GpuStatus], uuid: str | None) -> GpuStatus | None:
+    """The GPU, its first MIG instance, or the first GPU where names don't fit."""
+    called = [gpu for gpu in gpus if uuid and uuid.lower() in (gpu.uuid.lower(), _parent(gpu))]
+    return next(iter((*called, *gpus)), None)
+
+
+def _parent(gpu: GpuStatus) -> str:
+    return (gpu.parent_uuid or "").lower()
 
 
 def _variable(gpu: GpuStatus) -> str:

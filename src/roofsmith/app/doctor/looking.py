@@ -110,13 +110,14 @@ class GpuLook:
         languages = gpus.languages_on(vendor, self._modules)
         if vendor == "amd":
             yield from amd.device_checks(self._sources, self._rocminfo, self._found, languages)
-            if amd.agents(self._rocminfo):
-                yield from gpus.in_use(self._fleet[vendor], None, languages)
+            if shown := amd.agent(self._rocminfo):
+                lockable = self._locking(vendor, shown.uuid, shown.max_clock_hz)
+                yield from amd.state_checks(shown, self._fleet[vendor], lockable, languages)
             return
         yield from nvidia.device_checks(said, self._found, languages)
         if "error" not in said:
             uuid = str(said["uuid"])
-            lockable = self._inquiry.ask("NVML", partial(self._sources.lockable, uuid))
+            lockable = self._locking(vendor, uuid, None)
             yield from nvidia.setting_checks(said, self._settings(said), lockable, languages)
             yield from gpus.in_use(self._fleet[vendor], uuid, languages)
 
@@ -125,8 +126,8 @@ class GpuLook:
         languages = gpus.languages_on(vendor, self._modules)
         tools = self._versions(vendor)
         if vendor == "amd":
-            shown = amd.agents(self._rocminfo)
-            arch = shown[0].arch if shown else None
+            shown = amd.agent(self._rocminfo)
+            arch = None if shown is None else shown.arch
             yield from amd.hipcc_checks(self._hipcc)
             yield from amd.profiler_checks(self._sources, tools, languages)
             yield from self._frameworks(vendor, None, arch, languages)
@@ -138,6 +139,14 @@ class GpuLook:
         yield from nvidia.toolkit_checks(self._toolkit, said, arch)
         yield from nvidia.profiler_checks(self._sources, tools, driver, release, languages)
         yield from self._frameworks(vendor, release, arch, languages)
+
+    def _locking(
+        self, vendor: Vendor, uuid: str | None, max_clock_hz: float | None
+    ) -> Answer[None] | None:
+        if uuid is None:
+            return None
+        ask = partial(self._sources.lockable, vendor, uuid, max_clock_hz)
+        return self._inquiry.ask(gpus.LIBRARIES[vendor], ask)
 
     def _settings(self, said: nvidia.Said) -> GpuSettings | None:
         """How the GPU is set up; asked once."""

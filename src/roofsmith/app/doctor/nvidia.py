@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from roofsmith.app.doctor.asking import Answer
-from roofsmith.app.doctor.gpus import Vendors
+from roofsmith.app.doctor.gpus import Vendors, locking
 from roofsmith.app.doctor.sources import Sources
 from roofsmith.devices import permissions
 from roofsmith.devices.nvidia import hint_for
@@ -59,6 +59,8 @@ def _no_device(said: Said, found: Vendors, languages: tuple[Language, ...]) -> C
             fix = "docker run --gpus all (NVIDIA's container toolkit must be on the host)"
         else:
             detail = "there is one, but no NVIDIA driver is loaded"
+            if found.nouveau:
+                detail = "there is one, but the driver nouveau has it, which can't compute"
             fix = "sudo apt-get install nvidia-driver (Ubuntu: sudo ubuntu-drivers install), reboot"
     elif code is None:
         detail = f"its driver is loaded, but {said['error']}"
@@ -137,18 +139,7 @@ def _clocks(settings: GpuSettings, lockable: Answer[None] | None) -> tuple[Level
     if highest is not None and asked is not None and asked < highest:
         fix = f"sudo nvidia-smi -i {settings.uuid} -rac"
         return "limited", f"{text}; application clock set to {asked / 1e6:.0f} MHz", fix
-    return "ok", text + _locking(lockable), None
-
-
-def _locking(lockable: Answer[None] | None) -> str:
-    """Being unable to lock is no problem: it is off unless it is asked for."""
-    if lockable is None:
-        return ""
-    try:
-        lockable.get()
-    except RoofsmithError as error:
-        return f"; can't be locked: {error.message}"
-    return "; can be locked (--lock-clocks)"
+    return "ok", text + locking(lockable), None
 
 
 def _power(settings: GpuSettings) -> tuple[Level, str, str | None]:
@@ -180,9 +171,14 @@ def _heat(settings: GpuSettings) -> tuple[Level, str, str | None]:
 
 
 def _modes(settings: GpuSettings) -> str:
-    switches = {"ECC": settings.ecc, "MIG": settings.mig, "persistence": settings.persistence}
+    """Those that are as they should be; the others have checks of their own."""
+    switches = {
+        "ECC": settings.ecc,
+        "MIG": None if settings.mig else settings.mig,
+        "persistence": settings.persistence or None,
+    }
     words = [f"{name} {'on' if on else 'off'}" for name, on in switches.items() if on is not None]
-    if settings.compute_mode is not None:
+    if settings.compute_mode is not None and settings.compute_mode not in EXCLUSIVE:
         words.append(f"compute mode {settings.compute_mode}")
     return ", ".join(words) or "not known"
 

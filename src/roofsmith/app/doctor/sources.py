@@ -14,6 +14,7 @@ from typing import Any, Literal
 from roofsmith.config import Settings
 from roofsmith.devices import frameworks, gpu_tools
 from roofsmith.devices.amd import ask_rocminfo
+from roofsmith.devices.clocks_amd import RocmSmiClocks
 from roofsmith.devices.clocks_nvidia import NvmlClocks
 from roofsmith.devices.cpu import CpuSource
 from roofsmith.devices.fleet import HostFleet
@@ -89,8 +90,9 @@ class Sources:
     """The CUDA driver's answer, see `devices.cuda_probe`."""
     gpu_settings: Callable[[str], GpuSettings | None]
     """How an NVIDIA GPU is set up, by UUID; None: neither NVML nor nvidia-smi answers."""
-    lockable: Callable[[str], None]
-    """Raises MachineError if an NVIDIA GPU's clocks can't be locked; changes nothing."""
+    lockable: Callable[[Vendor, str, float | None], None]
+    """Raises MachineError if the clocks of a GPU (UUID, maximum clock) can't be locked; changes
+    nothing."""
     fleet: Callable[[Vendor], tuple[GpuStatus, ...]]
     """A vendor's GPUs that this process may use, now."""
     rocminfo: Callable[[], str]
@@ -123,7 +125,7 @@ def sources_of(settings: Settings) -> Sources:
         rocprof=find_rocprof,
         cuda=partial(ask_cuda, PROBE_DEADLINE_S),
         gpu_settings=lambda uuid: ask_nvml(uuid) or ask_nvidia_smi(uuid, PROBE_DEADLINE_S),
-        lockable=NvmlClocks().require_lockable,
+        lockable=_require_lockable,
         fleet=lambda vendor: _fleet(vendor).gpus(),
         rocminfo=partial(ask_rocminfo, PROBE_DEADLINE_S),
         torch_build=frameworks.torch_build,
@@ -151,6 +153,11 @@ def _fleet(vendor: Vendor) -> HostFleet:
     return HostFleet(
         vendor, sources=by_vendor[vendor], ask_cuda=partial(ask_cuda, FLEET_DEADLINE_S)
     )
+
+
+def _require_lockable(vendor: Vendor, uuid: str, max_clock_hz: float | None) -> None:
+    driver = NvmlClocks() if vendor == "nvidia" else RocmSmiClocks(max_clock_hz)
+    driver.require_lockable(uuid)
 
 
 def _build_openmp(builds_dir: Path) -> Built | BuildFailed:
