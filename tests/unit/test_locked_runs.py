@@ -30,6 +30,7 @@ from roofsmith.errors import MachineError, UsageError
 from roofsmith.ports import DeviceSource
 from roofsmith.testing.clocks import SimulatedNvml
 from roofsmith.testing.fleet import idle_gpu
+from roofsmith.testing.observer import SilentObserver
 
 
 class Fleet:
@@ -184,7 +185,7 @@ def test_processors_have_no_clocks_of_ours(tmp_path: Path) -> None:
     ):
         pass
     with pytest.raises(UsageError, match="runs on the host's processors"):
-        try_clocks({"c", "cpp"}, settings)
+        try_clocks({"c", "cpp"}, settings, SilentObserver())
 
 
 ROCMINFO = """\

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from roofsmith.app.clocks import host_clocks, locked_clocks
-from roofsmith.app.hardware import Machine, leased_machine, machine_of, oracle_for
+from roofsmith.app.hardware import Machine, leased_machine, oracle_for
 from roofsmith.config import Settings
 from roofsmith.domain.campaign import Round
 from roofsmith.domain.kernel import Candidate, Language
@@ -204,10 +204,11 @@ def workshop(
                 )  # fmt: skip
 
 
-def try_clocks(languages: Collection[Language], settings: Settings) -> None:
+def try_clocks(languages: Collection[Language], settings: Settings, observer: Observer) -> None:
     """Lock the clocks for an instant, where that is asked for: a refusal comes before any work.
 
     Raises:
+        NoIdleGpuError: there is no idle GPU.
         UsageError: all of the languages run on the host's processors.
         MachineError: the clocks can't be locked.
     """
@@ -216,7 +217,10 @@ def try_clocks(languages: Collection[Language], settings: Settings) -> None:
     on_gpu = [language for language in languages if language not in HOST_LANGUAGES]
     if not on_gpu:
         raise host_clocks()
-    with locked_clocks(machine_of(settings, on_gpu[0]), settings):
+    with (
+        leased_machine(settings, on_gpu[0], observer) as leased,
+        locked_clocks(leased, settings),
+    ):
         pass
 
 

@@ -66,8 +66,8 @@ def selftest(
     known = record.read(json) if json is not None and json.exists() else record.Record()
     started = record.now()
     settings = app.settings(lock_clocks=lock_clocks)
-    app.try_clocks({sample.language for sample in chosen}, settings)
     with screen() as observer:
+        app.try_clocks({sample.language for sample in chosen}, settings, observer)
 
         def progress(index: int, sample: Sample) -> Observer:
             return _Counted(observer, f"{index + 1} of {len(chosen)}: {sample.id}")

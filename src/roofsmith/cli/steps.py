@@ -51,6 +51,14 @@ def judge(
         ),
     ] = False,
     as_json: options.Json = False,
+    canary: Annotated[
+        bool,
+        typer.Option(
+            "--canary",
+            help="Compile both anew with a random word in them, run nothing that lacks it, and see "
+            "whether the build cache was tampered with.",
+        ),
+    ] = False,
 ) -> None:
     """Judge a kernel against another: correct, and provably faster?
 
@@ -72,7 +80,7 @@ def judge(
     with screen() as observer:
         judgement = app.judge(
             candidate, flags, incumbent, budget, settings, observer,
-            custom_only=custom_only, sanitize=sanitize,
+            custom_only=custom_only, sanitize=sanitize, canary=canary,
         )  # fmt: skip
     show.judgement(judgement, as_json=as_json)
     raise typer.Exit(0 if judgement.verdict == "faster" else 1)

@@ -181,3 +181,5 @@ class Built(Value):
     knows those of kernels that are compiled when they run."""
     build_time_s: float
     cached: bool = False
+    canary: str | None = None
+    """A random word that was compiled into the library, to prove that it was made just now."""

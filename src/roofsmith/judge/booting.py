@@ -13,6 +13,7 @@ import roofsmith
 from roofsmith.domain.kernel import Built
 from roofsmith.domain.outcome import Cheated, Crashed
 from roofsmith.domain.values import content_id
+from roofsmith.judge.canary import require_canary
 from roofsmith.ports import KernelDiedError
 
 
@@ -72,15 +73,17 @@ def require_image(built: Built) -> None:
     """See that what will be loaded is what was built.
 
     Raises:
-        KernelDiedError: the file was changed since, or can't be read.
+        KernelDiedError: the file was changed since, lacks its canary, or can't be read.
     """
     try:
-        found = content_id(built.library.read_bytes())
+        image = built.library.read_bytes()
     except OSError as error:
         raise KernelDiedError(Crashed(reason="load_failed", detail=str(error))) from error
+    found = content_id(image)
     if found != built.library_sha256:
         detail = (
             f"{built.library} is not what was built from the source: its SHA-256 was"
             f" {built.library_sha256[:12]}, now {found[:12]}"
         )
         raise KernelDiedError(Cheated(reason="binary_mismatch", detail=detail))
+    require_canary(built, image)

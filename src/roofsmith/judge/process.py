@@ -22,6 +22,7 @@ from roofsmith.domain.outcome import Cheated, Crashed, Failure, TimedOut
 from roofsmith.errors import MachineError
 from roofsmith.judge.arena import Arena
 from roofsmith.judge.booting import Process, boot, require_image
+from roofsmith.judge.canary import require_loaded
 from roofsmith.judge.enclosure import Enclosure, state_of
 from roofsmith.judge.isolation import NO_ISOLATION, Isolation, isolate
 from roofsmith.judge.wire import WireError, WireTimeoutError, receive, send
@@ -125,6 +126,7 @@ class WorkerProcess:
         answer = self.ask("load", self._kernel())
         if "error" in answer:
             raise KernelDiedError(Crashed(reason="load_failed", detail=answer["error"]))
+        require_loaded(self._built, self.pid)
 
     def _plan(
         self, processors: list[int] | None, memory_bytes: int | None, launched: bool

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,6 +23,7 @@ from roofsmith.toolchains.cache import (
     storage_errors,
     write_sources,
 )
+from roofsmith.toolchains.canary import header
 from roofsmith.toolchains.compilers import Compiler, compiler_environment
 from roofsmith.toolchains.diagnostics import diagnose, is_out_of_space, warnings_of
 from roofsmith.toolchains.elf import exported_functions
@@ -70,6 +71,8 @@ class Plan:
     """What the output says of each GPU kernel."""
     warnings: tuple[str, ...] = ()
     """What there is to say before anything is compiled."""
+    canary: str | None = None
+    """What the library must hold besides, see `canary.py`."""
 
 
 class LibraryBuilder:
@@ -100,31 +103,54 @@ class LibraryBuilder:
             record = self._compile(plan)
         return self._outcome(plan, record, cached=cached)
 
+    def differs(self, plan: Plan) -> bool:
+        """Whether the cache holds another library than compiling gives now.
+
+        False where it holds none, or where compiling twice doesn't give the same (`__TIME__`).
+
+        Raises:
+            StorageError: the cache can't be written.
+        """
+        record = self._cache.load(plan.key)
+        if record is None or self._anew(plan) == record.files:
+            return False
+        return self._anew(plan) == self._anew(plan)
+
+    def _anew(self, plan: Plan) -> Mapping[str, str]:
+        """The files of a build that is thrown away."""
+        with self._cache.workspace() as workspace:
+            return self._made(plan, workspace).files
+
     def _compile(self, plan: Plan) -> Record:
         with self._cache.workspace() as workspace:
-            temporary = workspace / TEMPORARY
-            with storage_errors(workspace):
-                sources = self._lay_out(plan, workspace)
-                finished = run_limited(
-                    self._command(plan, workspace, sources),
-                    directory=sources,
-                    environment=compiler_environment(temporary),
-                    limits=self._limits,
-                    log=workspace / LOG,
-                )
-            if finished.returncode != 0:  # a full disk swallows the compiler's message, too
-                said_so = is_out_of_space(finished.output)
-                prove_writable(workspace, _AMPLE_BYTES if said_so else _SOME_BYTES)
-            record = self._record(plan, finished, workspace)
+            record = self._made(plan, workspace)
             if record.failure is None or record.failure.reason in _REPEATABLE:
                 return self._cache.publish(workspace, plan.key, record)
             log = self._cache.keep_log(workspace, plan.key)
             failure = record.failure.model_copy(update={"log": log})
             return record.model_copy(update={"failure": failure})
 
+    def _made(self, plan: Plan, workspace: Path) -> Record:
+        """What compiling in a workspace comes to."""
+        temporary = workspace / TEMPORARY
+        with storage_errors(workspace):
+            sources = self._lay_out(plan, workspace)
+            finished = run_limited(
+                self._command(plan, workspace, sources),
+                directory=sources,
+                environment=compiler_environment(temporary),
+                limits=self._limits,
+                log=workspace / LOG,
+            )
+        if finished.returncode != 0:  # a full disk swallows the compiler's message, too
+            said_so = is_out_of_space(finished.output)
+            prove_writable(workspace, _AMPLE_BYTES if said_so else _SOME_BYTES)
+        return self._record(plan, finished, workspace)
+
     def _lay_out(self, plan: Plan, workspace: Path) -> Path:
         """Write the sources; returns the folder to compile in."""
         files = {source.path: source.text for source in plan.candidate.sources}
+        files |= header(plan.canary)
         if plan.settled:
             return self._cache.settle(plan.key, files)
         write_sources(files, workspace / SOURCES)
@@ -206,6 +232,7 @@ class LibraryBuilder:
             resources=record.resources,
             build_time_s=record.build_time_s,
             cached=cached,
+            canary=plan.canary,
         )
 
 

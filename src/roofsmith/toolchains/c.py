@@ -8,6 +8,7 @@ from roofsmith.domain.kernel import Built, Candidate, KernelResources, Signature
 from roofsmith.domain.outcome import BuildFailed
 from roofsmith.domain.values import canonical_json, content_id
 from roofsmith.toolchains.builder import FORMAT, LibraryBuilder, Plan, unfit, units
+from roofsmith.toolchains.canary import header, included
 from roofsmith.toolchains.compilers import find_compiler, resolved_target
 from roofsmith.toolchains.flags import joined, refusal
 from roofsmith.toolchains.limits import Limits
@@ -24,15 +25,22 @@ class CToolchain:
             system, by machines.
         deadline_s: wall time that one build may take.
         memory_bytes: address space that each process of a build may take.
+        canary: compiled into every library.
 
     Raises:
         StorageError: `cache_dir` can't be made.
     """
 
     def __init__(
-        self, cache_dir: Path, *, deadline_s: float = 60.0, memory_bytes: int = 4 * 1024**3
+        self,
+        cache_dir: Path,
+        *,
+        deadline_s: float = 60.0,
+        memory_bytes: int = 4 * 1024**3,
+        canary: str | None = None,
     ) -> None:
         self._builder = LibraryBuilder(cache_dir, Limits(deadline_s, memory_bytes))
+        self._canary = canary
 
     def signature(self, candidate: Candidate) -> Signature:
         """Read the entry's parameters from the source; nothing is compiled.
@@ -52,14 +60,23 @@ class CToolchain:
         refused = refusal(candidate.build) or unfit(candidate, "gcc", "clang")
         if refused is not None:
             return BuildFailed(reason=refused[0], detail=refused[1])
-        return self._builder.build(_plan(candidate))
+        return self._builder.build(_plan(candidate, self._canary))
+
+    def differs(self, candidate: Candidate) -> bool:
+        """Whether the cache holds another library than compiling a candidate gives now.
+
+        Raises:
+            ToolMissingError: the compiler isn't installed.
+            StorageError: the cache can't be written.
+        """
+        return self._builder.differs(_plan(candidate, self._canary))
 
     def resources(self, built: Built) -> tuple[KernelResources, ...]:
         """None: there is no GPU kernel in it."""
         return built.resources
 
 
-def _plan(candidate: Candidate) -> Plan:
+def _plan(candidate: Candidate, canary: str | None) -> Plan:
     compiler = find_compiler(candidate.build, candidate.language)
     flags = joined(candidate.build.flags)
     kind = "c" if candidate.language == "c" else "c++"
@@ -70,7 +87,7 @@ def _plan(candidate: Candidate) -> Plan:
     )
     arguments = (
         *flags, "-shared", "-fPIC", "-I.", *quiet,
-        "-x", kind, *units(candidate, _COMPILED), "-x", "none",
+        *included(canary), "-x", kind, *units(candidate, _COMPILED), "-x", "none",
         *joined(candidate.build.link), "-Wl,-z,defs",
     )  # fmt: skip
     content = {
@@ -79,7 +96,9 @@ def _plan(candidate: Candidate) -> Plan:
         "entry": candidate.entry,
         "sources": [[source.path, source.text] for source in candidate.sources],
         "arguments": arguments,
+        **header(canary),
         "compiler": [str(compiler.path), compiler.version],
         "target": resolved_target(compiler, flags),
     }
-    return Plan(candidate, compiler, arguments, key=content_id(canonical_json(content))[:32])
+    key = content_id(canonical_json(content))[:32]
+    return Plan(candidate, compiler, arguments, key=key, canary=canary)

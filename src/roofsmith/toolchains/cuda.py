@@ -22,6 +22,7 @@ from roofsmith.toolchains.builder import (
     units,
     unsafe_path,
 )
+from roofsmith.toolchains.canary import header, included
 from roofsmith.toolchains.cuda_toolkit import (
     Architecture,
     Toolkit,
@@ -56,6 +57,7 @@ class CudaToolchain:
         device: the GPU that the candidates are for; None can read signatures only.
         deadline_s: wall time that one build may take.
         memory_bytes: address space that each process of a build may take; nvcc's map a lot.
+        canary: compiled into every library.
 
     Raises:
         StorageError: `cache_dir` can't be made.
@@ -68,8 +70,10 @@ class CudaToolchain:
         *,
         deadline_s: float = 120.0,
         memory_bytes: int = 16 * 1024**3,
+        canary: str | None = None,
     ) -> None:
         self._builder = LibraryBuilder(cache_dir, Limits(deadline_s, memory_bytes))
+        self._canary = canary
         self._device = device
         self._found: _Setup | None = None
 
@@ -96,8 +100,17 @@ class CudaToolchain:
         )
         if refused is not None:
             return BuildFailed(reason=refused[0], detail=refused[1])
-        result = self._builder.build(_plan(candidate, self._setup()))
+        result = self._builder.build(_plan(candidate, self._setup(), self._canary))
         return self._fits(result) if isinstance(result, Built) else result
+
+    def differs(self, candidate: Candidate) -> bool:
+        """Whether the cache holds another library than compiling a candidate gives now.
+
+        Raises:
+            ToolMissingError: the compiler isn't installed.
+            StorageError: the cache can't be written.
+        """
+        return self._builder.differs(_plan(candidate, self._setup(), self._canary))
 
     def resources(self, built: Built) -> tuple[KernelResources, ...]:
         """As ptxas said when it was built."""
@@ -132,14 +145,14 @@ class CudaToolchain:
         return built
 
 
-def _plan(candidate: Candidate, setup: _Setup) -> Plan:
+def _plan(candidate: Candidate, setup: _Setup, canary: str | None) -> Plan:
     toolkit = setup.toolkit
     arguments = (
         *normalised(candidate.build.flags), "-shared", *_host_compiler(), setup.architecture.flag,
         "-Xptxas=-v", "-Xcompiler=-fPIC,-fdiagnostics-color=never,-fmax-errors=50",
         f"-include={DEFER_WAITS}", "-I.",
         *(f"-I{folder}" for folder in (*setup.cutlass, *toolkit.includes)),
-        "-x=cu", *units(candidate, _COMPILED),
+        *included(canary, by_nvcc=True), "-x=cu", *units(candidate, _COMPILED),
         *normalised(candidate.build.link), *_runtime(toolkit), "-Xlinker=-z,defs",
     )  # fmt: skip
     if not {"--debug", "--device-debug"} & {*arguments}:
@@ -150,6 +163,7 @@ def _plan(candidate: Candidate, setup: _Setup) -> Plan:
         "entry": candidate.entry,
         "sources": [[source.path, source.text] for source in candidate.sources],
         "arguments": arguments,
+        **header(canary),
         "header": DEFER_WAITS.read_text(),
         "compiler": [str(toolkit.compiler.path), toolkit.compiler.version],
     }
@@ -165,6 +179,7 @@ def _plan(candidate: Candidate, setup: _Setup) -> Plan:
         explain=partial(ptxas.explain, demangle=demangle),
         resources=partial(ptxas.read_resources, demangle=demangle),
         warnings=(note,) if note else (),
+        canary=canary,
     )
 
 

@@ -23,11 +23,18 @@ class Toolchains:
         device: that candidates are for. CUDA and HIP need one of theirs to build, not to read
             signatures; the others do without.
         compiled_dir: where workers keep what is compiled when it runs; None: it isn't looked at.
+        canary: compiled into every library.
     """
 
     def __init__(
-        self, cache_dir: Path, device: Device | None = None, compiled_dir: Path | None = None
+        self,
+        cache_dir: Path,
+        device: Device | None = None,
+        compiled_dir: Path | None = None,
+        *,
+        canary: str | None = None,
     ) -> None:
+        self._canary = canary
         self._cache_dir = cache_dir
         self._device = device
         self._compiled_dir = compiled_dir
@@ -51,6 +58,21 @@ class Toolchains:
         """
         return self._for(candidate.language).build(candidate)
 
+    def differs(self, candidate: Candidate) -> bool:
+        """Whether the cache holds another library than compiling a candidate gives now.
+
+        False for modules: the worker loads their source.
+
+        Raises:
+            ToolMissingError: the language's compiler isn't installed.
+            MachineError: it can't build for the device.
+            StorageError: the cache can't be written.
+        """
+        toolchain = self._for(candidate.language)
+        if not isinstance(toolchain, CToolchain | CudaToolchain | HipToolchain):
+            return False
+        return toolchain.differs(candidate)
+
     def resources(self, built: Built) -> tuple[KernelResources, ...]:
         """What the compiler gave each GPU kernel of a build; of Triton, once it was called."""
         return self._for(built.language).resources(built)
@@ -63,11 +85,11 @@ class Toolchains:
     def _make(self, language: Language) -> Toolchain:
         match language:
             case "c" | "cpp":
-                return CToolchain(self._cache_dir)
+                return CToolchain(self._cache_dir, canary=self._canary)
             case "cuda":
-                return CudaToolchain(self._cache_dir, self._of("nvidia"))
+                return CudaToolchain(self._cache_dir, self._of("nvidia"), canary=self._canary)
             case "hip":
-                return HipToolchain(self._cache_dir, self._of("amd"))
+                return HipToolchain(self._cache_dir, self._of("amd"), canary=self._canary)
             case "triton" | "torch":
                 arch = self._device.arch if self._device is not None else None
                 return ModuleToolchain(self._cache_dir, self._compiled_dir, arch)

@@ -24,6 +24,7 @@ from roofsmith.toolchains.builder import (
     units,
     unsafe_path,
 )
+from roofsmith.toolchains.canary import header, included
 from roofsmith.toolchains.compilers import Compiler, compiler_version
 from roofsmith.toolchains.demangling import demangled
 from roofsmith.toolchains.flags import is_shell_safe, joined, refusal
@@ -44,6 +45,7 @@ class HipToolchain:
         device: the GPU that the candidates are for; None can read signatures only.
         deadline_s: wall time that one build may take.
         memory_bytes: address space that each process of a build may take.
+        canary: compiled into every library.
 
     Raises:
         StorageError: `cache_dir` can't be made.
@@ -56,8 +58,10 @@ class HipToolchain:
         *,
         deadline_s: float = 120.0,
         memory_bytes: int = 16 * 1024**3,
+        canary: str | None = None,
     ) -> None:
         self._builder = LibraryBuilder(cache_dir, Limits(deadline_s, memory_bytes))
+        self._canary = canary
         self._device = device
 
     def signature(self, candidate: Candidate) -> Signature:
@@ -84,7 +88,16 @@ class HipToolchain:
         if refused is not None:
             return BuildFailed(reason=refused[0], detail=refused[1])
         arch = self._arch()
-        return self._builder.build(_plan(candidate, find_hipcc(), arch))
+        return self._builder.build(_plan(candidate, find_hipcc(), arch, self._canary))
+
+    def differs(self, candidate: Candidate) -> bool:
+        """Whether the cache holds another library than compiling a candidate gives now.
+
+        Raises:
+            ToolMissingError: the compiler isn't installed.
+            StorageError: the cache can't be written.
+        """
+        return self._builder.differs(_plan(candidate, find_hipcc(), self._arch(), self._canary))
 
     def resources(self, built: Built) -> tuple[KernelResources, ...]:
         """As clang remarked when it was built."""
@@ -100,12 +113,13 @@ class HipToolchain:
         return arch
 
 
-def _plan(candidate: Candidate, compiler: Compiler, arch: str) -> Plan:
+def _plan(candidate: Candidate, compiler: Compiler, arch: str, canary: str | None) -> Plan:
     arguments = (
         *joined(candidate.build.flags), f"--offload-arch={arch}", "-shared", "-fPIC",
         "-fno-color-diagnostics", "-ferror-limit=50", "-Rpass-analysis=kernel-resource-usage",
-        "-include", str(DEFER_WAITS), "-I.", "-x", "hip", *units(candidate, _COMPILED),
-        "-x", "none", *joined(candidate.build.link), "-Wl,-z,defs",
+        "-include", str(DEFER_WAITS), *included(canary), "-I.",
+        "-x", "hip", *units(candidate, _COMPILED), "-x", "none",
+        *joined(candidate.build.link), "-Wl,-z,defs",
     )  # fmt: skip
     content = {
         "format": FORMAT,
@@ -113,6 +127,7 @@ def _plan(candidate: Candidate, compiler: Compiler, arch: str) -> Plan:
         "entry": candidate.entry,
         "sources": [[source.path, source.text] for source in candidate.sources],
         "arguments": arguments,
+        **header(canary),
         "header": DEFER_WAITS.read_text(),
         "compiler": [str(compiler.path), compiler.version],
     }
@@ -123,6 +138,7 @@ def _plan(candidate: Candidate, compiler: Compiler, arch: str) -> Plan:
         arguments,
         key=content_id(canonical_json(content))[:32],
         resources=partial(amdgpu_remarks.read_resources, arch=arch, demangle=demangle),
+        canary=canary,
     )
 
 

@@ -14,6 +14,7 @@ from roofsmith.domain.kernel import Built
 from roofsmith.domain.outcome import Crashed
 from roofsmith.judge.arena import Arena
 from roofsmith.judge.booting import Process, boot
+from roofsmith.judge.canary import require_loaded
 from roofsmith.judge.gpu.driver import Api
 from roofsmith.judge.gpu.forking import ForkServer
 from roofsmith.judge.gpu.oracle import MODULES, Slots
@@ -104,6 +105,7 @@ class GpuWorkerProcess(WorkerProcess):
         answer = self._hear("load")
         if "error" in answer:
             raise self._died(_failure(answer, "load_failed", answer["error"]))
+        require_loaded(self._built, self.pid)
 
     @property
     def _is_python(self) -> bool:
