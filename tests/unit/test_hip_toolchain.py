@@ -111,6 +111,11 @@ class TestBuilds:
         assert "--offload-arch=gfx942" in made.command
         assert "-Rpass-analysis=kernel-resource-usage" in made.command
 
+    def test_a_canary_is_in_the_library(self, tmp_path: Path) -> None:
+        made = HipToolchain(tmp_path / "cache", MI300X, canary="c0ffee").build(candidate())
+        assert isinstance(made, Built), made
+        assert b"c0ffee" in made.library.read_bytes()
+
     def test_an_architecture_that_the_compiler_does_not_know(self, tmp_path: Path) -> None:
         other = MI300X.model_copy(update={"arch": "gfx9999"})
         failure = HipToolchain(tmp_path / "cache", other).build(candidate())
