@@ -184,7 +184,9 @@ def test_a_busy_gpu_is_looked_at_every_ten_minutes_for_an_hour() -> None:
 def test_the_countdown_is_seen_every_second() -> None:
     here = host(phases((0, busy_gpu()), (11 * MINUTE, idle_gpu())))
     assert here.chosen() == fake_uuid(0)
-    assert here.observer.stages[1][1].startswith("GPU 0 (NVIDIA H100 80GB HBM3): pid 4242 (alice)")
+    who = "; GPU 0 (NVIDIA H100 80GB HBM3): pid 4242 (alice): python3 train.py, 60.0 GiB"
+    assert here.observer.stages[1][1].startswith("next look in 10:00, giving up in 59:")
+    assert who in here.observer.stages[1][1]
     fractions = [fraction for fraction, _ in here.observer.countdown]
     first, second = here.observer.countdown[0][1], here.observer.countdown[1][1]
     assert first.startswith("next look in 10:00, giving up in 59:")

@@ -83,14 +83,18 @@ __all__ = [
 ]
 
 
-def settings(isolation: IsolationMode | None = None, *, lock_clocks: bool = False) -> Settings:
+def settings(
+    isolation: IsolationMode | None = None, *, lock_clocks: bool = False, waits: bool = True
+) -> Settings:
     """Of this user, from environment and working directory.
 
     Args:
         isolation: overrides the environment's.
         lock_clocks: hold the clocks of the GPU that is measured on.
+        waits: for a GPU, where none is idle.
     """
-    found = replace(Settings.from_environment(os.environ, Path.cwd()), lock_clocks=lock_clocks)
+    found = Settings.from_environment(os.environ, Path.cwd())
+    found = replace(found, lock_clocks=lock_clocks, waits=waits)
     return found if isolation is None else replace(found, isolation=isolation)
 
 

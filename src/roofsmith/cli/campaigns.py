@@ -14,7 +14,7 @@ from roofsmith.cli.output import print_lines
 from roofsmith.cli.root import cli
 from roofsmith.cli.screen import screen
 from roofsmith.cli.signals import exit_status
-from roofsmith.errors import StorageError
+from roofsmith.errors import NoIdleGpuError, StorageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -73,6 +73,7 @@ def optimize(
     threads: options.Threads = None,
     isolation: options.Isolation = None,
     lock_clocks: options.LockClocks = False,
+    wait: options.Wait = True,
     as_json: options.Json = False,
 ) -> None:
     """Run a campaign: propose, judge, keep or roll back, until a stop condition holds."""
@@ -86,7 +87,7 @@ def optimize(
         threads=threads,
     )
     directory = output or app.new_directory(target)
-    settings = app.settings(isolation, lock_clocks=lock_clocks)
+    settings = app.settings(isolation, lock_clocks=lock_clocks, waits=wait)
     _run(lambda o: app.optimize(plan, directory, settings, o), directory, as_json)
 
 
@@ -98,12 +99,13 @@ def resume(
     budget_s: options.BudgetS = None,
     isolation: options.Isolation = None,
     lock_clocks: options.LockClocks = False,
+    wait: options.Wait = True,
     as_json: options.Json = False,
 ) -> None:
     """Go on with a campaign after a crash, Ctrl-C or a limit; limits may be raised here."""
     from roofsmith import app
 
-    settings = app.settings(isolation, lock_clocks=lock_clocks)
+    settings = app.settings(isolation, lock_clocks=lock_clocks, waits=wait)
     _run(
         lambda o: app.resume(directory, proposer, max_iterations, budget_s, settings, o),
         directory,
@@ -143,6 +145,7 @@ def tell(
         ),
     ] = "global",
     isolation: options.Isolation = None,
+    wait: options.Wait = True,
     as_json: options.Json = False,
 ) -> None:
     """Judge one change that was made elsewhere, as a round of a campaign.
@@ -154,8 +157,9 @@ def tell(
 
     with screen() as observer:
         round_ = app.tell(
-            directory, kernel, hypothesis, flags, target_class, app.settings(isolation), observer
-        )
+            directory, kernel, hypothesis, flags, target_class,
+            app.settings(isolation, waits=wait), observer,
+        )  # fmt: skip
     show.told(round_, as_json=as_json)
     raise typer.Exit(0 if round_.decision.kind == "kept" else 1)
 
@@ -215,3 +219,7 @@ def _run(campaign: Callable[[Observer], Finished], directory: Path, as_json: boo
         hint = f"{error.hint or 'make room'}; {then}"
         raise StorageError(error.message, hint=hint, log=error.log) from error
     show.finished(finished, as_json=as_json)
+    stopped = finished.campaign.stopped
+    if stopped is not None and stopped.code == "no_idle_gpu":
+        print(f"go on with: roofsmith resume {shlex.quote(str(directory))}", file=sys.stderr)
+        raise typer.Exit(NoIdleGpuError.exit_code)

@@ -60,6 +60,13 @@ LockClocks = Annotated[
         "takes root. Refused on a GPU that others use.",
     ),
 ]
+Wait = Annotated[
+    bool,
+    typer.Option(
+        "--wait/--no-wait",
+        help="Where no GPU is idle: look again every ten minutes for an hour, or give up at once.",
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")]
 CampaignDir = Annotated[
     Path, typer.Argument(metavar="DIR", help="A campaign directory.", show_default=False)

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 _SLOW_STAGES = frozenset({"ceilings"})
 """Stages that a plain log announces, because nothing else appears for many seconds."""
 
+_WAIT = "gate"
+"""A stage that a plain log tells of as often as there is something new in the way."""
+
 _ALMOST = 0.999
 _LOG_WIDTH = 180
 """Columns of a line in a log: nothing has to fit a screen there."""
@@ -111,7 +114,8 @@ class PlainScreen:
 
     def stage(self, name: str, detail: str = "") -> None:
         """Announce a stage that takes long, once."""
-        if name in _SLOW_STAGES and name not in self._announced:
+        slow = name in _SLOW_STAGES and name not in self._announced
+        if slow or (name == _WAIT and detail):
             self._announced.add(name)
             self._write(f"{name}: {detail}" if detail else name)
 

@@ -52,6 +52,7 @@ def selftest(
         float, typer.Option(help="Seconds for the measurements of one kernel.", min=0.5)
     ] = 2.0,
     lock_clocks: options.LockClocks = False,
+    wait: options.Wait = True,
 ) -> None:
     """Judge a corpus of attacks, which must be caught, and of honest kernels, which must pass.
 
@@ -65,7 +66,7 @@ def selftest(
     chosen = _chosen(language, only)
     known = record.read(json) if json is not None and json.exists() else record.Record()
     started = record.now()
-    settings = app.settings(lock_clocks=lock_clocks)
+    settings = app.settings(lock_clocks=lock_clocks, waits=wait)
     with screen() as observer:
         app.try_clocks({sample.language for sample in chosen}, settings, observer)
 

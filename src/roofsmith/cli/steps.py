@@ -39,6 +39,7 @@ def judge(
     ] = None,
     isolation: options.Isolation = None,
     lock_clocks: options.LockClocks = False,
+    wait: options.Wait = True,
     custom_only: Annotated[
         bool,
         typer.Option("--custom-only", help="Reject a kernel that leaves the work to a library."),
@@ -76,7 +77,7 @@ def judge(
         ptr_size=ptr_size,
         family=family,
     )
-    settings = app.settings(isolation, lock_clocks=lock_clocks)
+    settings = app.settings(isolation, lock_clocks=lock_clocks, waits=wait)
     with screen() as observer:
         judgement = app.judge(
             candidate, flags, incumbent, budget, settings, observer,
@@ -98,6 +99,7 @@ def check(
         ),
     ] = False,
     isolation: options.Isolation = None,
+    wait: options.Wait = True,
     as_json: options.Json = False,
 ) -> None:
     """Build a kernel and check its outputs against the reference.
@@ -108,7 +110,8 @@ def check(
     from roofsmith.cli import show
 
     with screen() as observer:
-        measured = app.check(subject, app.settings(isolation), observer, sanitize=sanitize)
+        settings = app.settings(isolation, waits=wait)
+        measured = app.check(subject, settings, observer, sanitize=sanitize)
     show.measured(measured, as_json=as_json)
     raise typer.Exit(0 if measured.outcome.kind == "passed" else 1)
 
@@ -119,6 +122,7 @@ def bench(
     subject: Any,
     isolation: options.Isolation = None,
     lock_clocks: options.LockClocks = False,
+    wait: options.Wait = True,
     as_json: options.Json = False,
 ) -> None:
     """Check a kernel and time it: against its ceilings and, on a GPU, against PyTorch.
@@ -128,7 +132,7 @@ def bench(
     from roofsmith import app
     from roofsmith.cli.benched import benched
 
-    settings = app.settings(isolation, lock_clocks=lock_clocks)
+    settings = app.settings(isolation, lock_clocks=lock_clocks, waits=wait)
     with screen() as observer:
         found = app.bench(subject, settings, observer)
     benched(found, as_json=as_json)
@@ -137,13 +141,13 @@ def bench(
 
 @cli.command(rich_help_panel=_STEPS)
 @takes_subject
-def profile(subject: Any, as_json: options.Json = False) -> None:
+def profile(subject: Any, wait: options.Wait = True, as_json: options.Json = False) -> None:
     """Count what a kernel does on each workload, with the best tool this machine allows."""
     from roofsmith import app
     from roofsmith.cli import show
 
     with screen() as observer:
-        profiles = app.profile(subject, app.settings(), observer)
+        profiles = app.profile(subject, app.settings(waits=wait), observer)
     show.profiles(profiles, as_json=as_json)
 
 
@@ -161,11 +165,11 @@ def roofline(subject: Any, as_json: options.Json = False) -> None:
 
 @cli.command(rich_help_panel=_STEPS)
 @takes_subject
-def classify(subject: Any, as_json: options.Json = False) -> None:
+def classify(subject: Any, wait: options.Wait = True, as_json: options.Json = False) -> None:
     """What limits a kernel on each workload: memory, compute or latency, with the evidence."""
     from roofsmith import app
     from roofsmith.cli import show
 
     with screen() as observer:
-        bottlenecks = app.classify(subject, app.settings(), observer)
+        bottlenecks = app.classify(subject, app.settings(waits=wait), observer)
     show.bottlenecks(bottlenecks, as_json=as_json)

@@ -55,14 +55,17 @@ def doctor(
 
 @specs.command()
 def measure(
-    threads: options.Threads = None, gpu: Gpu = False, as_json: options.Json = False
+    threads: options.Threads = None,
+    gpu: Gpu = False,
+    wait: options.Wait = True,
+    as_json: options.Json = False,
 ) -> None:
     """Measure the ceilings again; the higher of the old and the new figure is kept."""
     from roofsmith import app
     from roofsmith.cli import cited
 
     with screen() as observer:
-        sheet = app.measure_ceilings(threads, app.settings(), observer, gpu=gpu)
+        sheet = app.measure_ceilings(threads, app.settings(waits=wait), observer, gpu=gpu)
     cited.machine(sheet, as_json=as_json)
 
 

@@ -81,14 +81,16 @@ class Patience:
         look_s = min(now_s + policy.wait_s, give_up_s)
         first, more = next(iter(why.items())), len(why) - 1
         place = f"{first[0]}: {first[1]}" + (f" (and {more} more)" if more else "")
-        self._parts.observer.stage("gate", place)
-        while now_s < look_s and not may_look():
+
+        def standing() -> str:
             left = f"next look in {_minutes(look_s - now_s)}"
             if give_up_s > look_s:
                 left += f", giving up in {_minutes(give_up_s - now_s)}"
-            self._parts.observer.progress(
-                (now_s - began_s) / (look_s - began_s), f"{left}; {place}"
-            )
+            return f"{left}; {place}"
+
+        self._parts.observer.stage("gate", standing())
+        while now_s < look_s and not may_look():
+            self._parts.observer.progress((now_s - began_s) / (look_s - began_s), standing())
             clock.sleep(min(TICK_S, look_s - now_s))
             now_s = clock.monotonic()
 

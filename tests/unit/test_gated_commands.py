@@ -1,0 +1,150 @@
+"""Commands in front of a GPU that others use, as nvidia-smi tells of it."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from roofsmith.cli.screen import PlainScreen
+from roofsmith.devices.lease import FileLeases, lock_name
+from roofsmith.testing.clock import FakeClock
+
+RECORDED = Path(__file__).parent.parent / "golden" / "gpu" / "nvidia_smi_q_h100.xml"
+UUID = "GPU-00000000-1111-2222-3333-444444444444"
+KERNEL = """
+extern "C" __global__ void twice(const float *x, float *y, int n) { }
+extern "C" void solve(const float *x, float *y, int n) { }
+"""
+REFERENCE = "def reference(x, y, n): y.copy_(2 * x)\n"
+
+pytestmark = pytest.mark.skipif(
+    Path("/dev/nvidiactl").exists(), reason="a real driver would answer before the stand-in"
+)
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Iterator[Path]:
+    """A kernel, and an H100 that nvidia-smi prints from smi.xml."""
+    (tmp_path / "twice.cu").write_text(KERNEL)
+    (tmp_path / "reference.py").write_text(REFERENCE)
+    recorded = RECORDED.read_text()
+    uuid = recorded.partition("<uuid>")[2].partition("</uuid>")[0]
+    (tmp_path / "smi.xml").write_text(recorded.replace(uuid, UUID))
+    program = tmp_path / "bin" / "nvidia-smi"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\n[ "$1" = -q ] && cat "{tmp_path}/smi.xml"\n')
+    program.chmod(0o755)
+    leases = Path(tempfile.mkdtemp(prefix="leases-", dir="/tmp"))
+    (tmp_path / "leases").symlink_to(leases)
+    yield tmp_path
+    shutil.rmtree(leases)
+
+
+def occupied_by(here: Path, pid: int, name: str) -> None:
+    smi = here / "smi.xml"
+    process = (
+        f"<process_info><pid>{pid}</pid><type>C</type><process_name>{name}</process_name>"
+        "<used_memory>2048 MiB</used_memory></process_info>"
+    )
+    text = smi.read_text().replace("<processes>", f"<processes>{process}", 1)
+    smi.write_text(text.replace("<used>0 MiB</used>", "<used>2048 MiB</used>", 1))
+
+
+def roofsmith(here: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    given = {
+        **os.environ,
+        "PATH": f"{here}/bin:{os.environ['PATH']}",
+        "ROOFSMITH_CACHE": f"{here}/cache",
+        "ROOFSMITH_LEASES": f"{here}/leases",
+        "ROOFSMITH_GATE_WINDOW_S": "0.1",
+        **environment,
+    }
+    return subprocess.run(
+        [sys.executable, "-c", "from roofsmith.cli import main; main()", *arguments],
+        cwd=here, env=given, capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+
+
+CHECK = ("check", "twice.cu", "--ref", "reference.py", "--workload", "n=64")
+
+
+def test_a_step_on_a_busy_gpu_says_who_is_there_and_exits_2(here: Path) -> None:
+    occupied_by(here, os.getpid(), "python3")
+    done = roofsmith(here, *CHECK, "--no-wait", "--json")
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert f"pid {os.getpid()}" in done.stderr
+    assert "no GPU was idle; nobody is preempted" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not FileLeases(FakeClock(), "x", here / "leases").held()
+
+
+def test_the_wait_is_seen_on_stderr_and_ends(here: Path) -> None:
+    occupied_by(here, os.getpid(), "python3")
+    brief = {"ROOFSMITH_GATE_WAIT_S": "1", "ROOFSMITH_GATE_GIVE_UP_S": "2"}
+    done = roofsmith(here, *CHECK, **brief)
+    assert done.returncode == 2
+    assert "gate: next look in 0:01" in done.stderr
+    assert "no GPU was idle for 0:0" in done.stderr
+
+
+def test_a_leased_gpu_is_left_to_its_holder_who_is_named(here: Path) -> None:
+    lease = FileLeases(FakeClock(), "roofsmith optimize far.yaml", here / "leases").take(UUID)
+    assert (here / "leases" / lock_name(UUID)).exists()
+    done = roofsmith(here, *CHECK, "--no-wait")
+    lease.release()  # type: ignore[union-attr]
+    assert done.returncode == 2
+    assert f"leased by pid {os.getpid()} (" in done.stderr
+    assert "roofsmith optimize far.yaml, since" in done.stderr
+
+
+def test_an_idle_gpu_whose_cuda_fails_is_an_error_of_cuda(here: Path) -> None:
+    """It passed the gate: nvidia-smi shows it, and then the driver has none."""
+    done = roofsmith(here, *CHECK, "--no-wait")
+    assert done.returncode == 2
+    assert "no NVIDIA GPU can be used here" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_garbage_of_a_driver_is_a_sentence(here: Path) -> None:
+    (here / "smi.xml").write_text("\x00 <gpu> Unable to determine the device handle")
+    done = roofsmith(here, *CHECK, "--no-wait")
+    assert done.returncode == 2
+    assert "no NVIDIA GPU can be used here" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_the_hosts_languages_know_no_gate(here: Path) -> None:
+    occupied_by(here, os.getpid(), "python3")
+    (here / "twice.c").write_text(
+        "void solve(const float *x, float *y, int n)"
+        "{ for (int i = 0; i < n; i++) y[i] = 2 * x[i]; }"
+    )
+    (here / "host.py").write_text("def reference(x, y, n): y[:] = 2 * x\n")
+    done = roofsmith(
+        here, "check", "twice.c", "--ref", "host.py", "--workload", "n=64", "--no-wait", "--json"
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["outcome"] == "passed"
+    assert not list((here / "leases").iterdir())
+
+
+def test_a_log_tells_what_is_in_the_way_each_time() -> None:
+    log = io.StringIO()
+    screen = PlainScreen(log)
+    screen.stage("gate")
+    screen.stage("gate", "next look in 10:00; GPU 0: pid 7")
+    screen.progress(0.5, "next look in 5:00; GPU 0: pid 7")
+    screen.stage("gate", "next look in 10:00; GPU 0: pid 8")
+    assert log.getvalue() == (
+        "gate: next look in 10:00; GPU 0: pid 7\ngate: next look in 10:00; GPU 0: pid 8\n"
+    )
