@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Literal
 
-from roofsmith.domain.bound import Bound, Cost
+from roofsmith.domain.bound import Bound, CeilingPair, Cost, Count
 from roofsmith.domain.campaign import (
     Baseline,
     Campaign,
@@ -239,6 +239,7 @@ def _bound(workload: Workload) -> Bound:
             written_bytes=moved / 2,
             dtype="float32",
             source="the reference's flops() and bytes()",
+            counts=_counts(flops, moved),
         ),
         intensity=flops / moved,
         ridge=peak.value / bandwidth.value,
@@ -246,7 +247,22 @@ def _bound(workload: Workload) -> Bound:
         floor_time_s=max(moved / bandwidth.value, flops / peak.value),
         bandwidth=bandwidth,
         peak=peak,
+        measured=CeilingPair(bandwidth=bandwidth, peak=peak),
         working_set="L3" if in_cache else "memory",
+    )
+
+
+def _counts(flops: float, moved: float) -> tuple[Count, ...]:
+    """What the reference declares, and what family and arrays say."""
+    formula, sizes = (
+        "softmax family, 5 per element",
+        "inputs once and outputs once, from the arrays",
+    )
+    said = "the reference's flops()"
+    return (
+        Count(quantity="flops", origin="declared", value=flops, detail=said, used=True),
+        Count(quantity="flops", origin="family", value=flops, detail=formula),
+        Count(quantity="bytes", origin="arrays", value=moved, detail=sizes, used=True),
     )
 
 

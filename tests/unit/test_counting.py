@@ -71,11 +71,11 @@ def named(name: str) -> Operator:
 
 def test_a_mask_that_only_the_declaration_knows_wins_and_says_why() -> None:
     found = cost_of(named("causal attention, declared"))
-    figures = {c.source: c.value for c in found.counts if c.quantity == "flops"}
+    figures = {c.origin: c.value for c in found.counts if c.quantity == "flops"}
     assert figures["counted"] is not None
     assert found.flops is not None
     assert figures["counted"] > 1.9 * found.flops
-    assert [c.source for c in found.counts if c.quantity == "flops" and c.used] == ["declared"]
+    assert [c.origin for c in found.counts if c.quantity == "flops" and c.used] == ["declared"]
     assert found.reason is not None
     assert "the lower one, since a floor must not lie above what is possible" in found.reason
 

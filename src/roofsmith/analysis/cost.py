@@ -125,7 +125,7 @@ def _flops_counts(
     counts = [*_counted(description), *_declared(description)]
     counts.append(_family(workload, description, family))
     known = [count for count in counts if count.value is not None]
-    seen = [count for count in known if count.source != "family"] or known
+    seen = [count for count in known if count.origin != "family"] or known
     least = min(seen, key=lambda count: count.value or 0.0, default=None)
     return tuple(c.model_copy(update={"used": True}) if c is least else c for c in counts)
 
@@ -136,7 +136,7 @@ def _counted(description: Description) -> list[Count]:
         return []
     parts = ", ".join(f"{name} {flops:.6g}" for name, flops in seen.by_operator.items())
     detail = parts or seen.reason or "nothing that is counted"
-    return [Count(quantity="flops", source="counted", value=seen.flops, detail=detail)]
+    return [Count(quantity="flops", origin="counted", value=seen.flops, detail=detail)]
 
 
 def _declared(description: Description) -> list[Count]:
@@ -146,27 +146,27 @@ def _declared(description: Description) -> list[Count]:
     usable = math.isfinite(said) and said >= 0
     detail = "the reference's flops()" + ("" if usable else f" gave {said}, not used")
     value = float(said) if usable else None
-    return [Count(quantity="flops", source="declared", value=value, detail=detail)]
+    return [Count(quantity="flops", origin="declared", value=value, detail=detail)]
 
 
 def _family(workload: Workload, description: Description, family: str | None) -> Count:
     try:
         flops, formula = family_flops(family, workload.dims, description.arrays)
     except UnknownFlopsError as unknown:
-        return Count(quantity="flops", source="family", value=None, detail=str(unknown))
+        return Count(quantity="flops", origin="family", value=None, detail=str(unknown))
     detail = f"{family} family, {formula}"
-    return Count(quantity="flops", source="family", value=flops, detail=detail)
+    return Count(quantity="flops", origin="family", value=flops, detail=detail)
 
 
 def _said(count: Count) -> str:
-    if count.source == "counted":
+    if count.origin == "counted":
         return f"counted in the reference's run ({count.detail})"
     return count.detail
 
 
 def _unknown(flops: Sequence[Count]) -> list[str]:
     """Why there is no figure, or what is wrong with one that was declared."""
-    wrong = [count.detail for count in flops if count.source == "declared" and count.value is None]
+    wrong = [count.detail for count in flops if count.origin == "declared" and count.value is None]
     if any(count.used for count in flops):
         return wrong
     causes = [count.detail for count in flops]
@@ -184,10 +184,10 @@ def _disagreements(flops: Sequence[Count]) -> list[str]:
     ]
     if not different or used is None:
         return []
-    says = " and ".join(f"{c.source} {c.value:.6g}" for c in different)
-    lower = {used.source, *(c.source for c in different)} >= {"counted", "declared"}
+    says = " and ".join(f"{c.origin} {c.value:.6g}" for c in different)
+    lower = {used.origin, *(c.origin for c in different)} >= {"counted", "declared"}
     why = ": the lower one, since a floor must not lie above what is possible" if lower else ""
-    return [f"flops: {used.source} {used.value:.6g} is used{why}; it disagrees with {says}"]
+    return [f"flops: {used.origin} {used.value:.6g} is used{why}; it disagrees with {says}"]
 
 
 def _vouched(
@@ -202,7 +202,7 @@ def _vouched(
     by_operator = description.counted.by_operator if description.counted else {}
     if family == "conv2d" or any("convolution" in name for name in by_operator):
         return 0.0
-    said = {count.source: count.value for count in flops if count.value is not None}
+    said = {count.origin: count.value for count in flops if count.value is not None}
     least = said.get("declared")
     if least is None and family == "attention" and "family" in said:
         least = MASKED_SHARE * (said["family"] or 0.0)

@@ -83,7 +83,7 @@ def bytes_counts(description: Described, family: str | None) -> Traffic:
     counts.append(_by_arrays(description.arrays, sizes, family))
     used = _used(counts, sizes)
     marked = tuple(c.model_copy(update={"used": True}) if c is used else c for c in counts)
-    wrong = [c.detail for c in counts if c.source == "declared" and c.value is None]
+    wrong = [c.detail for c in counts if c.origin == "declared" and c.value is None]
     if used is None or used.value is None:
         reason = "; ".join(wrong) or "bytes UNKNOWN: no arrays and no bytes(**dims)"
         return Traffic(None, None, "UNKNOWN", reason, marked)
@@ -106,7 +106,7 @@ def _counted(description: Described, sizes: _Sizes) -> list[Count]:
     return [
         Count(
             quantity="bytes",
-            source="counted",
+            origin="counted",
             value=min(seen.read_bytes, sizes.read + sizes.rewritten) + sizes.written,
             detail="inputs as far as the reference's run reads them, and outputs once",
         )
@@ -120,7 +120,7 @@ def _declared(description: Described) -> list[Count]:
     usable = math.isfinite(said) and said >= 0
     detail = "the reference's bytes()" + ("" if usable else f" gave {said}, not used")
     value = float(said) if usable else None
-    return [Count(quantity="bytes", source="declared", value=value, detail=detail)]
+    return [Count(quantity="bytes", origin="declared", value=value, detail=detail)]
 
 
 def _by_arrays(arrays: Sequence[SizedArray], sizes: _Sizes, family: str | None) -> Count:
@@ -131,13 +131,13 @@ def _by_arrays(arrays: Sequence[SizedArray], sizes: _Sizes, family: str | None) 
         value -= table
         detail = "outputs and indices once; rows aren't counted, since they may all be the same"
     return Count(
-        quantity="bytes", source="arrays", value=value if sizes.total else None, detail=detail
+        quantity="bytes", origin="arrays", value=value if sizes.total else None, detail=detail
     )
 
 
 def _used(counts: Sequence[Count], sizes: _Sizes) -> Count | None:
     """The first that knows; a declaration only up to what is there to be moved."""
-    known = {count.source: count for count in counts if count.value is not None}
+    known = {count.origin: count for count in counts if count.value is not None}
     seen, said, least = known.get("counted"), known.get("declared"), known.get("arrays")
     if said is None or said.value is None:
         return seen or least
@@ -150,7 +150,7 @@ def _used(counts: Sequence[Count], sizes: _Sizes) -> Count | None:
 def _divided(used: Count, sizes: _Sizes) -> tuple[float, float]:
     """Read and written: what is declared is divided as the arrays are."""
     total = used.value or 0.0
-    if used.source == "declared":
+    if used.origin == "declared":
         share = sizes.written / sizes.total if sizes.total else 0.0
         return total * (1 - share), total * share
     return total - sizes.written, sizes.written
@@ -158,7 +158,7 @@ def _divided(used: Count, sizes: _Sizes) -> tuple[float, float]:
 
 def _disagreement(used: Count, counts: Sequence[Count]) -> list[str]:
     others = [
-        f"{c.source} {c.value:.6g}"
+        f"{c.origin} {c.value:.6g}"
         for c in counts
         if c is not used
         and c.value is not None
@@ -167,6 +167,6 @@ def _disagreement(used: Count, counts: Sequence[Count]) -> list[str]:
     if not others:
         return []
     return [
-        f"bytes: {used.source} {used.value:.6g} is used, since a floor must not lie above what is"
+        f"bytes: {used.origin} {used.value:.6g} is used, since a floor must not lie above what is"
         f" possible; it disagrees with {' and '.join(others)}"
     ]

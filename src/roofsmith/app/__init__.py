@@ -27,14 +27,14 @@ from roofsmith.app.campaigns import (
 from roofsmith.app.doctor import Check, Examination, examine
 from roofsmith.app.init import initialize
 from roofsmith.app.machine import ceilings, measure_ceilings
-from roofsmith.app.steps import check, classify, judge, profile, roofline
+from roofsmith.app.roofline import Roofline, roofline
+from roofsmith.app.steps import check, classify, judge, profile
 from roofsmith.app.subjects import Subject
 from roofsmith.app.verification import Verification, verify_campaign
 from roofsmith.app.wiki import Cited, Listing, Product, cite, list_specs, show_product
 from roofsmith.app.wiring import DEFAULT_PROPOSERS, try_clocks
 from roofsmith.config import Settings
 from roofsmith.domain.isolation import IsolationMode
-from roofsmith.engine.survey import Survey
 from roofsmith.specs.wiki_page import Entry
 from roofsmith.store.target_file import load_target
 
@@ -50,9 +50,9 @@ __all__ = [
     "Listing",
     "Plan",
     "Product",
+    "Roofline",
     "Standing",
     "Subject",
-    "Survey",
     "Verification",
     "ask",
     "audit_campaign",

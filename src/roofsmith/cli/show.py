@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from roofsmith.analysis.compiled import described
-from roofsmith.app import Finished, Standing, Survey, Verification
+from roofsmith.app import Finished, Standing, Verification
 from roofsmith.cli import documents
 from roofsmith.cli.lines import decided, measured_ratio, own_fraction
 from roofsmith.cli.output import print_json, print_lines, print_table
@@ -117,43 +117,6 @@ def bottlenecks(found: Sequence[tuple[str, Bottleneck]], *, as_json: bool) -> No
                 *(f"  {line}" for line in bottleneck.evidence),
             ]
         )
-
-
-def roofline(survey: Survey, *, as_json: bool) -> None:
-    """Bounds per workload, and the facts that they rest on."""
-    if as_json:
-        print_json(
-            {
-                "device": survey.environment.device.model_dump(mode="json"),
-                "threads": survey.threads,
-                "bounds": [bound.model_dump(mode="json") for bound in survey.bounds],
-                "classes": [class_.model_dump(mode="json") for class_ in survey.classes],
-            }
-        )
-        return
-    device = survey.environment.device
-    print_lines([f"{device.name}, {fmt.plural(survey.threads, 'thread')}", ""])
-    print_table(
-        ("workload", "work", "moved", "intensity", "limiter", "floor", "data in"),
-        [
-            (
-                b.workload,
-                fmt.quantity(b.cost.flops, "FLOP"),
-                fmt.quantity(b.cost.total_bytes, "byte"),
-                fmt.intensity(b.intensity),
-                b.limiter,
-                fmt.time(b.floor_time_s),
-                b.working_set,
-            )
-            for b in survey.bounds
-        ],
-    )
-    lines = [""]
-    for bound in survey.bounds:
-        lines += [f"{bound.workload}", f"  {bound.bandwidth}", f"  {bound.peak}"]
-        lines += [f"  work: {bound.cost.source}"]
-        lines += [f"  {bound.reason}"] if bound.reason else []
-    print_lines(lines)
 
 
 def finished(found: Finished, *, as_json: bool) -> None:

@@ -153,14 +153,21 @@ def profile(subject: Any, wait: options.Wait = True, as_json: options.Json = Fal
 
 @cli.command(rich_help_panel=_STEPS)
 @takes_subject
-def roofline(subject: Any, as_json: options.Json = False) -> None:
-    """The least time that this machine's measured ceilings allow, per workload, with citations."""
+def roofline(
+    subject: Any,
+    svg: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Draw it into a file as well.", show_default=False),
+    ] = None,
+    as_json: options.Json = False,
+) -> None:
+    """The least time that this machine allows and the goal, per workload, with citations."""
     from roofsmith import app
-    from roofsmith.cli import show
+    from roofsmith.cli.bounded import bounded
 
     with screen() as observer:
-        survey = app.roofline(subject, app.settings(), observer)
-    show.roofline(survey, as_json=as_json)
+        found = app.roofline(subject, app.settings(), observer)
+    bounded(found, svg=svg, as_json=as_json)
 
 
 @cli.command(rich_help_panel=_STEPS)

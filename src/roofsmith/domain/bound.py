@@ -33,11 +33,11 @@ class Count(Value):
     """One figure for a workload's FLOPs or bytes, and who gives it."""
 
     quantity: Literal["flops", "bytes"]
-    source: Literal["counted", "declared", "family", "arrays"]
+    origin: Literal["counted", "declared", "family", "arrays"]
     """counted: seen in the reference's run; declared: its `flops()` or `bytes()`; family: the
     operator family's formula; arrays: every input and every output once."""
     value: float | None
-    """None: this source doesn't know."""
+    """None: nothing is known from there."""
     detail: str
     """How it was found, or why it is UNKNOWN."""
     used: bool = False

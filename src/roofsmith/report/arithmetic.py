@@ -6,32 +6,99 @@ intensity); hence floor time = max(bytes / bandwidth, flops / peak).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Final, Literal
 
-from roofsmith.domain.bound import Bound
+from roofsmith.domain.bound import Bound, Cost, Count
+from roofsmith.domain.facts import Fact
 from roofsmith.domain.target import Goal
 from roofsmith.report import format as fmt
 
+_BY = {
+    "counted": "the reference's run",
+    "declared": "the reference's declaration",
+    "family": "the family's formula",
+    "arrays": "the arrays' sizes",
+}
+"""Who gives a figure."""
 
-def roofline_lines(bound: Bound) -> Iterator[str]:
-    """How a workload's bound follows from its cost and the device's ceilings."""
+NOTHING_CITED: Final[Mapping[Fact, int]] = {}
+
+
+def roofline_lines(
+    bound: Bound, goal: Goal, cited: Mapping[Fact, int] = NOTHING_CITED
+) -> Iterator[str]:
+    """How a workload's bound follows from its cost and the device's ceilings, and its goal.
+
+    Args:
+        bound: of the workload.
+        goal: of the target.
+        cited: numbers under which ceilings are cited elsewhere, to be shown behind them.
+    """
     cost = bound.cost
     flops = fmt.quantity(cost.flops, "FLOP")
     moved = fmt.quantity(cost.total_bytes, "byte")
     bandwidth = fmt.quantity(bound.bandwidth.value, bound.bandwidth.unit)
     peak = fmt.quantity(bound.peak.value, bound.peak.unit)
-    yield f"work      = {flops} in {cost.dtype} (from {fmt.one_line(cost.source)})"
+    yield f"work      = {flops} in {cost.dtype}{_source(cost, 'flops')}"
+    yield from _disagreeing(cost, "flops", "FLOP")
     yield (
         f"traffic   = {fmt.quantity(cost.read_bytes, 'byte')} read"
-        f" + {fmt.quantity(cost.written_bytes, 'byte')} written = {moved}"
+        f" + {fmt.quantity(cost.written_bytes, 'byte')} written = {moved}{_source(cost, 'bytes')}"
     )
+    yield from _disagreeing(cost, "bytes", "byte")
     if bound.intensity is not None:
         yield f"intensity = {flops} / {moved} = {fmt.intensity(bound.intensity)}"
     if bound.ridge is not None:
         yield f"ridge     = {peak} / {bandwidth} = {fmt.intensity(bound.ridge)}"
+    yield from _both_kinds(bound, cited)
     yield _floor_line(bound, flops, moved, bandwidth, peak)
-    for reason in dict.fromkeys(r for r in (cost.reason, bound.reason) if r):
+    if bound.floor_time_s is not None:
+        quotient = f"{fmt.time(bound.floor_time_s)} / {goal.roofline_fraction:g}"
+        yield f"goal      = {quotient}: {absolute_target(bound, goal)}"
+    for reason in dict.fromkeys(r for r in (bound.reason or cost.reason,) if r):
         yield f"note      : {fmt.one_line(reason)}"
+
+
+def _both_kinds(bound: Bound, cited: Mapping[Fact, int]) -> Iterator[str]:
+    """What was measured beside what the datasheet says; alone only to say where it is cited."""
+    kinds = (("measured", bound.measured), ("datasheet", bound.datasheet))
+    pairs = [(kind, pair) for kind, pair in kinds if pair is not None]
+    if len(pairs) < 2 and not cited:
+        return
+    for name in ("bandwidth", "peak"):
+        said = []
+        for kind, pair in pairs:
+            fact: Fact = getattr(pair, name)
+            place = f" [{cited[fact]}]" if fact in cited else ""
+            said.append(f"{kind} {fmt.quantity(fact.value, fact.unit)}{place}")
+        yield f"{name:<9} : {', '.join(said)}"
+
+
+def _source(cost: Cost, quantity: Literal["flops", "bytes"]) -> str:
+    """Who gave the figure that is used; records from before this was kept name both at once."""
+    used = next((c for c in cost.counts if c.quantity == quantity and c.used), None)
+    if used is None:
+        return f" (from {fmt.one_line(cost.source)})" if quantity == "flops" else ""
+    by = "counted: " if used.origin == "counted" and quantity == "flops" else ""
+    agreeing = [_BY[count.origin] for count in _others(cost, quantity) if count.value == used.value]
+    also = f"; so by {' and '.join(agreeing)}" if agreeing else ""
+    return f" ({by}{fmt.one_line(used.detail)}{also})"
+
+
+def _disagreeing(cost: Cost, quantity: Literal["flops", "bytes"], unit: str) -> Iterator[str]:
+    """What everybody else says of the same quantity, where it is something else."""
+    used = next((c for c in cost.counts if c.quantity == quantity and c.used), None)
+    for count in _others(cost, quantity):
+        if used is None or count.value != used.value:
+            value = fmt.quantity(count.value, unit)
+            yield f"            by {_BY[count.origin]} {value} ({fmt.one_line(count.detail)})"
+
+
+def _others(cost: Cost, quantity: Literal["flops", "bytes"]) -> list[Count]:
+    """Figures that are known and not used."""
+    found = [c for c in cost.counts if c.quantity == quantity and not c.used]
+    return [count for count in found if count.value is not None]
 
 
 def _floor_line(bound: Bound, flops: str, moved: str, bandwidth: str, peak: str) -> str:
@@ -63,11 +130,18 @@ def limiter_words(bound: Bound) -> str:
             return f"bound {fmt.UNKNOWN}"
 
 
+def target_time_s(bound: Bound, goal: Goal) -> float | None:
+    """The time at which a workload is at its goal; None if its floor is UNKNOWN."""
+    if bound.floor_time_s is None:
+        return None
+    return bound.floor_time_s / goal.roofline_fraction
+
+
 def absolute_target(bound: Bound, goal: Goal) -> str:
     """The goal in absolute terms: a time, and the rate that it takes."""
-    if bound.floor_time_s is None:
+    time_s = target_time_s(bound, goal)
+    if time_s is None:
         return fmt.UNKNOWN
-    time_s = bound.floor_time_s / goal.roofline_fraction
     moved, flops = bound.cost.total_bytes, bound.cost.flops
     if bound.limiter == "compute" and flops is not None:
         rate = f", computing {fmt.quantity(flops / time_s, 'FLOP/s')}"

@@ -58,7 +58,7 @@ def render_html(campaign: Campaign, summary: Summary) -> str:
         cited_facts=list(used),
         other_facts=others,
         commands=COMMANDS,
-        arithmetic=lambda bound: "\n".join(roofline_lines(bound)),
+        arithmetic=lambda bound: "\n".join(roofline_lines(bound, started.target.goal)),
         limiter=limiter_words,
         achieved=achieved,
         why=why_turned_down,

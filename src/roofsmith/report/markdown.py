@@ -21,6 +21,7 @@ from roofsmith.report.counters import by_category, counter_rows, headlines, spee
 from roofsmith.report.inspections import inspection_lines
 from roofsmith.report.pitfalls import pitfalls
 from roofsmith.report.rates import rates
+from roofsmith.report.roofline_plot import plain_drawing
 from roofsmith.report.steps import held_profile
 from roofsmith.report.summarize import BUCKETS, TRANSFERRING
 from roofsmith.report.summary import Step, Summary, WorkloadRow
@@ -51,7 +52,8 @@ def readme(campaign: Campaign, summary: Summary) -> str:
         commands=COMMANDS,
         limiter=limiter_words,
         goal=lambda bound: Raw(absolute_target(bound, started.target.goal)),
-        arithmetic=lambda bound: "\n".join(roofline_lines(bound)),
+        drawing="\n".join(plain_drawing(started.bounds)),
+        arithmetic=lambda bound: "\n".join(roofline_lines(bound, started.target.goal)),
     )
 
 

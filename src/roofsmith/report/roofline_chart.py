@@ -2,6 +2,7 @@
 
 Axes are FLOP per byte and FLOP/s, both logarithmic. A workload's intensity is that of its least
 traffic, the same for every kernel: kernels move up, and the roof above them is their floor time.
+Floor and goal stand on the solid roof; ceilings of the other kind, where they differ, are dashed.
 """
 
 from __future__ import annotations
@@ -9,15 +10,22 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from markupsafe import Markup
 
+from roofsmith.domain.bound import Bound
+from roofsmith.domain.facts import Fact
 from roofsmith.report import format as fmt
 from roofsmith.report import svg
 from roofsmith.report.arithmetic import limiter_words
 from roofsmith.report.summary import RooflinePoint, WorkloadRow
+from roofsmith.report.templating import html_environment
+
+_Known: TypeAlias = "tuple[Bound, _Roof, Sequence[RooflinePoint]]"
 
 _LABEL_GAP = 14.0
+_GUTTER, _HEADING, _CAPTION = 16.0, 40.0, 40.0
 _MOST_SPREAD = 8
 """More labels than this would run into the roofs if all were drawn."""
 
@@ -37,9 +45,13 @@ class _Roof:
     """One workload's two ceilings; all known."""
 
     intensity: float
-    ridge: float
     bandwidth: float
     peak: float
+
+    @property
+    def ridge(self) -> float:
+        """FLOP per byte at which the two meet."""
+        return self.peak / self.bandwidth
 
     def at(self, intensity: float) -> float:
         """The most FLOP/s at an intensity."""
@@ -55,35 +67,80 @@ def roofline_charts(
         rows: in the order they are shown.
         wide: whether one panel has the whole width of a page.
     """
-    roofs = [_roof(row) for row in rows]
-    known = [(row, roof) for row, roof in zip(rows, roofs, strict=True) if roof is not None]
+    roofs = [_roof(row.bound) for row in rows]
+    known = [
+        (row.bound, roof, row.path)
+        for row, roof in zip(rows, roofs, strict=True)
+        if roof is not None
+    ]
     if not known:
         return [(row, None) for row in rows]
     span = _span(known)
     return [
-        (row, _panel(row, roof, span, wide=wide) if roof is not None else None)
+        (row, _panel(row.bound, roof, row.path, span, wide=wide) if roof is not None else None)
         for row, roof in zip(rows, roofs, strict=True)
     ]
 
 
-def _roof(row: WorkloadRow) -> _Roof | None:
-    bound = row.bound
-    if bound.intensity is None or not bound.bandwidth.value or not bound.peak.value:
+def roofline_svg(bounds: Sequence[Bound], device: str) -> str:
+    """A drawing of its own: a panel per workload, two in a row, light and dark.
+
+    Args:
+        bounds: in the order they are shown; what can't be drawn is a line that says why.
+        device: in the title.
+    """
+    roofs = [(bound, _roof(bound)) for bound in bounds]
+    known: list[_Known] = [(bound, roof, ()) for bound, roof in roofs if roof is not None]
+    wide = len(known) == 1
+    width, height = _size(wide=wide)
+    columns = min(len(known), 2) or 1
+    total = columns * (width + _GUTTER) + _GUTTER
+    pieces: list[Markup] = [svg.text(_GUTTER, 26, f"Roofline on {device}", cls="heading")]
+    top = _HEADING
+    for index, (bound, roof, path) in enumerate(known):
+        left = _GUTTER + (index % columns) * (width + _GUTTER)
+        top = _HEADING + (index // columns) * (height + _CAPTION)
+        panel = _panel(bound, roof, path, _span(known), wide=wide, at=(left, top + _CAPTION / 2))
+        floor = f"{limiter_words(bound)}, floor {fmt.time(bound.floor_time_s)}"
+        label = fmt.one_line(f"{bound.workload}: {floor}")
+        pieces += [svg.text(left, top + 14, label, cls="value"), panel]
+    bottom = top + (height + _CAPTION if known else 0.0)
+    for bound, none in roofs:
+        if none is None:
+            reason = fmt.one_line(bound.reason or bound.cost.reason or fmt.UNKNOWN, 110)
+            bottom += 20
+            pieces.append(svg.text(_GUTTER, bottom, f"{bound.workload}: not drawn: {reason}"))
+    style = html_environment().get_template("chart.svg.css").render()
+    return svg.document(total, bottom + _GUTTER, style, *pieces, title=f"Roofline on {device}")
+
+
+def _size(*, wide: bool) -> tuple[float, float]:
+    return (760.0, 420.0) if wide else (344.0, 320.0)
+
+
+def _roof(bound: Bound) -> _Roof | None:
+    return _roof_under(bound.intensity, bound.bandwidth, bound.peak)
+
+
+def _roof_under(intensity: float | None, bandwidth: Fact, peak: Fact) -> _Roof | None:
+    if not intensity or not bandwidth.value or not peak.value:
         return None
-    return _Roof(
-        intensity=bound.intensity,
-        ridge=bound.peak.value / bound.bandwidth.value,
-        bandwidth=bound.bandwidth.value,
-        peak=bound.peak.value,
-    )
+    return _Roof(intensity=intensity, bandwidth=bandwidth.value, peak=peak.value)
 
 
-def _span(known: Sequence[tuple[WorkloadRow, _Roof]]) -> _Span:
-    roofs = [roof for _, roof in known]
+def _other_roofs(bound: Bound, roof: _Roof) -> list[_Roof]:
+    """Those of the other kind of ceilings, where they differ."""
+    pairs = [pair for pair in (bound.measured, bound.datasheet) if pair is not None]
+    others = [_roof_under(bound.intensity, pair.bandwidth, pair.peak) for pair in pairs]
+    return [other for other in others if other is not None and other != roof]
+
+
+def _span(known: Sequence[_Known]) -> _Span:
+    roofs = [one for bound, roof, _ in known for one in (roof, *_other_roofs(bound, roof))]
     lows = [min(roof.intensity, roof.ridge) for roof in roofs]
     highs = [max(roof.intensity, roof.ridge) for roof in roofs]
     low_intensity, high_intensity = min(lows) / 4, max(highs) * 6
-    rates = [p.rate_flop_per_s for row, _ in known for p in row.path if p.rate_flop_per_s]
+    rates = [p.rate_flop_per_s for _, _, path in known for p in path if p.rate_flop_per_s]
     roof_lows = [roof.at(low_intensity) for roof in roofs]
     return _Span(
         low_intensity=low_intensity,
@@ -93,22 +150,38 @@ def _span(known: Sequence[tuple[WorkloadRow, _Roof]]) -> _Span:
     )
 
 
-def _panel(row: WorkloadRow, roof: _Roof, span: _Span, *, wide: bool) -> Markup:
-    width, height = (760.0, 420.0) if wide else (344.0, 320.0)
+def _panel(
+    bound: Bound,
+    roof: _Roof,
+    path: Sequence[RooflinePoint],
+    span: _Span,
+    *,
+    wide: bool,
+    at: tuple[float, float] | None = None,
+) -> Markup:
+    width, height = _size(wide=wide)
     left, right, top, bottom = 64.0, width - 12, 12.0, height - 44
     x = svg.LogScale(span.low_intensity, span.high_intensity, left, right)
     y = svg.LogScale(span.low_rate, span.high_rate, bottom, top)
+    others = [_outline(other, x, y) for other in _other_roofs(bound, roof)]
     return svg.figure(
         width,
         height,
         *_grid(x, y, most_x=8 if wide else 5),
         svg.text((left + right) / 2, height - 4, "FLOP per byte", cls="axis mid"),
+        *others,
         *_roofs(roof, x, y),
-        *_path(row, roof, x, y),
-        title=f"Roofline of {row.label}",
-        description=_description(row),
+        *_path(path, roof, x, y),
+        title=f"Roofline of {bound.workload}",
+        description=_description(bound, path),
         cls="chart roofline",
+        at=at,
     )
+
+
+def _outline(roof: _Roof, x: svg.LogScale, y: svg.LogScale) -> Markup:
+    start = (x.start, y.clamp(roof.at(x.low)))
+    return svg.polyline([start, (x(roof.ridge), y(roof.peak)), (x.end, y(roof.peak))], "roof other")
 
 
 def _grid(x: svg.LogScale, y: svg.LogScale, *, most_x: int) -> Iterator[Markup]:
@@ -149,12 +222,12 @@ def _middle_of_longer(start: float, cut: float, end: float) -> float:
     return (start + cut) / 2 if cut - start > end - cut else (cut + end) / 2
 
 
-def _path(row: WorkloadRow, roof: _Roof, x: svg.LogScale, y: svg.LogScale) -> Iterator[Markup]:
-    points = [(p, y.clamp(p.rate_flop_per_s)) for p in row.path if p.rate_flop_per_s]
+def _path(
+    path: Sequence[RooflinePoint], roof: _Roof, x: svg.LogScale, y: svg.LogScale
+) -> Iterator[Markup]:
+    points = [(p, y.clamp(p.rate_flop_per_s)) for p in path if p.rate_flop_per_s]
     px, ceiling = x(roof.intensity), y(roof.at(roof.intensity))
-    if not points:
-        return
-    yield svg.line(px, points[-1][1], px, ceiling, "gap")
+    yield svg.line(px, points[-1][1] if points else y.start, px, ceiling, "gap")
     yield svg.line(px - 7, ceiling, px + 7, ceiling, "ceiling")
     yield svg.polyline([(px, py) for _, py in points], "path")
     to_left = px > (x.start + x.end) / 2
@@ -207,9 +280,8 @@ def _title(point: RooflinePoint) -> str:
     )
 
 
-def _description(row: WorkloadRow) -> str:
-    way = " to ".join(fmt.percent(p.fraction) for p in (row.path[:1] + row.path[1:][-1:]))
-    return (
-        f"{limiter_words(row.bound)}, {fmt.intensity(row.bound.intensity)}; "
-        f"from {way or fmt.UNKNOWN} of the roofline"
-    )
+def _description(bound: Bound, path: Sequence[RooflinePoint]) -> str:
+    ends = [*path[:1], *path[1:][-1:]]
+    way = " to ".join(fmt.percent(p.fraction) for p in ends)
+    reached = f"; from {way} of the roofline" if way else ""
+    return f"{limiter_words(bound)}, {fmt.intensity(bound.intensity)}{reached}"

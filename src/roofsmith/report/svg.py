@@ -58,8 +58,15 @@ def figure(
     title: str,
     description: str,
     cls: str | None = None,
+    at: tuple[float, float] | None = None,
 ) -> Markup:
-    """A whole drawing that scales to its box; announced as an image with a name."""
+    """A whole drawing that scales to its box; announced as an image with a name.
+
+    `at`: its place inside another drawing, where it keeps its size.
+    """
+    place: dict[str, Attribute] = {}
+    if at is not None:
+        place = {"x": at[0], "y": at[1], "width": width, "height": height}
     return element(
         "svg",
         element("title", escape(visible(title))),
@@ -69,7 +76,26 @@ def figure(
         role="img",
         aria_label=visible(f"{title}. {description}"),
         cls=cls,
+        **place,
     )
+
+
+def document(width: float, height: float, style: str, *children: Markup, title: str) -> str:
+    """A file of its own, with its style sheet and a background."""
+    drawing = element(
+        "svg",
+        element("title", escape(visible(title))),
+        element("style", Markup(style)),
+        element("rect", width=width, height=height, cls="paper"),
+        *children,
+        xmlns="http://www.w3.org/2000/svg",
+        viewBox=f"0 0 {width:g} {height:g}",
+        width=width,
+        height=height,
+        role="img",
+        cls="chart",
+    )
+    return f"{drawing}\n"
 
 
 def _attribute_name(name: str) -> str:

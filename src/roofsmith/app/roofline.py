@@ -1,0 +1,36 @@
+"""`roofsmith roofline`: what the machine allows, before anything runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from roofsmith.app.subjects import Subject, target_of
+from roofsmith.app.wiring import workshop
+from roofsmith.config import Settings
+from roofsmith.domain.bound import CeilingKind
+from roofsmith.domain.target import Goal
+from roofsmith.engine.survey import Survey
+from roofsmith.ports import Observer
+
+
+@dataclass(frozen=True, slots=True)
+class Roofline:
+    """The bounds of a target's workloads, and what the target wants of them."""
+
+    survey: Survey
+    goal: Goal
+    ceilings: CeilingKind
+    """That floor and goal stand on."""
+
+
+def roofline(subject: Subject, settings: Settings, observer: Observer) -> Roofline:
+    """Identify the machine, look up its ceilings, and compute every workload's bound.
+
+    Args:
+        subject: the kernel.
+        settings: where caches are.
+        observer: hears what happens.
+    """
+    target = target_of(subject)
+    with workshop(target, settings, observer) as shop:
+        return Roofline(shop.survey, target.goal, target.ceilings)

@@ -1,0 +1,127 @@
+"""What `roofsmith roofline` prints: bounds in a table, as a drawing, and worked out on paper."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from roofsmith.app import Roofline
+from roofsmith.cli.output import console, print_json, print_lines, print_table
+from roofsmith.domain.bound import Bound
+from roofsmith.domain.facts import Fact
+from roofsmith.errors import StorageError
+from roofsmith.report import format as fmt
+from roofsmith.report.arithmetic import limiter_words, roofline_lines, target_time_s
+from roofsmith.report.roofline_chart import roofline_svg
+from roofsmith.report.roofline_plot import Line, plain_drawing, plot_legend, roofline_plot
+
+
+def bounded(found: Roofline, *, svg: Path | None, as_json: bool) -> None:
+    """Bounds and goals per workload, and the facts that they rest on.
+
+    Raises:
+        StorageError: the drawing can't be written.
+    """
+    survey = found.survey
+    if svg is not None:
+        _write(svg, roofline_svg(survey.bounds, survey.environment.device.name))
+    if as_json:
+        print_json(_document(found))
+        return
+    device = survey.environment.device
+    threads = f", {fmt.plural(survey.threads, 'thread')}" if device.kind == "cpu" else ""
+    stands = f"floor and goal stand on {found.ceilings} ceilings"
+    print_lines([f"{device.name}{threads}; {stands}", ""])
+    _table(found)
+    print()
+    _print_plot(survey.bounds)
+    cited = _cited(survey.bounds)
+    for bound in survey.bounds:
+        lines = roofline_lines(bound, found.goal, cited)
+        print_lines(["", bound.workload, *(f"  {line}" for line in lines)])
+    unlisted = [f for f in survey.facts.other if f.value is None and "datasheet" in f.metric]
+    print_lines(["", *(f"[{number}] {fact}" for fact, number in cited.items())])
+    print_lines(str(fact) for fact in unlisted)
+    if svg is not None:
+        print_lines(["", f"drawn in {svg}"])
+
+
+def _table(found: Roofline) -> None:
+    bounds = found.survey.bounds
+    share = fmt.percent(found.goal.roofline_fraction)
+    print_table(
+        ("workload", "type", "work", "moved", "FLOP/byte", "limit", "floor", f"goal {share}"),
+        [
+            (
+                bound.workload,
+                bound.cost.dtype,
+                fmt.quantity(bound.cost.flops, "FLOP"),
+                fmt.quantity(bound.cost.total_bytes, "byte"),
+                _ratio(bound.intensity),
+                bound.limiter,
+                fmt.time(bound.floor_time_s),
+                fmt.time(target_time_s(bound, found.goal)),
+            )
+            for bound in bounds
+        ],
+    )
+
+
+def _ratio(flop_per_byte: float | None) -> str:
+    return fmt.UNKNOWN if flop_per_byte is None else fmt.significant(flop_per_byte)
+
+
+def _print_plot(bounds: Sequence[Bound]) -> None:
+    if not sys.stdout.isatty():
+        print_lines(plain_drawing(bounds))
+        return
+    shown = console()
+    for line in roofline_plot(bounds, shown.width):
+        shown.print(_styled(line))
+    print_lines(plot_legend(bounds))
+
+
+def _styled(line: Line) -> Any:
+    from rich.text import Text
+
+    return Text.assemble(*line)
+
+
+def _cited(bounds: Sequence[Bound]) -> dict[Fact, int]:
+    """Every ceiling that a bound rests on or is shown beside, numbered as they come."""
+    cited: dict[Fact, int] = {}
+    for bound in bounds:
+        for pair in (bound.measured, bound.datasheet):
+            if pair is not None:
+                for fact in (pair.bandwidth, pair.peak):
+                    cited.setdefault(fact, len(cited) + 1)
+    return cited
+
+
+def _document(found: Roofline) -> dict[str, Any]:
+    survey = found.survey
+    return {
+        "device": survey.environment.device.model_dump(mode="json"),
+        "threads": survey.threads,
+        "ceilings": found.ceilings,
+        "goal": found.goal.model_dump(mode="json"),
+        "bounds": [
+            {
+                **bound.model_dump(mode="json"),
+                "target_time_s": target_time_s(bound, found.goal),
+                "limited_by": limiter_words(bound),
+            }
+            for bound in survey.bounds
+        ],
+        "classes": [class_.model_dump(mode="json") for class_ in survey.classes],
+        "facts": survey.facts.model_dump(mode="json"),
+    }
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise StorageError(f"can't write {path}: {error.strerror}") from error
