@@ -159,6 +159,7 @@ def roofline(
         Path | None,
         typer.Option(metavar="FILE", help="Draw it into a file as well.", show_default=False),
     ] = None,
+    wait: options.Wait = True,
     as_json: options.Json = False,
 ) -> None:
     """The least time that this machine allows and the goal, per workload, with citations."""
@@ -166,7 +167,7 @@ def roofline(
     from roofsmith.cli.bounded import bounded
 
     with screen() as observer:
-        found = app.roofline(subject, app.settings(), observer)
+        found = app.roofline(subject, app.settings(waits=wait), observer)
     bounded(found, svg=svg, as_json=as_json)
 
 
