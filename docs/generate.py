@@ -1,4 +1,4 @@
-"""Writes the generated pages: docs/cli.md, docs/recipes.md and the key table of docs/target.md.
+"""Writes the generated pages: docs/cli.md, docs/recipes.md and tables of other pages.
 
 `make docs` runs it; the tests compare what it returns with what is checked in.
 """
@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import inspect
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
@@ -20,10 +21,13 @@ from roofsmith.cli.root import cli
 from roofsmith.domain.target import Target
 from roofsmith.domain.workload import Workload
 from roofsmith.proposers.cards import Card, all_cards
+from roofsmith.specs.wiki import Wiki
+from roofsmith.specs.wiki_page import Quality
+from roofsmith.specs.wiki_schema import FACTS
 from roofsmith.store.target_schema import SECTIONS, TargetFile
 
 DOCS = Path(__file__).resolve().parent
-KEYS_BEGIN, KEYS_END = "<!-- keys -->", "<!-- /keys -->"
+WIKI_INDEX = DOCS.parent / "src" / "roofsmith" / "specs" / "pages" / "README.md"
 _GENERATED = "<!-- Written by `make docs`; edits are lost. -->\n\n"
 
 _FILE_KEYS: Mapping[str, str] = {
@@ -73,9 +77,40 @@ def keys_table() -> str:
 
 def with_keys(page: str) -> str:
     """docs/target.md with the table of keys as it is now."""
-    before, _, rest = page.partition(KEYS_BEGIN)
-    _, _, after = rest.partition(KEYS_END)
-    return f"{before}{KEYS_BEGIN}\n{keys_table()}{KEYS_END}{after}"
+    return _with(page, "keys", keys_table())
+
+
+def with_facts(page: str) -> str:
+    """docs/specs.md with the facts that a wiki page may state."""
+    lines = ["| section | unit | facts |\n|---|---|---|"]
+    of_units: dict[tuple[str, str], list[str]] = {}
+    for path, unit in FACTS.items():
+        section, _, name = path.partition(".")
+        if section != "peak_rates" and "." not in name:
+            of_units.setdefault((section, unit), []).append(f"`{name}`")
+    for (section, unit), names in of_units.items():
+        lines.append(f"| `{section}` | {unit} | {' '.join(names)} |")
+    return _with(page, "facts", "\n".join(lines) + "\n")
+
+
+def with_pages(page: str) -> str:
+    """The wiki's index with a row for every page: facts, and how they were read."""
+    qualities = get_args(Quality)
+    lines = [f"| file | product | facts | {' | '.join(qualities)} |", "|---" * 8 + "|"]
+    for known in Wiki.load().pages:
+        told = [entry.told for entry in (*known.entries.values(), *known.aliases)]
+        counts = Counter(statement.quality for statement in told)
+        of_quality = " | ".join(str(counts[quality]) for quality in qualities)
+        lines.append(f"| `{known.file.name}` | {known.product} | {len(told)} | {of_quality} |")
+    return _with(page, "pages", "\n".join(lines) + "\n")
+
+
+def _with(page: str, name: str, text: str) -> str:
+    """A page with what stands between two marks written anew."""
+    begin, end = f"<!-- {name} -->", f"<!-- /{name} -->"
+    before, _, rest = page.partition(begin)
+    _, _, after = rest.partition(end)
+    return f"{before}{begin}\n{text}{end}{after}"
 
 
 def _commands(app: typer.Typer, name: str) -> Iterator[str]:
@@ -221,11 +256,15 @@ def _cell(text: str) -> str:
 
 
 def main() -> None:
-    """Write all three."""
+    """Write them all."""
     (DOCS / "cli.md").write_text(cli_page(), encoding="utf-8")
     (DOCS / "recipes.md").write_text(recipes_page(), encoding="utf-8")
-    target = DOCS / "target.md"
-    target.write_text(with_keys(target.read_text(encoding="utf-8")), encoding="utf-8")
+    for path, written in (
+        (DOCS / "target.md", with_keys),
+        (DOCS / "specs.md", with_facts),
+        (WIKI_INDEX, with_pages),
+    ):
+        path.write_text(written(path.read_text(encoding="utf-8")), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,225 @@
+"""docs/specs.md and the wiki's index say what is so; `specs` as people type it."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from types import ModuleType
+from typing import Any, get_args
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from roofsmith import app
+from roofsmith.cli.root import cli
+from roofsmith.domain.facts import FactSheet
+from roofsmith.specs.sheet import Measurement, MeasurementFile, render
+from roofsmith.specs.wiki import MAX_PAGE_BYTES, Wiki
+from roofsmith.specs.wiki_datasheet import MEMORY_TOLERANCE, missing
+from roofsmith.specs.wiki_page import Quality, Statement
+from roofsmith.specs.wiki_problems import Code
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "specs.md"
+FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("ROOFSMITH_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("ROOFSMITH_WIKI", str(tmp_path / "wiki"))
+    monkeypatch.setenv("COLUMNS", "300")
+    return tmp_path
+
+
+@pytest.fixture(scope="module")
+def generate() -> Iterator[ModuleType]:
+    sys.path.insert(0, str(ROOT / "docs"))
+    import generate
+
+    yield generate
+    sys.path.remove(str(ROOT / "docs"))
+
+
+def specs(*arguments: str) -> Any:
+    return CliRunner().invoke(cli, ["specs", *arguments])
+
+
+def kept(folder: Path, device: str) -> Path:
+    """A file of ceilings as it is kept for a device."""
+    common = {"threads": 1, "variant": "v", "spread": 0.0, "rounds": 4, "date": "2026-11-20 10:00"}
+    measured = [
+        {"kind": "bandwidth", "subject": "copy", "working_set_bytes": 1 << 30, "rate": 3.015e12},
+        {"kind": "bandwidth", "subject": "read", "working_set_bytes": 1 << 24, "rate": 7e12},
+        {"kind": "mma", "subject": "float16", "rate": 791.52e12},
+    ]
+    file = MeasurementFile(
+        device=device, compiler="nvcc",
+        measurements=tuple(Measurement.model_validate({**common, **m}) for m in measured),
+    )  # fmt: skip
+    path = folder / "cache" / "ceilings" / "ceilings-0123456789abcdef.json"
+    path.parent.mkdir(parents=True)
+    path.write_text(render(file))
+    return path
+
+
+def test_the_answers_on_the_page_are_what_is_printed() -> None:
+    blocks = FENCE.findall(PAGE.read_text())
+    shown = [(a, b) for (k, a), (j, b) in pairwise(blocks) if (k, j) == ("sh", "text")]
+    assert len(shown) >= 3
+    for commands, answer in shown:
+        printed = ""
+        for command in commands.splitlines():
+            program, room, *arguments = shlex.split(command)
+            assert (program, room) == ("roofsmith", "specs")
+            printed += specs(*arguments).stdout
+        assert printed == answer
+
+
+def test_the_page_on_the_page_is_one(home: Path) -> None:
+    (text,) = [t for kind, t in FENCE.findall(PAGE.read_text()) if "schema_version" in t]
+    name = text.partition("\n")[0].removeprefix("# ")
+    (home / "wiki").mkdir()
+    (home / "wiki" / name).write_text(text)
+    wiki = Wiki.load(home / "wiki")
+    assert wiki.problems == ()
+    assert wiki.cite(wiki.page("X1"), "fp16").value == 4e14
+    assert specs("cite", "X1", "bandwidth").stdout == (
+        f"bandwidth: 2e+12 byte/s <- {home / 'wiki' / name}:12\n"
+    )
+
+
+def test_tables_are_current(generate: ModuleType) -> None:
+    assert PAGE.read_text() == generate.with_facts(PAGE.read_text()), "run `make docs`"
+    index = generate.WIKI_INDEX.read_text()
+    assert index == generate.with_pages(index), "run `make docs`"
+
+
+def test_every_problem_quality_and_key_is_explained() -> None:
+    text = PAGE.read_text()
+    rows = set(re.findall(r"^\| `([a-z_]+)` \| [^|]+ \|", text, re.MULTILINE))
+    assert {*get_args(Code), *get_args(Quality)} <= rows
+    for key in Statement.model_fields:
+        assert re.search(rf"`(source\.)?{key}`|`source\.title`", text)
+    assert MAX_PAGE_BYTES == 1 << 20
+    assert "larger than 1 MiB" in text
+    assert MEMORY_TOLERANCE == 0.15
+    assert "more than\n15%" in text
+
+
+def test_the_wheel_has_the_pages() -> None:
+    """Hatch packs every file below the package but what git ignores."""
+    found = subprocess.run(
+        ["git", "check-ignore", "src/roofsmith/specs/pages/nvidia-t4.yaml"], cwd=ROOT, check=False,
+        capture_output=True,
+    )  # fmt: skip
+    assert found.stdout == b""
+
+
+def test_cite() -> None:
+    found = specs("cite", "H100 SXM", "bandwidth")
+    assert (found.exit_code, found.stdout) == (
+        0, "bandwidth: 3.35e+12 byte/s <- wiki/nvidia-h100-sxm5-80gb.yaml:296\n"
+    )  # fmt: skip
+    assert "memory.bandwidth_byte_per_s, transcribed: NVIDIA H100 product page" in found.stderr
+    text = specs("cite", "H100 SXM", "compute_capability")
+    assert (text.exit_code, text.stdout) == (
+        0, "compute_capability: 9.0 <- wiki/nvidia-h100-sxm5-80gb.yaml:59\n"
+    )  # fmt: skip
+
+
+def test_cite_says_unknown() -> None:
+    found = specs("cite", "H100 SXM", "bandwith")
+    assert (found.exit_code, found.stdout) == (1, "bandwith: UNKNOWN (wiki not found)\n")
+    assert "memory.bandwidth_byte_per_s" in found.stderr
+    found = specs("cite", "H1000", "bandwidth")
+    assert (found.exit_code, found.stdout) == (1, "bandwidth: UNKNOWN (wiki not found)\n")
+    assert "'H1000'" in found.stderr
+
+
+def test_cite_does_not_guess_which_product() -> None:
+    found = specs("cite", "H100", "bandwidth")
+    assert (found.exit_code, found.stdout) == (2, "")
+    for product in ("H100 NVL", "H100 PCIe 80GB", "H100 SXM5 80GB"):
+        assert product in found.stderr
+
+
+def test_cite_in_json() -> None:
+    found = json.loads(specs("cite", "H100 SXM", "fp16", "--json").stdout)
+    assert found["metric"] == "fp16"
+    assert found["path"] == "peak_rates.tensor.dense.fp16"
+    assert (found["value"], found["unit"]) == (989.4e12, "FLOP/s")
+    assert found["citation"] == "wiki/nvidia-h100-sxm5-80gb.yaml:135"
+    assert found["quality"] == "transcribed"
+    assert found["source"]["url"].startswith("https://")
+    missing = specs("cite", "H100 SXM", "fp17", "--json")
+    assert missing.exit_code == 1
+    document = json.loads(missing.stdout)
+    assert (document["value"], document["line"]) == (None, "fp17: UNKNOWN (wiki not found)")
+    assert "fp16" in document["hint"]
+
+
+def test_show_a_product_beside_what_was_measured(home: Path) -> None:
+    path = kept(home, "NVIDIA H100 80GB HBM3")
+    found = specs("show", "H100 SXM")
+    assert found.exit_code == 0
+    rows = [line.split() for line in found.stdout.splitlines()]
+    assert ["memory", "bandwidth", "3.35", "TB/s", "3.02", "TB/s", "90%"] in rows
+    assert ["float16", "matrix", "peak", "989", "TFLOP/s", "792", "TFLOP/s", "80%"] in rows
+    assert "memory.bandwidth_byte_per_s: 3.35e+12 byte/s <- wiki/nvidia-h100-sxm5" in found.stdout
+    assert f"copy bandwidth at 1073741824 byte: 3.015e+12 byte/s <- {path}:6" in found.stdout
+    document = json.loads(specs("show", "H100 SXM", "--json").stdout)
+    pair = document["side_by_side"][0]
+    assert pair["ratio"] == pytest.approx(0.9)
+    assert pair["measured"]["citation"]["line"] == 6
+    assert len(document["facts"]) == len(Wiki.load().page("H100 SXM").entries)
+
+
+def test_show_a_product_that_was_never_measured(home: Path) -> None:
+    kept(home, "NVIDIA H100 80GB HBM3")
+    found = specs("show", "H100 PCIe").stdout
+    assert "never measured here" in found
+    assert "UNKNOWN: memory.bus_width_bit" in specs("show", "T4").stdout
+    assert (specs("show", "nowhere").exit_code, specs("show", "nowhere").stdout) == (2, "")
+
+
+def test_list_names_pages_kept_ceilings_and_what_is_wrong(home: Path) -> None:
+    (home / "wiki").mkdir()
+    (home / "wiki" / "broken.yaml").write_text("id: broken\n")
+    path = kept(home, "NVIDIA H100 80GB HBM3")
+    found = specs("list")
+    assert found.exit_code == 0
+    assert "NVIDIA H100 80GB HBM3" in found.stdout
+    assert "wiki/amd-mi300x.yaml" in found.stdout
+    assert str(path) in found.stdout
+    assert f"{home / 'wiki' / 'broken.yaml'}: missing_key: schema_version" in found.stdout
+    document = json.loads(specs("list", "--json").stdout)
+    assert {page["id"] for page in document["pages"]} == {p.id for p in Wiki.load().pages}
+    assert document["kept"] == [{"file": str(path), "device": "NVIDIA H100 80GB HBM3"}]
+    assert {problem["code"] for problem in document["problems"]} == {"missing_key"}
+
+
+def test_this_machine_says_that_there_is_no_page_of_a_processor(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sheet = FactSheet(device_id="x", other=(missing("datasheet of a CPU", "1"),))
+    monkeypatch.setattr(app, "ceilings", lambda *args, **kwargs: sheet)
+    assert specs("show").stdout == "datasheet of a CPU: UNKNOWN (wiki not found)\n"
+    document = json.loads(specs("show", "--json").stdout)
+    assert document["datasheet"] is None
+
+
+def test_the_index_is_readable_by_people(generate: ModuleType) -> None:
+    index = generate.WIKI_INDEX.read_text()
+    assert "## Traps and disagreements" in index
+    for line in index.splitlines():
+        assert "shared/" not in line
+    for file in generate.WIKI_INDEX.parent.glob("*.yaml"):
+        assert yaml.safe_load(file.read_text())["id"] == file.stem
