@@ -183,24 +183,20 @@ def workshop(
         BadReferenceError: the reference doesn't fit it.
         TargetError: a workload can't fit in memory.
     """
-    with (
-        leased_machine(settings, target.language, observer, product) as leased,
-        locked_clocks(leased, settings) as machine,
-        oracle_for(target, machine) as oracle,
-    ):
-        meter = Meter(machine.clock)
-        known = survey(
-            target, machine.devices, machine.specs, machine.toolchain, oracle, observer, meter
-        )
-        with machine.bench(target, oracle, known) as bench:
-            judge = machine.judge(target, bench, known)
-            profiler = machine.profiler(oracle, known)
-            prepared = Prepared(known, meter)
-            inspector = machine.inspector(oracle, target.language)
-            with _yardstick_judge(target, machine, oracle, known) as patient:
+    with leased_machine(settings, target.language, observer, product) as leased:
+        meter = Meter(leased.clock)  # from here on: a wait for the GPU is nobody's overhead
+        with locked_clocks(leased, settings) as machine, oracle_for(target, machine) as oracle:
+            known = survey(
+                target, machine.devices, machine.specs, machine.toolchain, oracle, observer, meter
+            )
+            with (
+                machine.bench(target, oracle, known) as bench,
+                _yardstick_judge(target, machine, oracle, known) as patient,
+            ):
                 yield Workshop(
-                    target, machine, observer, oracle, prepared, judge, profiler, inspector,
-                    pytorch_yardsticks(target), patient,
+                    target, machine, observer, oracle, Prepared(known, meter),
+                    machine.judge(target, bench, known), machine.profiler(oracle, known),
+                    machine.inspector(oracle, target.language), pytorch_yardsticks(target), patient,
                 )  # fmt: skip
 
 

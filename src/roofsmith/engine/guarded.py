@@ -13,9 +13,6 @@ from roofsmith.domain.profile import Profile
 from roofsmith.domain.workload import Workload
 from roofsmith.ports import Gate, Inspector, Judge, Measured, Observer, Profiler, Result, Watched
 
-INTERFERENCE = "interference"
-"""Reason of an outcome: others were on the GPU during every try."""
-
 
 @dataclass(frozen=True, slots=True)
 class GuardedJudge:
@@ -95,6 +92,6 @@ class GuardedInspector:
 def _interference(seen: Watched[Result]) -> Unstable:
     tries = len(seen.disturbances)
     return Unstable(
-        reason=INTERFERENCE,
+        reason="interference",
         detail=f"disturbed in each of {tries} tries, the last time by: {seen.disturbances[-1]}",
     )
