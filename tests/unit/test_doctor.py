@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -29,6 +30,7 @@ from simulated_machine import (
 from roofsmith.analysis.audit import Sources as Sources_of_audit
 from roofsmith.analysis.audit import audit
 from roofsmith.analysis.audit_campaign import kept_facts, quotations
+from roofsmith.app import doctor
 from roofsmith.app.doctor import examine
 from roofsmith.app.doctor.asking import Inquiry
 from roofsmith.app.doctor.gpus import vendors
@@ -642,6 +644,23 @@ def test_the_page_of_a_campaign_passes_its_audit(root: Path, name: str) -> None:
 
 def test_a_campaign_that_nobody_examined_has_no_page() -> None:
     assert "env_check.md" not in render_campaign(campaign_of([started()]))
+
+
+def test_every_check_is_explained(root: Path) -> None:
+    page = (EXAMPLES.parent / "docs" / "doctor.md").read_text()
+    explained = set(re.findall(r"`([^`]+)`", "".join(re.findall(r"^\| (`.*?) \|", page, re.M))))
+    names = set()
+    for path in sorted(Path(doctor.__file__).parent.glob("*.py")):
+        names |= set(re.findall(r'\bname="([^"]+)"', path.read_text()))
+    assert names - {"walls"} <= explained
+    assert explained <= names | {f"{vendor} GPU" for vendor in ("AMD", "NVIDIA")} | OTHERS
+
+
+OTHERS = {
+    "C", "C++", "cache", "campaigns", "clocks", "power", "heat", "modes", "driver", "MIG",
+    "persistence",
+}  # fmt: skip
+"""Checks whose name is no keyword in the source."""
 
 
 def test_every_problem_has_a_fix_in_one_line(root: Path) -> None:

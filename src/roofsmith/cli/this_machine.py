@@ -27,7 +27,7 @@ def doctor(
     target: Annotated[
         Path | None,
         typer.Argument(
-            metavar="TARGET",
+            metavar="[TARGET]",
             help="A target.yaml, its folder, or a kernel file: what it needs must be here; without "
             "one, all that this machine can run is listed.",
             show_default=False,
