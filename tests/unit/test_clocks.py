@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -16,23 +16,18 @@ import pytest
 from roofsmith.devices import clock_claims
 from roofsmith.devices.clock_claims import is_alive, recorded, slot_of, this_process
 from roofsmith.devices.clocks import held_clocks, restore_abandoned, undisturbed
-from roofsmith.devices.clocks_amd import RocmSmiClocks, rocm_smi, sustained_share
-from roofsmith.devices.clocks_nvidia import NvmlClocks, may_administer
+from roofsmith.devices.clocks_nvidia import NvmlClocks
 from roofsmith.domain.clocks import ClockClaim, ClockOwner, ClockSettings, LockedClocks
 from roofsmith.errors import MachineError, StorageError
 from roofsmith.testing.clocks import (
-    AMD_UUID,
     BASE_MHZ,
     OTHER_UUID,
     UUID,
-    ClockDriverConformance,
     SimulatedNvml,
-    SimulatedRocmSmi,
 )
 
 HOLDER = Path(__file__).with_name("clock_holder.py")
-UNLOCKED = [0, 0]
-LOCKED = [BASE_MHZ, BASE_MHZ]
+UNLOCKED, LOCKED = [0, 0], [BASE_MHZ, BASE_MHZ]
 
 
 @pytest.fixture
@@ -78,27 +73,6 @@ def holder(folder: Path, how: str = "wait") -> subprocess.Popen[str]:
     assert process.stdout is not None
     assert process.stdout.readline() == "locked\n"
     return process
-
-
-class TestNvmlClocks(ClockDriverConformance):
-    @pytest.fixture
-    def driver(self, nvml: SimulatedNvml) -> NvmlClocks:
-        return on(nvml)
-
-    @pytest.fixture
-    def uuid(self) -> str:
-        return UUID
-
-
-class TestRocmSmiClocks(ClockDriverConformance):
-    @pytest.fixture
-    def driver(self, tmp_path: Path) -> RocmSmiClocks:
-        smi = SimulatedRocmSmi(tmp_path / "levels.json")
-        return RocmSmiClocks(2.1e9, ask=smi, is_root=lambda: True)
-
-    @pytest.fixture
-    def uuid(self) -> str:
-        return AMD_UUID
 
 
 def test_only_the_gpu_that_is_used_is_locked_and_only_for_the_time_being(
@@ -411,108 +385,6 @@ def test_signals_that_are_ignored_stay_ignored_and_other_threads_are_left_alone(
     thread.start()
     thread.join()
     assert handlers == [signal.getsignal(signal.SIGINT)]
-
-
-def _proc(root: Path, *, uid: int, capabilities: int, users: str) -> Path:
-    folder = root / "proc/self"
-    folder.mkdir(parents=True)
-    status = f"Name:\tpython\nUid:\t1000\t{uid}\t0\t0\nCapEff:\t{capabilities:016x}\n"
-    (folder / "status").write_text(status)
-    (folder / "uid_map").write_text(users)
-    return root
-
-
-@pytest.mark.parametrize(
-    ("uid", "capabilities", "users", "may"),
-    [
-        (0, 1 << 21, "0 0 4294967295\n", True),
-        (1000, 1 << 21, "0 0 4294967295\n", False),
-        (0, (1 << 41) - 1 - (1 << 21), "0 0 4294967295\n", False),
-        (0, 1 << 21, "0 100000 65536\n", False),
-    ],
-)
-def test_root_is_whom_the_host_takes_for_it(
-    uid: int, capabilities: int, users: str, may: bool, tmp_path: Path
-) -> None:
-    root = _proc(tmp_path, uid=uid, capabilities=capabilities, users=users)
-    assert may_administer(root) is may
-
-
-def capped(tmp_path: Path, **of_smi: bool) -> tuple[RocmSmiClocks, SimulatedRocmSmi]:
-    smi = SimulatedRocmSmi(tmp_path / "levels.json", **of_smi)
-    return RocmSmiClocks(2.1e9, ask=smi, is_root=lambda: True), smi
-
-
-def test_an_amd_gpu_is_capped_at_the_documented_share(tmp_path: Path) -> None:
-    driver, smi = capped(tmp_path)
-    assert driver.lock(AMD_UUID).sm_hz == 1.9e9
-    assert smi.levels() == {"0": "auto", "1": "perf_determinism"}
-    assert sustained_share() == 1900 / 2100
-
-
-def test_an_amd_gpu_that_cannot_be_capped_says_so(tmp_path: Path) -> None:
-    driver, smi = capped(tmp_path, supported=False)
-    with pytest.raises(MachineError, match="Not supported"):
-        driver.lock(AMD_UUID)
-    assert set(smi.levels().values()) == {"auto"}
-
-
-def test_a_reset_that_rocm_smi_only_pretends_is_noticed(tmp_path: Path) -> None:
-    driver, _ = capped(tmp_path, stuck=True)
-    driver.lock(AMD_UUID)
-    with pytest.raises(MachineError, match="perf_determinism still"):
-        driver.restore(AMD_UUID, ClockSettings())
-
-
-@pytest.mark.parametrize(
-    ("spoil", "said"),
-    [
-        (lambda driver, smi: smi.set_levels({"0": "auto", "1": "manual"}), "manual already"),
-        (lambda driver, smi: setattr(smi, "partition", "CPX"), "partitioned"),
-    ],
-)
-def test_an_amd_gpu_that_is_shared_or_set_is_refused(
-    spoil: Callable[[RocmSmiClocks, SimulatedRocmSmi], None], said: str, tmp_path: Path
-) -> None:
-    driver, smi = capped(tmp_path)
-    spoil(driver, smi)
-    with pytest.raises(MachineError, match=said):
-        driver.require_lockable(AMD_UUID)
-
-
-def test_without_root_rocm_smi_is_not_asked_to_change_anything(tmp_path: Path) -> None:
-    smi = SimulatedRocmSmi(tmp_path / "levels.json")
-    driver = RocmSmiClocks(2.1e9, ask=smi, is_root=lambda: False)
-    for change in (
-        lambda: driver.require_lockable(AMD_UUID),
-        lambda: driver.restore(AMD_UUID, ClockSettings()),
-    ):
-        with pytest.raises(MachineError, match="only root"):
-            change()
-
-
-def test_an_unknown_maximum_is_not_guessed(tmp_path: Path) -> None:
-    smi = SimulatedRocmSmi(tmp_path / "levels.json")
-    with pytest.raises(MachineError, match="maximum clock"):
-        RocmSmiClocks(None, ask=smi, is_root=lambda: True).require_lockable(AMD_UUID)
-
-
-def test_the_program_rocm_smi_is_run_and_its_failure_quoted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    program = tmp_path / "rocm-smi"
-    program.write_text(
-        '#!/bin/sh\n[ "$1" = --good ] && echo fine && exit 0\necho bad >&2; exit 1\n'
-    )
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    assert rocm_smi("--good") == "fine\n"
-    with pytest.raises(MachineError, match="says: bad"):
-        rocm_smi("--other")
-    program.unlink()
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(MachineError, match="not installed"):
-        rocm_smi("--good")
 
 
 def test_records_of_strange_names_stay_in_their_folder(claims: Path) -> None:
