@@ -61,8 +61,8 @@ def _of_memory(ceilings: Iterable[BandwidthCeiling]) -> Fact | None:
 
 
 def _peaks(ceilings: Iterable[ComputeCeiling]) -> dict[_Peak, Fact]:
-    """Per operation and type, on the most processors."""
-    ordered = sorted(ceilings, key=lambda ceiling: ceiling.threads)
+    """Per operation and type, on the most processors; of several, the highest."""
+    ordered = sorted(ceilings, key=lambda ceiling: (ceiling.threads, ceiling.fact.value or 0.0))
     # The order of the first ones, the facts of the last ones.
     first = {(ceiling.operation, ceiling.dtype): ceiling.fact for ceiling in ceilings}
     return first | {(ceiling.operation, ceiling.dtype): ceiling.fact for ceiling in ordered}

@@ -18,6 +18,7 @@ from roofsmith.domain.outcome import Passed
 from roofsmith.report import format as fmt
 from roofsmith.report.arithmetic import absolute_target, limiter_words, roofline_lines
 from roofsmith.report.counters import by_category, counter_rows, headlines, speed_of_light
+from roofsmith.report.datasheets import datasheet_rows
 from roofsmith.report.inspections import inspection_lines
 from roofsmith.report.pitfalls import pitfalls
 from roofsmith.report.rates import rates
@@ -46,6 +47,7 @@ def readme(campaign: Campaign, summary: Summary) -> str:
         device=started.environment.device,
         build=build_line(started.target.build),
         facts=fact_lines(started.facts.facts()),
+        datasheet_rows=datasheet_rows(started.facts),
         reported=f"<- {REPORTED}",
         pitfalls=[str(pitfall) for pitfall in pitfalls(campaign)],
         state_line=state_line(summary),

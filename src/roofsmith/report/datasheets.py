@@ -1,0 +1,27 @@
+"""The product's datasheet beside what was measured, every number with its citation. Pure."""
+
+from __future__ import annotations
+
+from roofsmith.analysis.side_by_side import Pair, side_by_side
+from roofsmith.domain.facts import Fact, FactSheet
+from roofsmith.report import format as fmt
+
+
+def datasheet_rows(sheet: FactSheet) -> tuple[tuple[str, str, str, str], ...]:
+    """Ceiling, datasheet, measured, and their ratio; none where the product isn't known."""
+    if sheet.datasheet is None:
+        return ()
+    return tuple(_row(pair) for pair in side_by_side(sheet))
+
+
+def _row(pair: Pair) -> tuple[str, str, str, str]:
+    ratio = fmt.UNKNOWN if pair.ratio is None else fmt.percent(pair.ratio)
+    return pair.name, _cell(pair.datasheet), _cell(pair.measured), ratio
+
+
+def _cell(fact: Fact | None) -> str:
+    """`3.35e+12 byte/s <- wiki/page.yaml:12`: as the list of facts has it."""
+    if fact is None or fact.value is None or fact.citation is None:
+        return fmt.UNKNOWN
+    place, line = fact.citation.path, fact.citation.line
+    return f"{fact.value:.6g} {fact.unit} <- {place if line is None else f'{place}:{line}'}"

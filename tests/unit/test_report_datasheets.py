@@ -1,0 +1,81 @@
+"""A campaign on an identified GPU shows datasheet and measured side by side, every number cited."""
+
+from __future__ import annotations
+
+from campaign_builder import softmax_campaign
+
+from roofsmith.analysis.audit import Sources, audit
+from roofsmith.analysis.audit_campaign import kept_facts, quotations
+from roofsmith.domain.campaign import Campaign
+from roofsmith.domain.facts import BandwidthCeiling, Citation, ComputeCeiling, Fact
+from roofsmith.report import render_campaign
+from roofsmith.report.datasheets import datasheet_rows
+from roofsmith.specs.wiki import Wiki
+from roofsmith.specs.wiki_datasheet import datasheet_of, missing
+
+WIKI = Wiki.load()
+HERE = Citation(path="ceilings-0123.json", line=6, command="roofsmith specs measure")
+
+
+def gpu_campaign(*, identified: bool) -> Campaign:
+    """The softmax campaign, as if its machine were an H100."""
+    campaign = softmax_campaign()
+    started = campaign.started
+    device = started.environment.device.model_copy(
+        update={"kind": "nvidia", "name": "NVIDIA H100 80GB HBM3", "caches": ()}
+    )
+    peak = Fact(metric="float16 matrix peak", value=7.92e14, unit="FLOP/s", citation=HERE)
+    rate = Fact(metric="copy bandwidth", value=3.015e12, unit="byte/s", citation=HERE)
+    facts = started.facts.model_copy(
+        update={
+            "bandwidth": (
+                BandwidthCeiling(pattern="copy", threads=1, working_set_bytes=1 << 34, fact=rate),
+                *started.facts.bandwidth,
+            ),
+            "compute": (
+                ComputeCeiling(operation="mma", dtype="float16", threads=1, fact=peak),
+                *started.facts.compute,
+            ),
+            "datasheet": datasheet_of(WIKI.page("H100 SXM")) if identified else None,
+            "other": () if identified else (missing("datasheet of X", "1"),),
+        }
+    )
+    environment = started.environment.model_copy(update={"device": device})
+    return campaign.model_copy(
+        update={"started": started.model_copy(update={"facts": facts, "environment": environment})}
+    )
+
+
+def test_side_by_side_in_the_readme() -> None:
+    text = render_campaign(gpu_campaign(identified=True))["README.md"]
+    assert "H100 SXM5 80GB as its datasheet says" in text
+    assert (
+        "| memory bandwidth | 3.35e+12 byte/s <- wiki/nvidia-h100-sxm5-80gb.yaml:296"
+        " | 3.015e+12 byte/s <- ceilings-0123.json:6 | 90% |" in text
+    )
+    assert "| float16 matrix peak | 9.894e+14 FLOP/s <- wiki/" in text
+    assert "| float8 matrix peak | 1.9789e+15 FLOP/s <- wiki/" in text
+    assert "| UNKNOWN | UNKNOWN |" in text
+
+
+def test_every_file_passes_the_audit() -> None:
+    for identified in (True, False):
+        campaign = gpu_campaign(identified=identified)
+        sources = Sources(
+            resolve=WIKI.resolve, kept=kept_facts(campaign.started), quoted=quotations(campaign)
+        )
+        assert audit(dict(render_campaign(campaign)), sources).problems == ()
+
+
+def test_an_unidentified_gpu_is_said_and_a_processor_is_not() -> None:
+    said = "No page of the hardware wiki is of this device"
+    assert said in render_campaign(gpu_campaign(identified=False))["README.md"]
+    cpu = render_campaign(softmax_campaign())["README.md"]
+    assert said not in cpu
+    assert "datasheet says" not in cpu
+    assert datasheet_rows(softmax_campaign().started.facts) == ()
+
+
+def test_a_missing_datasheet_is_a_pitfall() -> None:
+    memory = render_campaign(gpu_campaign(identified=False))["memory/v0.json"]
+    assert "datasheet of X: UNKNOWN (wiki not found)" in memory
