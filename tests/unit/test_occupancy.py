@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import csv
 import ctypes
 import math
 import shutil
@@ -11,13 +12,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from roofsmith.analysis.occupancy import (
+    MAX_THREADS_PER_BLOCK,
+    PARTITIONS,
+    REGISTER_UNIT,
+    WARP,
+    WAVE,
     Multiprocessor,
     amd_occupancy,
     compute_unit,
     multiprocessor,
     nvidia_occupancy,
 )
+from roofsmith.profilers.ncu_output import number, parse_ncu_csv
+from roofsmith.specs.wiki import Wiki
 
+GOLDEN = Path(__file__).parent.parent / "golden" / "gpu"
 ARCHS = ("sm_70", "sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_103", "sm_120")
 HEADERS = (
     *Path("/usr/local").glob("cuda*/include/cuda_occupancy.h"),
@@ -95,11 +104,39 @@ def test_nvidia_agrees_with_its_own_calculator(
     assert found.blocks == expected
 
 
-def test_the_recorded_softmax_fills_the_h100() -> None:
-    # Nsight Compute on an H100: 256 threads, 32 registers, 1 KiB: theoretical occupancy 100%.
-    found = nvidia_occupancy(known("sm_90"), block_size=256, registers=32, shared_bytes=64)
-    assert (found.blocks, found.warps, found.fraction) == (8, 64, 1.0)
+def test_the_recorded_softmax_fits_the_h100_as_ncu_says() -> None:
+    """Nsight Compute on an H100: what was launched, and what it says of each limit."""
+    (launch,) = parse_ncu_csv((GOLDEN / "ncu_set_full_page_raw_softmax_h100.csv").read_text())
+    said = {counter.name: counter.value for counter in launch.counters}
+    raw = recorded("ncu_set_full_page_raw_softmax_h100.csv")
+    carveout = raw["launch__shared_mem_config_size"]  # what the driver gave, not all there is
+    sm = known("sm_90")
+    shared = (
+        raw["launch__shared_mem_per_block_dynamic"] + raw["launch__shared_mem_per_block_static"]
+    )
+    found = nvidia_occupancy(
+        sm.model_copy(update={"shared_bytes": int(carveout)}),
+        block_size=int(said["block_size"]),
+        registers=int(said["registers_per_thread"]),
+        shared_bytes=int(shared),
+        barriers=int(raw["launch__barrier_count"]),
+    )
+    assert sm.reserved_shared_bytes == raw["launch__shared_mem_per_block_driver"]
+    for name, limit in found.limits.items():
+        metric = {"shared": "shared_mem"}.get(name, name)
+        # ncu never says more than the blocks that a multiprocessor can hold
+        assert min(limit, sm.max_blocks) == raw[f"launch__occupancy_limit_{metric}"], name
+    assert found.fraction == said["theoretical_occupancy"] == 1.0
     assert found.limiters == ("registers", "warps")
+
+
+def recorded(name: str) -> dict[str, float]:
+    """Numbers of a recorded raw page by ncu's own names."""
+    rows = csv.reader((GOLDEN / name).read_text().splitlines())
+    head = next(row for row in rows if "Kernel Name" in row)
+    next(rows)
+    values = {metric: number(text) for metric, text in zip(head, next(rows), strict=True)}
+    return {metric: value for metric, value in values.items() if value is not None}
 
 
 @given(
@@ -169,3 +206,61 @@ def test_cdna_never_promises_more_than_there_is(
     assert found.blocks * waves * vgprs <= cu.simds * cu.vgprs
     if found.blocks:
         assert found.limiters
+
+
+ON_NVIDIA_PAGES = {
+    "execution.max_threads_per_sm": "max_threads",
+    "execution.max_blocks_per_sm": "max_blocks",
+    "execution.registers_per_sm": "registers",
+    "execution.registers_per_thread_max": "max_registers_per_thread",
+    "caches.shared_memory_per_sm_max_bytes": "shared_bytes",
+    "caches.shared_memory_per_block_optin_max_bytes": "max_shared_bytes_per_block",
+    "caches.shared_memory_reserved_per_block_bytes": "reserved_shared_bytes",
+    "occupancy.shared_memory_allocation_unit_bytes": "shared_unit_bytes",
+}
+SHARED_BY_NVIDIA = {
+    "execution.max_threads_per_block": MAX_THREADS_PER_BLOCK,
+    "execution.warp_size": WARP,
+    "execution.sub_partitions_per_sm": PARTITIONS,
+    "occupancy.register_allocation_unit": REGISTER_UNIT,
+    "occupancy.warp_allocation_granularity": PARTITIONS,
+}
+ON_AMD_PAGES = {
+    "execution.simd_per_cu": "simds",
+    "execution.max_waves_per_simd": "waves_per_simd",
+    "execution.vgprs_per_simd_lane": "vgprs",
+    "execution.sgprs_per_simd": "sgprs",
+    "execution.sgprs_addressable_per_wave": "max_sgprs",
+    "caches.lds_per_cu_bytes": "lds_bytes",
+    "occupancy.vgpr_allocation_granularity": "vgpr_unit",
+    "occupancy.sgpr_allocation_granularity": "sgpr_unit",
+    "occupancy.accumulation_offset_granularity": "agpr_offset_unit",
+    "occupancy.lds_allocation_unit_bytes": "lds_unit_bytes",
+    "occupancy.max_workgroups_per_cu_multi_wave": "max_workgroups",
+}
+SHARED_BY_AMD = {
+    "execution.max_threads_per_block": MAX_THREADS_PER_BLOCK,
+    "execution.wavefront_size": WAVE,
+}
+PAGES = {page.id: page for page in Wiki.load().pages}
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_the_limits_of_every_product_are_those_of_its_page(name: str) -> None:
+    facts = {metric: entry.told.value for metric, entry in PAGES[name].entries.items()}
+    capability = facts.get("identity.compute_capability")
+    target = facts.get("identity.gfx_target")
+    if capability is None and target is None:
+        assert not any(metric.startswith("occupancy.") for metric in facts)
+        return  # nothing is claimed of an architecture that the page doesn't name
+    if capability is not None:
+        held = known(f"sm_{str(capability).replace('.', '')}").model_dump()
+        fields, shared = ON_NVIDIA_PAGES, SHARED_BY_NVIDIA
+    else:
+        unit = compute_unit(str(target))
+        assert unit is not None
+        held, fields, shared = unit.model_dump(), ON_AMD_PAGES, SHARED_BY_AMD
+    said = {metric: held[key] for metric, key in fields.items()} | shared
+    differing = {m: (v, facts[m]) for m, v in said.items() if m in facts and facts[m] != v}
+    assert not differing
+    assert len(said.keys() & facts.keys()) >= len(said) - 2
