@@ -64,6 +64,8 @@ class Host:
     clock: FakeClock = field(default_factory=FakeClock)
     observer: Watcher = field(default_factory=Watcher)
     leased: MemoryHost = field(default_factory=MemoryHost)
+    nobody: int = -1
+    """A process that the driver lists and that isn't there."""
 
     def parts(self, leases: LeaseSource | None = None) -> GateParts:
         return GateParts(
@@ -73,6 +75,7 @@ class Host:
             observer=self.observer,
             policy=self.policy,
             own=lambda pids: {OWN_PID} & set(pids),
+            gone=lambda pids: {self.nobody} & set(pids),
             waits=self.waits,
         )
 
@@ -107,6 +110,12 @@ def test_of_eight_gpus_the_idlest_is_had() -> None:
     busy = [busy_gpu(n) for n in (0, 1, 2, 4, 6, 7)]
     here = host(*busy, idle_gpu(3, temperature_c=55), idle_gpu(5, temperature_c=31))
     assert here.chosen() == fake_uuid(5)
+
+
+def test_a_process_that_is_on_a_gpu_itself_is_not_in_its_own_way() -> None:
+    held = GpuProcess(pid=OWN_PID, name="python3", memory_bytes=2 << 30)
+    here = host(idle_gpu(used_bytes=2 << 30).model_copy(update={"processes": (held,)}))
+    assert here.chosen() == fake_uuid(0)
 
 
 def test_what_another_process_has_leased_is_left_to_it() -> None:
@@ -316,6 +325,15 @@ def test_our_own_processes_disturb_nobody() -> None:
     here = Bench(with_processes(OWN_PID, utilisation=1.0, memory_used_bytes=50 << 30))
     seen = here.gate.watch(here.measure(with_processes(OWN_PID)))
     assert (seen.result, seen.disturbances, seen.void) == (1, (), False)
+
+
+def test_a_number_that_nobody_has_keeps_a_gpu_busy_but_is_ours_once_we_are_on_it() -> None:
+    """A process that was killed, or one of a container that the driver numbers as the host does."""
+    nobody = with_processes(9999)
+    here = host(nobody, waits=False, nobody=9999)
+    with pytest.raises(NoIdleGpuError, match="pid 9999"):
+        here.chosen()
+    GpuGate(here.parts(), fake_uuid(0)).pass_through()
 
 
 def test_a_daemon_of_the_driver_is_no_stranger() -> None:

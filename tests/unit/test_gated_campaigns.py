@@ -58,6 +58,7 @@ class Neighbourhood:
             observer=SilentObserver(),
             policy=GatePolicy(),
             own=lambda _: (),
+            gone=lambda _: (),
             waits=self.waits,
         )
         self.gate = GpuGate(parts, fake_uuid(self.index))
@@ -315,7 +316,7 @@ clock = SystemClock()
 parts = GateParts(
     fleet=SimulatedFleet([always(idle_gpu(n)) for n in range(int(gpus))], clock),
     leases=FileLeases(clock, f"roofsmith bench {name}", folder),
-    clock=clock, observer=SilentObserver(), own=lambda pids: (),
+    clock=clock, observer=SilentObserver(), own=lambda pids: (), gone=lambda pids: (),
     policy=GatePolicy(window_s=0.05, wait_s=600, give_up_s=float(give_up_s)),
 )
 try:

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from roofsmith.devices.lease import UNNAMED, FileLease, FileLeases, lock_name, told, usual_folder
-from roofsmith.devices.processes import OwnProcesses, started_ticks
+from roofsmith.devices.processes import OwnProcesses, gone, started_ticks
 from roofsmith.errors import MachineError
 from roofsmith.ports import Holder, Lease
 from roofsmith.scratch import pid_namespace
@@ -295,7 +295,8 @@ def test_children_are_our_own_and_the_first_process_is_not() -> None:
 def test_who_is_gone_is_no_stranger() -> None:
     child = subprocess.Popen(["true"])
     child.wait()
-    assert child.pid in OwnProcesses().among([child.pid])
+    assert gone([child.pid, os.getpid(), 1]) == {child.pid}
+    assert not OwnProcesses().among([child.pid])
 
 
 class TestInMemory(LeaseSuite):

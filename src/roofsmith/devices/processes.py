@@ -9,7 +9,10 @@ from pathlib import Path
 
 from roofsmith.scratch import pid_namespace
 
-__all__ = ["OwnProcesses", "is_alive", "owner_of", "pid_namespace", "started_ticks", "user_name"]
+__all__ = [
+    "OwnProcesses", "exists", "gone", "is_alive", "owner_of", "pid_namespace", "started_ticks",
+    "user_name",
+]  # fmt: skip
 
 _PARENT, _STARTED = 1, 19
 """Fields 4 and 22 of /proc/PID/stat (proc_pid_stat(5)), counted after the name, which is field 2
@@ -23,11 +26,7 @@ class OwnProcesses:
         self._known = {os.getpid()}
 
     def among(self, pids: Iterable[int]) -> frozenset[int]:
-        """Those that are this command's, and those that are gone.
-
-        A driver lists a process that was killed for some tenths of a second longer. In a container
-        it may list others by numbers that mean nothing here: these look gone, too.
-        """
+        """Those that are this command's, also those that were and are gone."""
         return frozenset(pid for pid in pids if self._is_own(pid))
 
     def _is_own(self, pid: int) -> bool:
@@ -39,7 +38,16 @@ class OwnProcesses:
                 self._known.update(line)
                 return True
             line.append(parent)
-        return not exists(pid)
+        return False
+
+
+def gone(pids: Iterable[int]) -> frozenset[int]:
+    """Those that aren't there, though a driver lists them.
+
+    It does so for some tenths of a second after a process was killed. In a container it may also
+    list processes, own ones among them, by numbers that mean nothing here.
+    """
+    return frozenset(pid for pid in pids if not exists(pid))
 
 
 def exists(pid: int) -> bool:

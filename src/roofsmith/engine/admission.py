@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Literal
 
 from roofsmith.analysis.idle import busy_reasons, idlest
@@ -103,27 +104,32 @@ def _look(parts: GateParts, kind: Literal["nvidia", "amd"], product: str | None)
     except MachineError as error:
         return _Look(obstacles={"the driver": error.message})
     found = _Look()
+    readings = chain.from_iterable(windows.values())
+    own = parts.own({process.pid for status in readings for process in status.processes})
     candidates = dict(windows)
-    while (best := idlest(candidates, parts.policy, ())) is not None:
+    while (best := idlest(candidates, parts.policy, own)) is not None:
         taken = parts.leases.take(best)
         if not isinstance(taken, Holder):
             found.lease = taken
             return found
         del candidates[best]
-    for uuid, window in windows.items():
-        found.obstacles[name_of(window[-1])] = _obstacle(parts, uuid, window, found.leased)
+    for window in windows.values():
+        found.obstacles[name_of(window[-1])] = _obstacle(parts, window, own, found.leased)
     if not windows:
         found.obstacles["the driver"] = "it lists no GPU any more"
     return found
 
 
-def _obstacle(parts: GateParts, uuid: str, window: Sequence[GpuStatus], leased: list[str]) -> str:
+def _obstacle(
+    parts: GateParts, window: Sequence[GpuStatus], own: Collection[int], leased: list[str]
+) -> str:
+    uuid = window[-1].uuid
     taken = parts.leases.take(uuid)
     if isinstance(taken, Holder):
         leased.append(uuid)
         return f"leased by {taken.who}"
     taken.release()
-    return "; ".join(busy_reasons(window, parts.policy, ())) or "it was leased until just now"
+    return "; ".join(busy_reasons(window, parts.policy, own)) or "it was leased until just now"
 
 
 def _windows(parts: GateParts, kind: Literal["nvidia", "amd"], product: str | None) -> Windows:

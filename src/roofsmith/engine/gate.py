@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 
 from roofsmith.analysis.idle import described, foreign
@@ -99,13 +99,13 @@ class GpuGate:
         return "; ".join(sorted(self._heard)) or None
 
     def _obstacles(self, status: GpuStatus) -> tuple[str, ...]:
-        own = self.parts.own([process.pid for process in status.processes])
-        strangers = [described(process) for process in foreign(status, own)]
+        ours = self._ours([process.pid for process in status.processes])
+        strangers = [described(process) for process in foreign(status, ours)]
         return (*strangers, *self._held_down(status.throttle_reasons))
 
     def _meet(self, pids: set[int]) -> None:
         """Find out who they are; one that the driver's list doesn't show is only a number."""
-        self._harmless.update(self.parts.own(pids))
+        self._harmless.update(self._ours(pids))
         if not (unknown := pids - self._harmless):
             return
         listed = self.parts.gpu(self.uuid)
@@ -113,6 +113,10 @@ class GpuGate:
         self._harmless.update(p.pid for p in listed.processes if p.pid not in names)
         for pid in unknown - self._harmless:
             self._strangers[pid] = names.get(pid, f"pid {pid}")
+
+    def _ours(self, pids: Collection[int]) -> set[int]:
+        """Once this command is on the GPU, a number that nobody has is probably one of its own."""
+        return {*self.parts.own(pids), *self.parts.gone(pids)}
 
     def _held_down(self, throttle_reasons: Iterable[str]) -> tuple[str, ...]:
         held = sorted(set(throttle_reasons) & set(self.parts.policy.blocking_throttle_reasons))

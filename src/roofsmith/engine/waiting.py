@@ -29,6 +29,8 @@ class GateParts:
     policy: GatePolicy
     own: Callable[[Iterable[int]], Collection[int]]
     """Which of some processes are this command's."""
+    gone: Callable[[Iterable[int]], Collection[int]]
+    """Which of some processes aren't there, as far as can be seen."""
     waits: bool = True
     """False gives up where else one would wait."""
 
