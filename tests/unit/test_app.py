@@ -446,9 +446,27 @@ def test_check_and_bench_one_kernel(here: Path) -> None:
 
 def test_roofline_cites_its_ceilings(here: Path) -> None:
     code, out, _ = roofsmith("roofline", "target.yaml", "--json")
-    [bound] = json.loads(out)["bounds"]
+    document = json.loads(out)
+    [bound] = document["bounds"]
     assert code == 0
     assert bound["bandwidth"]["citation"]["command"] == "roofsmith specs measure"
+    assert bound["target_time_s"] == pytest.approx(bound["floor_time_s"] / 0.9)
+    assert (document["ceilings"], document["goal"]["roofline_fraction"]) == ("measured", 0.9)
+    assert {count["origin"] for count in bound["cost"]["counts"]} >= {"family", "arrays"}
+    assert document["facts"]["compute"]
+
+
+def test_roofline_prints_draws_and_cites(here: Path) -> None:
+    code, out, _ = roofsmith("roofline", "target.yaml", "--svg", "roofline.svg")
+    assert code == 0
+    assert "floor and goal stand on measured ceilings" in out
+    assert "goal 90%" in out
+    assert "[1] " in out
+    assert "<- " in out
+    assert (here / "roofline.svg").read_text().startswith("<svg")
+    code, _, err = roofsmith("roofline", "target.yaml", "--svg", "none/roofline.svg")
+    assert code == 2
+    assert "can't write none/roofline.svg: No such file or directory" in err
 
 
 def test_classify_says_what_limits(here: Path) -> None:

@@ -214,17 +214,18 @@ def _rate_label(axes: _Axes, row: int) -> str:
 
 def _foot(axes: _Axes) -> list[Line]:
     """The axis of intensities, its ticks, and what it is."""
-    rule, labels = ["─"] * axes.columns, [" "] * (axes.columns + _LABEL_WIDTH)
+    rule, labels = ["─"] * axes.columns, ""
     for intensity in _ticks(axes.low_x, axes.high_x):
         column = axes.x(intensity) // 2
-        rule[column] = "┬"
         text = f"{intensity:g}"
         start = max(column - len(text) // 2, 0)
-        labels[start : start + len(text)] = text
+        if start + len(text) <= axes.columns and (start > len(labels) or not labels):
+            rule[column] = "┬"
+            labels = f"{labels:<{start}}{text}"
     margin = " " * (_LABEL_WIDTH + 1)
     return [
         [(f"{margin}└{''.join(rule)}", "dim")],
-        [(f"{margin} {''.join(labels).rstrip()}", "dim")],
+        [(f"{margin} {labels}", "dim")],
         [(f"{margin} {'FLOP per byte':^{axes.columns}}".rstrip(), "dim")],
     ]
 

@@ -1,0 +1,135 @@
+"""The roofline as text and as a drawing: what is on it, and that it always fits."""
+
+from __future__ import annotations
+
+from xml.etree import ElementTree
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from roofsmith.analysis.roofline import bound
+from roofsmith.domain.bound import Bound, CeilingPair, Cost
+from roofsmith.domain.facts import Citation, Fact
+from roofsmith.domain.target import Goal
+from roofsmith.domain.workload import Workload
+from roofsmith.report.arithmetic import roofline_lines, target_time_s
+from roofsmith.report.roofline_chart import roofline_svg
+from roofsmith.report.roofline_plot import plain_drawing, plot_legend, roofline_plot
+from roofsmith.testing.machine import fake_device, fake_facts
+
+SVG = "{http://www.w3.org/2000/svg}"
+HERE = Citation(path="ceilings.json", line=1)
+
+
+def bounded(
+    flops: float | None, moved: float = 1e9, name: int = 1, *, printed: float | None = None
+) -> Bound:
+    """On the test's own processor; `printed`: its datasheet's figures are so many times higher."""
+    cost = Cost(
+        flops=flops, read_bytes=moved / 2, written_bytes=moved / 2, dtype="float32", source="test"
+    )
+    found = bound(Workload(dims={"N": name}), cost, fake_facts(), fake_device(), 2)
+    if printed is None or found.measured is None:
+        return found
+    return found.model_copy(update={"datasheet": scaled(found.measured, printed)})
+
+
+def scaled(pair: CeilingPair, factor: float) -> CeilingPair:
+    def times(fact: Fact) -> Fact:
+        value = None if fact.value is None else factor * fact.value
+        return fact.model_copy(update={"value": value, "citation": HERE})
+
+    return CeilingPair(bandwidth=times(pair.bandwidth), peak=times(pair.peak))
+
+
+work = st.floats(1, 1e16)
+
+
+@given(
+    costs=st.lists(st.tuples(work, st.floats(1e3, 1e12)), min_size=1, max_size=60),
+    width=st.integers(1, 300),
+)
+def test_a_drawing_fits_the_terminal_and_shows_every_workload(
+    costs: list[tuple[float, float]], width: int
+) -> None:
+    bounds = [bounded(flops, moved, index + 1) for index, (flops, moved) in enumerate(costs)]
+    lines = plain_drawing(bounds, width)
+    drawn = lines[: len(roofline_plot(bounds, width))]
+    assert max(map(len, drawn)) <= min(max(width, 40), 110)
+    assert any("⠁" <= char <= "⣿" for line in drawn for char in line)
+    inside = "".join(line[11:] for line in drawn[1:-3])
+    assert "a" in inside
+    assert len(plot_legend(bounds)) == len(bounds)
+    assert not any("\x1b" in line for line in lines)
+
+
+def test_workloads_are_letters_and_the_legend_says_what_they_reach() -> None:
+    bounds = [bounded(1e8), bounded(1e12, name=2)]
+    lines = plain_drawing(bounds)
+    assert sum(line[11:].count("a") for line in lines[1:16]) == 1
+    assert sum(line[11:].count("b") for line in lines[1:16]) == 1
+    assert "a  N=1  0.100 FLOP/byte, a kernel reaches at most 2.00 GFLOP/s" in lines[-2]
+    assert "b  N=2  1000 FLOP/byte, a kernel reaches at most 200 GFLOP/s" in lines[-1]
+
+
+def test_what_cant_be_drawn_is_said() -> None:
+    nothing, unknown = bounded(0.0), bounded(None, name=2)
+    assert roofline_plot([nothing, unknown]) == []
+    assert plain_drawing([unknown]) == []
+    computes, misses = plot_legend([nothing, unknown])
+    assert computes == "-  N=1  computes nothing: only bytes count"
+    assert misses.startswith("-  N=2  not drawn: no compute half")
+
+
+def test_ceilings_of_the_other_kind_are_dotted_above() -> None:
+    alone, both = roofline_plot([bounded(1e10)]), roofline_plot([bounded(1e10, printed=10.0)])
+
+    def dots(lines: list[list[tuple[str, str]]]) -> int:
+        return sum("⠁" <= text <= "⣿" for line in lines for text, _ in line)
+
+    assert dots(both) > dots(alone)
+    assert {style for line in alone for _, style in line} >= {"cyan", "magenta", "bold"}
+
+
+@pytest.mark.parametrize("count", [1, 2, 5])
+def test_a_drawing_of_its_own_is_whole(count: int) -> None:
+    bounds = [bounded(10.0 ** (8 + i), name=i + 1, printed=1.5) for i in range(count)]
+    text = roofline_svg([*bounds, bounded(None, name=99)], "GPU <&> 3000")
+    root = ElementTree.fromstring(text)
+    panels = [p for p in root.iter(f"{SVG}svg") if "roofline" in p.get("class", "")]
+    assert len(panels) == count
+    assert all(panel.get("width") for panel in panels)
+    assert len([p for p in root.iter(f"{SVG}polyline") if p.get("class") == "roof other"]) == count
+    said = " ".join(root.itertext())
+    assert "Roofline on GPU <&> 3000" in said
+    assert "N=99: not drawn: no compute half" in said
+    assert "prefers-color-scheme: dark" in said
+    assert "http" not in text.replace("http://www.w3.org/2000/svg", "")
+
+
+def test_the_arithmetic_ends_at_the_goal() -> None:
+    found = bounded(1e8)
+    goal = Goal(roofline_fraction=0.5)
+    assert found.floor_time_s is not None
+    assert target_time_s(found, goal) == 2 * found.floor_time_s
+    lines = list(roofline_lines(found, goal))
+    assert lines[-1] == "goal      = 50.0 ms / 0.5: at most 100 ms, moving 10.0 GB/s"
+    assert target_time_s(bounded(None).model_copy(update={"floor_time_s": None}), goal) is None
+
+
+def test_both_kinds_of_ceilings_stand_side_by_side_with_their_citations() -> None:
+    found = bounded(1e8, printed=2.0)
+    assert found.measured is not None
+    assert found.datasheet is not None
+    cited = {found.measured.bandwidth: 1, found.datasheet.bandwidth: 2}
+    lines = list(roofline_lines(found, Goal(), cited))
+    assert "bandwidth : measured 20.0 GB/s [1], datasheet 40.0 GB/s [2]" in lines
+    assert "peak      : measured 200 GFLOP/s, datasheet 400 GFLOP/s" in lines
+    assert not any(line.startswith("peak ") for line in roofline_lines(bounded(1e8), Goal()))
+
+
+@given(flops=work, moved=st.floats(1e3, 1e12), factor=st.floats(0.1, 10))
+def test_every_line_of_the_arithmetic_is_a_line(flops: float, moved: float, factor: float) -> None:
+    lines = list(roofline_lines(bounded(flops, moved, printed=factor), Goal()))
+    assert all(line and "\n" not in line and "None" not in line for line in lines)
