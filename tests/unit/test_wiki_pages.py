@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
@@ -254,6 +255,8 @@ def test_a_bad_own_page_takes_nothing_down(tmp_path: Path) -> None:
     write(tmp_path, "nvidia-h200-sxm.yaml", "not a page")
     (tmp_path / "latin.yaml").write_bytes(b"id: \xff\n")
     (tmp_path / "folder.yaml").mkdir()
+    os.mkfifo(tmp_path / "pipe.yaml")
+    (tmp_path / "gone.yaml").symlink_to(tmp_path / "nowhere")
     (tmp_path / "notes.txt").write_text("no page")
     (tmp_path / "huge.yaml").write_bytes(b"#" * (2 << 20))
     wiki = Wiki.load(tmp_path)
@@ -261,7 +264,8 @@ def test_a_bad_own_page_takes_nothing_down(tmp_path: Path) -> None:
     by_file = {Path(p.path).name: p for p in wiki.problems}
     assert {name: p.code for name, p in by_file.items()} == {
         "acme-x1.yaml": "bad_unit", "nvidia-h200-sxm.yaml": "not_yaml", "latin.yaml": "unreadable",
-        "folder.yaml": "unreadable", "huge.yaml": "unreadable",
+        "folder.yaml": "unreadable", "huge.yaml": "unreadable", "pipe.yaml": "unreadable",
+        "gone.yaml": "unreadable",
     }  # fmt: skip
     assert f"{tmp_path / 'acme-x1.yaml'}:12: bad_unit: " in str(by_file["acme-x1.yaml"])
     assert all(problem.fix for problem in wiki.problems)

@@ -125,10 +125,12 @@ def bundled_files() -> tuple[Path, ...]:
 
 
 def _files_in(folder: Path | None, problems: list[PageProblem]) -> tuple[Path, ...]:
-    if folder is None or not folder.exists():
+    if folder is None:
         return ()
     try:
         return tuple(sorted(path for path in folder.iterdir() if path.suffix in (".yaml", ".yml")))
+    except FileNotFoundError:
+        return ()
     except OSError as error:
         problems.append(_unreadable(folder, error.strerror or str(error)))
         return ()
@@ -147,6 +149,8 @@ def _read(files: Iterable[Path], problems: list[PageProblem], *, bundled: bool) 
 
 
 def _text(file: Path) -> str:
+    if file.exists() and not file.is_file():  # a pipe would keep us waiting
+        raise OSError(0, "it is no file")
     with file.open("rb") as stream:
         data = stream.read(MAX_PAGE_BYTES + 1)
     if len(data) > MAX_PAGE_BYTES:
