@@ -59,7 +59,7 @@ def ask_cuda(deadline_s: float = PROBE_DEADLINE_S) -> dict[str, Any]:
             text=True,
         )
     except subprocess.TimeoutExpired:
-        what = f"the CUDA driver didn't answer within {deadline_s:.0f} s"
+        what = f"the CUDA driver didn't answer within {deadline_s:g} s"
         return {"error": what, "code": 999}
     try:
         found = json.loads(answer.stdout)

@@ -118,13 +118,17 @@ def _from_row(row: dict[str, str | None]) -> GpuSettings:
 
 def ask_nvidia_smi(uuid: str, deadline_s: float = SMI_DEADLINE_S) -> GpuSettings | None:
     """One GPU from nvidia-smi's XML, else from its CSV; None if neither is to be had."""
-    gpus = parse_xml(_run(deadline_s, "-q", "-x")) or parse_csv(
-        _run(deadline_s, f"--query-gpu={QUERY}", "--format=csv")
+    xml = _run(deadline_s, "-q", "-x")
+    if xml is None:  # one that hung would hang again
+        return None
+    gpus = parse_xml(xml) or parse_csv(
+        _run(deadline_s, f"--query-gpu={QUERY}", "--format=csv") or ""
     )
     return next((gpu for gpu in gpus if gpu.uuid.lower() == uuid.lower()), None)
 
 
-def _run(deadline_s: float, *arguments: str) -> str:
+def _run(deadline_s: float, *arguments: str) -> str | None:
+    """What it prints; empty if it fails, None if it hangs."""
     program = shutil.which("nvidia-smi")
     if program is None:
         return ""
@@ -138,7 +142,9 @@ def _run(deadline_s: float, *arguments: str) -> str:
             text=True,
             errors="replace",
         )
-    except (OSError, subprocess.TimeoutExpired):
+    except subprocess.TimeoutExpired:
+        return None
+    except OSError:
         return ""
     return answer.stdout if answer.returncode == 0 else ""
 

@@ -43,10 +43,10 @@ from roofsmith.toolchains.hip import find_hipcc
 
 Vendor = Literal["nvidia", "amd"]
 
-DEADLINE_S = 4.0
+DEADLINE_S = 3.6
 """For all questions together: what is hung by then is a finding. Starting Python takes the rest of
 the five seconds that people are promised."""
-PROBE_DEADLINE_S = 3.5
+PROBE_DEADLINE_S = 3.3
 """For one process that is asked: a little less, so that it is gone when we are."""
 
 FLEET_DEADLINE_S = PROBE_DEADLINE_S / 2
