@@ -184,7 +184,14 @@ def test_a_campaign_keeps_what_is_faster_and_says_why(here: Path) -> None:
     assert rounds[2]["speedup"] > 2
     stopped = document["stopped"]
     assert isinstance(stopped, dict)
-    for name in ("ledger.jsonl", "report.html", "final_report.md", "manifest.yaml", "README.md"):
+    for name in (
+        "ledger.jsonl",
+        "report.html",
+        "final_report.md",
+        "manifest.yaml",
+        "README.md",
+        "env_check.md",
+    ):
         assert (here / "run" / name).is_file(), name
 
 
