@@ -107,6 +107,11 @@ def names_processes() -> bool:
         return pid in {process.pid for process in gpu().processes}
 
 
+def test_nvml_and_cuda_call_the_product_alike() -> None:
+    """So a campaign finds a GPU of its product again before anything is started on one."""
+    assert gpu().name == environment_or_skip().device.name
+
+
 def test_an_idle_gpu_is_had_and_leased_as_long_as_it_is_used(here: Path) -> None:
     leases = FileLeases(FakeClock(), "test", here / "leases")
     process = start(here, *CHECK)

@@ -297,6 +297,11 @@ def test_without_a_baseline_there_is_nothing_to_go_on_with() -> None:
         run(guarded(there, Neighbourhood(status=busy_gpu())))
 
 
+def test_a_baseline_that_is_always_disturbed_is_not_the_kernels_fault() -> None:
+    with pytest.raises(NoIdleGpuError, match="can't be measured: disturbed in each of 3 tries"):
+        run(guarded(world(0.5e-3), stranger_on(1, 2, 3)))
+
+
 # -- processes ----------------------------------------------------------------------------------
 
 COMPETE = """

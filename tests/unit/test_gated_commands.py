@@ -11,12 +11,20 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
+import typer
 
+from roofsmith import app
+from roofsmith.cli import campaigns
 from roofsmith.cli.screen import PlainScreen
 from roofsmith.devices.lease import FileLeases, lock_name
+from roofsmith.engine.loop import Engine
+from roofsmith.errors import NoIdleGpuError
 from roofsmith.testing.clock import FakeClock
+from roofsmith.testing.engine import FakeWorld, fake_target
+from roofsmith.testing.judge import FakeKernels
 
 RECORDED = Path(__file__).parent.parent / "golden" / "gpu" / "nvidia_smi_q_h100.xml"
 UUID = "GPU-00000000-1111-2222-3333-444444444444"
@@ -136,6 +144,38 @@ def test_the_hosts_languages_know_no_gate(here: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["outcome"] == "passed"
     assert not list((here / "leases").iterdir())
+
+
+def test_a_campaign_that_lost_its_gpu_shows_what_it_has_and_how_to_go_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    there = FakeWorld(target=fake_target(), kernels=FakeKernels(), ideas=())
+    campaign = Engine(there.parts(), "test").run()
+    assert campaign.stopped is not None
+    stopped = campaign.stopped.model_copy(
+        update={"code": "no_idle_gpu", "detail": "alice is there"}
+    )
+    campaign = campaign.model_copy(update={"stopped": stopped})
+    finished = app.Finished(campaign, tmp_path, None, wall_s=1.0, overhead_fraction=None)
+    with pytest.raises(typer.Exit) as ended:
+        campaigns._run(lambda _: finished, tmp_path / "my run", as_json=True)
+    assert ended.value.exit_code == 2
+    shown = capsys.readouterr()
+    assert json.loads(shown.out)["stopped"]["code"] == "no_idle_gpu"
+    assert f"go on with: roofsmith resume '{tmp_path}/my run'" in shown.err
+
+
+def test_a_campaign_that_gets_no_gpu_says_how_to_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(_: object) -> NoReturn:
+        raise NoIdleGpuError("no GPU was idle")
+
+    for begun in (False, True):
+        monkeypatch.setattr(app, "has_campaign", lambda _, begun=begun: begun)
+        with pytest.raises(NoIdleGpuError) as error:
+            campaigns._run(refused, tmp_path / "run", as_json=False)
+        assert ("roofsmith resume" in str(error.value)) is begun
 
 
 def test_a_log_tells_what_is_in_the_way_each_time() -> None:

@@ -272,9 +272,12 @@ def _opened(directory: Path, settings: Settings, observer: Observer) -> Iterator
 def _going_on(
     started: Started, settings: Settings, observer: Observer
 ) -> AbstractContextManager[Workshop]:
-    """The workshop of a campaign that has begun: on any GPU of the product that it began on."""
+    """The workshop of a campaign that has begun: on any GPU of the product that it began on.
+
+    AMD's tools and HIP don't always call a product alike: there, the engine refuses another one.
+    """
     device = started.environment.device
-    product = None if device.kind == "cpu" else device.name
+    product = device.name if device.kind == "nvidia" else None
     return workshop(started.target, settings, observer, product)
 
 

@@ -210,6 +210,13 @@ def _run(campaign: Callable[[Observer], Finished], directory: Path, as_json: boo
         how = f"; go on with: {resume_with}" if app.has_campaign(directory) else ""
         print(f"{str(interrupt) or 'interrupted'}{how}", file=sys.stderr)
         raise typer.Exit(exit_status(interrupt)) from None
+    except NoIdleGpuError as error:
+        from roofsmith import app
+
+        if not app.has_campaign(directory):
+            raise
+        hint = f"`roofsmith resume {shlex.quote(str(directory))}` once a GPU is idle"
+        raise NoIdleGpuError(error.message, hint=hint) from error
     except StorageError as error:
         from roofsmith import app
 

@@ -30,7 +30,13 @@ from roofsmith.engine.meter import Lap
 from roofsmith.engine.progress import fraction_of_candidate, held_fraction
 from roofsmith.engine.stopping import Stop
 from roofsmith.engine.survey import Survey
-from roofsmith.errors import BaselineError, MachineError, UsageError
+from roofsmith.errors import (
+    BaselineError,
+    MachineError,
+    NoIdleGpuError,
+    RoofsmithError,
+    UsageError,
+)
 from roofsmith.ports import Measured, Proposer
 
 
@@ -224,8 +230,13 @@ def out_of_ideas(proposer: Proposer) -> Stop:
     return Stop("out_of_ideas", f"{names}: no more ideas for this kernel")
 
 
-def baseline_error(failure: Failure) -> BaselineError:
-    """The user's own kernel failed: say how."""
+def baseline_error(failure: Failure) -> RoofsmithError:
+    """The user's own kernel failed, or nobody let it be measured: say how."""
+    if failure.reason == "interference":
+        return NoIdleGpuError(
+            f"the kernel can't be measured: {failure.detail}",
+            hint="again when the GPU is left alone, or with another one in CUDA_VISIBLE_DEVICES",
+        )
     kind = failure.kind.replace("_", " ")
     return BaselineError(
         f"the kernel can't be the baseline: {kind} ({failure.reason})\n{failure.detail}",
