@@ -187,6 +187,9 @@ def test_resolve() -> None:
     found = WIKI.resolve(str(fact.citation))
     assert found is not None
     assert (found.metric, found.value) == ("memory.bandwidth_byte_per_s", 3.35e12)
+    arch = WIKI.resolve("wiki/nvidia-h100-sxm5-80gb.yaml:49")
+    assert arch is not None
+    assert (arch.value, "says Hopper" in str(arch.reason)) == (None, True)
     for wrong in ("wiki/nvidia-h100-sxm5-80gb.yaml:1", "wiki/none.yaml:9", "", "wiki"):
         assert WIKI.resolve(wrong) is None
 

@@ -98,9 +98,12 @@ class Wiki:
         return missing(metric, "1") if entry is None else entry.fact(metric)
 
     def resolve(self, citation: str) -> Fact | None:
-        """The number at `wiki/<page>.yaml:<line>`, under its path; None if there is none."""
+        """The fact at `wiki/<page>.yaml:<line>`, under its path; None if there is none.
+
+        Of a text or a list the value is None, and the reason says what stands there.
+        """
         entry = self._by_citation.get(citation)
-        return None if entry is None or entry.number is None else entry.fact()
+        return None if entry is None else entry.fact()
 
     @cached_property
     def _by_alias(self) -> dict[str, Page]:
