@@ -292,6 +292,16 @@ def test_children_are_our_own_and_the_first_process_is_not() -> None:
         os.kill(grandchild, signal.SIGKILL)
 
 
+def test_who_was_killed_is_as_good_as_gone() -> None:
+    """Its parent is not told yet, or is gone as well: a driver may list it still."""
+    child = subprocess.Popen(["sleep", "60"])
+    assert not gone([child.pid])
+    child.kill()
+    os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+    assert gone([child.pid]) == {child.pid}
+    child.wait()
+
+
 def test_who_is_gone_is_no_stranger() -> None:
     child = subprocess.Popen(["true"])
     child.wait()

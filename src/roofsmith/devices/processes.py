@@ -14,9 +14,11 @@ __all__ = [
     "user_name",
 ]  # fmt: skip
 
-_PARENT, _STARTED = 1, 19
-"""Fields 4 and 22 of /proc/PID/stat (proc_pid_stat(5)), counted after the name, which is field 2
+_PARENT, _FLAGS, _STARTED = 1, 6, 19
+"""Fields 4, 9 and 22 of /proc/PID/stat (proc_pid_stat(5)), counted after the name, which is field 2
 and may hold spaces."""
+_EXITING = 0x4
+"""PF_EXITING of Linux's sched.h."""
 
 
 class OwnProcesses:
@@ -42,12 +44,18 @@ class OwnProcesses:
 
 
 def gone(pids: Iterable[int]) -> frozenset[int]:
-    """Those that aren't there, though a driver lists them.
+    """Those that aren't there any more, or are just ending, though a driver lists them.
 
-    It does so for some tenths of a second after a process was killed. In a container it may also
-    list processes, own ones among them, by numbers that mean nothing here.
+    It does so for some tenths of a second after a process was killed: its memory is given back
+    then, and it may be an orphan already. In a container a driver may also list processes, own ones
+    among them, by numbers that mean nothing here.
     """
-    return frozenset(pid for pid in pids if not exists(pid))
+    return frozenset(pid for pid in pids if not exists(pid) or is_ending(pid))
+
+
+def is_ending(pid: int) -> bool:
+    """Whether it was killed or has returned, and computes no more."""
+    return bool((_field(pid, _FLAGS) or 0) & _EXITING)
 
 
 def exists(pid: int) -> bool:
