@@ -2,8 +2,9 @@
 
 A hardware number (`audit_rule`) needs a citation: in its statement, as `<metric>: <value> <unit>
 <- <path>:<line>`, or by repeating, to the digits printed, a fact that the same file cites. A ridge
-point may also be the quotient of two facts that the file cites. A citation must resolve, and the
-number before it must be what is written there.
+point may also be the quotient of two facts that the file cites, and a rate beside an intensity the
+product of it and a bandwidth. A citation must resolve, and the number before it must be what is
+written there.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from roofsmith.analysis.audit_quantities import (
     quantities,
     quantity_of,
 )
-from roofsmith.analysis.audit_rule import hardware_numbers, unmarked
+from roofsmith.analysis.audit_rule import hardware_numbers, plain, unmarked
 from roofsmith.analysis.audit_text import Statement, statements
 from roofsmith.domain.facts import Fact
 
@@ -29,9 +30,9 @@ Resolve = Callable[[str], Fact | None]
 
 CITE_IT: Final = "add `<- PAGE:LINE` (`roofsmith specs cite` prints it)"
 _ARROW: Final = re.compile(r"<-\s*")
-_PLACE: Final = re.compile(r"(?P<place>\S.*?:L?\d+)(?=[\s,;.)(\]\"'|]|$)")
+_PLACE: Final = re.compile(r"[^\s;|<>\"][^;|<>\"]*?:L?\d+(?!\d)")
 _WORD: Final = re.compile(r"[^\s,;()\[\]\"'|]+")
-_VALUE: Final = re.compile(rf"(?P<number>-?{NUMBER})\s+(?P<unit>\S+)\s*$")
+_VALUE: Final = re.compile(rf":\s*(?P<number>-?{NUMBER})\s+(?P<unit>\S+)\s*$")
 _SPARSE: Final = re.compile(r"\bsparse|\bsparsity", re.IGNORECASE)
 _CONTEXT = 16
 """Characters about a number by which it is found again in what a tool printed."""
@@ -152,7 +153,8 @@ class _File:
         cited, span = _covered(before)
         shown = cited.text if cited is not None else place
         if not facts:
-            self._add(statement, "unresolved", shown, f"{place} holds no fact", CITE_IT)
+            why = f"no number is known at {place}"
+            self._add(statement, "unresolved", shown, why, f"cite a line that is there: {CITE_IT}")
             return span
         if cited is None:
             self._cited += facts
@@ -180,24 +182,33 @@ class _File:
     def _check(self, statement: Statement, text: str) -> None:
         for number in hardware_numbers(text):
             self.numbers += 1
-            if self._is_cited(number) or self._is_quoted(text, number):
+            if self._is_cited(number, text) or self._is_quoted(text, number):
                 continue
             self._add(
                 statement, "uncited", number.text, "a hardware number without a citation",
                 f"{CITE_IT}, or say that a kernel reaches, moves or uses it",
             )  # fmt: skip
 
-    def _is_cited(self, number: Quantity) -> bool:
+    def _is_cited(self, number: Quantity, text: str) -> bool:
+        """Whether the file cites the fact, or the two facts that the number follows from."""
         if any(number.says(fact) and _same_things(number, fact) for fact in self._cited):
             return True
-        return number.dimension == "FLOP/byte" and any(
-            number.near(ridge) for ridge in _ridges(self._cited)
+        if number.dimension == "FLOP/byte":
+            return any(number.near(ridge) for ridge in _ridges(self._cited))
+        return number.dimension == "FLOP/s" and any(
+            number.near(intensity * rate, slack)
+            for intensity, slack in _intensities(text)
+            for rate in _values(self._cited, "byte/s")
         )
 
     def _is_quoted(self, text: str, number: Quantity) -> bool:
-        about = " ".join(text[max(0, number.start - _CONTEXT) : number.end + _CONTEXT].split())
-        own = " ".join(text[number.start : number.end].split())
-        return any(own in quote and _overlaps(about, own, quote) for quote in self._sources.quoted)
+        """Whether a tool printed it so, with the same words on one side at least."""
+        words = plain(text)
+        own = words[number.start : number.end]
+        before = words[max(0, number.start - _CONTEXT) : number.start]
+        after = words[number.end : number.end + _CONTEXT]
+        quoted = self._sources.quoted
+        return any(f"{before}{own}" in quote or f"{own}{after}" in quote for quote in quoted)
 
     def _add(
         self,
@@ -222,17 +233,23 @@ def _is_other_kind(text: str, fact: Fact) -> bool:
 
 
 def _covered(before: str) -> tuple[Quantity | None, tuple[int, int]]:
-    """The number right before an arrow, in any unit; else the last one with a unit of hardware."""
-    direct = _VALUE.search(before)
-    last = max(quantities(before), key=lambda q: q.end, default=None)
-    if direct is not None and (last is None or last.end <= direct.start("unit")):
-        return quantity_of(direct["number"].lstrip("-"), direct["unit"]), direct.span()
+    """The number that a citation is of: what stands after the metric, else the last one before it.
+
+    `<metric>: <value> <unit>` may have any unit; in prose, only units of hardware are known.
+    """
+    fact = _VALUE.search(before)
+    if fact is not None:
+        span = fact.start("number"), fact.end("unit")
+        return quantity_of(fact["number"].lstrip("-"), fact["unit"]), span
+    known = list(quantities(before))
+    if known:
+        return known[-1], (known[-1].start, known[-1].end)
     counted = hardware_numbers(before)
-    if last is None and counted:
-        last = counted[-1]
-    if last is None:
+    if not counted:
         return None, (len(before), len(before))
-    return last, (last.start, last.end)
+    digits = counted[-1].text.split()[-1]
+    start = max(before.rfind(digits), 0)
+    return counted[-1], (start, start + len(digits))
 
 
 def _said(fact: Fact) -> str:
@@ -255,9 +272,19 @@ def _place(fact: Fact) -> str | None:
 
 def _ridges(facts: Sequence[Fact]) -> Iterator[float]:
     """Every quotient of a cited peak and a cited bandwidth."""
-    peaks = [fact.value for fact in facts if dimension_of(fact.unit) == "FLOP/s" and fact.value]
-    rates = [fact.value for fact in facts if dimension_of(fact.unit) == "byte/s" and fact.value]
-    return (peak / rate for peak in peaks for rate in rates)
+    rates = list(_values(facts, "byte/s"))
+    return (peak / rate for peak in _values(facts, "FLOP/s") for rate in rates)
+
+
+def _values(facts: Sequence[Fact], dimension: str) -> Iterator[float]:
+    return (fact.value for fact in facts if fact.value and dimension_of(fact.unit) == dimension)
+
+
+def _intensities(text: str) -> Iterator[tuple[float, float]]:
+    """FLOP per byte that a statement names, and half a unit of its last digit, as a share."""
+    for quantity in quantities(text):
+        if quantity.dimension == "FLOP/byte":
+            yield quantity.values[0], quantity.tolerance
 
 
 _KINDS_OF_THINGS: Final = (
@@ -277,9 +304,3 @@ def _same_things(number: Quantity, fact: Fact) -> bool:
         return True
     things = [kind for kind in _KINDS_OF_THINGS if kind.search(number.text)]
     return not things or any(kind.search(fact.metric) for kind in things)
-
-
-def _overlaps(about: str, own: str, quote: str) -> bool:
-    """Whether a number stands in a quote among the same words, at least on one side."""
-    before, _, after = about.partition(own)
-    return f"{before}{own}" in quote or f"{own}{after}" in quote

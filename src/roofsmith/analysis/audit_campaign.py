@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from roofsmith.analysis.audit_rule import hardware_numbers
+from roofsmith.analysis.audit_quantities import quantities
+from roofsmith.analysis.audit_rule import hardware_numbers, plain
 from roofsmith.domain.campaign import Campaign, Started
-from roofsmith.domain.device import Environment
 from roofsmith.domain.facts import Citation, Fact
 
 _QUOTED: Final = frozenset(
@@ -28,7 +28,7 @@ def kept_facts(started: Started) -> tuple[Fact, ...]:
     sheet = started.facts
     paged = set(sheet.datasheet.facts()) if sheet.datasheet else set()
     bounds = (fact for bound in started.bounds for fact in (bound.bandwidth, bound.peak))
-    own = (*sheet.facts(), *bounds, *_reported(started.environment))
+    own = (*sheet.facts(), *bounds, *_reported(started))
     known = (fact for fact in own if fact.value is not None and fact not in paged)
     return tuple(dict.fromkeys(known))
 
@@ -37,7 +37,8 @@ def quotations(campaign: Campaign) -> frozenset[str]:
     """What tools and kernels printed, on one line each: shown in reports, stated by others."""
     document = campaign.model_dump(mode="json")
     document["started"]["environment"].pop("notes", None)
-    return frozenset(" ".join(text.split()) for text in _printed(document, quoted=False))
+    printed = _printed(document, quoted=False)
+    return frozenset(plain(" ".join(text.split())) for text in printed)
 
 
 def _printed(value: Any, *, quoted: bool) -> Iterator[str]:
@@ -52,9 +53,10 @@ def _printed(value: Any, *, quoted: bool) -> Iterator[str]:
             yield value
 
 
-def _reported(environment: Environment) -> Iterator[Fact]:
+def _reported(started: Started) -> Iterator[Fact]:
     """Caches, memory and processors, and numbers in notes such as clocks and power limits."""
     where = Citation(path=LEDGER, line=1)
+    environment, found = started.environment, started.examination
     device = environment.device
     yield Fact(metric="processors", value=device.cores, unit="1", citation=where)
     yield Fact(metric="memory", value=device.memory_bytes, unit="byte", citation=where)
@@ -64,7 +66,8 @@ def _reported(environment: Environment) -> Iterator[Fact]:
     for name, limit in device.limits.items():
         unit = "byte" if "bytes" in name else "1"
         yield Fact(metric=name.replace("_", " "), value=limit, unit=unit, citation=where)
-    for note in environment.notes:
-        for number in hardware_numbers(note):
+    checks = (found.machine, *(check.detail for check in found.checks)) if found else ()
+    for note in (*environment.notes, *checks):
+        for number in (*quantities(plain(note)), *hardware_numbers(note)):
             for value in number.values:
                 yield Fact(metric=note, value=value, unit=number.dimension, citation=where)

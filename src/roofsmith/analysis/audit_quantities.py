@@ -34,7 +34,7 @@ _PREFIX = r"(?P<prefix>kilo|mega|giga|tera|peta|exa|[kKMGTPEgt])?"
 _SECOND = r"s(?:ec(?:ond)?)?"
 _PER_S = rf"(?:\s?/\s?{_SECOND}|ps|\s(?:per|a|each)\s{_SECOND}|\s?s(?:\^-1|\u207b\u00b9))"
 _UNITS: Final[tuple[tuple[Dimension, str], ...]] = (
-    ("per clock", r"(?:bytes?|B|FLOPs?|flops?|ops)(?:\s?/\s?|\sper\s)(?:clk|clock|cycle)"),
+    ("per clock", r"(?:bytes?|B|FLOPs?|flops?|ops)(?:\s?/\s?|\sper\s)(?:clk|clock|cycle)(?:/\w+)?"),
     ("FLOP/byte", r"(?:FLOPs?|flops?|[Oo]ps)(?:\s?/\s?|\sper\s)(?:[Bb]ytes?|B)"),
     ("byte/s", rf"{_PREFIX}(?P<binary>i)?(?:[Bb]ytes?|B){_PER_S}"),
     ("byte/s", rf"(?P<prefix>[kmgtp])b{_PER_S}"),
@@ -62,7 +62,12 @@ _FOUND: Final = re.compile(
 )
 _EXACT: Final = tuple((dimension, re.compile(unit)) for dimension, unit in _UNITS)
 _TIME_SCALES = {"n": -9, "u": -6, "\u00b5": -6, "\u03bc": -6, "m": -3}
-_PLAIN_UNITS = frozenset(("", "1", "count", "bit", "threads", "registers", "warps", "blocks"))
+_PROGRAM_MADE = re.compile(r"e[+-]\d\d+$")
+_FACT_DIGITS = 6
+"""Significant digits that `str(Fact)` prints."""
+_PLAIN_UNITS = frozenset(("", "1", "count"))
+_MEASURES = frozenset(("byte", "Hz", "W", "s", "cycle"))
+"""Dimensions that are one word and no count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,15 +89,18 @@ class Quantity:
         """Whether the fact, rounded to the digits printed, is this number."""
         if fact.value is None or dimension_of(fact.unit) != _measure(self.dimension):
             return False
-        return any(self._near(value, fact.value) for value in self.values)
+        return self.near(fact.value)
 
-    def near(self, value: float) -> bool:
-        """Whether a value in SI base units rounds to this number."""
-        return any(self._near(own, value) for own in self.values)
+    def near(self, value: float, slack: float = 0.0) -> bool:
+        """Whether a value in SI base units rounds to this number.
 
-    def _near(self, own: float, value: float) -> bool:
+        Args:
+            value: compared with the number.
+            slack: how far off the value itself may be, as a share of it.
+        """
         # Two doubles that print alike differ in their last bits.
-        return abs(own - value) <= abs(own) * (self.tolerance + 1e-9) or own == value
+        off = self.tolerance + slack + 1e-9
+        return any(abs(own - value) <= abs(own) * off or own == value for own in self.values)
 
 
 def quantities(text: str) -> Iterator[Quantity]:
@@ -115,8 +123,10 @@ def dimension_of(unit: str) -> Dimension | str:
 
 
 def _measure(dimension: Dimension | str) -> Dimension | str:
-    """Whatever is counted is a count, also per multiprocessor; a bus's bits are counted too."""
-    return "count" if dimension in ("per", "bit") else dimension
+    """Whatever is counted is a count: also per multiprocessor, and in units like `register`."""
+    in_words = dimension.isalpha() and dimension not in _MEASURES
+    counted = in_words or dimension in ("per", "bit")
+    return "count" if counted else dimension
 
 
 def _quantity(number: str, unit: str, shown: str, span: tuple[int, int]) -> Quantity:
@@ -140,7 +150,11 @@ def _read_number(text: str) -> tuple[Decimal, Decimal]:
     value = Decimal(plain.replace(",", ""))
     exponent = value.as_tuple().exponent
     assert isinstance(exponent, int), "the pattern lets no infinity in"
-    return value, Decimal(1).scaleb(exponent)
+    last_digit = exponent
+    if _PROGRAM_MADE.search(text):
+        # `3e+12` is 3.00000e+12: programs leave the last zeros out.
+        last_digit = min(exponent, value.adjusted() + 1 - _FACT_DIGITS)
+    return value, Decimal(1).scaleb(last_digit)
 
 
 def _read_unit(unit: str) -> tuple[Dimension | str, tuple[Decimal, ...]]:

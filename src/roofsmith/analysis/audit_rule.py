@@ -50,7 +50,7 @@ def hardware_numbers(statement: str) -> list[Quantity]:
     Args:
         statement: a line of text, or a cell of a table after its headings.
     """
-    text = _plain(statement)
+    text = plain(statement)
     found = [q for q in quantities(text) if _is_of_device(text, q)]
     taken = [(q.start, q.end) for q in found]
     for match in lexicon.COUNTED.finditer(text):
@@ -66,15 +66,16 @@ def unmarked(text: str) -> str:
     return re.sub(r"[*`\\]", "", re.sub(r"[\u00a0\u2007\u2009\u202f]", " ", text))
 
 
-def _plain(text: str) -> str:
-    """The same without emphasis, and without product names that look like sizes."""
+def plain(text: str) -> str:
+    """The same as words: names of fields taken apart, product names without the size in them."""
     bare = re.sub(r"(?<!\w)_|_(?!\w)", "", unmarked(text))
+    bare = re.sub(r"(?<=[A-Za-z0-9])[._](?=[A-Za-z])|(?<=[A-Za-z])_(?=[0-9])", " ", bare)
     return lexicon.PRODUCT.sub(lambda match: re.sub(r"\d+\s?GB", "", match.group()), bare)
 
 
 def _is_of_device(text: str, quantity: Quantity) -> bool:
     judge = _JUDGES.get(str(quantity.dimension))
-    if judge is None or lexicon.SHARE_AFTER.match(text[quantity.end :]):
+    if judge is None or lexicon.SHARE_AFTER.match(text, quantity.end):
         return False
     around = _around(text, quantity)
     return bool(lexicon.HAS_BEFORE.search(around.before)) or judge(around)

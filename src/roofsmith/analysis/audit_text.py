@@ -10,6 +10,7 @@ from __future__ import annotations
 import bisect
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from html.parser import HTMLParser
@@ -18,6 +19,8 @@ from typing import Final
 
 _CODE: Final = frozenset(("diff", "c", "cpp", "cuda", "hip", "python", "py", "sh", "bash"))
 """Languages of code blocks that hold no statements."""
+_LONGEST = 4000
+"""Characters of a statement."""
 _CELLS = re.compile(r"(?<!\\)\|")
 _FENCE = re.compile(r"\s*(?P<ticks>`{3,}|~{3,})\s*(?P<language>\w*)")
 _RULE = re.compile(r"[\s|:-]+")
@@ -50,17 +53,36 @@ def statements(name: str, text: str) -> list[Statement]:
         name: its path; the ending says how it is read.
         text: all of it.
     """
+    return [piece for statement in _read(name, text) for piece in _pieces(statement)]
+
+
+def _read(name: str, text: str) -> Iterator[Statement]:
     match PurePosixPath(name).suffix.lower():
         case ".html" | ".htm":
-            return list(_html(text))
-        case ".json":
-            return list(_json(text))
+            return _html(text)
+        case ".json" if _is_json(text):
+            return _json(text)
         case ".yaml" | ".yml":
-            return list(_yaml(text))
+            return _yaml(text)
         case ".md" | ".markdown":
-            return list(_markdown(text))
+            return _markdown(text)
         case _:
-            return [Statement(i, line) for i, line in enumerate(text.splitlines(), 1)]
+            return _plain(text)
+
+
+def _pieces(statement: Statement) -> Iterator[Statement]:
+    """A statement as it is, or in pieces, if nobody would read it as one."""
+    text = statement.text
+    while len(text) > _LONGEST:
+        stops = (text.rfind(stop, _LONGEST // 2, _LONGEST) + 1 for stop in (". ", "; ", ", ", " "))
+        cut = next((stop for stop in stops if stop), _LONGEST)
+        yield Statement(statement.line, text[:cut])
+        text = text[cut:]
+    yield Statement(statement.line, text)
+
+
+def _plain(text: str) -> Iterator[Statement]:
+    yield from (Statement(number, line) for number, line in enumerate(text.splitlines(), 1))
 
 
 def _markdown(text: str) -> Iterator[Statement]:
@@ -111,7 +133,7 @@ def _json(text: str) -> Iterator[Statement]:
                     yield from _text_lines(line, last)
                 last, value_next = "", value_next and token == "["
             case '"':
-                last = _unquoted(token)
+                last = str(json.loads(token))
                 if value_next:
                     yield from _text_lines(line, f"{_spoken(key)}: {last}")
                     last, value_next = "", False
@@ -120,12 +142,12 @@ def _json(text: str) -> Iterator[Statement]:
                 last, value_next = "", False
 
 
-def _unquoted(token: str) -> str:
+def _is_json(text: str) -> bool:
     try:
-        value = json.loads(token)
-    except ValueError:
-        return token
-    return str(value)
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
 def _text_lines(line: int, text: str) -> Iterator[Statement]:
@@ -158,6 +180,11 @@ def _keyed(key: str, number: str) -> str:
 _INLINE: Final = frozenset(
     ("a", "abbr", "b", "code", "em", "i", "kbd", "s", "small", "span", "strong", "sub", "sup", "u")
 )
+_CLOSED_BY: Final = {
+    "td": frozenset(("td", "th")),
+    "th": frozenset(("td", "th")),
+    "tr": frozenset(("td", "th", "tr")),
+}
 _SILENT: Final = frozenset(("script", "style", "head"))
 _VOID: Final = frozenset(("area", "base", "br", "col", "hr", "img", "input", "link", "meta", "wbr"))
 
@@ -177,6 +204,7 @@ class _Page(HTMLParser):
         super().__init__(convert_charrefs=True)
         self.found: list[Statement] = []
         self._open: list[tuple[str, bool]] = []
+        self._opened = Counter[str]()
         self._words: list[str] = []
         self._line = 0
         self._headings: list[str] = []
@@ -187,6 +215,8 @@ class _Page(HTMLParser):
         if tag in _VOID:
             self.flush() if tag in ("br", "hr") else None
             return
+        if tag in _CLOSED_BY:
+            self._close_open(_CLOSED_BY[tag])
         classes = (dict(attrs).get("class") or "").split()
         silent = self._silent or tag in _SILENT or (tag == "div" and "diff" in classes)
         if tag not in _INLINE:
@@ -194,24 +224,28 @@ class _Page(HTMLParser):
         if tag == "table":
             self._headings = []
         elif tag == "tr":
-            self._cells = []
+            self._end_row()
         elif tag in ("td", "th"):
             self._cell_is_heading = tag == "th" and dict(attrs).get("scope") != "row"
         elif tag == "dt":
             self._headings = []
         self._open.append((tag, silent))
+        self._opened[tag] += 1
 
     def handle_endtag(self, tag: str) -> None:
-        if tag not in (name for name, _ in self._open):
+        if not self._inside(tag):
             return
+        if tag in ("tr", "table"):
+            self._close_open(_CLOSED_BY["td"])
+            self._end_row()
         if tag in ("td", "th"):
             self._cells.append((self._line or self.getpos()[0], self._taken()))
         elif tag not in _INLINE:
             self.flush()
-        if tag == "tr":
-            self._end_row()
-        while self._open.pop()[0] != tag:
-            pass
+        name = None
+        while name != tag:
+            name, _ = self._open.pop()
+            self._opened[name] -= 1
 
     def handle_data(self, data: str) -> None:
         if self._silent:
@@ -244,14 +278,24 @@ class _Page(HTMLParser):
 
     def _end_row(self) -> None:
         cells, self._cells = self._cells, []
+        if not cells:
+            return
         if self._cell_is_heading or not self._headings:
             self._headings = [words for _, words in cells]
             self.found += [Statement(line, words) for line, words in cells]
         else:
-            self.found += _row(cells[0][0] if cells else 0, self._headings, cells)
+            self.found += _row(cells[0][0], self._headings, cells)
+
+    def _close_open(self, tags: frozenset[str]) -> None:
+        """End cells and rows whose end tags were left out, as HTML allows."""
+        while any(map(self._inside, tags)):
+            name = next(name for name, _ in reversed(self._open) if name in {*tags, "table"})
+            if name == "table":
+                return
+            self.handle_endtag(name)
 
     def _inside(self, tag: str) -> bool:
-        return any(name == tag for name, _ in self._open)
+        return self._opened[tag] > 0
 
     @property
     def _silent(self) -> bool:

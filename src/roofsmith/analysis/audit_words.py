@@ -68,12 +68,12 @@ HOLDS: Final = whole_words(
 """What programs do with bytes."""
 FITS: Final = whole_words(
     r"fits?", r"exceed\w*", r"than", r"beyond", r"out\sof", r"in(?:to)?", r"within", r"overflow\w*",
-    r"past", r"vs\.?", r"versus", r"against", r"of\sthe", r"from\sthe",
+    r"past", r"vs\.?", r"versus", r"against", r"of\sthe", r"from\sthe", r"for",
 )  # fmt: skip
 """After these the store is the device's own again: `the tile fits the L2 of 50 MB`."""
 
 LINKS = (
-    r"(?:[\s:=(,~\u2248|-]|\b(?:cache|data|unified|instruction|memory|size[sd]?|capacity|is|are|was|of"
+    r"(?:[\s:=(,~\u2248|-]|\b(?:bytes?|opt-?in|without|reserved|shared|cache|data|unified|instruction|memory|size[sd]?|capacity|is|are|was|of"
     r"|has|have|holds?|with|about|only|just|each|in\stotal|total|shared\sby\s\d+|the|an?|its|up\sto"
     r"|provides?|offers?|gives?|limit|max(?:imum)?|at\smost|per\s(?:SM|CU|block|multiprocessor|core"
     r"|device|GPU|workgroup|thread\sblock))\b)*"
@@ -93,7 +93,7 @@ HAS_BEFORE: Final = re.compile(
     re.IGNORECASE,
 )
 SHARE_AFTER: Final = re.compile(
-    r"^[\s,=:(]*(?:or|is|at|about)?[\s,(]*\d[\d.]*\s?% of (?!which|that|it\b|them)", re.IGNORECASE
+    r"[\s,=:(]*(?:or|is|at|about)?[\s,(]*\d[\d.]*\s?% of (?!which|that|it\b|them)", re.IGNORECASE
 )
 SHARE: Final = re.compile(
     r"\d[\d.]*\s?% of (?:(?:the|its|their|a) )?(?:[\w'\u2019]+ ){0,3}?"
@@ -127,6 +127,7 @@ PART_USE_AFTER: Final = re.compile(r"^\s*(?:\w+\s)?(?:idle|busy|in use|used|wait
 COUNTED: Final = re.compile(
     r"(?<![\w-])(?P<noun>(?:SM|CU|core|multiprocessor|compute unit|tensor core|CUDA core)s?"
     r"(?:[\s_-]count)?"
+    r"|registers per (?:(?:SM|CU|multiprocessor)|(?:block|thread) max)|max registers per thread"
     r"|(?:number|count) of (?:SMs|CUs|cores|multiprocessors|compute units)"
     r"|(?:warp|wave(?:front)?)[\s_-]?size|max(?:imum)?[\s_](?:resident\s)?(?:threads|warps|blocks"
     r"|registers|waves)(?:[\s_](?:per|a|an)[\s_]\w+)?)"

@@ -9,7 +9,14 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
-from roofsmith.analysis.audit import Audit, Problem, Resolve, Sources, audit
+from roofsmith.analysis.audit import (
+    Audit,
+    Problem,
+    Resolve,
+    Sources,
+    audit,
+    audit_text,
+)
 from roofsmith.analysis.audit_campaign import kept_facts, quotations
 from roofsmith.config import Settings
 from roofsmith.domain.campaign import Campaign, replay
@@ -68,6 +75,23 @@ def audit_campaign(directory: Path, settings: Settings) -> Audited:
     )
 
 
+def require_cited(hypothesis: str, directory: Path, settings: Settings) -> None:
+    """Refuse what the audit of the campaign would find in every file that shows the hypothesis.
+
+    Raises:
+        UsageError: a hardware number has no citation, or another value than it cites.
+    """
+    campaign, _ = _recorded(directory)
+    problems = audit_text("hypothesis", hypothesis, sources_for(campaign, settings))
+    if problems:
+        complaints = (f"{problem.number}: {problem.why}" for problem in problems)
+        raise UsageError(
+            f"the hypothesis states hardware numbers that don't hold: {'; '.join(complaints)}",
+            hint="`roofsmith specs cite PRODUCT METRIC` prints number and citation, such as"
+            " `3.35e+12 byte/s <- wiki/PAGE.yaml:LINE`; or say what a kernel reaches or moves",
+        )
+
+
 def sources_for(campaign: Campaign | None, settings: Settings) -> Sources:
     """Where citations lead: to the ledger's own copies, the wiki, and files of measurements."""
     return Sources(
@@ -113,7 +137,9 @@ def _texts(directory: Path) -> Iterator[tuple[str, str]]:
         folders[:] = sorted(f for f in folders if _is_audited(where / f))
         for name in sorted(names):
             relative = where / name
-            if _is_audited(relative) and relative.suffix.lower() in _SUFFIXES:
+            if relative.suffix.lower() not in _SUFFIXES or not _is_audited(relative):
+                continue
+            if (directory / relative).is_file():
                 yield relative.as_posix(), _read(directory / relative)
 
 

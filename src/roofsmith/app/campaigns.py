@@ -10,6 +10,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from roofsmith.app.audit import require_cited
 from roofsmith.app.doctor import Examination, examine
 from roofsmith.app.subjects import build_for, bundled_example
 from roofsmith.app.wiring import (
@@ -183,9 +184,11 @@ def tell(
         observer: hears what happens.
 
     Raises:
-        UsageError: the kernel can't be read, or is the incumbent; there is no such class.
+        UsageError: the kernel can't be read, or is the incumbent; there is no such class; the
+            hypothesis holds a hardware number without a citation, or another one than it cites.
     """
     text = read_text(kernel, "kernel")
+    require_cited(hypothesis, directory, settings)
     with _opened(directory, settings, observer) as engine:
         _require_class(target_class, engine.campaign.started)
         campaign = engine.take_up()
@@ -231,8 +234,8 @@ def _start(
     is_new = not directory.exists()
     with CampaignDirectory.create(directory) as files:
         try:
-            seen = examine(settings, target)
             with workshop(target, settings, observer) as shop:
+                seen = examine(settings, target)
                 name = plain_name(files.directory.name)
                 return _run(shop, files, proposer, name, kernel_path, None, seen)
         finally:

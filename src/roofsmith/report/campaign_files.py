@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from roofsmith.analysis.audit_campaign import REPORTED
 from roofsmith.domain.campaign import Campaign
 from roofsmith.domain.kernel import Candidate
 from roofsmith.report import markdown
@@ -29,7 +30,7 @@ def render_campaign(campaign: Campaign) -> dict[str, str]:
         "report.html": render_html(campaign, summary),
     }
     if campaign.started.examination is not None:
-        files["env_check.md"] = env_check(campaign.started.examination)
+        files["env_check.md"] = env_check(campaign.started.examination, REPORTED)
     for step, candidate in zip(summary.steps, _candidates(campaign), strict=True):
         files |= _round_files(campaign, summary, step, candidate)
     return files

@@ -8,11 +8,16 @@ from roofsmith.domain.examination import GROUPS, Check, Examination
 from roofsmith.report.templating import markdown_environment
 
 
-def env_check(found: Examination) -> str:
-    """What needs attention first, then every check by area."""
+def env_check(found: Examination, recorded: str | None = None) -> str:
+    """What needs attention first, then every check by area.
+
+    Args:
+        found: by doctor.
+        recorded: where a campaign keeps it, for the audit.
+    """
     areas = [(area, list(checks)) for area, checks in groupby(found.checks, lambda c: c.area)]
     template = markdown_environment().get_template("env_check.md.j2")
-    return template.render(found=found, areas=areas, required_by=_required_by)
+    return template.render(found=found, areas=areas, required_by=_required_by, recorded=recorded)
 
 
 def _required_by(check: Check) -> str:

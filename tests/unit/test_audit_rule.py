@@ -1,0 +1,166 @@
+"""What is a hardware number: sentences as people and programs write them."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from roofsmith.analysis.audit_quantities import quantities, quantity_of
+from roofsmith.analysis.audit_rule import hardware_numbers
+from roofsmith.domain.facts import Citation, Fact
+
+SAID_OF_A_DEVICE = (
+    "the H100 has 3.35 TB/s",
+    "HBM bandwidth is 3.35 TB/s",
+    "peak: 989 TFLOPS",
+    "3,350 GB/s",
+    "(3.35 TB/s)",
+    "**3.35** TB/s",
+    "3.35e12 byte/s",
+    "3.35 x 10^12 byte/s",
+    "4.0TB/s",
+    "~2 TB/s of bandwidth is there",
+    "memory bandwidth of 3.35 terabytes per second",
+    "we have 3.35 TB/s to play with",
+    "989/1979 TFLOPS",
+    "989 TFLOPs dense peak",
+    "this kernel needs more than the H100's 3.35 TB/s",
+    "85% of the peak of 3.35 TB/s",
+    "achieves the peak bandwidth of 3.35 TB/s",
+    "peak bandwidth, 3.35 TB/s",
+    "the H100's 3.35 TB/s limits this kernel",
+    "the kernel moves 134 MB, and HBM gives 3.35 TB/s",
+    "128 B/clk L1",
+    "The L2 is 50 MB",
+    "the tile fits the 50 MB L2",
+    "50 MB of L2",
+    "L2 cache (50 MB)",
+    "L3 unified: 32 MiB, shared by 16",
+    "memory: 24 GiB",
+    "the machine has 256 GB",
+    "each SM has 256 KB",
+    "228 KB of shared memory per SM",
+    "runs on an H100 with 80 GB",
+    "80 GB HBM3",
+    "132 SMs",
+    "SM count: 132",
+    "warp size: 64",
+    "max 2048 threads per SM",
+    "at most 255 registers per thread",
+    "boost clock 1.98 GHz",
+    "1755 MHz SM clock",
+    "TDP 700 W",
+    "power limit 700 W",
+    "ridge 295 FLOP/byte",
+    "L2 latency is 200 cycles",
+    "5120-bit memory bus",
+    "memory.bandwidth_byte_per_s: 3.35e+12 byte/s",
+    "caches.l2_bytes: 52428800 byte",
+)
+SAID_OF_A_KERNEL = (
+    "reaches 2.1 TB/s",
+    "achieved: 19.7 GB/s",
+    "achieved bandwidth 2.1 TB/s",
+    "effective bandwidth of 2.1 TB/s",
+    "the kernel moves 134 MB at 2.1 TB/s",
+    "the kernel runs at 1.9 TB/s on the H100",
+    "2.1 TB/s is 63% of peak",
+    "2.1 TB/s (63% of peak)",
+    "at most 6.46 ms, moving 20.8 GB/s",
+    "goal: 20.8 GB/s",
+    "target >= 3.0 TB/s",
+    "candidate: 2.1 TB/s",
+    "5.1e+10 byte/s in that time",
+    "clocks throttled to 1.2 GHz",
+    "uses 48 KB of shared memory",
+    "working set of 33 MB",
+    "33 MB fit the L2",
+    "128 MiB are moved, more than the last-level cache holds",
+    "85% of copy bandwidth at 134217728 byte, 2 threads (memory)",
+    "moves 67 MB read + 67 MB written",
+    "The tile of 32 KiB is loaded once",
+    "softmax (variant 1): 40 registers a thread, 49,152 bytes of shared memory, no spills",
+    "cache misses fetch 1.3e8 byte, 2.0x the 6.7e7 needed",
+    "spilled 200 bytes a thread",
+    "uses 168 registers per thread",
+    "2 SMs idle",
+    "32 of 32 threads",
+    "128-bit loads",
+    "83.9 MFLOP",
+    "0.625 FLOP/byte",
+    "took 12.5 s",
+    "N=4096,D=4096",
+    "softmax.py on NVIDIA H100 80GB HBM3: 1.2x",
+    "fp16, 128 x 64 tiles",
+)
+units = st.sampled_from(("byte/s", "FLOP/s", "Hz", "byte"))
+
+
+@pytest.mark.parametrize("text", SAID_OF_A_DEVICE)
+def test_of_a_device(text: str) -> None:
+    assert hardware_numbers(text)
+
+
+@pytest.mark.parametrize("text", SAID_OF_A_KERNEL)
+def test_of_a_kernel(text: str) -> None:
+    assert not hardware_numbers(text)
+
+
+def test_both_in_one_sentence_are_told_apart() -> None:
+    found = hardware_numbers("the kernel reaches 2.1 TB/s of the 3.35 TB/s peak")
+    assert [number.text for number in found] == ["3.35 TB/s"]
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "unit", "same"),
+    [
+        ("3.35 TB/s", 3.35e12, "byte/s", True),
+        ("3.35 TB/s", 3.352e12, "byte/s", True),
+        ("3.35 TB/s", 3.36e12, "byte/s", False),
+        ("3.35 TB/s", 3.35e12, "FLOP/s", False),
+        ("3350 GB/s", 3.35e12, "byte/s", True),
+        ("2000 GB/s", 2.039e12, "byte/s", False),
+        ("3e+12 byte/s", 3.35e12, "byte/s", False),
+        ("50 MB", 52428800, "byte", True),
+        ("80 GB", 8e10, "byte", True),
+        ("50 MiB", 5e7, "byte", False),
+        ("1,979 TOP/s", 1.9789e15, "OP/s", True),
+        ("1.98 GHz", 1.98e9, "Hz", True),
+        ("132 SMs", 132, "SM", True),
+        ("5120 bit", 5120, "bit", True),
+        ("700 W", 700, "W", True),
+        ("256 FLOP/clk/CU", 256, "FLOP/clk/CU", True),
+    ],
+)
+def test_a_quantity_says_what_a_fact_says(text: str, value: float, unit: str, same: bool) -> None:
+    (found,) = quantities(text)
+    assert found.says(_fact(value, unit)) == same
+
+
+@given(st.floats(min_value=1e-3, max_value=1e18), units)
+def test_what_a_fact_prints_says_the_fact(value: float, unit: str) -> None:
+    fact = _fact(value, unit)
+    number, printed_unit = str(fact).split(": ")[1].split(" <- ")[0].split(" ", 1)
+    assert quantity_of(number, printed_unit).says(fact)
+
+
+@given(st.floats(min_value=1e6, max_value=1e15), units, st.floats(min_value=1.001, max_value=50))
+def test_another_value_does_not(value: float, unit: str, factor: float) -> None:
+    fact = _fact(value, unit)
+    number, printed_unit = str(fact).split(": ")[1].split(" <- ")[0].split(" ", 1)
+    assert not quantity_of(number, printed_unit).says(_fact(value * factor, unit))
+
+
+@given(st.text(max_size=400))
+def test_any_text_can_be_read(text: str) -> None:
+    for number in hardware_numbers(text):
+        assert number.text
+
+
+def test_a_line_without_an_end_is_read_in_time_that_grows_with_it() -> None:
+    assert len(hardware_numbers("moves 2 GB/s in L2 cache of the H100, " * 3000)) <= 3000
+
+
+def _fact(value: float, unit: str) -> Fact:
+    return Fact(metric="m", value=value, unit=unit, citation=Citation(path="wiki/x.yaml", line=1))
