@@ -260,3 +260,43 @@ def test_operations_that_nobody_vouches_for_make_no_time_impossible() -> None:
     assert message is not None
     assert "1e+08 byte in that time" in message
     assert "copy bandwidth" in message
+
+
+def test_a_peak_that_nobody_knows_makes_no_time_impossible() -> None:
+    needed = Cost(flops=1e15, read_bytes=5e7, written_bytes=5e7, dtype="float64", source="test",
+                  matrix_product=True)  # fmt: skip
+    facts = sheet()
+    others = tuple(c for c in facts.compute if c.dtype != "float64")
+    found = bound(WORKLOAD, needed, facts.model_copy(update={"compute": others}), GPU, 1)
+    assert found.peak.value is None
+    assert found.limiter == "memory"
+    assert found.slack == pytest.approx(0.1 + 0.9 / 3)
+    assert below_floor(found, 0.7 * 1e8 / 3e12) is None
+
+
+def test_operations_that_nobody_saw_as_products_may_be_some() -> None:
+    declared = bounded("float16", flops=1e13, matrix=False)
+    assert declared.peak.value == 1.2e14
+    assert below_floor(declared, 1e13 / 8e14) is None
+    assert below_floor(declared, 0.7 * 1e13 / 8e14) is not None
+
+
+@given(
+    flops=st.floats(0, 1e16), moved=st.floats(1, 1e12), least=st.none() | st.floats(0, 1),
+    dtype=st.sampled_from(["float16", "float32", "float64", "int8", "float8"]),
+    matrix=st.booleans(), tf32=st.booleans(), kind=st.sampled_from(["measured", "datasheet"]),
+)  # fmt: skip
+def test_impossible_is_never_above_the_floor(
+    flops: float, moved: float, least: float | None, dtype: ArithmeticType, matrix: bool,
+    tf32: bool, kind: CeilingKind,
+) -> None:  # fmt: skip
+    needed = Cost(
+        flops=flops, read_bytes=moved / 2, written_bytes=moved / 2, dtype=dtype, source="test",
+        matrix_product=matrix, least_flops=None if least is None else least * flops,
+    )  # fmt: skip
+    facts = sheet().model_copy(update={"datasheet": datasheet(3.35e12, 1e15)})
+    found = bound(WORKLOAD, needed, facts, GPU, 1, tf32=tf32, ceilings=kind)
+    assert found.floor_time_s is not None
+    assert 0 <= found.slack < 1
+    assert below_floor(found, found.floor_time_s) is None
+    assert (found.proof is not None) == (below_floor(found, 1e-30) is not None)

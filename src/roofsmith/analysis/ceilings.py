@@ -104,17 +104,20 @@ def highest(facts: Sequence[Fact]) -> Fact | None:
     return max(known, key=lambda fact: fact.value or 0.0, default=None)
 
 
-def composed_peaks(cost: Cost, facts: FactSheet, device: Device) -> list[Fact]:
-    """Ceilings of products that are put together from less precise ones."""
-    if device.kind == "cpu" or not cost.matrix_product:
+def matrix_peaks(cost: Cost, facts: FactSheet, device: Device) -> list[Fact]:
+    """Ceilings of a GPU's matrix units that the operations might be done on after all.
+
+    Those of their own type, since sums can be written as products and nobody may have seen one; and
+    of products those of less precise types, from which more precise ones are put together.
+    """
+    if device.kind == "cpu":
         return []
+    types = (cost.dtype, *(COMPOSED.get(cost.dtype, ()) if cost.matrix_product else ()))
     printed = facts.datasheet.compute if facts.datasheet else ()
     return [
         c.fact
         for c in (*facts.compute, *printed)
-        if c.operation == "mma"
-        and c.dtype in COMPOSED.get(cost.dtype, ())
-        and c.fact.value is not None
+        if c.operation == "mma" and c.dtype in types and c.fact.value is not None
     ]
 
 

@@ -134,9 +134,15 @@ def _counted(description: Description) -> list[Count]:
     seen = description.counted
     if seen is None:
         return []
-    parts = ", ".join(f"{name} {flops:.6g}" for name, flops in seen.by_operator.items())
-    detail = parts or seen.reason or "nothing that is counted"
+    detail = _operators(seen) or seen.reason or "nothing that is counted"
     return [Count(quantity="flops", origin="counted", value=seen.flops, detail=detail)]
+
+
+def _operators(seen: OperationCount) -> str:
+    """`aten.mm`, or each operator's share where there are several."""
+    if seen.flops is None or len(seen.by_operator) < 2:
+        return ", ".join(seen.by_operator)
+    return ", ".join(f"{name} {flops / seen.flops:.0%}" for name, flops in seen.by_operator.items())
 
 
 def _declared(description: Description) -> list[Count]:

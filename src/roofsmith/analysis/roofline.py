@@ -36,8 +36,8 @@ from typing import Literal
 
 from roofsmith.analysis.ceilings import (
     chosen,
-    composed_peaks,
     highest,
+    matrix_peaks,
     measured_ceilings,
     printed_ceilings,
 )
@@ -100,7 +100,7 @@ def bound(
     pairs = [measured, datasheet] if datasheet else [measured]
     least_s, proof = max(
         _memory_limit(cost, pairs, level, device, threads),
-        _compute_limit(cost, pairs, composed_peaks(cost, facts, device)),
+        _compute_limit(cost, pairs, matrix_peaks(cost, facts, device)),
         key=lambda limit: limit[0],
     )
     bandwidth, peak = used.bandwidth, used.peak
@@ -195,9 +195,10 @@ def _held_back(moved: float, device: Device, threads: int) -> float:
     return FLOOR_MARGIN + (1 - FLOOR_MARGIN) * share
 
 
-def _compute_limit(cost: Cost, pairs: list[CeilingPair], composed: list[Fact]) -> Limit:
-    """By operations that nobody does without."""
-    ceiling = highest([*(pair.peak for pair in pairs), *composed])
+def _compute_limit(cost: Cost, pairs: list[CeilingPair], matrix: list[Fact]) -> Limit:
+    """By operations that nobody does without; where no peak is known, nothing is higher than it."""
+    peaks = [pair.peak for pair in pairs if pair.peak.value is not None]
+    ceiling = highest([*peaks, *matrix]) if peaks else None
     least = cost.flops if cost.least_flops is None else cost.least_flops
     if ceiling is None or not least or not ceiling.value:
         return 0.0, None

@@ -75,7 +75,7 @@ def _ratio(flop_per_byte: float | None) -> str:
 
 def _print_plot(bounds: Sequence[Bound]) -> None:
     if not sys.stdout.isatty():
-        print_lines(plain_drawing(bounds))
+        print_lines(plain_drawing(bounds) or plot_legend(bounds))
         return
     shown = console()
     for line in roofline_plot(bounds, shown.width):
