@@ -85,6 +85,7 @@ def host(root: Path, **changes: Any) -> Sources:
         "gpu_settings": lambda uuid: None,
         "lockable": lambda vendor, uuid, clock: None,
         "fleet": raises(MachineError("no driver answers", hint="nvidia-smi must work")),
+        "ours": lambda pids: (),
         "rocminfo": raises(MachineError("rocminfo is not installed", hint="install ROCm")),
         "torch_build": lambda: None,
         "triton": lambda: None,

@@ -274,14 +274,23 @@ def test_clocks_that_cannot_be_locked_are_no_problem(root: Path) -> None:
 
 
 def test_somebody_else_works_on_the_gpu(root: Path) -> None:
-    busy = IDLE.model_copy(
-        update={"processes": (GpuProcess(pid=123, name="python3", user="alice"),)}
-    )
-    other = IDLE.model_copy(update={"uuid": "GPU-2", "index": 1})
-    check = named(look(h100(root, fleet=lambda vendor: (busy, other)), CUDA), "in use")
+    process = GpuProcess(pid=123, name="\x1b]0;python3", user="alice", memory_bytes=1 << 30)
+    busy = IDLE.model_copy(update={"processes": (process,), "memory_used_bytes": 1 << 30})
+    check = named(look(h100(root, fleet=lambda vendor: (busy,)), CUDA), "in use")
     assert check.level == "limited"
-    assert "pid 123 (alice): python3" in check.detail
-    assert (check.fix or "").endswith("CUDA_VISIBLE_DEVICES=1")
+    assert "pid 123 (alice)" in check.detail
+    assert "\x1b" not in check.detail
+    assert "wait" in (check.fix or "")
+    ours = h100(root, fleet=lambda vendor: (busy,), ours=lambda pids: pids)
+    assert named(look(ours, CUDA), "in use").level == "ok"
+
+
+def test_one_of_several_gpus_is_idle(root: Path) -> None:
+    hot = IDLE.model_copy(update={"temperature_c": 95.0})
+    other = IDLE.model_copy(update={"uuid": "GPU-2", "index": 1})
+    check = named(look(h100(root, fleet=lambda vendor: (hot, other)), CUDA), "in use")
+    assert check.level == "ok"
+    assert check.detail.startswith("1 of 2 GPUs are idle (1); GPU 0: ")
 
 
 def test_counters_that_only_administrators_may_read(root: Path) -> None:
@@ -562,7 +571,7 @@ def test_clocks_that_a_killed_run_left_locked(root: Path) -> None:
     assert f"nvidia-smi -i {UUID} -rgc" in (check.fix or "")
     alive = claim.model_copy(update={"owner": owner})
     write(folder, {"gpu.json": alive.model_dump_json()})
-    assert "killed" not in named(look(sources, CUDA), "locked clocks").detail
+    assert "locked clocks" not in {check.name for check in look(sources, CUDA).checks}
     write(folder, {"gpu.json": "nonsense"})
     assert "can't be read" in named(look(sources, CUDA), "locked clocks").detail
 

@@ -65,7 +65,8 @@ def ask_torch(deadline_s: float) -> dict[str, Any] | None:
     Raises:
         MachineError: importing them ends the process.
     """
-    command = [sys.executable, str(torch_probe.__file__)]
+    # -P: the probe's folder has modules of its own names, which torch might take for others.
+    command = [sys.executable, "-P", str(torch_probe.__file__)]
     try:
         said = subprocess.run(
             command, capture_output=True, stdin=subprocess.DEVNULL, timeout=deadline_s,

@@ -50,7 +50,7 @@ def examine(
     environment = host.environment.get()
     device = environment.device
     return examination(
-        checks,
+        map(_on_one_line, checks),
         machine=f"{device.name}, {fmt.plural(device.cores, 'processor')}; {environment.system}",
         subject=question.name,
         language=question.language,
@@ -72,3 +72,9 @@ def _question(subject: Path | Target | None) -> Question:
             return Question(str(subject), target.language, target.build.compiler)
         case _:
             assert_never(subject)
+
+
+def _on_one_line(check: Check) -> Check:
+    """Names of processes, answers of drivers and paths are foreign text."""
+    fix = None if check.fix is None else fmt.one_line(check.fix)
+    return check.model_copy(update={"detail": fmt.one_line(check.detail), "fix": fix})

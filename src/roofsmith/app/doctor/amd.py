@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from roofsmith.app.doctor.asking import Answer
 from roofsmith.app.doctor.gpus import Vendors, in_use, locking, status_of
-from roofsmith.app.doctor.sources import Sources
+from roofsmith.app.doctor.sources import Ours, Sources
 from roofsmith.devices import probes
 from roofsmith.devices.amd import first_visible
 from roofsmith.devices.amd_agents import Agent, parse_rocminfo
@@ -58,6 +58,7 @@ def state_checks(
     shown: Agent,
     fleet: Answer[tuple[GpuStatus, ...]],
     lockable: Answer[None] | None,
+    ours: Ours,
     languages: tuple[Language, ...],
 ) -> Iterator[Check]:
     """Clocks, heat and other users.
@@ -66,6 +67,7 @@ def state_checks(
         shown: the GPU.
         fleet: AMD's GPUs now.
         lockable: whether the clocks can be locked; raises why not.
+        ours: which processes don't count.
         languages: that run on the GPU.
     """
     clock = shown.max_clock_hz
@@ -79,7 +81,7 @@ def state_checks(
             area="GPU", name="heat", level="ok", detail=f"{status.temperature_c:.0f} °C",
             languages=languages,
         )  # fmt: skip
-    yield from in_use(fleet, shown.uuid, languages)
+    yield in_use(fleet, shown.uuid, ours, languages)
 
 
 def _no_device(rocminfo: Answer[str], found: Vendors, languages: tuple[Language, ...]) -> Check:

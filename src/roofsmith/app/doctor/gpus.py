@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import get_args
 
 from roofsmith.analysis.idle import busy_reasons
 from roofsmith.app.doctor.asking import Answer
-from roofsmith.app.doctor.sources import Vendor
+from roofsmith.app.doctor.sources import Ours, Vendor
 from roofsmith.devices import probes
 from roofsmith.devices.amd import AmdSource
 from roofsmith.devices.choice import source_for
-from roofsmith.domain.examination import Check
+from roofsmith.domain.examination import Check, Level
 from roofsmith.domain.fleet import GatePolicy, GpuStatus
 from roofsmith.domain.kernel import Language
 from roofsmith.errors import RoofsmithError
@@ -123,35 +123,44 @@ def locking(lockable: Answer[None] | None) -> str:
 
 
 def in_use(
-    fleet: Answer[tuple[GpuStatus, ...]], uuid: str | None, languages: tuple[Language, ...]
-) -> Iterator[Check]:
-    """Whether other processes work on a GPU, or heat holds it down.
+    fleet: Answer[tuple[GpuStatus, ...]],
+    uuid: str | None,
+    ours: Ours,
+    languages: tuple[Language, ...],
+) -> Check:
+    """Whether a GPU is idle, by the rules of the gate, which takes the idlest of them.
 
     Args:
         fleet: all GPUs now.
-        uuid: of the GPU that kernels would run on; None: the first one.
+        uuid: of the first GPU.
+        ours: which processes don't count.
         languages: that run there.
     """
+
+    def check(level: Level, detail: str, fix: str | None = None) -> Check:
+        return Check(
+            area="GPU", name="in use", level=level, detail=detail, fix=fix, languages=languages
+        )
+
     try:
         gpus = fleet.get()
     except RoofsmithError as error:
-        yield Check(
-            area="GPU", name="in use", level="limited", languages=languages,
-            detail=f"not known: {error.message}", fix=error.hint,
-        )  # fmt: skip
-        return
-    gpu = _named(gpus, uuid)
-    if gpu is not None:
-        reasons = busy_reasons((gpu,), ONE_LOOK, ())
-        others = [g.index for g in gpus if g is not gpu and not busy_reasons((g,), ONE_LOOK, ())]
-        fix = "wait until the others are done"
-        if others:
-            fix += f", or take an idle GPU: {_variable(gpu)}={others[0]}"
-        yield Check(
-            area="GPU", name="in use", level="limited" if reasons else "ok", languages=languages,
-            detail="; ".join(reasons) or "idle: nobody else works on it",
-            fix=fix if reasons else None,
-        )  # fmt: skip
+        return check("limited", f"not known: {error.message}", error.hint)
+    first = _named(gpus, uuid)
+    if first is None:
+        return check("limited", "not known: the driver lists no GPU", "does nvidia-smi work?")
+    own = ours({process.pid for gpu in gpus for process in gpu.processes})
+    busy = {gpu.uuid: busy_reasons((gpu,), ONE_LOOK, own) for gpu in gpus}
+    reasons = "; ".join(busy[first.uuid])
+    idle = [gpu.index for gpu in gpus if not busy[gpu.uuid]]
+    if len(gpus) > 1 and idle:
+        numbers = ", ".join(map(str, idle))
+        aside = f"; GPU {first.index}: {reasons}" if reasons else ""
+        return check("ok", f"{len(idle)} of {len(gpus)} GPUs are idle ({numbers}){aside}")
+    if reasons:
+        fix = "wait until it is idle: commands look again every ten minutes, for an hour"
+        return check("limited", reasons, fix)
+    return check("ok", "idle: nobody else works on it")
 
 
 def status_of(fleet: Answer[tuple[GpuStatus, ...]], uuid: str | None) -> GpuStatus | None:
@@ -170,10 +179,6 @@ def _named(gpus: Sequence[GpuStatus], uuid: str | None) -> GpuStatus | None:
 
 def _parent(gpu: GpuStatus) -> str:
     return (gpu.parent_uuid or "").lower()
-
-
-def _variable(gpu: GpuStatus) -> str:
-    return "CUDA_VISIBLE_DEVICES" if gpu.kind == "nvidia" else "HIP_VISIBLE_DEVICES"
 
 
 def release_of(text: str | None) -> tuple[int, int] | None:

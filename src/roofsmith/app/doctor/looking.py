@@ -112,14 +112,16 @@ class GpuLook:
             yield from amd.device_checks(self._sources, self._rocminfo, self._found, languages)
             if shown := amd.agent(self._rocminfo):
                 lockable = self._locking(vendor, shown.uuid, shown.max_clock_hz)
-                yield from amd.state_checks(shown, self._fleet[vendor], lockable, languages)
+                ours = self._sources.ours
+                yield from amd.state_checks(shown, self._fleet[vendor], lockable, ours, languages)
             return
         yield from nvidia.device_checks(said, self._found, languages)
         if "error" not in said:
             uuid = str(said["uuid"])
             lockable = self._locking(vendor, uuid, None)
             yield from nvidia.setting_checks(said, self._settings(said), lockable, languages)
-            yield from gpus.in_use(self._fleet[vendor], uuid, languages)
+            ours = self._sources.ours
+            yield gpus.in_use(self._fleet[vendor], uuid, ours, languages)
 
     def _programs(self, vendor: Vendor, said: nvidia.Said) -> Iterator[Check]:
         """Compilers, profilers and frameworks: of use only with a GPU, but not found on it."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -26,6 +26,7 @@ from roofsmith.devices.frameworks import TorchBuild
 from roofsmith.devices.nvidia import ask_cuda
 from roofsmith.devices.nvidia_smi import GpuSettings, ask_nvidia_smi
 from roofsmith.devices.nvml import ask_nvml
+from roofsmith.devices.processes import OwnProcesses
 from roofsmith.domain.device import Environment
 from roofsmith.domain.fleet import GpuStatus
 from roofsmith.domain.kernel import BuildSpec, Built, Candidate, SourceFile
@@ -42,6 +43,7 @@ from roofsmith.toolchains.cuda_toolkit import Toolkit, find_toolkit
 from roofsmith.toolchains.hip import find_hipcc
 
 Vendor = Literal["nvidia", "amd"]
+Ours = Callable[[Iterable[int]], Collection[int]]
 
 DEADLINE_S = 3.6
 """For all questions together: what is hung by then is a finding. Starting Python takes the rest of
@@ -95,6 +97,8 @@ class Sources:
     nothing."""
     fleet: Callable[[Vendor], tuple[GpuStatus, ...]]
     """A vendor's GPUs that this process may use, now."""
+    ours: Ours
+    """Which processes are this one and its children: what they do on a GPU is no other work."""
     rocminfo: Callable[[], str]
     torch_build: Callable[[], TorchBuild | None]
     triton: Callable[[], str | None]
@@ -127,6 +131,7 @@ def sources_of(settings: Settings) -> Sources:
         gpu_settings=lambda uuid: ask_nvml(uuid) or ask_nvidia_smi(uuid, PROBE_DEADLINE_S),
         lockable=_require_lockable,
         fleet=lambda vendor: _fleet(vendor).gpus(),
+        ours=OwnProcesses().among,
         rocminfo=partial(ask_rocminfo, PROBE_DEADLINE_S),
         torch_build=frameworks.torch_build,
         triton=frameworks.triton_version,
