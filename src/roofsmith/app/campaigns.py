@@ -234,8 +234,9 @@ def _start(
     is_new = not directory.exists()
     with CampaignDirectory.create(directory) as files:
         try:
+            # before any process of ours is on the GPU: in a container, drivers give it no number here
+            seen = examine(settings, target)
             with workshop(target, settings, observer) as shop:
-                seen = examine(settings, target)
                 name = plain_name(files.directory.name)
                 return _run(shop, files, proposer, name, kernel_path, None, seen)
         finally:

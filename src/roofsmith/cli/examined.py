@@ -81,8 +81,11 @@ def _print_checks(found: Examination) -> None:
             table.add_row(Text(f"  {check.name}"), Text(mark or "ok", style), detail)
             if check in found.problems:
                 table.add_row("", Text("  fix", "dim"), Text(check.fix or "none known", "cyan"))
-    shown.print(Text(found.machine, "bold"))
-    shown.print(table)
+    with shown.capture() as captured:
+        shown.print(Text(found.machine, "bold"))
+        shown.print(table)
+    # Tables are padded to their width, which nobody wants in a file.
+    print_lines(line.rstrip() for line in captured.get().splitlines())
 
 
 def _verdict(found: Examination) -> Iterator[str]:
