@@ -105,9 +105,11 @@ def _gate(environment: Mapping[str, str]) -> GatePolicy:
     except ValidationError as error:
         complaint = error.errors()[0]
         key = str(complaint["loc"][0])
+        unknown = complaint["type"] == "extra_forbidden"
+        what = "there is no such setting" if unknown else complaint["msg"]
         known = ", ".join(f"{_GATE}{name.upper()}" for name in GatePolicy.model_fields)
         raise UsageError(
-            f"{_GATE}{key.upper()}={given[key]}: {complaint['msg']}",
+            f"{_GATE}{key.upper()}={given[key]}: {what}",
             hint=f"docs/gate.md says what they mean: {known}",
         ) from error
 

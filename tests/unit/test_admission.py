@@ -128,6 +128,10 @@ def test_the_countdown_is_seen_every_second() -> None:
     assert first.startswith("next look in 10:00, giving up in 59:")
     assert second.startswith("next look in 9:59, giving up in 59:")
     assert len(fractions) == pytest.approx(2 * 600, abs=30)
+    assert (1.0, f"looking again{who}") in [
+        (fraction, detail.partition("; utilisation")[0])
+        for fraction, detail in here.observer.countdown
+    ]
     assert fractions[:600] == sorted(fractions[:600])
 
 

@@ -95,6 +95,7 @@ class Patience:
             self._parts.observer.progress((now_s - began_s) / (look_s - began_s), standing())
             clock.sleep(min(TICK_S, look_s - now_s))
             now_s = clock.monotonic()
+        self._parts.observer.progress(1.0, f"looking again; {place}")
 
     def _no_idle_gpu(self, why: Mapping[str, str], spent_s: float) -> NoIdleGpuError:
         lines = "".join(f"\n  {gpu}: {reason}" for gpu, reason in why.items())
