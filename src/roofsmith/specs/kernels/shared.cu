@@ -33,7 +33,7 @@ __device__ __forceinline__ Quad load(const word *at) {
 #endif
 
 __global__ void __launch_bounds__(THREADS) passes(word *sink, int n) {
-    __shared__ __align__(16) word tile[TILE];
+    __shared__ __attribute__((aligned(16))) word tile[TILE];
     for (int i = threadIdx.x; i < TILE; i += THREADS) {
         tile[i] = i;
     }
