@@ -35,7 +35,7 @@ from roofsmith.app.doctor import examine
 from roofsmith.app.doctor.asking import Inquiry
 from roofsmith.app.doctor.gpus import vendors
 from roofsmith.app.doctor.sources import Sources
-from roofsmith.cli.examined import document
+from roofsmith.cli.examined import document, examined
 from roofsmith.devices import nvidia_smi, permissions
 from roofsmith.devices.frameworks import TorchBuild
 from roofsmith.domain.clocks import ClockClaim, ClockSettings
@@ -682,6 +682,16 @@ def test_every_problem_has_a_fix_in_one_line(root: Path) -> None:
         assert check.fix, check.name
         assert "\n" not in check.fix
         assert "\n" not in check.detail
+
+
+def test_a_fix_stands_below_its_problem(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    examined(look(troubled(root), CUDA), as_json=False)
+    lines = capsys.readouterr().out.splitlines()
+    assert [line for line in lines if line != line.rstrip()] == []
+    (torch,) = (number for number, line in enumerate(lines) if line.startswith("  PyTorch"))
+    assert lines[torch].split()[:3] == ["PyTorch", "missing", "2.11.0+cpu"]
+    assert lines[torch + 1].split()[:2] == ["fix", "pip"]
+    assert lines[-2:] == ["CUDA: not ready (torch without CUDA)", f"{CUDA} can't run here"]
 
 
 def test_the_document_is_json(root: Path) -> None:

@@ -234,7 +234,7 @@ def _start(
     is_new = not directory.exists()
     with CampaignDirectory.create(directory) as files:
         try:
-            # before any process of ours is on the GPU: in a container, drivers give it no number here
+            # Before any process of ours is on the GPU, which a container's driver may call others'.
             seen = examine(settings, target)
             with workshop(target, settings, observer) as shop:
                 name = plain_name(files.directory.name)
