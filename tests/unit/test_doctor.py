@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import re
+import subprocess
+import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -613,6 +615,18 @@ def test_capabilities_and_the_gpus_counters(root: Path) -> None:
     assert permissions.gpu_counters_permitted(root, "580.159.04") is True
     assert permissions.gpu_counters_permitted(root, "550.54") is False
     assert permissions.gpu_counters_permitted(root) is False
+
+
+def test_frameworks_stay_out_of_our_own_process(tmp_path: Path) -> None:
+    code = (
+        "import sys; from pathlib import Path; from roofsmith import app;"
+        " app.examine(app.settings()); print({'torch', 'triton'} & sys.modules.keys() or 'none')"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True,
+        env=os.environ | {"ROOFSMITH_CACHE": str(tmp_path)},
+    )  # fmt: skip
+    assert done.stdout == "none\n"
 
 
 # -- how it is shown ------------------------------------------------------------------------
