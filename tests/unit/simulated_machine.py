@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
+from roofsmith.app.doctor import examine
 from roofsmith.app.doctor.sources import Sources
 from roofsmith.config import Settings
 from roofsmith.devices.frameworks import TorchBuild
 from roofsmith.devices.nvidia_smi import GpuSettings, parse_xml
 from roofsmith.domain.device import Cache, Device, Environment
+from roofsmith.domain.examination import Check, Examination
 from roofsmith.domain.fleet import GpuStatus
 from roofsmith.domain.kernel import Built, Signature
 from roofsmith.errors import MachineError, ToolMissingError
@@ -137,3 +140,20 @@ def _built(root: Path) -> Built:
         signature=Signature(parameters=()), environment={}, command="gcc", log=root / "log",
         build_time_s=0.1,
     )  # fmt: skip
+
+
+def look(sources: Sources, subject: Path | None = None) -> Examination:
+    return examine(settings(sources.root), subject, sources)
+
+
+def named(found: Examination, name: str) -> Check:
+    (check,) = [check for check in found.checks if check.name == name]
+    return check
+
+
+def standing(found: Examination) -> dict[str, bool]:
+    return {one.name: one.ready for one in found.readiness}
+
+
+def settings_with(**changes: Any) -> Any:
+    return lambda uuid: replace(recorded_settings(uuid), **changes)  # type: ignore[type-var]

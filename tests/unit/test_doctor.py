@@ -7,25 +7,23 @@ import os
 import re
 import subprocess
 import sys
-import time
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from campaign_builder import campaign_of, started
 from simulated_machine import (
     GCC,
-    H100,
     IDLE,
-    SEES,
     UUID,
     h100,
     host,
+    look,
+    named,
     raises,
-    recorded_settings,
     settings,
-    toolkit,
+    settings_with,
+    standing,
     write,
 )
 
@@ -33,19 +31,15 @@ from roofsmith.analysis.audit import Sources as Sources_of_audit
 from roofsmith.analysis.audit import audit
 from roofsmith.analysis.audit_campaign import kept_facts, quotations
 from roofsmith.app import doctor
-from roofsmith.app.doctor import examine
-from roofsmith.app.doctor.asking import Inquiry
 from roofsmith.app.doctor.gpus import vendors
 from roofsmith.app.doctor.sources import Sources
 from roofsmith.cli.examined import document, examined
-from roofsmith.devices import nvidia_smi, permissions
+from roofsmith.devices import permissions
 from roofsmith.devices.frameworks import TorchBuild
 from roofsmith.domain.clocks import ClockClaim, ClockSettings
 from roofsmith.domain.device import Environment
-from roofsmith.domain.examination import Check, Examination
-from roofsmith.domain.fleet import GpuProcess
 from roofsmith.domain.outcome import BuildFailed
-from roofsmith.errors import MachineError, TargetError, ToolMissingError
+from roofsmith.errors import TargetError
 from roofsmith.judge.sandbox import LANDLOCK
 from roofsmith.report import render_campaign
 from roofsmith.report.environment import env_check
@@ -60,23 +54,6 @@ TRITON = EXAMPLES / "triton" / "softmax"
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
     return tmp_path / "root"
-
-
-def look(sources: Sources, subject: Path | None = None) -> Examination:
-    return examine(settings(sources.root), subject, sources)
-
-
-def named(found: Examination, name: str) -> Check:
-    (check,) = [check for check in found.checks if check.name == name]
-    return check
-
-
-def standing(found: Examination) -> dict[str, bool]:
-    return {one.name: one.ready for one in found.readiness}
-
-
-def settings_with(**changes: Any) -> Any:
-    return lambda uuid: replace(recorded_settings(uuid), **changes)  # type: ignore[type-var]
 
 
 # -- what is required follows from the target -----------------------------------------------
@@ -164,327 +141,6 @@ def test_an_h100_without_a_target(root: Path) -> None:
 def test_a_target_that_is_not_there(root: Path) -> None:
     with pytest.raises(TargetError, match="doesn't exist"):
         look(host(root), root / "missing.yaml")
-
-
-# -- NVIDIA's driver ------------------------------------------------------------------------
-
-
-def gpu_of(sources: Sources) -> Check:
-    return named(look(sources, CUDA), "NVIDIA GPU")
-
-
-NO_LIBRARY = {"error": "libcuda.so.1 can't be loaded: not found", "code": None}
-
-
-def test_a_gpu_without_a_driver(root: Path) -> None:
-    sources = h100(root, cuda=lambda: NO_LIBRARY)
-    for name in ("dev/nvidiactl", "proc/driver/nvidia/version"):
-        (root / name).unlink()
-    check = gpu_of(sources)
-    assert (check.level, check.lack) == ("missing", "no NVIDIA driver")
-    assert "nvidia-driver" in (check.fix or "")
-    (root / "sys/module/nouveau").mkdir(parents=True)
-    assert "nouveau" in gpu_of(sources).detail
-    write(root, {".dockerenv": ""})
-    assert "--gpus all" in (gpu_of(sources).fix or "")
-
-
-def test_a_driver_without_its_library(root: Path) -> None:
-    check = gpu_of(h100(root, cuda=lambda: NO_LIBRARY))
-    assert "its driver is loaded, but libcuda" in check.detail
-    assert "libcuda1" in (check.fix or "")
-
-
-@pytest.mark.parametrize(
-    ("code", "advice"),
-    [(100, "CUDA_VISIBLE_DEVICES"), (803, "reboot"), (999, "dmesg")],
-)
-def test_a_driver_that_shows_no_device(root: Path, code: int, advice: str) -> None:
-    sources = h100(root, cuda=lambda: {"error": f"cuInit: failed ({code})", "code": code})
-    check = gpu_of(sources)
-    assert check.level == "missing"
-    assert advice in (check.fix or "")
-    assert look(sources).ready  # for C
-
-
-def test_a_driver_older_than_the_toolkit_and_torch(root: Path) -> None:
-    found = look(h100(root, cuda=lambda: H100 | {"driver_api": 12040}), CUDA)
-    assert not found.ready
-    nvcc, torch = named(found, "nvcc"), named(found, "PyTorch")
-    assert nvcc.detail == "CUDA 13.0 is newer than the driver, which runs 12.x"
-    assert "CUDA 12.x" in (nvcc.fix or "")
-    assert torch.detail.endswith("built for CUDA 13.0, but the driver runs CUDA up to 12.4")
-    assert "whl/cu126" in (torch.fix or "")
-    assert "driver too old for nvcc, torch newer than the driver" in found.summary
-
-
-def test_a_newer_minor_release_runs_on_the_driver(root: Path) -> None:
-    newer = h100(root, toolkit=lambda: toolkit((13, 2)), cuda=lambda: H100 | {"driver_api": 13000})
-    assert look(newer, CUDA).ready
-
-
-def test_a_toolkit_that_does_not_know_the_gpu(root: Path) -> None:
-    found = look(h100(root, toolkit=lambda: toolkit((11, 4), (70, 80))), CUDA)
-    assert named(found, "nvcc").level == "limited"
-    assert "PTX for compute_80" in named(found, "nvcc").detail
-
-
-def test_no_nvcc(root: Path) -> None:
-    found = look(h100(root, toolkit=raises(ToolMissingError("no CUDA compiler", hint="get it"))))
-    assert standing(found)["CUDA"] is False
-    assert standing(found)["Triton"] is True
-    assert named(found, "nvcc").level == "absent"  # nothing asks for it by name
-    assert look(h100(root), CUDA).ready
-
-
-# -- how it is set up -----------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("change", "name", "says", "fix"),
-    [
-        ({"mig": True}, "MIG", "slice", f"nvidia-smi -i {UUID} -mig 0"),
-        ({"persistence": False}, "persistence", "off", f"nvidia-smi -i {UUID} -pm 1"),
-        ({"power_limit_w": 400.0}, "power", "below the default of 700 W", "-pl 700"),
-        ({"application_clock_hz": 1.2e9}, "clocks", "set to 1200 MHz", "-rac"),
-        ({"thermal_margin_c": 3.0}, "heat", "3 °C below", "cool"),
-    ],
-)
-def test_settings_that_disturb(
-    root: Path, change: dict[str, Any], name: str, says: str, fix: str
-) -> None:
-    found = look(h100(root, gpu_settings=settings_with(**change)), CUDA)
-    check = named(found, name)
-    assert found.ready
-    assert check.level == "limited"
-    assert says in check.detail
-    assert fix in (check.fix or "")
-
-
-@pytest.mark.parametrize("mode", ["Exclusive_Process", "Prohibited"])
-def test_a_gpu_for_one_process_is_not_enough(root: Path, mode: str) -> None:
-    found = look(h100(root, gpu_settings=settings_with(compute_mode=mode)), TRITON)
-    assert not found.ready
-    assert found.readiness[0].lacks == (f"GPU is {mode}",)
-    assert "-c DEFAULT" in (named(found, "compute mode").fix or "")
-
-
-def test_clocks_that_cannot_be_locked_are_no_problem(root: Path) -> None:
-    found = look(h100(root, lockable=raises(MachineError("that takes root"))), CUDA)
-    assert named(found, "clocks").level == "ok"
-    assert "can't be locked: that takes root" in named(found, "clocks").detail
-
-
-def test_somebody_else_works_on_the_gpu(root: Path) -> None:
-    process = GpuProcess(pid=123, name="\x1b]0;python3", user="alice", memory_bytes=1 << 30)
-    busy = IDLE.model_copy(update={"processes": (process,), "memory_used_bytes": 1 << 30})
-    check = named(look(h100(root, fleet=lambda vendor: (busy,)), CUDA), "in use")
-    assert check.level == "limited"
-    assert "pid 123 (alice)" in check.detail
-    assert "\x1b" not in check.detail
-    assert "wait" in (check.fix or "")
-    ours = h100(root, fleet=lambda vendor: (busy,), ours=lambda pids: pids)
-    assert named(look(ours, CUDA), "in use").level == "ok"
-
-
-def test_one_of_several_gpus_is_idle(root: Path) -> None:
-    hot = IDLE.model_copy(update={"temperature_c": 95.0})
-    other = IDLE.model_copy(update={"uuid": "GPU-2", "index": 1})
-    check = named(look(h100(root, fleet=lambda vendor: (hot, other)), CUDA), "in use")
-    assert check.level == "ok"
-    assert check.detail.startswith("1 of 2 GPUs are idle (1); GPU 0: ")
-
-
-def test_counters_that_only_administrators_may_read(root: Path) -> None:
-    sources = h100(root)
-    write(root, {"proc/driver/nvidia/params": "RmProfilingAdminOnly: 1\n"})
-    check = named(look(sources, CUDA), "ncu")
-    assert check.level == "limited"
-    assert "ERR_NVGPUCTRPERM" in check.detail
-    assert "NVreg_RestrictProfilingToAdminUsers=0" in (check.fix or "")
-    write(root, {"proc/self/status": f"CapEff:\t{1 << 21:016x}\n"})
-    assert named(look(sources, CUDA), "ncu").level == "ok"
-
-
-# -- answers that are none ------------------------------------------------------------------
-
-
-@pytest.fixture
-def smi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Puts a program that is called nvidia-smi on PATH."""
-
-    def install(script: str) -> None:
-        folder = tmp_path / "bin"
-        folder.mkdir()
-        (folder / "nvidia-smi").write_text(f"#!/bin/sh\n{script}\n")
-        (folder / "nvidia-smi").chmod(0o755)
-        monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
-
-    return install
-
-
-@pytest.mark.parametrize(
-    "script",
-    ["echo '<nvidia_smi_log><gpu>'", "head -c 4096 /dev/urandom", "exit 9", "exec sleep 60"],
-)
-def test_an_nvidia_smi_that_says_nothing_readable(root: Path, smi: Any, script: str) -> None:
-    smi(script)
-    sources = h100(root, gpu_settings=lambda uuid: nvidia_smi.ask_nvidia_smi(uuid, 0.3))
-    check = named(look(sources, CUDA), "clocks")
-    assert check.level == "limited"
-    assert "neither NVML nor nvidia-smi answers" in check.detail
-
-
-def test_a_question_without_an_answer_is_given_up(
-    root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("roofsmith.app.doctor.DEADLINE_S", 0.3)
-    for name in ("cuda", "gpu_settings", "fleet", "toolkit", "isolation", "wiki", "openmp"):
-        hung = h100(root, **{name: lambda *_: time.sleep(5)})
-        found = look(hung, None)
-        late = [c for c in found.checks if "didn't answer in time" in c.detail]
-        assert late or name == "gpu_settings", name
-        assert all(check.level != "ok" for check in late)
-
-
-def test_an_answer_carries_its_error() -> None:
-    inquiry = Inquiry(5.0)
-    assert inquiry.ask("x", lambda: 3).get() == 3
-    with pytest.raises(MachineError, match="broken"):
-        inquiry.ask("x", raises(MachineError("broken"))).get()
-    with pytest.raises(MachineError, match="x answered with nonsense: ValueError: no number"):
-        inquiry.ask("x", raises(ValueError("no number"))).get()
-
-
-# -- PyTorch and Triton ---------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("changes", "detail", "lack"),
-    [
-        ({"torch_build": lambda: None}, "not installed", "no torch"),
-        (
-            {"torch_build": lambda: TorchBuild("2.11.0+cpu")},
-            "built without CUDA",
-            "torch without CUDA",
-        ),
-        (
-            {"torch_build": lambda: TorchBuild("2.11.0+rocm6.4", hip="6.4.4")},
-            "built without CUDA",
-            "torch without CUDA",
-        ),
-        (
-            {"torch_sees": lambda: SEES | {"torch": "torch.cuda.is_available() is False"}},
-            "doesn't see the GPU",
-            "torch sees no GPU",
-        ),
-        (
-            {"torch_sees": lambda: SEES | {"arch_list": ["sm_50", "sm_80"]}},
-            "has no code for sm_90",
-            "torch without sm_90",
-        ),
-        (
-            {"torch_sees": raises(MachineError("`import torch` ends the process", hint="look"))},
-            "ends the process",
-            "torch is broken",
-        ),
-    ],
-)
-def test_a_torch_that_is_of_no_use(
-    root: Path, changes: dict[str, Any], detail: str, lack: str
-) -> None:
-    found = look(h100(root, **changes), CUDA)
-    check = named(found, "PyTorch")
-    assert (check.level, check.lack) == ("missing", lack)
-    assert detail in check.detail
-    assert check.fix
-
-
-def test_a_torch_that_imports_slowly_is_not_waited_for(root: Path) -> None:
-    found = look(h100(root, torch_sees=lambda: None), TRITON)
-    assert found.ready
-    assert "not asked whether it sees the GPU" in named(found, "PyTorch").detail
-
-
-@pytest.mark.parametrize(
-    ("changes", "lack"),
-    [
-        ({"triton": lambda: None}, "no triton"),
-        ({"python_headers": lambda: None}, "no Python.h"),
-        ({"torch_sees": lambda: SEES | {"triton": "ImportError: x"}}, "triton sees no GPU"),
-    ],
-)
-def test_a_triton_that_is_of_no_use(root: Path, changes: dict[str, Any], lack: str) -> None:
-    found = look(h100(root, **changes))
-    assert standing(found)["Triton"] is False
-    assert standing(found)["CUDA"] is True
-    assert lack in found.summary
-
-
-# -- AMD ------------------------------------------------------------------------------------
-
-ROCMINFO = """\
-*******
-Agent 2
-*******
-  Name:                    gfx942
-  Uuid:                    GPU-0000000000000001
-  Max Clock Freq. (MHz):   2100
-  Marketing Name:          AMD Instinct MI300X
-  Node:                    2
-  Device Type:             GPU
-  Compute Unit:            304
-  Pool Info:
-    Pool 1
-      Segment:                 GLOBAL; FLAGS: COARSE GRAINED
-      Size:                    201310208(0xbffc000) KB
-"""
-
-
-def mi300x(root: Path, **changes: Any) -> Sources:
-    write(
-        root,
-        {
-            "dev/kfd": "",
-            "sys/module/amdgpu/version": "6.10.5\n",
-            "opt/rocm/.info/version": "6.4.1-83\n",
-            "sys/bus/pci/devices/0000:05:00.0/vendor": "0x1002\n",
-            "sys/bus/pci/devices/0000:05:00.0/class": "0x120000\n",
-        },
-    )
-    answers: dict[str, Any] = {
-        "rocminfo": lambda: ROCMINFO,
-        "fleet": lambda vendor: (IDLE.model_copy(update={"kind": "amd"}),),
-        "torch_build": lambda: TorchBuild("2.9.0+rocm6.4", hip="6.4.43482"),
-        "torch_sees": lambda: SEES | {"arch_list": ["gfx942"]},
-        "triton": lambda: "3.5.0",
-        "rocprof": lambda: "/opt/rocm/bin/rocprofv3",
-    }
-    return host(root, **answers | changes)
-
-
-def test_an_mi300x(root: Path) -> None:
-    found = look(mi300x(root))
-    assert (
-        named(found, "AMD GPU").detail == "AMD Instinct MI300X, gfx942, 304 compute units, 192 GiB"
-    )
-    assert named(found, "driver").detail == "amdgpu 6.10.5, ROCm 6.4.1-83"
-    assert named(found, "clocks").detail == "up to 2100 MHz; can be locked (--lock-clocks)"
-    assert named(found, "heat").detail == "38 °C"
-    assert named(found, "in use").level == "ok"
-    assert standing(found) == {
-        "C/C++": True, "CUDA": False, "HIP": False, "Triton": True, "PyTorch": True
-    }  # fmt: skip
-    assert "HIP: not ready (no hipcc)" in found.summary
-
-
-def test_a_container_without_kfd(root: Path) -> None:
-    sources = mi300x(root, rocminfo=raises(MachineError("rocminfo fails", hint="groups")))
-    (root / "dev/kfd").unlink()
-    write(root, {"run/.containerenv": ""})
-    found = look(sources)
-    assert "/dev/kfd is missing" in named(found, "AMD GPU").detail
-    assert "--device /dev/kfd" in (named(found, "AMD GPU").fix or "")
 
 
 # -- the host -------------------------------------------------------------------------------
