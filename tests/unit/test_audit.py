@@ -28,6 +28,7 @@ from roofsmith.analysis.audit_campaign import kept_facts, quotations
 from roofsmith.analysis.audit_quantities import NUMBER
 from roofsmith.domain.campaign import Campaign, StopCode
 from roofsmith.domain.device import Cache, Device
+from roofsmith.domain.examination import Check, Examination, examination
 from roofsmith.domain.facts import Citation, Fact
 from roofsmith.domain.outcome import Crashed
 from roofsmith.report import render_campaign
@@ -85,9 +86,25 @@ def gpu_campaign() -> Campaign:
         for bound in campaign.started.bounds
     )
     first = campaign.started.model_copy(
-        update={"environment": environment, "facts": facts, "bounds": bounds}
+        update={
+            "environment": environment,
+            "facts": facts,
+            "bounds": bounds,
+            "examination": looked_at(),
+        }
     )
     return campaign.model_copy(update={"started": first})
+
+
+def looked_at() -> Examination:
+    """What doctor saw of that GPU."""
+    found = {
+        "clocks": "SM clock 345 MHz now, 1980 MHz at most",
+        "power": "71 W now, limit 700 W",
+        "memory": "80 GB of HBM3, 79 GB free",
+    }
+    checks = [Check(area="GPU", name=n, level="ok", detail=text) for n, text in found.items()]
+    return examination(checks, machine="NVIDIA H100 80GB HBM3, driver 580.95.05")
 
 
 CAMPAIGNS = {
@@ -157,6 +174,7 @@ def test_whatever_happens_in_a_campaign_its_files_pass(
 
 def test_the_readme_of_a_gpu_campaign_holds_what_the_audit_is_about() -> None:
     readme = rendered(gpu_campaign())["README.md"]
+    assert "1980 MHz at most" in rendered(gpu_campaign())["env_check.md"]
     for part in ("SM clock up to 1980 MHz", "L2 unified: 50 MiB", str(BANDWIDTH), "241 FLOP/byte"):
         assert part in readme
 

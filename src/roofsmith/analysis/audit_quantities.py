@@ -49,7 +49,8 @@ _UNITS: Final[tuple[tuple[Dimension, str], ...]] = (
     ("per", r"(?:threads?|warps?|waves?|wavefronts?|blocks?|CTAs|workgroups?|registers|regs|VGPRs"
             r"|SGPRs|lanes)(?:\s?/\s?|\s(?:per|an?|each)\s)(?:SMs?|CUs?|SIMDs?|multiprocessor"
             r"|(?:thread\s)?block|workgroup|compute\sunit|thread|warp|wave)"),
-    ("count", r"(?:SMs|SMXs?|(?:streaming\s)?multiprocessors|CUs|compute\sunits|XCDs|GCDs|GPCs|TPCs"
+    ("count", r"(?:SMs?|SMXs?|(?:streaming\s)?multiprocessors|CUs?|compute\sunits"
+              r"|XCDs|GCDs|GPCs|TPCs"
               r"|(?:tensor|matrix|CUDA|shader|RT)\scores|stream\sprocessors|SIMDs|cores)"),
     ("s", r"(?P<prefix>n|u|\u00b5|\u03bc|m)s(?:ec)?"),
     ("cycle", r"(?:clock\s)?(?:cycles?|clocks|clks?)"),

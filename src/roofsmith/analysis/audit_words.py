@@ -53,6 +53,7 @@ KERNEL: Final = whole_words(
     r"candidates?", r"incumbents?", r"baseline", r"final", r"before", r"after", r"rounds?\s\d+",
     r"traffic", r"throughput", r"goals?", r"targets?", r"at\swhich", r"stream(?:s|ed|ing)",
     r"in\sthat\stime", r"takes", r"needs?", r"floor", r"drew", r"draws", r"averag\w+",
+    r"expect\w+", r"predict\w+", r"rais\w+", r"improv\w+",
     r"throttl\w+", r"reads?", r"writes?", r"written", r"wrote", r"delivered", r"actual(?:ly)?",
 )  # fmt: skip
 """Said of a kernel, of a run, of a goal."""
@@ -84,7 +85,8 @@ ADJECTIVE = (
 )
 STORE_BEFORE: Final = re.compile(rf"(?<!\w)(?:{STORE}){LINKS}$", re.IGNORECASE)
 STORE_AFTER: Final = re.compile(
-    rf"^[\s-]*(?:of\s+)?(?:{ADJECTIVE}\s+){{0,2}}?(?:{STORE}|(?:per|/)\s?(?:SM|CU|multiprocessor))(?!\w)",
+    rf"^[\s-]*(?:of\s+)?(?:{ADJECTIVE}\s+){{0,2}}?(?:{STORE}|(?:per|/)\s?(?:SM|CU|multiprocessor))(?!\w)"
+    r"(?!\s(?:tiles?|buffers?|allocations?|usage|use|footprint|stages?)\b)",
     re.IGNORECASE,
 )
 HAS_BEFORE: Final = re.compile(
@@ -131,7 +133,7 @@ COUNTED: Final = re.compile(
     r"|(?:number|count) of (?:SMs|CUs|cores|multiprocessors|compute units)"
     r"|(?:warp|wave(?:front)?)[\s_-]?size|max(?:imum)?[\s_](?:resident\s)?(?:threads|warps|blocks"
     r"|registers|waves)(?:[\s_](?:per|a|an)[\s_]\w+)?)"
-    rf"\s*(?:is|are|of|was|:|=)?\s+(?P<number>{NUMBER})(?![\w.]|\s?%|\s?x\b)",
+    rf"(?:\s*[:=]\s*|\s+(?:(?:is|are|of|was)\s+)?)(?P<number>{NUMBER})(?![\w.]|\s?%|\s?x\b)",
     re.IGNORECASE,
 )
 PRODUCT: Final = re.compile(
