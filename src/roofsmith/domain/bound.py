@@ -19,9 +19,9 @@ class OperationCount(Value):
     flops: float | None = None
     """Of matrix products, convolutions and attention; None: it does none of these, or nobody saw.
     Never 0: what else it does isn't counted."""
-    by_operator: dict[str, float] = {}
+    by_operator: dict[str, float] = Field(default_factory=dict)
     """FLOPs of each kind of operator, such as `aten.mm`."""
-    by_dtype: dict[ArithmeticType, float] = {}
+    by_dtype: dict[ArithmeticType, float] = Field(default_factory=dict)
     """FLOPs by the type that their operands are stored in, before any cast."""
     read_bytes: float | None = None
     """Bytes of the inputs that were touched, each once; None: UNKNOWN."""
