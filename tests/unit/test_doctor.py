@@ -360,7 +360,7 @@ def test_a_fix_stands_below_its_problem(root: Path, capsys: pytest.CaptureFixtur
     assert [line for line in lines if line != line.rstrip()] == []
     (torch,) = (number for number, line in enumerate(lines) if line.startswith("  PyTorch"))
     assert lines[torch].split()[:3] == ["PyTorch", "missing", "2.11.0+cpu"]
-    assert lines[torch + 1].split()[:2] == ["fix", "pip"]
+    assert lines[torch + 1].split()[:2] == ["fix", "install"]
     assert lines[-2:] == ["CUDA: not ready (torch without CUDA)", f"{CUDA} can't run here"]
 
 

@@ -17,11 +17,8 @@ from roofsmith.errors import RoofsmithError
 Sees = Answer[Mapping[str, Any] | None]
 """What PyTorch and Triton see; None: not within the deadline."""
 
-_WHEELS = {11: "cu118", 12: "cu126", 13: "cu130"}
-"""A wheel index of PyTorch per major CUDA release, one that every driver of it runs
-(https://pytorch.org/get-started, CUDA minor version compatibility)."""
-_INDEX = "https://download.pytorch.org/whl"
-_ROCM_WHEELS = "rocm6.4"
+_SELECTOR = "https://pytorch.org/get-started"
+"""Where PyTorch names the command that installs a build of one's choice."""
 
 
 def package_checks(environment: Environment) -> Iterator[Check]:
@@ -111,12 +108,10 @@ def _runs_on(arch: str, built_for: list[str]) -> bool:
 
 
 def _install(vendor: str, driver: tuple[int, int] | None) -> str:
-    if vendor == "amd":
-        wheels = _ROCM_WHEELS
-    else:
-        newest = max(_WHEELS) if driver is None else driver[0]
-        wheels = _WHEELS.get(newest) or _WHEELS[max(_WHEELS)]
-    return f"pip install --force-reinstall torch --index-url {_INDEX}/{wheels}"
+    # Any minor release of the driver's major one runs (CUDA minor version compatibility).
+    cuda = "CUDA" if driver is None else f"CUDA {driver[0]}"
+    platform = "ROCm" if vendor == "amd" else cuda
+    return f"install a PyTorch built for {platform}: {_SELECTOR} names the command"
 
 
 def triton_check(version: str | None, headers: Path | None, sees: Sees | None) -> Check:
