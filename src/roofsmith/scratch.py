@@ -57,7 +57,7 @@ def is_stale(name: str) -> bool:
     owner = _NAME.fullmatch(name)
     if owner is None or int(owner["space"]) != pid_namespace():
         return False
-    return not _is_alive(int(owner["pid"]))
+    return not exists(int(owner["pid"]))
 
 
 def pid_namespace() -> int:
@@ -68,13 +68,16 @@ def pid_namespace() -> int:
         return 0
 
 
-def _is_alive(pid: int) -> bool:
+def exists(pid: int) -> bool:
+    """Whether there is a process of this number."""
+    if pid <= 0:  # a signal to such a number goes to groups of processes
+        return False
     try:
         os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except (PermissionError, OverflowError):
+    except PermissionError:
         return True
+    except (ProcessLookupError, OverflowError):
+        return False
     return True
 
 

@@ -61,7 +61,7 @@ class Host:
             observer=self.observer,
             policy=self.policy,
             own=lambda pids: {OWN_PID} & set(pids),
-            gone=lambda pids: {self.nobody} & set(pids),
+            nobody=lambda pids: {self.nobody} & set(pids),
             waits=self.waits,
         )
 

@@ -58,7 +58,7 @@ class Neighbourhood:
             observer=SilentObserver(),
             policy=GatePolicy(),
             own=lambda _: (),
-            gone=lambda _: (),
+            nobody=lambda _: (),
             waits=self.waits,
         )
         self.gate = GpuGate(parts, fake_uuid(self.index))
@@ -321,7 +321,7 @@ clock = SystemClock()
 parts = GateParts(
     fleet=SimulatedFleet([always(idle_gpu(n)) for n in range(int(gpus))], clock),
     leases=FileLeases(clock, f"roofsmith bench {name}", folder),
-    clock=clock, observer=SilentObserver(), own=lambda pids: (), gone=lambda pids: (),
+    clock=clock, observer=SilentObserver(), own=lambda pids: (), nobody=lambda pids: (),
     policy=GatePolicy(window_s=0.05, wait_s=600, give_up_s=float(give_up_s)),
 )
 try:

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from roofsmith.devices.lease import UNNAMED, FileLease, FileLeases, lock_name, told, usual_folder
-from roofsmith.devices.processes import OwnProcesses, gone, started_ticks
+from roofsmith.devices.processes import started_ticks
 from roofsmith.errors import MachineError
 from roofsmith.ports import Holder, Lease
 from roofsmith.scratch import pid_namespace
@@ -276,37 +276,6 @@ def test_nothing_reaches_the_terminal_but_text() -> None:
     who = told(text(command="\x1b[2J\x07 rm -rf\r\n" + "x" * 500), NOW)
     assert who.isprintable()
     assert len(who) < 200
-
-
-# -- own processes ----------------------------------------------------------------------------
-
-
-def test_children_are_our_own_and_the_first_process_is_not() -> None:
-    with Other(
-        "import subprocess; p = subprocess.Popen(['sleep', '60']); print(p.pid, flush=True);"
-        "p.wait()"
-    ) as child:
-        grandchild = int(child.said)
-        found = OwnProcesses().among([os.getpid(), child.process.pid, grandchild, 1])
-        assert found == {os.getpid(), child.process.pid, grandchild}
-        os.kill(grandchild, signal.SIGKILL)
-
-
-def test_who_was_killed_is_as_good_as_gone() -> None:
-    """Its parent is not told yet, or is gone as well: a driver may list it still."""
-    child = subprocess.Popen(["sleep", "60"])
-    assert not gone([child.pid])
-    child.kill()
-    os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
-    assert gone([child.pid]) == {child.pid}
-    child.wait()
-
-
-def test_who_is_gone_is_no_stranger() -> None:
-    child = subprocess.Popen(["true"])
-    child.wait()
-    assert gone([child.pid, os.getpid(), 1]) == {child.pid}
-    assert not OwnProcesses().among([child.pid])
 
 
 class TestInMemory(LeaseSuite):

@@ -16,7 +16,7 @@ from roofsmith.devices.fleet import HostFleet
 from roofsmith.devices.fleet_visible import pinned_environment
 from roofsmith.devices.lease import FileLeases, usual_folder
 from roofsmith.devices.nvml import NvmlHealth
-from roofsmith.devices.processes import OwnProcesses, gone
+from roofsmith.devices.processes import OwnProcesses, nobody
 from roofsmith.domain.health import Health
 from roofsmith.engine.admission import admission
 from roofsmith.engine.gate import GpuGate
@@ -88,7 +88,7 @@ def gate_parts(
         observer=observer,
         policy=settings.gate,
         own=OwnProcesses().among,
-        gone=gone,
+        nobody=nobody,
         waits=settings.waits,
     )
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import pwd
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
-from roofsmith.scratch import pid_namespace
+from roofsmith.scratch import exists, pid_namespace
 
 __all__ = [
-    "OwnProcesses", "exists", "gone", "is_alive", "owner_of", "pid_namespace", "started_ticks",
+    "OwnProcesses", "exists", "is_alive", "nobody", "owner_of", "pid_namespace", "started_ticks",
     "user_name",
 ]  # fmt: skip
 
@@ -20,53 +21,57 @@ and may hold spaces."""
 _EXITING = 0x4
 """PF_EXITING of Linux's sched.h."""
 
+GPU_FILES = (
+    "/dev/nvidia", "/dev/nvhost", "/dev/nvmap", "/dev/nvgpu", "/dev/dxg", "/dev/kfd", "/dev/dri/",
+)  # fmt: skip
+"""How the files begin that a process has open as long as it uses a GPU: NVIDIA's driver, Tegra's,
+WSL's, AMD's."""
+
 
 class OwnProcesses:
     """This process and all that came of it."""
 
     def __init__(self) -> None:
-        self._known = {os.getpid()}
+        self._known = {os.getpid(): started_ticks(os.getpid())}
+        """With the time when each started: numbers are used again."""
 
     def among(self, pids: Iterable[int]) -> frozenset[int]:
         """Those that are this command's, also those that were and are gone."""
         return frozenset(pid for pid in pids if self._is_own(pid))
 
     def _is_own(self, pid: int) -> bool:
-        if pid in self._known:
-            return True
         line = [pid]
-        while (parent := parent_of(line[-1])) is not None and parent > 1:
-            if parent in self._known:
-                self._known.update(line)
-                return True
+        while not self._is_known(line[-1]):
+            parent = parent_of(line[-1])
+            if not parent:  # hidden or gone; or the first process, whose parent is 0
+                return False
             line.append(parent)
-        return False
+        self._known.update((one, started_ticks(one)) for one in line[:-1])
+        return True
+
+    def _is_known(self, pid: int) -> bool:
+        return pid in self._known and started_ticks(pid) in (None, self._known[pid])
 
 
-def gone(pids: Iterable[int]) -> frozenset[int]:
-    """Those that aren't there any more, or are just ending, though a driver lists them.
+def nobody(pids: Iterable[int], files: Sequence[str] = GPU_FILES) -> frozenset[int]:
+    """Numbers that a driver lists, and by which no process here goes that uses a GPU.
 
-    It does so for some tenths of a second after a process was killed: its memory is given back
-    then, and it may be an orphan already. In a container a driver may also list processes, own ones
-    among them, by numbers that mean nothing here.
+    Of a process that was killed, a driver shows its number for some tenths of a second: its memory
+    is given back then, and it may be an orphan already. In a container a driver may also list
+    processes, own ones among them, by numbers that mean nothing here, or are another process's.
+
+    Args:
+        pids: as the driver lists them.
+        files: how the names of a GPU's device files begin.
     """
-    return frozenset(pid for pid in pids if not exists(pid) or is_ending(pid))
+    return frozenset(
+        pid for pid in pids if not exists(pid) or is_ending(pid) or _has_open(pid, files) is False
+    )
 
 
 def is_ending(pid: int) -> bool:
     """Whether it was killed or has returned, and computes no more."""
     return bool((_field(pid, _FLAGS) or 0) & _EXITING)
-
-
-def exists(pid: int) -> bool:
-    """Whether there is a process of this number."""
-    try:
-        os.kill(pid, 0)
-    except PermissionError:
-        return True
-    except (ProcessLookupError, OverflowError):
-        return False
-    return True
 
 
 def is_alive(pid: int, started: object) -> bool:
@@ -103,6 +108,20 @@ def user_name(uid: int) -> str:
         return pwd.getpwuid(uid).pw_name
     except KeyError:
         return f"user {uid}"
+
+
+def _has_open(pid: int, files: Sequence[str]) -> bool | None:
+    """Whether a process has such a file open; None where its files are hidden from us."""
+    try:
+        for descriptor in Path(f"/proc/{pid}/fd").iterdir():
+            with suppress(FileNotFoundError):  # closed meanwhile
+                if str(descriptor.readlink()).startswith(tuple(files)):
+                    return True
+    except (FileNotFoundError, ProcessLookupError):  # gone meanwhile
+        return False
+    except OSError:
+        return None
+    return False
 
 
 def _field(pid: int, number: int) -> int | None:

@@ -115,8 +115,8 @@ class GpuGate:
             self._strangers[pid] = names.get(pid, f"pid {pid}")
 
     def _ours(self, pids: Collection[int]) -> set[int]:
-        """Once this command is on the GPU, a number that nobody has is probably one of its own."""
-        return {*self.parts.own(pids), *self.parts.gone(pids)}
+        """Once this command is on the GPU, a number that means nobody is probably its own."""
+        return {*self.parts.own(pids), *self.parts.nobody(pids)}
 
     def _held_down(self, throttle_reasons: Iterable[str]) -> tuple[str, ...]:
         held = sorted(set(throttle_reasons) & set(self.parts.policy.blocking_throttle_reasons))

@@ -29,8 +29,8 @@ class GateParts:
     policy: GatePolicy
     own: Callable[[Iterable[int]], Collection[int]]
     """Which of some processes are this command's."""
-    gone: Callable[[Iterable[int]], Collection[int]]
-    """Which of some processes aren't there, as far as can be seen."""
+    nobody: Callable[[Iterable[int]], Collection[int]]
+    """Which of some numbers, as the driver lists them, mean no process here that uses a GPU."""
     waits: bool = True
     """False gives up where else one would wait."""
 

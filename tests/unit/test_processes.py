@@ -1,0 +1,121 @@
+"""Whose the processes on a GPU are, as far as numbers of a driver can tell."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from roofsmith.devices.processes import OwnProcesses, exists, nobody, started_ticks
+
+PARENT = """
+import subprocess
+child = subprocess.Popen(["sleep", "60"])
+print(child.pid, flush=True)
+child.wait()
+"""
+FIRST_OF_A_CONTAINER = """
+import os, subprocess
+from roofsmith.devices.processes import OwnProcesses
+assert os.getpid() == 1
+child = subprocess.Popen(["sleep", "60"])
+print(child.pid in OwnProcesses().among([child.pid]))
+child.kill()
+"""
+SOMEBODY_ELSE = 65534
+
+
+@contextmanager
+def running(*command: str, **more: object) -> Iterator[subprocess.Popen[str]]:
+    with subprocess.Popen(command, text=True, stdout=subprocess.PIPE, **more) as process:  # type: ignore[call-overload]
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+@pytest.fixture
+def gpu(tmp_path: Path) -> Path:
+    """A file that stands in for a GPU's device file."""
+    file = tmp_path / "nvidia0"
+    file.touch()
+    return file
+
+
+def test_children_of_children_are_our_own_and_the_first_process_is_not() -> None:
+    with running(sys.executable, "-c", PARENT) as child:
+        assert child.stdout is not None
+        grandchild = int(child.stdout.readline())
+        ours = {os.getpid(), child.pid, grandchild}
+        assert OwnProcesses().among([*ours, 1, 0]) == ours
+        os.kill(grandchild, 9)
+
+
+def test_the_first_process_of_a_container_has_children_too() -> None:
+    """`docker run image roofsmith optimize ...`."""
+    unshare = ("unshare", "-r", "-p", "-f", "--mount-proc")
+    if not shutil.which("unshare") or subprocess.run([*unshare, "true"], check=False).returncode:
+        pytest.skip("no namespace of processes can be made here")
+    done = subprocess.run(
+        [*unshare, sys.executable, "-c", FIRST_OF_A_CONTAINER],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert done.stdout == "True\n"
+
+
+def test_who_was_ours_stays_ours_when_it_is_gone_but_its_number_may_be_used_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    own = OwnProcesses()
+    with running("sleep", "60") as child:
+        assert own.among([child.pid])
+    assert own.among([child.pid])
+    assert not OwnProcesses().among([child.pid])
+    monkeypatch.setattr("roofsmith.devices.processes.started_ticks", lambda pid: pid + 10**9)
+    assert not own.among([child.pid])
+
+
+def test_who_uses_a_gpu_is_somebody(gpu: Path) -> None:
+    with gpu.open() as opened, running("sleep", "60", pass_fds=(opened.fileno(),)) as child:
+        assert not nobody([child.pid], (str(gpu),))
+
+
+def test_a_number_that_belongs_to_a_process_without_a_gpu_means_nobody(gpu: Path) -> None:
+    """The driver counts as the host does, or as a sandbox does whose first process is all of it."""
+    with running("sleep", "60") as child:
+        assert nobody([child.pid], (str(gpu),)) == {child.pid}
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can start another user's process")
+def test_whose_files_cannot_be_seen_counts_as_somebody() -> None:
+    code = (
+        "import os, sys; from roofsmith.devices.processes import nobody;"
+        "os.setuid(int(sys.argv[1])); print(sorted(nobody([int(sys.argv[2])])))"
+    )
+    with running("sleep", "60") as child:
+        done = subprocess.run(
+            [sys.executable, "-c", code, str(SOMEBODY_ELSE), str(child.pid)],
+            capture_output=True, text=True, check=True,
+        )  # fmt: skip
+    assert done.stdout == "[]\n"
+
+
+def test_who_was_killed_is_nobody_before_its_parent_knows(gpu: Path) -> None:
+    with gpu.open() as opened, running("sleep", "60", pass_fds=(opened.fileno(),)) as child:
+        child.kill()
+        os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+        assert nobody([child.pid], (str(gpu),)) == {child.pid}
+    assert nobody([child.pid], (str(gpu),)) == {child.pid}
+
+
+@pytest.mark.parametrize("pid", [0, -1, 1 << 40])
+def test_numbers_of_no_process_are_nobodys(pid: int) -> None:
+    assert not exists(pid)
+    assert nobody([pid]) == {pid}
+    assert started_ticks(pid) is None
