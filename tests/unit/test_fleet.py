@@ -26,7 +26,7 @@ from roofsmith.devices.fleet_amd import AmdSmiFleet, RocmSmiFleet
 from roofsmith.devices.fleet_amdsmi import AmdSmiLibraryFleet, find_amdsmi
 from roofsmith.devices.fleet_nvidia_smi import NvidiaSmiFleet
 from roofsmith.devices.fleet_nvml import NvmlFleet
-from roofsmith.domain.fleet import GpuStatus
+from roofsmith.domain.fleet import GpuProcess, GpuStatus
 from roofsmith.errors import MachineError
 from roofsmith.ports import FleetSource
 from roofsmith.testing.fleet import (
@@ -231,7 +231,11 @@ class Partly(FakeNvml):
         return (lambda *_: self.nonsense) if name == self.question else super().__getattr__(name)
 
 
-@pytest.mark.parametrize("nonsense", [b"\xff", -1, "busy", [7], [None], {}, object()], ids=repr)
+@pytest.mark.parametrize(
+    "nonsense",
+    [b"\xff", -1, "busy", [7], [None], {}, object()],
+    ids=lambda given: type(given).__name__ + str(given)[:5],
+)
 @pytest.mark.parametrize("question", DECISIVE + HARMLESS)
 def test_one_nonsensical_answer_of_nvml_is_survived(question: str, nonsense: object) -> None:
     for gpu in (idle_gpu(), mig_instance()):
@@ -239,6 +243,46 @@ def test_one_nonsensical_answer_of_nvml_is_survived(question: str, nonsense: obj
         idle = [status for status in found if not busy_reasons((status,), HAND, ())]
         unasked = question == "nvmlDeviceGetUtilizationRates" and gpu.parent_uuid
         assert not idle or question in HARMLESS or unasked
+
+
+class Raising(FakeNvml):
+    """NVML that answers one question with an error."""
+
+    def __init__(self, question: str, error: Exception, gpu: GpuStatus) -> None:
+        super().__init__([gpu])
+        self.question, self.raised = question, error
+
+    def __getattr__(self, name: str) -> object:
+        return self.refuse if name == self.question else super().__getattr__(name)
+
+    def refuse(self, *_: object) -> object:
+        raise self.raised
+
+
+ERRORS = [
+    pynvml.NVMLLibraryMismatchError("a driver that is older than the binding"),
+    pynvml.NVMLError(pynvml.NVML_ERROR_NO_PERMISSION),
+    pynvml.NVMLError(pynvml.NVML_ERROR_UNKNOWN),
+]
+
+
+@pytest.mark.parametrize("error", ERRORS, ids=repr)
+def test_who_computes_through_mps_must_be_listed_only_where_mps_serves(error: Exception) -> None:
+    question = "nvmlDeviceGetMPSComputeRunningProcesses"
+    (found,) = NvmlFleet(Raising(question, error, idle_gpu())).gpus()
+    assert not busy_reasons((found,), HAND, ())
+    served = idle_gpu().model_copy(
+        update={"processes": (GpuProcess(pid=NOBODY_PID, name="/usr/bin/nvidia-cuda-mps-server"),)}
+    )
+    (found,) = NvmlFleet(Raising(question, error, served)).gpus()
+    assert busy_reasons((found,), HAND, ()) == ("the driver doesn't list its processes",)
+
+
+@pytest.mark.parametrize("error", ERRORS, ids=repr)
+def test_a_gpu_whose_processes_are_not_told_is_not_idle(error: Exception) -> None:
+    question = "nvmlDeviceGetComputeRunningProcesses"
+    (found,) = NvmlFleet(Raising(question, error, idle_gpu())).gpus()
+    assert found.unread == ("processes",)
 
 
 def test_a_gpu_that_falls_off_the_bus_is_left_out() -> None:

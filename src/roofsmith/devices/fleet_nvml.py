@@ -26,8 +26,9 @@ from roofsmith.errors import MachineError
 
 MAX_GPUS = 256
 """More than any host has: whatever a broken driver answers, asking comes to an end."""
-WITHOUT_MPS = ("NVMLError_NotSupported", "NVMLError_FunctionNotFound")
-"""A GPU or a driver that knows no MPS has no clients of it."""
+MPS_SERVER = "nvidia-cuda-mps-server"
+OTHER_ERRORS = (pynvml.NVMLLibraryMismatchError, AttributeError, UnicodeDecodeError)
+"""The binding's own, where the driver or the binding is older than a question."""
 
 
 @dataclass(slots=True)
@@ -133,39 +134,37 @@ class NvmlFleet:
         computing = self._told("nvmlDeviceGetComputeRunningProcesses", handle)
         if computing is None:
             computing = self._told("nvmlDeviceGetComputeRunningProcesses_v2", handle)
-        clients = self._clients(handle)
+        clients = self._told("nvmlDeviceGetMPSComputeRunningProcesses", handle)
         drawing = self._told("nvmlDeviceGetGraphicsRunningProcesses", handle)
-        drawing = () if drawing is None else drawing  # A GPU without a display knows no such call.
-        if not all(isinstance(some, list | tuple) for some in (computing, clients, drawing)):
+        # A GPU without a display, or without MPS, may know no such call.
+        lists = (computing, () if clients is None else clients, () if drawing is None else drawing)
+        if not all(isinstance(some, list | tuple) for some in lists):
             return None
-        listed = [
-            *((one, False) for one in (*computing, *clients)),
-            *((one, True) for one in drawing),
-        ]
+        listed = [(one, some is drawing) for some in lists for one in some]
         if not all(isinstance(getattr(one, "pid", None), int) for one, _ in listed):
+            return None
+        if clients is None and any(self._serves_mps(one) for one, _ in listed):
             return None
         return merged(
             seen(
                 one.pid,
-                name=words(self._told("nvmlSystemGetProcessName", one.pid)),
+                name=self._name(one),
                 memory_bytes=size_bytes(getattr(one, "usedGpuMemory", None)),
                 drawing=draws,
             )
             for one, draws in listed
         )
 
-    def _clients(self, handle: Any) -> Any:
-        """Processes that compute through MPS: its server is listed in their place elsewhere."""
-        try:
-            return self.library.nvmlDeviceGetMPSComputeRunningProcesses(handle)
-        except AttributeError:
-            return ()
-        except self.library.NVMLError as error:
-            return () if type(error).__name__ in WITHOUT_MPS else None
+    def _serves_mps(self, process: Any) -> bool:
+        """Whether it stands for others, who compute through it."""
+        return MPS_SERVER in (self._name(process) or "")
+
+    def _name(self, process: Any) -> str | None:
+        return words(self._told("nvmlSystemGetProcessName", process.pid))
 
     def _told(self, question: str, *arguments: Any) -> Any:
         """The answer; None where this GPU, driver or binding doesn't have it."""
         try:
             return getattr(self.library, question)(*arguments)
-        except (self.library.NVMLError, AttributeError, UnicodeDecodeError):
+        except (self.library.NVMLError, *OTHER_ERRORS):
             return None

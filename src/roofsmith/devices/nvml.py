@@ -145,7 +145,7 @@ def _told(question: Callable[..., Any], *arguments: Any) -> Any:
     """The answer; None where this GPU or driver doesn't have it."""
     try:
         return question(*arguments)
-    except pynvml.NVMLError:
+    except (pynvml.NVMLError, pynvml.NVMLLibraryMismatchError):
         return None
 
 
