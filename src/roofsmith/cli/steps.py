@@ -51,7 +51,6 @@ def judge(
             help="Run a CUDA kernel that passes under compute-sanitizer even if it isn't faster.",
         ),
     ] = False,
-    as_json: options.Json = False,
     canary: Annotated[
         bool,
         typer.Option(
@@ -60,6 +59,7 @@ def judge(
             "whether the build cache was tampered with.",
         ),
     ] = False,
+    as_json: options.Json = False,
 ) -> None:
     """Judge a kernel against another: correct, and provably faster?
 
