@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,10 +23,12 @@ from fleet_stand_ins import (
 )
 
 from roofsmith.analysis.idle import busy_reasons
+from roofsmith.devices import fleet_tools
 from roofsmith.devices.fleet_amd import AmdSmiFleet, RocmSmiFleet
 from roofsmith.devices.fleet_amdsmi import AmdSmiLibraryFleet, find_amdsmi
 from roofsmith.devices.fleet_nvidia_smi import NvidiaSmiFleet
 from roofsmith.devices.fleet_nvml import NvmlFleet
+from roofsmith.devices.fleet_tools import Patience
 from roofsmith.domain.fleet import GpuProcess, GpuStatus
 from roofsmith.errors import MachineError
 from roofsmith.ports import FleetSource
@@ -205,6 +208,19 @@ def test_while_one_question_hangs_no_other_is_asked(woken: threading.Event) -> N
         with pytest.raises(MachineError, match="NVML doesn't answer"):
             fleet.gpus()
     assert len(calls) == 1
+
+
+def test_a_question_that_was_answered_hangs_no_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its thread may end a little later: a busy machine lets others go on before it."""
+
+    class Late(threading.Thread):
+        def run(self) -> None:
+            super().run()
+            time.sleep(0.2)
+
+    monkeypatch.setattr(fleet_tools.threading, "Thread", Late)
+    patience = Patience[int]()
+    assert [patience.ask(lambda: 1), patience.ask(lambda: 2)] == [1, 2]
 
 
 DECISIVE = [

@@ -113,9 +113,11 @@ class Patience(Generic[Answer]):
         self._asking = threading.Thread(target=run, name="roofsmith-driver", daemon=True)
         self._asking.start()
         try:
-            return answers.get(timeout=self.deadline_s)
+            answer = answers.get(timeout=self.deadline_s)
         except queue.Empty:
             return None
+        self._asking.join()  # it has answered, and must not look as if it still hung
+        return answer
 
 
 def share(said: object) -> float | None:

@@ -79,6 +79,8 @@ class FileLease:
                 del _held[self._path]
                 with contextlib.suppress(OSError):  # opened only for reading
                     os.ftruncate(held.descriptor, 0)
+                # Said, not left to closing: a child between fork and exec has a copy.
+                fcntl.flock(held.descriptor, fcntl.LOCK_UN)
                 os.close(held.descriptor)
 
 
