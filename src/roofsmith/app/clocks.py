@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
+from roofsmith.analysis.idle import described
 from roofsmith.devices.amd import AmdSource
 from roofsmith.devices.clock_claims import recorded
 from roofsmith.devices.clocks import held_clocks, restore_abandoned
@@ -17,7 +18,6 @@ from roofsmith.devices.clocks_nvidia import NvmlClocks
 from roofsmith.devices.fleet import HostFleet
 from roofsmith.devices.nvidia import NvidiaSource
 from roofsmith.devices.processes import OwnProcesses, exists
-from roofsmith.domain.fleet import GpuProcess
 from roofsmith.errors import UsageError
 from roofsmith.ports import ClockDriver, DeviceSource, FleetSource
 
@@ -51,9 +51,9 @@ class Clocked:
             return ("somebody perhaps: the driver doesn't list this GPU",)
         if "processes" in gpu.unread:
             return ("somebody perhaps: the driver doesn't list its processes",)
+        # Numbers that mean nothing here are another container's: none of ours is on the GPU yet.
         own = OwnProcesses().among(process.pid for process in gpu.processes)
-        # Numbers that mean nothing here may be another container's.
-        return tuple(_named(p) for p in gpu.processes if p.pid not in own or not exists(p.pid))
+        return tuple(described(p) for p in gpu.processes if p.pid not in own or not exists(p.pid))
 
 
 Find = Callable[[DeviceSource], Clocked | None]
@@ -142,8 +142,3 @@ def host_clocks() -> UsageError:
 def say(message: str) -> None:
     """To the user at once, whatever else is on the screen."""
     print(f"roofsmith: {message}", file=sys.stderr, flush=True)
-
-
-def _named(process: GpuProcess) -> str:
-    by = "" if process.user is None else f" ({process.user})"
-    return f"pid {process.pid}{by}" + ("" if process.name is None else f" {process.name}")

@@ -142,7 +142,9 @@ class NvmlClocks:
             try:
                 yield self.nvml.nvmlDeviceGetHandleByUUID(uuid)
             finally:
-                self.nvml.nvmlShutdown()
+                # That it fails must not look as if nothing had been locked.
+                with suppress(pynvml.NVMLError):
+                    self.nvml.nvmlShutdown()
         except pynvml.NVMLError_NoPermission as error:
             raise self._not_permitted(uuid) from error
         except pynvml.NVMLError as error:
