@@ -109,7 +109,7 @@ def test_nothing_is_locked_unasked(tmp_path: Path) -> None:
 def test_a_gpu_with_other_processes_is_not_touched(tmp_path: Path) -> None:
     bench = Bench(tmp_path, seen(os.getppid()))
     with (
-        pytest.raises(MachineError, match=f"pid {os.getppid()} \\(alice\\) train.py"),
+        pytest.raises(MachineError, match=f"pid {os.getppid()} \\(alice\\): train.py"),
         locked_clocks(bench.machine, bench.settings, bench.find),
     ):
         pass
