@@ -1,4 +1,4 @@
-"""doctor on a machine with a real GPU: `pytest -m device -rs tests/device`."""
+"""doctor on a machine with a real GPU: `pytest -m device -rsP tests/device/test_doctor_on_device.py`."""
 
 from __future__ import annotations
 
@@ -27,14 +27,17 @@ def doctor(*arguments: str) -> tuple[int, dict[str, Any]]:
         capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
     assert "Traceback" not in done.stderr, done.stderr
-    return done.returncode, json.loads(done.stdout)
+    found = json.loads(done.stdout)
+    for check in found["checks"]:
+        print(" | ".join(f"{check[key]}" for key in sorted(check)))
+    return done.returncode, found
 
 
 def test_this_gpu_is_named_and_its_settings_are_read() -> None:
     device = environment_or_skip().device
     code, found = doctor()
     checks = {check["name"]: check for check in found["checks"]}
-    assert code == 0
+    assert code == 0, found["checks"]
     assert device.name in checks["NVIDIA GPU"]["detail"]
     assert "runs CUDA up to" in checks["driver"]["detail"]
     assert "MHz" in checks["clocks"]["detail"]

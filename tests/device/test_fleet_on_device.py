@@ -1,4 +1,7 @@
-"""A real GPU in the fleet: idle, taken by another process, idle again."""
+"""A real GPU in the fleet: idle, taken by another process, idle again.
+
+`pytest -m device -n0 -rsP tests/device/test_fleet_on_device.py` prints what was seen.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,21 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
+import pynvml
 import pytest
 from gpu_bench import environment_or_skip
+from gpu_neighbours import (
+    PATIENCE_S,
+    POLICY,
+    gpu,
+    idle_or_skip,
+    named_or_skip,
+    occupied,
+    place,
+    portrait,
+)
 
 from roofsmith.analysis.idle import busy_reasons, idlest
 from roofsmith.devices.fleet import HostFleet
@@ -18,44 +31,14 @@ from roofsmith.devices.fleet_nvidia_smi import NvidiaSmiFleet
 from roofsmith.devices.fleet_nvml import NvmlFleet
 from roofsmith.devices.fleet_visible import pinned_environment
 from roofsmith.devices.nvidia import NvidiaSource
-from roofsmith.domain.fleet import GatePolicy, GpuStatus
+from roofsmith.devices.nvml import NvmlHealth
+from roofsmith.domain.fleet import GpuStatus
 from roofsmith.ports import FleetSource
 
 pytestmark = pytest.mark.device
 
-POLICY = GatePolicy()
 GIB = 1 << 30
-PATIENCE_S = 60.0
-"""For a driver to show that a process came or went."""
-OCCUPANT = """
-import ctypes, sys
-cuda, context, memory = ctypes.CDLL("libcuda.so.1"), ctypes.c_void_p(), ctypes.c_uint64()
-def do(call, *arguments):
-    if code := getattr(cuda, call)(*arguments):
-        sys.exit(f"{call}: {code}")
-do("cuInit", 0)
-do("cuCtxCreate_v2", ctypes.byref(context), 0, 0)
-do("cuMemAlloc_v2", ctypes.byref(memory), ctypes.c_size_t(1 << 30))
-print("ready", flush=True)
-while True:
-    for value in range(100):
-        do("cuMemsetD32_v2", memory, value, ctypes.c_size_t(1 << 28))
-    do("cuCtxSynchronize")
-"""
-
-
-@contextmanager
-def occupied() -> Iterator[int]:
-    """Another process holds 1 GiB of the GPU and keeps writing to it; its number."""
-    with subprocess.Popen(
-        [sys.executable, "-c", OCCUPANT], stdout=subprocess.PIPE, text=True
-    ) as process:
-        try:
-            assert process.stdout is not None
-            assert process.stdout.readline() == "ready\n"
-            yield process.pid
-        finally:
-            process.kill()
+LOOKS = 100
 
 
 def window(source: FleetSource, uuid: str) -> list[GpuStatus]:
@@ -79,30 +62,108 @@ def until(
             return readings
 
 
-@pytest.mark.parametrize("make", [NvmlFleet, NvidiaSmiFleet], ids=["NVML", "nvidia-smi"])
+READERS = pytest.mark.parametrize("make", [NvmlFleet, NvidiaSmiFleet], ids=["NVML", "nvidia-smi"])
+
+
+@READERS
 def test_a_gpu_is_idle_then_busy_then_idle_again(make: Callable[[], FleetSource]) -> None:
+    """Also where the driver shows no process: its memory and work are seen."""
     environment_or_skip()
+    idle_or_skip()
     source, uuid = make(), NvidiaSource().uuid()
     idle = until(source, uuid, lambda reasons: not reasons)
-    print("idle:", idle[-1].model_dump_json())
+    print("here:", place(), "\nidle:", portrait(idle[-1]))
     assert busy_reasons(idle, POLICY, ()) == ()
     assert idlest({uuid: idle}, POLICY, ()) == uuid
     with occupied() as pid:
+        busy = until(source, uuid, lambda reasons: any("utilisation" in said for said in reasons))
+        print("taken by", pid, portrait(busy[-1]), busy_reasons(busy, POLICY, ()))
+        assert any("utilisation" in said for said in busy_reasons(busy, POLICY, ()))
+        assert (busy[-1].memory_used_bytes or 0) >= GIB
+        assert idlest({uuid: busy}, POLICY, ()) is None
+    after = until(source, uuid, lambda reasons: not reasons)
+    assert busy_reasons(after, POLICY, ()) == ()
+
+
+@READERS
+def test_who_is_on_a_gpu_is_named_and_his_memory_is_known(make: Callable[[], FleetSource]) -> None:
+    environment_or_skip()
+    named_or_skip()
+    source, uuid = make(), NvidiaSource().uuid()
+    with occupied() as pid:
         busy = until(source, uuid, lambda reasons: any(f"pid {pid}" in said for said in reasons))
-        print("busy:", busy_reasons(busy, POLICY, ()))
         (process,) = [one for one in busy[-1].processes if one.pid == pid]
         assert process.memory_bytes is not None
         assert process.memory_bytes >= GIB
         assert process.name is not None
         assert "python" in process.name
         assert any(f"pid {pid}" in said for said in busy_reasons(busy, POLICY, ()))
-        assert idlest({uuid: busy}, POLICY, ()) is None
         # Were it ours, its memory would not count, but its work would.
         assert not any(f"pid {pid}" in said for said in busy_reasons(busy, POLICY, {pid}))
         assert not any("no process" in said for said in busy_reasons(busy, POLICY, {pid}))
         assert any("utilisation" in said for said in busy_reasons(busy, POLICY, {pid}))
-    after = until(source, uuid, lambda reasons: not reasons)
-    assert busy_reasons(after, POLICY, ()) == ()
+
+
+def test_the_sensors_list_whom_the_fleet_lists_and_what_a_look_costs_is_printed() -> None:
+    environment_or_skip()
+    uuid, health, fleet = NvidiaSource().uuid(), NvmlHealth(), HostFleet("nvidia")
+    with occupied():
+        time.sleep(1.0)
+        sensed, listed = health.sample(uuid), gpu()
+        assert sensed is not None
+        print("sensors:", sensed.model_dump_json(), "\nfleet:", portrait(listed))
+        assert set(sensed.processes) <= {process.pid for process in listed.processes}
+        looks: dict[str, Callable[[], object]] = {
+            "sensors": lambda: health.sample(uuid),
+            "fleet": fleet.gpus,
+        }
+        for name, look in looks.items():
+            print(name, _costs(look))
+
+
+def test_what_nvml_answers_is_printed_question_by_question() -> None:
+    """One that it refuses here is a reading that the gate lacks."""
+    environment_or_skip()
+    pynvml.nvmlInit()
+    handle = pynvml.nvmlDeviceGetHandleByUUID(NvidiaSource().uuid())
+    questions: dict[str, tuple[object, ...]] = {
+        "nvmlDeviceGetComputeRunningProcesses": (),
+        "nvmlDeviceGetGraphicsRunningProcesses": (),
+        "nvmlDeviceGetMPSComputeRunningProcesses": (),
+        "nvmlDeviceGetMemoryInfo": (pynvml.nvmlMemory_v2,),
+        "nvmlDeviceGetUtilizationRates": (),
+        "nvmlDeviceGetTemperature": (pynvml.NVML_TEMPERATURE_GPU,),
+        "nvmlDeviceGetCurrentClocksThrottleReasons": (),
+        "nvmlDeviceGetComputeMode": (),
+        "nvmlDeviceGetMigMode": (),
+        "nvmlDeviceGetPersistenceMode": (),
+        "nvmlDeviceGetArchitecture": (),
+    }
+    refused = []
+    with occupied() as pid:
+        print("occupied by", pid, "from", place())
+        time.sleep(1.0)
+        for question, more in questions.items():
+            try:
+                print(question, str(getattr(pynvml, question)(handle, *more)).replace("\n", " "))
+            except pynvml.NVMLError as error:
+                refused.append(f"{question}: {error}")
+    pynvml.nvmlShutdown()
+    print("refused:", refused)
+    decisive = ("ComputeRunning", "MemoryInfo", "Utilization", "Temperature", "Throttle")
+    assert not [one for one in refused if any(word in one for word in decisive)
+                and "MPS" not in one]  # fmt: skip
+
+
+def _costs(look: Callable[[], object]) -> str:
+    spent_s = []
+    for _ in range(LOOKS):
+        began_s = time.perf_counter()
+        look()
+        spent_s.append(time.perf_counter() - began_s)
+    spent_s.sort()
+    middle_s, slowest_s = spent_s[LOOKS // 2], spent_s[-1]
+    return f"{middle_s * 1e3:.2f} ms (median), {slowest_s * 1e3:.2f} ms (slowest of {LOOKS})"
 
 
 def test_the_fleet_has_the_gpu_that_cuda_sees_and_can_pin_it() -> None:

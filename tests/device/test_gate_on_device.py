@@ -1,4 +1,7 @@
-"""The gate in front of a real GPU: it opens, it keeps shut beside others, it sees who comes."""
+"""The gate in front of a real GPU: it opens, it keeps shut beside others, it sees who comes.
+
+`pytest -m device -n0 -rsP tests/device/test_gate_on_device.py` prints what was seen.
+"""
 
 from __future__ import annotations
 
@@ -7,17 +10,13 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from gpu_bench import environment_or_skip
-from test_fleet_on_device import OCCUPANT
+from gpu_neighbours import gpu, idle_or_skip, named_or_skip, occupied, place, portrait
 
-from roofsmith.devices.fleet import HostFleet
 from roofsmith.devices.lease import FileLeases
-from roofsmith.domain.fleet import GpuStatus
 from roofsmith.ports import Holder
 from roofsmith.testing.clock import FakeClock
 
@@ -50,18 +49,22 @@ CHECK = ("check", "twice.cu", *WHAT, "--json")
 JUDGE = ("judge", "twice.cu", "--against", "twice.cu", *WHAT, "--budget", "20", "--json")
 COME_AND_GO_S = 2.0
 STARTED_S = 120.0
+SELDOM_S = 2.0
+"""From one look to the next beside a measurement, which more of them might disturb."""
+MAX_LOOKS = 150
 
 
 @pytest.fixture
 def here(tmp_path: Path) -> Path:
     environment_or_skip()
+    idle_or_skip()
     (tmp_path / "twice.cu").write_text(KERNEL)
     (tmp_path / "reference.py").write_text(REFERENCE)
     (tmp_path / "leases").mkdir()
     return tmp_path
 
 
-def start(here: Path, *arguments: str) -> subprocess.Popen[str]:
+def start(here: Path, *arguments: str, **more: str) -> subprocess.Popen[str]:
     """A command with little patience; what else this test starts is none of its children."""
     environment = {
         **os.environ,
@@ -69,6 +72,7 @@ def start(here: Path, *arguments: str) -> subprocess.Popen[str]:
         "ROOFSMITH_LEASES": f"{here}/leases",
         "ROOFSMITH_GATE_WAIT_S": "3",
         "ROOFSMITH_GATE_GIVE_UP_S": "6",
+        **more,
     }
     command = [sys.executable, "-c", "from roofsmith.cli import main; main()", *arguments]
     return subprocess.Popen(
@@ -82,34 +86,10 @@ def done(process: subprocess.Popen[str]) -> tuple[int, str, str]:
     return process.returncode, out, err
 
 
-@contextmanager
-def occupied() -> Iterator[int]:
-    """Somebody else computes on the GPU; his number."""
-    with subprocess.Popen(
-        [sys.executable, "-c", OCCUPANT], stdout=subprocess.PIPE, text=True
-    ) as process:
-        try:
-            assert process.stdout is not None
-            assert process.stdout.readline() == "ready\n"
-            yield process.pid
-        finally:
-            process.kill()
-
-
-def gpu() -> GpuStatus:
-    return HostFleet("nvidia").gpus()[0]
-
-
-def names_processes() -> bool:
-    """Whether this container's driver lists processes by the numbers that they have here."""
-    with occupied() as pid:
-        time.sleep(1.0)
-        return pid in {process.pid for process in gpu().processes}
-
-
 def test_nvml_and_cuda_call_the_product_alike() -> None:
     """So a campaign finds a GPU of its product again before anything is started on one."""
-    assert gpu().name == environment_or_skip().device.name
+    name = environment_or_skip().device.name
+    assert gpu().name == name
 
 
 def test_an_idle_gpu_is_had_and_leased_as_long_as_it_is_used(here: Path) -> None:
@@ -130,9 +110,10 @@ def test_an_idle_gpu_is_had_and_leased_as_long_as_it_is_used(here: Path) -> None
 
 
 def test_a_gpu_that_somebody_uses_is_waited_for_and_given_up_with_his_name(here: Path) -> None:
-    listed = names_processes()
     with occupied() as pid:
         code, out, err = done(start(here, *CHECK))
+        listed = pid in {process.pid for process in gpu().processes}
+    print(err)
     assert code == 2
     assert out == ""
     assert "gate: next look in 0:03" in err
@@ -149,9 +130,34 @@ def test_a_gpu_that_falls_free_is_had(here: Path) -> None:
     assert json.loads(out)["outcome"] == "passed"
 
 
+@pytest.mark.parametrize("isolation", ["standard", "strict"])
+def test_nobody_disturbs_a_judgement_that_is_alone(here: Path, isolation: str) -> None:
+    """However the driver numbers our own workers here, they are no strangers."""
+    process = start(here, *JUDGE, ROOFSMITH_ISOLATION=isolation)
+    portraits = [portrait(gpu())]
+    out = err = ""
+    while process.returncode is None and len(portraits) < MAX_LOOKS:
+        try:
+            out, err = process.communicate(timeout=SELDOM_S)
+        except subprocess.TimeoutExpired:
+            portraits.append(portrait(gpu()))
+    process.kill()
+    code = process.returncode
+    fullest = max(portraits, key=len)
+    print(
+        f"command {process.pid} from {place()}\n{portraits[0]}\n{fullest}\n{portraits[-1]}\n{err}"
+    )
+    if code == 2 and "isolation" in err:
+        pytest.skip(err)
+    assert code == 1, err  # a tie is no win
+    judgement = json.loads(out)
+    print(judgement["notes"])
+    assert judgement["outcome"] == "passed"
+    assert not [note for note in judgement["notes"] if note.startswith("measured again")]
+
+
 def test_a_judgement_that_somebody_disturbed_is_made_again(here: Path) -> None:
-    if not names_processes():
-        pytest.skip("the driver lists no processes in this container: nobody would be seen")
+    named_or_skip()
     process = start(here, *JUDGE)
     try:
         workers_are_up(process)
@@ -164,6 +170,7 @@ def test_a_judgement_that_somebody_disturbed_is_made_again(here: Path) -> None:
     judgement = json.loads(out)
     assert judgement["outcome"] == "passed"
     again = [note for note in judgement["notes"] if note.startswith("measured again")]
+    print(judgement["notes"])
     assert len(again) == 1
     assert f"pid {pid}" in again[0]
 

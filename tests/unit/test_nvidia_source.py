@@ -140,6 +140,23 @@ def test_the_probe_answers_in_json_wherever_it_runs() -> None:
     assert "error" in answer or answer["attributes"]["multiprocessors"] > 0
 
 
+def test_health_is_read_from_a_driver_that_is_older_than_the_binding(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A question that it doesn't know raises an error that is none of NVML's own."""
+
+    def refuse(*_: object) -> None:
+        raise pynvml.NVMLLibraryMismatchError
+
+    asked = [name for name in vars(pynvml) if name.startswith("nvmlDeviceGet")]
+    for name in asked:
+        monkeypatch.setattr(pynvml, name, refuse)
+    monkeypatch.setattr(pynvml, "nvmlInit", lambda: None)
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetHandleByUUID", lambda uuid: uuid)
+    found = NvmlHealth(clock=lambda: 1.0).sample(UUID)
+    assert found == Health(uuid=UUID, at_s=1.0)
+
+
 def test_health_is_unknown_where_nvml_does_not_know_the_gpu() -> None:
     health = NvmlHealth()
     assert health.sample("GPU-no-such-device") is None
