@@ -10,11 +10,14 @@ Whom a quantity is said of is read off the words around it, between the stops of
   stands right before them; `peak`, `ceiling`, `theoretical` and the like always mean the device;
 - **clocks** are the device's, unless something `ran`, `averaged` or `throttled` at them;
 - **sizes** are the device's beside a word for a store (`L2 of 50 MB`, `50 MB L2`, `the GPU has
-  80 GB`), unless a kernel `uses`, `needs`, `moves` or `stages` them;
+  80 GB`), unless a kernel `uses`, `needs`, `moves` or `stages` them; shared memory is what a kernel
+  allocates (`48 KB of shared memory`, `smem of 72 KB per block`), unless a device or a limit is
+  named (`228 KB of shared memory per SM`, `shared memory: at most 227 KB per block`);
 - **counts** are the device's (`132 SMs`, `warp size 32`), and per multiprocessor, block or thread
-  where a limit is meant (`at most 255 registers per thread`);
+  where a limit is meant (`at most 255 registers per thread`), unless somebody sets it (`use at most
+  64 registers per thread`);
 - **watts**, **latencies**, **bus widths** and **FLOP per byte** are the device's beside `TDP`,
-  `power limit`, `L2 latency`, `bus`, `ridge` and the like.
+  `power limit`, `L2 latency`, `bus`, `ridge` and the like, if no word for kernels is nearer.
 """
 
 from __future__ import annotations
@@ -42,6 +45,11 @@ class _Around:
     @property
     def all(self) -> str:
         return f"{self.before} {self.after}"
+
+    def between(self, pause: re.Pattern[str]) -> _Around:
+        """The same up to the nearest pauses."""
+        before, after = pause.split(self.before)[-1], pause.split(self.after)[0]
+        return replace(self, before=before, after=after)
 
 
 def hardware_numbers(statement: str) -> list[Quantity]:
@@ -92,16 +100,16 @@ def _around(text: str, quantity: Quantity) -> _Around:
 
 def _rate(around: _Around) -> bool:
     before, after = _clear(around.before), _clear(around.after)
-    near_before, near_after = lexicon.PAUSE.split(before)[-1], lexicon.PAUSE.split(after)[0]
-    last_words = " ".join(near_before.split()[-lexicon.NEAR :])
-    strong_after = lexicon.STRONG.search(" ".join(near_after.split()[:2]))
+    near = replace(around, before=before, after=after).between(lexicon.PAUSE)
+    last_words = " ".join(near.before.split()[-lexicon.NEAR :])
+    strong_after = lexicon.STRONG.search(" ".join(near.after.split()[:2]))
     if (
         lexicon.KERNEL.search(last_words)
         and not lexicon.STRONG.search(_since_kernel(last_words))
         and not strong_after
     ):
         return False
-    if lexicon.STRONG.search(f"{near_before} {near_after}"):
+    if lexicon.STRONG.search(near.all):
         return True
     device = _distance(before, after, lexicon.DEVICES, lexicon.WEAK, lexicon.STRONG)
     kernel = _distance(before, after, lexicon.KERNEL)
@@ -129,11 +137,21 @@ def _distance(before: str, after: str, *kinds: re.Pattern[str]) -> float:
 
 
 def _size(around: _Around) -> bool:
-    store = lexicon.STORE_BEFORE.search(around.before)
-    if store is not None:
-        return not _is_held(around.before[: store.start()])
-    after = lexicon.STORE_AFTER.match(around.after)
-    return after is not None and not _is_held(around.before)
+    before = lexicon.STORE_BEFORE.search(around.before)
+    store = before or lexicon.STORE_AFTER.match(around.after)
+    if store is None or _is_held(around.before[: before.start()] if before else around.before):
+        return False
+    return not lexicon.ALLOCATED.search(store.group()) or _is_capacity(around, before)
+
+
+def _is_capacity(around: _Around, before: re.Match[str] | None) -> bool:
+    """Whether so much of a store is said to be there, and not to be allocated."""
+    near = around.between(lexicon.COMMA)
+    if lexicon.CAPACITY.search(near.all) or lexicon.INTO_THE.search(near.before):
+        return True
+    if lexicon.ALLOCATION.search(around.all):
+        return False
+    return before is not None or bool(lexicon.DEVICES.search(around.all))
 
 
 def _is_held(before: str) -> bool:
@@ -146,21 +164,36 @@ def _is_held(before: str) -> bool:
 def _clock(around: _Around) -> bool:
     before, after = around.before, around.after
     device = _distance(before, after, lexicon.DEVICES, lexicon.WEAK, lexicon.STRONG)
-    return device <= _distance(before, after, lexicon.KERNEL)
+    kernel = _distance(before, after, lexicon.KERNEL)
+    return device <= kernel and not lexicon.FELL_TO.search(before)
 
 
-def _beside(*kinds: re.Pattern[str]) -> Callable[[_Around], bool]:
-    return lambda around: any(kind.search(around.all) for kind in kinds)
+def _beside(*kinds: re.Pattern[str], unless: re.Pattern[str]) -> Callable[[_Around], bool]:
+    """Whether words of some kinds stand nearer than those of another."""
+
+    def judge(around: _Around) -> bool:
+        near = around.between(lexicon.COMMA)
+        device = _distance(near.before, near.after, *kinds)
+        return device < float("inf") and device <= _distance(near.before, near.after, unless)
+
+    return judge
 
 
 def _count(around: _Around) -> bool:
     last_words = " ".join(around.before.split()[-2:])
+    if around.quantity.text.endswith(" cores") and lexicon.RUNS_ON.search(last_words):
+        return False
     part = lexicon.PART_USE_BEFORE.search(last_words) or lexicon.PART_USE_AFTER.match(around.after)
     return part is None
 
 
 def _per(around: _Around) -> bool:
     before, after = around.before, around.after
+    near = around.between(lexicon.PAUSE)
+    if not lexicon.DEVICES.search(near.all) and (
+        lexicon.SETS_BEFORE.search(near.before) or lexicon.SETS_AFTER.match(near.after)
+    ):
+        return False
     used = _distance(before, after, lexicon.HOLDS, lexicon.KERNEL)
     return _distance(before, after, lexicon.LIMIT) < used
 
@@ -174,9 +207,9 @@ _JUDGES: Final[dict[str, Callable[[_Around], bool]]] = {
     "byte": _size,
     "count": _count,
     "per": _per,
-    "W": _beside(lexicon.POWER, lexicon.DEVICES),
-    "s": _beside(lexicon.LATENCY),
-    "cycle": _beside(lexicon.LATENCY),
-    "FLOP/byte": _beside(lexicon.BALANCE),
-    "bit": _beside(lexicon.BUS),
+    "W": _beside(lexicon.POWER, lexicon.DEVICES, unless=lexicon.DRAWN),
+    "s": _beside(lexicon.LATENCY, unless=lexicon.KERNEL),
+    "cycle": _beside(lexicon.LATENCY, unless=lexicon.KERNEL),
+    "FLOP/byte": _beside(lexicon.BALANCE, unless=lexicon.INTENSITY),
+    "bit": _beside(lexicon.BUS, unless=lexicon.HOLDS),
 }

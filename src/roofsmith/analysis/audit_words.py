@@ -53,7 +53,10 @@ KERNEL: Final = whole_words(
     r"candidates?", r"incumbents?", r"baseline", r"final", r"before", r"after", r"rounds?\s\d+",
     r"traffic", r"throughput", r"goals?", r"targets?", r"at\swhich", r"stream(?:s|ed|ing)",
     r"in\sthat\stime", r"takes", r"needs?", r"floor", r"drew", r"draws", r"averag\w+",
-    r"expect\w+", r"predict\w+", r"rais\w+", r"improv\w+",
+    r"expect\w+", r"predict\w+", r"rais\w+", r"improv\w+", r"ris(?:e[sn]?|ing)", r"rose",
+    r"goes", r"went", r"from(?=\s*$|\s+[\d~])", r"now", r"currently", r"measured", r"should",
+    r"would", r"utili[sz]\w+", r"used", r"ncu", r"profil\w+", r"climb\w*", r"increas\w+",
+    r"drop\w*", r"f(?:all(?:s|ing)?|ell)",
     r"throttl\w+", r"reads?", r"writes?", r"written", r"wrote", r"delivered", r"actual(?:ly)?",
 )  # fmt: skip
 """Said of a kernel, of a run, of a goal."""
@@ -64,7 +67,8 @@ HOLDS: Final = whole_words(
     r"outputs?", r"tensors?", r"matri(?:x|ces)", r"kernels?", r"candidates?", r"incumbents?",
     r"fetch\w*", r"loads?", r"stores?", r"stored", r"copies", r"cop(?:y|ied)", r"transfers?\w*",
     r"registers\sa\sthread", r"registers,", r"tried", r"free", r"saves?", r"touch\w*", r"keeps?",
-    r"before", r"after", r"blocks?\sof", r"budget", r"scratch",
+    r"before", r"after", r"blocks?\sof", r"budget", r"scratch", r"remov\w+", r"avoid\w*",
+    r"eliminat\w+", r"halv\w+",
 )  # fmt: skip
 """What programs do with bytes."""
 FITS: Final = whole_words(
@@ -72,6 +76,45 @@ FITS: Final = whole_words(
     r"past", r"vs\.?", r"versus", r"against", r"of\sthe", r"from\sthe", r"for",
 )  # fmt: skip
 """After these the store is the device's own again: `the tile fits the L2 of 50 MB`."""
+
+ALLOCATED: Final = whole_words(
+    r"shared\s(?:memory|mem)", r"smem", r"LDS", r"TMEM", r"tensor\smemory", r"scratchpad"
+)
+"""Stores of which a kernel allocates as much as it wants."""
+CAPACITY: Final = whole_words(
+    r"peaks?",
+    r"limits?",
+    r"max(?:imum|imal)?",
+    r"at\smost",
+    r"up\sto",
+    r"only",
+    r"no\smore\sthan",
+    r"capacity",
+    r"available",
+    r"opt-?in",
+    r"carve-?outs?",
+    r"reserved",
+    r"ha[sd]",
+    r"have",
+    r"provides?",
+    r"offers?",
+    r"hardware",
+    r"spec(?:s|ified)?",
+    r"data\s?sheet",
+    r"(?:per|an?|each|every)\s(?:SM|CU|multiprocessor|compute\sunit|core)",
+)
+"""That a store has so many bytes, whoever uses them."""
+INTO_THE: Final = re.compile(
+    r"\b(?:fits?|exceed\w*|within|in|into|past|over|than|of)\s(?:the|its|all)\s+$", re.IGNORECASE
+)
+"""Before the bytes: `more than the 48 KB of shared memory`."""
+ALLOCATION: Final = whole_words(
+    r"dynamic",
+    r"static",
+    r"(?:per|an?|each|every)\s(?:(?:thread\s)?block|CTA|workgroup|stage|tile"
+    r"|warp|wave|thread|kernel|program|launch)",
+)
+"""That so many bytes of a store are allocated, not that there are so many."""
 
 LINKS = (
     r"(?:[\s:=(,~\u2248|-]|\b(?:bytes?|opt-?in|without|reserved|shared|cache|data|unified|instruction|memory|size[sd]?|capacity|is|are|was|of"
@@ -86,7 +129,8 @@ ADJECTIVE = (
 STORE_BEFORE: Final = re.compile(rf"(?<!\w)(?:{STORE}){LINKS}$", re.IGNORECASE)
 STORE_AFTER: Final = re.compile(
     rf"^[\s-]*(?:of\s+)?(?:{ADJECTIVE}\s+){{0,2}}?(?:{STORE}|(?:per|/)\s?(?:SM|CU|multiprocessor))(?!\w)"
-    r"(?!\s(?:tiles?|buffers?|allocations?|usage|use|footprint|stages?)\b)",
+    r"(?!\s(?:tiles?|buffers?|allocations?|usage|use|footprint|stages?|traffic|reads?|writes?"
+    r"|access(?:es)?|loads?|stores?|round\strips?|transfers?)\b)",
     re.IGNORECASE,
 )
 HAS_BEFORE: Final = re.compile(
@@ -113,6 +157,15 @@ POWER: Final = whole_words(
     r"watts?",
     STRONG.pattern,
 )
+DRAWN: Final = whole_words(
+    r"draw(?:s|n|ing)?(?!\s(?:up\sto|at\smost))", r"drew", r"hits?", r"measured", r"consum\w+"
+)
+FELL_TO: Final = re.compile(
+    r"(?:drop\w*|f(?:all(?:s|ing)?|ell)|sank|sinks?|settl\w+|stay(?:s|ed)?|down)\s+(?:to|at)\s*$",
+    re.IGNORECASE,
+)
+"""What a clock did, not what it is made for."""
+INTENSITY: Final = whole_words(r"intensit(?:y|ies)", KERNEL.pattern)
 LATENCY: Final = whole_words(
     rf"(?:{STORE}|launch|hit|miss|load|instruction|FMA|MMA)\s(?:\w+\s)?latenc\w+"
 )
@@ -122,13 +175,31 @@ LIMIT: Final = whole_words(
     r"limits?", r"max(?:imum)?", r"at\smost", r"up\sto", r"allow(?:s|ed)?", r"has", r"have",
     r"holds?", r"supports?", r"can", r"hardware", r"no\smore\sthan", r"capacity",
 )  # fmt: skip
+SETS_BEFORE: Final = whole_words(
+    r"us(?:e[sd]?|ing)", r"set(?:s|ting)?", r"keep(?:s|ing)?", r"limit(?:s|ed|ing)?",
+    r"cap(?:s|ped)?", r"restrict\w*", r"forc(?:e[sd]?|ing)", r"compil\w+", r"reduc\w+",
+    r"cut(?:s|ting)?", r"stay(?:s|ing)?", r"need(?:s|ed)?", r"with",
+)  # fmt: skip
+SETS_AFTER: Final = re.compile(
+    r"^\s*(?:via|by|with|through|lets?|so|to|is enough|are enough|suffices?|leaves?"
+    r"|(?:\w+\s){0,2}(?:because|since))\b",
+    re.IGNORECASE,
+)
+"""That somebody chooses the limit: `at most 64 registers per thread lets 4 blocks be resident`."""
+RUNS_ON: Final = re.compile(
+    r"\b(?:on|over|across|among|between)(?:\s(?:all|both|the))?$", re.IGNORECASE
+)
+"""So many processors as a kernel is given."""
 PART_USE_BEFORE: Final = whole_words(
     r"cluster\sof", r"idle", r"busy", r"use[sd]?", r"only", r"another", r"other"
 )
-PART_USE_AFTER: Final = re.compile(r"^\s*(?:\w+\s)?(?:idle|busy|in use|used|wait|may be used)\b")
+PART_USE_AFTER: Final = re.compile(
+    r"^\s*(?:\w+\s)?(?:idle|busy|in use|used|wait|may be used|cooperate|share)\b"
+)
 COUNTED: Final = re.compile(
-    r"(?<![\w-])(?P<noun>(?:SM|CU|core|multiprocessor|compute unit|tensor core|CUDA core)s?"
-    r"(?:[\s_-]count)?"
+    r"(?<![\w-])(?P<noun>(?:SM|CU|core|multiprocessor|compute unit|tensor core|CUDA core)"
+    # `core 3` is one of them, and `sm_90` an architecture.
+    r"(?:s|s?[\s_-]count|(?=\s?[:=]))"
     r"|registers per (?:(?:SM|CU|multiprocessor)|(?:block|thread) max)|max registers per thread"
     r"|(?:number|count) of (?:SMs|CUs|cores|multiprocessors|compute units)"
     r"|(?:warp|wave(?:front)?)[\s_-]?size|max(?:imum)?[\s_](?:resident\s)?(?:threads|warps|blocks"
@@ -144,5 +215,6 @@ PRODUCT: Final = re.compile(
 STOP: Final = re.compile(r"[;()\[\]\u2014\n]|[.!?](?=\s|$)|(?<=\s)[-\u2013](?=\s)")
 SIZE_STOP: Final = re.compile(STOP.pattern.replace("()", ")", 1))
 PAUSE: Final = re.compile(r"[,:=](?=\s)")
+COMMA: Final = re.compile(r",(?=\s)")
 NEAR = 3
 """Words between which a word for kernels binds a quantity, as in `reaches about 2.1 TB/s`."""
