@@ -1,4 +1,4 @@
-"""doctor on a machine with a real GPU: `pytest -m device -rsP tests/device/test_doctor_on_device.py`."""
+"""doctor on a machine with a real GPU: `pytest -m device -n0 -rsP` on this file prints it all."""
 
 from __future__ import annotations
 

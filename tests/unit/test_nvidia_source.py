@@ -168,9 +168,6 @@ def test_only_reasons_that_slow_kernels_down_unasked_count() -> None:
     hot = pynvml.nvmlClocksThrottleReasonHwThermalSlowdown
     assert throttle_reasons(cap | idle | hot) == ("hw_thermal_slowdown", "sw_power_cap")
     assert throttle_reasons(idle) == ()
-    assert not Health(uuid=UUID, at_s=0.0).throttled
-    assert Health(uuid=UUID, at_s=0.0, throttle_reasons=("sw_power_cap",)).throttled
-    assert Health(uuid=UUID, at_s=0.0, processes=(1, 2, 3)).others(frozenset({2})) == (1, 3)
 
 
 def test_the_release_line_is_found_below_the_copyright() -> None:

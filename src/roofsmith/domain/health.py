@@ -25,12 +25,3 @@ class Health(Value):
     sw_thermal_slowdown, hw_thermal_slowdown, hw_power_brake, sync_boost, display_clocks."""
     processes: tuple[int, ...] = ()
     """Process ids that compute on it, sorted, as this machine or container numbers them."""
-
-    @property
-    def throttled(self) -> bool:
-        """Whether power, heat or another device holds the clocks down."""
-        return bool(self.throttle_reasons)
-
-    def others(self, own: frozenset[int]) -> tuple[int, ...]:
-        """Processes on the device that are none of `own`."""
-        return tuple(pid for pid in self.processes if pid not in own)
