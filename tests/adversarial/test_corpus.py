@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 from judge_bench import needs_gcc
 
 from roofsmith.config import Settings
-from roofsmith.selftest.examination import Finding, examine, naive_opinion
+from roofsmith.selftest.examination import Examiner, Finding, naive_opinion
 from roofsmith.selftest.samples import Sample, operator, samples
 from roofsmith.testing.observer import SilentObserver
 
@@ -22,6 +24,12 @@ def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
     return Settings(cache_dir=place / "cache", campaigns_dir=place)
 
 
+@pytest.fixture(scope="session")
+def examiner(settings: Settings) -> Iterator[Examiner]:
+    with Examiner(settings, naive=False, budget_s=0.5) as made:
+        yield made
+
+
 def is_timed(sample: Sample) -> bool:
     """Whether its judgement gets as far as timing: it isn't plainly wrong."""
     plain = ("incorrect/", "crashed/", "timed_out/", "build_failed/")
@@ -35,8 +43,8 @@ def is_timed(sample: Sample) -> bool:
         for name, sample in KERNELS.items()
     ],
 )
-def test_the_judge_decides_rightly(sample: Sample, settings: Settings) -> None:
-    (found,) = examine([sample], settings, lambda *_: SilentObserver(), naive=False, budget_s=0.5)
+def test_the_judge_decides_rightly(sample: Sample, examiner: Examiner) -> None:
+    found = examiner.examine(sample, SilentObserver())
     assert isinstance(found, Finding)
     assert found.right, f"{found.outcome}: {found.detail}"
     assert found.right_reason, f"{found.outcome} instead of {' | '.join(sample.expected)}"

@@ -6,13 +6,13 @@ hour on an H100; `roofsmith selftest --language cuda` does the same and keeps a 
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Iterator
 
 import pytest
 from gpu_bench import environment_or_skip
 
 from roofsmith.config import Settings
-from roofsmith.selftest.examination import Finding, examine
+from roofsmith.selftest.examination import Examiner, Finding
 from roofsmith.selftest.samples import Sample, samples
 from roofsmith.testing.observer import SilentObserver
 
@@ -22,28 +22,29 @@ SAMPLES = samples(("cuda", "triton", "torch"))
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def examiner(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Examiner]:
     environment_or_skip()
-    return tmp_path_factory.mktemp("corpus")
+    folder = tmp_path_factory.mktemp("corpus")
+    with Examiner(Settings(folder / "cache", folder)) as made:
+        yield made
 
 
-def examined(sample: Sample, folder: Path, *, naive: bool) -> Finding:
-    settings = Settings(folder / "cache", folder)
-    (found,) = examine([sample], settings, lambda *_: SilentObserver(), naive=naive)
+def examined(sample: Sample, examiner: Examiner) -> Finding:
+    found = examiner.examine(sample, SilentObserver())
     assert isinstance(found, Finding), found
     print(f"{found.id}: {found.outcome} {found.speedup} {found.detail}; naive: {found.naive}")
     return found
 
 
 @pytest.mark.parametrize("sample", [s for s in SAMPLES if s.is_attack], ids=lambda s: s.id)
-def test_attacks_are_caught_here_and_win_elsewhere(sample: Sample, folder: Path) -> None:
-    found = examined(sample, folder, naive=True)
+def test_attacks_are_caught_here_and_win_elsewhere(sample: Sample, examiner: Examiner) -> None:
+    found = examined(sample, examiner)
     assert found.right, (found.outcome, found.speedup)
     assert found.right_reason, (found.outcome, found.expected)
     assert found.deceives_naive, found.naive
 
 
 @pytest.mark.parametrize("sample", [s for s in SAMPLES if not s.is_attack], ids=lambda s: s.id)
-def test_honest_kernels_pass(sample: Sample, folder: Path) -> None:
-    found = examined(sample, folder, naive=False)
+def test_honest_kernels_pass(sample: Sample, examiner: Examiner) -> None:
+    found = examined(sample, examiner)
     assert found.right, (found.outcome, found.detail, found.speedup)

@@ -26,9 +26,10 @@ from roofsmith.app.campaigns import (
 )
 from roofsmith.app.doctor import Check, Examination, examine
 from roofsmith.app.init import initialize
+from roofsmith.app.judging import Contest, contest, judge
 from roofsmith.app.machine import ceilings, measure_ceilings
 from roofsmith.app.roofline import Roofline, roofline
-from roofsmith.app.steps import check, classify, judge, profile
+from roofsmith.app.steps import check, classify, profile
 from roofsmith.app.subjects import Subject
 from roofsmith.app.verification import Verification, verify_campaign
 from roofsmith.app.wiki import Cited, Listing, Product, cite, list_specs, show_product
@@ -44,6 +45,7 @@ __all__ = [
     "Benched",
     "Check",
     "Cited",
+    "Contest",
     "Entry",
     "Examination",
     "Finished",
@@ -61,6 +63,7 @@ __all__ = [
     "check",
     "cite",
     "classify",
+    "contest",
     "demo",
     "examine",
     "has_campaign",

@@ -7,16 +7,19 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from roofsmith.analysis.sizes import smallest
 from roofsmith.app.clocks import host_clocks, locked_clocks
 from roofsmith.app.hardware import Machine, leased_machine, oracle_for
 from roofsmith.config import Settings
 from roofsmith.domain.campaign import Round
-from roofsmith.domain.kernel import Candidate, Language
+from roofsmith.domain.inspection import Inspection
+from roofsmith.domain.kernel import Built, Candidate, Language
+from roofsmith.domain.outcome import BuildFailed
 from roofsmith.domain.target import HOST_LANGUAGES, Target
 from roofsmith.domain.yardstick import Yardstick, pytorch_yardsticks
 from roofsmith.engine.meter import Meter
 from roofsmith.engine.survey import Prepared, Survey, survey
-from roofsmith.errors import UsageError
+from roofsmith.errors import BaselineError, UsageError
 from roofsmith.judge.gpu.oracle import GpuOracle
 from roofsmith.judge.oracle import ReferenceOracle
 from roofsmith.ports import Brief, Inspector, Judge, Observer, Parts, Profiler, Proposer, Screen
@@ -52,6 +55,34 @@ class Workshop:
     def survey(self) -> Survey:
         """What is known before anything is measured."""
         return self.prepared.survey
+
+    def build(self, candidate: Candidate) -> Built | BuildFailed:
+        """Compile a candidate."""
+        self.observer.stage("build", candidate.kernel.path)
+        return self.machine.toolchain.build(candidate)
+
+    def built_baseline(self) -> Built:
+        """The target's own kernel, compiled.
+
+        Raises:
+            BaselineError: it doesn't build.
+        """
+        built = self.build(self.target.baseline)
+        if isinstance(built, Built):
+            return built
+        raise BaselineError(
+            f"{self.target.kernel.path} doesn't build: {built.detail}",
+            log=built.log,
+            hint="fix it, or give the right --flags",
+        )
+
+    def inspect(self, built: Built) -> Inspection | None:
+        """What sanitizers say on the smallest workload; None where none knows the language."""
+        if self.inspector is None:
+            return None
+        workload = smallest(self.target, self.survey.bounds)
+        self.observer.stage("inspect", workload.label)
+        return self.inspector.inspect(built, workload)
 
     def parts(self, proposer: Proposer, files: CampaignDirectory, lineage: LateLineage) -> Parts:
         """What the engine runs on."""

@@ -68,6 +68,99 @@ Progress = Callable[[int, Sample], Observer]
 """Told which sample comes next, by its index; what the judge says meanwhile goes to the result."""
 
 
+class Examiner:
+    """Judges kernels of the corpus; what an operator needs is set up once for all of them.
+
+    Of a GPU's kernels, one GPU is held as long as the block lasts, also for the naive harness.
+    """
+
+    def __init__(
+        self, settings: Settings, *, naive: bool = True, budget_s: float = BUDGET_S
+    ) -> None:
+        """Nothing starts yet.
+
+        Args:
+            settings: where caches are.
+            naive: ask the naive harness, too.
+            budget_s: for the measurements of each kernel.
+        """
+        self._settings, self._naive, self._budget_s = settings, naive, budget_s
+        self._missing: dict[Language, str | None] = {}
+        self._contests: dict[tuple[str, Language], tuple[app.Contest, ExitStack]] = {}
+        self._machines = ExitStack()
+
+    def __enter__(self) -> Examiner:
+        """Ready."""
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        """End all processes, then give the GPU back."""
+        with self._machines:
+            for key in list(self._contests):
+                self._end(key)
+
+    def examine(self, sample: Sample, observer: Observer) -> Finding | Unexamined:
+        """Judge one kernel.
+
+        Raises:
+            NoIdleGpuError: it runs on a GPU, and none is idle.
+        """
+        if reason := self._lack(sample.language, observer):
+            return Unexamined(id=sample.id, reason=reason)
+        task = operator(sample.operator, sample.language)
+        opinion = naive_opinion(sample, task, self._settings) if self._naive else None
+        begin = time.monotonic()
+        try:
+            judgement = self._contest(task, sample.language, observer).judge(
+                candidate_from(sample.path, sample.flags), observer,
+                custom_only=sample.must_be_custom, sanitize=sample.must_be_sanitized,
+            )  # fmt: skip
+        except NoIdleGpuError:
+            raise
+        except RoofsmithError as error:
+            self._end((task.name, sample.language))  # what is left of it may not be sound
+            broken = str(error)
+            return _finding(sample, opinion, self._naive, begin, outcome=BROKEN, detail=broken)
+        comparison = judgement.comparison
+        return _finding(
+            sample, opinion, self._naive, begin,
+            outcome=label_of(judgement),
+            detail=judgement.outcome.detail,
+            speedup=comparison.overall.speedup if comparison else None,
+            right=is_right(sample, judgement),
+            right_reason=is_right_reason(sample, judgement),
+        )  # fmt: skip
+
+    def _lack(self, language: Language, observer: Observer) -> str | None:
+        """Why kernels in a language can't run here; None: they can."""
+        if language not in self._missing:
+            try:
+                self._machines.enter_context(leased_machine(self._settings, language, observer))
+            except NoIdleGpuError:
+                raise
+            except RoofsmithError as error:
+                self._missing[language] = error.message
+            else:
+                self._missing[language] = None
+        return self._missing[language]
+
+    def _contest(self, task: Operator, language: Language, observer: Observer) -> app.Contest:
+        key = (task.name, language)
+        if key not in self._contests:
+            against = app.Subject(
+                path=task.base, reference=task.reference, workloads=task.workloads
+            )
+            stack, settings = ExitStack(), _for(language, self._settings)
+            made = app.contest(against, language, self._budget_s, settings, observer)
+            self._contests[key] = stack.enter_context(made), stack
+        return self._contests[key][0]
+
+    def _end(self, key: tuple[str, Language]) -> None:
+        if key in self._contests:
+            _, stack = self._contests.pop(key)
+            stack.close()
+
+
 def examine(
     chosen: Iterable[Sample],
     settings: Settings,
@@ -88,57 +181,15 @@ def examine(
     Raises:
         NoIdleGpuError: some of it runs on a GPU, and none is idle.
     """
-    missing: dict[str, str | None] = {}
-    with ExitStack() as machines:  # one GPU for all of them, also for the naive harness
+    with Examiner(settings, naive=naive, budget_s=budget_s) as examiner:
         for index, sample in enumerate(chosen):
-            observer = progress(index, sample)
-            if sample.language not in missing:
-                machine = leased_machine(settings, sample.language, observer)
-                try:
-                    machines.enter_context(machine)
-                except NoIdleGpuError:
-                    raise
-                except RoofsmithError as error:
-                    missing[sample.language] = error.message
-                else:
-                    missing[sample.language] = None
-            if reason := missing[sample.language]:
-                yield Unexamined(id=sample.id, reason=reason)
-                continue
-            yield _examine(sample, _for(sample, settings), observer, naive, budget_s)
+            yield examiner.examine(sample, progress(index, sample))
 
 
-def _for(sample: Sample, settings: Settings) -> Settings:
+def _for(language: Language, settings: Settings) -> Settings:
     """Clocks are a GPU's: a kernel for the processors runs without holding any."""
-    wanted = settings.lock_clocks and sample.language not in HOST_LANGUAGES
+    wanted = settings.lock_clocks and language not in HOST_LANGUAGES
     return replace(settings, lock_clocks=wanted)
-
-
-def _examine(
-    sample: Sample, settings: Settings, observer: Observer, naive: bool, budget_s: float
-) -> Finding:
-    task = operator(sample.operator, sample.language)
-    opinion = naive_opinion(sample, task, settings) if naive else None
-    against = app.Subject(path=task.base, reference=task.reference, workloads=task.workloads)
-    begin = time.monotonic()
-    try:
-        judgement = app.judge(
-            sample.path, sample.flags, against, budget_s, settings, observer,
-            custom_only=sample.must_be_custom, sanitize=sample.must_be_sanitized,
-        )  # fmt: skip
-    except NoIdleGpuError:
-        raise
-    except RoofsmithError as error:
-        return _finding(sample, opinion, naive, begin, outcome=BROKEN, detail=str(error))
-    comparison = judgement.comparison
-    return _finding(
-        sample, opinion, naive, begin,
-        outcome=label_of(judgement),
-        detail=judgement.outcome.detail,
-        speedup=comparison.overall.speedup if comparison else None,
-        right=is_right(sample, judgement),
-        right_reason=is_right_reason(sample, judgement),
-    )  # fmt: skip
 
 
 def _finding(
