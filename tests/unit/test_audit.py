@@ -404,6 +404,23 @@ def test_a_problem_says_where_what_and_what_to_do() -> None:
     assert "roofsmith specs cite" in problem.fix
 
 
+def test_a_number_that_the_campaign_knows_comes_with_its_citation() -> None:
+    known = Sources(WIKI.resolve, known=(COUNT, BANDWIDTH))
+    (problem,) = audit({"a.md": "a block for each of the 132 SMs"}, known).problems
+    assert f"`132 SMs <- {COUNT.citation}`" in problem.fix
+    assert not audited(f"a block for each of the 132 SMs <- {COUNT.citation}").problems
+    (problem,) = audit({"a.md": "a block for each of the 114 SMs"}, known).problems
+    assert "<- PAGE:LINE" in problem.fix
+
+
+def test_the_time_of_a_measurement_is_no_line() -> None:
+    text = (
+        "copy bandwidth: 3 GB/s <- /a/ceilings-1.json (roofsmith specs measure, 2026-11-21 05:02)"
+    )
+    (problem,) = audited(text).problems
+    assert problem.why == "no number is known at /a/ceilings-1.json"
+
+
 @given(st.text(max_size=300), st.sampled_from(("md", "html", "json", "yaml", "txt")))
 def test_any_file_can_be_read(text: str, ending: str) -> None:
     audited(f"{text} <- {text}", f"a.{ending}")

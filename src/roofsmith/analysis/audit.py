@@ -29,8 +29,10 @@ Resolve = Callable[[str], Fact | None]
 """`path:line` of a citation to the fact that is written there; None if there is none."""
 
 CITE_IT: Final = "add `<- PAGE:LINE` (`roofsmith specs cite` prints it)"
+OR_WHOSE: Final = "or say that a kernel reaches, moves or uses it"
 _ARROW: Final = re.compile(r"<-\s*")
-_PLACE: Final = re.compile(r"[^\s;|<>\"][^;|<>\"]*?:L?\d+(?!\d)")
+# The time in `PATH (COMMAND, 2026-11-21 05:02)` is no line.
+_PLACE: Final = re.compile(r"[^\s;|<>\"(][^;|<>\"(]*?:L?\d+(?!\d)")
 _WORD: Final = re.compile(r"[^\s,;()\[\]\"'|]+")
 _VALUE: Final = re.compile(rf":\s*(?P<number>-?{NUMBER})\s+(?P<unit>\S+)\s*$")
 _SPARSE: Final = re.compile(r"\bsparse|\bsparsity", re.IGNORECASE)
@@ -65,6 +67,8 @@ class Sources:
     """Facts that the campaign keeps a copy of: measured, or told by a driver."""
     quoted: Collection[str] = ()
     """What tools and kernels printed: shown by the campaign, but stated by them."""
+    known: Sequence[Fact] = ()
+    """What an uncited number may be meant to say: the facts that the campaign began with."""
 
     def behind(self, citation: str) -> tuple[str, tuple[Fact, ...]]:
         """What stands after an arrow, as place and the facts there: several where a driver told."""
@@ -184,10 +188,19 @@ class _File:
             self.numbers += 1
             if self._is_cited(number, text) or self._is_quoted(text, number):
                 continue
+            fix = self._meant(number) or CITE_IT
             self._add(
                 statement, "uncited", number.text, "a hardware number without a citation",
-                f"{CITE_IT}, or say that a kernel reaches, moves or uses it",
+                f"{fix}, {OR_WHOSE}",
             )  # fmt: skip
+
+    def _meant(self, number: Quantity) -> str | None:
+        """How to cite the first known fact that the number says."""
+        for fact in self._sources.known:
+            place = _place(fact)
+            if place and number.says(fact) and _same_things(number, fact):
+                return f"if it is {fact.metric}: `{number.text} <- {place}`"
+        return None
 
     def _is_cited(self, number: Quantity, text: str) -> bool:
         """Whether the file cites the fact, or the two facts that the number follows from."""

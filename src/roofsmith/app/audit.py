@@ -84,11 +84,11 @@ def require_cited(hypothesis: str, directory: Path, settings: Settings) -> None:
     campaign, _ = _recorded(directory)
     problems = audit_text("hypothesis", hypothesis, sources_for(campaign, settings))
     if problems:
-        complaints = (f"{problem.number}: {problem.why}" for problem in problems)
+        complaints = "".join(f"\n  {p.number}: {p.why}; {p.fix}" for p in problems)
         raise UsageError(
-            f"the hypothesis states hardware numbers that don't hold: {'; '.join(complaints)}",
+            f"the hypothesis states hardware numbers that don't hold:{complaints}",
             hint="`roofsmith specs cite PRODUCT METRIC` prints number and citation, such as"
-            " `3.35e+12 byte/s <- wiki/PAGE.yaml:LINE`; or say what a kernel reaches or moves",
+            " `3.35e+12 byte/s <- wiki/PAGE.yaml:LINE`",
         )
 
 
@@ -98,6 +98,7 @@ def sources_for(campaign: Campaign | None, settings: Settings) -> Sources:
         resolve=resolver(settings),
         kept=kept_facts(campaign.started) if campaign is not None else (),
         quoted=quotations(campaign) if campaign is not None else (),
+        known=campaign.started.facts.facts() if campaign is not None else (),
     )
 
 
