@@ -204,13 +204,13 @@ def _unsteady_fact(
         f" {metric_name(worst.key, device.kind)}, {worst.spread:.1%})"
     )
     citation = Citation(path=str(path), command=COMMAND, date=worst.date)
-    return (Fact(metric=metric, value=len(unsteady), unit="1", citation=citation),)
+    return (Fact(metric=metric, value=len(unsteady), unit="ceiling", citation=citation),)
 
 
 def device_facts(device: Device) -> tuple[Fact, ...]:
     """Cache sizes, processors and memory, as the system or the GPU's driver reports them."""
     told = _TOLD[device.kind]
-    processors = told["processors"]
+    processors, unit = _PROCESSORS[device.kind]
     facts = [
         Fact(
             metric=f"L{cache.level} {cache.kind} cache, shared by {cache.shared_by}",
@@ -221,7 +221,7 @@ def device_facts(device: Device) -> tuple[Fact, ...]:
         for cache in device.caches
     ]
     facts.append(
-        Fact(metric=_PROCESSORS[device.kind], value=device.cores, unit="1", citation=processors)
+        Fact(metric=processors, value=device.cores, unit=unit, citation=told["processors"])
     )
     if device.memory_bytes:
         facts.append(
@@ -231,10 +231,11 @@ def device_facts(device: Device) -> tuple[Fact, ...]:
 
 
 _PROCESSORS = {
-    "cpu": "processors this process may use",
-    "nvidia": "multiprocessors",
-    "amd": "compute units",
+    "cpu": ("processors this process may use", "processor"),
+    "nvidia": ("multiprocessors", "SM"),
+    "amd": ("compute units", "CU"),
 }
+"""What a device's cores are called, and one of them."""
 _CUDA = Citation(path="CUDA driver, cuDeviceGetAttribute", command="nvidia-smi -q")
 _ROCM = Citation(path="ROCm runtime, hsa_agent_get_info", command="rocminfo")
 _TOLD = {
