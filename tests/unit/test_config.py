@@ -71,12 +71,14 @@ def test_the_gate_is_configured_field_by_field() -> None:
     home = {"HOME": "/home/u", "ROOFSMITH_LEASES": "/shared/leases"}
     given = {
         "ROOFSMITH_GATE_GIVE_UP_S": "0", "ROOFSMITH_GATE_MAX_TEMPERATURE_C": "none",
+        "ROOFSMITH_GATE_MUST_LIST_PROCESSES": "false",
         "ROOFSMITH_GATE_BLOCKING_THROTTLE_REASONS": "hw_slowdown,sw_power_cap",
     }  # fmt: skip
     found = Settings.from_environment({**home, **given}, Path("/w"))
     assert found.gate.give_up_s == 0
     assert found.gate.wait_s == GatePolicy().wait_s
     assert found.gate.max_temperature_c is None
+    assert not found.gate.must_list_processes
     assert found.gate.blocking_throttle_reasons == ("hw_slowdown", "sw_power_cap")
     assert found.lease_dir == Path("/shared/leases")
     blind = Settings.from_environment(

@@ -178,6 +178,15 @@ def test_the_choice_does_not_depend_on_the_order(order: list[int]) -> None:
     assert idlest({gpu.uuid: window(gpu) for gpu in gpus}, POLICY, OWN) == idle_gpu(0).uuid
 
 
+def test_without_a_list_of_processes_memory_may_decide() -> None:
+    lenient = POLICY.model_copy(update={"must_list_processes": False})
+    hidden = window(idle_gpu(), unread=("processes",))
+    assert busy_reasons(hidden, lenient, OWN) == ()
+    assert busy_reasons(hidden, POLICY, OWN) == ("the driver doesn't list its processes",)
+    taken = window(idle_gpu(used_bytes=GIB), unread=("processes",))
+    assert "belong to no process" in reason(taken, lenient)
+
+
 @given(
     utilisation=st.none() | st.floats(0, 1),
     used=st.none() | st.integers(0, 80 * GIB),

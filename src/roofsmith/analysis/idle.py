@@ -43,7 +43,7 @@ def busy_reasons(
         return (f"it was there {len(window)} of {policy.samples} times",)
     return (
         *_mode(window[-1]),
-        *_work(window, own),
+        *_work(window, policy, own),
         *_drawing(window, policy),
         *_utilisation(window, policy),
         *_memory(window, policy, own),
@@ -102,8 +102,8 @@ def _mode(status: GpuStatus) -> Iterator[str]:
         yield "its compute mode is Prohibited: nobody may compute on it"
 
 
-def _work(window: Sequence[GpuStatus], own: Collection[int]) -> Iterator[str]:
-    if any("processes" in status.unread for status in window):
+def _work(window: Sequence[GpuStatus], policy: GatePolicy, own: Collection[int]) -> Iterator[str]:
+    if policy.must_list_processes and any("processes" in status.unread for status in window):
         yield "the driver doesn't list its processes"
     newest = {process.pid: process for status in window for process in foreign(status, own)}
     yield from (described(newest[pid]) for pid in sorted(newest))

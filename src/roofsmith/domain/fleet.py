@@ -84,6 +84,9 @@ class GatePolicy(Value):
     )
     """Heat and power supply, which last. sw_power_cap follows from load of one's own, and some
     cards report it at rest; sync_boost and display_clocks are settings. Empty: not looked at."""
+    must_list_processes: bool = True
+    """False: where a driver lists no processes at all, as under WSL or on some virtual GPUs,
+    memory without an owner and utilisation decide, as they do about other containers'."""
     wait_s: float = Field(600.0, gt=0)
     """From one look to the next, while no GPU is idle."""
     give_up_s: float = Field(3600.0, ge=0)
