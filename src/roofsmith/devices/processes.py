@@ -65,7 +65,7 @@ def nobody(pids: Iterable[int], files: Sequence[str] = GPU_FILES) -> frozenset[i
         files: how the names of a GPU's device files begin.
     """
     return frozenset(
-        pid for pid in pids if not exists(pid) or is_ending(pid) or _has_open(pid, files) is False
+        pid for pid in pids if not exists(pid) or is_ending(pid) or not _may_use(pid, files)
     )
 
 
@@ -108,6 +108,16 @@ def user_name(uid: int) -> str:
         return pwd.getpwuid(uid).pw_name
     except KeyError:
         return f"user {uid}"
+
+
+def _may_use(pid: int, files: Sequence[str]) -> bool:
+    """Whether a process has a GPU open, or may: its files are hidden from us.
+
+    The first process then doesn't: it is init; or a driver outside a sandbox lists the whole of it
+    by this number, with all that is ours.
+    """
+    opened = _has_open(pid, files)
+    return pid != 1 if opened is None else opened
 
 
 def _has_open(pid: int, files: Sequence[str]) -> bool | None:
