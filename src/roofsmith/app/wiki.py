@@ -105,7 +105,9 @@ def cite(product: str, metric: str, settings: Settings) -> Cited:
     try:
         page = wiki.page(product)
     except UnknownNameError as error:
-        return Cited(metric, None, None, str(error))
+        left_out = len({problem.path for problem in wiki.problems})
+        why = f"; {left_out} of your own can't be used" if left_out else ""
+        return Cited(metric, None, None, f"{error}{why}")
     entry = wiki.entry(page, metric)
     if entry is not None:
         return Cited(metric, page, entry)

@@ -37,14 +37,15 @@ def listing(found: Listing, *, as_json: bool) -> None:
         )
         return
     print_table(
-        ("product", "page", "drivers call it", "facts"),
+        ("page", "facts", "drivers call it"),
         [
-            (page.product, page.origin, ", ".join(page.driver_names) or fmt.UNKNOWN,
-             str(len(page.entries)))
+            (page.id, str(len(page.entries)), ", ".join(page.driver_names) or fmt.UNKNOWN)
             for page in found.pages
         ],
-    )  # fmt: skip
-    print_lines(["", f"pages of your own go to {found.own_pages or '$ROOFSMITH_WIKI'}"])
+    )
+    own = found.own_pages
+    there = "" if own is None or own.exists() else ", which isn't there yet"
+    print_lines(["", f"pages of your own go to {own or '$ROOFSMITH_WIKI'}{there}"])
     print_lines(["", "measured ceilings, a file per device, compiler and driver:"])
     print_lines(
         [f"{path}  {device}" for path, device in found.kept]

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from roofsmith.cli.output import console, print_json, print_lines
+from roofsmith.cli.output import print_json, print_lines, print_unpadded, table_console
 from roofsmith.domain.examination import Examination, Level
 from roofsmith.errors import StorageError
 from roofsmith.report.environment import env_check
@@ -16,8 +15,6 @@ from roofsmith.report.environment import env_check
 _STYLES: dict[Level, str] = {
     "ok": "green", "limited": "yellow", "absent": "dim", "missing": "bold red",
 }  # fmt: skip
-_UNLIMITED = 10_000
-"""Columns of a pipe."""
 
 
 def examined(found: Examination, *, as_json: bool) -> None:
@@ -65,9 +62,7 @@ def _print_checks(found: Examination) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    shown = console()
-    if not sys.stdout.isatty():
-        shown.width = _UNLIMITED
+    shown = table_console()
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
     table.add_column(no_wrap=True)
     table.add_column(no_wrap=True)
@@ -81,11 +76,7 @@ def _print_checks(found: Examination) -> None:
             table.add_row(Text(f"  {check.name}"), Text(mark or "ok", style), detail)
             if check in found.problems:
                 table.add_row("", Text("  fix", "dim"), Text(check.fix or "none known", "cyan"))
-    with shown.capture() as captured:
-        shown.print(Text(found.machine, "bold"))
-        shown.print(table)
-    # Tables are padded to their width, which nobody wants in a file.
-    print_lines(line.rstrip() for line in captured.get().splitlines())
+    print_unpadded(shown, Text(found.machine, "bold"), table)
 
 
 def _verdict(found: Examination) -> Iterator[str]:

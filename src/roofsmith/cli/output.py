@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from rich.console import Console, RenderableType
 
 _UNLIMITED = 10_000
 """Columns of a pipe."""
@@ -28,6 +28,14 @@ def console() -> Console:
     return Console(highlight=False, markup=False, emoji=False, soft_wrap=not sys.stdout.isatty())
 
 
+def table_console() -> Console:
+    """The same, but a pipe is as wide as any table."""
+    shown = console()
+    if not sys.stdout.isatty():
+        shown.width = _UNLIMITED
+    return shown
+
+
 def print_lines(lines: Iterable[str]) -> None:
     """Plain text, line by line."""
     for line in lines:
@@ -45,9 +53,7 @@ def print_table(
     from rich.table import Table
     from rich.text import Text
 
-    shown = console()
-    if not sys.stdout.isatty():
-        shown.width = _UNLIMITED
+    shown = table_console()
     table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="bold")
     cells = [list(row) for row in rows]
     if shorten is not None:
@@ -60,7 +66,15 @@ def print_table(
         table.add_column(Text(header), overflow="fold", no_wrap=shorten is not None)
     for row in cells:
         table.add_row(*map(Text, row))
-    shown.print(table)
+    print_unpadded(shown, table)
+
+
+def print_unpadded(shown: Console, *parts: RenderableType) -> None:
+    """Tables are padded to their width, which nobody wants in a file."""
+    with shown.capture() as captured:
+        for part in parts:
+            shown.print(part)
+    print_lines(line.rstrip() for line in captured.get().splitlines())
 
 
 def _cut(text: str, room: int) -> str:
