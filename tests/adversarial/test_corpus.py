@@ -50,6 +50,7 @@ def test_the_judge_decides_rightly(sample: Sample, examiner: Examiner) -> None:
     assert found.right_reason, f"{found.outcome} instead of {' | '.join(sample.expected)}"
 
 
+@pytest.mark.timing
 @pytest.mark.parametrize("sample", ATTACKS.values(), ids=ATTACKS)
 def test_the_naive_harness_is_deceived(sample: Sample, settings: Settings) -> None:
     """That it finds them faster, too, depends on the machine's load; `roofsmith selftest` says."""

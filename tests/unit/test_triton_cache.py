@@ -7,6 +7,7 @@ import json
 import re
 import subprocess
 import sys
+import time
 from contextlib import closing, suppress
 from pathlib import Path
 
@@ -195,10 +196,14 @@ def module(toolchain: ModuleToolchain, text: str) -> Built:
 def cache_of_worker(built: Built, compiled: Path) -> Path:
     """The cache that a real worker process was given, by its own environment."""
     process = GpuWorkerProcess(built, api="cuda", cache_dir=compiled, fork_server=None)
+    end = time.monotonic() + 20
     with closing(process) as worker:
-        environment = Path(f"/proc/{worker.pid}/environ").read_bytes()
-    (found,) = re.findall(rb"(?:^|\0)TRITON_CACHE_DIR=([^\0]*)", environment)
-    return Path(found.decode())
+        while time.monotonic() < end:  # a process that is being replaced by exec shows nothing yet
+            environment = Path(f"/proc/{worker.pid}/environ").read_bytes()
+            if found := re.search(rb"(?:^|\0)TRITON_CACHE_DIR=([^\0]*)", environment):
+                return Path(found[1].decode())
+            time.sleep(0.01)
+    pytest.fail("the worker was given no cache")
 
 
 def test_no_candidate_reads_or_feeds_anothers_cache(tmp_path: Path) -> None:
