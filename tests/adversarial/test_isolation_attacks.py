@@ -17,17 +17,21 @@ from pathlib import Path
 
 import psutil
 import pytest
-from judge_bench import Bench, needs_gcc
+from judge_bench import HONEST, Bench, needs_gcc
 
 import roofsmith
+from roofsmith.domain.comparison import Judgement
 from roofsmith.domain.isolation import IsolationMode
 from roofsmith.domain.workload import ConfigClass
+from roofsmith.judge.arena import Arena
 from roofsmith.judge.isolation import isolate, probe
 from roofsmith.judge.lineup import HostBench
 from roofsmith.judge.parent import ProcessJudge
+from roofsmith.judge.process import WorkerProcess
+from roofsmith.judge.reach import REACH
 from roofsmith.judge.sandbox import FILTER, LANDLOCK, TASKS
 from roofsmith.judge.sandbox_namespaces import MOUNT, NETWORK, PROCESS, USER
-from roofsmith.ports import Measured
+from roofsmith.ports import KernelDiedError, Measured
 from roofsmith.testing.observer import SilentObserver
 
 pytestmark = needs_gcc
@@ -56,6 +60,7 @@ HEAD = """
 #include <sys/uio.h>
 #include <sys/un.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 void solve(const float *x, float *y, int n);
 static int reads(const char *path) {
@@ -149,6 +154,11 @@ static int reads_memory(int process, void *there) {
     struct iovec own = {&byte, 1}, theirs = {there, 1};
     return process_vm_readv(process, &own, 1, &theirs, 1, 0) == 1;
 }
+static int is_woken(void) {
+    struct sigevent wake = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGCONT};
+    timer_t timer;
+    return timer_create(CLOCK_MONOTONIC, &wake, &timer) == 0;
+}
 static int traces(int process) {
     if (ptrace(PTRACE_SEIZE, process, 0, 0) != 0) return 0;
     ptrace(PTRACE_INTERRUPT, process, 0, 0);
@@ -194,6 +204,9 @@ ATTACKS = {
         "prlimit({judge}, RLIMIT_CORE, &(struct rlimit){{0, {core}}}, 0) == 0", (PROCESS, FILTER)
     ),
     "surviving the judge": Attack("prctl(PR_SET_PDEATHSIG, 0) == 0", (FILTER,)),
+    "closing its memory to the judge": Attack("prctl(PR_SET_DUMPABLE, 0) == 0", (FILTER,)),
+    "being woken by a timer": Attack("is_woken()", (FILTER,)),
+    "being woken by a descriptor": Attack("fcntl(1, F_SETSIG, SIGCONT) == 0", (FILTER,)),
     "reading the user's files": Attack('reads("{place}/secret")', (LANDLOCK,)),
     "writing the user's files": Attack('writes("{place}/secret")', FILES),
     "writing new files": Attack('writes("{place}/new")', FILES),
@@ -259,13 +272,23 @@ def surroundings() -> Iterator[Surroundings]:
             Path(folder, f"roofsmith-attack-{os.getpid()}").unlink(missing_ok=True)
 
 
+def judge_within(bench: Bench, mode: IsolationMode, threads: int = 1) -> ProcessJudge:
+    walls = HostBench(bench.oracle, bench.target.tolerance, threads, isolation=isolate(mode))
+    labels = tuple(workload.label for workload in bench.target.workloads)
+    classes = (ConfigClass(name="all", workloads=labels, reason="a test"),)
+    return ProcessJudge(bench.target, walls, classes, ())
+
+
 def judged(bench: Bench, text: str, mode: IsolationMode) -> Measured:
     """Examine a kernel within the walls of a mode."""
-    walls = HostBench(bench.oracle, bench.target.tolerance, 1, isolation=isolate(mode))
-    labels = tuple(workload.label for workload in bench.target.workloads)
-    judge = ProcessJudge(bench.target, walls, (ConfigClass(name="all", workloads=labels,
-                                                           reason="a test"),), ())  # fmt: skip
-    return judge.measure(bench.built(text), SilentObserver(), timed=False)
+    return judge_within(bench, mode).measure(bench.built(text), SilentObserver(), timed=False)
+
+
+def compared(bench: Bench, text: str, mode: IsolationMode) -> Judgement:
+    """Judge a kernel against an honest one, within the walls of a mode, on all processors."""
+    built = bench.built(text), bench.built(HONEST)
+    every = len(os.sched_getaffinity(0))
+    return judge_within(bench, mode, every).compare(*built, SilentObserver())
 
 
 @pytest.mark.parametrize("name", ATTACKS)
@@ -283,6 +306,76 @@ def test_attack_gets_through_where_there_are_no_walls(
 ) -> None:
     found = judged(squares, surroundings.kernel(ATTACKS[name]), "none")
     assert getattr(found.outcome, "reason", None) in ("signal_sigill", "signal_sigtrap"), name
+
+
+def test_running_out_of_turn_is_seen_where_nothing_forbids_it(squares: Bench) -> None:
+    burns = """
+    #include <stdlib.h>
+    static void woken(int number) { (void)number; }
+    static void *burn(void *unused) { for (;;); return unused; }
+    static int start(void) {
+        struct sigevent wake = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGCONT};
+        struct itimerspec often = {{0, 300000}, {0, 300000}};
+        timer_t timer;
+        pthread_t thread;
+        signal(SIGCONT, woken);
+        if (timer_create(CLOCK_MONOTONIC, &wake, &timer)) abort();
+        timer_settime(timer, 0, &often, 0);
+        pthread_create(&thread, 0, burn, 0);
+        return 0;
+    }"""
+    outcome = compared(squares, HEAD + burns + BODY % "start()", "none").outcome
+    assert outcome.kind == "cheated", outcome.detail
+    assert outcome.reason == "ran_out_of_turn"
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="there is one processor only")
+def test_processors_that_were_not_given_are_seen(squares: Bench) -> None:
+    widens = """
+    #define SECONDS(clock) (clock_gettime(clock, &now), now.tv_sec + 1e-9 * now.tv_nsec)
+    static volatile int is_over;
+    static void *burn(void *unused) { while (!is_over); return unused; }
+    static int uses_two(void) {
+        struct timespec now;
+        cpu_set_t all;
+        pthread_t thread;
+        memset(&all, 255, sizeof all);
+        sched_setaffinity(0, sizeof all, &all);
+        pthread_create(&thread, 0, burn, 0);
+        double wall = SECONDS(CLOCK_MONOTONIC), own = SECONDS(CLOCK_PROCESS_CPUTIME_ID);
+        double spent = 0, gain = 0;
+        while (gain < spent / 4 + 10e-3 && spent < 3) {
+            spent = SECONDS(CLOCK_MONOTONIC) - wall;
+            gain = SECONDS(CLOCK_PROCESS_CPUTIME_ID) - own - spent;
+        }
+        is_over = 1;
+        pthread_join(thread, 0);
+        return gain < spent / 4 + 10e-3;
+    }"""
+    outcome = judged(squares, HEAD + widens + BODY % "uses_two()", "standard").outcome
+    if getattr(outcome, "reason", None) == "signal_sigill":
+        pytest.skip("other processes left it no second processor")
+    assert outcome.kind == "cheated", outcome.detail
+    assert outcome.reason == "extra_processors"
+
+
+def test_memory_that_its_arrays_no_longer_have(squares: Bench) -> None:
+    if probe()[REACH] is not None:
+        pytest.skip(f"no memory access here: {probe()[REACH]}")
+    walls = isolate("standard")
+    worker = WorkerProcess(squares.built(HONEST), threads=1, isolation=walls)
+    arena = Arena(squares.oracle.describe(squares.target.workloads[0]).arrays, 1)
+    try:
+        number = worker.map(arena)
+        worker.pause()
+        worker.put(number, arena, [0])
+        worker._private_at[number] = 4096
+        with pytest.raises(KernelDiedError) as died:
+            worker.take(number, arena, [0])
+    finally:
+        worker.close()
+        arena.close()
+    assert died.value.outcome.reason == "memory_gone"
 
 
 def test_two_gigabytes_of_output_are_cut_off(squares: Bench) -> None:

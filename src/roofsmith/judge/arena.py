@@ -86,6 +86,11 @@ class Arena:
             os.close(self.fd)
             self.fd = -1
 
+    @property
+    def address(self) -> int:
+        """Where it lies in this process."""
+        return int(self._bytes.ctypes.data)
+
     def view(self, slot: int, name: str) -> NDArray[np.generic]:
         """An array of a slot, in place."""
         i = self._index[name]

@@ -19,7 +19,7 @@ from roofsmith.domain.outcome import Failure
 from roofsmith.domain.workload import Workload
 from roofsmith.judge.budgets import Finding
 from roofsmith.judge.isolation import Isolation
-from roofsmith.judge.process import Segment
+from roofsmith.judge.segment import Segment
 from roofsmith.ports import WorkloadDescription
 
 CLOCK_S = 25e-3

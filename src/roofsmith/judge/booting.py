@@ -69,6 +69,22 @@ def boot(
     )  # fmt: skip
 
 
+def worker_environment(built: Built, threads: int) -> dict[str, str]:
+    """All that a worker's environment holds: nothing of the user's.
+
+    OpenMP threads are bound, each to a processor of its own: left free, two of them were seen to
+    share one of two processors for a tenth of a 5 ms call after every switch of sides.
+    """
+    return {
+        "PATH": "/usr/bin:/bin",
+        "LC_ALL": "C",
+        "OMP_NUM_THREADS": str(threads),
+        "OMP_DYNAMIC": "false",
+        "OMP_PROC_BIND": "true",
+        **built.environment,
+    }
+
+
 def require_image(built: Built) -> None:
     """See that what will be loaded is what was built.
 

@@ -17,12 +17,12 @@ import struct
 import sys
 from collections.abc import Iterable, Sequence
 
-_SET_PARENT_DEATH_SIGNAL = 1
+_SET_PARENT_DEATH_SIGNAL, _SET_DUMPABLE = 1, 4
 _SET_NO_NEW_PRIVS, _SET_SECCOMP, _MODE_FILTER = 38, 22, 2
 _DROP_FROM_BOUNDING_SET, _AMBIENT, _AMBIENT_CLEAR_ALL = 24, 47, 4
 _CAPABILITY_VERSION_3 = 0x20080522
 _ALLOW, _ERRNO = 0x7FFF0000, 0x00050000
-_NUMBER_AT, _ARCH_AT, _FIRST_ARGUMENT_AT = 0, 4, 16
+_NUMBER_AT, _ARCH_AT, _FIRST_ARGUMENT_AT, _SECOND_ARGUMENT_AT = 0, 4, 16, 24
 _LOAD, _JUMP_EQUAL, _JUMP_AT_LEAST, _JUMP_IF_BITS, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 _X32 = 0x40000000
 """Bit of the other numbering that an x86-64 kernel may also answer to."""
@@ -57,6 +57,10 @@ _DENIED_TO_LIBRARIES: tuple[tuple[int | None, int | None], ...] = (
     (132, None), (235, None), (261, None), (280, 88),  # utime, utimes, futimesat, utimensat
     (188, 5), (189, 6), (190, 7), (197, 14), (198, 15), (199, 16),  # setxattr, removexattr
 )  # fmt: skip
+_DENIED_ON_HOST = ((222, 107),)
+"""timer_create: a timer's signal may be SIGCONT, which wakes a process that was stopped."""
+_FCNTL, _SET_SIGNAL = (72, 25), 10
+"""`F_SETSIG`: so may that of a descriptor."""
 _OWN_PROCESS_ONLY = ((62, 129), (234, 131))
 """kill, tgkill."""
 _OWN_OR_ZERO = ((302, 261),)
@@ -127,15 +131,23 @@ def _program(machine: str, pid: int, library: bool, sockets: Sequence[int]) -> b
         _instruction(_JUMP_AT_LEAST, _X32, otherwise=1),
         _fail(errno.EPERM),
     ]
-    denied = [*_DENIED, *(_DENIED_TO_LIBRARIES if library else ())]
+    on_host = library and not sockets  # a GPU's driver may need what nothing else does
+    denied = [
+        *_DENIED,
+        *(_DENIED_TO_LIBRARIES if library else ()),
+        *(_DENIED_ON_HOST if on_host else ()),
+    ]
     for number in numbers(denied):
         lines += [_instruction(_JUMP_EQUAL, number, otherwise=1), _fail(errno.EPERM)]
     for number in numbers(_OWN_PROCESS_ONLY):
         lines += _only_with(number, (pid,))
     for number in numbers(_OWN_OR_ZERO):
         lines += _only_with(number, (0, pid))
-    prctl, socket, clone, clone3 = numbers((_PRCTL, _SOCKET, _CLONE, _CLONE3))
-    lines += _not_with(prctl, _SET_PARENT_DEATH_SIGNAL)
+    prctl, socket, clone, clone3, fcntl = numbers((_PRCTL, _SOCKET, _CLONE, _CLONE3, _FCNTL))
+    kept = (_SET_PARENT_DEATH_SIGNAL, *((_SET_DUMPABLE,) if on_host else ()))
+    lines += _not_with(prctl, _FIRST_ARGUMENT_AT, kept)
+    if on_host:
+        lines += _not_with(fcntl, _SECOND_ARGUMENT_AT, (_SET_SIGNAL,))
     lines += _only_with(socket, sockets)
     lines += _clones(clone, clone3, library)
     return b"".join([*lines, _ALLOWED])
@@ -150,12 +162,12 @@ def _only_with(number: int, values: Sequence[int]) -> list[bytes]:
     return [_instruction(_JUMP_EQUAL, number, otherwise=len(body)), *body]
 
 
-def _not_with(number: int, value: int) -> list[bytes]:
-    """Allow a call unless its first argument is this."""
-    body = [
-        _instruction(_LOAD, _FIRST_ARGUMENT_AT),
-        _instruction(_JUMP_EQUAL, value, otherwise=1), _fail(errno.EPERM), _ALLOWED,
-    ]  # fmt: skip
+def _not_with(number: int, argument_at: int, values: Sequence[int]) -> list[bytes]:
+    """Allow a call unless an argument is one of these."""
+    body = [_instruction(_LOAD, argument_at)]
+    for value in values:
+        body += [_instruction(_JUMP_EQUAL, value, otherwise=1), _fail(errno.EPERM)]
+    body.append(_ALLOWED)
     return [_instruction(_JUMP_EQUAL, number, otherwise=len(body)), *body]
 
 

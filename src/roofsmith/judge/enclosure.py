@@ -87,6 +87,15 @@ def state_of(pid: int) -> str:
         return "Z"
 
 
+def is_stopped(pid: int) -> bool:
+    """Whether every thread of a process is stopped, or it is gone."""
+    try:
+        tasks = [int(task.name) for task in Path(f"/proc/{pid}/task").iterdir()]
+    except OSError:
+        return True
+    return all(state_of(task) in ("T", "t", "Z", "X") for task in tasks)
+
+
 def _children(pid: int) -> list[int]:
     try:
         listed = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii")

@@ -18,6 +18,7 @@ import roofsmith
 from roofsmith.domain.isolation import IsolationMode
 from roofsmith.errors import MachineError
 from roofsmith.judge.cgroup import CGROUP, cgroup_refusal
+from roofsmith.judge.reach import REACH
 from roofsmith.judge.sandbox import FILTER, LANDLOCK, LAYERS, TASKS
 from roofsmith.judge.sandbox_namespaces import MOUNT, NETWORK, PROCESS, USER
 from roofsmith.scratch import scratch_prefix
@@ -37,6 +38,7 @@ PROVIDED_BY: Mapping[str, str] = {
     LANDLOCK: "Linux 6.2 with landlock in /sys/kernel/security/lsm (boot with lsm=landlock,...)",
     FILTER: "a kernel with CONFIG_SECCOMP_FILTER, on x86-64 or aarch64",
     TASKS: "any user but root; for root Linux 6.14",
+    REACH: "sysctl kernel.yama.ptrace_scope=1 or 0; in a container: --cap-add SYS_PTRACE",
     CGROUP: "cgroup v2 with memory and pids delegated: systemd-run --user --scope -p Delegate=yes",
 }
 """What would give each layer."""

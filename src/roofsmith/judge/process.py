@@ -8,10 +8,9 @@ import shutil
 import signal
 import socket
 import subprocess
-import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any
 
@@ -21,10 +20,14 @@ from roofsmith.domain.kernel import Built
 from roofsmith.domain.outcome import Cheated, Crashed, Failure, TimedOut
 from roofsmith.errors import MachineError
 from roofsmith.judge.arena import Arena
-from roofsmith.judge.booting import Process, boot, require_image
+from roofsmith.judge.booting import Process, boot, require_image, worker_environment
 from roofsmith.judge.canary import require_loaded
-from roofsmith.judge.enclosure import Enclosure, state_of
+from roofsmith.judge.enclosure import Enclosure, is_stopped
 from roofsmith.judge.isolation import NO_ISOLATION, Isolation, isolate
+from roofsmith.judge.last_words import with_last_words
+from roofsmith.judge.processor_time import Spent, spent, waited_s
+from roofsmith.judge.reach import REACH, Move, read_memory, write_memory
+from roofsmith.judge.segment import Segment, times_ns
 from roofsmith.judge.wire import WireError, WireTimeoutError, receive, send
 from roofsmith.ports import KernelDiedError
 from roofsmith.scratch import scratch_directory
@@ -35,33 +38,12 @@ LAUNCHED_DEADLINE_S = 120.0
 """The same under a launcher such as valgrind, which slows Python down fiftyfold."""
 MAX_FILE_BYTES = 16 * 1024**2
 """Largest file a worker may write, its log included."""
-KEPT_LOG_BYTES = 64 * 1024
-"""Of the beginning and of the end of what a worker printed that died."""
 MEMORY_SHARE = 0.8
 """Of the machine's memory that a worker may address beside its arenas."""
 
 
 CALLING = frozenset(("run", "queue", "finish"))
 """Messages during which candidate code runs."""
-
-
-@dataclass(frozen=True, slots=True)
-class Segment:
-    """What one `run` came to."""
-
-    times_s: tuple[float, ...]
-    """Each timed call, by the worker's clock: a claim."""
-    wall_s: float
-    """All of them by the parent's clock, with the messages."""
-    waited_s: float
-    """How long the worker's threads were ready but had no processor; from the scheduler."""
-    wall_calls: int
-    """Calls within `wall_s`, discarded ones included."""
-
-    @property
-    def clock_s(self) -> float:
-        """Seconds per call by the parent's clock alone."""
-        return self.wall_s / self.wall_calls
 
 
 class WorkerProcess:
@@ -95,6 +77,12 @@ class WorkerProcess:
         self._next_arena = 0
         require_image(built)
         self._launched = bool(launcher)
+        self._most_processors: int | None = None
+        """That its threads may run on; None where there are no others."""
+        self._private_at: list[int] = []
+        """Where the worker's own copy of each arena lies, as it says."""
+        self._woken: Spent | None = None
+        self._stopped: Spent | None = None
         self._scratch = scratch_directory("worker")
         self.log = self._scratch / "output.txt"
         self._deadline_s = LAUNCHED_DEADLINE_S if launcher else START_DEADLINE_S
@@ -120,6 +108,8 @@ class WorkerProcess:
         )  # fmt: skip
 
     def _load(self, threads: int, launched: bool) -> None:
+        if not launched and threads < len(os.sched_getaffinity(0)):
+            self._most_processors = threads
         memory = None if launched else int(psutil.virtual_memory().total * MEMORY_SHARE)
         self._say("start", self._plan(sorted(os.sched_getaffinity(0))[-threads:], memory, launched))
         self._hear_start()
@@ -221,6 +211,8 @@ class WorkerProcess:
         answer = self.ask("map", {"arena": number, "size": arena.size_bytes}, fds=(arena.fd,))
         if "error" in answer:
             raise self._died(Crashed(reason="out_of_memory", detail=answer["error"]))
+        at = answer.get("private_at")
+        self._private_at.append(at if isinstance(at, int) else 0)
         return number
 
     def stage(self, number: int, arena: Arena, slots: Sequence[int]) -> None:
@@ -235,23 +227,75 @@ class WorkerProcess:
         """Get back what the kernel made of them."""
         self.ask("collect", {"arena": number, "ranges": arena.ranges(slots)})
 
+    @property
+    def is_reachable(self) -> bool:
+        """Whether the parent can read and write its memory while it is stopped."""
+        return REACH in self._isolation.layers
+
+    def put(self, number: int, arena: Arena, slots: Sequence[int]) -> None:
+        """As `stage`, but while the process is stopped: it sees nothing before it is woken.
+
+        Raises:
+            KernelDiedError: the memory isn't there any more.
+        """
+        self._move(write_memory, number, arena, slots)
+
+    def take(self, number: int, arena: Arena, slots: Sequence[int]) -> None:
+        """As `collect`, but while the process is stopped: what isn't done by then is missing."""
+        self._move(read_memory, number, arena, slots)
+
+    def _move(self, move: Move, number: int, arena: Arena, slots: Sequence[int]) -> None:
+        there = self._private_at[number]
+        try:
+            for offset, size in arena.ranges(slots):
+                move(self.pid, there + offset, arena.address + offset, size)
+        except OSError as error:
+            detail = f"the memory of its arrays can't be reached any more: {error}"
+            raise self._died(Crashed(reason="memory_gone", detail=detail)) from error
+
     def run(self, number: int, calls: Sequence[Sequence[int]], deadline_s: float) -> Segment:
         """Call `solve` once per list of arguments.
 
         Raises:
             KernelDiedError: it crashed, ran past the deadline, or answered nonsense.
         """
-        waited = self._waited_s()
+        return self._run(number, calls, deadline_s)
+
+    def run_at_once(
+        self, number: int, calls: Sequence[Sequence[int]], deadline_s: float
+    ) -> Segment:
+        """As `run`, from a stop to the next: what is left to threads counts as well."""
+        self._require_stillness()
+        try:
+            segment = self._run(number, calls, deadline_s, from_stop=True)
+            done = spent(self.pid)
+            self._stop()
+            return replace(segment, wall_s=segment.wall_s + done.worked_s())
+        finally:
+            self.pause()
+
+    def _run(
+        self,
+        number: int,
+        calls: Sequence[Sequence[int]],
+        deadline_s: float,
+        *,
+        from_stop: bool = False,
+    ) -> Segment:
+        waited = waited_s(self.pid)
         begin = time.perf_counter()
-        answer = self.ask("run", {"arena": number, "calls": [list(c) for c in calls]}, deadline_s)
+        self._say("run", {"arena": number, "calls": [list(c) for c in calls]})
+        if from_stop:
+            self.wake()
+        answer = self._hear("run", deadline_s)
         wall_s = time.perf_counter() - begin
-        times = _times_ns(answer.get("times_ns"), len(calls))
+        waited = max(waited_s(self.pid) - waited, 0.0)
+        times = times_ns(answer.get("times_ns"), len(calls))
         if times is None:
             detail = f"the worker answered {str(answer)[:200]} instead of {len(calls)} times"
             raise self._died(Crashed(reason="garbled_answer", detail=detail))
         times_s = tuple(max(t, 1) * 1e-9 for t in times)
-        waited_s = max(self._waited_s() - waited, 0.0)
-        return Segment(times_s, wall_s, waited_s, len(calls))
+        return Segment(times_s, wall_s, waited, len(calls))
 
     @contextlib.contextmanager
     def awake(self) -> Iterator[None]:
@@ -259,6 +303,7 @@ class WorkerProcess:
 
         Threads that spin, wait or were left behind must not take time from the other side.
         """
+        self._require_stillness()
         self.wake()
         try:
             yield
@@ -267,25 +312,40 @@ class WorkerProcess:
 
     def wake(self) -> None:
         """Let the process run until it is paused."""
+        self._woken = spent(self.pid)
         self._signal(signal.SIGCONT)
 
     def pause(self) -> None:
         """Stop the process and all its threads, and wait until they have.
 
         Raises:
-            KernelDiedError: it left a process of its own behind, or filled its log.
+            KernelDiedError: it left a process of its own behind, filled its log, or used processors
+                that aren't its own.
         """
-        self._signal(signal.SIGSTOP)
-        until = time.monotonic() + 1.0
-        while self._process.poll() is None and time.monotonic() < until:
-            if state_of(self.pid) in ("T", "t", "Z"):
-                break
+        self._stop()
         if detached := self._walls.detached():
             detail = f"it left {len(detached)} running that no longer belong to it: {detached[0]}"
             raise self._died(Cheated(reason="leftover_process", detail=detail))
         if self.log.stat().st_size >= MAX_FILE_BYTES:
             detail = f"it printed {MAX_FILE_BYTES // 1024**2} MiB or more, and was stopped there"
             raise self._died(Crashed(reason="too_much_output", detail=detail))
+
+        if self._woken is not None and self._most_processors is not None:
+            self._require(self._woken.beyond_processors(self._most_processors))
+        self._stopped = None if self._launched else spent(self.pid)
+
+    def _stop(self) -> None:
+        self._signal(signal.SIGSTOP)
+        until = time.monotonic() + 1.0
+        while self._process.poll() is None and time.monotonic() < until:
+            if is_stopped(self.pid):
+                break
+            os.sched_yield()  # it may have to run here to be stopped
+
+    def _require_stillness(self) -> None:
+        """See that it did stand still since it was stopped."""
+        if self._stopped is not None:
+            self._require(self._stopped.stirred())
 
     def end(self) -> None:
         """Begin to end the process: several can die at the same time before `close` waits."""
@@ -305,32 +365,14 @@ class WorkerProcess:
         self._channel.close()
         shutil.rmtree(self._scratch, ignore_errors=True)
 
-    def _waited_s(self) -> float:
-        """Seconds that this process's threads have waited for a processor so far.
-
-        Second field of schedstat, in ns: Linux Documentation/scheduler/sched-stats.rst.
-        """
-        total = 0
-        try:
-            for task in os.scandir(f"/proc/{self.pid}/task"):
-                with contextlib.suppress(OSError, IndexError):
-                    total += int(Path(task.path, "schedstat").read_text().split()[1])
-        except OSError:
-            return 0.0
-        return total * 1e-9
+    def _require(self, failure: Failure | None) -> None:
+        if failure is not None:
+            raise self._died(failure)
 
     def _died(self, outcome: Failure) -> KernelDiedError:
         """Bury the process and keep what it printed."""
         self._kill()
-        printed = _ends_of(self.log)
-        if printed:
-            handle, name = tempfile.mkstemp(prefix="roofsmith-worker-", suffix=".log")
-            with os.fdopen(handle, "wb") as kept:
-                kept.write(printed)
-            last = printed.decode(errors="replace").strip()[-200:]
-            detail = f"{outcome.detail}; it printed: {last}" if last else outcome.detail
-            outcome = outcome.model_copy(update={"log": Path(name), "detail": detail})
-        return KernelDiedError(outcome)
+        return KernelDiedError(with_last_words(outcome, self.log))
 
     def _post_mortem(self, op: str) -> Crashed:
         try:
@@ -355,42 +397,3 @@ class WorkerProcess:
     def _signal(self, number: signal.Signals) -> None:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, number)
-
-
-def worker_environment(built: Built, threads: int) -> dict[str, str]:
-    """All that a worker's environment holds: nothing of the user's.
-
-    OpenMP threads are bound, each to a processor of its own: left free, two of them were seen to
-    share one of two processors for a tenth of a 5 ms call after every switch of sides.
-    """
-    return {
-        "PATH": "/usr/bin:/bin",
-        "LC_ALL": "C",
-        "OMP_NUM_THREADS": str(threads),
-        "OMP_DYNAMIC": "false",
-        "OMP_PROC_BIND": "true",
-        **built.environment,
-    }
-
-
-def _ends_of(log: Path) -> bytes:
-    """What a process printed; of very much, the beginning and the end."""
-    try:
-        with log.open("rb") as printed:
-            begin = printed.read(KEPT_LOG_BYTES)
-            rest = log.stat().st_size - len(begin)
-            if rest <= KEPT_LOG_BYTES:
-                return begin + printed.read()
-            printed.seek(-KEPT_LOG_BYTES, os.SEEK_END)
-            left_out = f"\n... {rest - KEPT_LOG_BYTES} bytes left out ...\n"
-            return begin + left_out.encode() + printed.read()
-    except FileNotFoundError:
-        return b""
-
-
-def _times_ns(claimed: object, count: int) -> list[int] | None:
-    """What a worker says its calls took, if it has the form that was asked for."""
-    if not isinstance(claimed, list) or len(claimed) != count:
-        return None
-    times = [t for t in claimed if type(t) is int and 0 <= t < 10**15]
-    return times if len(times) == count else None

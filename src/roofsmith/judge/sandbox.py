@@ -6,8 +6,10 @@ library only, like the worker that uses it.
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
+import signal
 import struct
 import sys
 import tempfile
@@ -23,6 +25,7 @@ from roofsmith.judge.confinement import (
     drop_capabilities,
     forbid_new_privileges,
 )
+from roofsmith.judge.reach import REACH, read_memory, stay_reachable
 from roofsmith.judge.sandbox_files import NoLandlockError
 from roofsmith.judge.sandbox_namespaces import (
     MOUNT,
@@ -36,7 +39,7 @@ from roofsmith.judge.sandbox_namespaces import (
 )
 
 LANDLOCK, FILTER, TASKS = "Landlock", "system call filter", "process limit"
-LAYERS = (USER, MOUNT, PROCESS, NETWORK, LANDLOCK, FILTER, TASKS)
+LAYERS = (USER, MOUNT, PROCESS, NETWORK, LANDLOCK, FILTER, TASKS, REACH)
 """In the order in which they are put up."""
 NAMESPACES = frozenset((USER, MOUNT, PROCESS, NETWORK))
 PROBE_TASKS = 4096
@@ -70,6 +73,8 @@ def put_up(plan: dict[str, Any]) -> None:
         limit_tasks(plan["tasks"])
     drop_capabilities()
     forbid_new_privileges()
+    if REACH in layers:
+        stay_reachable()
     if LANDLOCK in layers:
         readable = (*plan["readable"], *plan["writable"])
         sandbox_files.allow_only(readable, writable, abstract_sockets=plan["sockets"])
@@ -95,6 +100,7 @@ def _attempts() -> dict[str, Callable[[Collection[str]], str | None]]:
         LANDLOCK: _hides_files,
         FILTER: _filters,
         TASKS: _limits,
+        REACH: _reaches,
     }
 
 
@@ -146,6 +152,30 @@ def _limits(granted: Collection[str]) -> str | None:
     if PROCESS in granted and has_own_pid_max():
         return None
     return "the kernel holds root to none; run as another user"
+
+
+def _reaches(granted: Collection[str]) -> str | None:
+    secret = ctypes.create_string_buffer(b"there")
+    ready, tell = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            enter(NAMESPACES.intersection(granted) - {PROCESS}, PROBE_TASKS)
+            secret.value = b"child"
+            stay_reachable()
+            os.write(tell, b"1")
+            signal.pause()
+        finally:
+            os._exit(1)
+    os.close(tell)
+    os.read(ready, 1)
+    try:
+        at = ctypes.addressof(secret)
+        read_memory(child, at, at, len(secret))
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+    return None if secret.value == b"child" else "the wrong memory was read"
 
 
 def _in_child(attempt: Callable[[], str | None]) -> str | None:

@@ -73,8 +73,8 @@ class Worker:
 
     def map(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
         """Map one more arena."""
-        self._memories[message["arena"]] = Memory(fds[0], message["size"])
-        return {}
+        memory = self._memories[message["arena"]] = Memory(fds[0], message["size"])
+        return {"private_at": memory.private_at}
 
     def stage(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:  # noqa: ARG002
         """Copy ranges from the shared to the private memory."""

@@ -13,14 +13,14 @@ from typing import IO, Any
 from roofsmith.domain.kernel import Built
 from roofsmith.domain.outcome import Crashed
 from roofsmith.judge.arena import Arena
-from roofsmith.judge.booting import Process, boot
+from roofsmith.judge.booting import Process, boot, worker_environment
 from roofsmith.judge.canary import require_loaded
 from roofsmith.judge.gpu.driver import Api
 from roofsmith.judge.gpu.forking import ForkServer
 from roofsmith.judge.gpu.oracle import MODULES, Slots
 from roofsmith.judge.gpu.reasons import device_failure
 from roofsmith.judge.isolation import Isolation
-from roofsmith.judge.process import WorkerProcess, worker_environment
+from roofsmith.judge.process import WorkerProcess
 
 PASSED_ON = (
     "PATH", "LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_PATH", "ROCM_PATH", "CUDA_VISIBLE_DEVICES",

@@ -26,7 +26,7 @@ from roofsmith.judge.gpu.oracle import Slots
 from roofsmith.judge.gpu.process import GpuSegment, GpuWorkerProcess
 from roofsmith.judge.gpu.reasons import attributed
 from roofsmith.judge.isolation import Isolation
-from roofsmith.judge.process import Segment
+from roofsmith.judge.segment import Segment
 from roofsmith.ports import KernelDiedError
 
 CHECKED_BY_CLOCK = 32

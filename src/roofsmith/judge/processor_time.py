@@ -1,0 +1,90 @@
+"""What the scheduler says of a worker's threads: how long they ran, and waited to run."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from roofsmith.domain.outcome import Cheated
+
+STIR_S = 1e-3
+"""Processor time that a process may seem to have used while it was stopped. What isn't woken uses
+none."""
+SPARE_S, SPARE_SHARE = 1e-3, 0.05
+"""By how much threads' processor time may exceed what their processors have."""
+
+
+def ran_s(pid: int) -> float:
+    """Seconds of processor time of a process so far, of threads that ended too; 0 if it is gone.
+
+    What its threads had since the last tick (up to 10 ms) counts only once they are off their
+    processors: exact while it is stopped.
+
+    The clock of another process: `MAKE_PROCESS_CPUCLOCK` and `CPUCLOCK_SCHED` in Linux'
+    include/linux/posix-timers.h.
+    """
+    try:
+        return time.clock_gettime(~pid << 3 | 2)
+    except OSError:
+        return 0.0
+
+
+def waited_s(pid: int) -> float:
+    """Seconds that a process's threads have waited for a processor so far; 0 if it is gone.
+
+    Second field of schedstat, in ns: Linux Documentation/scheduler/sched-stats.rst.
+    """
+    total = 0
+    try:
+        for task in os.scandir(f"/proc/{pid}/task"):
+            with contextlib.suppress(OSError, IndexError):
+                total += int(Path(task.path, "schedstat").read_text().split()[1])
+    except OSError:
+        return 0.0
+    return total * 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """Both clocks at one moment of a process's life."""
+
+    pid: int
+    wall_s: float
+    ran_s: float
+
+    def worked_s(self) -> float:
+        """How long it has worked since: not longer than has passed, nor than its threads ran."""
+        now = spent(self.pid)
+        return max(min(now.wall_s - self.wall_s, now.ran_s - self.ran_s), 0.0)
+
+    def stirred(self) -> Cheated | None:
+        """None if it stood still since, as what is stopped does."""
+        ran = ran_s(self.pid) - self.ran_s
+        if ran <= STIR_S:
+            return None
+        detail = f"it ran for {ran * 1e3:.1f} ms while it was stopped for the other side"
+        return Cheated(reason="ran_out_of_turn", detail=detail)
+
+    def beyond_processors(self, most: int) -> Cheated | None:
+        """None if its threads had no more time since than this many processors have.
+
+        This process may be held up between its looks at the two clocks: the wall's encloses the
+        other. Both must be looked at while the process is stopped.
+        """
+        ran = ran_s(self.pid) - self.ran_s
+        wall_s = time.perf_counter() - self.wall_s
+        if ran <= most * wall_s * (1 + SPARE_SHARE) + SPARE_S:
+            return None
+        detail = (
+            f"its threads had {ran * 1e3:.1f} ms of processor time in {wall_s * 1e3:.1f} ms on"
+            f" {most} processor{'s' if most > 1 else ''}"
+        )
+        return Cheated(reason="extra_processors", detail=detail)
+
+
+def spent(pid: int) -> Spent:
+    """The clocks now."""
+    return Spent(pid, time.perf_counter(), ran_s(pid))

@@ -1,0 +1,32 @@
+"""What one `run` of a worker came to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """What one `run` came to."""
+
+    times_s: tuple[float, ...]
+    """Each timed call, by the worker's clock: a claim."""
+    wall_s: float
+    """All of them by the parent's clock, with the messages."""
+    waited_s: float
+    """How long the worker's threads were ready but had no processor; from the scheduler."""
+    wall_calls: int
+    """Calls within `wall_s`, discarded ones included."""
+
+    @property
+    def clock_s(self) -> float:
+        """Seconds per call by the parent's clock alone."""
+        return self.wall_s / self.wall_calls
+
+
+def times_ns(claimed: object, count: int) -> list[int] | None:
+    """What a worker says its calls took, if it has the form that was asked for."""
+    if not isinstance(claimed, list) or len(claimed) != count:
+        return None
+    times = [t for t in claimed if type(t) is int and 0 <= t < 10**15]
+    return times if len(times) == count else None
