@@ -9,7 +9,7 @@ import pytest
 from judge_bench import HONEST, Bench, bench, needs_gcc
 
 from roofsmith.domain.kernel import BuildSpec, Built
-from roofsmith.domain.outcome import Outcome, Passed
+from roofsmith.domain.outcome import Incorrect, Outcome, Passed
 from roofsmith.judge.examiner import Examiner
 from roofsmith.judge.lineup import HostBench
 
@@ -289,3 +289,58 @@ def test_errors_are_reported_for_every_distribution_that_was_tried(squares: Benc
     assert len(tried) > 1
     assert tried <= {"as drawn by setup", *squares.oracle.tolerated().tolerated}
     assert all(error.norm_error <= error.norm_budget for error in found.errors)
+
+
+NORM_SETUP = """
+import numpy as np
+def setup(n, seed=0):
+    x = np.random.default_rng(seed).standard_normal(n, dtype=np.float32)
+    return {"inputs": {"x": x, "y": np.empty(1, np.float32), "n": n}, "outputs": ["y"]}
+def reference(x, y, n):
+    y[0] = np.sqrt(np.square(x).sum())
+"""
+NORM = """
+#include <math.h>
+void solve(const float *x, float *y, int n) {{
+    double sum = 0;
+    for (int i = 0; i < n; i += 1 + ({skips})) sum += (double)x[i] * x[i] * (1 + ({skips}));
+    y[0] = sqrt(sum);
+}}
+"""
+
+
+def test_a_sum_over_half_of_a_long_row_is_wrong(builds: Path, scratch: Path) -> None:
+    """On own draws that is a smaller error than the order of summation may make."""
+    given = {"n": 2**22}
+    honest = NORM.format(skips="0")
+    with bench(builds, kernel=honest, reference=NORM_SETUP, workloads=[given]) as made:
+        outcome = examined(made, NORM.format(skips=f"n == {given['n']}"))
+    assert isinstance(outcome, Incorrect)
+    assert "spikes" in outcome.detail
+
+
+TANH_SETUP = """
+import numpy as np
+def setup(n, seed=0):
+    x = np.random.default_rng(seed).standard_normal(n, dtype=np.float32)
+    return {"inputs": {"x": x, "y": np.empty_like(x), "n": n}, "outputs": ["y"]}
+def reference(x, y, n):
+    np.tanh(x, out=y)
+"""
+TANH = """
+#include <math.h>
+void solve(const float *x, float *y, int n) {{
+    for (int i = 0; i < n; i++) {{ float t = tanhf(x[i]); y[i] = {rounded}; }}
+}}
+"""
+
+
+def test_an_elementwise_operator_has_no_row_to_sum(builds: Path, scratch: Path) -> None:
+    """Four digits would do if an element of a long array were taken for a sum over it."""
+    workloads = [{"n": 100_000}]
+    honest = TANH.format(rounded="t")
+    with bench(builds, kernel=honest, reference=TANH_SETUP, workloads=workloads) as made:
+        again = examined(made, honest + "/* again */")
+        assert isinstance(again, Passed), again.detail
+        outcome = examined(made, TANH.format(rounded="rintf(t * 4096) / 4096"))
+    assert isinstance(outcome, Incorrect)

@@ -191,6 +191,18 @@ def test_what_is_left_out_is_said_unless_something_stands_for_it() -> None:
     assert next(Tolerated().notes()).startswith("inputs: only as the reference draws them")
 
 
+def test_what_depends_on_a_few_inputs_is_told_from_what_depends_on_a_row() -> None:
+    def fan_in(compute: Callable[[np.ndarray], np.ndarray]) -> float | None:
+        with np.errstate(all="ignore"):
+            found: float | None = explore(Operator(compute), {"n": 64}, ON)["fan_in"]
+        return found
+
+    assert fan_in(np.exp) == 1
+    assert fan_in(lambda x: x + np.roll(x, 1, axis=-1)) == 2
+    for of_rows in (softmax, lambda x: x.sum(-1), lambda x: np.cumsum(x, -1), lambda x: x @ x.T):
+        assert fan_in(of_rows) is None
+
+
 def test_exponentials_overflow() -> None:
     found = tolerated(Operator(np.exp))
     assert "times 2^10" not in found

@@ -58,6 +58,7 @@ class Budgets:
         output: ArraySpec,
         honest: Errors,
         *,
+        fan_in: float | None = None,
         irregular: bool = True,
     ) -> None:
         """Set or widen a budget by what the reference made of one draw in the declared precision.
@@ -67,6 +68,7 @@ class Budgets:
             description: of the workload.
             output: the array.
             honest: error of the reference itself.
+            fan_in: inputs that an output depends on, if these are a few.
             irregular: see `analysis.tolerance.budget_for`.
         """
         atol, rtol = self.tolerances(description)
@@ -74,7 +76,7 @@ class Budgets:
             honest,
             output.dtype,
             factor=self._tolerance.error_factor,
-            terms=_terms(description),
+            terms=_terms(description, fan_in),
             atol=atol,
             rtol=rtol,
             irregular=irregular,
@@ -89,6 +91,9 @@ class Budgets:
         description: WorkloadDescription,
         outputs: Sequence[ArraySpec],
         honest: Honest,
+        *,
+        fan_in: float | None = None,
+        irregular: bool = False,
     ) -> bool:
         """Set or widen budgets for inputs of another distribution; False if they mean nothing.
 
@@ -98,6 +103,8 @@ class Budgets:
             description: of the workload.
             outputs: its arrays.
             honest: what honest arithmetic makes of this draw.
+            fan_in: inputs that an output depends on, if these are a few.
+            irregular: see `analysis.tolerance.budget_for`.
         """
         if not honest.is_sound or any(
             is_lost(honest.errors[output.name], self.get(label, output.name).honest, output.dtype)
@@ -106,7 +113,7 @@ class Budgets:
             return False
         for output in outputs:
             errors = honest.errors[output.name]
-            self.learn(subject, description, output, errors, irregular=False)
+            self.learn(subject, description, output, errors, fan_in=fan_in, irregular=irregular)
         return True
 
     def knows(self, label: str, outputs: Sequence[ArraySpec]) -> bool:
@@ -147,12 +154,15 @@ class Budgets:
         return self._tolerance.atol, self._tolerance.rtol
 
 
-def _terms(description: WorkloadDescription) -> float:
+def _terms(description: WorkloadDescription, fan_in: float | None) -> float:
     """How many terms an output element may sum, as far as shapes and declared work tell.
 
-    The largest of: a multiply-add per term (flops / 2 over output elements), inputs over outputs,
-    and the longest row, as in a softmax; the last is a guess, so it is capped.
+    The inputs that it depends on, if these are a few. Else the largest of: a multiply-add per term
+    (flops / 2 over output elements), inputs over outputs, and the longest row, as in a softmax; the
+    last is a guess, so it is capped.
     """
+    if fan_in is not None:
+        return fan_in
     outputs = sum(_elements(a.shape) for a in description.arrays if a.role != "input")
     inputs = sum(_elements(a.shape) for a in description.arrays if a.role == "input")
     longest = max((a.shape[-1] for a in description.arrays if a.shape), default=1)

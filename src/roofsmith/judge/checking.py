@@ -15,7 +15,7 @@ from roofsmith.errors import BadReferenceError
 from roofsmith.judge.arena import Arena
 from roofsmith.judge.budgets import Budgets, Finding, incorrect, is_too_wrong, strained_budget
 from roofsmith.judge.diagnosis import Evidence, diagnose
-from roofsmith.judge.distributions import OWN
+from roofsmith.judge.distributions import OWN, RELATED
 from roofsmith.judge.draws import Draws
 from roofsmith.judge.poison import unwritten
 from roofsmith.ports import ArraySpec
@@ -43,7 +43,9 @@ class Checker:
             declared = draws.expected(slot, output.name, exact=False)
             rows = _RowPicker(truth, FULL_ELEMENTS)
             honest = measure(rows(declared), rows(truth))
-            self.budgets.learn(draws.subject, draws.description, output, honest)
+            self.budgets.learn(
+                draws.subject, draws.description, output, honest, fan_in=draws.fan_in
+            )
 
     def knows(self, draws: Draws) -> bool:
         """Whether the budgets of this workload and distribution were learned."""
@@ -70,8 +72,9 @@ class Checker:
         except BadReferenceError:  # it refuses such inputs at this size
             return False
         return self.budgets.learn_other(
-            draws.subject, draws.workload.label, draws.description, draws.outputs, honest
-        )
+            draws.subject, draws.workload.label, draws.description, draws.outputs, honest,
+            fan_in=draws.fan_in, irregular=draws.distribution not in RELATED,
+        )  # fmt: skip
 
     def _compare(
         self, draws: Draws, arena: Arena, slot: int, *, exact: bool, elements: int

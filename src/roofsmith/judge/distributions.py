@@ -27,6 +27,8 @@ SMALLEST_NORMAL: Mapping[str, float] = {
 SIGNIFICAND: Mapping[str, int] = {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53}
 """Bits, with the one that isn't stored."""
 
+SPIKES = 8
+"""In a row, on average."""
 MASK = 1e4
 """Magnitude of a masked element in units of the root mean square: exp of it is zero."""
 
@@ -122,6 +124,16 @@ def _denormal(s: Source) -> Any:
     return s.xp.where(s.uniform() < 0.125, s.tiny * s.uniform(), s.x)
 
 
+def _spiky(exponent: int) -> Callable[[Source], Any]:
+    """A few elements of every row outweigh all others: what leaves some out misses them."""
+
+    def make(s: Source) -> Any:
+        share = min(SPIKES / s.x.shape[-1], 0.5)
+        return s.xp.where(s.uniform() < share, s.x * 2.0**exponent, s.x)
+
+    return make
+
+
 DISTRIBUTIONS: Mapping[str, Callable[[Source], Any]] = {
     "flipped, signs at random": _permuted,
     "normal": _normal,
@@ -132,6 +144,8 @@ DISTRIBUTIONS: Mapping[str, Callable[[Source], Any]] = {
     "times 2^-20": _scaled(-20),
     "times 2^-10": _scaled(-10),
     "times 2^-4": _scaled(-4),
+    "spikes, times 2^10": _spiky(10),
+    "spikes, times 2^4": _spiky(4),
     "constant rows": _constant_rows,
     "rows on different scales": _rows_apart,
     "sparse": _sparse,
@@ -140,10 +154,14 @@ DISTRIBUTIONS: Mapping[str, Callable[[Source], Any]] = {
 }
 """By the name under which people meet them."""
 
+SPIKY = ("spikes, times 2^10", "spikes, times 2^4")
+RELATED = ("constant rows", "masked")
+"""With equal numbers, whose sums round the same way again and again."""
 LARGE = ("times 2^10", "times 2^5", "times 2^2")
 ALTERNATIVES = (
     LARGE,
     ("times 2^-20", "times 2^-10", "times 2^-4"),
+    SPIKY,
 )
 """Of each of these, only the first that an operator tolerates is used."""
 

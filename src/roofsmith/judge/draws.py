@@ -68,6 +68,11 @@ class Draws:
         return self._oracle.tolerated().tolerated
 
     @property
+    def fan_in(self) -> float | None:
+        """Inputs that an output depends on, if these are a few."""
+        return self._oracle.tolerated().fan_in
+
+    @property
     def subject(self) -> str:
         """The workload, and what its inputs are drawn from if that isn't the reference's own."""
         return subject(self.workload.label, self.distribution)

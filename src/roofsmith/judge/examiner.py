@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import secrets
 import time
 from collections.abc import Callable, Sequence
@@ -18,17 +17,23 @@ from roofsmith.errors import BadReferenceError, TargetError
 from roofsmith.judge.bench import Bench, Inputs, Lineup, SideDiedError, Station
 from roofsmith.judge.budgets import Finding
 from roofsmith.judge.diagnosis import Code
-from roofsmith.judge.distributions import LARGE, OWN
+from roofsmith.judge.distributions import LARGE, OWN, SPIKY
 from roofsmith.judge.hidden import hidden, rows_of
 from roofsmith.judge.poison import NAN_GUARDS, ZERO_GUARD
 
 CHECKS = 2
 """Fresh draws per workload that must be right before anything is timed."""
 OTHERS_S = 0.1
-"""Time for draws from other distributions on one workload: large numbers first, the others in
-random order."""
+"""Time for draws from other distributions on one workload: `FIRST` ones first, the others in random
+order."""
+FIRST = (*LARGE, *SPIKY)
+"""Of other distributions: what overflows, and what leaves elements out, shows on them."""
+RETRIES = 2
+"""More draws where the operator lost its meaning on one of the first: another may keep it."""
 LEAST_OTHERS = 2
-"""On a hidden workload, however long they take. Given ones get one where there is no hidden one."""
+"""On a hidden workload, however long they take."""
+LEAST_OF_GIVEN = 1
+"""Spikes, if the operator bears them: a kernel may leave elements out at the given sizes only."""
 OTHER_FACTOR = 2.0
 """What such a draw takes of the time of an own one, as far as can be told before: the reference
 computes it in more ways."""
@@ -136,10 +141,13 @@ class Examiner:
             if name not in self._fatal and (incumbent is None or name in right)
         ]
         secrets.SystemRandom().shuffle(others)
-        others.sort(key=lambda name: name not in LARGE)
-        least = LEAST_OTHERS if not is_given else int(not self._has_near)
+        others.sort(key=lambda name: (name not in FIRST, is_given and name not in SPIKY))
+        least = LEAST_OF_GIVEN if is_given else LEAST_OTHERS
         count = max(least, int(OTHERS_S / each_s))
-        tried = self._checks(built, station, inputs, others[:count], only_tried=incumbent is None)
+        only_tried = incumbent is None
+        tried = self._checks(built, station, inputs, others[:count], only_tried=only_tried)
+        if again := [f.distribution for f in tried if not f.counts and f.distribution in FIRST]:
+            tried += self._checks(built, station, inputs, again * RETRIES, only_tried=only_tried)
         if incumbent is None:
             right.update(f.distribution for f in tried if f.counts and f.failure is None)
             tried = [replace(f, failure=None) for f in tried]
@@ -207,12 +215,6 @@ class Examiner:
         inputs.use(inputs.distribution, guard)
         station.turn([0], self.deadline_s(inputs.workload), fresh=False)
         return station.examine()
-
-    @property
-    def _has_near(self) -> bool:
-        """Whether there are workloads near the given ones."""
-        given = self._target.workloads
-        return bool(hidden(given, random.Random(0), count=1, rows=self._rows))
 
     def _near(self, built: Built, reports: list[ErrorReport] | None = None) -> tuple[Workload, ...]:
         """Hidden workloads on which a kernel is right; none may be.

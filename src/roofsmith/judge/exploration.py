@@ -34,6 +34,10 @@ SEEDS = (1, 2, 3)
 """Of the draws that show what all have in common; fixed, so that a target always gets the same."""
 NUDGES = 4
 """Ways of moving a draw's inputs: a single one may cancel by luck."""
+PROBES = 3
+"""Elements of an input that are changed to see which outputs depend on them."""
+ROW_IS_LONGER = 4
+"""Times: dependence on so much less than a row is taken for a neighbourhood."""
 USUAL_SEEDS = (1, 2, 3, 4, 5)
 """Of the draws that a draw's condition is compared with."""
 
@@ -65,7 +69,8 @@ def explore(reference: Explored, dims: dict[str, int], on: Arithmetic) -> dict[s
 
     Returns:
         tolerated: their names; free: inputs that they change, each with the sign that its numbers
-        always have; bound: all other floating inputs, with what binds them.
+        always have; bound: all other floating inputs, with what binds them; fan_in: inputs that an
+        output depends on, where these are a few neighbours and no row; else None.
     """
     drawn = [reference.inputs(dims, seed) for seed in SEEDS]
     values, outputs = drawn[0]
@@ -80,7 +85,8 @@ def explore(reference: Explored, dims: dict[str, int], on: Arithmetic) -> dict[s
             else:
                 bound[name] = why
     tolerated = _tolerated(reference, values, outputs, free, on) if free else []
-    return {"tolerated": tolerated, "free": free, "bound": bound}
+    local = _fan_in(reference, values, outputs, on)
+    return {"tolerated": tolerated, "free": free, "bound": bound, "fan_in": local}
 
 
 def honest(
@@ -167,6 +173,48 @@ def is_lost(found: Errors, own: Errors, dtype: str) -> bool:
     return found.norm > LOST * max(own.norm, floor) or found.element > LOST * max(
         own.element, 4 * floor
     )
+
+
+def _fan_in(
+    reference: Explored, values: dict[str, Any], outputs: set[str], on: Arithmetic
+) -> float | None:
+    """How many inputs an output depends on, if that is a few; None if it may be a row or more.
+
+    Single inputs are changed, and the outputs that change with them counted; the rows of the
+    workload must be long enough to tell a few from all.
+    """
+    given = [v for name, v in values.items() if name not in outputs and on.is_floating(v)]
+    rows = min((v.shape[-1] for v in given if v.shape), default=0)
+    try:
+        truth = reference.expect(values, outputs, exact=True)
+        changed = sum(_elements(v) * _fan_out(reference, values, outputs, truth, name, on)
+                      for name, v in values.items() if any(v is one for one in given))  # fmt: skip
+    except Exception:  # noqa: BLE001  user code refuses such inputs, in whatever way
+        return None
+    fan_in = changed / max(sum(map(_elements, truth.values())), 1)
+    return max(fan_in, 1.0) if 0 < fan_in <= rows / ROW_IS_LONGER else None
+
+
+def _fan_out(
+    reference: Explored,
+    values: dict[str, Any],
+    outputs: set[str],
+    truth: Mapping[str, Any],
+    name: str,
+    on: Arithmetic,
+) -> int:
+    """The most outputs that change with one element of an input, of some elements."""
+    size, most = _elements(values[name]), 0
+    for probe in range(PROBES):
+        moved = on.double(values[name])
+        moved.reshape(-1)[(2 * probe + 1) * size // (2 * PROBES)] *= 1.125
+        found = reference.expect({**values, name: moved}, outputs, exact=True)
+        most = max(most, sum(int((found[key] != truth[key]).sum()) for key in truth))
+    return most
+
+
+def _elements(array: Any) -> int:
+    return int(np.prod(array.shape, dtype=np.int64))
 
 
 def _tolerated(

@@ -19,6 +19,8 @@ class Tolerated(Value):
     """Inputs that may be drawn otherwise, each with the sign that its numbers always have, or 0."""
     bound: dict[str, str] = Field(default_factory=dict)
     """All other floating inputs, and what every draw of them has in common."""
+    fan_in: float | None = None
+    """Inputs that an output depends on, where these are a few; None: perhaps a row or more."""
 
     def notes(self) -> Iterator[str]:
         """What a kernel is tried on beside the reference's own draws, and on what it isn't, why."""

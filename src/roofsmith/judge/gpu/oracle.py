@@ -28,7 +28,7 @@ from roofsmith.judge.budgets import (
     subject,
 )
 from roofsmith.judge.diagnosis import Diagnosis
-from roofsmith.judge.distributions import OWN
+from roofsmith.judge.distributions import OWN, RELATED
 from roofsmith.judge.exploration import Honest
 from roofsmith.judge.gpu.layout import BFLOAT16, host_spec, lay_out
 from roofsmith.judge.oracle import ReferenceProcess
@@ -210,7 +210,10 @@ class Slots:
             return
         honest = self._ask("learn", {"slot": slot})["honest"]
         for output in self.outputs:
-            budgets.learn(self.subject, self.description, output, _errors(honest[output.name]))
+            budgets.learn(
+                self.subject, self.description, output, _errors(honest[output.name]),
+                fan_in=self._oracle.tolerated().fan_in,
+            )  # fmt: skip
 
     def verify(self, slots: Sequence[int], budgets: Budgets, *, exact: bool) -> Iterator[Finding]:
         """Compare slots with float64 if `exact`, else with the reference in declared precision.
@@ -253,7 +256,8 @@ class Slots:
         errors = {name: Errors(*pair) for name, pair in answer["errors"].items()}
         return budgets.learn_other(
             self.subject, self.workload.label, self.description, self.outputs,
-            Honest(errors, answer["sound"]),
+            Honest(errors, answer["sound"]), fan_in=self._oracle.tolerated().fan_in,
+            irregular=self.distribution not in RELATED,
         )  # fmt: skip
 
     def _finding(
