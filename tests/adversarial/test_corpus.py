@@ -24,7 +24,7 @@ def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
     return Settings(cache_dir=place / "cache", campaigns_dir=place)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def examiner(settings: Settings) -> Iterator[Examiner]:
     with Examiner(settings, naive=False, budget_s=0.5) as made:
         yield made
