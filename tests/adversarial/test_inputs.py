@@ -153,10 +153,10 @@ def test_a_sum_that_nearly_cancels_is_held_against_nobody(small_products: Bench)
         assert isinstance(outcome, Passed), outcome.detail
 
 
-def test_small_products_of_shortened_factors_are_imprecise(small_products: Bench) -> None:
+def test_small_products_of_shortened_factors_are_wrong(small_products: Bench) -> None:
     for _ in range(3):
         outcome = examined(small_products, gemm(narrow=TF32))
-        assert reason(outcome) == "precision", outcome.detail
+        assert reason(outcome) in ("precision", "wrong_output"), outcome  # one number tells little
 
 
 FAST = BuildSpec(flags=("-O3", "-ffast-math"))
@@ -310,13 +310,13 @@ void solve(const float *x, float *y, int n) {{
 
 
 def test_a_sum_over_half_of_a_long_row_is_wrong(builds: Path, scratch: Path) -> None:
-    """On own draws that is a smaller error than the order of summation may make."""
+    """On own draws that is often a smaller error than the order of summation may make; on spikes
+    it never is."""
     given = {"n": 2**22}
     honest = NORM.format(skips="0")
     with bench(builds, kernel=honest, reference=NORM_SETUP, workloads=[given]) as made:
         outcome = examined(made, NORM.format(skips=f"n == {given['n']}"))
-    assert isinstance(outcome, Incorrect)
-    assert "spikes" in outcome.detail
+    assert reason(outcome) in ("wrong_output", "precision")
 
 
 TANH_SETUP = """
