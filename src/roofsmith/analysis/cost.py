@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, Protocol
 
 from roofsmith.analysis.flops import UnknownFlopsError, family_flops
-from roofsmith.analysis.traffic import bytes_counts
+from roofsmith.analysis.traffic import bytes_counts, declared
 from roofsmith.domain.bound import Cost, Count, OperationCount
 from roofsmith.domain.facts import ArithmeticType, DType
 from roofsmith.domain.workload import Workload
@@ -122,7 +122,7 @@ def _flops_counts(
     workload: Workload, description: Description, family: str | None
 ) -> tuple[Count, ...]:
     """What each source says, the one that is used marked."""
-    counts = [*_counted(description), *_declared(description)]
+    counts = [*_counted(description), *declared("flops", description.flops)]
     counts.append(_family(workload, description, family))
     known = [count for count in counts if count.value is not None]
     seen = [count for count in known if count.origin != "family"] or known
@@ -143,16 +143,6 @@ def _operators(seen: OperationCount) -> str:
     if seen.flops is None or len(seen.by_operator) < 2:
         return ", ".join(seen.by_operator)
     return ", ".join(f"{name} {flops / seen.flops:.0%}" for name, flops in seen.by_operator.items())
-
-
-def _declared(description: Description) -> list[Count]:
-    said = description.flops
-    if said is None:
-        return []
-    usable = math.isfinite(said) and said >= 0
-    detail = "the reference's flops()" + ("" if usable else f" gave {said}, not used")
-    value = float(said) if usable else None
-    return [Count(quantity="flops", origin="declared", value=value, detail=detail)]
 
 
 def _family(workload: Workload, description: Description, family: str | None) -> Count:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol
 
 from roofsmith.domain.bound import Count, OperationCount
 
@@ -79,7 +79,7 @@ def bytes_counts(description: Described, family: str | None) -> Traffic:
     floor must never lie above what is possible.
     """
     sizes = _sizes(description.arrays)
-    counts = [*_counted(description, sizes), *_declared(description)]
+    counts = [*_counted(description, sizes), *declared("bytes", description.bytes)]
     counts.append(_by_arrays(description.arrays, sizes, family))
     used = _used(counts, sizes)
     marked = tuple(c.model_copy(update={"used": True}) if c is used else c for c in counts)
@@ -113,14 +113,19 @@ def _counted(description: Described, sizes: _Sizes) -> list[Count]:
     ]
 
 
-def _declared(description: Described) -> list[Count]:
-    said = description.bytes
+def declared(quantity: Literal["flops", "bytes"], said: float | None) -> list[Count]:
+    """What the reference's `flops(**dims)` or `bytes(**dims)` gave; nothing if it has none.
+
+    Args:
+        quantity: which of the two.
+        said: FLOP or byte; a negative or infinite figure and NaN are kept as not usable.
+    """
     if said is None:
         return []
     usable = math.isfinite(said) and said >= 0
-    detail = "the reference's bytes()" + ("" if usable else f" gave {said}, not used")
+    detail = f"the reference's {quantity}()" + ("" if usable else f" gave {said}, not used")
     value = float(said) if usable else None
-    return [Count(quantity="bytes", origin="declared", value=value, detail=detail)]
+    return [Count(quantity=quantity, origin="declared", value=value, detail=detail)]
 
 
 def _by_arrays(arrays: Sequence[SizedArray], sizes: _Sizes, family: str | None) -> Count:

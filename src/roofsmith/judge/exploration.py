@@ -183,12 +183,14 @@ def _fan_in(
     Single inputs are changed, and the outputs that change with them counted; the rows of the
     workload must be long enough to tell a few from all.
     """
-    given = [v for name, v in values.items() if name not in outputs and on.is_floating(v)]
-    rows = min((v.shape[-1] for v in given if v.shape), default=0)
+    given = {k: v for k, v in values.items() if k not in outputs and on.is_floating(v)}
+    rows = min((v.shape[-1] for v in given.values() if v.shape), default=0)
     try:
         truth = reference.expect(values, outputs, exact=True)
-        changed = sum(_elements(v) * _fan_out(reference, values, outputs, truth, name, on)
-                      for name, v in values.items() if any(v is one for one in given))  # fmt: skip
+        changed = sum(
+            _elements(value) * _fan_out(reference, values, outputs, truth, name, on)
+            for name, value in given.items()
+        )
     except Exception:  # noqa: BLE001  user code refuses such inputs, in whatever way
         return None
     fan_in = changed / max(sum(map(_elements, truth.values())), 1)
