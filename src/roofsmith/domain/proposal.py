@@ -15,6 +15,12 @@ Bucket = Literal["K1", "K2", "K3", "K4", "W1", "W2", "W3"]
 """Over-fitting buckets: K1 kernel-internal, K2 layout variants, K3 single-launch fusion,
 K4 same-call data flow; W1 weight cache; W2 activation-keyed cache; W3 generic memoisation."""
 
+Category = Literal[
+    "parallelism", "vectorisation", "tiling", "memory_access", "layout", "prefetch", "precision",
+    "algebra", "fusion", "launch", "scheduling", "dispatch", "other",
+]  # fmt: skip
+"""What kind of change it is: where one kind leads nowhere, another may."""
+
 
 class Hypothesis(Value):
     """Exactly one change, with the evidence that suggests it and the movement it predicts."""
@@ -31,9 +37,12 @@ class Hypothesis(Value):
     """The counter that should move."""
     expected_change: str | None = None
     """How, such as "down to a quarter"."""
+    expected_delta: float | None = Field(default=None, gt=0)
+    """The same as a ratio: the counter's value for the candidate over the incumbent's."""
     predicted_speedup: float | None = Field(default=None, gt=0)
     target_class: str = "global"
     bucket: Bucket = "K1"
+    category: Category = "other"
     tactic: str
     """Stable id of the recipe or method, such as `recipe:parallel-rows` or `sweep`."""
     source: str = ""
