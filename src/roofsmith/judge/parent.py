@@ -87,13 +87,24 @@ class ProcessJudge:
         bench: Bench[Any],
         classes: Sequence[ConfigClass],
         bounds: Sequence[Bound],
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
+        """Nothing starts yet.
+
+        Args:
+            target: what candidates are held against.
+            bench: where they run.
+            classes: a partition of the target's workloads.
+            bounds: the roofline of each workload.
+            monotonic: seconds since some fixed point, for the time budgets.
+        """
         self.isolation = bench.isolation.label
         self._target = target
         self._classes = tuple(classes)
         self._bounds = {bound.workload: bound for bound in bounds}
         self._examiner = Examiner(target, bench)
-        self._sampler = Sampler(target, bench, self._examiner)
+        self._sampler = Sampler(target, bench, self._examiner, monotonic)
+        self._monotonic = monotonic
 
     def measure(self, candidate: Built, observer: Observer, *, timed: bool = True) -> Measured:
         """Check every workload; unless `timed` is False, time each one on its own as well."""
@@ -127,7 +138,7 @@ class ProcessJudge:
         Raises:
             BaselineError: the incumbent itself doesn't pass.
         """
-        begin = time.monotonic()
+        begin = self._monotonic()
         self._require_passing(incumbent, observer)
         observer.stage("check")
         outcome, errors = self._examiner.examine(candidate, observer.progress, incumbent)
@@ -135,7 +146,7 @@ class ProcessJudge:
         if isinstance(outcome, Passed):
             found = self._evidence(incumbent, candidate, observer)
             outcome = found.failure or self._too_fast(self._compared(found.counting)) or Passed()
-        return self._judgement(outcome, found, errors, time.monotonic() - begin)
+        return self._judgement(outcome, found, errors, self._monotonic() - begin)
 
     def _evidence(self, incumbent: Built, candidate: Built, observer: Observer) -> Evidence:
         """Pairs; a winner's once more, from nothing; and then its gain by the parent's clock."""

@@ -55,7 +55,14 @@ class Alone:
 class Sampler:
     """Times kernels of one target in fresh processes."""
 
-    def __init__(self, target: Target, bench: Bench[Any], examiner: Examiner) -> None:
+    def __init__(
+        self,
+        target: Target,
+        bench: Bench[Any],
+        examiner: Examiner,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._monotonic = monotonic
         self._target = target
         self._bench = bench
         self._examiner = examiner
@@ -81,7 +88,7 @@ class Sampler:
         """
         kernels = (incumbent, candidate)
         samples: list[PairSample] = []
-        begin, sweep = time.monotonic(), 0
+        begin, sweep = self._monotonic(), 0
         with self._all_inputs(kernels, by_clock=by_clock) as planned:
             while True:
                 try:
@@ -94,7 +101,7 @@ class Sampler:
                                 sample = _pair_sample(station, turn, sweep, instance)
                                 samples.append(_clocked(sample, turn) if by_clock else sample)
                             sweep += 1
-                            if is_over(samples, time.monotonic() - begin):
+                            if is_over(samples, self._monotonic() - begin):
                                 return Measurement(tuple(samples))
                 except SideDiedError as error:
                     return Measurement(tuple(samples), blame(error.side, error.outcome))
@@ -111,7 +118,7 @@ class Sampler:
             SideDiedError: it crashed, or ran past its deadline.
         """
         found = {w.label: Alone([]) for w in self._target.workloads}
-        begin, done = time.monotonic(), 0
+        begin, done = self._monotonic(), 0
         with self._all_inputs((built,)) as planned:
             while True:
                 with self._sweeps((built,), planned) as sweeps:
@@ -124,7 +131,7 @@ class Sampler:
                                 times_s = found[station.workload.label].times_s
                                 times_s.append(fmean(turn.segments[0].times_s))
                         done += 1
-                        if is_over(done, time.monotonic() - begin):
+                        if is_over(done, self._monotonic() - begin):
                             self._look_aside(stations, found)
                             return found
 
