@@ -28,7 +28,7 @@ from roofsmith.domain.inspection import Inspection
 from roofsmith.domain.kernel import Built, Candidate, KernelResources, Signature
 from roofsmith.domain.outcome import BuildFailed, Failure, Outcome
 from roofsmith.domain.profile import Bottleneck, Profile
-from roofsmith.domain.proposal import Proposal
+from roofsmith.domain.proposal import Proposal, RepairTask
 from roofsmith.domain.target import Target
 from roofsmith.domain.workload import ConfigClass, Workload
 from roofsmith.domain.yardstick import Yardstick
@@ -459,6 +459,8 @@ class Brief:
     """Of the incumbent."""
     bottleneck: Bottleneck
     """Of the incumbent."""
+    repair: RepairTask | None = None
+    """An idea to repair: the answer has `repair` set, or is None and the idea is dropped."""
 
 
 Screen = Callable[[Candidate], Screening]

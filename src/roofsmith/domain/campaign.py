@@ -16,7 +16,7 @@ from roofsmith.domain.kernel import Candidate
 from roofsmith.domain.outcome import Outcome
 from roofsmith.domain.profile import Bottleneck, Profile
 from roofsmith.domain.proposal import Hypothesis, ScreenedPoint
-from roofsmith.domain.target import Target
+from roofsmith.domain.target import StopPolicy, Target
 from roofsmith.domain.values import Value
 from roofsmith.domain.workload import ConfigClass
 from roofsmith.domain.yardstick import Yardsticks
@@ -87,6 +87,8 @@ class Round(Value):
     hypothesis: Hypothesis
     candidate: Candidate
     incumbent_id: str
+    repairs: int | None = Field(default=None, ge=2)
+    """First round of the idea that this one repairs; None: it is an idea of its own."""
     screened: tuple[ScreenedPoint, ...] = ()
     judgement: Judgement
     decision: Decision
@@ -101,15 +103,28 @@ class Round(Value):
     """Of the kernel that holds after this round, over the baseline: the product of kept ratios."""
     commit: str | None = None
     """The commit of a kept round; comes with a later `Committed` record."""
+    tokens: int = Field(default=0, ge=0)
+    """What the proposer says that it used to think of it."""
     wall_s: float
     kernel_s: float = 0.0
     at: str
 
 
 StopCode = Literal[
-    "goal_reached", "max_iterations", "regressions", "budget", "out_of_ideas", "interrupted",
-    "no_idle_gpu",
+    "goal_reached", "efficiency_reached", "max_iterations", "interrupted", "regressions", "budget",
+    "tokens", "out_of_ideas", "no_idle_gpu",
 ]  # fmt: skip
+"""goal_reached: a speedup (older ledgers: also a share of the roofline); efficiency_reached: a
+share of the roofline; budget: of time."""
+
+
+class EndCheck(Value):
+    """One of the conditions that end a campaign, as it stood at an end."""
+
+    code: StopCode
+    holds: bool
+    detail: str
+    """In a sentence, with its figures."""
 
 
 class Stopped(Value):
@@ -118,6 +133,13 @@ class Stopped(Value):
     kind: Literal["stopped"] = "stopped"
     code: StopCode
     detail: str
+    checks: tuple[EndCheck, ...] = ()
+    """All conditions, those that don't hold included; empty in older ledgers."""
+    limits: StopPolicy | None = None
+    """In force at this end: the target's, or what a resume put in their place. None in older
+    ledgers."""
+    spent_s: float | None = None
+    """Wall time of the whole campaign when the conditions were looked at."""
     final_timings: tuple[Timing, ...] = ()
     """The final kernel, measured on its own in fresh processes."""
     wall_s: float
@@ -153,6 +175,14 @@ Event = Annotated[
 ]
 
 
+class End(Value):
+    """A stop, and where in the campaign it was."""
+
+    after_round: int
+    """The last round before it; 1 is the baseline, 0 before that."""
+    stopped: Stopped
+
+
 class Campaign(Value):
     """The state that a ledger's events add up to."""
 
@@ -161,6 +191,8 @@ class Campaign(Value):
     rounds: tuple[Round, ...] = ()
     stopped: Stopped | None = None
     """The last stop, unless a resume followed it."""
+    ends: tuple[End, ...] = ()
+    """Every stop, also those that a resume followed, in order."""
     yardsticks: Yardsticks | None = None
     """As they were last measured; beside another kernel, if one was kept after that."""
 
@@ -179,6 +211,13 @@ class Campaign(Value):
     def total_speedup(self) -> float:
         """Of the incumbent over the baseline."""
         return self.rounds[-1].total_speedup if self.rounds else 1.0
+
+    @property
+    def last_round(self) -> int:
+        """Number of the last round that was recorded; 1 is the baseline, 0 before that."""
+        if self.rounds:
+            return self.rounds[-1].round
+        return 0 if self.baseline is None else self.baseline.round
 
     def with_commit(self, event: Committed) -> Campaign:
         """The same campaign, with a round's commit known."""
@@ -212,7 +251,9 @@ def replay(events: tuple[Event, ...] | list[Event]) -> Campaign | None:
             case Yardsticks():
                 campaign = campaign.model_copy(update={"yardsticks": event})
             case Stopped():
-                campaign = campaign.model_copy(update={"stopped": event})
+                end = End(after_round=campaign.last_round, stopped=event)
+                known = {"stopped": event, "ends": (*campaign.ends, end)}
+                campaign = campaign.model_copy(update=known)
             case Resumed():
                 campaign = campaign.model_copy(update={"stopped": None})
             case Committed():

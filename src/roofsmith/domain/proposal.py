@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from roofsmith.domain.kernel import Candidate
-from roofsmith.domain.outcome import Outcome
+from roofsmith.domain.outcome import Incorrect, Outcome
 from roofsmith.domain.profile import BottleneckKind
 from roofsmith.domain.values import Value
 
@@ -65,3 +65,25 @@ class Proposal(Value):
     candidate: Candidate
     screened: tuple[ScreenedPoint, ...] = ()
     """The points behind a sweep, in the order they were tried."""
+    repair: bool = False
+    """Whether it repairs the idea before it, whose results were wrong (`Brief.repair`), and changes
+    no more than that takes; the hypothesis is the same then."""
+    tokens: int = Field(default=0, ge=0)
+    """What the proposer used to think of it, if it counts."""
+
+
+class RepairTask(Value):
+    """An idea whose results were wrong, to be repaired before it is dropped."""
+
+    round: int
+    """The first round of the idea."""
+    hypothesis: Hypothesis
+    """It stays the same."""
+    candidate: Candidate
+    """The last one that was wrong."""
+    outcome: Incorrect
+    """What was wrong with it."""
+    attempt: int = Field(ge=1)
+    """1 for the first repair."""
+    attempts_left: int = Field(ge=1)
+    """This one included."""

@@ -70,9 +70,15 @@ class StopPolicy(Value):
     """When a campaign ends without having reached its goal."""
 
     max_iterations: int = Field(default=20, ge=1, lt=120)
-    """Rounds after the baseline."""
+    """Rounds after the baseline; repairs don't count."""
     max_consecutive_regressions: int = Field(default=5, ge=1)
+    """Rounds in a row that were measured and slower."""
+    max_repairs: int = Field(default=3, ge=0, le=10)
+    """Attempts to repair an idea whose results were wrong, before it is dropped."""
     budget_s: float | None = Field(default=None, gt=0)
+    """Wall time of the whole campaign, all its runs together."""
+    max_tokens: int | None = Field(default=None, ge=1)
+    """What all proposers together may say that they used."""
 
 
 class Target(Value):
