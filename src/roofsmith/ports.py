@@ -30,6 +30,7 @@ from roofsmith.domain.outcome import BuildFailed, Failure, Outcome
 from roofsmith.domain.profile import Bottleneck, Profile
 from roofsmith.domain.proposal import Proposal, RepairTask
 from roofsmith.domain.target import Target
+from roofsmith.domain.transfer import KeptValue, Trace
 from roofsmith.domain.workload import ConfigClass, Workload
 from roofsmith.domain.yardstick import Yardstick
 
@@ -442,6 +443,22 @@ class Inspector(Protocol):
         ...
 
 
+class Tracer(Protocol):
+    """Runs a kernel as training does: new activations, weights that change in place."""
+
+    def trace(
+        self, built: Built, workload: Workload, kept_values: Sequence[KeptValue]
+    ) -> Trace | str:
+        """Some steps, every output compared with the reference; why not, where that can't be.
+
+        Args:
+            built: the candidate.
+            workload: gives the shapes.
+            kept_values: of the candidate's source, whose hits are counted.
+        """
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Brief:
     """All that a proposer may know when it is asked."""
@@ -576,6 +593,8 @@ class Parts:
     """Patient with kernels that compile for minutes in every process. None: `judge`."""
     inspector: Inspector | None = None
     """Looks at a candidate before it is kept; None where nothing can be seen."""
+    tracer: Tracer | None = None
+    """Runs steps of training with a candidate before it is kept; None where none knows how."""
     gpu: str | None = None
     """UUID of the GPU that was leased; None on the host's processors."""
     examination: Examination | None = None

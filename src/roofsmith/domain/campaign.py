@@ -17,6 +17,7 @@ from roofsmith.domain.outcome import Outcome
 from roofsmith.domain.profile import Bottleneck, Profile
 from roofsmith.domain.proposal import Hypothesis, ScreenedPoint
 from roofsmith.domain.target import StopPolicy, Target
+from roofsmith.domain.transfer import TransferCheck
 from roofsmith.domain.values import Value
 from roofsmith.domain.workload import ConfigClass
 from roofsmith.domain.yardstick import Yardsticks
@@ -97,6 +98,8 @@ class Round(Value):
     bottleneck: Bottleneck | None = None
     inspection: Inspection | None = None
     """By sanitizers, of a candidate that would else have been kept."""
+    transfer: TransferCheck | None = None
+    """Whether its gain is there outside of a benchmark's loop; None in older ledgers."""
     roofline_fraction: float | None = None
     """Of the kernel that holds after this round: geometric mean over workloads."""
     total_speedup: float
