@@ -479,6 +479,16 @@ class Brief:
     repair: RepairTask | None = None
     """An idea to repair: the answer has `repair` set, or is None and the idea is dropped."""
 
+    @property
+    def masked(self) -> frozenset[int]:
+        """Rounds that somebody masked: neither planning nor deduplication looks at them."""
+        return self.campaign.masked
+
+    @property
+    def remembered(self) -> tuple[Round, ...]:
+        """The rounds that a proposer may learn from: those that aren't masked."""
+        return self.campaign.remembered
+
 
 Screen = Callable[[Candidate], Screening]
 """Builds a candidate and looks at it cheaply; given to proposers by the engine."""
@@ -487,7 +497,7 @@ Screen = Callable[[Candidate], Screening]
 class Proposer(Protocol):
     """Thinks of the next change.
 
-    What was tried is in `brief.campaign.rounds`; a proposer that starts anew after a crash goes on
+    What was tried is in `brief.remembered`; a proposer that starts anew after a crash goes on
     from there, so it keeps no state that the ledger doesn't hold.
     """
 

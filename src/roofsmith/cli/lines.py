@@ -11,6 +11,7 @@ from roofsmith.domain.campaign import (
     Committed,
     Event,
     Kept,
+    Masked,
     Resumed,
     RolledBack,
     Round,
@@ -58,10 +59,17 @@ def lines_for(event: Event, campaign: Campaign, width: int = WIDE) -> list[Line]
             return [
                 [("resumed  ", "bold"), (f"after round {_last_round(campaign)}; {event.note}", "")]
             ]
+        case Masked():
+            return [_masked(event)]
         case Committed():
             return []
         case _:
             assert_never(event)
+
+
+def _masked(event: Masked) -> Line:
+    what = "masked   " if event.masked else "unmasked "
+    return [(what, "bold"), (f"rounds {', '.join(map(str, event.rounds))}: {event.reason}", "")]
 
 
 def round_lines(round_: Round, width: int) -> list[Line]:

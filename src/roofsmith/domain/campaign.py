@@ -9,6 +9,8 @@ from pydantic import Field
 from roofsmith.domain.bound import Bound
 from roofsmith.domain.comparison import ErrorReport, Judgement, Timing
 from roofsmith.domain.device import Environment
+from roofsmith.domain.dispatch import Dispatch
+from roofsmith.domain.diagnosis import Diagnosed
 from roofsmith.domain.examination import Examination
 from roofsmith.domain.facts import FactSheet
 from roofsmith.domain.inspection import Inspection
@@ -17,6 +19,7 @@ from roofsmith.domain.outcome import Outcome
 from roofsmith.domain.profile import Bottleneck, Profile
 from roofsmith.domain.proposal import Hypothesis, ScreenedPoint
 from roofsmith.domain.target import StopPolicy, Target
+from roofsmith.domain.tip import Tip
 from roofsmith.domain.transfer import TransferCheck
 from roofsmith.domain.values import Value
 from roofsmith.domain.workload import ConfigClass
@@ -29,6 +32,8 @@ class Kept(Value):
     kind: Literal["kept"] = "kept"
     rule: str
     """The rule that decided, in a sentence with its numbers."""
+    dispatch: Dispatch | None = None
+    """Which class runs which of its two kernels; None: it is one kernel."""
 
 
 class RolledBack(Value):
@@ -38,6 +43,8 @@ class RolledBack(Value):
     rule: str
     regression: bool = False
     """Correct, measured, and slower beyond the noise band: counts towards the stop rule."""
+    diverged: bool = False
+    """Some config classes were faster in two measurements, and others slower in both."""
 
 
 Decision = Annotated[Kept | RolledBack, Field(discriminator="kind")]
@@ -60,6 +67,10 @@ class Started(Value):
     """UUID of the GPU that was leased, as its driver prints it; None on the host's processors."""
     examination: Examination | None = None
     """What doctor found for the target; None in older ledgers."""
+    ladder: bool = False
+    """Whether a round after rollbacks needs a `Diagnosed` before it; False in older ledgers."""
+    tips: tuple[Tip, ...] = ()
+    """What earlier campaigns left on the same device, operator and language."""
 
 
 class Baseline(Value):
@@ -90,6 +101,11 @@ class Round(Value):
     incumbent_id: str
     repairs: int | None = Field(default=None, ge=2)
     """First round of the idea that this one repairs; None: it is an idea of its own."""
+    splits: int | None = Field(default=None, ge=2)
+    """The diverged round whose kernel this one runs beside the incumbent's, each where it is the
+    faster one; None: it is no dispatch of roofsmith's."""
+    unsplit: str | None = None
+    """Why no dispatch follows, of a round that diverged."""
     screened: tuple[ScreenedPoint, ...] = ()
     judgement: Judgement
     decision: Decision
@@ -111,6 +127,11 @@ class Round(Value):
     wall_s: float
     kernel_s: float = 0.0
     at: str
+
+    @property
+    def idea(self) -> int:
+        """First round of its idea: its own number, unless it repairs one."""
+        return self.round if self.repairs is None else self.repairs
 
 
 StopCode = Literal[
@@ -172,8 +193,27 @@ class Committed(Value):
     at: str
 
 
+class Masked(Value):
+    """Rounds that planning must not see from here on, or may see again.
+
+    What they made true stays true: the incumbent, the totals and the stop conditions' counts.
+    """
+
+    kind: Literal["masked"] = "masked"
+    rounds: tuple[int, ...] = Field(min_length=1)
+    """In ascending order; 1 is the baseline."""
+    masked: bool = True
+    """False: they may be seen again."""
+    by: Literal["command", "hand", "restart"]
+    """The command line; the flag in a note, set in an editor; a partial restart."""
+    reason: str
+    seed: int | None = None
+    """That a partial restart chose by."""
+    at: str
+
+
 Event = Annotated[
-    Started | Baseline | Round | Yardsticks | Stopped | Resumed | Committed,
+    Started | Baseline | Round | Yardsticks | Stopped | Resumed | Committed | Masked,
     Field(discriminator="kind"),
 ]
 
@@ -198,6 +238,17 @@ class Campaign(Value):
     """Every stop, also those that a resume followed, in order."""
     yardsticks: Yardsticks | None = None
     """As they were last measured; beside another kernel, if one was kept after that."""
+    masked: frozenset[int] = frozenset()
+    """Rounds that planning must not see."""
+    restarted_after: int = 1
+    """The last round before the last partial restart; 1 without one."""
+    history: tuple[Event, ...] = ()
+    """Every event, in order."""
+
+    @property
+    def remembered(self) -> tuple[Round, ...]:
+        """The rounds that planning may see."""
+        return tuple(r for r in self.rounds if r.round not in self.masked)
 
     @property
     def incumbent(self) -> Candidate:
@@ -222,6 +273,15 @@ class Campaign(Value):
             return self.rounds[-1].round
         return 0 if self.baseline is None else self.baseline.round
 
+    @property
+    def times_s(self) -> dict[str, float]:
+        """Of the incumbent by workload label, as it was last judged or measured."""
+        for kept in reversed(self.kept):
+            if kept.judgement.comparison is not None:
+                compared = kept.judgement.comparison.workloads
+                return {workload.workload: workload.candidate_time_s for workload in compared}
+        return {} if self.baseline is None else {t.workload: t.time_s for t in self.baseline.timings}
+
     def with_commit(self, event: Committed) -> Campaign:
         """The same campaign, with a round's commit known."""
         known = {"commit": event.commit}
@@ -232,6 +292,15 @@ class Campaign(Value):
             r.model_copy(update=known) if r.round == event.round else r for r in self.rounds
         )
         return self.model_copy(update={"rounds": rounds})
+
+    def with_masks(self, event: Masked) -> Campaign:
+        """The same campaign, with rounds masked or unmasked."""
+        named = frozenset(event.rounds)
+        masked = self.masked | named if event.masked else self.masked - named
+        update: dict[str, object] = {"masked": masked}
+        if event.by == "restart":
+            update["restarted_after"] = len(self.rounds) + 1
+        return self.model_copy(update=update)
 
     def bound(self, workload: str) -> Bound:
         """The roofline of one workload, by label."""
@@ -261,4 +330,10 @@ def replay(events: tuple[Event, ...] | list[Event]) -> Campaign | None:
                 campaign = campaign.model_copy(update={"stopped": None})
             case Committed():
                 campaign = campaign.with_commit(event)
+            case Diagnosed():
+                known = {"diagnoses": (*campaign.diagnoses, event)}
+                campaign = campaign.model_copy(update=known)
+            case Masked():
+                campaign = campaign.with_masks(event)
+        campaign = campaign.model_copy(update={"history": (*campaign.history, event)})
     return campaign

@@ -15,6 +15,7 @@ from roofsmith.domain.campaign import (
     Committed,
     Event,
     Kept,
+    Masked,
     Resumed,
     RolledBack,
     Round,
@@ -87,6 +88,8 @@ class Recorder:
                 self._parts.lineage.restore(campaign.incumbent)
                 return campaign
             case Round() | Started() | Yardsticks() | Stopped() | Resumed() | Committed():
+                return campaign
+            case Masked():
                 return campaign
             case _:
                 assert_never(event)

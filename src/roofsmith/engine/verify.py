@@ -14,6 +14,7 @@ from roofsmith.domain.campaign import (
     Campaign,
     Committed,
     Event,
+    Masked,
     Resumed,
     Round,
     Started,
@@ -65,7 +66,7 @@ def _findings(events: Sequence[Event]) -> Iterator[Finding]:
                 yield from _commit_findings(event, number, _state(before))
             case Yardsticks():
                 yield from _yardstick_findings(event, number, _state(before))
-            case Started() | Stopped() | Resumed():
+            case Started() | Stopped() | Resumed() | Masked():
                 pass
             case _:
                 assert_never(event)
