@@ -200,13 +200,13 @@ def test_stops_when_ideas_run_out() -> None:
 
 def test_stops_at_the_roofline_goal() -> None:
     campaign = run(world(0.5e-3, 1.05e-4, 1.0e-4))
-    assert stopped(campaign).code == "goal_reached"
+    assert stopped(campaign).code == "efficiency_reached"
     assert len(campaign.rounds) == 2
 
 
 def test_a_baseline_at_the_goal_needs_no_round() -> None:
     campaign = run(world(0.5e-3, floor_time_s=9.5e-4))
-    assert stopped(campaign).code == "goal_reached"
+    assert stopped(campaign).code == "efficiency_reached"
     assert campaign.rounds == ()
 
 

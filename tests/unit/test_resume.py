@@ -48,7 +48,7 @@ STEPS = steps_of_a_whole_campaign()
 
 def substance(records: list[Event]) -> list[Event]:
     """The records without resumes, and without what depends on when they were made."""
-    unlike = {"at": "", "wall_s": 0.0, "kernel_s": 0.0}
+    unlike = {"at": "", "wall_s": 0.0, "kernel_s": 0.0, "spent_s": None}
     return [
         event.model_copy(update={k: v for k, v in unlike.items() if hasattr(event, k)})
         for event in records

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from roofsmith.analysis.bottleneck import classify
 from roofsmith.analysis.decide import decide
 from roofsmith.analysis.scan import with_remarks
 from roofsmith.analysis.sizes import smallest
 from roofsmith.domain.campaign import Campaign, Decision, Kept, Round, StopCode
-from roofsmith.domain.comparison import Judgement
+from roofsmith.domain.comparison import Judgement, Timing
 from roofsmith.domain.inspection import Inspection
 from roofsmith.domain.kernel import Built, Candidate
 from roofsmith.domain.outcome import BuildFailed, Incorrect, Passed
@@ -19,7 +21,8 @@ from roofsmith.engine import records
 from roofsmith.engine.meter import Meter
 from roofsmith.engine.progress import spent_s
 from roofsmith.engine.recorder import Recorder
-from roofsmith.engine.stopping import Stop, stop_condition
+from roofsmith.engine.repairing import repair_task, repaired_round
+from roofsmith.engine.stopping import ENDS_FOR_GOOD, Stop, repair_condition, stop_condition
 from roofsmith.engine.survey import Prepared, Survey, survey
 from roofsmith.engine.workbench import Workbench
 from roofsmith.errors import NoIdleGpuError, UsageError
@@ -74,23 +77,27 @@ class Engine:
             return self.repair()
         try:
             self.open()
-            while (stop := self.stop_condition()) is None:
-                proposal = self.ask()
-                if proposal is None:
-                    stop = records.out_of_ideas(self._parts.proposer)
-                    break
-                self.round(proposal)
-            return self.finish(stop)
+            while isinstance(step := self.next(), Proposal):
+                self.round(step)
+            return self.finish(step)
         except NoIdleGpuError as error:
             return self._without_gpu(error)
         except KeyboardInterrupt as interrupt:
             self._interrupted(str(interrupt) or "interrupted from the keyboard")
             raise
 
+    def next(self) -> Proposal | Stop:
+        """What to try now, or why the campaign ends: first repairs, then limits, then ideas."""
+        return (
+            self._ask_for_repair()
+            or self.stop_condition()
+            or self.ask()
+            or records.out_of_ideas(self._parts.proposer)
+        )
+
     def ask(self) -> Proposal | None:
         """What the proposer wants to try next; None when it has no more ideas."""
-        self._parts.observer.stage("ask", self._parts.proposer.name)
-        return self._parts.proposer.ask(self.brief(), self.screen())
+        return self._ask(replace(self.brief(), repair=None))
 
     def screen(self) -> Screen:
         """A cheap look at candidates, which is refused once the time budget is spent."""
@@ -100,10 +107,11 @@ class Engine:
         """One hypothesis: build, judge, profile, decide, record.
 
         Raises:
-            UsageError: the proposal changes nothing.
+            UsageError: the proposal changes nothing, or is a repair of nothing.
         """
         if proposal.candidate.id == self.campaign.incumbent.id:
             raise records.nothing_changed()
+        repairs = repaired_round(self.campaign, proposal)
         built = self._build(proposal.candidate)
         judgement = with_remarks(
             self._bench.judge(built, self.campaign.incumbent), proposal.candidate
@@ -114,7 +122,7 @@ class Engine:
         decision = self._decide(judgement, proposal.hypothesis)
         round_ = records.round_record(
             self.campaign, proposal, judgement, decision, profile, bottleneck,
-            lap=self._meter.lap(), at=self._now(), inspection=inspection,
+            lap=self._meter.lap(), at=self._now(), inspection=inspection, repairs=repairs,
         )  # fmt: skip
         self._recorder.record(round_)
         self._parts.proposer.tell(round_)
@@ -196,14 +204,13 @@ class Engine:
 
         The yardsticks' time is part of the last record's.
         """
+        spent_s = self._spent_s()
         final = self._bench.rebuild(self.campaign.incumbent)
         measured = self._bench.measure(final)
         if isinstance(measured.outcome, Passed):
             self._measure_yardsticks(final)
         stop = records.with_final_outcome(stop, measured.outcome)
-        return self._recorder.record(
-            records.stopped_record(stop, measured.timings, lap=self._meter.lap(), at=self._now())
-        )
+        return self._stopped(stop, spent_s, measured.timings)
 
     def stop_condition(self) -> Stop | None:
         """The stop condition that holds now, if any."""
@@ -224,9 +231,22 @@ class Engine:
             descriptions=known.descriptions,
             profile=profile,
             bottleneck=bottleneck,
+            repair=repair_task(self.campaign),
         )
 
     # -- steps ------------------------------------------------------------------------------
+
+    def _ask_for_repair(self) -> Proposal | None:
+        """A repair of what was wrong; None if nothing was, time is up, or the idea is dropped."""
+        brief = self.brief()
+        if not brief.repair or repair_condition(self.campaign, self._limits, self._spent_s()):
+            return None
+        proposal = self._ask(brief)
+        return proposal if proposal is not None and proposal.repair else None
+
+    def _ask(self, brief: Brief) -> Proposal | None:
+        self._parts.observer.stage("ask", self._parts.proposer.name)
+        return self._parts.proposer.ask(brief, self.screen())
 
     def _build(self, candidate: Candidate) -> Built | BuildFailed:
         self._parts.observer.stage("build", candidate.kernel.path)
@@ -292,7 +312,7 @@ class Engine:
             return False
         if campaign.stopped.code == "no_idle_gpu":  # what it stopped in was not finished
             return False
-        for_good = campaign.stopped.code in ("goal_reached", "out_of_ideas")
+        for_good = campaign.stopped.code in ENDS_FOR_GOOD
         return for_good or self.stop_condition() is not None
 
     def _time_is_left(self) -> bool:
@@ -318,6 +338,11 @@ class Engine:
     def _pause(self, code: StopCode, how: str) -> Campaign:
         self._recorder.repair()
         stop = Stop(code, f"{how}; the round in flight is lost")
-        return self._recorder.record(
-            records.stopped_record(stop, (), lap=self._meter.lap(), at=self._now())
-        )
+        return self._stopped(stop, self._spent_s())
+
+    def _stopped(self, stop: Stop, spent_s: float, timings: tuple[Timing, ...] = ()) -> Campaign:
+        record = records.stopped_record(
+            self.campaign, stop, timings, self._limits, spent_s,
+            lap=self._meter.lap(), at=self._now(),
+        )  # fmt: skip
+        return self._recorder.record(record)

@@ -6,15 +6,7 @@ from collections.abc import Iterable
 from statistics import median_low
 
 from roofsmith.analysis.roofline import geometric_mean
-from roofsmith.domain.campaign import (
-    Baseline,
-    Campaign,
-    Event,
-    Kept,
-    RolledBack,
-    Round,
-    Stopped,
-)
+from roofsmith.domain.campaign import Baseline, Campaign, Event, Round, Stopped
 from roofsmith.domain.comparison import Comparison, Timing
 
 RECENT_ROUNDS = 5
@@ -42,18 +34,6 @@ def held_fraction(campaign: Campaign) -> float | None:
     if campaign.rounds:
         return campaign.rounds[-1].roofline_fraction
     return fraction_of_timings(campaign.baseline.timings) if campaign.baseline else None
-
-
-def consecutive_regressions(rounds: Iterable[Round]) -> int:
-    """Rounds at the end that were measured and slower; a tie, a keep or a failure resets it."""
-    count = 0
-    for round_ in rounds:
-        match round_.decision:
-            case RolledBack(regression=True):
-                count += 1
-            case RolledBack() | Kept():
-                count = 0
-    return count
 
 
 def spent_s(events: Iterable[Event]) -> float:

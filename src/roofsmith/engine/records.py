@@ -25,10 +25,10 @@ from roofsmith.domain.kernel import Candidate
 from roofsmith.domain.outcome import Failure, Outcome, Passed
 from roofsmith.domain.profile import Bottleneck, Profile
 from roofsmith.domain.proposal import Proposal
-from roofsmith.domain.target import Target
+from roofsmith.domain.target import StopPolicy, Target
 from roofsmith.engine.meter import Lap
 from roofsmith.engine.progress import fraction_of_candidate, held_fraction
-from roofsmith.engine.stopping import Stop
+from roofsmith.engine.stopping import Stop, end_checks
 from roofsmith.engine.survey import Survey
 from roofsmith.errors import (
     BaselineError,
@@ -99,6 +99,7 @@ def round_record(
     lap: Lap,
     at: str,
     inspection: Inspection | None = None,
+    repairs: int | None = None,
 ) -> Round:
     """The round that a proposal became, and where it leaves the campaign."""
     fraction, total = standing_after(campaign, judgement, decision)
@@ -107,6 +108,7 @@ def round_record(
         hypothesis=proposal.hypothesis,
         candidate=proposal.candidate,
         incumbent_id=campaign.incumbent.id,
+        repairs=repairs,
         screened=proposal.screened,
         judgement=judgement,
         decision=decision,
@@ -115,6 +117,7 @@ def round_record(
         inspection=inspection,
         roofline_fraction=fraction,
         total_speedup=total,
+        tokens=proposal.tokens,
         wall_s=lap.wall_s,
         kernel_s=lap.kernel_s,
         at=at,
@@ -166,11 +169,23 @@ def standing_after(
     return fraction_of_candidate(comparison), total
 
 
-def stopped_record(stop: Stop, timings: tuple[Timing, ...], *, lap: Lap, at: str) -> Stopped:
-    """Why it ended, and how fast the final kernel is on its own."""
+def stopped_record(
+    campaign: Campaign,
+    stop: Stop,
+    timings: tuple[Timing, ...],
+    limits: StopPolicy,
+    spent_s: float,
+    *,
+    lap: Lap,
+    at: str,
+) -> Stopped:
+    """Why it ended, what else could have ended it, and how fast the final kernel is on its own."""
     return Stopped(
         code=stop.code,
         detail=stop.detail,
+        checks=end_checks(campaign, limits, spent_s, stop),
+        limits=limits,
+        spent_s=spent_s,
         final_timings=timings,
         wall_s=lap.wall_s,
         kernel_s=lap.kernel_s,

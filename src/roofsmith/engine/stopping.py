@@ -1,12 +1,18 @@
-"""When a campaign ends. Pure: the state in, the reason out."""
+"""When a campaign ends. Pure: the state in, every condition with its figures out."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from roofsmith.domain.campaign import Campaign, StopCode
+from roofsmith.analysis.regressions import regressions_in_a_row
+from roofsmith.domain.campaign import Campaign, EndCheck, StopCode
 from roofsmith.domain.target import StopPolicy
-from roofsmith.engine.progress import consecutive_regressions, expected_round_s, held_fraction
+from roofsmith.engine.progress import expected_round_s, held_fraction
+
+ENDS_FOR_GOOD: frozenset[StopCode] = frozenset(
+    ("goal_reached", "efficiency_reached", "out_of_ideas")
+)
+"""Ends that no larger limit changes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,51 +31,107 @@ def stop_condition(campaign: Campaign, policy: StopPolicy, spent_s: float) -> St
         policy: limits in force now; a resume may raise those that the target was started with.
         spent_s: wall time of the whole campaign, earlier runs included.
     """
+    return _first(conditions(campaign, policy, spent_s))
+
+
+def repair_condition(campaign: Campaign, policy: StopPolicy, spent_s: float) -> Stop | None:
+    """The same before a repair: it belongs to a round that was counted already."""
+    checks = conditions(campaign, policy, spent_s)
+    return _first(tuple(check for check in checks if check.code != "max_iterations"))
+
+
+def conditions(campaign: Campaign, policy: StopPolicy, spent_s: float) -> tuple[EndCheck, ...]:
+    """Every condition that ends a campaign by what it holds, in the order in which they count."""
     return (
-        _goal_reached(campaign)
-        or _too_many_rounds(campaign, policy)
-        or _too_many_regressions(campaign, policy)
-        or _budget_spent(campaign, policy, spent_s)
+        _goal_reached(campaign),
+        _efficiency_reached(campaign),
+        _too_many_rounds(campaign, policy),
+        _too_many_regressions(campaign, policy),
+        _budget_spent(campaign, policy, spent_s),
+        _tokens_spent(campaign, policy),
     )
 
 
-def _goal_reached(campaign: Campaign) -> Stop | None:
-    goal = campaign.started.target.goal
-    fraction = held_fraction(campaign)
-    if fraction is not None and fraction >= goal.roofline_fraction:
-        return Stop(
-            "goal_reached",
-            f"{fraction:.0%} of the roofline bound; the goal is {goal.roofline_fraction:.0%}",
+def end_checks(
+    campaign: Campaign, policy: StopPolicy, spent_s: float, stop: Stop
+) -> tuple[EndCheck, ...]:
+    """Every condition at an end: those by what the campaign holds, and those that just happen."""
+    happened = (
+        EndCheck(
+            code=code, holds=stop.code == code, detail=stop.detail if stop.code == code else not_so
         )
-    if goal.speedup is not None and campaign.total_speedup >= goal.speedup:
-        return Stop(
-            "goal_reached",
-            f"{campaign.total_speedup:.2f}x over the baseline; the goal is {goal.speedup:.2f}x",
-        )
-    return None
+        for code, not_so in _EVENTS.items()
+    )
+    return (*conditions(campaign, policy, spent_s), *happened)
 
 
-def _too_many_rounds(campaign: Campaign, policy: StopPolicy) -> Stop | None:
-    if len(campaign.rounds) < policy.max_iterations:
-        return None
-    return Stop("max_iterations", f"{len(campaign.rounds)} rounds were judged, as many as allowed")
+_EVENTS: dict[StopCode, str] = {
+    "interrupted": "nobody interrupted it",
+    "out_of_ideas": "a proposer may have more ideas",
+    "no_idle_gpu": "nothing was in the way of measuring",
+}
+"""What ends a campaign without being a condition of its state, and what it is called if not."""
 
 
-def _too_many_regressions(campaign: Campaign, policy: StopPolicy) -> Stop | None:
-    count = consecutive_regressions(campaign.rounds)
-    if count < policy.max_consecutive_regressions:
-        return None
-    tried = "; ".join(r.hypothesis.statement for r in campaign.rounds[-count:])
-    return Stop("regressions", f"the last {count} rounds were all measurably slower: {tried}")
+def _first(checks: tuple[EndCheck, ...]) -> Stop | None:
+    found = next((check for check in checks if check.holds), None)
+    return Stop(found.code, found.detail) if found is not None else None
 
 
-def _budget_spent(campaign: Campaign, policy: StopPolicy, spent_s: float) -> Stop | None:
+def _goal_reached(campaign: Campaign) -> EndCheck:
+    goal, total = campaign.started.target.goal.speedup, campaign.total_speedup
+    if goal is None:
+        return EndCheck(code="goal_reached", holds=False, detail="no speedup is asked for")
+    detail = f"{total:.2f}x over the baseline; the goal is {goal:.2f}x"
+    return EndCheck(code="goal_reached", holds=total >= goal, detail=detail)
+
+
+def _efficiency_reached(campaign: Campaign) -> EndCheck:
+    goal, fraction = campaign.started.target.goal.roofline_fraction, held_fraction(campaign)
+    if fraction is None:
+        detail = f"the share of the roofline is UNKNOWN; the goal is {goal:.0%}"
+        return EndCheck(code="efficiency_reached", holds=False, detail=detail)
+    detail = f"{fraction:.0%} of the roofline bound; the goal is {goal:.0%}"
+    return EndCheck(code="efficiency_reached", holds=fraction >= goal, detail=detail)
+
+
+def _too_many_rounds(campaign: Campaign, policy: StopPolicy) -> EndCheck:
+    counted = sum(round_.repairs is None for round_ in campaign.rounds)
+    repairs = len(campaign.rounds) - counted
+    holds = counted >= policy.max_iterations
+    allowed = "as many as allowed" if holds else f"{policy.max_iterations} are allowed"
+    uncounted = f"; {repairs} repairs don't count" if repairs else ""
+    detail = f"{counted} rounds were judged, {allowed}{uncounted}"
+    return EndCheck(code="max_iterations", holds=holds, detail=detail)
+
+
+def _too_many_regressions(campaign: Campaign, policy: StopPolicy) -> EndCheck:
+    found = regressions_in_a_row(campaign.rounds, campaign.started.target.stop.max_repairs)
+    limit = policy.max_consecutive_regressions
+    if len(found) < limit:
+        detail = f"{len(found)} of {limit} rounds in a row were measurably slower"
+        return EndCheck(code="regressions", holds=False, detail=detail)
+    tried = "; ".join(round_.hypothesis.statement for round_ in found)
+    detail = f"the last {len(found)} rounds were all measurably slower: {tried}"
+    return EndCheck(code="regressions", holds=True, detail=detail)
+
+
+def _budget_spent(campaign: Campaign, policy: StopPolicy, spent_s: float) -> EndCheck:
     if policy.budget_s is None:
-        return None
+        return EndCheck(code="budget", holds=False, detail="there is no limit on time")
     next_s = expected_round_s(campaign)
-    if spent_s + next_s <= policy.budget_s:
-        return None
-    return Stop(
-        "budget",
-        f"{spent_s:.0f} s of {policy.budget_s:.0f} s are spent; a round takes about {next_s:.0f} s",
+    return EndCheck(
+        code="budget",
+        holds=spent_s + next_s > policy.budget_s,
+        detail=f"{spent_s:.0f} s of {policy.budget_s:.0f} s are spent;"
+        f" a round takes about {next_s:.0f} s",
     )
+
+
+def _tokens_spent(campaign: Campaign, policy: StopPolicy) -> EndCheck:
+    spent = sum(round_.tokens for round_ in campaign.rounds)
+    if policy.max_tokens is None:
+        detail = f"{spent} tokens are spent; there is no limit on them"
+        return EndCheck(code="tokens", holds=False, detail=detail)
+    detail = f"{spent} of {policy.max_tokens} tokens are spent"
+    return EndCheck(code="tokens", holds=spent >= policy.max_tokens, detail=detail)

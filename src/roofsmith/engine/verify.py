@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import assert_never
 
 from roofsmith.analysis.clock import Agreement
@@ -25,7 +26,10 @@ from roofsmith.domain.comparison import Judgement
 from roofsmith.domain.inspection import Inspection
 from roofsmith.domain.outcome import Cheated, Incorrect, Passed
 from roofsmith.domain.yardstick import Yardsticks
+from roofsmith.engine.progress import spent_s
 from roofsmith.engine.records import recompared, recounted, standing_after
+from roofsmith.engine.repairing import repair_task
+from roofsmith.engine.stopping import Stop, end_checks
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +70,9 @@ def _findings(events: Sequence[Event]) -> Iterator[Finding]:
                 yield from _commit_findings(event, number, _state(before))
             case Yardsticks():
                 yield from _yardstick_findings(event, number, _state(before))
-            case Started() | Stopped() | Resumed() | Masked():
+            case Stopped():
+                yield from _stop_findings(event, number, before)
+            case Started() | Resumed() | Masked():
                 pass
             case _:
                 assert_never(event)
@@ -111,6 +117,7 @@ def _round_findings(round_: Round, campaign: Campaign) -> Iterator[Finding]:
     claims: tuple[tuple[str, object, object], ...] = (
         ("number", round_.round, len(campaign.rounds) + 2),
         ("incumbent", round_.incumbent_id, campaign.incumbent.id),
+        ("repair of round", round_.repairs, _repairable(round_, campaign)),
         *_judgement_claims(round_, campaign.started),
         *_standing_claims(round_, campaign),
     )
@@ -121,6 +128,28 @@ def _round_findings(round_: Round, campaign: Campaign) -> Iterator[Finding]:
             )
     if campaign.baseline is None:
         yield Finding(where, "a round before the baseline")
+
+
+def _repairable(round_: Round, campaign: Campaign) -> int | None:
+    """What a round that says it repairs one could repair."""
+    task = repair_task(campaign) if round_.repairs is not None else None
+    return task.round if task is not None and task.hypothesis == round_.hypothesis else None
+
+
+def _stop_findings(event: Stopped, number: int, before: list[Event]) -> Iterator[Finding]:
+    if event.limits is None or event.spent_s is None:  # an older ledger's
+        return
+    stop = Stop(event.code, event.detail)
+    follow = end_checks(_state(before), event.limits, event.spent_s, stop)
+    for check, follows in zip_longest(event.checks, follow):
+        if check != follows:
+            what = f"the end's check is recorded as {_short(check)}; {_short(follows)} follows"
+            yield Finding(f"record {number}", what)
+    if not any(check.code == event.code and check.holds for check in follow):
+        yield Finding(f"record {number}", f"it ended by {event.code}, which doesn't hold")
+    if event.spent_s < spent_s(before):
+        what = f"{event.spent_s:.0f} s are said to be spent; the rounds alone took longer"
+        yield Finding(f"record {number}", what)
 
 
 def _judgement_claims(round_: Round, started: Started) -> Iterator[tuple[str, object, object]]:

@@ -1,0 +1,45 @@
+"""Rounds in a row that were measured and slower. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from roofsmith.domain.campaign import RolledBack, Round
+from roofsmith.domain.outcome import Incorrect
+
+WINDOW = 5
+"""Regressions that a stop recounts; those before are in the log."""
+
+
+def regressions_in_a_row(rounds: Sequence[Round], max_repairs: int) -> tuple[Round, ...]:
+    """The regressions since the last round that was none, oldest first.
+
+    A keep, a tie, a failure and an idea that was dropped after its repairs begin anew. A wrong
+    result that is still being repaired does neither: the idea counts by what its repair comes to.
+
+    Args:
+        rounds: of the campaign, in order.
+        max_repairs: attempts that an idea has.
+    """
+    found: list[Round] = []
+    for place, round_ in enumerate(rounds):
+        if isinstance(round_.decision, RolledBack) and round_.decision.regression:
+            found.append(round_)
+        elif not _in_repair(rounds, place, max_repairs):
+            found.clear()
+    return tuple(found)
+
+
+def repairs_made(rounds: Sequence[Round], idea: int) -> int:
+    """How often an idea was repaired so far."""
+    return sum(round_.repairs == idea for round_ in rounds)
+
+
+def _in_repair(rounds: Sequence[Round], place: int, max_repairs: int) -> bool:
+    """Whether a round's result was wrong, and a repair follows or may follow."""
+    round_ = rounds[place]
+    if not isinstance(round_.judgement.outcome, Incorrect):
+        return False
+    if place + 1 < len(rounds):
+        return rounds[place + 1].repairs == round_.idea
+    return repairs_made(rounds, round_.idea) < max_repairs

@@ -1,0 +1,70 @@
+"""An idea whose results are wrong is repaired a few times before it is dropped. Pure."""
+
+from __future__ import annotations
+
+from roofsmith.analysis.regressions import repairs_made
+from roofsmith.domain.campaign import Campaign
+from roofsmith.domain.outcome import Incorrect
+from roofsmith.domain.proposal import Proposal, RepairTask
+from roofsmith.errors import UsageError
+
+
+def repair_task(campaign: Campaign) -> RepairTask | None:
+    """What is to be repaired before anything else is tried; None if there is nothing.
+
+    That is the last round's idea, if its results were wrong and it has attempts left.
+    """
+    if not campaign.rounds:
+        return None
+    last = campaign.rounds[-1]
+    made = repairs_made(campaign.rounds, last.idea)
+    left = campaign.started.target.stop.max_repairs - made
+    if not isinstance(last.judgement.outcome, Incorrect) or left <= 0:
+        return None
+    return RepairTask(
+        round=last.idea,
+        hypothesis=last.hypothesis,
+        candidate=last.candidate,
+        outcome=last.judgement.outcome,
+        attempt=made + 1,
+        attempts_left=left,
+    )
+
+
+def repaired_round(campaign: Campaign, proposal: Proposal) -> int | None:
+    """First round of the idea that a proposal repairs; None if it is an idea of its own.
+
+    Raises:
+        UsageError: there is nothing to repair, or it isn't a repair of that.
+    """
+    if not proposal.repair:
+        return None
+    task = repair_task(campaign)
+    if task is None:
+        raise UsageError(f"there is nothing to repair: {_why(campaign)}", hint=_AN_IDEA)
+    if proposal.hypothesis != task.hypothesis:
+        raise UsageError(
+            f"a repair keeps the idea of round {task.round}: {task.hypothesis.statement}",
+            hint=f"leave the hypothesis as it is, or drop the idea: {_AN_IDEA}",
+        )
+    if proposal.candidate.id == task.candidate.id:
+        raise UsageError(
+            "the repaired kernel and its build are those that were wrong, byte for byte",
+            hint=f"the last result: {task.outcome.detail or task.outcome.reason}",
+        )
+    return task.round
+
+
+_AN_IDEA = "tell it as an idea of its own, without a repair"
+
+
+def _why(campaign: Campaign) -> str:
+    if not campaign.rounds:
+        return "no round was judged yet"
+    last = campaign.rounds[-1]
+    if not isinstance(last.judgement.outcome, Incorrect):
+        return f"the result of round {last.round} wasn't wrong"
+    made = repairs_made(campaign.rounds, last.idea)
+    if made == 0:
+        return "this target allows no repairs (stop.max_repairs)"
+    return f"the idea of round {last.idea} was repaired {made} times, as often as allowed"
