@@ -9,8 +9,8 @@ from pydantic import Field
 from roofsmith.domain.bound import Bound
 from roofsmith.domain.comparison import ErrorReport, Judgement, Timing
 from roofsmith.domain.device import Environment
-from roofsmith.domain.dispatch import Dispatch
 from roofsmith.domain.diagnosis import Diagnosed
+from roofsmith.domain.dispatch import Dispatch
 from roofsmith.domain.examination import Examination
 from roofsmith.domain.facts import FactSheet
 from roofsmith.domain.inspection import Inspection

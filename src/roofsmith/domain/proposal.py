@@ -68,6 +68,8 @@ class Proposal(Value):
     repair: bool = False
     """Whether it repairs the idea before it, whose results were wrong (`Brief.repair`), and changes
     no more than that takes; the hypothesis is the same then."""
+    splits: int | None = Field(default=None, ge=2)
+    """The diverged round that it is the dispatch of; proposed by the engine itself."""
     tokens: int = Field(default=0, ge=0)
     """What the proposer used to think of it, if it counts."""
 
