@@ -86,7 +86,7 @@ def test_a_whole_target(write: Write) -> None:
     assert target.name == "softmax-rows"
     assert (target.language, target.family, target.threads) == ("c", "softmax", 2)
     assert (target.kernel.path, target.kernel.text) == ("softmax.c", KERNEL)
-    assert (target.reference.path, target.reference.text) == ("reference.py", REFERENCE)
+    assert (target.truth.path, target.truth.text) == ("reference.py", REFERENCE)
     assert [w.label for w in target.workloads] == [
         "N=4096,D=4096",
         "N=16,D=8",

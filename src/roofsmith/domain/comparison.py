@@ -6,6 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from roofsmith.domain.command import KernelPair, MetricReading
 from roofsmith.domain.health import Health
 from roofsmith.domain.outcome import Outcome, Passed
 from roofsmith.domain.values import Value
@@ -109,6 +110,12 @@ class Judgement(Value):
     clock: tuple[PairSample, ...] = ()
     """A confirmed winner's long segments, timed by the judge's own clock: seconds per call, with
     what messages cost; empty unless it was confirmed."""
+    kernels: tuple[KernelPair, ...] = ()
+    """Of a command target with a profiler: its runs, made where the first measurement was a win."""
+    metrics: tuple[MetricReading, ...] = ()
+    """Of a command target: everything that its benchmark reported beside what is decided on."""
+    self_reported: bool = False
+    """The times are what the repository's own benchmark printed; nobody else measured them."""
     errors: tuple[ErrorReport, ...] = ()
     isolation: str = "none"
     """What kept the candidate apart, such as `standard: no mount namespace, no cgroup`: a weaker

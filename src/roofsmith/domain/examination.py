@@ -141,7 +141,7 @@ def examination(
 
 
 def _group_of(language: Language) -> str:
-    names = {"c": "C", "cpp": "C++"}
+    names = {"c": "C", "cpp": "C++", "command": "the repository's commands"}
     return names.get(language) or next(n for n, group in GROUPS.items() if language in group)
 
 

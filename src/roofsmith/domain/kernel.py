@@ -10,8 +10,12 @@ from pydantic import Field, field_validator, model_validator
 from roofsmith.domain.facts import DType
 from roofsmith.domain.values import Value, content_id
 
-Language = Literal["c", "cpp", "cuda", "hip", "triton", "torch"]
-"""What a kernel is written in; it decides the toolchain and the kind of device."""
+KernelLanguage = Literal["c", "cpp", "cuda", "hip", "triton", "torch"]
+"""What a kernel with a `solve` is written in."""
+
+Language = Literal[KernelLanguage, "command"]
+"""What decides the toolchain and the kind of device. `command`: files of a repository, whatever
+they are written in, that its own commands build and measure."""
 
 _LANGUAGES: frozenset[str] = frozenset(get_args(Language))
 
@@ -70,7 +74,8 @@ def default_build(language: Language) -> BuildSpec:
     """How a kernel is built if nobody says otherwise.
 
     CUDA gets `-lineinfo`, which costs nothing at run time and lets profilers name source lines.
-    Triton and PyTorch modules are compiled when they run, so there is nothing to choose.
+    Triton and PyTorch modules are compiled when they run, so there is nothing to choose; the build
+    command of a repository is frozen.
     """
     match language:
         case "c" | "cpp":
@@ -79,7 +84,7 @@ def default_build(language: Language) -> BuildSpec:
             return BuildSpec(flags=("-O3", "-lineinfo"), link=())
         case "hip":
             return BuildSpec(flags=("-O3",), link=())
-        case "triton" | "torch":
+        case "triton" | "torch" | "command":
             return BuildSpec(flags=(), link=())
         case _:
             assert_never(language)

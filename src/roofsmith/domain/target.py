@@ -7,6 +7,7 @@ from typing import Any, Literal
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from roofsmith.domain.bound import CeilingKind
+from roofsmith.domain.command import CommandSpec
 from roofsmith.domain.kernel import (
     BuildSpec,
     Candidate,
@@ -17,8 +18,9 @@ from roofsmith.domain.kernel import (
 from roofsmith.domain.values import Value, content_id
 from roofsmith.domain.workload import Workload
 
-HOST_LANGUAGES: frozenset[Language] = frozenset(("c", "cpp"))
-"""Languages whose kernels run on the processors; all others run on a GPU."""
+HOST_LANGUAGES: frozenset[Language] = frozenset(("c", "cpp", "command"))
+"""Languages whose kernels run on the processors; all others run on a GPU. Of a command target, its
+own `device` says where."""
 
 TimingMode = Literal["kernel", "launch"]
 
@@ -92,9 +94,14 @@ class Target(Value):
     kernel: SourceFile
     """The naive, correct kernel that the campaign starts from."""
     includes: tuple[SourceFile, ...] = ()
-    """Further files the kernel needs to build; not edited."""
-    reference: SourceFile
-    workloads: tuple[Workload, ...] = Field(min_length=1)
+    """Further files the kernel needs to build; not edited. Of a command target: the other editable
+    files."""
+    reference: SourceFile | None = None
+    """Only a command target has none: its own test and gate say what is right."""
+    command: CommandSpec | None = None
+    """Of a command target: the repository, and what is run there."""
+    workloads: tuple[Workload, ...] = ()
+    """At least one. Those of a command target are the rows of its benchmark; empty until it ran."""
     family: str | None = None
     """Operator family, such as softmax, gemm, attention, norm, elementwise, reduction."""
     entry: str = "solve"
@@ -146,15 +153,34 @@ class Target(Value):
         return tf32
 
     @model_validator(mode="after")
+    def _judged_by_somebody(self) -> Target:
+        if (self.language == "command") != (self.command is not None):
+            raise ValueError("language: command and a `command` section go together")
+        if self.command is None and self.reference is None:
+            raise ValueError("reference is missing")
+        if self.command is None and not self.workloads:
+            raise ValueError("workloads is empty; at least one is needed")
+        return self
+
+    @model_validator(mode="after")
     def _distinct_workloads(self) -> Target:
         labels = [workload.label for workload in self.workloads]
         twice = {label for label in labels if labels.count(label) > 1}
         if twice:
             raise ValueError(f"workload given twice: {', '.join(sorted(twice))}")
-        names = {tuple(sorted(workload.dims)) for workload in self.workloads}
+        names = {
+            (tuple(sorted(workload.dims)), tuple(sorted(workload.tags)))
+            for workload in self.workloads
+        }
         if len(names) > 1:
             raise ValueError("workloads must all have the same dimension names")
         return self
+
+    @property
+    def truth(self) -> SourceFile:
+        """The reference; only asked of targets that aren't commands."""
+        assert self.reference is not None, "a command target has no reference"
+        return self.reference
 
     @property
     def digest(self) -> str:

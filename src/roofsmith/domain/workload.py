@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pydantic import ConfigDict, Field, field_validator
+from pydantic import ConfigDict, Field, field_validator, model_validator
 
 from roofsmith.domain.values import Value
 
@@ -10,8 +10,10 @@ from roofsmith.domain.values import Value
 class Workload(Value):
     """One concrete set of dimensions that the kernel is judged on."""
 
-    dims: dict[str, int] = Field(min_length=1)
+    dims: dict[str, int] = Field(default_factory=dict)
     """Dimension name to size, in the order given; names match the integer arguments of `solve`."""
+    tags: dict[str, str] = Field(default_factory=dict)
+    """What else tells a row of a benchmark apart, such as dtype=fp8; only of command targets."""
     config_class: str | None = Field(default=None, alias="class", serialization_alias="class")
     """The declared config class; None lets roofsmith derive one."""
 
@@ -27,10 +29,18 @@ class Workload(Value):
                 raise ValueError(f"dimension {name}={size} must be at least 1")
         return dims
 
+    @model_validator(mode="after")
+    def _something(self) -> Workload:
+        if not self.dims and not self.tags:
+            raise ValueError("a workload needs at least one dimension, such as N=4096")
+        return self
+
     @property
     def label(self) -> str:
         """`N=4096,D=4096`: how the workload is named in every table and on the command line."""
-        return ",".join(f"{name}={size}" for name, size in self.dims.items())
+        return ",".join(
+            f"{name}={value}" for name, value in (*self.dims.items(), *self.tags.items())
+        )
 
 
 class ConfigClass(Value):

@@ -76,7 +76,7 @@ def pytorch_yardsticks(target: Target) -> tuple[Yardstick, ...]:
     """Eager, and `torch.compile` in two modes; none for kernels on the host's processors."""
     if target.language in HOST_LANGUAGES:
         return ()
-    text = target.reference.text + (_TF32 if target.tf32 else "")
+    text = target.truth.text + (_TF32 if target.tf32 else "")
     eager = Yardstick(
         name="eager", candidate=_module("eager.py", text + _EAGER), calls=torch_calls(text)
     )

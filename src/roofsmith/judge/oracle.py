@@ -162,7 +162,7 @@ class ReferenceProcess:
 
     @property
     def _name(self) -> str:
-        return self.target.reference.path
+        return self.target.truth.path
 
     def _start(self) -> socket.socket:
         ours, theirs = socket.socketpair()
@@ -174,7 +174,7 @@ class ReferenceProcess:
             )  # fmt: skip
         self._channel = ours
         self._scratch = scratch_directory("reference")
-        self._load(self._written(self.target.reference))
+        self._load(self._written(self.target.truth))
         return ours
 
     def _written(self, source: SourceFile) -> Path:

@@ -33,7 +33,7 @@ def manifest(campaign: Campaign, summary: Summary) -> str:
         "performance_target": _performance_target(campaign),
         "primary_metric": "geometric mean over workloads of the paired time ratio",
         "kernel_source": target.kernel.path,
-        "reference_source": target.reference.path,
+        "reference_source": target.reference.path if target.reference else None,
         "threads": summary.threads,
         "proposers": list(started.proposers),
         "noise_band": target.keep.noise_band,

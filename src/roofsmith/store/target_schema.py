@@ -13,7 +13,7 @@ from pydantic import BaseModel, Field, ValidationError
 from pydantic_core import ErrorDetails
 
 from roofsmith.domain.bound import CeilingKind
-from roofsmith.domain.kernel import BuildSpec, Language
+from roofsmith.domain.kernel import BuildSpec, KernelLanguage
 from roofsmith.domain.target import Goal, KeepPolicy, StopPolicy, TimingMode, Tolerance
 from roofsmith.domain.values import Value
 from roofsmith.domain.workload import Workload
@@ -32,7 +32,7 @@ class TargetFile(Value):
     reference: str
     includes: tuple[str, ...] = ()
     workloads: tuple[Workload, ...] = Field(min_length=1)
-    language: Language | None = None
+    language: KernelLanguage | None = None
     family: str | None = None
     entry: str = "solve"
     build: BuildSpec = BuildSpec()

@@ -93,6 +93,8 @@ class Toolchains:
             case "triton" | "torch":
                 arch = self._device.arch if self._device is not None else None
                 return ModuleToolchain(self._cache_dir, self._compiled_dir, arch)
+            case "command":
+                raise AssertionError("a repository has a toolchain of its own, see command.py")
             case _:
                 assert_never(language)
 

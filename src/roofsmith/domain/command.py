@@ -1,0 +1,133 @@
+"""A target that is a repository: its frozen commands, and how to read what its benchmark writes."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from roofsmith.domain.values import Value
+
+Direction = Literal["lower", "higher"]
+"""Which way a metric is better."""
+
+TIME_UNITS: dict[str, float] = {
+    "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9,
+}  # fmt: skip
+"""Units in which a metric is a time, in seconds."""
+
+
+class ProfileCommand(Value):
+    """A profiler's run of the benchmark, and where it writes the times of single kernels."""
+
+    command: str
+    results: str
+    """Glob, relative to `repo`: the CSV that it writes, with a row per launch or per kernel."""
+    name: str = "Kernel_Name"
+    """Column that holds the kernel's name."""
+    kernel: str = ""
+    """Regular expression; rows whose name it is found in count. Empty: all of them."""
+    time: str = "End_Timestamp - Start_Timestamp"
+    """Column, or an expression over columns: the time of a row's kernel."""
+    calls: str = "1"
+    """Column, or an expression: how many launches a row's time is the mean of."""
+    unit: Literal["s", "ms", "us", "ns"] = "ns"
+
+
+class CommandSpec(Value):
+    """What may change in a repository, what decides, and who measures it: the repository itself.
+
+    Every number is what the repository's own program printed, beside candidate code: self-reported.
+    """
+
+    repo: str
+    """Absolute folder in a git repository; commands run there, and paths are relative to it."""
+    commit: str = ""
+    """That every checkout is made of; empty until the campaign begins."""
+    editable: tuple[str, ...] = Field(min_length=1)
+    """Globs of files that a candidate may change or add, such as `src/*.c`; `**` crosses folders.
+    Everything else that git tracks is frozen."""
+    carry: tuple[str, ...] = ()
+    """Paths that git doesn't track but the commands need, such as data: linked into checkouts."""
+    build: str | None = None
+    """Shell command; None: there is nothing to build."""
+    test: str | None = None
+    """Shell command that exits with 0 only if results are right; None: the gate alone decides."""
+    benchmark: str
+    """Shell command, frozen for the whole campaign."""
+    results: str | None = None
+    """Glob of the CSV that the benchmark writes, such as `results/*.csv`; the newest one counts.
+    None: what it prints is the CSV."""
+    gate: str | None = None
+    """What every row must meet, such as `err == 0` or `Check == PASS`."""
+    metric: str
+    """What decides: a column, one of `metrics`, or an expression over both."""
+    direction: Direction = "lower"
+    unit: str = ""
+    """Of the metric. s, ms, us and ns make it a time."""
+    metrics: dict[str, str] = Field(default_factory=dict)
+    """Further metrics by name, each a column or an expression; shown, not decided on."""
+    rows: tuple[str, ...] = ()
+    """Columns that tell rows apart; by default those of `classes`. A row is a workload."""
+    classes: tuple[str, ...] = ()
+    """Columns whose values make a config class, such as `[block_size, mtp, head_size]`."""
+    flops: str | None = None
+    """Operations of a row, as an expression over `rows`; without it there is no roofline."""
+    bytes: str | None = None
+    """Bytes that a row must move, likewise."""
+    profile: ProfileCommand | None = None
+    """Where given, its mean kernel time has to show the gain, too."""
+    dispatch: str | None = None
+    """Shell command that merges two versions of the editable files into one that chooses by size;
+    see docs/command.md."""
+    workspace: tuple[str, ...] = ()
+    """Globs of the files that a candidate's iterations need; the whole repository where empty."""
+    device: Literal["cpu", "gpu"] = "cpu"
+    """gpu: an idle one is leased, and the commands see no other."""
+    environment: dict[str, str] = Field(default_factory=dict)
+    """Further variables for all commands."""
+    build_deadline_s: float = Field(default=1800.0, gt=0)
+    test_deadline_s: float = Field(default=1800.0, gt=0)
+    benchmark_deadline_s: float = Field(default=600.0, gt=0)
+    volatile: tuple[str, ...] = ()
+    """Tracked files that the commands themselves rewrite; found at the beginning, not frozen."""
+
+    @model_validator(mode="after")
+    def _tells_rows_apart(self) -> CommandSpec:
+        if not self.keys:
+            raise ValueError(
+                "rows (or classes) must name the columns that tell the benchmark's rows apart,"
+                " such as [block_size, mtp, head_size]"
+            )
+        return self
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """Columns that tell rows apart, each once: those of classes among them."""
+        return tuple(dict.fromkeys((*self.classes, *self.rows)))
+
+    @property
+    def time_scale(self) -> float | None:
+        """Seconds per unit of the metric; None where it isn't a time."""
+        return TIME_UNITS.get(self.unit) if self.direction == "lower" else None
+
+
+class MetricReading(Value):
+    """One metric of one row: the median over runs; as the benchmark reported it."""
+
+    workload: str
+    metric: str
+    value: float
+    """Of the candidate; of the baseline in round 1."""
+    before: float | None = None
+    """Of the incumbent beside it."""
+
+
+class KernelPair(Value):
+    """One interleaved pair of profiler runs."""
+
+    sweep: int
+    first: Literal["incumbent", "candidate"]
+    incumbent_time_s: float
+    """Mean time of the kernels that count."""
+    candidate_time_s: float
