@@ -162,7 +162,7 @@ def test_a_mistake_is_named_with_its_line(write: Write, text: str, message: str)
     ("workloads", "message"),
     [
         ("[]", "target.yaml:3: workloads is empty; at least one is needed"),
-        ("[{}]", "target.yaml:3: workloads[0] is empty"),
+        ("[{}]", "target.yaml:3: workloads[0]: a workload needs at least one"),
         ("3", "target.yaml:3: workloads must be a valid tuple"),
         ("[3]",
          "target.yaml:3: workloads[0] must be a mapping such as {N: 4096, D: 4096}, found 3"),
@@ -393,7 +393,7 @@ def test_workloads_as_text(text: str, dims: dict[str, int], config_class: str | 
         ("N=1=2", "N=1=2 is not a whole number"),
         ("N=1,N=2", "N is given twice"),
         ("class=a,N=1,class=b", "class is given twice"),
-        ("class=a", "at least 1 item"),
+        ("class=a", "at least one dimension"),
         ("2N=3", "dimension name '2N' is not an identifier"),
         ("N=9223372036854775808", "doesn't fit in a 64-bit integer"),
         ("N=" + "9" * 5000, "is not a whole number"),
