@@ -23,6 +23,7 @@ from roofsmith.domain.outcome import (
     TimedOut,
     Unstable,
 )
+from roofsmith.domain.profile import Counter, Profile
 from roofsmith.domain.proposal import Hypothesis
 from roofsmith.domain.target import KeepPolicy
 
@@ -214,3 +215,82 @@ def test_a_class_may_not_gain_what_the_whole_pays_for() -> None:
     assert isinstance(decision, RolledBack)
     assert decision.regression
     assert decision.rule.startswith("vetoed: slower overall")
+
+
+# -- slower within the band, twice ----------------------------------------------------------------
+
+
+def within_the_band(high: float) -> Estimate:
+    """A tie whose interval ends at `high`."""
+    return Estimate(speedup=high - 0.002, ci=(high - 0.004, high), pairs=40, verdict="tie")
+
+
+def two_classes(gained: str, other: Estimate) -> Judgement:
+    """A gain of one class, and something else of the other."""
+    found = judged("faster", classes={gained: "faster", "other": "tie"})
+    assert found.comparison is not None
+    classes = tuple(
+        c.model_copy(update={"estimate": other}) if c.config_class == "other" else c
+        for c in found.comparison.classes
+    )
+    comparison = found.comparison.model_copy(update={"classes": classes})
+    return found.model_copy(update={"comparison": comparison})
+
+
+@pytest.mark.parametrize("aim", ["wide", "global"])
+@pytest.mark.parametrize(
+    ("first", "second", "kept"),
+    [
+        (0.998, 0.999, False),
+        (1.001, 0.999, True),
+        (0.998, 1.001, True),
+        (1.000, 0.999, True),
+    ],
+)
+def test_a_little_slower_counts_if_it_is_seen_twice(
+    aim: str, first: float, second: float, kept: bool
+) -> None:
+    before = two_classes("wide", within_the_band(first)).comparison
+    decision = decided(two_classes("wide", within_the_band(second)), aimed_at(aim), before)
+    assert isinstance(decision, Kept) is kept
+    if isinstance(decision, RolledBack):
+        assert decision.rule.startswith("vetoed: slower in both measurements on other (0.996x")
+        assert not decision.regression
+
+
+def test_the_class_that_should_gain_is_judged_by_its_gain_alone() -> None:
+    before = two_classes("wide", within_the_band(0.999)).comparison
+    decision = decided(two_classes("wide", within_the_band(0.999)), aimed_at("other"), before)
+    assert isinstance(decision, RolledBack)
+    assert "a tie" in decision.rule
+
+
+# -- the profiler's own times ---------------------------------------------------------------------
+
+
+def profile(time_s: float | None, *, workload: str = "N=1", tool: str = "ncu") -> Profile:
+    counters = () if time_s is None else (Counter(name="kernel_time_s", value=time_s, unit="s"),)
+    return Profile.model_validate({"tool": tool, "workload": workload, "counters": counters})
+
+
+@pytest.mark.parametrize(
+    ("incumbent", "candidate", "kept"),
+    [
+        (profile(1.0), profile(0.8), True),
+        (profile(1.0), profile(1.009), True),
+        (profile(1.0), profile(1.011), False),
+        (profile(1.0), profile(None), True),
+        (profile(None), profile(2.0), True),
+        (profile(1.0), profile(2.0, workload="N=2"), True),
+        (profile(1.0), profile(2.0, tool="torch"), True),
+    ],
+)
+def test_what_the_profiler_sees_slower_is_not_kept(
+    incumbent: Profile, candidate: Profile, kept: bool
+) -> None:
+    found = judged()
+    decision = decide(found, found.comparison, aimed_at(), POLICY, (incumbent, candidate))
+    assert isinstance(decision, Kept) is kept
+    if isinstance(decision, RolledBack):
+        assert decision.rule.startswith("the profiler contradicts the gain: ncu sees 1 s")
+        assert not decision.regression

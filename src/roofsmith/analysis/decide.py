@@ -7,25 +7,35 @@ from collections.abc import Sequence
 from roofsmith.domain.campaign import Kept, RolledBack
 from roofsmith.domain.comparison import Comparison, Estimate, Judgement
 from roofsmith.domain.outcome import Passed
+from roofsmith.domain.profile import KERNEL_TIME, Profile
 from roofsmith.domain.proposal import Hypothesis
 from roofsmith.domain.target import KeepPolicy
 
+Profiles = tuple[Profile, Profile]
+"""What the profiler saw of the incumbent and of the candidate."""
+
 
 def decide(
-    judgement: Judgement, first: Comparison | None, hypothesis: Hypothesis, policy: KeepPolicy
+    judgement: Judgement,
+    first: Comparison | None,
+    hypothesis: Hypothesis,
+    policy: KeepPolicy,
+    profiles: Profiles | None = None,
 ) -> Kept | RolledBack:
     """Whether the candidate becomes the incumbent.
 
     Kept only if it passed, if what the hypothesis targets (the whole, or one config class) is
     faster beyond the noise band in two measurements, the second in fresh processes, and if neither
-    the whole nor a config class is slower beyond the band, and no workload by
-    `policy.veto_slowdown` or more.
+    the whole nor a config class is slower beyond the band, no other class slower within the band in
+    both measurements, no workload slower by `policy.veto_slowdown` or more, and the profiler, where
+    it times kernels, doesn't see a slower one.
 
     Args:
         judgement: of the candidate against the incumbent.
         first: what the judgement's first samples say, where there are any.
         hypothesis: names what should gain.
         policy: the target's.
+        profiles: where both kernels were looked at.
     """
     comparison = judgement.comparison
     if not isinstance(judgement.outcome, Passed):
@@ -53,6 +63,10 @@ def decide(
     if before is None or before.verdict != "faster":
         seen = f": {_reading(before, policy)}" if before else ""
         return RolledBack(rule=f"{_where(hypothesis)} only the second measurement gained{seen}")
+    if first and (loss := _lost_twice(first, comparison, hypothesis)):
+        return RolledBack(rule=loss)
+    if profiles and (loss := _seen_slower(*profiles, policy)):
+        return RolledBack(rule=loss)
     return Kept(
         rule=f"{_where(hypothesis)} {_reading(aim, policy)}; measured again in fresh processes;"
         " no class is slower"
@@ -82,6 +96,31 @@ def _loss(comparison: Comparison, policy: KeepPolicy) -> str | None:
                 f" by {policy.veto_slowdown:.0%} or more"
             )
     return None
+
+
+def _lost_twice(first: Comparison, again: Comparison, hypothesis: Hypothesis) -> str | None:
+    """A class that pays a little for another's gain, as often as it is measured."""
+    before = {c.config_class: c.estimate for c in first.classes}
+    lost = [
+        f"{c.config_class} ({_interval(before[c.config_class])}, then {_interval(c.estimate)})"
+        for c in again.classes
+        if c.config_class != hypothesis.target_class
+        if max(before[c.config_class].ci[1], c.estimate.ci[1]) < 1
+    ]
+    return f"vetoed: slower in both measurements on {', '.join(lost)}" if lost else None
+
+
+def _seen_slower(incumbent: Profile, candidate: Profile, policy: KeepPolicy) -> str | None:
+    """The profiler's own times, where they contradict the judge's."""
+    if (incumbent.tool, incumbent.workload) != (candidate.tool, candidate.workload):
+        return None
+    before_s, after_s = incumbent.get(KERNEL_TIME), candidate.get(KERNEL_TIME)
+    if before_s is None or after_s is None or after_s <= before_s * (1 + policy.noise_band):
+        return None
+    return (
+        f"the profiler contradicts the gain: {candidate.tool} sees {before_s:.4g} s become"
+        f" {after_s:.4g} s on {candidate.workload}, beyond the noise band"
+    )
 
 
 def _where(hypothesis: Hypothesis) -> str:

@@ -112,6 +112,9 @@ class Round(Value):
     profile: Profile | None = None
     """Of the candidate, where it passed."""
     bottleneck: Bottleneck | None = None
+    incumbent_profile: Profile | None = None
+    """The incumbent's, taken anew beside the candidate's, where the profiler contradicted the
+    judge; None: it didn't."""
     inspection: Inspection | None = None
     """By sanitizers, of a candidate that would else have been kept."""
     transfer: TransferCheck | None = None

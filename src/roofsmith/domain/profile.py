@@ -29,6 +29,10 @@ CounterCategory = Literal[
 """What a GPU's counter is about; reports group by it, in this order."""
 
 
+KERNEL_TIME = "kernel_time_s"
+"""The counter that holds a profiler's own time of all kernels of one call."""
+
+
 class Counter(Value):
     """One named counter. What a tool doesn't give is absent, never 0."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from roofsmith.analysis.bottleneck import classify
 from roofsmith.analysis.decide import decide
 from roofsmith.analysis.scan import with_remarks
 from roofsmith.analysis.sizes import smallest
@@ -12,13 +11,13 @@ from roofsmith.domain.campaign import Campaign, Decision, Kept, Round, StopCode
 from roofsmith.domain.comparison import Judgement, Timing
 from roofsmith.domain.inspection import Inspection
 from roofsmith.domain.kernel import Built, Candidate
-from roofsmith.domain.outcome import BuildFailed, Incorrect, Passed
-from roofsmith.domain.profile import Bottleneck, Profile
+from roofsmith.domain.outcome import BuildFailed, Passed
 from roofsmith.domain.proposal import Hypothesis, Proposal
 from roofsmith.domain.target import StopPolicy
 from roofsmith.domain.yardstick import Yardsticks
 from roofsmith.engine import records
 from roofsmith.engine.meter import Meter
+from roofsmith.engine.profiling import Seen, look, look_again, look_at, profiles_of
 from roofsmith.engine.progress import spent_s
 from roofsmith.engine.recorder import Recorder
 from roofsmith.engine.repairing import repair_task, repaired_round
@@ -118,10 +117,10 @@ class Engine:
         )
         inspection = self._inspect(built, judgement, proposal.hypothesis)
         judgement = records.inspected(judgement, inspection)
-        profile, bottleneck = self._see(built, judgement)
-        decision = self._decide(judgement, proposal.hypothesis)
+        seen = self._see(built, judgement, proposal.hypothesis)
+        decision = self._decide(judgement, proposal.hypothesis, seen)
         round_ = records.round_record(
-            self.campaign, proposal, judgement, decision, profile, bottleneck,
+            self.campaign, proposal, judgement, decision, seen,
             lap=self._meter.lap(), at=self._now(), inspection=inspection, repairs=repairs,
         )  # fmt: skip
         self._recorder.record(round_)
@@ -162,7 +161,9 @@ class Engine:
         if not isinstance(measured.outcome, Passed):
             raise records.baseline_error(measured.outcome)
         slowest = max(measured.timings, key=lambda timing: timing.time_s)
-        profile, bottleneck = self._profile(built, slowest.workload, slowest.time_s)
+        profile, bottleneck = look(
+            self._bench, self.campaign, built, slowest.workload, slowest.time_s
+        )
         return self._recorder.record(
             records.baseline_record(
                 candidate, measured, profile, bottleneck, lap=self._meter.lap(), at=self._now()
@@ -252,9 +253,12 @@ class Engine:
         self._parts.observer.stage("build", candidate.kernel.path)
         return self._bench.build(candidate)
 
-    def _decide(self, judgement: Judgement, hypothesis: Hypothesis) -> Decision:
+    def _decide(
+        self, judgement: Judgement, hypothesis: Hypothesis, seen: Seen | None = None
+    ) -> Decision:
         first = records.recompared(judgement.samples, self.campaign.started)
-        return decide(judgement, first, hypothesis, self._parts.target.keep)
+        profiles = profiles_of(self.campaign, seen) if seen is not None else None
+        return decide(judgement, first, hypothesis, self._parts.target.keep, profiles)
 
     def _inspect(
         self, built: Built | BuildFailed, judgement: Judgement, hypothesis: Hypothesis
@@ -267,21 +271,15 @@ class Engine:
         return self._bench.inspect(built, workload)
 
     def _see(
-        self, built: Built | BuildFailed, judgement: Judgement
-    ) -> tuple[Profile | None, Bottleneck | None]:
-        """Profile a candidate that passed, on the workload that takes it longest."""
-        comparison = judgement.comparison
-        if comparison is None or not isinstance(built, Built):
-            return None, None
-        if isinstance(judgement.outcome, Incorrect):  # by sanitizers: leave it alone
-            return None, None
-        slowest = max(comparison.workloads, key=lambda w: w.candidate_time_s)
-        return self._profile(built, slowest.workload, slowest.candidate_time_s)
-
-    def _profile(self, built: Built, label: str, time_s: float) -> tuple[Profile, Bottleneck]:
-        workload = next(w for w in self._parts.target.workloads if w.label == label)
-        profile = self._bench.profile(built, workload)
-        return profile, classify(self.campaign.bound(label), time_s, profile)
+        self, built: Built | BuildFailed, judgement: Judgement, hypothesis: Hypothesis
+    ) -> Seen:
+        """Profile a candidate that passed; once more where that alone is against it."""
+        if not isinstance(built, Built):
+            return Seen()
+        seen = look_at(self._bench, self.campaign, built, judgement)
+        if self._decide(judgement, hypothesis) == self._decide(judgement, hypothesis, seen):
+            return seen
+        return look_again(self._bench, self.campaign, built, judgement)
 
     def _measure_yardsticks(self, final: Built) -> None:
         """Beside the final kernel, unless that was done before the campaign was resumed."""

@@ -27,6 +27,7 @@ from roofsmith.domain.profile import Bottleneck, Profile
 from roofsmith.domain.proposal import Proposal
 from roofsmith.domain.target import StopPolicy, Target
 from roofsmith.engine.meter import Lap
+from roofsmith.engine.profiling import Seen
 from roofsmith.engine.progress import fraction_of_candidate, held_fraction
 from roofsmith.engine.stopping import Stop, end_checks
 from roofsmith.engine.survey import Survey
@@ -93,8 +94,7 @@ def round_record(
     proposal: Proposal,
     judgement: Judgement,
     decision: Decision,
-    profile: Profile | None,
-    bottleneck: Bottleneck | None,
+    seen: Seen,
     *,
     lap: Lap,
     at: str,
@@ -112,8 +112,9 @@ def round_record(
         screened=proposal.screened,
         judgement=judgement,
         decision=decision,
-        profile=profile,
-        bottleneck=bottleneck,
+        profile=seen.profile,
+        bottleneck=seen.bottleneck,
+        incumbent_profile=seen.incumbent_profile,
         inspection=inspection,
         roofline_fraction=fraction,
         total_speedup=total,

@@ -27,6 +27,7 @@ from roofsmith.domain.inspection import Inspection
 from roofsmith.domain.outcome import Cheated, Incorrect, Passed
 from roofsmith.domain.yardstick import Yardsticks
 from roofsmith.engine.progress import spent_s
+from roofsmith.engine.profiling import Seen, profiles_of
 from roofsmith.engine.records import recompared, recounted, standing_after
 from roofsmith.engine.repairing import repair_task
 from roofsmith.engine.stopping import Stop, end_checks
@@ -118,7 +119,7 @@ def _round_findings(round_: Round, campaign: Campaign) -> Iterator[Finding]:
         ("number", round_.round, len(campaign.rounds) + 2),
         ("incumbent", round_.incumbent_id, campaign.incumbent.id),
         ("repair of round", round_.repairs, _repairable(round_, campaign)),
-        *_judgement_claims(round_, campaign.started),
+        *_judgement_claims(round_, campaign),
         *_standing_claims(round_, campaign),
     )
     for name, recorded, follows in claims:
@@ -152,8 +153,8 @@ def _stop_findings(event: Stopped, number: int, before: list[Event]) -> Iterator
         yield Finding(f"record {number}", what)
 
 
-def _judgement_claims(round_: Round, started: Started) -> Iterator[tuple[str, object, object]]:
-    judgement = round_.judgement
+def _judgement_claims(round_: Round, campaign: Campaign) -> Iterator[tuple[str, object, object]]:
+    judgement, started = round_.judgement, campaign.started
     keep = started.target.keep
     follows, seen = recounted(judgement, started)
     yield "comparison", judgement.comparison, follows
@@ -166,7 +167,9 @@ def _judgement_claims(round_: Round, started: Started) -> Iterator[tuple[str, ob
     if seen is not None:
         yield "the judge's clock", _clock_says(judgement), _GAIN_IS_THERE.get(seen, seen)
     yield "rejection by sanitizers", _rejection(round_), _failure(round_.inspection)
-    yield "decision", round_.decision, decide(judgement, first, round_.hypothesis, keep)
+    sight = Seen(round_.profile, round_.bottleneck, round_.incumbent_profile)
+    profiles = profiles_of(campaign, sight)
+    yield "decision", round_.decision, decide(judgement, first, round_.hypothesis, keep, profiles)
 
 
 _GAIN_IS_THERE: Mapping[Agreement, Agreement] = {"exaggerated": "agrees"}
