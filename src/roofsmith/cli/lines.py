@@ -19,6 +19,7 @@ from roofsmith.domain.campaign import (
     Stopped,
 )
 from roofsmith.domain.comparison import Judgement, Timing
+from roofsmith.domain.diagnosis import Diagnosed
 from roofsmith.domain.outcome import Passed
 from roofsmith.domain.yardstick import YardstickResult, Yardsticks
 from roofsmith.engine.progress import fraction_of_candidate
@@ -61,10 +62,21 @@ def lines_for(event: Event, campaign: Campaign, width: int = WIDE) -> list[Line]
             ]
         case Masked():
             return [_masked(event)]
+        case Diagnosed():
+            return [_diagnosed(event)]
         case Committed():
             return []
         case _:
             assert_never(event)
+
+
+def _diagnosed(event: Diagnosed) -> Line:
+    """`level 2  3 fruitless ideas in a row; next: tiling, prefetch, layout`."""
+    material = event.material
+    text = fmt.plural(len(material.attempts), "fruitless round")
+    if material.review is not None:
+        text += f"; other directions: {', '.join(d.category for d in material.review.directions)}"
+    return [(f"level {event.level}  ", "bold"), (text.replace("_", " "), "")]
 
 
 def _masked(event: Masked) -> Line:

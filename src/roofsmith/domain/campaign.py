@@ -216,7 +216,7 @@ class Masked(Value):
 
 
 Event = Annotated[
-    Started | Baseline | Round | Yardsticks | Stopped | Resumed | Committed | Masked,
+    Started | Baseline | Round | Yardsticks | Stopped | Resumed | Committed | Diagnosed | Masked,
     Field(discriminator="kind"),
 ]
 
@@ -241,6 +241,7 @@ class Campaign(Value):
     """Every stop, also those that a resume followed, in order."""
     yardsticks: Yardsticks | None = None
     """As they were last measured; beside another kernel, if one was kept after that."""
+    diagnoses: tuple[Diagnosed, ...] = ()
     masked: frozenset[int] = frozenset()
     """Rounds that planning must not see."""
     restarted_after: int = 1
@@ -283,7 +284,8 @@ class Campaign(Value):
             if kept.judgement.comparison is not None:
                 compared = kept.judgement.comparison.workloads
                 return {workload.workload: workload.candidate_time_s for workload in compared}
-        return {} if self.baseline is None else {t.workload: t.time_s for t in self.baseline.timings}
+        timings = self.baseline.timings if self.baseline is not None else ()
+        return {timing.workload: timing.time_s for timing in timings}
 
     def with_commit(self, event: Committed) -> Campaign:
         """The same campaign, with a round's commit known."""

@@ -23,6 +23,7 @@ from roofsmith.domain.campaign import (
     Stopped,
     replay,
 )
+from roofsmith.domain.diagnosis import Diagnosed
 from roofsmith.domain.yardstick import Yardsticks
 from roofsmith.ports import Parts
 
@@ -88,6 +89,8 @@ class Recorder:
                 self._parts.lineage.restore(campaign.incumbent)
                 return campaign
             case Round() | Started() | Yardsticks() | Stopped() | Resumed() | Committed():
+                return campaign
+            case Diagnosed():
                 return campaign
             case Masked():
                 return campaign

@@ -23,6 +23,7 @@ from roofsmith.domain.campaign import (
     replay,
 )
 from roofsmith.domain.comparison import Judgement
+from roofsmith.domain.diagnosis import Diagnosed
 from roofsmith.domain.inspection import Inspection
 from roofsmith.domain.outcome import Cheated, Incorrect, Passed
 from roofsmith.domain.yardstick import Yardsticks
@@ -73,7 +74,7 @@ def _findings(events: Sequence[Event]) -> Iterator[Finding]:
                 yield from _yardstick_findings(event, number, _state(before))
             case Stopped():
                 yield from _stop_findings(event, number, before)
-            case Started() | Resumed() | Masked():
+            case Started() | Resumed() | Masked() | Diagnosed():
                 pass
             case _:
                 assert_never(event)
