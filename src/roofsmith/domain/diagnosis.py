@@ -85,7 +85,8 @@ class StagnationReview(Value):
     """Of the incumbent on its classes, the most frequent first."""
     dead_ends: tuple[DeadEnd, ...]
     directions: tuple[Direction, ...]
-    """At least three, none in a category of `dead_ends`, the most promising first."""
+    """At least three, the most promising first; in other categories than `dead_ends`, unless a
+    campaign has tried nearly all there are."""
 
 
 class Reprofiled(Value):

@@ -1,0 +1,164 @@
+"""Predictions held against measurements: per round, and per tactic over many. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from statistics import median
+from typing import Final
+
+from roofsmith.domain.calibration import Calibration, Landing, RoundScore, Score
+from roofsmith.domain.campaign import Campaign, Round
+from roofsmith.domain.comparison import Estimate
+from roofsmith.domain.profile import Profile
+from roofsmith.domain.proposal import Hypothesis
+
+LEAST_SHARE: Final = 0.5
+MOST_SHARE: Final = 2.0
+"""A prediction is hit between these shares of the predicted logarithm: who promised 1.5x and got
+between 1.22x and 2.25x knew what the change does."""
+COUNTER_NOISE: Final = 0.02
+"""Two readings of one counter differ by this without meaning anything: perf's groups run one after
+the other, and so do ncu's passes."""
+
+
+def round_score(round_: Round, before: Profile | None, noise_band: float) -> RoundScore:
+    """What a round's hypothesis predicted against what was measured.
+
+    Args:
+        round_: as it was recorded.
+        before: the incumbent's profile at that time.
+        noise_band: the target's; a speedup within it is none.
+    """
+    hypothesis = round_.hypothesis
+    aim = _aim(round_)
+    return RoundScore(
+        round=round_.round,
+        tactic=hypothesis.tactic,
+        category=hypothesis.category,
+        speedup=_score(
+            hypothesis.predicted_speedup, None if aim is None else aim.speedup, noise_band
+        ),
+        counter=hypothesis.expected_counter,
+        movement=_movement(hypothesis, before, round_.profile),
+    )
+
+
+def scores(campaign: Campaign) -> tuple[RoundScore, ...]:
+    """Every round's, the masked ones' included."""
+    noise_band = campaign.started.target.keep.noise_band
+    before = campaign.baseline.profile if campaign.baseline is not None else None
+    found = []
+    for round_ in campaign.rounds:
+        found.append(round_score(round_, before, noise_band))
+        if round_.decision.kind == "kept" and round_.profile is not None:
+            before = round_.profile
+    return tuple(found)
+
+
+def calibrations(campaign: Campaign) -> tuple[Calibration, ...]:
+    """How each tactic's predictions came out, over the rounds that planning may see; by tactic."""
+    by_round = {score.round: score for score in scores(campaign)}
+    rounds: dict[str, list[Round]] = defaultdict(list)
+    for round_ in campaign.remembered:
+        rounds[round_.hypothesis.tactic].append(round_)
+    return tuple(_calibration(tactic, rounds[tactic], by_round) for tactic in sorted(rounds))
+
+
+def landing(predicted: float, measured: float, noise: float) -> Landing:
+    """Where a measured ratio landed, seen from the predicted one; both are positive.
+
+    A prediction within the noise says that nothing moves, which is hit within the noise.
+    """
+    hoped, found = math.log(predicted), math.log(measured)
+    edge = math.log1p(noise)
+    if abs(hoped) <= edge:
+        if abs(found) <= edge:
+            return "hit"
+        return "beyond" if found * hoped >= 0 else "contrary"
+    if found * hoped < 0 and abs(found) > edge:
+        return "contrary"
+    share = found / hoped
+    if share < LEAST_SHARE:
+        return "short"
+    return "hit" if share <= MOST_SHARE else "beyond"
+
+
+def _calibration(
+    tactic: str, rounds: Sequence[Round], by_round: Mapping[int, RoundScore]
+) -> Calibration:
+    found = [by_round[round_.round] for round_ in rounds]
+    ratios = [
+        math.log(score.speedup.measured / score.speedup.predicted)
+        for score in found
+        if score.speedup.measured is not None and score.speedup.predicted is not None
+    ]
+    moved = [s.movement.landing for s in found if s.movement.landing in _COUNTED]
+    return Calibration(
+        tactic=tactic,
+        rounds=len(rounds),
+        kept=sum(round_.decision.kind == "kept" for round_ in rounds),
+        measured=len(ratios),
+        hits=sum(score.speedup.landing == "hit" for score in found),
+        ratio=math.exp(median(ratios)) if ratios else None,
+        counters=len(moved),
+        counter_hits=moved.count("hit"),
+    )
+
+
+_COUNTED: Final[frozenset[Landing]] = frozenset(("hit", "short", "beyond", "contrary"))
+
+
+def _aim(round_: Round) -> Estimate | None:
+    """What the hypothesis targets, as it was measured; None if the round came to no measurement."""
+    comparison = round_.judgement.comparison
+    if comparison is None or round_.judgement.outcome.kind != "passed":
+        return None
+    name = round_.hypothesis.target_class
+    if name == "global":
+        return comparison.overall
+    return next((c.estimate for c in comparison.classes if c.config_class == name), None)
+
+
+def _score(predicted: float | None, measured: float | None, noise: float) -> Score:
+    if predicted is None:
+        return Score(predicted=None, measured=measured, landing="unpredicted")
+    if measured is None:
+        return Score(predicted=predicted, measured=None, landing="unmeasured")
+    return Score(
+        predicted=predicted, measured=measured, landing=landing(predicted, measured, noise)
+    )
+
+
+def _movement(hypothesis: Hypothesis, before: Profile | None, after: Profile | None) -> Score:
+    name, expected = hypothesis.expected_counter, hypothesis.expected_delta
+    direction = _direction(hypothesis.expected_change)
+    if name is None or (expected is None and direction is None):
+        return Score(predicted=None, measured=None, landing="unpredicted")
+    measured = _ratio_of(name, before, after)
+    if expected is not None or measured is None:
+        found = _score(expected, measured, COUNTER_NOISE)
+        return found if expected is not None else found.model_copy(update={"landing": "unmeasured"})
+    moved = math.log(measured) * (direction or 0)
+    edge = math.log1p(COUNTER_NOISE)
+    told: Landing = "hit" if moved > edge else "contrary" if moved < -edge else "short"
+    return Score(predicted=None, measured=measured, landing=told)
+
+
+def _direction(change: str | None) -> int | None:
+    """1 for a change that begins with "up", -1 for "down", else None."""
+    first = (change or "").split(" ", 1)[0].strip(",.;:").lower()
+    return {"up": 1, "down": -1}.get(first)
+
+
+def _ratio_of(name: str, before: Profile | None, after: Profile | None) -> float | None:
+    """The counter's value afterwards over that before; None unless both say the same thing."""
+    if before is None or after is None:
+        return None
+    if (before.tool, before.workload) != (after.tool, after.workload):
+        return None
+    old, new = before.get(name), after.get(name)
+    if old is None or new is None or old <= 0 or new <= 0:
+        return None
+    return new / old

@@ -1,0 +1,177 @@
+"""The stagnation review: the benefit curve, dead ends, and other directions. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from functools import cache
+from importlib.resources import files
+from typing import Final, Literal
+
+import yaml
+
+from roofsmith.analysis.ladder import came_to, streak
+from roofsmith.domain.campaign import Campaign, Round
+from roofsmith.domain.diagnosis import (
+    BenefitPoint,
+    DeadEnd,
+    Direction,
+    Reprofiled,
+    StagnationReview,
+)
+from roofsmith.domain.profile import BottleneckKind
+from roofsmith.domain.proposal import Category
+from roofsmith.domain.values import Value
+
+FEWEST_DIRECTIONS: Final = 3
+MOST_DIRECTIONS: Final = 5
+_NEVER: Final = 99
+"""Rank of a category that doesn't answer a bottleneck."""
+
+
+class _Entry(Value):
+    category: Category
+    answers: dict[BottleneckKind, int]
+    host: str | None = None
+    gpu: str | None = None
+    needs: Literal["several_workloads"] | None = None
+
+    def what(self, campaign: Campaign) -> str | None:
+        """What one would do for its target; None where there is no such change."""
+        started = campaign.started
+        if self.needs == "several_workloads" and len(started.target.workloads) < 2:
+            return None
+        return self.host if started.environment.device.kind == "cpu" else self.gpu
+
+
+class _Table(Value):
+    directions: tuple[_Entry, ...]
+
+
+def stagnation_review(campaign: Campaign, profiles: Sequence[Reprofiled]) -> StagnationReview:
+    """Where a campaign stands whose last ideas were all rolled back.
+
+    Args:
+        campaign: after a round that was rolled back.
+        profiles: the incumbent's, taken again since the last kept round.
+    """
+    failed = streak(campaign)
+    bottlenecks = _by_frequency(profiles)
+    dead = _dead_ends(failed)
+    fraction = campaign.rounds[-1].roofline_fraction if campaign.rounds else None
+    return StagnationReview(
+        fruitless=len({round_.idea for round_ in failed}),
+        curve=benefit_curve(campaign),
+        roofline_fraction=fraction,
+        bottlenecks=bottlenecks,
+        dead_ends=dead,
+        directions=_directions(campaign, bottlenecks, frozenset(end.category for end in dead)),
+    )
+
+
+def benefit_curve(campaign: Campaign) -> tuple[BenefitPoint, ...]:
+    """What each round brought, in order."""
+    return tuple(
+        BenefitPoint(
+            round=round_.round,
+            gain=_gain(round_),
+            kept=round_.decision.kind == "kept",
+            total_speedup=round_.total_speedup,
+        )
+        for round_ in campaign.remembered
+    )
+
+
+def _gain(round_: Round) -> float | None:
+    comparison = round_.judgement.comparison
+    return None if comparison is None else comparison.overall.speedup
+
+
+def _by_frequency(profiles: Sequence[Reprofiled]) -> tuple[BottleneckKind, ...]:
+    """What limits the kernel, most frequent first; `unknown` only where nothing else is known."""
+    kinds = Counter(profile.bottleneck.kind for profile in profiles)
+    known = [kind for kind, _ in kinds.most_common() if kind != "unknown"]
+    return tuple(known) or ("unknown",)
+
+
+def _dead_ends(failed: Sequence[Round]) -> tuple[DeadEnd, ...]:
+    """Categories of the rounds since the last kept one, the most tried first."""
+    by_category: dict[Category, list[Round]] = defaultdict(list)
+    for round_ in failed:
+        by_category[round_.hypothesis.category].append(round_)
+    ends = [_dead_end(category, rounds) for category, rounds in by_category.items()]
+    return tuple(sorted(ends, key=lambda end: (-len(end.rounds), end.rounds)))
+
+
+def _dead_end(category: Category, rounds: Sequence[Round]) -> DeadEnd:
+    gains = [gain for round_ in rounds if (gain := _gain(round_)) is not None]
+    ends = Counter(came_to(round_).replace("_", " ") for round_ in rounds)
+    return DeadEnd(
+        category=category,
+        rounds=tuple(round_.round for round_ in rounds),
+        tactics=tuple(dict.fromkeys(round_.hypothesis.tactic for round_ in rounds)),
+        best=max(gains, default=None),
+        came_to=", ".join(f"{count} {name}" for name, count in ends.most_common()),
+    )
+
+
+def _directions(
+    campaign: Campaign, bottlenecks: Sequence[BottleneckKind], dead: frozenset[Category]
+) -> tuple[Direction, ...]:
+    """Other categories by what they answer; those never tried first.
+
+    At least three: there are more than twice as many categories as the ladder's rounds can use up
+    before a campaign ends by its regressions. Where a campaign of ties has tried nearly all of
+    them, dead ends come back, the ones left longest ago first, and say so.
+    """
+    tried: dict[Category, list[Round]] = defaultdict(list)
+    for round_ in campaign.remembered:
+        tried[round_.hypothesis.category].append(round_)
+    open_, closed = list[tuple[_Entry, str]](), list[tuple[_Entry, str]]()
+    for entry in _table().directions:
+        what = entry.what(campaign)
+        if what is not None:
+            (closed if entry.category in dead else open_).append((entry, what))
+    open_.sort(key=lambda found: (bool(tried[found[0].category]), _rank(found[0], bottlenecks)))
+    closed.sort(key=lambda found: tried[found[0].category][-1].round)
+    chosen = open_[:MOST_DIRECTIONS]
+    chosen += closed[: max(0, FEWEST_DIRECTIONS - len(chosen))]
+    return tuple(
+        Direction(
+            category=entry.category,
+            what=what,
+            because=f"{_answered(entry, bottlenecks)}; {_history(tried[entry.category])}",
+            tried=tuple(round_.round for round_ in tried[entry.category]),
+        )
+        for entry, what in chosen
+    )
+
+
+def _rank(entry: _Entry, bottlenecks: Sequence[BottleneckKind]) -> tuple[int, ...]:
+    """By the most frequent bottleneck first."""
+    return tuple(entry.answers.get(kind, _NEVER) for kind in bottlenecks)
+
+
+def _answered(entry: _Entry, bottlenecks: Sequence[BottleneckKind]) -> str:
+    if bottlenecks[0] == "unknown":
+        return "nobody knows what limits the kernel, and this often does"
+    answered = [kind for kind in bottlenecks if kind in entry.answers]
+    if not answered:
+        return f"it is no usual answer to the {bottlenecks[0]} bottleneck"
+    return f"it answers the {' and the '.join(answered)} bottleneck"
+
+
+def _history(rounds: Sequence[Round]) -> str:
+    if not rounds:
+        return "never tried here"
+    last = rounds[-1]
+    gain = _gain(last)
+    how = last.decision.kind.replace("_", " ")
+    seen = "" if gain is None else f" at {gain:.2f}x"
+    return f"last tried in round {last.round}, {how}{seen}"
+
+
+@cache
+def _table() -> _Table:
+    text = (files("roofsmith.analysis") / "directions.yaml").read_text(encoding="utf-8")
+    return _Table.model_validate(yaml.safe_load(text))
