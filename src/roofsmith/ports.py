@@ -20,6 +20,7 @@ from roofsmith.domain.campaign import Campaign, Event, Round
 from roofsmith.domain.clocks import ClockSettings, LockedClocks
 from roofsmith.domain.comparison import ErrorReport, Judgement, Screening, Timing
 from roofsmith.domain.device import Device, Environment
+from roofsmith.domain.dispatch import Dispatch
 from roofsmith.domain.examination import Examination
 from roofsmith.domain.facts import DType, FactSheet
 from roofsmith.domain.fleet import GpuStatus
@@ -515,6 +516,46 @@ class Proposer(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """Where a kernel sees a dimension when it is called."""
+
+    argument: str
+    """Name of a number, or of an array, in the target's own signature."""
+    axis: int | None = None
+    """Of the array; None: the argument is the number itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unmergeable:
+    """Two kernels that can't be made into one, and why."""
+
+    reason: str
+
+
+class Merger(Protocol):
+    """Makes one kernel of two, which chooses between them from its dimensions. Pure, or a hook."""
+
+    def merge(
+        self,
+        old: Candidate,
+        new: Candidate,
+        dispatch: Dispatch,
+        sights: Mapping[str, Sight],
+        signature: Signature,
+    ) -> Candidate | Unmergeable:
+        """The new kernel where the dispatch says so, the old one everywhere else.
+
+        Args:
+            old: the incumbent.
+            new: what diverged from it.
+            dispatch: which runs where.
+            sights: of every dimension that the dispatch looks at.
+            signature: the target's; positions in it count, since candidates may rename parameters.
+        """
+        ...
+
+
 class Ledger(Protocol):
     """The truth: an append-only, hash-chained file of events, held by one process at a time."""
 
@@ -605,6 +646,8 @@ class Parts:
     """Looks at a candidate before it is kept; None where nothing can be seen."""
     tracer: Tracer | None = None
     """Runs steps of training with a candidate before it is kept; None where none knows how."""
+    merger: Merger | None = None
+    """Makes a dispatch of two kernels whose classes diverge; None where none knows how."""
     gpu: str | None = None
     """UUID of the GPU that was leased; None on the host's processors."""
     examination: Examination | None = None

@@ -115,6 +115,17 @@ def is_win(comparison: Comparison) -> bool:
     return "faster" in verdicts and "slower" not in verdicts | {comparison.overall.verdict}
 
 
+def diverges(comparison: Comparison) -> bool:
+    """Whether some config classes gain and others lose."""
+    verdicts = {found.estimate.verdict for found in comparison.classes}
+    return {"faster", "slower"} <= verdicts
+
+
+def counts_twice(comparison: Comparison) -> bool:
+    """Whether something follows from a measurement, so that it is made again before it counts."""
+    return is_win(comparison) or diverges(comparison)
+
+
 def verdict(low: float, high: float, noise_band: float) -> Verdict:
     """Where an interval of a log ratio lies: beyond the band, inside it, or across its edge."""
     edge = math.log1p(noise_band)

@@ -106,7 +106,8 @@ class Judgement(Value):
     samples: tuple[PairSample, ...] = ()
     """Raw samples of the first measurement."""
     confirmation: tuple[PairSample, ...] = ()
-    """Raw samples of the second one, made in fresh processes; empty unless the first was a win."""
+    """Raw samples of the second one, made in fresh processes; empty unless the first was a win, or
+    some config classes gained in it and others lost."""
     clock: tuple[PairSample, ...] = ()
     """A confirmed winner's long segments, timed by the judge's own clock: seconds per call, with
     what messages cost; empty unless it was confirmed."""

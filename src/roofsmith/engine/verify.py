@@ -8,7 +8,7 @@ from itertools import zip_longest
 from typing import assert_never
 
 from roofsmith.analysis.clock import Agreement
-from roofsmith.analysis.compare import is_win
+from roofsmith.analysis.compare import counts_twice
 from roofsmith.analysis.decide import decide
 from roofsmith.domain.campaign import (
     Baseline,
@@ -161,7 +161,7 @@ def _judgement_claims(round_: Round, campaign: Campaign) -> Iterator[tuple[str, 
     yield "comparison", judgement.comparison, follows
     first = recompared(judgement.samples, started)
     if judgement.confirmation:
-        yield "a win in the first measurement", True, first is not None and is_win(first)
+        yield "a reason to measure again", True, first is not None and counts_twice(first)
     if isinstance(judgement.outcome, Passed) and judgement.verdict != "unverified":
         found = judgement.comparison
         yield "verdict", judgement.verdict, found.overall.verdict if found else "unverified"

@@ -12,7 +12,7 @@ from statistics import fmean, median
 from typing import Any, Literal
 
 from roofsmith.analysis.clock import CLOCK_ERROR_RATE, agreement, by_clock, clock_note
-from roofsmith.analysis.compare import compare, is_win
+from roofsmith.analysis.compare import compare, counts_twice, is_win
 from roofsmith.analysis.roofline import below_floor
 from roofsmith.analysis.statistics import least_observations, median_interval
 from roofsmith.domain.bound import Bound
@@ -63,7 +63,7 @@ class Evidence:
 
     first: Measurement = UNMEASURED
     again: Measurement = UNMEASURED
-    """In fresh processes; without samples unless the first was a win."""
+    """In fresh processes; without samples unless the first was a win, or classes diverged."""
     clock: Measurement = UNMEASURED
     """By the parent's clock; without samples unless the win was confirmed."""
 
@@ -149,15 +149,17 @@ class ProcessJudge:
         return self._judgement(outcome, found, errors, self._monotonic() - begin)
 
     def _evidence(self, incumbent: Built, candidate: Built, observer: Observer) -> Evidence:
-        """Pairs; a winner's once more, from nothing; and then its gain by the parent's clock."""
+        """Pairs; what counts once more, from nothing; then a winner's gain by the parent's clock."""
         observer.stage("time")
         first = self._measure(incumbent, candidate, observer, instance=0)
-        if first.failure is not None or not self._is_win(first.samples):
+        seen = self._compared(first.samples)
+        if first.failure is not None or seen is None or not counts_twice(seen):
             return Evidence(first)
-        observer.stage("confirm", "measuring the winner again in fresh processes")
+        what = "the winner" if is_win(seen) else "classes that diverge"
+        observer.stage("confirm", f"measuring {what} again in fresh processes")
         instance = 1 + max(sample.instance for sample in first.samples)
         again = self._measure(incumbent, candidate, observer, instance=instance)
-        won = again.failure is None and self._is_win(again.samples)
+        won = again.failure is None and is_win(seen) and self._is_win(again.samples)
         if not won or _is_disturbed(again.samples):
             return Evidence(first, again)
         observer.stage("clock", "by the judge's own clock")

@@ -11,7 +11,7 @@ from statistics import median
 import numpy as np
 from numpy.typing import NDArray
 
-from roofsmith.analysis.compare import compare, is_win
+from roofsmith.analysis.compare import compare, counts_twice, is_win
 from roofsmith.domain.comparison import Comparison, Judgement, PairSample, Screening, Timing
 from roofsmith.domain.kernel import Built, Candidate
 from roofsmith.domain.outcome import Outcome, Passed
@@ -102,7 +102,7 @@ class FakeJudge:
         return Screening(outcome=outcome, speedup=times[0] / times[1])
 
     def compare(self, candidate: Built, incumbent: Built, observer: Observer) -> Judgement:
-        """Check, then invented pairs; a win is measured a second time."""
+        """Check, then invented pairs; a win or a divergence is measured a second time."""
         observer.stage("check")
         outcome = self._kernels.outcome(candidate.candidate_id)
         if not isinstance(outcome, Passed):
@@ -112,10 +112,12 @@ class FakeJudge:
         comparison = self._compared(samples)
         confirmation: tuple[PairSample, ...] = ()
         clock: tuple[PairSample, ...] = ()
-        if is_win(comparison):
+        if counts_twice(comparison):
+            won = is_win(comparison)
             confirmation = self._pairs(candidate, incumbent, instance=1)
-            clock = self._pairs(candidate, incumbent, instance=2)
             comparison = self._compared(confirmation)
+            if won and is_win(comparison):
+                clock = self._pairs(candidate, incumbent, instance=2)
         return Judgement(
             outcome=outcome,
             verdict=comparison.overall.verdict,

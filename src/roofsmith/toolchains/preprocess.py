@@ -11,6 +11,7 @@ stay, and a macro that they define differently is not expanded, so that nothing 
 from __future__ import annotations
 
 import posixpath
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -29,6 +30,8 @@ _DIALECT: Mapping[str, str | None] = {
 }  # fmt: skip
 _MAX_FILES = 100
 """Files that one kernel may include of its own; each may include the next one."""
+_PUSH_OR_POP = re.compile(r'(push|pop)_macro\s*\(\s*"(\w+)"\s*\)')
+_UNDEFINED = "\0"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +71,8 @@ class Preprocessor:
     _macros: Macros = field(init=False)
     _gpu: bool = field(init=False)
     _seen: set[str] = field(default_factory=set)
+    _pushed: dict[str, list[str | None]] = field(default_factory=dict)
+    """What macros were when they were pushed; `_UNDEFINED` where they were none."""
 
     def __post_init__(self) -> None:
         self._macros = {**_DIALECT, **gpu_macros(self.language), **self.defined}
@@ -120,8 +125,10 @@ class Preprocessor:
                 self._define(name, rest, surely=live is True)
             case "include" if _live(branches) is not False:
                 self._include(rest, path)
+            case "pragma" if _live(branches) is not False:
+                self._push_or_pop(rest)
             case _:
-                pass  # pragma, line, error: nothing that a signature is made of
+                pass  # line, error: nothing that a signature is made of
 
     def _decide(self, name: str, rest: str) -> bool | None:
         word = rest.split()[0] if rest else ""
@@ -158,6 +165,18 @@ class Preprocessor:
             self._macros[name] = after.strip()
         else:
             self._macros[name] = None
+
+    def _push_or_pop(self, rest: str) -> None:
+        found = _PUSH_OR_POP.match(rest)
+        if found is None:
+            return
+        name, pushed = found[2], self._pushed.setdefault(found[2], [])
+        if found[1] == "push":
+            pushed.append(self._macros.get(name, _UNDEFINED))
+        elif pushed and (before := pushed.pop()) != _UNDEFINED:
+            self._macros[name] = before
+        else:
+            self._macros.pop(name, None)
 
     def _include(self, rest: str, path: str) -> None:
         if not rest.startswith('"'):
