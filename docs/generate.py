@@ -212,8 +212,6 @@ _UNDOCUMENTED: Mapping[str, str] = {
     "tolerance.atol": "With `rtol`, replaces the element-wise half of the budget: "
     "|out - ref| <= atol + rtol * |ref|.",
     "tolerance.rtol": "As `atol`.",
-    "stop.max_consecutive_regressions": "Rounds in a row that were measured and slower.",
-    "stop.budget_s": "Wall time of the whole campaign, all its runs together.",
 }
 """Keys whose fields say nothing themselves."""
 

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from roofsmith.domain.comparison import Screening
 from roofsmith.domain.kernel import Candidate, SourceFile
-from roofsmith.domain.outcome import Passed
+from roofsmith.domain.outcome import Incorrect, Passed
 from roofsmith.domain.proposal import Hypothesis, Proposal
+from roofsmith.engine.repairing import repair_task
 from roofsmith.errors import UsageError
 from roofsmith.ports import Brief
+from roofsmith.proposers.portfolio import Portfolio
+from roofsmith.proposers.recipe_proposer import RecipeProposer
 from roofsmith.proposers.replay import ManualProposer, ReplayProposer, read_proposals
 from roofsmith.store.ledger import JsonlLedger
 from roofsmith.testing.proposer import (
@@ -112,6 +116,73 @@ def test_a_change_by_hand_is_proposed_once_whatever_the_ledger_holds() -> None:
     assert proposer.name == "manual"
     assert proposer.ask(brief, screen) == CHANGES[0]
     assert proposer.ask(brief, screen) is None
+
+
+# -- repairs ---------------------------------------------------------------------------------
+
+
+def repaired(number: int, attempt: int) -> Proposal:
+    return change(number).model_copy(
+        update={"candidate": candidate(f"/* {number}, {attempt} */\n"), "repair": True}
+    )
+
+
+SCRIPT = [change(0), repaired(0, 1), repaired(0, 2), change(1)]
+WRONG = Incorrect(reason="outside_budget", detail="y[3] is nan")
+
+
+def after(brief: Brief, proposal: Proposal, *, wrong: bool) -> Brief:
+    """The brief after a round was made of the proposal, and was wrong or slower."""
+    brief = advance(brief, proposal, kept=False)
+    last = brief.campaign.rounds[-1]
+    idea = brief.campaign.rounds[-2].idea if proposal.repair else None
+    judgement = last.judgement.model_copy(update={"outcome": WRONG if wrong else Passed()})
+    last = last.model_copy(update={"repairs": idea, "judgement": judgement})
+    rounds = (*brief.campaign.rounds[:-1], last)
+    campaign = brief.campaign.model_copy(update={"rounds": rounds})
+    return replace(brief, campaign=campaign, repair=repair_task(campaign))
+
+
+def test_recorded_repairs_come_where_the_result_is_wrong_again() -> None:
+    brief = brief_for(candidate())
+    for expected in SCRIPT[:3]:
+        assert ReplayProposer(SCRIPT).ask(brief, screen) == expected
+        brief = after(brief, expected, wrong=True)
+    assert ReplayProposer(SCRIPT).ask(brief, screen) is None
+    assert ReplayProposer(SCRIPT).ask(replace(brief, repair=None), screen) == SCRIPT[3]
+
+
+@pytest.mark.parametrize("repairs", [0, 1, 2])
+def test_recorded_repairs_that_are_not_needed_are_passed_over(repairs: int) -> None:
+    brief = brief_for(candidate())
+    for place in range(repairs + 1):
+        brief = after(brief, SCRIPT[place], wrong=place < repairs)
+    assert ReplayProposer(SCRIPT).ask(brief, screen) == SCRIPT[3]
+    brief = after(brief, SCRIPT[3], wrong=False)
+    assert ReplayProposer(SCRIPT).ask(brief, screen) is None
+
+
+def test_what_has_no_repair_recorded_is_dropped() -> None:
+    brief = after(brief_for(candidate()), CHANGES[0], wrong=True)
+    assert brief.repair is not None
+    assert ReplayProposer(CHANGES).ask(brief, screen) is None
+    assert Portfolio([ReplayProposer(CHANGES)]).ask(brief, screen) is None
+
+
+def test_of_several_proposers_the_one_that_can_repair_it_does() -> None:
+    brief = after(brief_for(candidate()), SCRIPT[0], wrong=True)
+    others = Portfolio([ReplayProposer([]), RecipeProposer(), ReplayProposer(SCRIPT)])
+    assert others.ask(brief, screen) == SCRIPT[1]
+
+
+def test_repairs_in_the_ledger_of_another_campaign(tmp_path: Path) -> None:
+    ledger = JsonlLedger(tmp_path / "ledger.jsonl")
+    brief = brief_for(candidate())
+    ledger.append(brief.campaign.started)
+    for proposal in SCRIPT:
+        brief = after(brief, proposal, wrong=True)
+        ledger.append(brief.campaign.rounds[-1])
+    assert read_proposals(ledger.path) == tuple(SCRIPT)
 
 
 class TestReplayConformance(ProposerConformance):

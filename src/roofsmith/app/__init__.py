@@ -13,7 +13,9 @@ from pathlib import Path
 from roofsmith.app.audit import Audited, audit_campaign
 from roofsmith.app.bench import Benched, bench
 from roofsmith.app.campaigns import (
+    Change,
     Finished,
+    Limits,
     Plan,
     Standing,
     ask,
@@ -43,12 +45,14 @@ __all__ = [
     "DEFAULT_PROPOSERS",
     "Audited",
     "Benched",
+    "Change",
     "Check",
     "Cited",
     "Contest",
     "Entry",
     "Examination",
     "Finished",
+    "Limits",
     "Listing",
     "Plan",
     "Product",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -23,10 +23,11 @@ from roofsmith.app.wiring import (
 )
 from roofsmith.config import Settings
 from roofsmith.domain.campaign import Campaign, Round, Started, replay
-from roofsmith.domain.proposal import Hypothesis, Proposal
+from roofsmith.domain.proposal import Hypothesis, Proposal, RepairTask
 from roofsmith.domain.target import StopPolicy, Target
 from roofsmith.engine.loop import Engine
 from roofsmith.engine.progress import overhead_fraction, spent_s
+from roofsmith.engine.repairing import repair_task
 from roofsmith.engine.stopping import Stop
 from roofsmith.errors import UsageError
 from roofsmith.ports import Brief, Observer, Proposer
@@ -44,7 +45,9 @@ REPORT = "report.html"
 CONTRACT = (
     "Change one thing. Define solve with the same parameters in the same order; const pointers are "
     "inputs, the others outputs that must be written completely. No state between calls, no files, "
-    "no processes. Then: roofsmith tell DIR --kernel FILE --hypothesis TEXT [--flags FLAGS]"
+    "no processes. Then: roofsmith tell DIR --kernel FILE --hypothesis TEXT [--flags FLAGS]. Where "
+    "`repair` is set, the last result was wrong: change no more than makes it right, and tell it "
+    "with --repair, or drop the idea by telling another one."
 )
 
 
@@ -56,7 +59,35 @@ class Plan:
     proposers: str = DEFAULT_PROPOSERS
     max_iterations: int | None = None
     budget_s: float | None = None
+    max_tokens: int | None = None
     threads: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """In place of a target's own; None: the target's stays."""
+
+    max_iterations: int | None = None
+    budget_s: float | None = None
+    max_tokens: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One change that was made outside."""
+
+    kernel: Path
+    """The changed file."""
+    hypothesis: str | None = None
+    """What changed and why. None: that of the idea that is repaired."""
+    flags: str | None = None
+    """None: the incumbent's; of a repair, those of what is repaired."""
+    target_class: str | None = None
+    """The config class that should gain. None: all of them, or what the repaired idea named."""
+    repair: bool = False
+    """Whether it repairs the last round's idea, whose results were wrong."""
+    tokens: int = 0
+    """What it took to think of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +143,7 @@ def optimize(plan: Plan, directory: Path, settings: Settings, observer: Observer
     overrides = {
         "stop.max_iterations": plan.max_iterations,
         "stop.budget_s": plan.budget_s,
+        "stop.max_tokens": plan.max_tokens,
         "threads": plan.threads,
     }
     loaded = load_target_file(plan.target, overrides=overrides)
@@ -122,8 +154,7 @@ def optimize(plan: Plan, directory: Path, settings: Settings, observer: Observer
 def resume(
     directory: Path,
     proposers: str | None,
-    max_iterations: int | None,
-    budget_s: float | None,
+    limits: Limits,
     settings: Settings,
     observer: Observer,
 ) -> Finished:
@@ -132,8 +163,7 @@ def resume(
     Args:
         directory: the campaign's.
         proposers: None: those that it began with.
-        max_iterations: None: the target's limit.
-        budget_s: None: the target's limit.
+        limits: that are to be other than the target's.
         settings: where caches are.
         observer: hears what happens.
 
@@ -144,9 +174,9 @@ def resume(
     with CampaignDirectory.open(directory) as files:
         started = _campaign_in(files).started
         proposer = make_proposer(proposers or proposers_of(started.proposers))
-        limits = _limits(started.target.stop, max_iterations, budget_s)
+        policy = _limited(started.target.stop, limits)
         with _going_on(started, settings, observer) as shop:
-            return _run(shop, files, proposer, started.campaign, None, limits)
+            return _run(shop, files, proposer, started.campaign, None, policy)
 
 
 def ask(directory: Path, settings: Settings, observer: Observer) -> Standing:
@@ -163,50 +193,53 @@ def ask(directory: Path, settings: Settings, observer: Observer) -> Standing:
         return Standing(directory=directory, brief=engine.brief(), stop=engine.stop_condition())
 
 
-def tell(
-    directory: Path,
-    kernel: Path,
-    hypothesis: str,
-    flags: str | None,
-    target_class: str,
-    settings: Settings,
-    observer: Observer,
-) -> Round:
+def tell(directory: Path, change: Change, settings: Settings, observer: Observer) -> Round:
     """One round with a kernel from outside.
 
     Args:
         directory: the campaign's.
-        kernel: the changed file.
-        hypothesis: what changed and why.
-        flags: None: the incumbent's.
-        target_class: the config class that should gain, or `global`.
+        change: the kernel, and what it is about.
         settings: where caches are.
         observer: hears what happens.
 
     Raises:
-        UsageError: the kernel can't be read, or is the incumbent; there is no such class; the
-            hypothesis holds a hardware number without a citation, or another one than it cites.
+        UsageError: the kernel can't be read, or is the incumbent; there is no such class; there is
+            nothing to repair, or the repair is of another idea; the hypothesis is missing, or holds
+            a hardware number without a citation, or another one than it cites.
     """
-    text = read_text(kernel, "kernel")
-    require_cited(hypothesis, directory, settings)
+    text = read_text(change.kernel, "kernel")
+    if change.hypothesis is not None:
+        require_cited(change.hypothesis, directory, settings)
+    elif not change.repair:
+        raise UsageError(
+            "there is no hypothesis", hint="say what changed and why: --hypothesis TEXT"
+        )
     with _opened(directory, settings, observer) as engine:
-        _require_class(target_class, engine.campaign.started)
+        _require_class(change.target_class or "global", engine.campaign.started)
         campaign = engine.take_up()
-        incumbent = campaign.incumbent
-        candidate = incumbent.with_kernel_text(text).with_build(
-            build_for(incumbent.language, text, flags, default=incumbent.build)
+        task = repair_task(campaign) if change.repair else None
+        before = campaign.incumbent if task is None else task.candidate
+        candidate = before.with_kernel_text(text).with_build(
+            build_for(before.language, text, change.flags, default=before.build)
         )
         return engine.round(
             Proposal(
-                hypothesis=Hypothesis(
-                    statement=hypothesis,
-                    rationale="proposed from outside",
-                    target_class=target_class,
-                    tactic="external",
-                ),
+                hypothesis=_hypothesis(change, task),
                 candidate=candidate,
+                repair=change.repair,
+                tokens=change.tokens,
             )
         )
+
+
+def _hypothesis(change: Change, task: RepairTask | None) -> Hypothesis:
+    """What the change is about; of a repair, the idea's own, but for what is said anew."""
+    said = {"statement": change.hypothesis, "target_class": change.target_class}
+    told = {name: value for name, value in said.items() if value is not None}
+    if task is not None:
+        return task.hypothesis.model_copy(update=told)
+    origin = {"rationale": "proposed from outside", "tactic": "external"}
+    return Hypothesis.model_validate({"statement": "", **origin, **told})
 
 
 def render_report(directory: Path) -> Finished:
@@ -305,8 +338,8 @@ def _has_baseline(files: CampaignDirectory) -> bool:
     return campaign is not None and campaign.baseline is not None
 
 
-def _limits(stop: StopPolicy, max_iterations: int | None, budget_s: float | None) -> StopPolicy:
-    given = {"max_iterations": max_iterations, "budget_s": budget_s}
+def _limited(stop: StopPolicy, limits: Limits) -> StopPolicy:
+    given = asdict(limits)
     values = stop.model_dump() | {name: value for name, value in given.items() if value is not None}
     try:
         return StopPolicy.model_validate(values)

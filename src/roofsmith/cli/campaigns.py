@@ -69,6 +69,7 @@ def optimize(
     proposer: options.Proposers = None,
     max_iterations: options.MaxIterations = None,
     budget_s: options.BudgetS = None,
+    max_tokens: options.MaxTokens = None,
     output: options.Output = None,
     threads: options.Threads = None,
     isolation: options.Isolation = None,
@@ -84,6 +85,7 @@ def optimize(
         proposers=proposer or app.DEFAULT_PROPOSERS,
         max_iterations=max_iterations,
         budget_s=budget_s,
+        max_tokens=max_tokens,
         threads=threads,
     )
     directory = output or app.new_directory(target)
@@ -97,6 +99,7 @@ def resume(
     proposer: options.Proposers = None,
     max_iterations: options.MaxIterations = None,
     budget_s: options.BudgetS = None,
+    max_tokens: options.MaxTokens = None,
     isolation: options.Isolation = None,
     lock_clocks: options.LockClocks = False,
     wait: options.Wait = True,
@@ -106,11 +109,8 @@ def resume(
     from roofsmith import app
 
     settings = app.settings(isolation, lock_clocks=lock_clocks, waits=wait)
-    _run(
-        lambda o: app.resume(directory, proposer, max_iterations, budget_s, settings, o),
-        directory,
-        as_json,
-    )
+    limits = app.Limits(max_iterations, budget_s, max_tokens)
+    _run(lambda o: app.resume(directory, proposer, limits, settings, o), directory, as_json)
 
 
 @cli.command(rich_help_panel=_CAMPAIGNS)
@@ -129,21 +129,34 @@ def tell(
     directory: options.CampaignDir,
     kernel: Annotated[Path, typer.Option(help="The changed kernel.", show_default=False)],
     hypothesis: Annotated[
-        str, typer.Option(help="What changed and why, in a sentence.", show_default=False)
-    ],
+        str | None,
+        typer.Option(
+            help="What changed and why, in a sentence; a repair has that of its idea.",
+            show_default=False,
+        ),
+    ] = None,
     flags: Annotated[
         str | None,
         typer.Option(help="Compiler flags; by default the incumbent's.", show_default=False),
     ] = None,
     target_class: Annotated[
-        str,
+        str | None,
         typer.Option(
             "--class",
             metavar="NAME",
             help="The config class that should gain; the others must not lose.",
             show_default="all",
         ),
-    ] = "global",
+    ] = None,
+    repair: Annotated[
+        bool,
+        typer.Option(
+            "--repair", help="It repairs the last round's idea, whose results were wrong."
+        ),
+    ] = False,
+    tokens: Annotated[
+        int, typer.Option(min=0, help="Tokens that it took to think of it.", show_default=False)
+    ] = 0,
     isolation: options.Isolation = None,
     wait: options.Wait = True,
     as_json: options.Json = False,
@@ -155,11 +168,9 @@ def tell(
     from roofsmith import app
     from roofsmith.cli import show
 
+    change = app.Change(kernel, hypothesis, flags, target_class, repair, tokens)
     with screen() as observer:
-        round_ = app.tell(
-            directory, kernel, hypothesis, flags, target_class,
-            app.settings(isolation, waits=wait), observer,
-        )  # fmt: skip
+        round_ = app.tell(directory, change, app.settings(isolation, waits=wait), observer)
     show.told(round_, as_json=as_json)
     raise typer.Exit(0 if round_.decision.kind == "kept" else 1)
 

@@ -58,6 +58,7 @@ def round_document(round_: Round) -> dict[str, Any]:
     """One round without its raw samples; those are in the ledger."""
     return {
         "round": round_.round,
+        "repairs": round_.repairs,
         "hypothesis": round_.hypothesis.statement,
         "tactic": round_.hypothesis.tactic,
         "decision": round_.decision.kind,
@@ -106,6 +107,7 @@ def standing_document(standing: Standing) -> dict[str, Any]:
             "sources": {source.path: source.text for source in brief.incumbent.sources},
             "build": brief.incumbent.build.model_dump(mode="json"),
         },
+        "repair": None if brief.repair is None else brief.repair.model_dump(mode="json"),
         "contract": standing.contract,
         "signature": brief.signature.model_dump(mode="json"),
         "device": brief.device.model_dump(mode="json"),

@@ -180,7 +180,7 @@ def _yardstick(result: YardstickResult) -> Line:
 
 
 def _stopped(event: Stopped, campaign: Campaign) -> Line:
-    style = "bold green" if event.code == "goal_reached" else "bold"
+    style = "bold green" if event.code in ("goal_reached", "efficiency_reached") else "bold"
     total = f"{fmt.speedup(campaign.total_speedup)} over the baseline"
     return [("stopped  ", style), (f"{event.code.replace('_', ' ')}: {event.detail}; {total}", "")]
 

@@ -94,3 +94,7 @@ Output = Annotated[
         show_default="campaigns/<name>-<date>",
     ),
 ]  # fmt: skip
+MaxTokens = Annotated[
+    int | None,
+    typer.Option(min=1, help="Tokens that all proposers together may use.", show_default=False),
+]

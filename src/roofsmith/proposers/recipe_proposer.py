@@ -49,6 +49,8 @@ class RecipeProposer:
     def ask(self, brief: Brief, screen: Screen) -> Proposal | None:
         """The best card that applies and wasn't tried on this incumbent; None if there is none."""
         del screen
+        if brief.repair is not None:  # a card that gives a wrong result has no second version
+            return None
         for found in self.explain(brief):
             if found.applicable and found.change is not None:
                 return _propose(brief, found, found.change)

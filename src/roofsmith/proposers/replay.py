@@ -19,7 +19,8 @@ class ReplayProposer:
     """Proposes recorded changes in order, whatever became of those before.
 
     What was proposed already is read off the campaign's rounds, so a resumed campaign goes on with
-    the next one. Rounds that others proposed in between are passed over.
+    the next one. Rounds that others proposed in between are passed over. A change that repairs the
+    one before it is proposed only where that one's results are wrong here too.
 
     Args:
         proposals: the changes, in order; `read_proposals` reads them from a file.
@@ -40,11 +41,25 @@ class ReplayProposer:
 
     def ask(self, brief: Brief, screen: Screen) -> Proposal | None:  # noqa: ARG002
         """The first change that no round was made of yet; None after the last one."""
+        coming = self._proposals[self._done(brief.campaign.rounds) :]
+        task = brief.repair
+        if task is None:
+            return next((proposal for proposal in coming if not proposal.repair), None)
+        fits = coming and coming[0].repair and coming[0].hypothesis == task.hypothesis
+        return coming[0] if fits else None
+
+    def _done(self, rounds: Sequence[Round]) -> int:
+        """How many changes are behind: proposed, or repairs that weren't needed."""
         done = 0
-        for past in brief.campaign.rounds:
-            if done < len(self._proposals) and _made_of(past, self._proposals[done]):
-                done += 1
-        return self._proposals[done] if done < len(self._proposals) else None
+        for past in rounds:
+            place = done
+            while place < len(self._proposals) and self._proposals[place].repair:
+                if _made_of(past, self._proposals[place]):
+                    break
+                place += 1
+            if place < len(self._proposals) and _made_of(past, self._proposals[place]):
+                done = place + 1
+        return done
 
     def tell(self, round: Round) -> None:
         """Nothing to remember: the ledger says how far the replay is."""
@@ -105,9 +120,15 @@ def _read_line(line: str, where: str) -> Proposal | None:
             f"{where}: neither a proposal nor a record of a ledger: {error}",
             hint="each line is one JSON object with `hypothesis` and `candidate`",
         ) from error
-    return Proposal(hypothesis=past.hypothesis, candidate=past.candidate, screened=past.screened)
+    return Proposal(
+        hypothesis=past.hypothesis,
+        candidate=past.candidate,
+        screened=past.screened,
+        repair=past.repairs is not None,
+        tokens=past.tokens,
+    )
 
 
 def _made_of(past: Round, proposal: Proposal) -> bool:
     """Whether the round judged this proposal. Its candidate may have been formatted since."""
-    return past.hypothesis == proposal.hypothesis
+    return past.hypothesis == proposal.hypothesis and proposal.repair == (past.repairs is not None)

@@ -158,6 +158,8 @@ class SweepProposer:
 
     def ask(self, brief: Brief, screen: Screen) -> Proposal | None:
         """Sweep the incumbent, unless that was done; the winner, or None if nothing holds up."""
+        if brief.repair is not None:  # settings that give a wrong result are just left
+            return None
         swept = already_swept(brief)
         if swept is None and brief.incumbent.id in self._fruitless:
             swept = "this incumbent was swept without a gain"

@@ -55,7 +55,7 @@ def next_steps(
 def _after_stop(code: StopCode, campaign: Campaign) -> Iterator[NextStep]:
     stop = campaign.started.target.stop
     match code:
-        case "goal_reached":
+        case "goal_reached" | "efficiency_reached":
             yield NextStep(
                 "Take the kernel",
                 "The goal is reached. The final kernel is the last commit of the campaign's "
@@ -81,6 +81,12 @@ def _after_stop(code: StopCode, campaign: Campaign) -> Iterator[NextStep]:
                 "Allow more time",
                 "The time budget ended it, not a lack of ideas: start again from the final kernel "
                 "with a larger `stop.budget_s`.",
+            )
+        case "tokens":
+            yield NextStep(
+                "Allow more tokens",
+                "Their limit ended it, not a lack of ideas: go on with a larger one.",
+                "roofsmith resume . --max-tokens N",
             )
         case "regressions":
             yield NextStep(

@@ -174,12 +174,13 @@ class ScriptedProposer:
         return "scripted"
 
     def ask(self, brief: Brief, screen: Screen) -> Proposal | None:  # noqa: ARG002
-        """The idea after as many as were judged."""
+        """The idea after as many as were judged; a repair only where it is one."""
         if self._asked == self._interrupt_at:
             raise KeyboardInterrupt
         self._asked += 1
         judged = len(brief.campaign.rounds)
-        return self._ideas[judged] if judged < len(self._ideas) else None
+        idea = self._ideas[judged] if judged < len(self._ideas) else None
+        return None if brief.repair and idea and not idea.repair else idea
 
     def tell(self, round: Round) -> None:
         """Keep the round."""
@@ -233,6 +234,14 @@ def fake_target(**changes: object) -> Target:
         ),
     }
     return Target.model_validate(values | changes)
+
+
+def fake_repair(idea: Proposal, attempt: int) -> Proposal:
+    """Another candidate of the same idea."""
+    text = f"/* {attempt} */\n{idea.candidate.kernel.text}"
+    return idea.model_copy(
+        update={"candidate": idea.candidate.with_kernel_text(text), "repair": True}
+    )
 
 
 def fake_idea(target: Target, name: str) -> Proposal:

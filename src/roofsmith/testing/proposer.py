@@ -58,7 +58,8 @@ class ScriptedProposer:
         self.asked.append(brief)
         place = len(brief.campaign.rounds)
         entry = self._script[place] if place < len(self._script) else None
-        return entry(brief) if callable(entry) else entry
+        proposal = entry(brief) if callable(entry) else entry
+        return None if brief.repair and proposal and not proposal.repair else proposal
 
     def tell(self, round: Round) -> None:
         """Note the round."""
