@@ -16,10 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roofsmith.domain.bound import Bound, OperationCount
+from roofsmith.domain.calibration import Calibration
 from roofsmith.domain.campaign import Campaign, Event, Round
 from roofsmith.domain.clocks import ClockSettings, LockedClocks
 from roofsmith.domain.comparison import ErrorReport, Judgement, Screening, Timing
 from roofsmith.domain.device import Device, Environment
+from roofsmith.domain.diagnosis import Diagnosis, Disassembly
 from roofsmith.domain.dispatch import Dispatch
 from roofsmith.domain.examination import Examination
 from roofsmith.domain.facts import DType, FactSheet
@@ -460,6 +462,22 @@ class Tracer(Protocol):
         ...
 
 
+class Disassembler(Protocol):
+    """Finds the instructions that a kernel spends its time on."""
+
+    def disassemble(self, built: Built, workload: Workload, profile: Profile) -> Disassembly:
+        """The hot loops of a kernel, as its compiler made them.
+
+        What can't be had is said in the answer, never an exception.
+
+        Args:
+            built: the kernel.
+            workload: that it is watched on, where watching shows what is hot.
+            profile: of the kernel on that workload; on a GPU it names the kernel to look at.
+        """
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Brief:
     """All that a proposer may know when it is asked."""
@@ -479,6 +497,10 @@ class Brief:
     """Of the incumbent."""
     repair: RepairTask | None = None
     """An idea to repair: the answer has `repair` set, or is None and the idea is dropped."""
+    diagnosis: Diagnosis | None = None
+    """After rollbacks in a row: what was tried, and what was looked at again."""
+    calibration: tuple[Calibration, ...] = ()
+    """How each tactic's predictions came out so far."""
 
     @property
     def masked(self) -> frozenset[int]:
@@ -644,6 +666,8 @@ class Parts:
     """Patient with kernels that compile for minutes in every process. None: `judge`."""
     inspector: Inspector | None = None
     """Looks at a candidate before it is kept; None where nothing can be seen."""
+    disassembler: Disassembler | None = None
+    """Shows the instructions of a kernel that can't be improved; None where nobody can."""
     tracer: Tracer | None = None
     """Runs steps of training with a candidate before it is kept; None where none knows how."""
     merger: Merger | None = None

@@ -63,7 +63,10 @@ class YardstickResult(Value):
 
 
 class Yardsticks(Value):
-    """The yardsticks were measured beside the kernel that holds; comes before `Stopped`."""
+    """The yardsticks were measured beside the kernel that holds.
+
+    Comes before `Stopped`, and before a `Diagnosed` of the highest level.
+    """
 
     kind: Literal["yardsticks"] = "yardsticks"
     incumbent_id: str

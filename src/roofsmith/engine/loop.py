@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from roofsmith.analysis.decide import decide
+from roofsmith.analysis.ladder import COMPARED_FROM
 from roofsmith.analysis.scan import with_remarks
 from roofsmith.analysis.sizes import smallest
 from roofsmith.domain.campaign import Campaign, Decision, Kept, Round, StopCode
 from roofsmith.domain.comparison import Judgement, Timing
+from roofsmith.domain.diagnosis import Diagnosed
 from roofsmith.domain.inspection import Inspection
 from roofsmith.domain.kernel import Built, Candidate
 from roofsmith.domain.outcome import BuildFailed, Passed
@@ -16,6 +18,7 @@ from roofsmith.domain.proposal import Hypothesis, Proposal
 from roofsmith.domain.target import StopPolicy
 from roofsmith.domain.yardstick import Yardsticks
 from roofsmith.engine import records
+from roofsmith.engine.diagnosing import gather, insight, owed_level, require_diagnosis
 from roofsmith.engine.meter import Meter
 from roofsmith.engine.profiling import Seen, look, look_again, look_at, profiles_of
 from roofsmith.engine.progress import spent_s
@@ -96,7 +99,28 @@ class Engine:
 
     def ask(self) -> Proposal | None:
         """What the proposer wants to try next; None when it has no more ideas."""
+        self.diagnose()
         return self._ask(replace(self.brief(), repair=None))
+
+    def diagnose(self) -> Campaign:
+        """After rollbacks in a row: gather what their level of the ladder asks for, and record it.
+
+        Nothing happens where nothing is owed.
+        """
+        level = owed_level(self.campaign)
+        if level is None:
+            return self.campaign
+        self._parts.observer.stage("diagnose", f"level {level}")
+        if level >= COMPARED_FROM:
+            self._measure_yardsticks(self._bench.rebuild(self.campaign.incumbent))
+        material = gather(self.campaign, level, self._bench)
+        lap, after = self._meter.lap(), self.campaign.last_round
+        return self._recorder.record(
+            Diagnosed(
+                level=level, after_round=after, material=material,
+                wall_s=lap.wall_s, kernel_s=lap.kernel_s, at=self._now(),
+            )
+        )  # fmt: skip
 
     def screen(self) -> Screen:
         """A cheap look at candidates, which is refused once the time budget is spent."""
@@ -106,10 +130,12 @@ class Engine:
         """One hypothesis: build, judge, profile, decide, record.
 
         Raises:
-            UsageError: the proposal changes nothing, or is a repair of nothing.
+            UsageError: the proposal changes nothing, is a repair of nothing, or comes before a
+                diagnosis that is due.
         """
         if proposal.candidate.id == self.campaign.incumbent.id:
             raise records.nothing_changed()
+        require_diagnosis(self.campaign, proposal)
         repairs = repaired_round(self.campaign, proposal)
         built = self._build(proposal.candidate)
         judgement = with_remarks(
@@ -221,6 +247,7 @@ class Engine:
         """All that a proposer may know now."""
         known = self._known()
         profile, bottleneck = records.held_profile(self.campaign)
+        learned = insight(self.campaign)
         return Brief(
             campaign=self.campaign,
             incumbent=self.campaign.incumbent,
@@ -233,6 +260,8 @@ class Engine:
             profile=profile,
             bottleneck=bottleneck,
             repair=repair_task(self.campaign),
+            diagnosis=learned.diagnosis,
+            calibration=learned.calibration,
         )
 
     # -- steps ------------------------------------------------------------------------------

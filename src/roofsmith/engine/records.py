@@ -63,6 +63,7 @@ def started_record(
         at=at,
         gpu=gpu,
         examination=examination,
+        ladder=True,
     )
 
 

@@ -28,6 +28,7 @@ from roofsmith.domain.inspection import Inspection
 from roofsmith.domain.outcome import Cheated, Incorrect, Passed
 from roofsmith.domain.yardstick import Yardsticks
 from roofsmith.engine.progress import spent_s
+from roofsmith.engine.diagnosing import diagnosis_findings, was_diagnosed
 from roofsmith.engine.profiling import Seen, profiles_of
 from roofsmith.engine.records import recompared, recounted, standing_after
 from roofsmith.engine.repairing import repair_task
@@ -74,7 +75,11 @@ def _findings(events: Sequence[Event]) -> Iterator[Finding]:
                 yield from _yardstick_findings(event, number, _state(before))
             case Stopped():
                 yield from _stop_findings(event, number, before)
-            case Started() | Resumed() | Masked() | Diagnosed():
+            case Diagnosed():
+                state = _state(before)
+                for what in diagnosis_findings(event, state):
+                    yield Finding(f"record {number}", what)
+            case Started() | Resumed() | Masked():
                 pass
             case _:
                 assert_never(event)
@@ -128,6 +133,8 @@ def _round_findings(round_: Round, campaign: Campaign) -> Iterator[Finding]:
             yield Finding(
                 where, f"{name} is recorded as {_short(recorded)}; {_short(follows)} follows"
             )
+    if not was_diagnosed(round_, campaign):
+        yield Finding(where, "an idea after rollbacks, without what its level looks at again")
     if campaign.baseline is None:
         yield Finding(where, "a round before the baseline")
 

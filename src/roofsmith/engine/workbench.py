@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Callable
 
 from roofsmith.domain.comparison import Judgement, Screening
+from roofsmith.domain.diagnosis import Disassembly
 from roofsmith.domain.inspection import Inspection
 from roofsmith.domain.kernel import Built, Candidate, Signature
 from roofsmith.domain.outcome import BuildFailed, Unstable
@@ -79,6 +80,14 @@ class Workbench:
         with self._meter.kernel():
             profile = self._parts.profiler.profile(built, workload)
         return with_resources(profile, built, self._parts.toolchain)
+
+    def disassemble(self, built: Built, workload: Workload, profile: Profile) -> Disassembly:
+        """The instructions of a kernel's hot loops; where nobody can tell, that is the answer."""
+        if self._parts.disassembler is None:
+            return Disassembly(tool=None, missing=("nobody disassembles kernels of this language",))
+        self._parts.observer.stage("disassemble", workload.label)
+        with self._meter.kernel():
+            return self._parts.disassembler.disassemble(built, workload, profile)
 
     def inspect(self, built: Built, workload: Workload) -> Inspection | None:
         """What sanitizers find in one call of a kernel; None where there is no inspector."""

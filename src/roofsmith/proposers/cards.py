@@ -60,7 +60,7 @@ class CardContext:
             descriptions=brief.descriptions,
             profile=brief.profile,
             bottleneck=brief.bottleneck,
-            times_s=_incumbent_times(brief),
+            times_s=brief.campaign.times_s,
         )
 
     @cached_property
@@ -117,16 +117,6 @@ class CardContext:
     def with_text(self, text: str, *flags: str) -> Candidate:
         """The incumbent with another kernel file, and with `flags` where they are missing."""
         return self.candidate.with_kernel_text(text).with_build(add_flags(self.build, *flags))
-
-
-def _incumbent_times(brief: Brief) -> dict[str, float]:
-    """Of the last kept round; of the baseline where nothing was kept."""
-    for kept in reversed(brief.campaign.kept):
-        if kept.judgement.comparison is not None:
-            compared = kept.judgement.comparison.workloads
-            return {workload.workload: workload.candidate_time_s for workload in compared}
-    baseline = brief.campaign.baseline
-    return {} if baseline is None else {t.workload: t.time_s for t in baseline.timings}
 
 
 def add_flags(build: BuildSpec, *flags: str) -> BuildSpec:
