@@ -19,6 +19,7 @@ from roofsmith.domain.bound import Bound, OperationCount
 from roofsmith.domain.calibration import Calibration
 from roofsmith.domain.campaign import Campaign, Event, Round
 from roofsmith.domain.clocks import ClockSettings, LockedClocks
+from roofsmith.domain.command import MetricReading
 from roofsmith.domain.comparison import ErrorReport, Judgement, Screening, Timing
 from roofsmith.domain.device import Device, Environment
 from roofsmith.domain.diagnosis import Diagnosis, Disassembly
@@ -277,6 +278,22 @@ class Toolchain(Protocol):
         ...
 
 
+class Checkouts(Protocol):
+    """Working copies of a command target's repository, one per candidate."""
+
+    def make(self, candidate: Candidate) -> tuple[Path, bool]:
+        """The folder in which a candidate's commands run, and whether it was there already.
+
+        Raises:
+            StorageError: the commit is gone, or there is no room.
+        """
+        ...
+
+    def changed(self, candidate_id: str) -> tuple[str, ...]:
+        """Frozen files of a checkout that aren't as the commit has them, those added included."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class ArraySpec:
     """One array that a workload passes to `solve`."""
@@ -402,6 +419,16 @@ class Measured:
     """What the compiler gave each GPU kernel."""
     notes: tuple[str, ...] = ()
     """What the kernel's source shows, and what it was measured under."""
+    metrics: tuple[MetricReading, ...] = ()
+    """Of a command target: everything that its benchmark reports."""
+
+
+class KernelTimer(Protocol):
+    """Times the kernels of a command target's benchmark from outside of it."""
+
+    def kernel_time(self, built: Built) -> float | str:
+        """Mean seconds of the kernels that count in one run; or why there is no such time."""
+        ...
 
 
 class Judge(Protocol):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import difflib
 import io
+import itertools
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -310,3 +311,24 @@ def _some(labels: Sequence[str]) -> str:
 
 def _twice(values: Sequence[str]) -> str | None:
     return next((value for at, value in enumerate(values) if value in values[:at]), None)
+
+
+def csv_within(printed: str, keys: Sequence[str]) -> str:
+    """The CSV among what a benchmark printed: from the line that names all keys, on.
+
+    It ends at an empty line, or at a line with another number of fields.
+
+    Raises:
+        BadRowsError: no line names them.
+    """
+    lines = printed.splitlines()
+    for at, line in enumerate(lines):
+        header = [name.strip() for name in line.split(",")]
+        if set(keys) <= set(header):
+            rest = lines[at + 1 :]
+            rows = itertools.takewhile(lambda row: row.count(",") == len(header) - 1, rest)
+            return "\n".join((line, *(row for row in rows if row.strip())))
+    raise BadRowsError(
+        f"it printed no line with the columns {', '.join(keys)}"
+        " (`results` names a file, where the benchmark writes one)"
+    )

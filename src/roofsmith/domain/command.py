@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Literal
 
 from pydantic import Field, model_validator
@@ -34,16 +35,14 @@ class ProfileCommand(Value):
     unit: Literal["s", "ms", "us", "ns"] = "ns"
 
 
-class CommandSpec(Value):
+class CommandSection(Value):
     """What may change in a repository, what decides, and who measures it: the repository itself.
 
     Every number is what the repository's own program printed, beside candidate code: self-reported.
     """
 
-    repo: str
-    """Absolute folder in a git repository; commands run there, and paths are relative to it."""
-    commit: str = ""
-    """That every checkout is made of; empty until the campaign begins."""
+    repo: str = "."
+    """Folder in a git repository; commands run there, and the paths below are relative to it."""
     editable: tuple[str, ...] = Field(min_length=1)
     """Globs of files that a candidate may change or add, such as `src/*.c`; `**` crosses folders.
     Everything else that git tracks is frozen."""
@@ -89,11 +88,9 @@ class CommandSpec(Value):
     build_deadline_s: float = Field(default=1800.0, gt=0)
     test_deadline_s: float = Field(default=1800.0, gt=0)
     benchmark_deadline_s: float = Field(default=600.0, gt=0)
-    volatile: tuple[str, ...] = ()
-    """Tracked files that the commands themselves rewrite; found at the beginning, not frozen."""
 
     @model_validator(mode="after")
-    def _tells_rows_apart(self) -> CommandSpec:
+    def _tells_rows_apart(self) -> CommandSection:
         if not self.keys:
             raise ValueError(
                 "rows (or classes) must name the columns that tell the benchmark's rows apart,"
@@ -110,6 +107,29 @@ class CommandSpec(Value):
     def time_scale(self) -> float | None:
         """Seconds per unit of the metric; None where it isn't a time."""
         return TIME_UNITS.get(self.unit) if self.direction == "lower" else None
+
+    def is_editable(self, path: str) -> bool:
+        """Whether a candidate may change or add a file; its path is relative to `repo`."""
+        return any(re.fullmatch(_regex(glob), path) for glob in self.editable)
+
+
+class CommandSpec(CommandSection):
+    """The same, frozen: of one commit, with every other file as it was there."""
+
+    commit: str = ""
+    """That every checkout is made of; empty until the campaign begins."""
+    frozen: str = ""
+    """Hash over path and content of every file that git tracks there, but for the editable and the
+    volatile ones."""
+    volatile: tuple[str, ...] = ()
+    """Tracked files that the baseline's own commands rewrite; relative to the repository's top."""
+
+
+def _regex(glob: str) -> str:
+    """`*` and `?` stay within a folder, `**` doesn't; nothing else is special."""
+    parts = re.split(r"(\*\*/|\*\*|\*|\?)", glob.removeprefix("./"))
+    special = {"**/": r"(?:.*/)?", "**": r".*", "*": r"[^/]*", "?": r"[^/]"}
+    return "".join(special.get(part, re.escape(part)) for part in parts)
 
 
 class MetricReading(Value):

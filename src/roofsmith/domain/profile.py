@@ -61,7 +61,7 @@ class Hotspot(Value):
 class Profile(Value):
     """What a profiler saw of one kernel on one workload."""
 
-    tool: Literal["perf", "valgrind", "ncu", "rocprofv3", "torch", "none"]
+    tool: Literal["perf", "valgrind", "ncu", "rocprofv3", "torch", "command", "none"]
     workload: str
     kernel: str | None = None
     """On a GPU: the kernel that the counters are of, the one that takes most of the time."""

@@ -25,7 +25,9 @@ MAX_SOURCE_BYTES = 1024 * 1024
 """A kernel, an include or a reference; more is a data file that was named by mistake."""
 
 
-def read_text(path: Path, what: str, *, limit_bytes: int = MAX_SOURCE_BYTES) -> str:
+def read_text(
+    path: Path, what: str, *, limit_bytes: int = MAX_SOURCE_BYTES, may_be_empty: bool = False
+) -> str:
     """A text file's content, its line ends as they are.
 
     Raises:
@@ -46,7 +48,7 @@ def read_text(path: Path, what: str, *, limit_bytes: int = MAX_SOURCE_BYTES) -> 
         data = path.read_bytes()
     except (OSError, ValueError) as error:  # ValueError: a zero byte in the path
         raise TargetError(f"{what} {path} can't be read: {error}") from error
-    return _decoded(data, path, what)
+    return _decoded(data, path, what, may_be_empty=may_be_empty)
 
 
 def candidate_names(paths: Sequence[Path]) -> list[str]:
@@ -95,7 +97,7 @@ def language_of(path: Path, text: str) -> Language:
     return language
 
 
-def _decoded(data: bytes, path: Path, what: str) -> str:
+def _decoded(data: bytes, path: Path, what: str, *, may_be_empty: bool) -> str:
     try:
         text = data.decode()
     except UnicodeDecodeError as error:
@@ -106,7 +108,7 @@ def _decoded(data: bytes, path: Path, what: str) -> str:
         ) from error
     if "\0" in text:
         raise TargetError(f"{what} {path} is not a text file: it holds zero bytes")
-    if not text.strip():
+    if not text.strip() and not may_be_empty:
         raise TargetError(f"{what} {path} is empty")
     return text
 

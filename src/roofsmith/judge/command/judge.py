@@ -1,0 +1,400 @@
+"""The judge of a command target: interleaved runs of two checkouts' benchmarks.
+
+What each run reports is taken at its word, beside candidate code, which is why every judgement is
+marked as self-reported. What is checked from outside: that frozen files are as they were, that the
+rows are the baseline's, that the gate holds in every run, and that no time lies below the roofline.
+"""
+
+from __future__ import annotations
+
+import math
+import secrets
+import time
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from statistics import fmean, median
+from typing import Literal
+
+from roofsmith.analysis.clock import CLOCK_ERROR_RATE
+from roofsmith.analysis.compare import compare, is_win
+from roofsmith.analysis.roofline import below_floor
+from roofsmith.analysis.statistics import least_observations, median_interval
+from roofsmith.domain.bound import Bound
+from roofsmith.domain.command import CommandSpec, KernelPair, MetricReading
+from roofsmith.domain.comparison import (
+    Comparison,
+    Judgement,
+    PairSample,
+    Screening,
+    Timing,
+    Verdict,
+)
+from roofsmith.domain.kernel import Built
+from roofsmith.domain.outcome import Cheated, Failure, Outcome, Passed, Unstable
+from roofsmith.domain.target import Target
+from roofsmith.domain.workload import ConfigClass
+from roofsmith.judge.command.runs import Benchmarked, Runs
+from roofsmith.ports import Checkouts, KernelTimer, Measured, Observer
+
+ISOLATION = "none: the repository's own commands"
+SCREEN_PAIRS = 3
+PATIENCE = 2
+"""Multiple of the fewest pairs that can decide, after which an undecided measurement ends."""
+LEANING_PATIENCE = 4
+"""The same while the ratio itself lies beyond the noise band and only its interval doesn't."""
+_SHOWN = 5
+Side = Literal["incumbent", "candidate"]
+
+
+@dataclass(slots=True)
+class Evidence:
+    """What running two checkouts in turn came to."""
+
+    first: list[PairSample] = field(default_factory=list)
+    again: list[PairSample] = field(default_factory=list)
+    kernels: list[KernelPair] = field(default_factory=list)
+    metrics: dict[tuple[str, str, Side], list[float]] = field(
+        default_factory=lambda: defaultdict(list)
+    )
+    """By workload, metric and side: a value per run."""
+    walls_s: dict[Side, list[float]] = field(default_factory=lambda: defaultdict(list))
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def counting(self) -> Sequence[PairSample]:
+        """The samples that are reported and decided on."""
+        return self.again or self.first
+
+
+class RunFailedError(Exception):
+    """A run failed; `outcome` says whose fault it is."""
+
+    def __init__(self, outcome: Failure) -> None:
+        super().__init__(outcome.detail)
+        self.outcome = outcome
+
+
+class CommandJudge:
+    """Port `Judge` over a repository's own commands. Bound to one target.
+
+    Args:
+        target: its workloads are the rows that every run must have.
+        runs: how commands are run.
+        checkouts: knows which files a candidate may not have changed.
+        classes: a partition of the workloads.
+        bounds: the roofline of each; a time below it is impossible.
+        timer: times kernels by a profiler; None where the target names none.
+    """
+
+    isolation = ISOLATION
+
+    def __init__(
+        self,
+        target: Target,
+        runs: Runs,
+        checkouts: Checkouts,
+        classes: Sequence[ConfigClass],
+        bounds: Sequence[Bound],
+        timer: KernelTimer | None = None,
+    ) -> None:
+        assert target.command is not None, "only for command targets"
+        self._spec: CommandSpec = target.command
+        self._target = target
+        self._runs = runs
+        self._checkouts = checkouts
+        self._classes = tuple(classes)
+        self._bounds = {bound.workload: bound for bound in bounds}
+        self._timer = timer
+        self._labels = [workload.label for workload in target.workloads]
+
+    def measure(self, candidate: Built, observer: Observer, *, timed: bool = True) -> Measured:
+        """Run the test and the benchmark; unless `timed` is False, as often as it takes."""
+        try:
+            self._check(candidate, observer)
+            observer.stage("time" if timed else "check", "the benchmark")
+            runs = self._alone(candidate, observer, timed=timed)
+            self._require_frozen(candidate)
+        except RunFailedError as error:
+            return Measured(error.outcome, (), ())
+        if not timed:
+            return Measured(Passed(), (), ())
+        costs: dict[str, list[float]] = defaultdict(list)
+        metrics: dict[tuple[str, str], list[float]] = defaultdict(list)
+        for run in runs:
+            for reading in run.readings:
+                costs[reading.label].append(reading.cost)
+                for name, value in reading.metrics.items():
+                    metrics[reading.label, name].append(value)
+        return Measured(
+            Passed(),
+            tuple(self._timing(label, costs[label]) for label in self._labels),
+            (),
+            metrics=tuple(
+                MetricReading(workload=label, metric=name, value=median(values))
+                for (label, name), values in metrics.items()
+            ),
+        )
+
+    def screen(self, candidate: Built, incumbent: Built) -> Screening:
+        """A few pairs of runs; the test is left for the judgement."""
+        evidence = Evidence()
+        try:
+            self._require_frozen(candidate)
+            for sweep in range(SCREEN_PAIRS):
+                evidence.first += self._pair(candidate, incumbent, sweep, evidence)
+        except RunFailedError as error:
+            return Screening(outcome=error.outcome, speedup=None)
+        found = self._compared(evidence.first)
+        return Screening(outcome=Passed(), speedup=found.overall.speedup if found else None)
+
+    def compare(self, candidate: Built, incumbent: Built, observer: Observer) -> Judgement:
+        """Test, pairs until decided, and a winner's pairs again; then the profiler's, if any."""
+        begin, evidence = time.monotonic(), Evidence()
+        outcome: Outcome = Passed()
+        try:
+            self._check(candidate, observer)
+            self._gather(candidate, incumbent, evidence, observer)
+            self._require_frozen(candidate)
+            outcome = self._too_fast(self._compared(evidence.counting)) or Passed()
+        except RunFailedError as error:
+            outcome = error.outcome
+        comparison = self._compared(evidence.counting)
+        verdict: Verdict | Literal["rejected"] = "rejected"
+        if isinstance(outcome, Passed):
+            verdict = comparison.overall.verdict if comparison else "unverified"
+        return Judgement(
+            outcome=outcome,
+            verdict=verdict,
+            comparison=comparison,
+            samples=tuple(evidence.first),
+            confirmation=tuple(evidence.again),
+            kernels=tuple(evidence.kernels),
+            metrics=_readings(evidence),
+            self_reported=True,
+            isolation=self.isolation,
+            notes=(*evidence.notes, *_wall_note(evidence)),
+            wall_s=time.monotonic() - begin,
+        )
+
+    def _check(self, candidate: Built, observer: Observer) -> None:
+        """Frozen files and the test.
+
+        Raises:
+            RunFailedError: one of them fails.
+        """
+        observer.stage("check", "frozen files")
+        self._require_frozen(candidate)
+        observer.stage("check", "the test")
+        if failure := self._runs.test(candidate):
+            raise RunFailedError(failure)
+
+    def _require_frozen(self, candidate: Built) -> None:
+        changed = self._checkouts.changed(candidate.candidate_id)
+        if not changed:
+            return
+        more = f" and {len(changed) - _SHOWN} more" if len(changed) > _SHOWN else ""
+        detail = (
+            f"{', '.join(changed[:_SHOWN])}{more} changed, which is not among the editable files:"
+            f" {', '.join(self._spec.editable)}"
+        )
+        raise RunFailedError(Cheated(reason="frozen_file_changed", detail=detail))
+
+    def _gather(
+        self, candidate: Built, incumbent: Built, evidence: Evidence, observer: Observer
+    ) -> None:
+        observer.stage("time")
+        self._measure(candidate, incumbent, evidence.first, evidence, observer)
+        first = self._compared(evidence.first)
+        if first is None or not is_win(first):
+            return
+        observer.stage("confirm", "running the winner again")
+        self._measure(candidate, incumbent, evidence.again, evidence, observer)
+        again = self._compared(evidence.again)
+        if self._timer is not None and again is not None and is_win(again):
+            observer.stage("profile", "by the target's own profiler")
+            self._time_kernels(self._timer, candidate, incumbent, evidence, observer)
+
+    def _measure(
+        self,
+        candidate: Built,
+        incumbent: Built,
+        samples: list[PairSample],
+        evidence: Evidence,
+        observer: Observer,
+    ) -> None:
+        """Pairs until they decide.
+
+        Raises:
+            RunFailedError: a run failed; an incumbent's failure leaves everything undecided.
+        """
+        begin = time.monotonic()
+        start = 1 + max((sample.sweep for sample in evidence.first), default=-1)
+        least = least_observations(self._target.keep.error_rate)
+        for pairs in range(1, LEANING_PATIENCE * least + 1):
+            samples += self._pair(candidate, incumbent, start + pairs - 1, evidence)
+            found = self._compared(samples)
+            observer.progress(min(pairs / least, 1.0), _standing(found))
+            if pairs >= least and self._is_over(found, pairs, time.monotonic() - begin):
+                return
+
+    def _is_over(self, found: Comparison | None, pairs: int, spent_s: float) -> bool:
+        policy = self._target.keep
+        if spent_s > policy.judge_budget_s / 2 or found is None:
+            return True
+        if found.overall.verdict == "inconclusive":
+            leans = abs(math.log(found.overall.speedup)) > math.log1p(policy.noise_band)
+            least = least_observations(policy.error_rate)
+            return not leans and pairs >= PATIENCE * least
+        undecided = "inconclusive" in {c.estimate.verdict for c in found.classes}
+        return not undecided or pairs >= PATIENCE * least_observations(policy.error_rate)
+
+    def _pair(
+        self, candidate: Built, incumbent: Built, sweep: int, evidence: Evidence
+    ) -> list[PairSample]:
+        """Both benchmarks, one right after the other, in random order: a sample per row."""
+        order: list[Side] = ["incumbent", "candidate"]
+        secrets.SystemRandom().shuffle(order)
+        found: dict[Side, Benchmarked] = {}
+        for side in order:
+            built = incumbent if side == "incumbent" else candidate
+            found[side] = self._run(side, built)
+            evidence.walls_s[side].append(found[side].wall_s)
+            for reading in found[side].readings:
+                for name, value in reading.metrics.items():
+                    evidence.metrics[reading.label, name, side].append(value)
+        costs = {
+            side: {reading.label: reading.cost for reading in run.readings}
+            for side, run in found.items()
+        }
+        return [
+            PairSample(
+                workload=label,
+                sweep=sweep,
+                instance=sweep,
+                first=order[0],
+                incumbent_time_s=(costs["incumbent"][label],),
+                candidate_time_s=(costs["candidate"][label],),
+            )
+            for label in self._labels
+        ]
+
+    def _run(self, side: Side, built: Built) -> Benchmarked:
+        run = self._runs.benchmark(built, self._labels)
+        if isinstance(run, Benchmarked):
+            return run
+        raise RunFailedError(run if side == "candidate" else _incumbent_failed(run))
+
+    def _time_kernels(
+        self,
+        timer: KernelTimer,
+        candidate: Built,
+        incumbent: Built,
+        evidence: Evidence,
+        observer: Observer,
+    ) -> None:
+        """Interleaved runs under the profiler: a number per run, all rows together."""
+        least = least_observations(CLOCK_ERROR_RATE)
+        for sweep in range(least):
+            order: list[Side] = ["incumbent", "candidate"]
+            secrets.SystemRandom().shuffle(order)
+            times_s: dict[Side, float] = {}
+            for side in order:
+                found = timer.kernel_time(incumbent if side == "incumbent" else candidate)
+                if isinstance(found, str):
+                    detail = f"the target's profiler gave no kernel time of the {side}: {found}"
+                    raise RunFailedError(Unstable(reason="no_kernel_time", detail=detail))
+                times_s[side] = found
+            evidence.kernels.append(
+                KernelPair(
+                    sweep=sweep,
+                    first=order[0],
+                    incumbent_time_s=times_s["incumbent"],
+                    candidate_time_s=times_s["candidate"],
+                )
+            )
+            observer.progress((sweep + 1) / least)
+
+    def _alone(self, candidate: Built, observer: Observer, *, timed: bool) -> list[Benchmarked]:
+        """Runs of one checkout.
+
+        Raises:
+            RunFailedError: one failed.
+        """
+        least = least_observations(self._target.keep.error_rate) if timed else 1
+        begin, runs = time.monotonic(), []
+        while len(runs) < least:
+            runs.append(self._run("candidate", candidate))
+            observer.progress(len(runs) / least)
+            spent_s = time.monotonic() - begin
+            if len(runs) >= SCREEN_PAIRS and spent_s > self._target.keep.judge_budget_s / 2:
+                break
+        return runs
+
+    def _timing(self, label: str, costs: Sequence[float]) -> Timing:
+        low, high = median_interval(costs, self._target.keep.error_rate)
+        if not math.isfinite(low):
+            low, high = min(costs), max(costs)
+        workload = next(w for w in self._target.workloads if w.label == label)
+        bound = self._bounds.get(label)
+        return Timing(
+            workload=label,
+            dims=workload.dims,
+            config_class=next(c.name for c in self._classes if label in c.workloads),
+            time_s=median(costs),
+            ci=(low, high),
+            samples_s=tuple(costs),
+            floor_time_s=bound.floor_time_s if bound else None,
+        )
+
+    def _compared(self, samples: Sequence[PairSample]) -> Comparison | None:
+        target = self._target
+        floors = {label: bound.floor_time_s for label, bound in self._bounds.items()}
+        return compare(samples, target.workloads, self._classes, floors, target.keep)
+
+    def _too_fast(self, comparison: Comparison | None) -> Failure | None:
+        for found in comparison.workloads if comparison else ():
+            bound = self._bounds.get(found.workload)
+            if bound and (why := below_floor(bound, found.candidate_time_s)):
+                return Cheated(reason="below_floor", detail=why)
+        return None
+
+
+def _incumbent_failed(failure: Failure) -> Failure:
+    return Unstable(
+        reason="incumbent_failed",
+        detail=f"the incumbent, which had passed, failed this time: {failure.detail}",
+        log=failure.log,
+    )
+
+
+def _readings(evidence: Evidence) -> tuple[MetricReading, ...]:
+    """Medians over all runs, the candidate's beside the incumbent's."""
+    of_candidate = [key for key in evidence.metrics if key[2] == "candidate"]
+    return tuple(
+        MetricReading(
+            workload=label,
+            metric=name,
+            value=median(evidence.metrics[label, name, "candidate"]),
+            before=median(evidence.metrics[label, name, "incumbent"]),
+        )
+        for label, name, _ in of_candidate
+        if (label, name, "incumbent") in evidence.metrics
+    )
+
+
+def _wall_note(evidence: Evidence) -> tuple[str, ...]:
+    """What the runs took by our own clock, start and set-up included."""
+    walls_s = evidence.walls_s
+    if not walls_s["incumbent"] or not walls_s["candidate"]:
+        return ()
+    return (
+        f"a whole run of the benchmark took {fmean(walls_s['incumbent']):.3g} s (incumbent) and"
+        f" {fmean(walls_s['candidate']):.3g} s (candidate) by the judge's own clock",
+    )
+
+
+def _standing(comparison: Comparison | None) -> str:
+    if comparison is None:
+        return ""
+    return f"{comparison.overall.speedup:.2f}x after {comparison.overall.pairs} pairs"

@@ -1,0 +1,62 @@
+"""What is known of a benchmark's rows without running it: the target's own formulas."""
+
+from __future__ import annotations
+
+from numpy import generic
+from numpy.typing import NDArray
+
+from roofsmith.analysis.benchmark_rows import size_formula
+from roofsmith.analysis.expressions import ExpressionError
+from roofsmith.domain.command import CommandSpec
+from roofsmith.domain.workload import Workload
+from roofsmith.errors import BadReferenceError, TargetError
+from roofsmith.judge.tolerated import Tolerated
+from roofsmith.ports import WorkloadDescription
+
+
+class RowOracle:
+    """Port `Oracle` of one command target: no arrays, and FLOPs and bytes where it declares them."""
+
+    def __init__(self, spec: CommandSpec) -> None:
+        self._spec = spec
+
+    def describe(self, workload: Workload) -> WorkloadDescription:
+        """What the target's `flops` and `bytes` say of a row.
+
+        Raises:
+            TargetError: a formula can't be read, or has no positive value for this row.
+        """
+        return WorkloadDescription(
+            arrays=(),
+            scalars=workload.dims,
+            flops=_declared("flops", self._spec.flops, workload),
+            bytes=_declared("bytes", self._spec.bytes, workload),
+            atol=None,
+            rtol=None,
+        )
+
+    def inputs(self, workload: Workload, seed: int) -> dict[str, NDArray[generic] | int]:
+        """There are none.
+
+        Raises:
+            BadReferenceError: always.
+        """
+        raise BadReferenceError(
+            f"{workload.label}, seed {seed}: a command target draws its inputs itself"
+        )
+
+    def tolerated(self) -> Tolerated:
+        """No other inputs than its own."""
+        return Tolerated()
+
+
+def _declared(key: str, text: str | None, workload: Workload) -> float | None:
+    if text is None:
+        return None
+    try:
+        value = size_formula(text, workload)
+    except ExpressionError as error:
+        raise TargetError(f"command.{key}: {error}") from error
+    if not value > 0:
+        raise TargetError(f"command.{key} is {value:g} for {workload.label}")
+    return value

@@ -1,0 +1,142 @@
+"""Runs a command of a user's repository: with a deadline, in a process group of its own."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from roofsmith.errors import StorageError
+
+MAX_OUTPUT_BYTES = 64 * 1024**2
+"""A command that prints more has gone astray."""
+_LOOK_S = 1.0
+"""How often the length of the output is looked at."""
+_TAIL_BYTES = 4096
+_TAIL_LINES = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """How a command ended."""
+
+    command: str
+    returncode: int
+    """Negative: the signal that killed it."""
+    stopped: str | None
+    """Why it was killed: `ran past its deadline of 60 s`; None: it ended by itself."""
+    wall_s: float
+    log: Path
+    """Everything that it printed; standard output alone where `output` is another file."""
+    output: Path
+
+    @property
+    def passed(self) -> bool:
+        """Whether it ended by itself, with exit code 0."""
+        return self.stopped is None and self.returncode == 0
+
+    @property
+    def ending(self) -> str:
+        """`exited with 2`, `was killed by SIGSEGV`, `ran past its deadline of 60 s`."""
+        if self.stopped is not None:
+            return self.stopped
+        number = -self.returncode if self.returncode < 0 else self.returncode - 128
+        if self.returncode < 0 or (self.returncode > 128 and number in _SIGNALS):
+            return f"was killed by {signal.Signals(number).name}"
+        return f"exited with {self.returncode}"
+
+    def told(self) -> str:
+        """For people: the command, how it ended, and the end of what it printed."""
+        said = tail(self.log)
+        quoted = "\n".join(f"    {line}" for line in said) or "    (it printed nothing)"
+        return f"`{self.command}` {self.ending}; it printed:\n{quoted}"
+
+
+_SIGNALS = frozenset(member.value for member in signal.Signals)
+
+
+def run_shell(
+    command: str,
+    *,
+    directory: Path,
+    environment: Mapping[str, str],
+    deadline_s: float,
+    log: Path,
+    output: Path | None = None,
+) -> Ran:
+    """Run a shell command without input; whatever of its process group is left over is killed.
+
+    Args:
+        command: for /bin/sh.
+        directory: where it runs.
+        environment: variables beside, or in place of, this process's own.
+        deadline_s: wall time.
+        log: takes what it prints; made anew, with its folder.
+        output: takes standard output, where that is wanted alone.
+
+    Raises:
+        StorageError: the log can't be written, or the folder is gone.
+    """
+    try:
+        log.parent.mkdir(parents=True, exist_ok=True)
+        with (
+            log.open("wb") as errors,
+            (output or log).open("ab" if output is None else "wb") as out,
+        ):
+            begin = time.monotonic()
+            process = subprocess.Popen(
+                ["/bin/sh", "-c", command],
+                cwd=directory, env={**os.environ, **environment},
+                stdin=subprocess.DEVNULL, stdout=out, stderr=errors, start_new_session=True,
+            )  # fmt: skip
+            try:
+                stopped = _await(process, begin + deadline_s, deadline_s, (log, output or log))
+            finally:
+                _end(process)
+            wall_s = time.monotonic() - begin
+    except OSError as error:
+        raise StorageError(f"can't run `{command}` in {directory}: {error.strerror}") from error
+    return Ran(command, process.returncode, stopped, wall_s, log, output or log)
+
+
+def tail(path: Path, lines: int = _TAIL_LINES) -> list[str]:
+    """The last lines of a file that aren't empty; none where it can't be read."""
+    try:
+        with path.open("rb") as file:
+            file.seek(max(0, path.stat().st_size - _TAIL_BYTES))
+            text = file.read().decode(errors="replace")
+    except OSError:
+        return []
+    return [line.rstrip() for line in text.splitlines() if line.strip()][-lines:]
+
+
+def _await(
+    process: subprocess.Popen[bytes], until: float, deadline_s: float, files: tuple[Path, ...]
+) -> str | None:
+    """Wait for the end, the deadline or too much output; why it has to be killed, if so."""
+    watched = os.pidfd_open(process.pid)
+    try:
+        waiting = select.poll()
+        waiting.register(watched, select.POLLIN)
+        while True:
+            left_s = until - time.monotonic()
+            if waiting.poll(max(0.0, min(left_s, _LOOK_S)) * 1000):
+                return None
+            if left_s <= 0:
+                return f"ran past its deadline of {deadline_s:g} s"
+            if any(path.stat().st_size > MAX_OUTPUT_BYTES for path in files):
+                return f"printed more than {MAX_OUTPUT_BYTES // 1024**2} MiB"
+    finally:
+        os.close(watched)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()

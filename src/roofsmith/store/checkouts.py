@@ -1,0 +1,314 @@
+"""Working copies of a command target's repository: one per candidate, of one commit.
+
+A checkout is a clone of its own that borrows the objects of the user's repository, so that what a
+candidate does there reaches neither the user's files nor the user's branches. Names of checkouts
+are equally long: a path is part of every process's first page, and moves its stack.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from roofsmith.domain.command import CommandSection, CommandSpec
+from roofsmith.domain.kernel import Candidate, SourceFile
+from roofsmith.errors import StorageError, TargetError
+from roofsmith.store.files import storage_errors
+from roofsmith.store.git import CHECKOUT_DEADLINE_S, Git
+from roofsmith.store.sources import read_text, source_file
+
+KEPT = 4
+"""Checkouts that are kept: incumbent, candidate, and those that were looked at last."""
+MAX_FILES = 500
+"""More editable files than anybody edits."""
+_SHOWN = 8
+_LINK = "160000"
+"""Mode of a submodule in git's index."""
+
+
+@dataclass(frozen=True, slots=True)
+class Repository:
+    """The user's repository, as it is now."""
+
+    top: Path
+    """Its working tree."""
+    prefix: str
+    """Folder in it that commands run in; empty at the top."""
+    commit: str
+    """HEAD."""
+
+    @property
+    def folder(self) -> Path:
+        """Where commands run, in the user's own tree."""
+        return self.top / self.prefix
+
+
+def open_repository(folder: Path) -> Repository:
+    """The repository that a folder lies in.
+
+    Raises:
+        TargetError: it is in none, or that has no commit.
+        ToolMissingError: there is no git.
+    """
+    if not folder.is_dir():
+        raise TargetError(f"repo {folder} is not a folder")
+    git = Git(folder)
+    try:
+        top = Path(git.run("rev-parse", "--show-toplevel"))
+    except StorageError as error:
+        if "not a git repository" not in error.message:
+            raise
+        raise TargetError(
+            f"repo {folder} is not in a git repository, so nothing could say what was changed",
+            hint="git init && git add -A && git commit -m 'before roofsmith'",
+        ) from error
+    commit = git.ask("rev-parse", "--verify", "--quiet", "HEAD^{commit}")
+    if commit is None:
+        raise TargetError(
+            f"the repository {top} has no commit yet", hint="git add -A && git commit -m 'start'"
+        )
+    prefix = git.run("rev-parse", "--show-prefix").rstrip("/")
+    return Repository(top, prefix, commit)
+
+
+def require_clean(repository: Repository, but: Iterable[Path] = ()) -> None:
+    """Refuse a repository whose tracked files aren't those of its commit.
+
+    Args:
+        repository: that a campaign is to start from.
+        but: files that don't count, such as the target's own.
+
+    Raises:
+        TargetError: some were changed; names them.
+    """
+    listed = Git(repository.top).run(
+        "status", "--porcelain", "-z", "--untracked-files=no", "--ignore-submodules=dirty"
+    )
+    allowed = {os.path.relpath(path, repository.top) for path in but}
+    changed = [path for path in _changed_paths(listed) if path not in allowed]
+    if not changed:
+        return
+    more = f" and {len(changed) - _SHOWN} more" if len(changed) > _SHOWN else ""
+    raise TargetError(
+        f"{repository.top} has changes that are not committed: {', '.join(changed[:_SHOWN])}{more};"
+        " a campaign starts from a commit, and they would be missing from it",
+        hint="git commit, or git stash, then again",
+    )
+
+
+def editable_sources(repository: Repository, spec: CommandSection) -> tuple[SourceFile, ...]:
+    """The tracked files that a candidate may change, in the order of the patterns.
+
+    Raises:
+        TargetError: there is none, or far too many, or one isn't text.
+    """
+    tracked = sorted(_tracked(repository))
+    found = list(dict.fromkeys(path for glob in spec.editable for path in _matching(glob, tracked)))
+    if not found:
+        near = ", ".join(tracked[:_SHOWN])
+        raise TargetError(
+            f"no file that git tracks in {repository.folder} matches editable:"
+            f" {', '.join(spec.editable)}",
+            hint=f"patterns are relative to repo, and `**` crosses folders; there are {near}",
+        )
+    if len(found) > MAX_FILES:
+        raise TargetError(
+            f"editable matches {len(found)} files; at most {MAX_FILES} are taken",
+            hint="name the files of the kernel, and leave the rest frozen",
+        )
+    return tuple(
+        source_file(path, read_text(repository.folder / path, "editable file", may_be_empty=True))
+        for path in found
+    )
+
+
+class GitCheckouts:
+    """Port `Checkouts`, over clones in a folder of this process.
+
+    Args:
+        spec: the target's; its commit may be empty, which means the repository's HEAD.
+        root: where checkouts go.
+    """
+
+    def __init__(self, spec: CommandSpec, root: Path) -> None:
+        self._spec = spec
+        self._root = root
+        self.repository = open_repository(Path(spec.repo))
+        self.commit = spec.commit or self.repository.commit
+        self._made: dict[str, Path] = {}
+        """By candidate, the one that was used last at the end."""
+        self._foreign: dict[str, tuple[str, ...]] = {}
+        self._pristine: Mapping[str, str] = {}
+        """Hash of every tracked file, by path from the top, as a checkout has it."""
+
+    def make(self, candidate: Candidate) -> tuple[Path, bool]:
+        """The folder in which a candidate's commands run, and whether it was there already.
+
+        Raises:
+            StorageError: the commit is gone, or there is no room.
+        """
+        known = self._made.pop(candidate.id, None)
+        if known is not None:
+            self._made[candidate.id] = known
+            return self._folder(known), True
+        place = self._root / candidate.id
+        try:
+            self._clone(self.repository.top, place, self.commit)
+            self._pristine = self._pristine or dict(_hashes(place, _all_tracked(place)))
+            self._carry(place)
+            self._write(candidate, place)
+            self._foreign[candidate.id] = tuple(self._not_editable(candidate, place))
+        except BaseException:
+            shutil.rmtree(place, ignore_errors=True)
+            raise
+        self._made[candidate.id] = place
+        for old in list(self._made)[:-KEPT]:
+            shutil.rmtree(self._made.pop(old), ignore_errors=True)
+        return self._folder(place), False
+
+    def changed(self, candidate_id: str) -> tuple[str, ...]:
+        """Frozen files that aren't as the commit has them, and files that may not be added.
+
+        Paths are relative to the repository's top.
+        """
+        place = self._made[candidate_id]
+        self._made[candidate_id] = self._made.pop(candidate_id)  # it is in use
+        found = dict(_hashes(place, self._pristine))
+        changed = (
+            path
+            for path, digest in self._pristine.items()
+            if found.get(path) != digest and self._is_frozen(path)
+        )
+        return tuple(dict.fromkeys((*self._foreign[candidate_id], *changed)))
+
+    def frozen_hash(self, volatile: Iterable[str] = ()) -> str:
+        """Hash over path and content of every frozen file."""
+        out = set(volatile)
+        lines = (
+            f"{path}\0{digest}\n"
+            for path, digest in sorted(self._pristine.items())
+            if path not in out and self._is_frozen(path)
+        )
+        return hashlib.sha256("".join(lines).encode("utf-8", "surrogateescape")).hexdigest()
+
+    def _not_editable(self, candidate: Candidate, place: Path) -> Iterator[str]:
+        """A candidate's sources that it may not edit, unless they are what the commit has."""
+        for source in candidate.sources:
+            path = str(PurePosixPath(self.repository.prefix, source.path))
+            written = dict(_hashes(place, [path])).get(path)
+            if not self._spec.is_editable(source.path) and written != self._pristine.get(path):
+                yield path
+
+    def _is_frozen(self, path: str) -> bool:
+        if path in self._spec.volatile:
+            return False
+        inside = _relative(path, self.repository.prefix)
+        return inside is None or not self._spec.is_editable(inside)
+
+    def _folder(self, place: Path) -> Path:
+        return place / self.repository.prefix
+
+    def _clone(self, source: Path, place: Path, commit: str) -> None:
+        shutil.rmtree(place, ignore_errors=True)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        Git(place.parent).run(
+            "clone", "--quiet", "--shared", "--no-checkout", "--template=", source, place,
+            deadline_s=CHECKOUT_DEADLINE_S,
+        )  # fmt: skip
+        git = Git(place, place / ".git")
+        try:
+            git.run("checkout", "--quiet", "--detach", commit, deadline_s=CHECKOUT_DEADLINE_S)
+        except StorageError as error:
+            raise StorageError(
+                f"{source} has no commit {commit[:12]} to check out: {error.message}",
+                hint="the campaign began there; fetch it again, or start a new campaign",
+            ) from error
+        for path, submodule in _submodules(git):
+            if (source / path / ".git").exists():
+                self._clone(source / path, place / path, submodule)
+
+    def _carry(self, place: Path) -> None:
+        for path in self._spec.carry:
+            source, link = self.repository.folder / path, self._folder(place) / path
+            if not source.exists():
+                raise TargetError(f"carry: {source} doesn't exist")
+            if link.exists():
+                raise TargetError(f"carry: {path} is tracked by git, so every checkout has it")
+            with storage_errors("link", link):
+                link.parent.mkdir(parents=True, exist_ok=True)
+                link.symlink_to(source)
+
+    def _write(self, candidate: Candidate, place: Path) -> None:
+        folder = self._folder(place)
+        for source in candidate.sources:
+            path = folder / source.path
+            if not path.parent.resolve().is_relative_to(place.resolve()) or path.is_symlink():
+                raise StorageError(f"{path} lies behind a link")
+            data = source.text.encode()
+            with storage_errors("write", path):
+                if path.is_file() and path.read_bytes() == data:
+                    continue  # its time stamp says to make that nothing changed
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(data)
+
+
+def _tracked(repository: Repository) -> Iterator[str]:
+    for path in Git(repository.folder).run("ls-files", "-z").split("\0"):
+        if path and (repository.folder / path).is_file():
+            yield path
+
+
+def _all_tracked(place: Path) -> Iterator[str]:
+    """Paths from the top, those in submodules too."""
+    git = Git(place, place / ".git")
+    yield from git.run("ls-files", "-z").split("\0")
+    for path, _ in _submodules(git):
+        if (place / path / ".git").exists():
+            yield from (f"{path}/{inner}" for inner in _all_tracked(place / path) if inner)
+
+
+def _submodules(git: Git) -> Iterator[tuple[str, str]]:
+    """Path and commit of every submodule."""
+    for entry in git.run("ls-files", "--stage", "-z").split("\0"):
+        if entry.startswith(_LINK):
+            about, _, path = entry.partition("\t")
+            yield path, about.split()[1]
+
+
+def _matching(glob: str, paths: Iterable[str]) -> Iterator[str]:
+    only = CommandSection.model_construct(editable=(glob,))
+    return (path for path in paths if only.is_editable(path))
+
+
+def _hashes(place: Path, paths: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """SHA-256 of every file that is there, of its executable bit and of a link's target."""
+    for path in filter(None, paths):
+        file = place / path
+        try:
+            if file.is_symlink():
+                yield path, f"link {os.readlink(file)}"
+            elif file.is_file():
+                mode = "x" if os.access(file, os.X_OK) else "-"
+                yield path, f"{mode} {hashlib.sha256(file.read_bytes()).hexdigest()}"
+        except OSError:
+            continue  # as good as missing
+
+
+def _changed_paths(listed: str) -> Iterator[str]:
+    """Paths of `git status --porcelain -z`; a rename has its old name as an entry of its own."""
+    entries = iter(listed.split("\0"))
+    for entry in entries:
+        if entry:
+            yield entry[3:]
+            if "R" in entry[:2] or "C" in entry[:2]:
+                next(entries, None)
+
+
+def _relative(path: str, prefix: str) -> str | None:
+    if not prefix:
+        return path
+    return path.removeprefix(f"{prefix}/") if path.startswith(f"{prefix}/") else None

@@ -1,0 +1,93 @@
+"""Builds a command target's candidates: a checkout each, and the repository's own build command."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from roofsmith.domain.command import CommandSpec
+from roofsmith.domain.kernel import Built, Candidate, KernelResources, Signature
+from roofsmith.domain.outcome import BuildFailed
+from roofsmith.domain.values import content_id
+from roofsmith.errors import StorageError
+from roofsmith.ports import Checkouts
+from roofsmith.shell import run_shell
+
+LOG = "build.log"
+_SIGNATURE = Signature(entry="benchmark", parameters=())
+
+
+class CommandToolchain:
+    """Port `Toolchain` of one command target.
+
+    A candidate that changes a frozen file is checked out, but nothing of it is run: the judge says
+    what it is.
+
+    Args:
+        spec: the target's.
+        checkouts: where candidates are put.
+        logs: a folder in it for each candidate.
+    """
+
+    def __init__(self, spec: CommandSpec, checkouts: Checkouts, logs: Path) -> None:
+        self._spec = spec
+        self._checkouts = checkouts
+        self._logs = logs
+        self._failed: dict[str, BuildFailed] = {}
+
+    def signature(self, candidate: Candidate) -> Signature:  # noqa: ARG002 - the port's
+        """A repository has no `solve`: its benchmark is the entry, without parameters."""
+        return _SIGNATURE
+
+    def build(self, candidate: Candidate) -> Built | BuildFailed:
+        """Check a candidate out and run the build command; what was built is built once.
+
+        Raises:
+            StorageError: the commit is gone, or there is no room.
+        """
+        log = self._logs / candidate.id / LOG
+        folder, existed = self._checkouts.make(candidate)
+        if existed and candidate.id in self._failed:
+            return self._failed[candidate.id]
+        begin = time.monotonic()
+        if not existed and not self._checkouts.changed(candidate.id):
+            failure = self._built(folder, log)
+            if failure is not None:
+                self._failed[candidate.id] = failure
+                return failure
+        return Built(
+            candidate_id=candidate.id,
+            language="command",
+            library=folder,
+            library_sha256=content_id(candidate),
+            signature=_SIGNATURE,
+            environment=self._spec.environment,
+            command=self._spec.build or "",
+            log=log,
+            build_time_s=0.0 if existed else time.monotonic() - begin,
+            cached=existed,
+        )
+
+    def resources(self, built: Built) -> tuple[KernelResources, ...]:  # noqa: ARG002 - the port's
+        """Nothing is known of them."""
+        return ()
+
+    def _built(self, folder: Path, log: Path) -> BuildFailed | None:
+        if self._spec.build is None:
+            self._said_nothing(log)
+            return None
+        ran = run_shell(
+            self._spec.build, directory=folder, environment=self._spec.environment,
+            deadline_s=self._spec.build_deadline_s, log=log,
+        )  # fmt: skip
+        if ran.passed:
+            return None
+        reason = "build_deadline" if ran.stopped else "build_command_failed"
+        return BuildFailed(reason=reason, detail=ran.told(), log=log)
+
+    def _said_nothing(self, log: Path) -> None:
+        try:
+            log.parent.mkdir(parents=True, exist_ok=True)
+            log.write_text("there is no build command\n")
+        except OSError as error:
+            raise StorageError(f"can't write {log}: {error.strerror}") from error
