@@ -8,7 +8,7 @@ import io
 import itertools
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -323,12 +323,14 @@ def csv_within(printed: str, keys: Sequence[str]) -> str:
     """
     lines = printed.splitlines()
     for at, line in enumerate(lines):
-        header = [name.strip() for name in line.split(",")]
-        if set(keys) <= set(header):
-            rest = lines[at + 1 :]
-            rows = itertools.takewhile(lambda row: row.count(",") == len(header) - 1, rest)
-            return "\n".join((line, *(row for row in rows if row.strip())))
+        if set(keys) <= {name.strip() for name in line.split(",")}:
+            return "\n".join((line, *_as_wide(line, lines[at + 1 :])))
     raise BadRowsError(
         f"it printed no line with the columns {', '.join(keys)}"
         " (`results` names a file, where the benchmark writes one)"
     )
+
+
+def _as_wide(header: str, lines: Sequence[str]) -> Iterator[str]:
+    commas = header.count(",")
+    return itertools.takewhile(lambda row: row.count(",") == commas, lines)

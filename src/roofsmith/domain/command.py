@@ -110,7 +110,7 @@ class CommandSection(Value):
 
     def is_editable(self, path: str) -> bool:
         """Whether a candidate may change or add a file; its path is relative to `repo`."""
-        return any(re.fullmatch(_regex(glob), path) for glob in self.editable)
+        return any(matches(path, glob) for glob in self.editable)
 
 
 class CommandSpec(CommandSection):
@@ -123,6 +123,11 @@ class CommandSpec(CommandSection):
     volatile ones."""
     volatile: tuple[str, ...] = ()
     """Tracked files that the baseline's own commands rewrite; relative to the repository's top."""
+
+
+def matches(path: str, glob: str) -> bool:
+    """Whether a relative path is meant by a glob; `*` and `?` stay within a folder."""
+    return re.fullmatch(_regex(glob), path) is not None
 
 
 def _regex(glob: str) -> str:

@@ -22,6 +22,9 @@ HOST_LANGUAGES: frozenset[Language] = frozenset(("c", "cpp", "command"))
 """Languages whose kernels run on the processors; all others run on a GPU. Of a command target, its
 own `device` says where."""
 
+COMMAND_BUDGET_S = 240.0
+"""Of a command target's judgements: every pair is two runs of a whole benchmark."""
+
 TimingMode = Literal["kernel", "launch"]
 
 
@@ -63,8 +66,11 @@ class KeepPolicy(Value):
 def default_keep(language: Language) -> KeepPolicy:
     """The policy of a target that says nothing else.
 
-    Half a percent on a GPU, where pairs behind a plug differ by two or three tenths.
+    Half a percent on a GPU, where pairs behind a plug differ by two or three tenths. A repository's
+    benchmark takes seconds where a kernel takes milliseconds.
     """
+    if language == "command":
+        return KeepPolicy(judge_budget_s=COMMAND_BUDGET_S)
     return KeepPolicy() if language in HOST_LANGUAGES else KeepPolicy(noise_band=0.005)
 
 

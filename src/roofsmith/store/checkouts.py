@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from roofsmith.domain.command import CommandSection, CommandSpec
+from roofsmith.domain.command import CommandSection, CommandSpec, matches
 from roofsmith.domain.kernel import Candidate, SourceFile
 from roofsmith.errors import StorageError, TargetError
 from roofsmith.store.files import storage_errors
@@ -145,6 +145,10 @@ class GitCheckouts:
         self._pristine: Mapping[str, str] = {}
         """Hash of every tracked file, by path from the top, as a checkout has it."""
 
+    def adopt(self, spec: CommandSpec) -> None:
+        """Go by another state of the same target: one that knows what is volatile."""
+        self._spec = spec
+
     def make(self, candidate: Candidate) -> tuple[Path, bool]:
         """The folder in which a candidate's commands run, and whether it was there already.
 
@@ -185,13 +189,12 @@ class GitCheckouts:
         )
         return tuple(dict.fromkeys((*self._foreign[candidate_id], *changed)))
 
-    def frozen_hash(self, volatile: Iterable[str] = ()) -> str:
-        """Hash over path and content of every frozen file."""
-        out = set(volatile)
+    def frozen_hash(self) -> str:
+        """Hash over path and content of every frozen file; asked once a checkout was made."""
         lines = (
             f"{path}\0{digest}\n"
             for path, digest in sorted(self._pristine.items())
-            if path not in out and self._is_frozen(path)
+            if self._is_frozen(path)
         )
         return hashlib.sha256("".join(lines).encode("utf-8", "surrogateescape")).hexdigest()
 
@@ -280,8 +283,7 @@ def _submodules(git: Git) -> Iterator[tuple[str, str]]:
 
 
 def _matching(glob: str, paths: Iterable[str]) -> Iterator[str]:
-    only = CommandSection.model_construct(editable=(glob,))
-    return (path for path in paths if only.is_editable(path))
+    return (path for path in paths if matches(path, glob))
 
 
 def _hashes(place: Path, paths: Iterable[str]) -> Iterator[tuple[str, str]]:
@@ -290,7 +292,7 @@ def _hashes(place: Path, paths: Iterable[str]) -> Iterator[tuple[str, str]]:
         file = place / path
         try:
             if file.is_symlink():
-                yield path, f"link {os.readlink(file)}"
+                yield path, f"link {file.readlink()}"
             elif file.is_file():
                 mode = "x" if os.access(file, os.X_OK) else "-"
                 yield path, f"{mode} {hashlib.sha256(file.read_bytes()).hexdigest()}"

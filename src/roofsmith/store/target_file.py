@@ -7,11 +7,12 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-from roofsmith.domain.kernel import BuildSpec, default_build
-from roofsmith.domain.target import KeepPolicy, Target, default_keep
+from roofsmith.domain.kernel import default_build
+from roofsmith.domain.target import Target, default_keep
 from roofsmith.errors import TargetError
+from roofsmith.store.command_target import load_command
 from roofsmith.store.sources import (
     LANGUAGES,
     candidate_names,
@@ -19,10 +20,15 @@ from roofsmith.store.sources import (
     read_text,
     source_file,
 )
-from roofsmith.store.target_schema import TargetFile, explained, located, plain_name, validate
+from roofsmith.store.target_schema import (
+    TargetFile,
+    explained,
+    located,
+    over,
+    plain_name,
+    validate,
+)
 from roofsmith.yaml_document import YamlDocument, parse_yaml
-
-Settings = TypeVar("Settings", BuildSpec, KeepPolicy)
 
 FILE_NAME = "target.yaml"
 MAX_YAML_BYTES = 256 * 1024
@@ -64,8 +70,11 @@ def load_target_file(path: Path, *, overrides: Mapping[str, Any] | None = None) 
 def load_text(text: str, path: Path, *, overrides: Mapping[str, Any] | None = None) -> LoadedTarget:
     """As `load_target_file`, for text that would stand in the file at `path`."""
     document = parse_yaml(text.removeprefix("\ufeff"), path, TargetError, start_from=START_FROM)
-    file = validate(document, overrides or {})
     folder = Path(os.path.abspath(path.parent))  # noqa: PTH100 - keeps links
+    if "command" in document.data:
+        target, kernel_path = load_command(document, folder, overrides or {})
+        return LoadedTarget(target, path, kernel_path)
+    file = validate(document, overrides or {}, TargetFile)
     kernel_path = Path(os.path.normpath(folder / file.kernel))
     with located(document, "kernel"):
         kernel_text = read_text(kernel_path, "kernel")
@@ -87,7 +96,7 @@ def load_text(text: str, path: Path, *, overrides: Mapping[str, Any] | None = No
             workloads=file.workloads,
             family=file.family,
             entry=file.entry,
-            build=_over(default_build(language), file.build),
+            build=over(default_build(language), file.build),
             threads=file.threads,
             ptr_size=file.ptr_size,
             timing=file.timing,
@@ -95,16 +104,10 @@ def load_text(text: str, path: Path, *, overrides: Mapping[str, Any] | None = No
             ceilings=file.ceilings,
             tolerance=file.tolerance,
             goal=file.goal,
-            keep=_over(default_keep(language), file.keep),
+            keep=over(default_keep(language), file.keep),
             stop=file.stop,
         )
     return LoadedTarget(target, path, kernel_path)
-
-
-def _over(default: Settings, given: Settings) -> Settings:
-    """What the file says, and the language's defaults for the rest."""
-    said = {key: getattr(given, key) for key in given.model_fields_set}
-    return default.model_copy(update=said)
 
 
 def _include_texts(document: YamlDocument, file: TargetFile, folder: Path) -> list[str]:

@@ -7,12 +7,13 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, Field, ValidationError
 from pydantic_core import ErrorDetails
 
 from roofsmith.domain.bound import CeilingKind
+from roofsmith.domain.command import CommandSection, ProfileCommand
 from roofsmith.domain.kernel import BuildSpec, KernelLanguage
 from roofsmith.domain.target import Goal, KeepPolicy, StopPolicy, TimingMode, Tolerance
 from roofsmith.domain.values import Value
@@ -22,6 +23,20 @@ from roofsmith.store.workload_text import checked_size, parse_workload
 from roofsmith.yaml_document import Location, YamlDocument
 
 _SHOWN_ERRORS = 8
+_COMMAND_LISTS = ("editable", "carry", "rows", "classes", "workspace")
+
+
+class CommandFile(Value):
+    """The keys of the file of a command target."""
+
+    command: CommandSection
+    name: str | None = None
+    family: str | None = None
+    threads: int | None = Field(default=None, ge=1)
+    ceilings: CeilingKind = "measured"
+    goal: Goal = Goal()
+    keep: KeepPolicy = KeepPolicy()
+    stop: StopPolicy = StopPolicy()
 
 
 class TargetFile(Value):
@@ -48,14 +63,24 @@ class TargetFile(Value):
     stop: StopPolicy = StopPolicy()
 
 
+File = TypeVar("File", TargetFile, CommandFile)
+Settings = TypeVar("Settings", BuildSpec, KeepPolicy)
+
 SECTIONS: Mapping[str, type[BaseModel]] = {
     "build": BuildSpec,
     "tolerance": Tolerance,
     "goal": Goal,
     "keep": KeepPolicy,
     "stop": StopPolicy,
+    "command": CommandSection,
 }
 """Keys that hold further keys."""
+
+
+def over(default: Settings, given: Settings) -> Settings:
+    """What a file says, and the language's defaults for the rest."""
+    said = {key: getattr(given, key) for key in given.model_fields_set}
+    return default.model_copy(update=said)
 
 
 def plain_name(text: str) -> str:
@@ -63,7 +88,7 @@ def plain_name(text: str) -> str:
     return re.sub(r"[^A-Za-z0-9_.-]+", "-", text).strip("._-") or "target"
 
 
-def validate(document: YamlDocument, overrides: Mapping[str, Any]) -> TargetFile:
+def validate(document: YamlDocument, overrides: Mapping[str, Any], model: type[File]) -> File:
     """The file's keys, checked, with overrides (by dotted key) in their place.
 
     Raises:
@@ -74,7 +99,7 @@ def validate(document: YamlDocument, overrides: Mapping[str, Any]) -> TargetFile
         if value is not None:
             _override(data, dotted, value)
     with explained(document, overrides):
-        return TargetFile.model_validate(data)
+        return model.model_validate(data)
 
 
 @contextmanager
@@ -110,6 +135,8 @@ def _prepared(document: YamlDocument) -> dict[str, Any]:
         data["includes"] = [data["includes"]]
     if isinstance(data.get("build"), dict):
         data["build"] = _build(document, data["build"])
+    if isinstance(data.get("command"), dict):
+        data["command"] = _command(data["command"])
     if isinstance(data.get("workloads"), list):
         data["workloads"] = [
             _workload(document, index, item) for index, item in enumerate(data["workloads"])
@@ -134,6 +161,19 @@ def _build(document: YamlDocument, build: dict[str, Any]) -> dict[str, Any]:
             for key, value in variables.items()
         }
     return build
+
+
+def _command(command: dict[str, Any]) -> dict[str, Any]:
+    """One name may stand for a list of one, and numbers for texts."""
+    command = {key: [value] if key in _COMMAND_LISTS and isinstance(value, str) else value
+               for key, value in command.items()}  # fmt: skip
+    for section in ("environment", "metrics"):
+        if isinstance(command.get(section), dict):
+            command[section] = {
+                key: str(value) if isinstance(value, int | float) else value
+                for key, value in command[section].items()
+            }
+    return command
 
 
 def _workload(document: YamlDocument, index: int, item: Any) -> Any:
@@ -222,6 +262,8 @@ def _suggestion(location: Location) -> str:
     model: type[BaseModel] = TargetFile
     if len(location) > 1:
         model = SECTIONS.get(str(location[0]), Workload)
+        if location[:2] == ("command", "profile"):
+            model = ProfileCommand
     known = [field.alias or name for name, field in model.model_fields.items()]
     close = difflib.get_close_matches(str(location[-1]), known, n=1)
     return f"(did you mean {close[0]!r}?)" if close else f"(known: {', '.join(known)})"

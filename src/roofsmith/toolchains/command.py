@@ -33,7 +33,7 @@ class CommandToolchain:
         self._spec = spec
         self._checkouts = checkouts
         self._logs = logs
-        self._failed: dict[str, BuildFailed] = {}
+        self._outcomes: dict[str, Built | BuildFailed] = {}
 
     def signature(self, candidate: Candidate) -> Signature:  # noqa: ARG002 - the port's
         """A repository has no `solve`: its benchmark is the entry, without parameters."""
@@ -45,15 +45,19 @@ class CommandToolchain:
         Raises:
             StorageError: the commit is gone, or there is no room.
         """
-        log = self._logs / candidate.id / LOG
         folder, existed = self._checkouts.make(candidate)
-        if existed and candidate.id in self._failed:
-            return self._failed[candidate.id]
+        known = self._outcomes.get(candidate.id)
+        if existed and known is not None:
+            return known if isinstance(known, BuildFailed) else _again(known)
+        self._outcomes[candidate.id] = outcome = self._outcome(candidate, folder)
+        return outcome
+
+    def _outcome(self, candidate: Candidate, folder: Path) -> Built | BuildFailed:
+        log = self._logs / candidate.id / LOG
         begin = time.monotonic()
-        if not existed and not self._checkouts.changed(candidate.id):
-            failure = self._built(folder, log)
+        if not self._checkouts.changed(candidate.id):
+            failure = self._run(folder, log)
             if failure is not None:
-                self._failed[candidate.id] = failure
                 return failure
         return Built(
             candidate_id=candidate.id,
@@ -64,15 +68,14 @@ class CommandToolchain:
             environment=self._spec.environment,
             command=self._spec.build or "",
             log=log,
-            build_time_s=0.0 if existed else time.monotonic() - begin,
-            cached=existed,
+            build_time_s=time.monotonic() - begin,
         )
 
     def resources(self, built: Built) -> tuple[KernelResources, ...]:  # noqa: ARG002 - the port's
         """Nothing is known of them."""
         return ()
 
-    def _built(self, folder: Path, log: Path) -> BuildFailed | None:
+    def _run(self, folder: Path, log: Path) -> BuildFailed | None:
         if self._spec.build is None:
             self._said_nothing(log)
             return None
@@ -91,3 +94,7 @@ class CommandToolchain:
             log.write_text("there is no build command\n")
         except OSError as error:
             raise StorageError(f"can't write {log}: {error.strerror}") from error
+
+
+def _again(built: Built) -> Built:
+    return built.model_copy(update={"build_time_s": 0.0, "cached": True})

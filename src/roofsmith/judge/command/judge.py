@@ -322,7 +322,8 @@ class CommandJudge:
             RunFailedError: one failed.
         """
         least = least_observations(self._target.keep.error_rate) if timed else 1
-        begin, runs = time.monotonic(), []
+        begin = time.monotonic()
+        runs: list[Benchmarked] = []
         while len(runs) < least:
             runs.append(self._run("candidate", candidate))
             observer.progress(len(runs) / least)

@@ -15,7 +15,7 @@ from roofsmith.ports import WorkloadDescription
 
 
 class RowOracle:
-    """Port `Oracle` of one command target: no arrays, and FLOPs and bytes where it declares them."""
+    """Port `Oracle` of one command target: no arrays, and the FLOPs and bytes that it declares."""
 
     def __init__(self, spec: CommandSpec) -> None:
         self._spec = spec

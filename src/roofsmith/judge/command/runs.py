@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from roofsmith.analysis.benchmark_rows import (
@@ -34,7 +34,7 @@ class Benchmarked:
     """Of the whole command, by our own clock."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Runs:
     """Runs the frozen commands of one target."""
 
@@ -42,13 +42,16 @@ class Runs:
     reader: Reader
     logs: Path
     """A folder in it for each candidate."""
+    _tested: set[Path] = field(default_factory=set)
+    """Checkouts whose test has passed; they don't change."""
 
     def test(self, built: Built) -> Failure | None:
         """Run the test; how it failed, if it did."""
-        if self.spec.test is None:
+        if self.spec.test is None or built.library in self._tested:
             return None
         ran = self._run(built, self.spec.test, "test", self.spec.test_deadline_s)
         if ran.passed:
+            self._tested.add(built.library)
             return None
         if ran.stopped:
             return TimedOut(reason="test_deadline", detail=ran.told(), log=ran.log)

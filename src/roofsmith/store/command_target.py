@@ -1,0 +1,93 @@
+"""Reads the file of a command target, and the repository that it names."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from roofsmith.analysis.benchmark_rows import Reader
+from roofsmith.analysis.expressions import ExpressionError, formula
+from roofsmith.domain.command import CommandSection, CommandSpec
+from roofsmith.domain.target import Target, default_keep
+from roofsmith.errors import TargetError
+from roofsmith.store.checkouts import editable_sources, open_repository
+from roofsmith.store.target_schema import (
+    CommandFile,
+    explained,
+    located,
+    over,
+    plain_name,
+    validate,
+)
+from roofsmith.yaml_document import YamlDocument
+
+
+def load_command(
+    document: YamlDocument, folder: Path, overrides: Mapping[str, Any]
+) -> tuple[Target, Path]:
+    """The target, and the user's first editable file.
+
+    It has no workloads yet: those are the rows of its benchmark, which nobody has run.
+
+    Raises:
+        TargetError: a value can't be used, or the repository can't; with the line.
+    """
+    file = validate(document, overrides, CommandFile)
+    section = file.command
+    with located(document, "command"):
+        require_readable(section)
+    with located(document, "command", "repo"):
+        repository = open_repository(Path(os.path.normpath(folder / section.repo)))
+    with located(document, "command", "editable"):
+        kernel, *others = editable_sources(repository, section)
+    spec = CommandSpec.model_validate(
+        section.model_dump() | {"repo": str(repository.folder), "commit": repository.commit}
+    )
+    with explained(document, overrides):
+        target = Target(
+            name=file.name or plain_name(folder.name),
+            language="command",
+            kernel=kernel,
+            includes=tuple(others),
+            command=spec,
+            family=file.family,
+            threads=file.threads,
+            ceilings=file.ceilings,
+            goal=file.goal,
+            keep=over(default_keep("command"), file.keep),
+            stop=file.stop,
+        )
+    return target, repository.folder / kernel.path
+
+
+def require_readable(section: CommandSection) -> None:
+    """See that every expression can be read.
+
+    Raises:
+        TargetError: one can't; says which.
+    """
+    try:
+        Reader.of(CommandSpec.model_validate(section.model_dump()))
+        for key in ("flops", "bytes"):
+            if (text := getattr(section, key)) is not None:
+                _parsed(key, text)
+        if section.profile is not None:
+            _parsed("profile.time", section.profile.time)
+            _parsed("profile.calls", section.profile.calls)
+            re.compile(section.profile.kernel)
+    except ExpressionError as error:
+        raise TargetError(
+            f"command.{error}", hint="columns with blanks stand in brackets: [Forward TFLOPS]"
+        ) from error
+    except re.error as error:
+        raise TargetError(f"command.profile.kernel is no regular expression: {error}") from error
+
+
+def _parsed(key: str, text: str) -> None:
+    try:
+        formula(text)
+    except ExpressionError as error:
+        raise ExpressionError(f"{key}: {error}") from error
