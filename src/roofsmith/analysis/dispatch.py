@@ -99,7 +99,10 @@ def rule_for(gaining: Sequence[Point], others: Sequence[Point], dims: Sequence[s
 
 
 def settled(
-    decision: Decision, first: Comparison | None, second: Comparison | None, dispatch: Dispatch
+    decision: Decision,
+    first: Comparison | None,
+    second: Comparison | None,
+    winners: Sequence[str],
 ) -> Decision:
     """The decision on a dispatch: kept only if every class that was to gain did, twice.
 
@@ -108,10 +111,10 @@ def settled(
     if not isinstance(decision, Kept):
         return decision
     gained = _in_both(first, second, "faster") if first and second else ()
-    missing = [name for name in dispatch.new if name not in gained]
+    missing = [name for name in winners if name not in gained]
     if missing:
         return RolledBack(rule=f"the dispatch doesn't gain twice on {', '.join(missing)}")
-    return decision.model_copy(update={"dispatch": dispatch})
+    return decision
 
 
 def promised_speedup(found: Divergence, comparison: Comparison) -> float:

@@ -16,6 +16,7 @@ def regressions_in_a_row(rounds: Sequence[Round], max_repairs: int) -> tuple[Rou
 
     A keep, a tie, a failure and an idea that was dropped after its repairs begin anew. A wrong
     result that is still being repaired does neither: the idea counts by what its repair comes to.
+    So does a round whose classes diverged: it counts by what its dispatch comes to.
 
     Args:
         rounds: of the campaign, in order.
@@ -23,11 +24,22 @@ def regressions_in_a_row(rounds: Sequence[Round], max_repairs: int) -> tuple[Rou
     """
     found: list[Round] = []
     for place, round_ in enumerate(rounds):
+        if _in_split(rounds, place):
+            continue
         if isinstance(round_.decision, RolledBack) and round_.decision.regression:
             found.append(round_)
         elif not _in_repair(rounds, place, max_repairs):
             found.clear()
     return tuple(found)
+
+
+def _in_split(rounds: Sequence[Round], place: int) -> bool:
+    """Whether a round's classes diverged, and its dispatch follows or is due."""
+    round_ = rounds[place]
+    diverged = isinstance(round_.decision, RolledBack) and round_.decision.diverged
+    if not diverged or round_.splits is not None or round_.unsplit is not None:
+        return False
+    return place + 1 == len(rounds) or rounds[place + 1].splits == round_.round
 
 
 def repairs_made(rounds: Sequence[Round], idea: int) -> int:

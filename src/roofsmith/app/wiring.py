@@ -32,6 +32,7 @@ from roofsmith.store.campaign_dir import CampaignDirectory
 from roofsmith.store.ledger import JsonlLedger
 from roofsmith.store.lineage import GitLineage, NoLineage
 from roofsmith.store.lineage_setup import open_lineage
+from roofsmith.toolchains.merging.merger import SourceMerger
 
 DEFAULT_PROPOSERS = "recipes,sweep"
 
@@ -102,6 +103,7 @@ class Workshop:
             files=files,
             render=render_campaign,
             inspector=self.inspector,
+            merger=SourceMerger(),
             yardsticks=self.yardsticks,
             yardstick_judge=self.yardstick_judge,
             gpu=self.machine.gate.uuid if self.machine.gate else None,

@@ -78,7 +78,7 @@ class StopPolicy(Value):
     """When a campaign ends without having reached its goal."""
 
     max_iterations: int = Field(default=20, ge=1, lt=120)
-    """Rounds after the baseline; repairs don't count."""
+    """Rounds after the baseline; repairs and dispatches of diverged rounds don't count."""
     max_consecutive_regressions: int = Field(default=5, ge=1)
     """Rounds in a row that were measured and slower."""
     max_repairs: int = Field(default=3, ge=0, le=10)

@@ -8,7 +8,7 @@ from roofsmith.analysis.decide import decide
 from roofsmith.analysis.ladder import COMPARED_FROM
 from roofsmith.analysis.scan import with_remarks
 from roofsmith.analysis.sizes import smallest
-from roofsmith.domain.campaign import Campaign, Decision, Kept, Round, StopCode
+from roofsmith.domain.campaign import Campaign, Decision, Kept, RolledBack, Round, StopCode
 from roofsmith.domain.comparison import Judgement, Timing
 from roofsmith.domain.diagnosis import Diagnosed
 from roofsmith.domain.inspection import Inspection
@@ -24,11 +24,18 @@ from roofsmith.engine.profiling import Seen, look, look_again, look_at, profiles
 from roofsmith.engine.progress import spent_s
 from roofsmith.engine.recorder import Recorder
 from roofsmith.engine.repairing import repair_task, repaired_round
+from roofsmith.engine.splitting import (
+    decided,
+    due_split,
+    seen_dimensions,
+    split_proposal,
+    with_refusal,
+)
 from roofsmith.engine.stopping import ENDS_FOR_GOOD, Stop, repair_condition, stop_condition
 from roofsmith.engine.survey import Prepared, Survey, survey
 from roofsmith.engine.workbench import Workbench
 from roofsmith.errors import NoIdleGpuError, UsageError
-from roofsmith.ports import Brief, Parts, Screen
+from roofsmith.ports import Brief, Parts, Screen, Unmergeable
 
 
 class Engine:
@@ -89,9 +96,10 @@ class Engine:
             raise
 
     def next(self) -> Proposal | Stop:
-        """What to try now, or why the campaign ends: first repairs, then limits, then ideas."""
+        """What to try now, or why the campaign ends: what is due, then limits, then ideas."""
         return (
-            self._ask_for_repair()
+            self._split()
+            or self._ask_for_repair()
             or self.stop_condition()
             or self.ask()
             or records.out_of_ideas(self._parts.proposer)
@@ -122,6 +130,11 @@ class Engine:
             )
         )  # fmt: skip
 
+    def split(self) -> Round | None:
+        """Judge the dispatch of the last round, if its classes diverged and one can be made."""
+        proposal = self._split()
+        return self.round(proposal) if proposal is not None else None
+
     def screen(self) -> Screen:
         """A cheap look at candidates, which is refused once the time budget is spent."""
         return self._bench.screen_against(self.campaign.incumbent, self._time_is_left)
@@ -144,11 +157,16 @@ class Engine:
         inspection = self._inspect(built, judgement, proposal.hypothesis)
         judgement = records.inspected(judgement, inspection)
         seen = self._see(built, judgement, proposal.hypothesis)
-        decision = self._decide(judgement, proposal.hypothesis, seen)
+        decision = decided(
+            self._decide(judgement, proposal.hypothesis, seen), judgement, self.campaign,
+            proposal.splits, self._dimensions(),
+        )  # fmt: skip
         round_ = records.round_record(
             self.campaign, proposal, judgement, decision, seen,
             lap=self._meter.lap(), at=self._now(), inspection=inspection, repairs=repairs,
         )  # fmt: skip
+        if isinstance(decision, RolledBack) and decision.diverged:
+            round_ = with_refusal(round_, self._dispatch_of(round_))
         self._recorder.record(round_)
         self._parts.proposer.tell(round_)
         return round_
@@ -265,6 +283,26 @@ class Engine:
         )
 
     # -- steps ------------------------------------------------------------------------------
+
+    def _split(self) -> Proposal | None:
+        """The dispatch that is due; None if none is, or time is up."""
+        diverged = due_split(self.campaign)
+        if not diverged or repair_condition(self.campaign, self._limits, self._spent_s()):
+            return None
+        found = self._dispatch_of(diverged)
+        return found if isinstance(found, Proposal) else None
+
+    def _dispatch_of(self, diverged: Round) -> Proposal | Unmergeable:
+        known = self._known()
+        return split_proposal(
+            self.campaign, diverged, self._parts.merger, known.signature, known.descriptions
+        )
+
+    def _dimensions(self) -> tuple[str, ...]:
+        """Those that a kernel sees."""
+        known = self._known()
+        workloads = self._parts.target.workloads
+        return tuple(seen_dimensions(workloads, known.signature, known.descriptions))
 
     def _ask_for_repair(self) -> Proposal | None:
         """A repair of what was wrong; None if nothing was, time is up, or the idea is dropped."""

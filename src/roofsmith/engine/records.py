@@ -110,6 +110,7 @@ def round_record(
         candidate=proposal.candidate,
         incumbent_id=campaign.incumbent.id,
         repairs=repairs,
+        splits=proposal.splits,
         screened=proposal.screened,
         judgement=judgement,
         decision=decision,

@@ -35,7 +35,7 @@ def stop_condition(campaign: Campaign, policy: StopPolicy, spent_s: float) -> St
 
 
 def repair_condition(campaign: Campaign, policy: StopPolicy, spent_s: float) -> Stop | None:
-    """The same before a repair: it belongs to a round that was counted already."""
+    """The same before a repair or a dispatch: they belong to a round that was counted already."""
     checks = conditions(campaign, policy, spent_s)
     return _first(tuple(check for check in checks if check.code != "max_iterations"))
 
@@ -96,11 +96,11 @@ def _efficiency_reached(campaign: Campaign) -> EndCheck:
 
 
 def _too_many_rounds(campaign: Campaign, policy: StopPolicy) -> EndCheck:
-    counted = sum(round_.repairs is None for round_ in campaign.rounds)
-    repairs = len(campaign.rounds) - counted
+    counted = sum(round_.repairs is None and round_.splits is None for round_ in campaign.rounds)
+    others = len(campaign.rounds) - counted
     holds = counted >= policy.max_iterations
     allowed = "as many as allowed" if holds else f"{policy.max_iterations} are allowed"
-    uncounted = f"; {repairs} repairs don't count" if repairs else ""
+    uncounted = f"; {others} repairs and dispatches don't count" if others else ""
     detail = f"{counted} rounds were judged, {allowed}{uncounted}"
     return EndCheck(code="max_iterations", holds=holds, detail=detail)
 

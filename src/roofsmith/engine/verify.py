@@ -15,6 +15,7 @@ from roofsmith.domain.campaign import (
     Campaign,
     Committed,
     Event,
+    Kept,
     Masked,
     Resumed,
     Round,
@@ -32,6 +33,7 @@ from roofsmith.engine.diagnosing import diagnosis_findings, was_diagnosed
 from roofsmith.engine.profiling import Seen, profiles_of
 from roofsmith.engine.records import recompared, recounted, standing_after
 from roofsmith.engine.repairing import repair_task
+from roofsmith.engine.splitting import decided, due_split
 from roofsmith.engine.stopping import Stop, end_checks
 
 
@@ -177,7 +179,18 @@ def _judgement_claims(round_: Round, campaign: Campaign) -> Iterator[tuple[str, 
     yield "rejection by sanitizers", _rejection(round_), _failure(round_.inspection)
     sight = Seen(round_.profile, round_.bottleneck, round_.incumbent_profile)
     profiles = profiles_of(campaign, sight)
-    yield "decision", round_.decision, decide(judgement, first, round_.hypothesis, keep, profiles)
+    ordinary = decide(judgement, first, round_.hypothesis, keep, profiles)
+    dims = _seen_dimensions(round_, started)
+    yield "decision", round_.decision, decided(ordinary, judgement, campaign, round_.splits, dims)
+    due = due_split(campaign)
+    if round_.splits is not None:
+        yield "round that it splits", round_.splits, due.round if due else None
+
+
+def _seen_dimensions(round_: Round, started: Started) -> tuple[str, ...]:
+    """Dimensions that kernels see: a dispatch that was kept says which, nothing else does."""
+    dispatch = round_.decision.dispatch if isinstance(round_.decision, Kept) else None
+    return tuple(dispatch.within if dispatch else started.target.workloads[0].dims)
 
 
 _GAIN_IS_THERE: Mapping[Agreement, Agreement] = {"exaggerated": "agrees"}

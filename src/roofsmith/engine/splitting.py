@@ -1,0 +1,181 @@
+"""Config classes that diverge get a kernel each: the dispatch that the engine proposes itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from roofsmith.analysis.dispatch import (
+    Divergence,
+    dispatch_of,
+    divergence,
+    promised_speedup,
+    settled,
+    with_divergence,
+)
+from roofsmith.domain.campaign import Campaign, Decision, Kept, RolledBack, Round
+from roofsmith.domain.comparison import Comparison, Judgement
+from roofsmith.domain.dispatch import Dispatch
+from roofsmith.domain.kernel import Candidate, Signature
+from roofsmith.domain.outcome import Passed
+from roofsmith.domain.proposal import Hypothesis, Proposal
+from roofsmith.domain.workload import Workload
+from roofsmith.engine.records import recompared
+from roofsmith.ports import Merger, Sight, Unmergeable, WorkloadDescription
+
+TACTIC = "split"
+
+
+def due_split(campaign: Campaign) -> Round | None:
+    """The diverged round whose dispatch is to be judged next; None if there is none."""
+    last = campaign.rounds[-1] if campaign.rounds else None
+    if last is None or last.splits is not None or last.unsplit is not None:
+        return None
+    return last if isinstance(last.decision, RolledBack) and last.decision.diverged else None
+
+
+def split_proposal(
+    campaign: Campaign, diverged: Round, merger: Merger | None, signature: Signature,
+    descriptions: Mapping[str, WorkloadDescription],
+) -> Proposal | Unmergeable:  # fmt: skip
+    """The incumbent for who lost by a round, its kernel for who gained; or why that can't be.
+
+    Args:
+        campaign: in which the round's incumbent still holds.
+        diverged: the round.
+        merger: None: nobody knows how to make one kernel of two.
+        signature: the target's.
+        descriptions: of the workloads, by label.
+    """
+    if diverged.splits is not None:
+        return Unmergeable("it is a dispatch itself")
+    found = _divergence(diverged, campaign)
+    comparison = diverged.judgement.comparison
+    if merger is None or found is None or comparison is None:
+        return Unmergeable("there is no way to make one kernel of two here")
+    sights = seen_dimensions(campaign.started.target.workloads, signature, descriptions)
+    dispatch = _dispatch(campaign, diverged, found, tuple(sights))
+    if dispatch is None:
+        return Unmergeable(_unexplained(found, tuple(sights)))
+    merged = merger.merge(campaign.incumbent, diverged.candidate, dispatch, sights, signature)
+    if isinstance(merged, Unmergeable):
+        return merged
+    return _proposal(diverged, dispatch, found, comparison, merged)
+
+
+def with_refusal(round_: Round, found: Proposal | Unmergeable) -> Round:
+    """A diverged round, and why no dispatch follows, if none does."""
+    reason = found.reason if isinstance(found, Unmergeable) else None
+    return round_.model_copy(update={"unsplit": reason})
+
+
+def decided(
+    decision: Decision, judgement: Judgement, campaign: Campaign, splits: int | None,
+    dims: Sequence[str],
+) -> Decision:  # fmt: skip
+    """A decision, with what divergence and dispatch add to it.
+
+    Args:
+        decision: by the ordinary rule.
+        judgement: that it is on.
+        campaign: before the round.
+        splits: the diverged round that the candidate is the dispatch of, if it is one.
+        dims: dimensions that kernels can see.
+    """
+    first, second = _both(judgement, campaign)
+    diverged = next((r for r in campaign.rounds if r.round == splits), None)
+    found = _divergence(diverged, campaign) if diverged is not None else None
+    if diverged is not None and found is not None:
+        decision = settled(decision, first, second, found.winners)
+        if isinstance(decision, Kept):
+            dispatch = _dispatch(campaign, diverged, found, dims)
+            return decision.model_copy(update={"dispatch": dispatch})
+    return with_divergence(decision, first, second)
+
+
+def seen_dimensions(
+    workloads: Sequence[Workload],
+    signature: Signature,
+    descriptions: Mapping[str, WorkloadDescription],
+) -> dict[str, Sight]:
+    """Where a kernel sees each dimension: in a number, else in the shape of an array.
+
+    A signature without parameters is a module's, which is called by name and sees shapes, too.
+    """
+    found = {}
+    for dim in workloads[0].dims:
+        for sight in _possible(dim, signature, descriptions[workloads[0].label]):
+            if all(_shows(sight, w.dims.get(dim), descriptions[w.label]) for w in workloads):
+                found[dim] = sight
+                break
+    return found
+
+
+def _possible(dim: str, signature: Signature, described: WorkloadDescription) -> list[Sight]:
+    if signature.parameters:
+        return [Sight(p.name) for p in signature.parameters if p.name == dim and p.role == "size"]
+    shapes = (
+        Sight(array.name, axis) for array in described.arrays for axis in range(len(array.shape))
+    )
+    return [*(Sight(name) for name in described.scalars if name == dim), *shapes]
+
+
+def _shows(sight: Sight, size: int | None, described: WorkloadDescription) -> bool:
+    if sight.axis is None:
+        return described.scalars.get(sight.argument) == size
+    shape = next((a.shape for a in described.arrays if a.name == sight.argument), ())
+    return sight.axis < len(shape) and shape[sight.axis] == size
+
+
+def _divergence(diverged: Round, campaign: Campaign) -> Divergence | None:
+    return divergence(*_both(diverged.judgement, campaign))
+
+
+def _both(judgement: Judgement, campaign: Campaign) -> tuple[Comparison | None, Comparison | None]:
+    """What both measurements say; None where there was none, or it counts for nothing."""
+    if not isinstance(judgement.outcome, Passed) or judgement.verdict == "unverified":
+        return None, None
+    first = recompared(judgement.samples, campaign.started)
+    return first, judgement.comparison if judgement.confirmation else None
+
+
+def _dispatch(
+    campaign: Campaign, diverged: Round, found: Divergence, dims: Sequence[str]
+) -> Dispatch | None:
+    started = campaign.started
+    return dispatch_of(diverged.round, found, started.target.workloads, started.classes, dims)
+
+
+def _unexplained(found: Divergence, dims: Sequence[str]) -> str:
+    seen = f"of {', '.join(dims)}" if dims else "that a kernel could see"
+    gain, rest = ", ".join(found.winners), ", ".join(found.losers)
+    return f"no rule over dimensions {seen} tells {gain} from {rest}"
+
+
+def _proposal(
+    diverged: Round, dispatch: Dispatch, found: Divergence, comparison: Comparison,
+    merged: Candidate,
+) -> Proposal:  # fmt: skip
+    by_class = {c.config_class: c.estimate for c in comparison.classes}
+    best = max(found.winners, key=lambda name: by_class[name].speedup)
+    return Proposal(
+        hypothesis=Hypothesis(
+            statement=f"Two kernels: {dispatch.sentence}",
+            rationale=(
+                f"round {diverged.round} ({diverged.hypothesis.statement}) gains on"
+                f" {', '.join(found.winners)} and loses on {', '.join(found.losers)},"
+                " in both measurements"
+            ),
+            evidence=tuple(
+                f"{name}: {by_class[name].speedup:.3f}x in round {diverged.round}"
+                for name in (*found.winners, *found.losers)
+            ),
+            answers=diverged.hypothesis.answers,
+            predicted_speedup=promised_speedup(found, comparison),
+            target_class=best,
+            bucket=diverged.hypothesis.bucket,
+            category="dispatch",
+            tactic=TACTIC,
+        ),
+        candidate=merged,
+        splits=diverged.round,
+    )

@@ -1,0 +1,1 @@
+"""Two kernels in one source, and a dispatch between them."""

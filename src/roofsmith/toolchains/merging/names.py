@@ -1,0 +1,155 @@
+"""Names that a C or C++ file gives to things at its outermost level."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tree_sitter import Node
+
+from roofsmith.domain.kernel import Candidate
+from roofsmith.toolchains.grammar import descendants, parse, text_of
+from roofsmith.toolchains.signature import preprocess
+
+_TAGGED = ("struct_specifier", "union_specifier", "enum_specifier")
+_NAMES = ("identifier", "type_identifier", "primitive_type")
+
+
+@dataclass(frozen=True, slots=True)
+class FileScope:
+    """What one preprocessed file defines."""
+
+    names: tuple[str, ...]
+    """Everything that two files in one can't both be called, in order."""
+    c_functions: tuple[str, ...]
+    """Functions that it defines with C linkage."""
+    entry_parameters: str
+    """The entry's parameter list as written, brackets included; empty if it isn't defined."""
+    reopens: tuple[str, ...]
+    """Namespaces of others that it adds to: `std`."""
+
+
+def file_scope(candidate: Candidate) -> FileScope:
+    """Read the kernel file of a candidate whose own includes are inlined."""
+    cpp = candidate.language != "c"
+    text = preprocess(candidate).units[-1].text
+    root = parse(text, cpp=cpp).root_node
+    nodes = list(descendants(root, bodies=False))
+    functions = [node for node in nodes if node.type == "function_definition"]
+    names = [name for node in nodes for name in _names(node)]
+    names += _prototypes(nodes, {_declared(node) for node in functions})
+    return FileScope(
+        names=tuple(dict.fromkeys(name for name in names if name)),
+        c_functions=tuple(
+            dict.fromkeys(_declared(f) for f in functions if not cpp or _in_c(f, nodes))
+        ),
+        entry_parameters=next(
+            (_parameters(f) for f in functions if _declared(f) == candidate.entry), ""
+        ),
+        reopens=tuple(
+            text_of(node.child_by_field_name("name"))
+            for node in nodes
+            if node.type == "namespace_definition" and _is_foreign(node)
+        ),
+    )
+
+
+def _names(node: Node) -> Iterator[str]:
+    match node.type:
+        case "function_definition":
+            yield _declared(node)
+        case "declaration" if not _is_extern(node):
+            for declarator in node.children_by_field_name("declarator"):
+                if not _is_function(declarator) or _is_static(node):
+                    yield _name_in(declarator)
+        case "type_definition":
+            for declarator in node.children_by_field_name("declarator"):
+                yield _name_in(declarator)
+        case "enumerator":
+            yield text_of(node.child_by_field_name("name"))
+        case kind if kind in _TAGGED and node.child_by_field_name("body") is not None:
+            yield text_of(node.child_by_field_name("name"))
+        case _:
+            return
+
+
+def _prototypes(nodes: list[Node], defined: set[str]) -> list[str]:
+    """Names that are declared `extern` and defined here as well."""
+    declared = [
+        _name_in(declarator)
+        for node in nodes
+        if node.type == "declaration" and _is_extern(node)
+        for declarator in node.children_by_field_name("declarator")
+        if declarator.type == "init_declarator"
+    ]
+    return [*declared, *defined]
+
+
+def _declared(node: Node) -> str:
+    """The name of what a definition declares."""
+    return _name_in(node.child_by_field_name("declarator"))
+
+
+def _name_in(declarator: Node | None) -> str:
+    while declarator is not None and declarator.type not in _NAMES:
+        inner = declarator.child_by_field_name("declarator")
+        if inner is None:  # brackets, pointers with attributes: the name is further down
+            inner = next((c for c in declarator.named_children if _declares(c)), None)
+        declarator = inner
+    return text_of(declarator)
+
+
+def _declares(node: Node) -> bool:
+    return node.type in _NAMES or node.type.endswith("_declarator")
+
+
+def _is_function(declarator: Node) -> bool:
+    node: Node | None = declarator
+    while node is not None and node.type in ("pointer_declarator", "attributed_declarator"):
+        node = node.child_by_field_name("declarator")
+    return node is not None and node.type == "function_declarator"
+
+
+def _is_extern(node: Node) -> bool:
+    return "extern" in _storage(node)
+
+
+def _is_static(node: Node) -> bool:
+    return "static" in _storage(node)
+
+
+def _storage(node: Node) -> set[str]:
+    return {text_of(c) for c in node.children if c.type == "storage_class_specifier"}
+
+
+def _in_c(function: Node, nodes: list[Node]) -> bool:
+    """Whether a function has C linkage: here, or where it was declared before."""
+    name = _declared(function)
+    places = [function]
+    places += [
+        node
+        for node in nodes
+        if node.type == "declaration"
+        and any(_name_in(d) == name for d in node.children_by_field_name("declarator"))
+    ]
+    return any(_has_c_linkage(place) for place in places)
+
+
+def _has_c_linkage(node: Node | None) -> bool:
+    while node is not None:
+        if node.type == "linkage_specification":
+            return text_of(node.child_by_field_name("value")) == '"C"'
+        node = node.parent
+    return False
+
+
+def _is_foreign(node: Node) -> bool:
+    return text_of(node.child_by_field_name("name")) == "std"
+
+
+def _parameters(function: Node) -> str:
+    declarator = function.child_by_field_name("declarator")
+    while declarator is not None and declarator.type != "function_declarator":
+        declarator = declarator.child_by_field_name("declarator")
+    listed = declarator.child_by_field_name("parameters") if declarator is not None else None
+    return " ".join(text_of(listed).split())

@@ -1,0 +1,249 @@
+"""Two kernels of C, C++, CUDA or HIP in one translation unit.
+
+    the system's headers, with what decides how they are read
+    the new kernel, its names its own
+    the old kernel, its names its own, and behind it the entry that chooses
+
+In C every name of file scope is renamed by a macro that holds over its kernel only. In C++, and in
+CUDA and HIP, each kernel lies in a namespace of its own, which leaves members (`threadIdx.x`),
+overloads and operators alone; functions with C linkage, which namespaces don't keep apart, are
+renamed there, too. Macros that a kernel defines end with it, and whatever they hid is back.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from roofsmith.domain.dispatch import Dispatch, Listed, Threshold
+from roofsmith.domain.kernel import Candidate, Signature, SourceFile
+from roofsmith.errors import SignatureError
+from roofsmith.ports import Sight, Unmergeable
+from roofsmith.toolchains.merging.builds import JointBuild, joint_build
+from roofsmith.toolchains.merging.directives import (
+    includes_alone,
+    inlined,
+    switches,
+    touched_macros,
+    without_includes,
+)
+from roofsmith.toolchains.merging.names import FileScope, file_scope
+from roofsmith.toolchains.signature import preprocess, read_signature
+
+_COMPILED = frozenset({".c", ".cc", ".cpp", ".cxx", ".c++", ".C", ".cu", ".hip"})
+"""Suffixes of files that some toolchain compiles on their own."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """One of the two kernels."""
+
+    prefix: str
+    """Begins its names in the merged file: `split5_old`."""
+    candidate: Candidate
+    """With its own includes inlined."""
+    macros: tuple[tuple[str, str], ...]
+    scope: FileScope
+
+    @property
+    def cpp(self) -> bool:
+        return self.candidate.language != "c"
+
+    @property
+    def text(self) -> str:
+        return self.candidate.kernel.text
+
+    @property
+    def entry(self) -> str:
+        return f"{self.prefix}_{self.candidate.entry}"
+
+    @property
+    def renamed(self) -> tuple[str, ...]:
+        return self.scope.c_functions if self.cpp else self.scope.names
+
+    @property
+    def touched(self) -> tuple[str, ...]:
+        """Macros that mean something else while this kernel is read."""
+        own = touched_macros(self.text, cpp=self.cpp)
+        return tuple(dict.fromkeys((*(name for name, _ in self.macros), *own)))
+
+
+def merge_units(
+    old: Candidate,
+    new: Candidate,
+    dispatch: Dispatch,
+    sights: Mapping[str, Sight],
+    signature: Signature,
+) -> Candidate | Unmergeable:
+    """One candidate that holds both; see `ports.Merger.merge`."""
+    joint = joint_build(old.build, new.build)
+    if isinstance(joint, str):
+        return Unmergeable(joint)
+    if why := _conflict(old, new):
+        return Unmergeable(why)
+    try:
+        parts = _parts(old, new, joint, dispatch)
+        names = [p.name for p in read_signature(old).parameters]
+    except SignatureError as error:
+        return Unmergeable(f"a kernel can't be read: {error.message}")
+    if why := _unfit(parts):
+        return Unmergeable(why)
+    places = [parameter.name for parameter in signature.parameters]
+    sizes = {dim: names[places.index(sight.argument)] for dim, sight in sights.items()}
+    text = _merged(*parts, dispatch, sizes, names)
+    kernel = SourceFile(path=old.kernel.path, text=text)
+    return old.model_copy(update={"sources": (kernel, *_beside(old, new)), "build": joint.build})
+
+
+def _parts(
+    old: Candidate, new: Candidate, joint: JointBuild, dispatch: Dispatch
+) -> tuple[_Part, _Part]:
+    taken = old.kernel.text + new.kernel.text
+    stem = f"split{dispatch.splits}"
+    while f"{stem}_" in taken:
+        stem += "x"
+    return (
+        _part(f"{stem}_old", old, joint.old_macros),
+        _part(f"{stem}_new", new, joint.new_macros),
+    )
+
+
+def _part(prefix: str, candidate: Candidate, macros: tuple[tuple[str, str], ...]) -> _Part:
+    files = {source.path: source.text for source in candidate.sources}
+    text = inlined(candidate.kernel.path, files, cpp=candidate.language != "c")
+    whole = candidate.with_kernel_text(text)
+    return _Part(prefix, whole, macros, file_scope(whole))
+
+
+def _conflict(old: Candidate, new: Candidate) -> str | None:
+    """Why their files can't lie side by side."""
+    alone = {p for c in (old, new) for p in _compiled_alone(c)}
+    if alone and old.language != "c":
+        return f"{min(alone)} is compiled on its own, and links with one of them only"
+    texts = {source.path: source.text for source in old.sources[1:]}
+    for source in new.sources[1:]:
+        if alone and texts.get(source.path, "") != source.text:
+            return f"{source.path} differs, and {min(alone)} is compiled on its own"
+    missing = texts.keys() - {source.path for source in new.sources}
+    return f"only one of them has {min(missing)}" if alone and missing else None
+
+
+def _compiled_alone(candidate: Candidate) -> list[str]:
+    included = preprocess(candidate).visited
+    others = (source.path for source in candidate.sources[1:])
+    return [p for p in others if posixpath.splitext(p)[1] in _COMPILED and p not in included]
+
+
+def _beside(old: Candidate, new: Candidate) -> tuple[SourceFile, ...]:
+    """Files of both, for whoever changes the kernel next: the merged one holds what it needs."""
+    known = {source.path for source in old.sources}
+    return (*old.sources[1:], *(s for s in new.sources[1:] if s.path not in known))
+
+
+def _unfit(parts: Sequence[_Part]) -> str | None:
+    for part in parts:
+        if not part.scope.entry_parameters:
+            return f"no body of {part.candidate.entry} could be read"
+        if part.cpp and part.scope.reopens:
+            return f"a kernel adds to namespace {part.scope.reopens[0]}, which stays outside"
+    return None
+
+
+def _merged(
+    old: _Part, new: _Part, dispatch: Dispatch, sizes: Mapping[str, str], names: Sequence[str]
+) -> str:
+    cpp = old.cpp
+    heads = [includes_alone(part.text, cpp=cpp) for part in (old, new)]
+    blocks = [
+        f"/* Two kernels: {dispatch.sentence}. */",
+        switches(heads, cpp=cpp),
+        *(
+            _around(touched_macros(head, cpp=cpp), _definitions(part.macros), head)
+            for part, head in zip((old, new), heads, strict=True)
+        ),
+        _section(new, f"Round {dispatch.splits}'s kernel", ""),
+        _section(old, "The kernel before it", _entry(old, new, dispatch, sizes, names)),
+    ]
+    return "\n\n".join(block for block in blocks if block.strip()) + "\n"
+
+
+def _section(part: _Part, title: str, behind: str) -> str:
+    """A kernel whose names are its own, and what stands behind it in its scope."""
+    entry = part.candidate.entry
+    others = [name for name in part.renamed if name != entry]
+    body = without_includes(part.text, cpp=part.cpp).strip("\n")
+    kernel = _around([entry], f"#undef {entry}\n#define {entry} {part.entry}\n", body, "")
+    inner = f"{kernel}\n\n{behind}" if behind else kernel
+    if part.cpp:
+        inner = f"namespace {part.prefix} {{\n\n{inner}\n\n}}"
+    whole = _around(
+        part.touched,
+        _definitions(part.macros),
+        "\n".join(f"#define {name} {part.prefix}_{name}" for name in others),
+        f"\n{inner}\n",
+        "\n".join(f"#undef {name}" for name in others),
+    )
+    return f"/* ---- {title} ---- */\n{whole}"
+
+
+def _around(macros: Sequence[str], *blocks: str) -> str:
+    """Blocks that macros mean something of their own in, and mean what they did behind."""
+    if not any(block.strip() for block in blocks):
+        return ""
+    before = (f'#pragma push_macro("{name}")' for name in macros)
+    behind = (f'#pragma pop_macro("{name}")' for name in macros)
+    return "\n".join([*before, *(block for block in blocks if block), *behind])
+
+
+def _definitions(macros: Sequence[tuple[str, str]]) -> str:
+    return "\n".join(f"#undef {name}\n#define {name} {value}" for name, value in macros)
+
+
+def _entry(
+    old: _Part, new: _Part, dispatch: Dispatch, sizes: Mapping[str, str], names: Sequence[str]
+) -> str:
+    call = f"({', '.join(names)})"
+    scope = f"{new.prefix}::" if new.cpp else ""
+    linkage = 'extern "C" ' if old.cpp else ""
+    shown = (
+        '__attribute__((visibility("default"))) '
+        if any(flag.startswith("-fvisibility") for flag in old.candidate.build.flags)
+        else ""
+    )
+    return (
+        f"{linkage}{shown}void {old.candidate.entry}{old.scope.entry_parameters}\n"
+        "{\n"
+        f"    if ({condition(dispatch, sizes)})\n"
+        f"        {scope}{new.entry}{call};\n"
+        "    else\n"
+        f"        {old.entry}{call};\n"
+        "}"
+    )
+
+
+def condition(dispatch: Dispatch, sizes: Mapping[str, str]) -> str:
+    """Where the new kernel runs, as an expression of C.
+
+    Args:
+        dispatch: the rule.
+        sizes: the parameter of each dimension, by its name.
+    """
+    match dispatch.rule:
+        case Threshold(dims=dims, side=side, bound=bound):
+            sign = ">=" if side == "at_least" else "<="
+            product = " * ".join(f"(long long){sizes[dim]}" for dim in dims)
+            parts = [f"{product} {sign} {bound}LL"]
+        case Listed(points=points):
+            one = (
+                " && ".join(f"{sizes[dim]} == {size}" for dim, size in point.items())
+                for point in points
+            )
+            return " || ".join(f"({point})" for point in one)
+    for dim, (low, high) in dispatch.within.items():
+        parts.append(
+            f"{sizes[dim]} == {low}"
+            if low == high
+            else f"{sizes[dim]} >= {low} && {sizes[dim]} <= {high}"
+        )
+    return " && ".join(parts)
