@@ -184,7 +184,8 @@ def _card(card: Card) -> str:
     languages = ", ".join({"c": "C", "cpp": "C++"}[name] for name in sorted(card.languages))
     return (
         f"## {card.id}\n\n{card.title}. {card.rationale.rstrip('.')}.\n\n"
-        f"- families: {families}; languages: {languages}\n"
+        f"- category: {card.category.replace('_', ' ')}; families: {families}; "
+        f"languages: {languages}\n"
         f"- answers: {', '.join(sorted(card.answers))}\n"
         f"- expected: {card.expected_counter} {card.expected_change}\n"
         f"- source: {card.source}\n"

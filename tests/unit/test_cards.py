@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from recipe_bench import signature_of
 from recipe_kernels import KERNELS
 
 from roofsmith.domain.comparison import Screening
+from roofsmith.domain.diagnosis import DeadEnd, Diagnosis, Material, StagnationReview
 from roofsmith.domain.kernel import Candidate, SourceFile
 from roofsmith.domain.outcome import Passed
 from roofsmith.domain.profile import Bottleneck, BottleneckKind
+from roofsmith.domain.proposal import Category
 from roofsmith.domain.workload import Workload
 from roofsmith.ports import Brief
 from roofsmith.proposers.cards import Card, CardContext, Change, NotApplicable, all_cards
@@ -37,8 +41,9 @@ def screen(candidate: Candidate) -> Screening:
 
 
 def card(
-    id: str, predicted: float, answers: BottleneckKind = "latency", families: tuple[str, ...] = ()
-) -> Card:
+    id: str, predicted: float, answers: BottleneckKind = "latency",
+    families: tuple[str, ...] = (), category: Category = "other",
+) -> Card:  # fmt: skip
     def apply(context: CardContext) -> Change | NotApplicable:
         text = f"/* {id} */ {context.source.text}"
         if f"/* {id} */" in context.source.text:
@@ -46,7 +51,8 @@ def card(
         return Change(context.with_text(text), f"Apply {id}")
 
     return Card(
-        id=id, title=id, families=frozenset(families), languages=frozenset(("c",)),
+        id=id, title=id, category=category, families=frozenset(families),
+        languages=frozenset(("c",)),
         answers=frozenset((answers,)), rationale="because", expected_counter="ipc",
         expected_change="up", source="a book", apply=apply, predict=lambda _: predicted,
     )  # fmt: skip
@@ -165,3 +171,35 @@ def test_a_campaign_of_cards_ends(name: str) -> None:
             brief = advance(brief, proposal, kept=kept, speedup=1.1)
             rounds += 1
             assert rounds < 30
+
+
+class TestAfterAStagnationReview:
+    CARDS = (card("twin", 2.0, category="tiling"), card("other-way", 1.1, category="prefetch"))
+
+    def first(self, *dead: Category) -> str:
+        brief = brief_of()
+        if dead:
+            brief = replace(brief, diagnosis=diagnosis_of(*dead))
+        return RecipeProposer(self.CARDS).explain(brief)[0].card.id
+
+    def test_what_promises_most_comes_first_before_it(self) -> None:
+        assert self.first() == "twin"
+
+    def test_other_categories_than_the_dead_ends_come_first(self) -> None:
+        assert self.first("tiling") == "other-way"
+
+    def test_where_all_are_dead_ends_the_promise_decides_again(self) -> None:
+        assert self.first("tiling", "prefetch") == "twin"
+
+
+def diagnosis_of(*dead: Category) -> Diagnosis:
+    ends = tuple(
+        DeadEnd(category=category, rounds=(2,), tactics=("t",), best=None, came_to="1 slower")
+        for category in dead
+    )
+    review = StagnationReview(
+        fruitless=2, curve=(), roofline_fraction=None, bottlenecks=("unknown",), dead_ends=ends,
+        directions=(),
+    )  # fmt: skip
+    material = Material.model_construct(attempts=(), review=review)
+    return Diagnosis(level=2, after_round=3, material=material)

@@ -18,7 +18,7 @@ from roofsmith.domain.device import Device
 from roofsmith.domain.facts import DType
 from roofsmith.domain.kernel import BuildSpec, Candidate, Language, Signature
 from roofsmith.domain.profile import Bottleneck, BottleneckKind, Profile
-from roofsmith.domain.proposal import Bucket
+from roofsmith.domain.proposal import Bucket, Category
 from roofsmith.ports import Brief, WorkloadDescription
 from roofsmith.proposers import recipes
 from roofsmith.proposers.accesses import FunctionAccesses
@@ -143,6 +143,11 @@ class NotApplicable:
     reason: str
 
 
+def unsaid(context: CardContext, predicted: float) -> None:
+    """A card that predicts which way its counter goes, and not how far."""
+    del context, predicted
+
+
 @dataclass(frozen=True, slots=True)
 class Card:
     """One strategy."""
@@ -150,6 +155,7 @@ class Card:
     id: str
     """Kebab-case, stable: it is the tactic's name in every record."""
     title: str
+    category: Category
     families: frozenset[str]
     """Operator families it is for; empty: any."""
     languages: frozenset[Language]
@@ -158,13 +164,18 @@ class Card:
     rationale: str
     """Why it works, in a sentence."""
     expected_counter: str
+    """As profilers of the host's processors call it."""
     expected_change: str
+    """Begins with up or down."""
     source: str
     """Where the strategy is described: a book, a paper or a manual."""
     apply: Callable[[CardContext], Change | NotApplicable]
     predict: Callable[[CardContext], float]
     """Predicted speedup: a documented estimate from what is known, 1 for no gain."""
     bucket: Bucket = "K1"
+    expects: Callable[[CardContext, float], float | None] = unsaid
+    """The counter's value afterwards over that before, if the predicted speedup comes true; None:
+    only its direction can be told."""
 
     def suits(self, context: CardContext) -> NotApplicable | None:
         """None if family and language fit; else why not."""

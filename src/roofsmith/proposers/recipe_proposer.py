@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from roofsmith.domain.campaign import Round
-from roofsmith.domain.proposal import Hypothesis, Proposal
+from roofsmith.domain.proposal import Category, Hypothesis, Proposal
 from roofsmith.ports import Brief, Screen
 from roofsmith.proposers.cards import Card, CardContext, Change, NotApplicable, all_cards
 
@@ -32,6 +32,8 @@ class Explanation:
     score: float = 0.0
     """What cards are ranked by: log of the prediction, halved off the bottleneck."""
     change: Change | None = None
+    expected_delta: float | None = None
+    """Of the card's counter, if the prediction comes true."""
 
 
 class RecipeProposer:
@@ -60,10 +62,23 @@ class RecipeProposer:
         """Nothing to remember: the next brief holds the round."""
 
     def explain(self, brief: Brief) -> list[Explanation]:
-        """Every card, the best first, each with what it would change or why it stays out."""
+        """Every card, the best first, each with what it would change or why it stays out.
+
+        Once a stagnation review has named dead ends, cards of other categories come first.
+        """
         context = CardContext.of(brief)
+        dead = _dead_ends(brief)
         found = [_consider(card, context, brief) for card in self._cards]
-        return sorted(found, key=lambda e: (not e.applicable, -e.score, e.card.id))
+        return sorted(
+            found,
+            key=lambda e: (not e.applicable, e.card.category in dead, -e.score, e.card.id),
+        )
+
+
+def _dead_ends(brief: Brief) -> frozenset[Category]:
+    """Categories that led nowhere since the last kept change; none before there is a review."""
+    review = brief.diagnosis.material.review if brief.diagnosis is not None else None
+    return frozenset(end.category for end in review.dead_ends) if review else frozenset()
 
 
 def _consider(card: Card, context: CardContext, brief: Brief) -> Explanation:
@@ -82,9 +97,9 @@ def _consider(card: Card, context: CardContext, brief: Brief) -> Explanation:
         return Explanation(card, False, why, predicted)
     kind = brief.bottleneck.kind
     weight = 1.0 if kind == "unknown" or kind in card.answers else OFF_TARGET_WEIGHT
-    return Explanation(
-        card, True, change.statement, predicted, weight * math.log(predicted), change
-    )
+    score = weight * math.log(predicted)
+    delta = card.expects(context, predicted)
+    return Explanation(card, True, change.statement, predicted, score, change, delta)
 
 
 def _tried(card: Card, brief: Brief) -> NotApplicable | None:
@@ -112,8 +127,10 @@ def _propose(brief: Brief, found: Explanation, change: Change) -> Proposal:
             answers=aimed,
             expected_counter=card.expected_counter,
             expected_change=card.expected_change,
+            expected_delta=found.expected_delta,
             predicted_speedup=found.predicted,
             bucket=card.bucket,
+            category=card.category,
             tactic=TACTIC_PREFIX + card.id,
             source=card.source,
         ),

@@ -13,16 +13,16 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from roofsmith.domain.campaign import Round
 from roofsmith.domain.comparison import Screening
 from roofsmith.domain.kernel import Candidate
 from roofsmith.domain.outcome import Passed
-from roofsmith.domain.proposal import Hypothesis, Proposal, ScreenedPoint
+from roofsmith.domain.proposal import Category, Hypothesis, Proposal, ScreenedPoint
 from roofsmith.ports import Brief, Screen
-from roofsmith.proposers.tunables import Found, Group, Setting, apply, find_tunables
+from roofsmith.proposers.tunables import Found, Group, Setting, Tunable, apply, find_tunables
 
 TACTIC = "sweep"
 FINALISTS = 3
@@ -292,6 +292,16 @@ def _searched(bench: _Bench) -> str:
     return f"swept {len(bench.found.tunables)} tunables over {bench.distinct} points{failed}"
 
 
+def _category(changed: Sequence[Tunable]) -> Category:
+    """What the settings that changed are about; of several kinds, the one that weighs most."""
+    kinds = {tunable.kind for tunable in changed}
+    if kinds & {"threads", "environment"}:
+        return "parallelism"
+    if kinds & {"declared", "constant"}:
+        return "tiling"
+    return "scheduling" if kinds & {"unroll", "schedule"} else "other"
+
+
 def _hypothesis(brief: Brief, bench: _Bench, winner: _Finalist) -> Hypothesis:
     changed = [t for t in bench.found.tunables if winner.assignment[t.name] != t.current]
     settings = ", ".join(f"{t.name} {t.current} -> {winner.assignment[t.name]}" for t in changed)
@@ -318,7 +328,9 @@ def _hypothesis(brief: Brief, bench: _Bench, winner: _Finalist) -> Hypothesis:
         answers=brief.bottleneck.kind,
         expected_counter="cycles" if counts else None,
         expected_change=f"down to {1 / winner.speedup:.0%}" if counts else None,
+        expected_delta=1 / winner.speedup if counts else None,
         predicted_speedup=winner.speedup,
+        category=_category(changed),
         tactic=TACTIC,
         source="Bergstra et al., Algorithms for Hyper-Parameter Optimization, NeurIPS 2011",
     )

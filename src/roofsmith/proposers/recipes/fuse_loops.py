@@ -123,11 +123,12 @@ def predict(context: CardContext) -> float:
 CARD = Card(
     id="fuse-loops",
     title="One pass in the place of two",
+    category="fusion",
     families=frozenset(),
     languages=C_AND_CPP,
     answers=frozenset(("memory",)),
     rationale="What the first loop writes is read again by the second, after it left the cache.",
-    expected_counter="llc_misses",
+    expected_counter="cache_misses",
     expected_change="down by what the second pass read",
     source="Kennedy & McKinley, Maximizing loop parallelism and improving data locality via loop "
     "fusion and distribution, LCPC 1993",

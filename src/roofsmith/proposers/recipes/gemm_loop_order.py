@@ -84,6 +84,7 @@ def predict(context: CardContext) -> float:
 CARD = Card(
     id="gemm-loop-order",
     title="Innermost loop along the rows of a matrix product",
+    category="memory_access",
     families=frozenset(),
     languages=C_AND_CPP,
     answers=frozenset(("compute", "memory", "latency", "unknown")),
@@ -99,4 +100,5 @@ CARD = Card(
     ),
     apply=apply,
     predict=predict,
+    expects=lambda context, _: 1 / context.lanes,
 )

@@ -68,6 +68,7 @@ def predict(context: CardContext) -> float:
 CARD = Card(
     id="gemm-packed",
     title="Packed, register-tiled, cache-blocked matrix product",
+    category="tiling",
     families=frozenset(),
     languages=C_AND_CPP,
     answers=frozenset(("compute", "memory", "latency", "unknown")),

@@ -122,6 +122,7 @@ def predict(context: CardContext) -> float:
 CARD = Card(
     id="gemm-strips",
     title="Products of matrices over blocks of rows instead of one row at a time",
+    category="tiling",
     families=frozenset(),
     languages=C_AND_CPP,
     answers=frozenset(("compute", "memory", "latency", "unknown")),

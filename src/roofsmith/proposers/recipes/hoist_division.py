@@ -105,6 +105,7 @@ def predict(context: CardContext) -> float:
 CARD = Card(
     id="hoist-division",
     title="Multiply by the reciprocal",
+    category="algebra",
     families=frozenset(),
     languages=C_AND_CPP,
     answers=frozenset(("compute", "latency", "unknown")),
@@ -116,4 +117,5 @@ CARD = Card(
     "Patterson, Computer Architecture, 6th ed., appendix J",
     apply=apply,
     predict=predict,
+    expects=lambda _, predicted: 1 / predicted,
 )

@@ -74,11 +74,12 @@ def predict(context: CardContext) -> float:
 CARD = Card(
     id="interchange-loops",
     title="Rows, not columns",
+    category="memory_access",
     families=frozenset(),
     languages=C_AND_CPP,
     answers=frozenset(("memory", "latency", "compute", "unknown")),
     rationale="A walk down a column brings a new cache line for every element.",
-    expected_counter="l1_miss_rate",
+    expected_counter="cache_references",
     expected_change="down by the elements in a cache line",
     source="Wolf & Lam, A data locality optimizing algorithm, PLDI 1991; Hennessy & Patterson, "
     "Computer Architecture, 6th ed., section 2.3",

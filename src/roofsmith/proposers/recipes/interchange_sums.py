@@ -153,12 +153,13 @@ def predict(context: CardContext) -> float:
 CARD = Card(
     id="interchange-sums",
     title="Sum columns row by row",
+    category="memory_access",
     families=frozenset(),
     languages=C_AND_CPP,
     answers=frozenset(("memory", "latency", "compute", "unknown")),
     rationale="A sum down a column touches a new cache line for every element and uses one of its "
     "numbers; a row of sums uses them all, and vectorises.",
-    expected_counter="l1_miss_rate",
+    expected_counter="cache_references",
     expected_change="down by the elements in a cache line",
     source="Allen & Kennedy, Optimizing Compilers for Modern Architectures, 2001, sections 5.2 "
     "(loop interchange) and 5.3 (scalar expansion)",

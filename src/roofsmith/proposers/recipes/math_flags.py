@@ -40,6 +40,7 @@ def predict(context: CardContext) -> float:
 CARD = Card(
     id="math-flags",
     title="No errno, no traps",
+    category="vectorisation",
     families=frozenset(),
     languages=C_AND_CPP,
     answers=frozenset(("compute", "latency", "unknown")),

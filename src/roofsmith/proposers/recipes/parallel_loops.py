@@ -149,13 +149,15 @@ def _regions(context: CardContext, loop: Loop) -> float:
 CARD = Card(
     id="parallel-loops",
     title="Share independent iterations out to all threads",
+    category="parallelism",
     families=frozenset(),
     languages=C_AND_CPP,
     answers=frozenset(("compute", "memory", "latency", "unknown")),
     rationale="One core reaches neither the machine's arithmetic peak nor its bandwidth.",
-    expected_counter="task_clock_cores",
+    expected_counter="processors_used",
     expected_change="up to the number of threads",
     source="OpenMP Application Programming Interface 5.0, section 2.9.2 (Worksharing-Loop)",
     apply=apply,
     predict=predict,
+    expects=lambda context, _: context.threads / (context.profile.get("processors_used") or 1),
 )

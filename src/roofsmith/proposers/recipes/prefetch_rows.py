@@ -113,6 +113,7 @@ def predict(context: CardContext) -> float:
 CARD = Card(
     id="prefetch-rows",
     title="Fetch the next row during this one",
+    category="prefetch",
     families=frozenset(),
     languages=C_AND_CPP,
     answers=frozenset(("memory", "latency")),

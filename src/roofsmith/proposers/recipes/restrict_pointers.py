@@ -48,6 +48,7 @@ def predict(context: CardContext) -> float:
 CARD = Card(
     id="restrict-pointers",
     title="Arrays that don't overlap",
+    category="vectorisation",
     families=frozenset(),
     languages=C_AND_CPP,
     answers=frozenset(("compute", "latency", "unknown")),

@@ -72,6 +72,7 @@ def predict(context: CardContext) -> float:
 CARD = Card(
     id="simd-reductions",
     title="One partial result per vector lane",
+    category="vectorisation",
     families=frozenset(),
     languages=C_AND_CPP,
     answers=frozenset(("latency", "compute", "unknown")),

@@ -289,12 +289,13 @@ def predict(context: CardContext) -> float:
 CARD = Card(
     id="stream-stores",
     title="Write results past the cache",
+    category="memory_access",
     families=frozenset(),
     languages=C_AND_CPP,
     answers=frozenset(("memory",)),
     rationale="An ordinary store reads the line that it overwrites: a third of the traffic of a "
     "kernel that reads one array and writes another.",
-    expected_counter="llc_misses",
+    expected_counter="cache_misses",
     expected_change="down by the lines of the output",
     source="Intel 64 and IA-32 Architectures Optimization Reference Manual, section 9.4 "
     "(non-temporal stores); McCalpin, STREAM benchmark notes",

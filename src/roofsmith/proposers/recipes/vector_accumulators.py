@@ -87,6 +87,7 @@ def predict(context: CardContext) -> float:
 CARD = Card(
     id="vector-accumulators",
     title="Four vectors in flight",
+    category="scheduling",
     families=frozenset(),
     languages=C_AND_CPP,
     answers=frozenset(("latency", "compute", "unknown")),

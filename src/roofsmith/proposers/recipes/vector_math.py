@@ -94,6 +94,7 @@ def predict(context: CardContext) -> float:
 CARD = Card(
     id="vector-math",
     title="Inline polynomials instead of calls into the math library",
+    category="vectorisation",
     families=frozenset(),
     languages=C_AND_CPP,
     answers=frozenset(("compute", "latency", "unknown")),
