@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from roofsmith.analysis.kernel_times import kernels_object
 from roofsmith.domain.campaign import Kept, RolledBack
 from roofsmith.domain.comparison import Comparison, Estimate, Judgement
 from roofsmith.domain.outcome import Passed
@@ -28,7 +29,7 @@ def decide(
     faster beyond the noise band in two measurements, the second in fresh processes, and if neither
     the whole nor a config class is slower beyond the band, no other class slower within the band in
     both measurements, no workload slower by `policy.veto_slowdown` or more, and the profiler, where
-    it times kernels, doesn't see a slower one.
+    it times kernels, doesn't see a slower one. A command target's own profiler has to see the gain.
 
     Args:
         judgement: of the candidate against the incumbent.
@@ -57,8 +58,10 @@ def decide(
         return RolledBack(rule=loss, regression=True)
     if not judgement.confirmation:
         return RolledBack(rule="the gain was not measured a second time")
-    if not judgement.clock:
+    if not judgement.clock and not judgement.self_reported:
         return RolledBack(rule="the gain was not seen by the judge's own clock")
+    if objection := kernels_object(judgement.kernels, policy, hypothesis.target_class):
+        return RolledBack(rule=objection[0], regression=objection[1])
     before = _aim(first, hypothesis.target_class) if first else None
     if before is None or before.verdict != "faster":
         seen = f": {_reading(before, policy)}" if before else ""

@@ -43,6 +43,7 @@ from roofsmith.ports import (
     KernelRunner,
     Observer,
     Profiler,
+    Toolchain,
 )
 from roofsmith.profilers.cpu import CpuProfiler
 from roofsmith.profilers.gpu import GpuProfiler
@@ -84,7 +85,7 @@ class Machine:
     clock: Clock
     devices: DeviceSource
     specs: CitedCeilings
-    toolchain: Toolchains
+    toolchain: Toolchain
     runner: KernelRunner
     gpu: Device | None
     """None: kernels run on the host's processors."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from roofsmith.analysis.sizes import smallest
 from roofsmith.app.clocks import host_clocks, locked_clocks
 from roofsmith.app.hardware import Machine, leased_machine, oracle_for
+from roofsmith.app.repositories import device_language, open_target_repository
 from roofsmith.config import Settings
 from roofsmith.domain.campaign import Round
 from roofsmith.domain.inspection import Inspection
@@ -17,9 +18,11 @@ from roofsmith.domain.kernel import Built, Candidate, Language
 from roofsmith.domain.outcome import BuildFailed
 from roofsmith.domain.target import HOST_LANGUAGES, Target
 from roofsmith.domain.yardstick import Yardstick, pytorch_yardsticks
+from roofsmith.engine.guarded import GuardedJudge, GuardedProfiler
 from roofsmith.engine.meter import Meter
 from roofsmith.engine.survey import Prepared, Survey, survey
 from roofsmith.errors import BaselineError, UsageError
+from roofsmith.judge.command.oracle import RowOracle
 from roofsmith.judge.gpu.oracle import GpuOracle
 from roofsmith.judge.oracle import ReferenceOracle
 from roofsmith.ports import Brief, Inspector, Judge, Observer, Parts, Profiler, Proposer, Screen
@@ -44,7 +47,7 @@ class Workshop:
     target: Target
     machine: Machine
     observer: Observer
-    oracle: ReferenceOracle | GpuOracle
+    oracle: ReferenceOracle | GpuOracle | RowOracle
     prepared: Prepared
     judge: Judge
     profiler: Profiler
@@ -216,8 +219,12 @@ def workshop(
         BadReferenceError: the reference doesn't fit it.
         TargetError: a workload can't fit in memory.
     """
-    with leased_machine(settings, target.language, observer, product) as leased:
+    with leased_machine(settings, device_language(target), observer, product) as leased:
         meter = Meter(leased.clock)  # from here on: a wait for the GPU is nobody's overhead
+        if target.command is not None:
+            with _command_workshop(target, leased, settings, observer, meter) as shop:
+                yield shop
+            return
         with locked_clocks(leased, settings) as machine, oracle_for(target, machine) as oracle:
             known = survey(
                 target, machine.devices, machine.specs, machine.toolchain, oracle, observer, meter
@@ -231,6 +238,33 @@ def workshop(
                     machine.judge(target, bench, known), machine.profiler(oracle, known),
                     machine.inspector(oracle, target.language), pytorch_yardsticks(target), patient,
                 )  # fmt: skip
+
+
+@contextmanager
+def _command_workshop(
+    target: Target, leased: Machine, settings: Settings, observer: Observer, meter: Meter
+) -> Iterator[Workshop]:
+    """The same for a repository, whose own commands build and measure."""
+    with (
+        locked_clocks(leased, settings) as machine,
+        open_target_repository(target, settings) as repository,
+    ):
+        machine = replace(machine, toolchain=repository.toolchain)
+        with meter.kernel():
+            target = repository.surveyed(target, observer)
+        known = survey(
+            target, machine.devices, machine.specs, machine.toolchain, repository.oracle, observer,
+            meter,
+        )  # fmt: skip
+        judge: Judge = repository.judge(target, known)
+        profiler: Profiler = repository.profiler
+        if machine.gate is not None:
+            judge = GuardedJudge(judge, machine.gate)
+            profiler = GuardedProfiler(profiler, machine.gate)
+        yield Workshop(
+            target, machine, observer, repository.oracle, Prepared(known, meter), judge, profiler,
+            inspector=None,
+        )  # fmt: skip
 
 
 def try_clocks(languages: Collection[Language], settings: Settings, observer: Observer) -> None:

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from roofsmith.domain.bound import Bound
+from roofsmith.domain.command import MetricReading
 from roofsmith.domain.comparison import ErrorReport, Judgement, Timing
 from roofsmith.domain.device import Environment
 from roofsmith.domain.diagnosis import Diagnosed
@@ -82,6 +83,8 @@ class Baseline(Value):
     outcome: Outcome
     timings: tuple[Timing, ...]
     errors: tuple[ErrorReport, ...]
+    metrics: tuple[MetricReading, ...] = ()
+    """Of a command target: everything that its benchmark reports."""
     profile: Profile
     bottleneck: Bottleneck
     commit: str | None = None

@@ -49,7 +49,7 @@ class GuardedJudge:
         if seen.void:
             return Judgement(
                 outcome=_interference(seen), verdict="rejected", errors=found.errors,
-                isolation=found.isolation, wall_s=found.wall_s,
+                isolation=found.isolation, self_reported=found.self_reported, wall_s=found.wall_s,
             )  # fmt: skip
         again = tuple(f"measured again after a disturbance: {d}" for d in seen.disturbances)
         return found.model_copy(update={"notes": (*found.notes, *again)}) if again else found

@@ -82,6 +82,7 @@ def baseline_record(
         outcome=measured.outcome,
         timings=measured.timings,
         errors=measured.errors,
+        metrics=measured.metrics,
         profile=profile,
         bottleneck=bottleneck,
         wall_s=lap.wall_s,

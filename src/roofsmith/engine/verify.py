@@ -33,6 +33,7 @@ from roofsmith.engine.diagnosing import diagnosis_findings, was_diagnosed
 from roofsmith.engine.profiling import Seen, profiles_of
 from roofsmith.engine.records import recompared, recounted, standing_after
 from roofsmith.engine.repairing import repair_task
+from roofsmith.engine.reported import reported_claims
 from roofsmith.engine.splitting import decided, due_split
 from roofsmith.engine.stopping import Stop, end_checks
 
@@ -129,6 +130,7 @@ def _round_findings(round_: Round, campaign: Campaign) -> Iterator[Finding]:
         ("repair of round", round_.repairs, _repairable(round_, campaign)),
         *_judgement_claims(round_, campaign),
         *_standing_claims(round_, campaign),
+        *reported_claims(round_, campaign.started),
     )
     for name, recorded, follows in claims:
         if recorded != follows:

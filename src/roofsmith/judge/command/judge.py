@@ -17,7 +17,7 @@ from statistics import fmean, median
 from typing import Literal
 
 from roofsmith.analysis.clock import CLOCK_ERROR_RATE
-from roofsmith.analysis.compare import compare, is_win
+from roofsmith.analysis.compare import compare, counts_twice, is_win
 from roofsmith.analysis.roofline import below_floor
 from roofsmith.analysis.statistics import least_observations, median_interval
 from roofsmith.domain.bound import Bound
@@ -206,9 +206,9 @@ class CommandJudge:
         observer.stage("time")
         self._measure(candidate, incumbent, evidence.first, evidence, observer)
         first = self._compared(evidence.first)
-        if first is None or not is_win(first):
+        if first is None or not counts_twice(first):
             return
-        observer.stage("confirm", "running the winner again")
+        observer.stage("confirm", "running both again")
         self._measure(candidate, incumbent, evidence.again, evidence, observer)
         again = self._compared(evidence.again)
         if self._timer is not None and again is not None and is_win(again):

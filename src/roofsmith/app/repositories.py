@@ -1,0 +1,135 @@
+"""What a command target is wired of, and its first look: frozen files, and the rows there are."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from roofsmith.analysis.benchmark_rows import Reader
+from roofsmith.config import Settings
+from roofsmith.domain.command import CommandSpec
+from roofsmith.domain.kernel import Language
+from roofsmith.domain.outcome import BuildFailed, Failure
+from roofsmith.domain.target import Target
+from roofsmith.engine.survey import Survey
+from roofsmith.errors import BaselineError, StorageError
+from roofsmith.judge.command.judge import CommandJudge
+from roofsmith.judge.command.oracle import RowOracle
+from roofsmith.judge.command.runs import Benchmarked, Runs
+from roofsmith.ports import Observer
+from roofsmith.profilers.command import CommandProfiler
+from roofsmith.scratch import scratch_directory
+from roofsmith.store.checkouts import GitCheckouts, require_clean
+from roofsmith.store.target_file import FILE_NAME
+from roofsmith.toolchains.command import CommandToolchain
+
+LOGS = "commands"
+"""Folder of the cache in which commands' outputs are kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class Repository:
+    """The parts of one command target."""
+
+    spec: CommandSpec
+    checkouts: GitCheckouts
+    toolchain: CommandToolchain
+    runs: Runs
+    profiler: CommandProfiler
+    oracle: RowOracle
+
+    def judge(self, target: Target, known: Survey) -> CommandJudge:
+        """Who decides about candidates."""
+        timer = None if self.spec.profile is None else self.profiler
+        return CommandJudge(target, self.runs, self.checkouts, known.classes, known.bounds, timer)
+
+    def surveyed(self, target: Target, observer: Observer) -> Target:
+        """The target with its workloads, and with what is frozen; as it is if it has them.
+
+        Builds the repository as it is, and runs its test and its benchmark once.
+
+        Raises:
+            TargetError: the repository has changes that aren't committed.
+            BaselineError: a command fails, or what the benchmark writes can't be used.
+            StorageError: the repository isn't what it was when the campaign began.
+        """
+        if self.spec.frozen:
+            self._require_unchanged(target)
+            return target
+        folder = self.checkouts.repository.folder
+        require_clean(self.checkouts.repository, but=(folder / FILE_NAME,))
+        observer.stage("build", self.spec.build or "nothing to build")
+        built = self.toolchain.build(target.baseline)
+        if isinstance(built, BuildFailed):
+            raise _unfit(built)
+        observer.stage("check", "the test")
+        if failure := self.runs.test(built):
+            raise _unfit(failure)
+        observer.stage("check", "the benchmark, once")
+        run = self.runs.benchmark(built)
+        if not isinstance(run, Benchmarked):
+            raise _unfit(run)
+        spec = self.spec.model_copy(update={"volatile": self.checkouts.changed(target.baseline.id)})
+        self.checkouts.adopt(spec)
+        spec = spec.model_copy(update={"frozen": self.checkouts.frozen_hash()})
+        self.checkouts.adopt(spec)
+        workloads = tuple(reading.workload for reading in run.readings)
+        # Through validation: two rows may differ in more than the keys allow.
+        return Target.model_validate(dict(target) | {"command": spec, "workloads": workloads})
+
+    def _require_unchanged(self, target: Target) -> None:
+        self.checkouts.make(target.baseline)
+        found = self.checkouts.frozen_hash()
+        if found != self.spec.frozen:
+            raise StorageError(
+                f"{self.spec.repo} gives other files for commit {self.spec.commit[:12]} than when"
+                " the campaign began",
+                hint="a submodule or a git attribute changed; restore it, or start a new campaign",
+            )
+
+
+@contextmanager
+def open_target_repository(target: Target, settings: Settings) -> Iterator[Repository]:
+    """The parts of a command target; its checkouts are removed at the end.
+
+    Raises:
+        TargetError: the repository is gone.
+    """
+    spec = target.command
+    assert spec is not None, "only for command targets"
+    if target.threads is not None:
+        wanted = {"OMP_NUM_THREADS": str(target.threads)}
+        spec = spec.model_copy(update={"environment": wanted | spec.environment})
+    root = scratch_directory("checkout")
+    logs = settings.cache_dir / LOGS
+    try:
+        checkouts = GitCheckouts(spec, root)
+        yield Repository(
+            spec=spec,
+            checkouts=checkouts,
+            toolchain=CommandToolchain(spec, checkouts, logs),
+            runs=Runs(spec, Reader.of(spec), logs),
+            profiler=CommandProfiler(spec, logs),
+            oracle=RowOracle(spec),
+        )
+    finally:
+        shutil.rmtree(root, ignore_errors=True)
+
+
+def device_language(target: Target) -> Language:
+    """A language whose kernels run where the target's do: it decides about the machine's parts."""
+    if target.command is None:
+        return target.language
+    return "triton" if target.command.device == "gpu" else "c"
+
+
+def _unfit(failure: Failure) -> BaselineError:
+    kind = failure.kind.replace("_", " ")
+    return BaselineError(
+        f"the repository as it is can't be the baseline: {kind} ({failure.reason})\n"
+        f"{failure.detail}",
+        log=failure.log,
+        hint="run the command there by hand; `roofsmith check TARGET` tries all of them again",
+    )
