@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -23,8 +24,9 @@ from roofsmith.app.wiring import (
 )
 from roofsmith.config import Settings
 from roofsmith.domain.campaign import Campaign, Round, Started, replay
-from roofsmith.domain.proposal import Hypothesis, Proposal, RepairTask
+from roofsmith.domain.proposal import Category, Hypothesis, Proposal, RepairTask
 from roofsmith.domain.target import StopPolicy, Target
+from roofsmith.engine.diagnosing import require_material
 from roofsmith.engine.loop import Engine
 from roofsmith.engine.progress import overhead_fraction, spent_s
 from roofsmith.engine.repairing import repair_task
@@ -47,7 +49,10 @@ CONTRACT = (
     "inputs, the others outputs that must be written completely. No state between calls, no files, "
     "no processes. Then: roofsmith tell DIR --kernel FILE --hypothesis TEXT [--flags FLAGS]. Where "
     "`repair` is set, the last result was wrong: change no more than makes it right, and tell it "
-    "with --repair, or drop the idea by telling another one."
+    "with --repair, or drop the idea by telling another one. Say with --category, --predict and "
+    "--counter what you expect: it is scored, and `calibration` says how good it was so far. After "
+    "rollbacks in a row `diagnosis` holds what was tried, and what was looked at again: read it "
+    "first."
 )
 
 
@@ -88,6 +93,11 @@ class Change:
     """Whether it repairs the last round's idea, whose results were wrong."""
     tokens: int = 0
     """What it took to think of it."""
+    category: Category | None = None
+    """What kind of change it is; of the rest of the hypothesis see there."""
+    predicted_speedup: float | None = None
+    expected_counter: str | None = None
+    expected_delta: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +190,7 @@ def resume(
 
 
 def ask(directory: Path, settings: Settings, observer: Observer) -> Standing:
-    """What the next change may build on.
+    """What the next change may build on; after rollbacks in a row, that is gathered first.
 
     Raises:
         UsageError: the baseline was not measured yet.
@@ -190,6 +200,7 @@ def ask(directory: Path, settings: Settings, observer: Observer) -> Standing:
             raise UsageError(
                 "this campaign has no baseline yet", hint=f"roofsmith resume {directory}"
             )
+        engine.diagnose()
         return Standing(directory=directory, brief=engine.brief(), stop=engine.stop_condition())
 
 
@@ -205,7 +216,8 @@ def tell(directory: Path, change: Change, settings: Settings, observer: Observer
     Raises:
         UsageError: the kernel can't be read, or is the incumbent; there is no such class; there is
             nothing to repair, or the repair is of another idea; the hypothesis is missing, or holds
-            a hardware number without a citation, or another one than it cites.
+            a hardware number without a citation, or another one than it cites; nobody asked what
+            the last rollbacks show.
     """
     text = read_text(change.kernel, "kernel")
     if change.hypothesis is not None:
@@ -216,6 +228,8 @@ def tell(directory: Path, change: Change, settings: Settings, observer: Observer
         )
     with _opened(directory, settings, observer) as engine:
         _require_class(change.target_class or "global", engine.campaign.started)
+        if not change.repair:
+            require_material(engine.campaign, shlex.quote(str(directory)))
         campaign = engine.take_up()
         task = repair_task(campaign) if change.repair else None
         before = campaign.incumbent if task is None else task.candidate
@@ -234,7 +248,14 @@ def tell(directory: Path, change: Change, settings: Settings, observer: Observer
 
 def _hypothesis(change: Change, task: RepairTask | None) -> Hypothesis:
     """What the change is about; of a repair, the idea's own, but for what is said anew."""
-    said = {"statement": change.hypothesis, "target_class": change.target_class}
+    said: dict[str, object] = {
+        "statement": change.hypothesis,
+        "target_class": change.target_class,
+        "category": change.category,
+        "predicted_speedup": change.predicted_speedup,
+        "expected_counter": change.expected_counter,
+        "expected_delta": change.expected_delta,
+    }
     told = {name: value for name, value in said.items() if value is not None}
     if task is not None:
         return task.hypothesis.model_copy(update=told)

@@ -157,6 +157,31 @@ def tell(
     tokens: Annotated[
         int, typer.Option(min=0, help="Tokens that it took to think of it.", show_default=False)
     ] = 0,
+    category: options.ChangeCategory = None,
+    predict: Annotated[
+        float | None,
+        typer.Option(
+            min=0.01,
+            metavar="RATIO",
+            help="The speedup you expect, such as 1.3.",
+            show_default=False,
+        ),
+    ] = None,
+    counter: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help="The counter of the profile that should move.", show_default=False
+        ),
+    ] = None,
+    counter_ratio: Annotated[
+        float | None,
+        typer.Option(
+            min=1e-6,
+            metavar="RATIO",
+            help="Its value afterwards over that before.",
+            show_default=False,
+        ),
+    ] = None,
     isolation: options.Isolation = None,
     wait: options.Wait = True,
     as_json: options.Json = False,
@@ -168,7 +193,10 @@ def tell(
     from roofsmith import app
     from roofsmith.cli import show
 
-    change = app.Change(kernel, hypothesis, flags, target_class, repair, tokens)
+    change = app.Change(
+        kernel, hypothesis, flags, target_class, repair, tokens, category, predict, counter,
+        counter_ratio,
+    )  # fmt: skip
     with screen() as observer:
         round_ = app.tell(directory, change, app.settings(isolation, waits=wait), observer)
     show.told(round_, as_json=as_json)

@@ -108,6 +108,11 @@ def standing_document(standing: Standing) -> dict[str, Any]:
             "build": brief.incumbent.build.model_dump(mode="json"),
         },
         "repair": None if brief.repair is None else brief.repair.model_dump(mode="json"),
+        "diagnosis": None if brief.diagnosis is None else brief.diagnosis.model_dump(mode="json"),
+        "calibration": [
+            {**found.model_dump(mode="json"), "hit_share": found.hit_share}
+            for found in brief.calibration
+        ],
         "contract": standing.contract,
         "signature": brief.signature.model_dump(mode="json"),
         "device": brief.device.model_dump(mode="json"),

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, get_args
 
 import typer
 
 from roofsmith.domain.isolation import IsolationMode
+from roofsmith.domain.proposal import Category
 
 Reference = Annotated[
     Path | None,
@@ -78,6 +79,13 @@ MaxIterations = Annotated[
 BudgetS = Annotated[
     float | None, typer.Option(help="Seconds that the campaign may take.", show_default=False)
 ]
+ChangeCategory = Annotated[
+    Category | None,
+    typer.Option(
+        "--category", metavar="KIND",
+        help=f"What kind of change it is: {', '.join(get_args(Category))}.", show_default="other",
+    ),
+]  # fmt: skip
 Proposers = Annotated[
     str | None,
     typer.Option(

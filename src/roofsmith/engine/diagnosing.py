@@ -67,15 +67,29 @@ def require_diagnosis(campaign: Campaign, proposal: Proposal) -> None:
     Raises:
         UsageError: it has yet to be gathered.
     """
+    if not proposal.repair and proposal.splits is None:
+        require_material(campaign)
+
+
+def require_material(campaign: Campaign, directory: str = "DIR") -> None:
+    """Refuse the next idea while the material of its level has yet to be gathered.
+
+    Args:
+        campaign: before the idea.
+        directory: of the campaign, as one would type it.
+
+    Raises:
+        UsageError: it has yet to be.
+    """
     level = owed_level(campaign)
-    if level is None or proposal.repair or proposal.splits is not None:
+    if level is None:
         return
     failed = attempts(campaign)
     numbers = ", ".join(str(attempt.round) for attempt in failed)
     raise UsageError(
         f"the next idea is one of level {level}: rounds {numbers} were rolled back since the last "
         "kept change, and what they show was not looked at",
-        hint="`roofsmith ask DIR` first: it gathers and prints what that level looks at again",
+        hint=f"`roofsmith ask {directory}` first: it gathers what that level looks at again",
     )
 
 

@@ -114,10 +114,14 @@ class Engine:
         """After rollbacks in a row: gather what their level of the ladder asks for, and record it.
 
         Nothing happens where nothing is owed.
+
+        Raises:
+            MachineError: this is another machine than the one that the campaign began on.
         """
         level = owed_level(self.campaign)
         if level is None:
             return self.campaign
+        records.require_same_device(self.campaign.started, self._parts.devices.environment())
         self._parts.observer.stage("diagnose", f"level {level}")
         if level >= COMPARED_FROM:
             self._measure_yardsticks(self._bench.rebuild(self.campaign.incumbent))
