@@ -49,6 +49,8 @@ from roofsmith.domain.profile import Bottleneck, BottleneckKind, Counter, Profil
 from roofsmith.domain.proposal import Hypothesis, ScreenedPoint
 from roofsmith.domain.target import Target
 from roofsmith.domain.workload import ConfigClass, Workload
+from roofsmith.engine.progress import spent_s
+from roofsmith.engine.stopping import Stop, end_checks
 
 RoundKind = Literal[
     "kept", "regression", "tie", "inconclusive", "build_failed", "incorrect", "sweep"
@@ -709,11 +711,18 @@ def tie(story: Story) -> Round:
     return story.judged(hypothesis, text, (1.001, 0.999, 1.002), half_width=0.004)
 
 
-def stopped(story: Story, code: StopCode = "out_of_ideas", detail: str | None = None) -> Stopped:
-    """The end, with the final kernel measured on its own."""
+def stopped(
+    story: Story, events: Sequence[Event], code: StopCode = "out_of_ideas", detail: str | None = None
+) -> Stopped:
+    """The end, with its conditions and the final kernel measured on its own."""
+    stop = Stop(code, detail or "no proposer has another idea for this kernel")
+    limits, spent = target().stop, spent_s(events)
     return Stopped(
-        code=code,
-        detail=detail or "no proposer has another idea for this kernel",
+        code=stop.code,
+        detail=stop.detail,
+        checks=end_checks(campaign_of(events), limits, spent, stop),
+        limits=limits,
+        spent_s=spent,
         final_timings=timings(story.times_s, seed=2),
         wall_s=6.1,
         kernel_s=5.9,
@@ -737,7 +746,7 @@ def events_for(kinds: Sequence[RoundKind], *, stop: StopCode | None = None) -> l
     story = Story.begin()
     events: list[Event] = [started(), baseline(), *(TELLERS[kind](story) for kind in kinds)]
     if stop is not None:
-        events.append(stopped(story, stop))
+        events.append(stopped(story, events, stop))
     return events
 
 
@@ -750,7 +759,8 @@ def softmax_events() -> list[Event]:
     """The whole story, stopped for want of ideas."""
     story = Story.begin()
     tellers = (vector_exp, parallel_rows, online_softmax, avx512, no_maximum, sweep, prefetch)
-    return [started(), baseline(), *(tell(story) for tell in tellers), stopped(story)]
+    events: list[Event] = [started(), baseline(), *(tell(story) for tell in tellers)]
+    return [*events, stopped(story, events)]
 
 
 def softmax_campaign() -> Campaign:

@@ -32,6 +32,7 @@ GOLDEN_FILES = (
     "README.md",
     "benchmark.md",
     "final_report.md",
+    "performance.md",
     "logs/optimize.md",
     "logs/performance_trend.md",
     "memory/v0.json",
@@ -81,7 +82,10 @@ def test_every_round_has_its_folder_memory_and_plan() -> None:
             assert f"rounds/round-{number}/{name}" in files
         assert f"memory/v{number - 1}.json" in files
         assert (f"plans/v{number - 1}_plan.md" in files) == (number > 1)
-    fixed = {"manifest.yaml", "README.md", "benchmark.md", "final_report.md", "report.html", *LOGS}
+    fixed = {
+        "manifest.yaml", "README.md", "benchmark.md", "performance.md", "final_report.md",
+        "report.html", *LOGS,
+    }  # fmt: skip
     assert fixed <= files.keys()
     assert len(files) == len(fixed) + 8 * 6 + 8 + 7
 
@@ -108,9 +112,9 @@ def test_memory_can_be_masked_and_names_pitfalls() -> None:
     assert all(memory["masked"] is False for memory in memories)
     decisions = ["baseline", "kept", "kept", *["rolled_back"] * 3, "kept", "rolled_back"]
     assert [memory["decision"] for memory in memories] == decisions
-    assert "UNKNOWN" in memories[0]["pitfalls_and_fixes"][0]["pitfall"]
-    assert "compiler_error" in memories[4]["pitfalls_and_fixes"][0]["pitfall"]
-    assert memories[1]["hypothesis"]["tactic"] == "recipe:vector-exp"
+    assert "UNKNOWN" in memories[0]["pitfalls_and_fixes"][0]["error_message"]
+    assert "compiler_error" in memories[4]["pitfalls_and_fixes"][0]["error_message"]
+    assert memories[1]["optimization"]["tactic"] == "recipe:vector-exp"
     assert memories[1]["ci"][0] < memories[1]["speedup"] < memories[1]["ci"][1]
 
 

@@ -25,6 +25,7 @@ def render_campaign(campaign: Campaign) -> dict[str, str]:
         "README.md": markdown.readme(campaign, summary),
         "logs/optimize.md": markdown.optimize_log(campaign, summary),
         "logs/performance_trend.md": markdown.performance_trend(summary),
+        "performance.md": markdown.performance(campaign, summary),
         "benchmark.md": markdown.benchmark(campaign, summary),
         "final_report.md": markdown.final_report(summary),
         "report.html": render_html(campaign, summary),

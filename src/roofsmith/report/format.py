@@ -119,6 +119,13 @@ def percent(fraction: float | None) -> str:
     return f"{significant(share, 2)}%"
 
 
+def delta(fraction: float | None) -> str:
+    """A change with its sign: `+12%`, `-0.42%`."""
+    if fraction is None:
+        return UNKNOWN
+    return percent(fraction) if fraction < 0 else f"+{percent(fraction)}"
+
+
 def speedup(value: float | None, times: str = "x") -> str:
     """A ratio alone: `1.23x`, `12.3x`, `731x`."""
     return UNKNOWN if value is None else f"{value:.{_ratio_decimals(value)}f}{times}"

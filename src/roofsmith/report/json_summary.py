@@ -52,13 +52,21 @@ def yardstick_document(row: YardstickRow) -> dict[str, Any]:
     }
 
 
-def _stopped(summary: Summary) -> dict[str, str | None] | None:
+def _stopped(summary: Summary) -> dict[str, Any] | None:
     if summary.stop_code is None:
         return None
     return {
         "code": summary.stop_code,
         "detail": summary.stop_detail,
         "at": summary.stopped_at,
+        "checks": [
+            {"condition": name, "code": check.code, "holds": check.holds, "detail": check.detail}
+            for name, check in (summary.ending.checks if summary.ending is not None else ())
+        ],
+        "regressions": [
+            regression.number
+            for regression in (summary.ending.regressions if summary.ending is not None else ())
+        ],
     }
 
 
@@ -108,6 +116,7 @@ def _class(row: ClassRow) -> dict[str, Any]:
 def _step(step: Step) -> dict[str, Any]:
     return {
         "round": step.number,
+        "repairs": step.repairs,
         "hypothesis": step.hypothesis.statement if step.hypothesis is not None else None,
         "tactic": step.hypothesis.tactic if step.hypothesis is not None else None,
         "outcome": step.outcome.kind,

@@ -19,7 +19,9 @@ from roofsmith.report import format as fmt
 from roofsmith.report.arithmetic import absolute_target, limiter_words, roofline_lines
 from roofsmith.report.counters import by_category, counter_rows, headlines, speed_of_light
 from roofsmith.report.datasheets import datasheet_rows
+from roofsmith.report.ends import Ending
 from roofsmith.report.inspections import inspection_lines
+from roofsmith.report.performance import benchmark_command, performance_rows
 from roofsmith.report.pitfalls import pitfalls
 from roofsmith.report.rates import rates
 from roofsmith.report.roofline_plot import plain_drawing
@@ -60,11 +62,27 @@ def readme(campaign: Campaign, summary: Summary) -> str:
 
 
 def optimize_log(campaign: Campaign, summary: Summary) -> str:
-    """`logs/optimize.md`: one block per round; grows, never changes."""
-    head = _render("optimize_head.md", s=summary, target=campaign.started.target)
+    """`logs/optimize.md`: one block per round and per stop; grows, never changes."""
+    text = _render("optimize_head.md", s=summary, target=campaign.started.target)
     holders = _holders(summary)
-    blocks = (_render("optimize_block.md", step=s, holder=holders[s.number]) for s in summary.steps)
-    return head + "".join(blocks)
+    text += _stops_after(0, summary)
+    for step in summary.steps:
+        text += _render("optimize_block.md", step=step, holder=holders[step.number])
+        text += _stops_after(step.number, summary)
+    return text
+
+
+def performance(campaign: Campaign, summary: Summary) -> str:
+    """`performance.md`: the kernels that held, and why it ended; nothing that was turned down."""
+    end = summary.ending
+    return _render(
+        "performance.md",
+        s=summary,
+        benchmark=benchmark_command(campaign),
+        rows=performance_rows(campaign, summary.steps),
+        end=end,
+        block=_end_block(end),
+    )
 
 
 def performance_trend(summary: Summary) -> str:
@@ -153,6 +171,8 @@ def final_report(summary: Summary) -> str:
         commands=COMMANDS,
         change=change_words,
         why=why_turned_down,
+        end=summary.ending,
+        block=_end_block(summary.ending),
     )
 
 
@@ -207,6 +227,18 @@ def build_line(build: BuildSpec) -> str:
 
 def _render(template: str, **context: object) -> str:
     return markdown_environment().get_template(f"{template}.j2").render(**context)
+
+
+def _stops_after(round_number: int, summary: Summary) -> str:
+    return "".join(
+        _render("end_log.md", end=end, block=_end_block(end))
+        for end in summary.endings
+        if end.after_round == round_number
+    )
+
+
+def _end_block(end: Ending | None) -> Raw:
+    return Raw("" if end is None else _render("end_block.md", end=end).rstrip("\n"))
 
 
 def _holders(summary: Summary) -> dict[int, int]:

@@ -175,6 +175,7 @@ def _round_step(round: Round, holder: _Holder) -> Step:
         pairs=(len(judgement.samples), len(judgement.confirmation)),
         screened=round.screened,
         diff=candidate_diff(holder.candidate, round.candidate),
+        repairs=round.repairs,
     )
 
 

@@ -10,6 +10,7 @@ from roofsmith.domain.bound import Bound
 from roofsmith.domain.campaign import Campaign
 from roofsmith.domain.comparison import AS_DRAWN, ErrorReport, Timing
 from roofsmith.domain.workload import ConfigClass, Workload
+from roofsmith.report.ends import endings
 from roofsmith.report.next_steps import next_steps
 from roofsmith.report.steps import fraction_of, steps_of
 from roofsmith.report.summary import (
@@ -84,6 +85,7 @@ def summarize(campaign: Campaign) -> Summary:
 def product(ratios: Iterable[Ratio]) -> Ratio:
     """The product of ratios, with the product of their intervals' ends.
 
+        endings=endings(campaign, steps),
     Holds at once for all factors within their own intervals; wider than it has to be, never
     narrower.
     """

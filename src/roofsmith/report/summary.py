@@ -8,7 +8,7 @@ faster; fractions are floor time over measured time.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from roofsmith.domain.bound import Bound
 from roofsmith.domain.campaign import StopCode
@@ -20,6 +20,9 @@ from roofsmith.domain.proposal import Hypothesis, ScreenedPoint
 from roofsmith.report.diffs import FileDiff
 
 State = Literal["in_progress", "interrupted", "finished"]
+if TYPE_CHECKING:
+    from roofsmith.report.ends import Ending
+
 Mark = Literal["baseline", "kept", "rejected", "failed"]
 """rejected: measured and rolled back; failed: never got as far as a comparison."""
 
@@ -97,6 +100,8 @@ class Step:
     diff: tuple[FileDiff, ...]
     """Against the incumbent of its time."""
 
+    repairs: int | None = None
+    """First round of the idea that it repairs."""
 
 @dataclass(frozen=True, slots=True)
 class RooflinePoint:
@@ -241,6 +246,18 @@ class Summary:
     """Empty unless they were measured beside the kernel that holds now."""
 
     @property
+    endings: tuple[Ending, ...] = ()
+    """Every stop, also those that a resume followed."""
+
+    @property
+    def ending(self) -> Ending | None:
+        """The last stop, unless the campaign went on after it."""
+        return self.endings[-1] if self.endings and self.stopped_at is not None else None
+
+    @property
+    def on(self) -> str:
+        """`AMD EPYC 7B13, 2 threads`; of a GPU its name."""
+        return fmt.on_device(self.device, self.threads)
     def kept(self) -> tuple[Step, ...]:
         """Accepted rounds, in order."""
         return tuple(step for step in self.steps if step.mark == "kept")

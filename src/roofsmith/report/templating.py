@@ -201,6 +201,7 @@ _FORMATS: dict[str, Callable[..., str]] = {
     "intensity": fmt.intensity,
     "counter": fmt.counter,
     "percent": fmt.percent,
+    "delta": fmt.delta,
     "speedup": fmt.speedup,
     "ratio": _ratio,
     "error": fmt.error,

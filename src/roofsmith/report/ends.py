@@ -1,0 +1,120 @@
+"""How a campaign ended: the conditions as they stood, and the regressions before it. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from statistics import geometric_mean
+
+from roofsmith.analysis.regressions import WINDOW, regressions_in_a_row
+from roofsmith.domain.campaign import Campaign, EndCheck, StopCode
+from roofsmith.domain.profile import KERNEL_TIME
+from roofsmith.report.summary import Step
+
+_NAMES: dict[StopCode, str] = {
+    "goal_reached": "T1 goal",
+    "efficiency_reached": "T2 efficiency",
+    "max_iterations": "T3 rounds",
+    "interrupted": "T4 user",
+    "regressions": "regressions in a row",
+    "budget": "time",
+    "tokens": "tokens",
+    "out_of_ideas": "ideas",
+    "no_idle_gpu": "idle GPU",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Regression:
+    """One of the last rounds that were measured and slower."""
+
+    number: int
+    at: str
+    incumbent_id: str
+    title: str
+    files: tuple[str, ...]
+    """That it changed, and the build where that changed."""
+    before_s: float | None
+    """Geometric mean over workloads, of the incumbent."""
+    after_s: float | None
+    profiled_before_s: float | None
+    """By the profiler; None where it doesn't time kernels."""
+    profiled_after_s: float | None
+    delta: float | None
+    """Of the time: 0.05 is 5% slower."""
+    notes: str
+    """The rule that turned it down, and what the profiler saw."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """One stop, with everything that it is explained by."""
+
+    after_round: int
+    code: StopCode
+    detail: str
+    at: str
+    checks: tuple[tuple[str, EndCheck], ...]
+    """Each condition with its name; empty in older ledgers."""
+    held: Step | None
+    """The round whose kernel held then."""
+    regressions: tuple[Regression, ...]
+    """In a row, up to the end; the last few."""
+
+
+def endings(campaign: Campaign, steps: tuple[Step, ...]) -> tuple[Ending, ...]:
+    """Every stop of a campaign, in order; one depends on nothing that came after it."""
+    by_number = {step.number: step for step in steps}
+    max_repairs = campaign.started.target.stop.max_repairs
+    found = []
+    for end in campaign.ends:
+        rounds = [round_ for round_ in campaign.rounds if round_.round <= end.after_round]
+        held = [s for s in steps if s.number <= end.after_round and s.mark in ("baseline", "kept")]
+        in_a_row = regressions_in_a_row(rounds, max_repairs)[-WINDOW:]
+        found.append(
+            Ending(
+                after_round=end.after_round,
+                code=end.stopped.code,
+                detail=end.stopped.detail,
+                at=end.stopped.at,
+                checks=tuple(
+                    (name, check)
+                    for code, name in _NAMES.items()
+                    for check in end.stopped.checks
+                    if check.code == code
+                ),
+                held=held[-1] if held else None,
+                regressions=tuple(_regression(by_number[r.round]) for r in in_a_row),
+            )
+        )
+    return tuple(found)
+
+
+def profiled_s(step: Step) -> float | None:
+    """The profiler's own time of a candidate."""
+    return step.profile_after.get(KERNEL_TIME) if step.profile_after is not None else None
+
+
+def _regression(step: Step) -> Regression:
+    compared = step.comparison.workloads if step.comparison is not None else ()
+    before = step.profile_before
+    return Regression(
+        number=step.number,
+        at=step.at,
+        incumbent_id=step.incumbent_id or "",
+        title=step.title,
+        files=tuple(change.path for change in step.diff),
+        before_s=geometric_mean(w.incumbent_time_s for w in compared) if compared else None,
+        after_s=geometric_mean(w.candidate_time_s for w in compared) if compared else None,
+        profiled_before_s=before.get(KERNEL_TIME) if before is not None else None,
+        profiled_after_s=profiled_s(step),
+        delta=1 / step.ratio.value - 1 if step.ratio is not None else None,
+        notes=f"{step.rule}{_seen(step)}",
+    )
+
+
+def _seen(step: Step) -> str:
+    """The main point of the profile."""
+    found = step.bottleneck_after
+    if found is None:
+        return ""
+    return f"; {found.kind}-bound" + (f": {found.evidence[0]}" if found.evidence else "")

@@ -1,0 +1,64 @@
+"""`performance.md`: the baseline and what was kept, a row each, and why it ended. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from statistics import geometric_mean
+
+from roofsmith.domain.campaign import Campaign, Kept
+from roofsmith.report.ends import profiled_s
+from roofsmith.report.summary import Step
+
+
+@dataclass(frozen=True, slots=True)
+class PerformanceRow:
+    """One kernel that held: the baseline, or a kept improvement."""
+
+    step: Step
+    target: str
+    """The config class that it was for, or which dimensions run which kernel."""
+    kernel: str
+    """As the profiler names it; without one, the function that is called."""
+    time_s: float | None
+    """Judged: geometric mean over workloads."""
+    profiled_s: float | None
+    """By the profiler, on the workload that it looked at."""
+    delta: float | None
+    """Of the time, against the kernel before it: -0.05 is 5% less. None for the baseline."""
+
+
+def performance_rows(campaign: Campaign, steps: tuple[Step, ...]) -> tuple[PerformanceRow, ...]:
+    """The baseline's and every kept round's."""
+    dispatches = {
+        round_.round: round_.decision.dispatch
+        for round_ in campaign.rounds
+        if isinstance(round_.decision, Kept)
+    }
+    return tuple(
+        PerformanceRow(
+            step=step,
+            target=dispatch.sentence if (dispatch := dispatches.get(step.number)) else _aim(step),
+            kernel=_kernel(step) or campaign.started.target.entry,
+            time_s=geometric_mean(step.times_s.values()) if step.times_s else None,
+            profiled_s=profiled_s(step),
+            delta=1 / step.ratio.value - 1 if step.ratio is not None else None,
+        )
+        for step in steps
+        if step.mark in ("baseline", "kept")
+    )
+
+
+def benchmark_command(campaign: Campaign) -> str:
+    """What every row was measured with."""
+    command = campaign.started.target.command
+    if command is not None:
+        return command.benchmark
+    return "roofsmith judge: incumbent and candidate in turns, winners measured again"
+
+
+def _aim(step: Step) -> str:
+    return step.hypothesis.target_class if step.hypothesis is not None else "global"
+
+
+def _kernel(step: Step) -> str | None:
+    return step.profile_after.kernel if step.profile_after is not None else None
