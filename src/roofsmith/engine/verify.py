@@ -28,9 +28,9 @@ from roofsmith.domain.diagnosis import Diagnosed
 from roofsmith.domain.inspection import Inspection
 from roofsmith.domain.outcome import Cheated, Incorrect, Passed
 from roofsmith.domain.yardstick import Yardsticks
-from roofsmith.engine.progress import spent_s
 from roofsmith.engine.diagnosing import diagnosis_findings, was_diagnosed
 from roofsmith.engine.profiling import Seen, profiles_of
+from roofsmith.engine.progress import spent_s
 from roofsmith.engine.records import recompared, recounted, standing_after
 from roofsmith.engine.repairing import repair_task
 from roofsmith.engine.reported import reported_claims

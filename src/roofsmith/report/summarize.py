@@ -79,13 +79,13 @@ def summarize(campaign: Campaign) -> Summary:
         totals=totals,
         next_steps=next_steps(campaign, steps, workloads, fraction),
         yardsticks=campaign_yardsticks(campaign),
+        endings=endings(campaign, steps),
     )
 
 
 def product(ratios: Iterable[Ratio]) -> Ratio:
     """The product of ratios, with the product of their intervals' ends.
 
-        endings=endings(campaign, steps),
     Holds at once for all factors within their own intervals; wider than it has to be, never
     narrower.
     """

@@ -19,10 +19,10 @@ from roofsmith.domain.profile import Bottleneck, Profile
 from roofsmith.domain.proposal import Hypothesis, ScreenedPoint
 from roofsmith.report.diffs import FileDiff
 
-State = Literal["in_progress", "interrupted", "finished"]
 if TYPE_CHECKING:
     from roofsmith.report.ends import Ending
 
+State = Literal["in_progress", "interrupted", "finished"]
 Mark = Literal["baseline", "kept", "rejected", "failed"]
 """rejected: measured and rolled back; failed: never got as far as a comparison."""
 
@@ -99,9 +99,9 @@ class Step:
     screened: tuple[ScreenedPoint, ...]
     diff: tuple[FileDiff, ...]
     """Against the incumbent of its time."""
-
     repairs: int | None = None
     """First round of the idea that it repairs."""
+
 
 @dataclass(frozen=True, slots=True)
 class RooflinePoint:
@@ -244,8 +244,6 @@ class Summary:
     next_steps: tuple[NextStep, ...] = ()
     yardsticks: tuple[YardstickRow, ...] = ()
     """Empty unless they were measured beside the kernel that holds now."""
-
-    @property
     endings: tuple[Ending, ...] = ()
     """Every stop, also those that a resume followed."""
 
@@ -258,6 +256,8 @@ class Summary:
     def on(self) -> str:
         """`AMD EPYC 7B13, 2 threads`; of a GPU its name."""
         return fmt.on_device(self.device, self.threads)
+
+    @property
     def kept(self) -> tuple[Step, ...]:
         """Accepted rounds, in order."""
         return tuple(step for step in self.steps if step.mark == "kept")
