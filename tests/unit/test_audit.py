@@ -436,7 +436,7 @@ def test_missing_facts_are_pitfalls_of_readme_and_memory() -> None:
     assert "copy bandwidth: UNKNOWN (not measured)" in pitfalls
     assert "no floor, limiter or share of the roofline is claimed" in pitfalls
     noted = json.loads(files["memory/v0.json"])["pitfalls_and_fixes"]
-    assert any("copy bandwidth: UNKNOWN" in pitfall["pitfall"] for pitfall in noted)
+    assert any("copy bandwidth: UNKNOWN" in pitfall["error_message"] for pitfall in noted)
 
 
 def test_a_campaign_that_lacks_nothing_says_so() -> None:

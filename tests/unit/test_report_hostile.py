@@ -22,7 +22,7 @@ PROTECTED = {
     "kind", "language", "compiler", "dtype", "verdict", "role", "pattern", "operation", "tool",
     "limiter", "answers", "bucket", "code", "first", "workload", "workloads", "at", "path", "name",
     "candidate_id", "incumbent_id", "entry", "isolation", "timing",
-    "ceilings", "quantity", "origin",
+    "ceilings", "quantity", "origin", "category", "by",
 }  # fmt: skip
 """Closed sets, identifiers and file names; everything else may hold any text."""
 VOID = {"meta", "br", "link", "img", "input", "hr"}

@@ -232,6 +232,17 @@ class End(Value):
     stopped: Stopped
 
 
+class Aside(Value):
+    """Something that happened between two rounds."""
+
+    after_round: int
+    """The last round before it; 1 is the baseline, 0 before that."""
+    event: Annotated[
+        Yardsticks | Stopped | Resumed | Committed | Masked | Diagnosed,
+        Field(discriminator="kind"),
+    ]
+
+
 class Campaign(Value):
     """The state that a ledger's events add up to."""
 
@@ -239,7 +250,7 @@ class Campaign(Value):
     baseline: Baseline | None = None
     rounds: tuple[Round, ...] = ()
     stopped: Stopped | None = None
-    """The last stop, unless a resume followed it."""
+    """The last stop, unless a resume or a partial restart followed it."""
     ends: tuple[End, ...] = ()
     """Every stop, also those that a resume followed, in order."""
     yardsticks: Yardsticks | None = None
@@ -249,13 +260,25 @@ class Campaign(Value):
     """Rounds that planning must not see."""
     restarted_after: int = 1
     """The last round before the last partial restart; 1 without one."""
-    history: tuple[Event, ...] = ()
-    """Every event, in order."""
+    asides: tuple[Aside, ...] = ()
+    """What else was recorded, in order: logs tell it between the rounds."""
 
     @property
     def remembered(self) -> tuple[Round, ...]:
         """The rounds that planning may see."""
         return tuple(r for r in self.rounds if r.round not in self.masked)
+
+    @property
+    def since_restart(self) -> tuple[Round, ...]:
+        """The rounds after the last partial restart; all of them without one."""
+        return tuple(r for r in self.rounds if r.round > self.restarted_after)
+
+    def mask_reason(self, round_number: int) -> str | None:
+        """Why planning must not see a round; None if it may."""
+        if round_number not in self.masked:
+            return None
+        masks = (a.event for a in reversed(self.asides) if isinstance(a.event, Masked))
+        return next(event.reason for event in masks if round_number in event.rounds)
 
     @property
     def incumbent(self) -> Candidate:
@@ -290,6 +313,13 @@ class Campaign(Value):
         timings = self.baseline.timings if self.baseline is not None else ()
         return {timing.workload: timing.time_s for timing in timings}
 
+    def beside(self, event: Event) -> Campaign:
+        """The same campaign, with an event noted where it happened, unless it is a round."""
+        if isinstance(event, Started | Baseline | Round):
+            return self
+        aside = Aside(after_round=self.last_round, event=event)
+        return self.model_copy(update={"asides": (*self.asides, aside)})
+
     def with_commit(self, event: Committed) -> Campaign:
         """The same campaign, with a round's commit known."""
         known = {"commit": event.commit}
@@ -307,7 +337,7 @@ class Campaign(Value):
         masked = self.masked | named if event.masked else self.masked - named
         update: dict[str, object] = {"masked": masked}
         if event.by == "restart":
-            update["restarted_after"] = len(self.rounds) + 1
+            update |= {"restarted_after": self.last_round, "stopped": None}
         return self.model_copy(update=update)
 
     def bound(self, workload: str) -> Bound:
@@ -343,5 +373,5 @@ def replay(events: tuple[Event, ...] | list[Event]) -> Campaign | None:
                 campaign = campaign.model_copy(update=known)
             case Masked():
                 campaign = campaign.with_masks(event)
-        campaign = campaign.model_copy(update={"history": (*campaign.history, event)})
+        campaign = campaign.beside(event)
     return campaign

@@ -6,9 +6,10 @@ from roofsmith.analysis.audit_campaign import REPORTED
 from roofsmith.domain.campaign import Campaign
 from roofsmith.domain.kernel import Candidate
 from roofsmith.report import markdown
-from roofsmith.report.documents import manifest, memory
+from roofsmith.report.documents import manifest
 from roofsmith.report.environment import env_check
 from roofsmith.report.html import render_html
+from roofsmith.report.memory import memory
 from roofsmith.report.summarize import summarize
 from roofsmith.report.summary import Step, Summary
 

@@ -1,0 +1,433 @@
+"""`memory/v<N>.json`: a round as the next one, and later campaigns, may read it. Pure."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Iterator
+from typing import assert_never
+
+from roofsmith.domain.bound import Bound
+from roofsmith.domain.campaign import Campaign
+from roofsmith.domain.comparison import Comparison
+from roofsmith.domain.memory import (
+    Change,
+    Correctness,
+    ErrorType,
+    Memory,
+    MetricProgress,
+    OpenDirection,
+    Optimization,
+    Performance,
+    PitfallAndFix,
+    ProfileEvidence,
+    QualityGate,
+    Reference,
+    Search,
+)
+from roofsmith.domain.outcome import (
+    BuildFailed,
+    Cheated,
+    Crashed,
+    Incorrect,
+    Passed,
+    TimedOut,
+    Unstable,
+)
+from roofsmith.domain.profile import Bottleneck
+from roofsmith.report import format as fmt
+from roofsmith.report.pitfalls import pitfalls
+from roofsmith.report.summary import Step
+
+MOST_DIRECTIONS = 3
+_EVIDENCE_LINES = 8
+_ROLLED_BACK = "rolled back to the incumbent"
+
+
+def memory(campaign: Campaign, step: Step) -> str:
+    """The note of one round, as JSON."""
+    content = note(campaign, step).model_dump(mode="json")
+    return json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def note(campaign: Campaign, step: Step) -> Memory:
+    """The note of one round; depends on no later one but for the mask and the commit."""
+    started = campaign.started
+    return Memory(
+        version=f"v{step.number - 1}",
+        round=step.number,
+        masked=step.number in campaign.masked,
+        masked_because=campaign.mask_reason(step.number),
+        timestamp=step.at,
+        campaign=started.campaign,
+        target=started.target.name,
+        target_digest=started.target.digest,
+        family=started.target.family,
+        language=started.target.language,
+        device=started.environment.device.name,
+        environment_fingerprint=started.environment.fingerprint,
+        candidate_id=step.candidate_id,
+        incumbent_id=step.incumbent_id,
+        repairs=_repairs(campaign, step),
+        decision=step.mark if step.mark in ("baseline", "kept") else "rolled_back",
+        rule=step.rule,
+        outcome=step.outcome.kind,
+        verdict=step.verdict,
+        speedup=step.ratio.value if step.ratio else None,
+        ci=step.ratio.ci if step.ratio else None,
+        total_speedup=step.total_speedup,
+        roofline_fraction=step.roofline_fraction,
+        performance=_performance(campaign, step),
+        optimization=_optimization(step),
+        profile_evidence=_evidence(step),
+        correctness=_correctness(step),
+        isa_metric_progress=tuple(_progress(campaign, step)),
+        search_log=tuple(_search_log(campaign, step)),
+        pitfalls_and_fixes=tuple(_pitfalls(campaign, step)),
+        references=tuple(_references(campaign, step)),
+        quality_gate=_gate(step),
+        open_directions=tuple(_directions(step))[:MOST_DIRECTIONS],
+        git_commit_hash=step.commit,
+        wall_s=step.wall_s,
+    )
+
+
+def _repairs(campaign: Campaign, step: Step) -> int | None:
+    return next((r.repairs for r in campaign.rounds if r.round == step.number), None)
+
+
+def _performance(campaign: Campaign, step: Step) -> Performance:
+    bounds = [campaign.bound(label) for label in step.times_s]
+    total_s = sum(step.times_s.values())
+    flops = _total(b.cost.flops for b in bounds)
+    moved = _total(b.cost.total_bytes for b in bounds)
+    return Performance(
+        latency_us=total_s / len(bounds) * 1e6 if bounds else None,
+        latency_us_by_shape={label: time_s * 1e6 for label, time_s in step.times_s.items()},
+        achieved_tflops=_rate(flops, total_s, 1e12),
+        achieved_gbps=_rate(moved, total_s, 1e9),
+        tflops_peak_utilization_pct=_rate(_total(map(_compute_s, bounds)), total_s, 0.01),
+        bandwidth_peak_utilization_pct=_rate(_total(map(_memory_s, bounds)), total_s, 0.01),
+        comparison_with_previous=_change(step.comparison, flops, moved),
+    )
+
+
+def _change(found: Comparison | None, flops: float | None, moved: float | None) -> Change:
+    """From the paired times of one judgement: both kernels under the same conditions."""
+    if found is None:
+        return Change(latency_delta=None, tflops_delta=None, bandwidth_delta=None)
+    candidate_s = sum(w.candidate_time_s for w in found.workloads)
+    incumbent_s = sum(w.incumbent_time_s for w in found.workloads)
+    rate = incumbent_s / candidate_s - 1  # the work is the same
+    return Change(
+        latency_delta=candidate_s / incumbent_s - 1,
+        tflops_delta=None if flops is None else rate,
+        bandwidth_delta=None if moved is None else rate,
+    )
+
+
+def _compute_s(bound: Bound) -> float | None:
+    """Time of the arithmetic at its ceiling."""
+    flops = bound.cost.flops
+    return flops / bound.peak.value if flops is not None and bound.peak.value else None
+
+
+def _memory_s(bound: Bound) -> float | None:
+    """Time of the traffic at the bandwidth."""
+    moved = bound.cost.total_bytes
+    return moved / bound.bandwidth.value if moved is not None and bound.bandwidth.value else None
+
+
+def _total(parts: Iterable[float | None]) -> float | None:
+    """None if there is nothing to add up, or a part is UNKNOWN."""
+    found = list(parts)
+    known = [part for part in found if part is not None]
+    return sum(known) if found and len(known) == len(found) else None
+
+
+def _rate(amount: float | None, time_s: float, unit: float) -> float | None:
+    return amount / time_s / unit if amount is not None and time_s > 0 else None
+
+
+def _optimization(step: Step) -> Optimization:
+    hypothesis = step.hypothesis
+    if hypothesis is None:
+        return Optimization(
+            action_category="baseline",
+            action_description=step.title,
+            tactic=None,
+            target_class="global",
+            bucket="K1",
+            predicted_speedup=None,
+            expected_impact="none: everything later is held against it",
+            risks_and_rollback="none: it isn't changed",
+        )
+    return Optimization(
+        action_category=hypothesis.category,
+        action_description=hypothesis.statement,
+        tactic=hypothesis.tactic,
+        target_class=hypothesis.target_class,
+        bucket=hypothesis.bucket,
+        predicted_speedup=hypothesis.predicted_speedup,
+        expected_impact=expected_impact(step),
+        risks_and_rollback=risks(step),
+    )
+
+
+def expected_impact(step: Step) -> str:
+    """What the hypothesis promises: why, which counter, how much."""
+    hypothesis = step.hypothesis
+    assert hypothesis is not None, "the baseline promises nothing"
+    parts = [hypothesis.rationale.rstrip(".")]
+    if hypothesis.expected_counter:
+        ratio = hypothesis.expected_delta
+        change = hypothesis.expected_change or (f"to {ratio:.3g} of it" if ratio else "moves")
+        parts.append(f"{hypothesis.expected_counter}: {change}")
+    if hypothesis.predicted_speedup is not None:
+        parts.append(f"predicted {fmt.speedup(hypothesis.predicted_speedup)}")
+    return "; ".join(parts)
+
+
+def risks(step: Step) -> str:
+    """What would undo the change, and what undoing means."""
+    hypothesis = step.hypothesis
+    assert hypothesis is not None, "the baseline risks nothing"
+    whom = (
+        "a config class or a workload may lose"
+        if hypothesis.target_class == "global"
+        else f"it is meant for {hypothesis.target_class}, and other classes may lose"
+    )
+    return (
+        f"outputs may leave the error budget; {whom}; the {hypothesis.answers} bottleneck may not "
+        f"be what holds it back. Whatever of it comes true, the worktree goes back to candidate "
+        f"{step.incumbent_id}"
+    )
+
+
+def _evidence(step: Step) -> ProfileEvidence:
+    profile = step.profile_after or step.profile_before
+    seen = step.bottleneck_after or step.bottleneck_before
+    counters = profile.counters[:_EVIDENCE_LINES] if profile else ()
+    return ProfileEvidence(
+        tool_used=profile.tool if profile else "none",
+        evidence_summary=(
+            *(seen.evidence if seen else ()),
+            *(f"{c.name} {fmt.counter(c.value, c.unit, c.name)}" for c in counters),
+        ),
+        bottleneck_type=seen.kind if seen else "unknown",
+        evidence_chain=tuple(_chain(step)),
+    )
+
+
+def _chain(step: Step) -> Iterator[str]:
+    hypothesis = step.hypothesis
+    if hypothesis is None:
+        if step.bottleneck_after is not None:
+            yield f"{_standing(step.bottleneck_after)}: the first change answers that"
+        return
+    yield from hypothesis.evidence
+    if step.bottleneck_before is not None:
+        yield f"{_standing(step.bottleneck_before)}, so the {hypothesis.answers} one is answered"
+    yield hypothesis.statement
+    if step.movement is not None and step.movement.after is not None:
+        moved = step.movement
+        before = fmt.counter(moved.before, moved.unit, moved.name)
+        yield f"{moved.name}: {before} -> {fmt.counter(moved.after, moved.unit, moved.name)}"
+
+
+def _standing(found: Bottleneck) -> str:
+    share = fmt.percent(found.roofline_fraction)
+    return f"bottleneck {found.kind}, {share} of the roofline"
+
+
+def _correctness(step: Step) -> Correctness:
+    worst = max((error.norm_error for error in step.errors), default=None)
+    outcome = step.outcome
+    match outcome:
+        case Passed() | Unstable():
+            return Correctness(rel_err=worst, status="PASS" if step.errors else "NOT_RUN")
+        case Incorrect() | Cheated():
+            return Correctness(rel_err=worst, status="FAIL")
+        case TimedOut():
+            return Correctness(rel_err=worst, status="TIMEOUT_FAIL")
+        case BuildFailed() | Crashed():
+            return Correctness(rel_err=worst, status="NOT_RUN")
+        case _:
+            assert_never(outcome)
+
+
+def _progress(campaign: Campaign, step: Step) -> Iterator[MetricProgress]:
+    goal = campaign.started.target.goal
+    fraction = step.roofline_fraction
+    yield MetricProgress(
+        metric="share of the roofline, of the kernel that holds",
+        target=f">= {fmt.percent(goal.roofline_fraction)}",
+        current=fmt.percent(fraction),
+        met=None if fraction is None else fraction >= goal.roofline_fraction,
+    )
+    if goal.speedup is not None:
+        yield MetricProgress(
+            metric="speedup over the baseline",
+            target=f">= {fmt.speedup(goal.speedup)}",
+            current=fmt.speedup(step.total_speedup),
+            met=step.total_speedup >= goal.speedup,
+        )
+    moved = step.movement
+    if moved is not None:
+        delta = step.hypothesis.expected_delta if step.hypothesis else None
+        ratio = moved.after / moved.before if moved.before and moved.after is not None else None
+        yield MetricProgress(
+            metric=f"{moved.name}, candidate over incumbent",
+            target=f"{delta:.3g}" if delta is not None else moved.expected or "moves",
+            current=f"{ratio:.3g}" if ratio is not None else fmt.UNKNOWN,
+            met=_went_there(ratio, delta),
+        )
+
+
+def _went_there(ratio: float | None, delta: float | None) -> bool | None:
+    """Whether a counter moved at least half of the way, which a ratio is in its logarithm."""
+    if ratio is None or delta is None or ratio <= 0:
+        return None
+    halfway = math.sqrt(delta)
+    return ratio <= halfway if delta < 1 else ratio >= halfway
+
+
+def _search_log(campaign: Campaign, step: Step) -> Iterator[Search]:
+    if step.number == 1 and campaign.started.tips:
+        for tip in campaign.started.tips:
+            yield Search(
+                source="tips",
+                query=f"{campaign.started.target.family or campaign.started.target.name}, "
+                f"{campaign.started.target.language}",
+                finding=tip.takeaway,
+                actionability=tip.applicability,
+            )
+    if step.screened:
+        looked = [p for p in step.screened if p.speedup is not None]
+        best = max(looked, key=lambda p: p.speedup or 0.0, default=None)
+        yield Search(
+            source="sweep",
+            query=f"{fmt.plural(len(step.screened), 'point')} screened",
+            finding="none could be timed"
+            if best is None
+            else f"{best.label} looked best: {fmt.speedup(best.speedup)}",
+            actionability="the best that held was proposed",
+        )
+
+
+def _pitfalls(campaign: Campaign, step: Step) -> Iterator[PitfallAndFix]:
+    """What went wrong, and what was done about it; the baseline also names missing facts."""
+    if step.number == 1:
+        for missing in pitfalls(campaign):
+            yield PitfallAndFix(
+                error_type="unknown_fact",
+                error_message=missing.what,
+                root_cause="nobody measured it here, and no page of the wiki holds it",
+                fix_applied=missing.fix,
+                lesson="what rests on it stays UNKNOWN",
+            )
+    if not isinstance(step.outcome, Passed):
+        yield PitfallAndFix(
+            error_type=_error_type(step),
+            error_message=f"{step.status} ({step.outcome.reason}): "
+            f"{fmt.visible(step.outcome.detail)}",
+            root_cause=step.outcome.reason,
+            fix_applied=_ROLLED_BACK,
+            lesson=f"as it was written, {_lowered(step.title)} doesn't work here",
+        )
+    elif step.mark == "rejected":
+        yield PitfallAndFix(
+            error_type="performance",
+            error_message=f"{step.status}: {step.rule}",
+            root_cause=_missed(step),
+            fix_applied=_ROLLED_BACK,
+            lesson=f"{_lowered(step.title)} doesn't pay on this kernel",
+        )
+
+
+def _error_type(step: Step) -> ErrorType:
+    outcome = step.outcome
+    match outcome:
+        case BuildFailed():
+            return "compilation"
+        case Incorrect():
+            return "accuracy"
+        case Crashed():
+            return "runtime"
+        case TimedOut():
+            return "timeout"
+        case Cheated():
+            return "integrity"
+        case Unstable() | Passed():
+            return "measurement"
+        case _:
+            assert_never(outcome)
+
+
+def _missed(step: Step) -> str:
+    """Why a correct change didn't pay, as far as the counters show it."""
+    moved = step.movement
+    if moved is None or moved.before is None or moved.after is None:
+        return "no counter says why"
+    before = fmt.counter(moved.before, moved.unit, moved.name)
+    after = fmt.counter(moved.after, moved.unit, moved.name)
+    expected = f", expected {moved.expected}" if moved.expected else ""
+    return f"{moved.name} went from {before} to {after}{expected}"
+
+
+def _references(campaign: Campaign, step: Step) -> Iterator[Reference]:
+    if step.number == 1:
+        used = (f for bound in campaign.started.bounds for f in (bound.bandwidth, bound.peak))
+        for fact in dict.fromkeys(used):
+            if fact.citation is not None:
+                yield Reference(
+                    source_type="measured" if fact.citation.path.endswith(".json") else "wiki",
+                    path_or_url=str(fact.citation),
+                    description=str(fact),
+                )
+    hypothesis = step.hypothesis
+    if hypothesis is not None and hypothesis.source:
+        yield Reference(
+            source_type="recipe" if hypothesis.tactic.startswith("recipe:") else "other",
+            path_or_url=hypothesis.source,
+            description=f"where {hypothesis.tactic} is described",
+        )
+
+
+def _gate(step: Step) -> QualityGate:
+    if step.mark in ("baseline", "kept") and isinstance(step.outcome, Passed):
+        return QualityGate(result="PASS", failure_reason=None)
+    timed_out = isinstance(step.outcome, TimedOut)
+    return QualityGate(result="TIMEOUT_FAIL" if timed_out else "FAIL", failure_reason=step.rule)
+
+
+def _directions(step: Step) -> Iterator[OpenDirection]:
+    """What the round itself leaves open."""
+    parts = step.comparison.classes if step.comparison else ()
+    verdicts = {part.config_class: part.estimate.verdict for part in parts}
+    if step.mark == "rejected" and {"faster", "slower"} <= set(verdicts.values()):
+        won = ", ".join(name for name, verdict in verdicts.items() if verdict == "faster")
+        yield OpenDirection(
+            direction=f"run this kernel for {won} alone, and the incumbent for the others",
+            rationale="some classes were faster and others slower",
+        )
+    if isinstance(step.outcome, Incorrect | BuildFailed | Crashed):
+        yield OpenDirection(
+            direction=f"repair it: {step.title}",
+            rationale="it was never measured, so nothing is known against the idea",
+        )
+    if step.verdict == "inconclusive" or isinstance(step.outcome, Unstable):
+        yield OpenDirection(
+            direction=f"judge it again on a quieter machine: {step.title}",
+            rationale="too noisy to decide",
+        )
+    held = step.bottleneck_after if step.mark in ("baseline", "kept") else step.bottleneck_before
+    if held is not None:
+        yield OpenDirection(
+            direction=f"answer the {held.kind} bottleneck of the kernel that holds",
+            rationale="; ".join(held.evidence) or "by its profile",
+        )
+
+
+def _lowered(title: str) -> str:
+    return f"{title[:1].lower()}{title[1:].rstrip('.')}"
