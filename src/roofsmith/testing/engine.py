@@ -19,7 +19,7 @@ from roofsmith.domain.proposal import Hypothesis, Proposal
 from roofsmith.domain.target import Target
 from roofsmith.domain.workload import ConfigClass, Workload
 from roofsmith.domain.yardstick import Yardstick
-from roofsmith.ports import Brief, Inspector, Parts, Screen
+from roofsmith.ports import Brief, Inspector, Merger, Parts, Screen
 from roofsmith.testing.clock import FakeClock
 from roofsmith.testing.judge import FakeJudge, FakeKernels, FakeOracle
 from roofsmith.testing.machine import FakeDeviceSource, FakeSpecSource, fake_environment
@@ -73,6 +73,7 @@ class FakeWorld:
     environment: Environment = field(default_factory=fake_environment)
     floor_time_s: float | None = 1e-4
     inspector: Inspector | None = None
+    merger: Merger | None = None
     interrupt_at: int | None = None
     """Ask at which Ctrl-C is pressed, from 0."""
     yardsticks: tuple[Yardstick, ...] = ()
@@ -98,6 +99,7 @@ class FakeWorld:
             render=fake_render,
             yardsticks=self.yardsticks,
             inspector=self.inspector,
+            merger=self.merger,
         )
 
     def _refuses(self, candidate: Candidate) -> BuildFailed | None:
@@ -106,8 +108,8 @@ class FakeWorld:
 
     def _floors(self, sheet: FactSheet) -> dict[str, float | None]:
         value = sheet.bandwidth[0].fact.value if sheet.bandwidth else None
-        floor = None if value is None else MOVED_BYTES / value
-        return {workload.label: floor for workload in self.target.workloads}
+        moved = {w.label: MOVED_BYTES * w.dims["n"] / ELEMENTS for w in self.target.workloads}
+        return {at: None if value is None else size / value for at, size in moved.items()}
 
 
 @dataclass
@@ -174,11 +176,14 @@ class ScriptedProposer:
         return "scripted"
 
     def ask(self, brief: Brief, screen: Screen) -> Proposal | None:  # noqa: ARG002
-        """The idea after as many as were judged; a repair only where it is one."""
+        """The idea after as many as were judged; a repair only where it is one.
+
+        Dispatches of diverged rounds are the engine's own.
+        """
         if self._asked == self._interrupt_at:
             raise KeyboardInterrupt
         self._asked += 1
-        judged = len(brief.campaign.rounds)
+        judged = sum(round_.splits is None for round_ in brief.campaign.rounds)
         idea = self._ideas[judged] if judged < len(self._ideas) else None
         return None if brief.repair and idea and not idea.repair else idea
 
