@@ -19,7 +19,7 @@ from roofsmith.domain.proposal import Hypothesis, Proposal
 from roofsmith.domain.target import Target
 from roofsmith.domain.workload import ConfigClass, Workload
 from roofsmith.domain.yardstick import Yardstick
-from roofsmith.ports import Brief, Inspector, Merger, Parts, Screen
+from roofsmith.ports import Brief, Inspector, Merger, Parts, Profiler, Screen
 from roofsmith.testing.clock import FakeClock
 from roofsmith.testing.judge import FakeJudge, FakeKernels, FakeOracle
 from roofsmith.testing.machine import FakeDeviceSource, FakeSpecSource, fake_environment
@@ -73,6 +73,7 @@ class FakeWorld:
     environment: Environment = field(default_factory=fake_environment)
     floor_time_s: float | None = 1e-4
     inspector: Inspector | None = None
+    profiler: Profiler = field(default_factory=lambda: FakeProfiler({"instructions": 1e6}))
     merger: Merger | None = None
     interrupt_at: int | None = None
     """Ask at which Ctrl-C is pressed, from 0."""
@@ -91,7 +92,7 @@ class FakeWorld:
             toolchain=FakeToolchain(rule=self._refuses),
             oracle=FakeOracle(),
             judge=FakeJudge(self.target, self.kernels, classes, self._floors(sheet)),
-            profiler=FakeProfiler({"instructions": 1e6}),
+            profiler=self.profiler,
             proposer=ScriptedProposer(self.ideas, self.interrupt_at),
             ledger=_DyingLedger(MemoryLedger(self.records), self.effects),
             lineage=_DyingLineage(self.lineage, self.effects),

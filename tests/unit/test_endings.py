@@ -1,0 +1,268 @@
+"""Every end says which conditions held, and what was measurably slower before it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import pytest
+
+from roofsmith.domain.campaign import Campaign, EndCheck, Event, Resumed, Stopped
+from roofsmith.domain.kernel import Built
+from roofsmith.domain.outcome import Incorrect
+from roofsmith.domain.profile import Counter, Profile
+from roofsmith.domain.proposal import Proposal
+from roofsmith.domain.target import Goal, StopPolicy, Target
+from roofsmith.domain.workload import Workload
+from roofsmith.engine.loop import Engine
+from roofsmith.engine.verify import verify
+from roofsmith.report import render_campaign
+from roofsmith.testing.engine import FakeWorld, fake_idea, fake_target
+from roofsmith.testing.judge import FakeKernels
+
+SLOWER = [1.5e-3, 1.6e-3, 1.7e-3, 1.8e-3, 1.9e-3, 2.0e-3, 2.1e-3]
+
+
+def world(*times_s: float, target: Target | None = None, tokens: int = 0) -> FakeWorld:
+    """A baseline of 1 ms, and ideas that take the given times."""
+    target = target or fake_target()
+    ideas: list[Proposal] = []
+    kernels = FakeKernels()
+    for number, time_s in enumerate(times_s):
+        idea = fake_idea(target, f"idea {number}").model_copy(update={"tokens": tokens})
+        kernels.add(idea.candidate, time_s=time_s)
+        ideas.append(idea)
+    return FakeWorld(target=target, kernels=kernels, ideas=ideas)
+
+
+def run(world: FakeWorld, limits: StopPolicy | None = None) -> Campaign:
+    campaign = Engine(world.parts(), "test", limits).run()
+    assert verify(world.records) == ()
+    return campaign
+
+
+def checks(campaign: Campaign) -> dict[str, EndCheck]:
+    assert campaign.stopped is not None
+    return {check.code: check for check in campaign.stopped.checks}
+
+
+def holding(campaign: Campaign) -> list[str]:
+    return [code for code, check in checks(campaign).items() if check.holds]
+
+
+# -- the conditions -------------------------------------------------------------------------
+
+
+def test_the_goal() -> None:
+    campaign = run(world(0.5e-3, target=fake_target(goal=Goal(speedup=1.8))))
+    assert holding(campaign) == ["goal_reached"]
+    assert "x over the baseline; the goal is 1.80x" in checks(campaign)["goal_reached"].detail
+
+
+def test_the_efficiency() -> None:
+    campaign = run(world(1.05e-4))
+    assert holding(campaign) == ["efficiency_reached"]
+    assert "the goal is 90%" in checks(campaign)["efficiency_reached"].detail
+
+
+def test_the_rounds() -> None:
+    campaign = run(world(0.9e-3, 0.8e-3, target=fake_target(stop=StopPolicy(max_iterations=1))))
+    assert holding(campaign) == ["max_iterations"]
+
+
+def test_several_at_once() -> None:
+    target = fake_target(goal=Goal(speedup=1.8), stop=StopPolicy(max_iterations=1))
+    campaign = run(world(0.5e-3, target=target))
+    assert campaign.stopped is not None
+    assert campaign.stopped.code == "goal_reached"
+    assert holding(campaign) == ["goal_reached", "max_iterations"]
+
+
+def test_the_user() -> None:
+    here = world(0.5e-3)
+    here.interrupt_at = 0
+    with pytest.raises(KeyboardInterrupt):
+        run(here)
+    campaign = Engine(here.parts(), "test").campaign
+    assert holding(campaign) == ["interrupted"]
+    assert verify(here.records) == ()
+
+
+def test_the_tokens() -> None:
+    target = fake_target(stop=StopPolicy(max_tokens=250))
+    campaign = run(world(0.9e-3, 0.8e-3, 0.7e-3, 0.6e-3, target=target, tokens=100))
+    assert [round_.tokens for round_ in campaign.rounds] == [100, 100, 100]
+    assert holding(campaign) == ["tokens"]
+    assert checks(campaign)["tokens"].detail == "300 of 250 tokens are spent"
+
+
+def test_a_resume_may_allow_more_tokens() -> None:
+    here = world(0.9e-3, 0.8e-3, target=fake_target(stop=StopPolicy(max_tokens=100)), tokens=100)
+    assert len(run(here).rounds) == 1
+    assert len(run(here, StopPolicy(max_tokens=1000)).rounds) == 2
+
+
+def test_a_campaign_that_meets_none_of_them_goes_on_while_there_are_ideas() -> None:
+    campaign = run(world(0.99e-3, 1.0e-3, 1.5e-3, 1.0e-3))
+    assert len(campaign.rounds) == 4
+    assert holding(campaign) == ["out_of_ideas"]
+
+
+# -- what verification says of them ---------------------------------------------------------
+
+
+def with_stop(records: Sequence[Event], **update: object) -> list[Event]:
+    return [e.model_copy(update=update) if isinstance(e, Stopped) else e for e in records]
+
+
+def test_an_end_that_nothing_led_to_is_found() -> None:
+    here = world(1.5e-3, 1.6e-3)
+    run(here)
+    found = verify(with_stop(here.records, code="regressions"))
+    assert any("ended by regressions, which doesn't hold" in finding.what for finding in found)
+
+
+def test_conditions_that_were_edited_are_found() -> None:
+    here = world(1.5e-3)
+    campaign = run(here)
+    rosy = tuple(c.model_copy(update={"holds": True}) for c in checks(campaign).values())
+    found = verify(with_stop(here.records, checks=rosy))
+    assert any("EndCheck(code='goal_reached', holds=True" in finding.what for finding in found)
+
+
+def test_time_that_was_not_spent_is_found() -> None:
+    here = world(1.5e-3)
+    run(here)
+    found = verify(with_stop(here.records, spent_s=0.0))
+    assert any("the rounds alone took longer" in finding.what for finding in found)
+
+
+@pytest.mark.parametrize("code", ["goal_reached", "regressions"])
+def test_older_ledgers_say_less_and_follow(code: str) -> None:
+    here = world(1.5e-3)
+    run(here)
+    older = with_stop(here.records, code=code, checks=(), limits=None, spent_s=None)
+    assert verify(older) == ()
+
+
+# -- performance.md and the log ---------------------------------------------------------------
+
+
+def rows(text: str) -> list[list[str]]:
+    """Cells of every table row that begins with a date."""
+    return [
+        [cell.strip() for cell in line.strip("|").split("|")]
+        for line in text.splitlines()
+        if line.startswith("| 20")
+    ]
+
+
+def test_only_what_held_has_a_row() -> None:
+    here = world(0.5e-3, 0.8e-3, 0.25e-3, 0.9e-3, 0.9e-3)
+    here.kernels.add(here.ideas[4].candidate, outcome=Incorrect(reason="outside_budget"))
+    page = render_campaign(run(here))["performance.md"]
+    assert [(row[1], row[3]) for row in rows(page)] == [
+        ("1", "baseline"), ("2", "keep"), ("4", "keep"),
+    ]  # fmt: skip
+    assert "idea 1" not in page
+    assert [row[8] for row in rows(page)] == ["-", "-50%", "-50%"]
+
+
+def regression_rows(text: str) -> list[list[str]]:
+    table = text.split("Measurably slower, in a row up to here:")[1]
+    return [
+        [cell.strip() for cell in line.strip("|").split("|")]
+        for line in table.splitlines()
+        if line.startswith("| ") and line[2].isdigit()
+    ]
+
+
+def test_five_regressions_stop_it_and_are_recounted() -> None:
+    campaign = run(world(0.9e-3, *SLOWER))
+    assert campaign.stopped is not None
+    assert campaign.stopped.code == "regressions"
+    files = render_campaign(campaign)
+    for name in ("performance.md", "logs/optimize.md", "final_report.md"):
+        found = regression_rows(files[name])
+        assert [row[0] for row in found] == ["3", "4", "5", "6", "7"]
+        assert [row[3] for row in found] == [f"idea {n}" for n in range(1, 6)]
+        assert found[0][4] == "kernel.c"
+        assert found[0][5].startswith("900 µs -> 1.50 ms") or " -> 1.5" in found[0][5]
+        assert found[0][7].startswith("+6")
+        assert "slower" in found[0][8]
+    assert "## Stop Summary" in files["performance.md"]
+
+
+def test_the_window_holds_five() -> None:
+    target = fake_target(stop=StopPolicy(max_consecutive_regressions=7))
+    page = render_campaign(run(world(*SLOWER, target=target)))["performance.md"]
+    assert [row[0] for row in regression_rows(page)] == ["4", "5", "6", "7", "8"]
+    assert "the last 7 rounds were all measurably slower" in page
+
+
+@pytest.mark.parametrize("last_s", [1.0e-3, 0.5e-3])
+def test_a_tie_or_a_keep_empties_the_window(last_s: float) -> None:
+    page = render_campaign(run(world(1.5e-3, 1.6e-3, last_s)))["performance.md"]
+    assert "Measurably slower" not in page
+
+
+def test_the_log_keeps_every_stop() -> None:
+    here = world(1.5e-3, 0.5e-3, target=fake_target(stop=StopPolicy(max_iterations=1)))
+    first = render_campaign(run(here))["logs/optimize.md"]
+    assert "## Stop: max iterations" in first
+    assert "| T3 rounds | yes | 1 rounds were judged, as many as allowed |" in first
+    campaign = run(here, StopPolicy(max_iterations=2))
+    assert any(isinstance(event, Resumed) for event in here.records)
+    later = render_campaign(campaign)["logs/optimize.md"]
+    assert later.startswith(first)
+    assert later.count("## Stop: max iterations") == 2
+
+
+# -- the profiler's own times -----------------------------------------------------------------
+
+
+@dataclass
+class TimingProfiler:
+    """Says how long kernels take; another answer each time it is asked, the last one for ever."""
+
+    times_s: dict[str, list[float]] = field(default_factory=dict)
+    asked: list[str] = field(default_factory=list)
+
+    def profile(self, built: Built, workload: Workload) -> Profile:
+        self.asked.append(built.candidate_id)
+        times_s = self.times_s.get(built.candidate_id, [1e-3])
+        time_s = times_s.pop(0) if len(times_s) > 1 else times_s[0]
+        counter = Counter(name="kernel_time_s", value=time_s, unit="s")
+        return Profile(tool="ncu", workload=workload.label, counters=(counter,))
+
+
+@pytest.mark.parametrize(
+    ("seen_s", "kept", "looks"),
+    [([0.5e-3], True, 1), ([1.5e-3], False, 2), ([1.5e-3, 0.5e-3], True, 2)],
+)
+def test_a_gain_that_the_profiler_contradicts_twice_is_not_kept(
+    seen_s: list[float], kept: bool, looks: int
+) -> None:
+    here = world(0.5e-3)
+    candidate, incumbent = here.ideas[0].candidate.id, here.target.baseline.id
+    profiler = TimingProfiler({candidate: seen_s})
+    here.profiler = profiler
+    campaign = run(here)
+    [round_] = campaign.rounds
+    assert (round_.decision.kind == "kept") is kept
+    assert profiler.asked.count(candidate) == looks
+    assert profiler.asked.count(incumbent) == looks
+    assert (round_.incumbent_profile is not None) is (looks == 2)
+    assert "the profiler contradicts the gain" in round_.decision.rule or kept
+    times = [row[7] for row in rows(render_campaign(campaign)["performance.md"])]
+    assert times == (["1.00 ms", "500 µs"] if kept else ["1.00 ms"])
+
+
+def test_a_profile_that_was_left_out_is_found() -> None:
+    here = world(0.5e-3)
+    here.profiler = TimingProfiler({here.ideas[0].candidate.id: [1.5e-3]})
+    run(here)
+    edited = [
+        e.model_copy(update={"profile": None}) if e.kind == "round" else e for e in here.records
+    ]
+    assert any("decision" in finding.what for finding in verify(edited))
