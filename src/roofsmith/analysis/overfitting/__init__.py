@@ -1,0 +1,84 @@
+"""Whether a gain comes from a benchmark that repeats itself: what a candidate's source shows.
+
+`audit` reads, and runs nothing. What it finds is settled by a trace of steps (`domain.transfer`),
+and decided on in `analysis.transfer`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from roofsmith.analysis.overfitting.groups_native import assumptions_native
+from roofsmith.analysis.overfitting.groups_python import assumptions_python
+from roofsmith.analysis.overfitting.native import kept_values_native
+from roofsmith.analysis.overfitting.python import (
+    declared_weights,
+    kept_values_python,
+    parsed,
+)
+from roofsmith.domain.kernel import Candidate, SourceFile
+from roofsmith.domain.transfer import Assumption, KeptValue
+
+__all__ = ["Audit", "audit", "weights_of"]
+
+PYTHON = (".py",)
+PLAIN_C = (".c",)
+NATIVE = (".c", ".h", ".cc", ".cpp", ".cxx", ".hpp", ".cu", ".cuh", ".hip", ".inl")
+
+
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """What a candidate's source shows."""
+
+    kept_values: tuple[KeptValue, ...]
+    assumptions: tuple[Assumption, ...]
+
+
+def audit(
+    candidate: Candidate, incumbent: Candidate | None = None, reference: SourceFile | None = None
+) -> Audit:
+    """What a candidate keeps between calls, and what it takes for granted of its groups.
+
+    Args:
+        candidate: any text will do; what can't be parsed shows nothing, and doesn't build either.
+        incumbent: what it has as well is marked as inherited.
+        reference: its `setup` may name the weights.
+    """
+    weights = weights_of(candidate, reference)
+    values, assumptions = _read(candidate, weights)
+    old_values, old_assumptions = _read(incumbent, weights) if incumbent else ((), ())
+    known = {(v.name, v.bucket, v.versioned) for v in old_values}
+    assumed = {(a.code, a.detail) for a in old_assumptions}
+    return Audit(
+        tuple(
+            v.model_copy(update={"inherited": (v.name, v.bucket, v.versioned) in known})
+            for v in values
+        ),
+        tuple(
+            a.model_copy(update={"inherited": (a.code, a.detail) in assumed}) for a in assumptions
+        ),
+    )
+
+
+def weights_of(candidate: Candidate, reference: SourceFile | None = None) -> frozenset[str]:
+    """Inputs that `setup` lists as `"weights"`, in the reference or in the candidate."""
+    files = [*candidate.sources, *([reference] if reference is not None else [])]
+    trees = (parsed(file.text) for file in files if file.path.endswith(PYTHON))
+    return frozenset().union(*(declared_weights(tree) for tree in trees if tree is not None))
+
+
+def _read(
+    candidate: Candidate, weights: frozenset[str]
+) -> tuple[tuple[KeptValue, ...], tuple[Assumption, ...]]:
+    values: list[KeptValue] = []
+    assumptions: list[Assumption] = []
+    for source in candidate.sources:
+        path, text = source.path, source.text
+        if path.endswith(PYTHON):
+            values += kept_values_python(path, text, weights)
+            assumptions += assumptions_python(path, text)
+        elif path.endswith(NATIVE):
+            plain_c = path.endswith(PLAIN_C)
+            values += kept_values_native(path, text, weights, plain_c=plain_c)
+            assumptions += assumptions_native(path, text, plain_c=plain_c)
+    return tuple(values), tuple(assumptions)

@@ -1,0 +1,209 @@
+"""What a Python module holds on to between calls: names, attributes, defaults, closures."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+MUTATORS = frozenset((
+    "add", "append", "appendleft", "extend", "insert", "move_to_end", "pop", "popitem", "push",
+    "put", "set", "setdefault", "update", "__setitem__",
+))  # fmt: skip
+"""Methods that change the container they belong to."""
+INSTANCES = ("self", "cls")
+_MEMOISERS = ("lru_cache", "cache", "cached", "memoize", "memoise", "memoized", "cachedmethod")
+_COMPILED = ("jit", "kernel")
+
+
+@dataclass(slots=True)
+class Scope:
+    """A function while it is read: what its names depend on is in `Flow`."""
+
+    function: Function
+    owner: str | None
+    """The class that it is a method of."""
+    outer: Scope | None = None
+    own: frozenset[str] = field(init=False)
+    """Names that are bound here and end with the call."""
+
+    def __post_init__(self) -> None:
+        declared = _declared_elsewhere(self.function)
+        self.own = frozenset(_bound(self.function)) - declared
+
+    @property
+    def is_constructor(self) -> bool:
+        """What it stores in `self` is as old as the object."""
+        return self.owner is not None and self.function.name in ("__init__", "__post_init__")
+
+
+class Module:
+    """A parsed module: its functions, and the places where it keeps things."""
+
+    def __init__(self, tree: ast.Module) -> None:
+        self.tree = tree
+        self.functions: dict[str, Function] = {}
+        self.methods: dict[str, list[tuple[str, Function]]] = {}
+        self.classes: dict[str, ast.ClassDef] = {}
+        self._index(tree)
+        self.globals = frozenset(_bound_in(tree.body))
+        self.changed = frozenset(_changed(tree))
+        """Places that are changed after they were made, as they are written."""
+
+    def _index(self, tree: ast.Module) -> None:
+        for node in tree.body:
+            if isinstance(node, Function):
+                self.functions[node.name] = node
+            elif isinstance(node, ast.ClassDef):
+                self.classes[node.name] = node
+                for item in node.body:
+                    if isinstance(item, Function):
+                        self.methods.setdefault(item.name, []).append((node.name, item))
+
+    def place(self, node: ast.expr, scope: Scope) -> str | None:
+        """The place that an expression is, if what lies there outlives the call."""
+        if isinstance(node, ast.Call):
+            is_namespace = isinstance(node.func, ast.Name) and node.func.id in ("globals", "vars")
+            return f"{ast.unparse(node.func)}()" if is_namespace else None
+        base = _base(node)
+        if base is None:
+            return None
+        written = ast.unparse(node)
+        if base in INSTANCES and scope.owner is not None and written != base:
+            return written if written in self.changed and not scope.is_constructor else None
+        if isinstance(node, ast.Name):
+            return written if self._is_kept(base, scope) and written in self.changed else None
+        if base in scope.own or (base not in self.globals and not self._is_local_thing(base)):
+            return None
+        return written if written in self.changed or base in self.changed else None
+
+    def _is_kept(self, name: str, scope: Scope) -> bool:
+        if name in scope.own:
+            return name in mutable_defaults(scope.function)
+        inner, outer = scope, scope.outer
+        while outer is not None:
+            if name in outer.own:
+                return escapes(inner.function, outer.function)
+            inner, outer = outer, outer.outer
+        return name in self.globals
+
+    def _is_local_thing(self, name: str) -> bool:
+        return name in self.functions or name in self.classes
+
+
+def escapes(inner: Function, outer: Function) -> bool:
+    """Whether a function outlives the call that defines it, and what it closes over with it."""
+    callees = {id(node.func) for node in ast.walk(outer) if isinstance(node, ast.Call)}
+    return any(
+        isinstance(node, ast.Name) and node.id == inner.name and id(node) not in callees
+        for node in ast.walk(outer)
+    )
+
+
+def mutable_defaults(function: Function) -> frozenset[str]:
+    """Parameters whose default is a container, which all calls share."""
+    given = function.args
+    positional = [*given.posonlyargs, *given.args]
+    pairs = [
+        *zip(positional[len(positional) - len(given.defaults) :], given.defaults, strict=True),
+        *zip(given.kwonlyargs, given.kw_defaults, strict=True),
+    ]
+    kinds = (ast.Dict, ast.List, ast.Set, ast.DictComp, ast.ListComp, ast.SetComp)
+    return frozenset(
+        argument.arg
+        for argument, default in pairs
+        if isinstance(default, kinds)
+        or (isinstance(default, ast.Call) and _last(default.func).lower().endswith(
+            ("dict", "list", "set", "cache", "dictionary")
+        ))
+    )  # fmt: skip
+
+
+def parameters(function: Function) -> tuple[str, ...]:
+    """Names of a function's parameters, in order, without `*args` and `**kwargs`."""
+    given = function.args
+    return tuple(a.arg for a in (*given.posonlyargs, *given.args, *given.kwonlyargs))
+
+
+def is_memoised(function: Function) -> bool:
+    """Whether a decorator keeps its results."""
+    return any(_last(_called(d)) in _MEMOISERS for d in function.decorator_list)
+
+
+def is_compiled(function: Function) -> bool:
+    """Whether it is code for the device: `triton.jit` and its like."""
+    return any(_last(_called(d)) in _COMPILED for d in function.decorator_list)
+
+
+def _called(decorator: ast.expr) -> ast.expr:
+    return decorator.func if isinstance(decorator, ast.Call) else decorator
+
+
+def _last(node: ast.expr) -> str:
+    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+
+
+def _base(node: ast.expr) -> str | None:
+    """The name that a chain of attributes begins with."""
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else None
+
+
+def _changed(tree: ast.Module) -> Iterator[str]:
+    """Places that code in functions writes to, or into."""
+    for function in ast.walk(tree):
+        if not isinstance(function, Function):
+            continue
+        elsewhere = _declared_elsewhere(function)
+        is_constructor = function.name in ("__init__", "__post_init__")
+        for node in ast.walk(function):
+            if isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load):
+                yield ast.unparse(node.value)
+            elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+                if not (is_constructor and _base(node) == "self"):
+                    yield ast.unparse(node)
+            elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                if node.id in elsewhere:
+                    yield node.id
+            elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+                if node.func.attr in MUTATORS:
+                    yield ast.unparse(node.func.value)
+            elif isinstance(node, ast.Call) and _last(node.func) == "setattr" and node.args:
+                target, name = node.args[0], node.args[1] if len(node.args) > 1 else None
+                if isinstance(name, ast.Constant) and isinstance(name.value, str):
+                    yield f"{ast.unparse(target)}.{name.value}"
+
+
+def _declared_elsewhere(function: Function) -> frozenset[str]:
+    return frozenset(
+        name
+        for node in ast.walk(function)
+        if isinstance(node, (ast.Global, ast.Nonlocal))
+        for name in node.names
+    )
+
+
+def _bound(function: Function) -> Iterator[str]:
+    given = function.args
+    yield from parameters(function)
+    yield from (a.arg for a in (given.vararg, given.kwarg) if a is not None)
+    yield from _bound_in(function.body)
+
+
+def _bound_in(body: list[ast.stmt]) -> Iterator[str]:
+    """Names that statements bind, without those of functions inside."""
+    waiting: list[ast.AST] = list(body)
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            yield node.name
+            continue
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            yield from ((a.asname or a.name).partition(".")[0] for a in node.names)
+        if not isinstance(node, ast.Lambda):
+            waiting += ast.iter_child_nodes(node)

@@ -1,0 +1,61 @@
+"""What a Python kernel keeps between calls, read from its syntax tree; nothing is run."""
+
+from __future__ import annotations
+
+import ast
+import warnings
+
+from roofsmith.analysis.overfitting.places import Module
+from roofsmith.analysis.overfitting.python_flow import Flow
+from roofsmith.analysis.overfitting.stores import kept_values
+from roofsmith.analysis.overfitting.tokens import classify
+from roofsmith.domain.transfer import KeptValue
+
+
+def kept_values_python(
+    path: str, text: str, weights: frozenset[str] = frozenset()
+) -> tuple[KeptValue, ...]:
+    """Everything that a module keeps and shouldn't, or may keep with care (W1).
+
+    Args:
+        path: of the file.
+        text: of the file; what can't be parsed keeps nothing, for it doesn't run either.
+        weights: arguments known to be weights.
+    """
+    tree = parsed(text)
+    if tree is None:
+        return ()
+    flow = Flow(Module(tree))
+    flow.read()
+    weights |= declared_weights(tree)
+    found = kept_values(path, flow.stores, flow.lookups, weights)
+    found += [
+        KeptValue(name=text, path=path, line=line, bucket=seen.bucket, key=text, says=seen.says)
+        for line, text, target in flow.weak
+        if (seen := classify(target, target, weights)) is not None and seen.bucket != "W1"
+    ]
+    return tuple(sorted(found, key=lambda value: (value.line, value.name)))
+
+
+def parsed(text: str) -> ast.Module | None:
+    """The syntax tree; None where there is none."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
+def declared_weights(tree: ast.Module) -> frozenset[str]:
+    """Names that the module's `setup` lists as `"weights"`."""
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Dict):
+            continue
+        for key, value in zip(node.keys, node.values, strict=True):
+            is_key = isinstance(key, ast.Constant) and key.value == "weights"
+            if is_key and isinstance(value, (ast.List, ast.Tuple, ast.Set)):
+                names = (e.value for e in value.elts if isinstance(e, ast.Constant))
+                found |= {name for name in names if isinstance(name, str)}
+    return frozenset(found)

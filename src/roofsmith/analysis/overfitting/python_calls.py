@@ -1,0 +1,163 @@
+"""What calls in Python kernels give back: facts about tensors, new memory, views, or results."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+FACTS = frozenset((
+    "shape", "dtype", "device", "ndim", "layout", "is_cuda", "requires_grad", "itemsize", "nbytes",
+    "is_sparse", "is_leaf", "is_quantized", "element_size", "size", "dim", "numel", "nelement",
+    "stride", "get_device", "is_contiguous", "storage_offset", "is_floating_point", "type",
+    "stride_", "is_meta", "names",
+))  # fmt: skip
+"""Attributes and methods of a tensor that say nothing of its elements."""
+VIEWS = frozenset((
+    "view", "reshape", "t", "transpose", "permute", "detach", "flatten", "unflatten", "unsqueeze",
+    "squeeze", "expand", "expand_as", "narrow", "view_as", "swapaxes", "movedim", "T", "mT", "H",
+    "data", "requires_grad_",
+))  # fmt: skip
+"""The same memory, looked at in another way."""
+ADDRESSES = frozenset((
+    "data_ptr", "storage", "untyped_storage", "const_data_ptr", "mutable_data_ptr", "_cdata",
+    "storage_data_ptr", "__hash__", "_typed_storage",
+))  # fmt: skip
+NEW = re.compile(
+    r"(torch|np|numpy|cupy|cp|jnp)\.(empty|zeros|ones|full|arange|linspace|eye|rand|randn|randint"
+    r"|empty_strided|empty_like|zeros_like|ones_like|full_like|rand_like|randn_like|device|Generator"
+    r"|cuda\.(CUDAGraph|Stream|Event|current_stream|current_device|get_device_\w+|device_count)"
+    r"|get_default_dtype|finfo|iinfo)"
+    r"|(triton\.)?(cdiv|next_power_of_2)|isinstance|len|type|range|callable|print"
+)
+"""Calls whose result doesn't depend on what their arguments hold."""
+NEW_METHODS = frozenset(("new_empty", "new_zeros", "new_ones", "new_full", "new_empty_strided"))
+IDENTITY = frozenset(("id", "hash", "weakref.ref", "weakref.proxy", "ref", "proxy"))
+WEAK = frozenset(("weakref.ref", "weakref.proxy", "weakref.finalize"))
+READS = frozenset(("get", "setdefault", "pop", "__getitem__", "__contains__", "items", "values"))
+"""Methods that look a container up."""
+WRITES = {"setdefault": 1, "__setitem__": 1, "set": 1, "put": 1}
+"""Methods that store under a key, and which argument is stored."""
+ADDS = frozenset(("append", "appendleft", "add", "insert", "extend", "push"))
+"""Methods that store without one."""
+
+TENSOR_ATTRIBUTES = (
+    (FACTS - {"type", "names", "layout", "stride_"})
+    | (VIEWS - {"T", "H", "data"})
+    | (
+        ADDRESSES
+        | NEW_METHODS
+        | frozenset(
+            (
+                "_version",
+                "abs",
+                "amax",
+                "amin",
+                "bfloat16",
+                "bmm",
+                "clamp",
+                "clone",
+                "contiguous",
+                "copy_",
+                "cpu",
+                "cuda",
+                "div",
+                "double",
+                "exp",
+                "fill_",
+                "float",
+                "half",
+                "int",
+                "item",
+                "log",
+                "matmul",
+                "max",
+                "mean",
+                "min",
+                "mm",
+                "mul",
+                "mul_",
+                "norm",
+                "numpy",
+                "pow",
+                "round",
+                "rsqrt",
+                "softmax",
+                "sqrt",
+                "square",
+                "std",
+                "sub",
+                "sum",
+                "tanh",
+                "to",
+                "tolist",
+                "var",
+                "zero_",
+                "grad",
+                "nonzero",
+                "cumsum",
+                "argmax",
+                "sigmoid",
+                "relu",
+                "data",
+            )
+        )
+    )
+)
+"""What is asked of tensors, and seldom of anything else that a kernel is given."""
+
+_TENSOR_LIBRARIES = ("torch", "F", "np", "numpy", "cupy", "cp")
+
+
+def dotted(node: ast.AST) -> str:
+    """`torch.nn.functional.gelu`; empty for what isn't a chain of attributes of a name."""
+    parts: list[str] = []
+    while isinstance(node, ast.Attribute):
+        parts.append(node.attr)
+        node = node.value
+    return ".".join([node.id, *reversed(parts)]) if isinstance(node, ast.Name) else ""
+
+
+def is_launch(call: ast.Call) -> bool:
+    """`kernel[grid](...)`."""
+    return isinstance(call.func, ast.Subscript)
+
+
+def writes_receiver(call: ast.Call) -> bool:
+    """`x.copy_(...)` and the other methods that work in place."""
+    name = call.func.attr if isinstance(call.func, ast.Attribute) else ""
+    return name.endswith("_") and not name.startswith("_") and name != "requires_grad_"
+
+
+def tensors_by_use(function: ast.FunctionDef | ast.AsyncFunctionDef) -> frozenset[str]:
+    """Parameters that a function uses as tensors: by their annotation, or by what it does to them.
+
+    Numbers have no attributes, aren't asked who they are, and aren't given to a tensor library;
+    what is only passed on to a kernel or used in arithmetic counts as a number.
+    """
+    given = function.args
+    arguments = (*given.posonlyargs, *given.args, *given.kwonlyargs)
+    found: set[str] = set()
+    others: set[str] = set()
+    """Annotated as something else."""
+    for argument in arguments:
+        note = ast.unparse(argument.annotation) if argument.annotation else ""
+        if "Tensor" in note or "ndarray" in note or "Parameter" in note:
+            found.add(argument.arg)
+        elif note and "Any" not in note:
+            others.add(argument.arg)
+    for node in ast.walk(function):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            found |= {node.value.id} if node.attr in TENSOR_ATTRIBUTES else set()
+        elif isinstance(node, ast.Call):
+            found |= _given_as_tensors(node)
+        elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult):
+            found |= {n.id for n in (node.left, node.right) if isinstance(n, ast.Name)}
+    return frozenset(found & {a.arg for a in arguments} - {"self", "cls", "ctx"} - others)
+
+
+def _given_as_tensors(call: ast.Call) -> set[str]:
+    name = dotted(call.func)
+    is_library = name.partition(".")[0] in _TENSOR_LIBRARIES and not NEW.fullmatch(name)
+    if not is_library and name not in IDENTITY:
+        return set()
+    return {a.id for a in call.args if isinstance(a, ast.Name)}
