@@ -4,38 +4,31 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from roofsmith.analysis.decide import decide
 from roofsmith.analysis.ladder import COMPARED_FROM
-from roofsmith.analysis.scan import with_remarks
-from roofsmith.analysis.sizes import smallest
-from roofsmith.domain.campaign import Campaign, Decision, Kept, RolledBack, Round, StopCode
-from roofsmith.domain.comparison import Judgement, Timing
+from roofsmith.domain.campaign import Campaign, Round, StopCode
+from roofsmith.domain.comparison import Timing
 from roofsmith.domain.diagnosis import Diagnosed
-from roofsmith.domain.inspection import Inspection
-from roofsmith.domain.kernel import Built, Candidate
+from roofsmith.domain.kernel import Built
 from roofsmith.domain.outcome import BuildFailed, Passed
-from roofsmith.domain.proposal import Hypothesis, Proposal
+from roofsmith.domain.proposal import Proposal
 from roofsmith.domain.target import StopPolicy
 from roofsmith.domain.yardstick import Yardsticks
 from roofsmith.engine import records
 from roofsmith.engine.diagnosing import gather, insight, owed_level, require_diagnosis
-from roofsmith.engine.meter import Meter
-from roofsmith.engine.profiling import Seen, look, look_again, look_at, profiles_of
+from roofsmith.engine.meter import Meter, timestamp
+from roofsmith.engine.profiling import look
 from roofsmith.engine.progress import spent_s
 from roofsmith.engine.recorder import Recorder
-from roofsmith.engine.repairing import repair_task, repaired_round
+from roofsmith.engine.repairing import repair_task
 from roofsmith.engine.splitting import (
-    decided,
     due_split,
-    seen_dimensions,
-    split_proposal,
-    with_refusal,
 )
 from roofsmith.engine.stopping import ENDS_FOR_GOOD, Stop, repair_condition, stop_condition
 from roofsmith.engine.survey import Prepared, Survey, survey
+from roofsmith.engine.trial import Trial, dispatch_of
 from roofsmith.engine.workbench import Workbench
 from roofsmith.errors import NoIdleGpuError, UsageError
-from roofsmith.ports import Brief, Parts, Screen, Unmergeable
+from roofsmith.ports import Brief, Parts, Screen
 
 
 class Engine:
@@ -153,24 +146,8 @@ class Engine:
         if proposal.candidate.id == self.campaign.incumbent.id:
             raise records.nothing_changed()
         require_diagnosis(self.campaign, proposal)
-        repairs = repaired_round(self.campaign, proposal)
-        built = self._build(proposal.candidate)
-        judgement = with_remarks(
-            self._bench.judge(built, self.campaign.incumbent), proposal.candidate
-        )
-        inspection = self._inspect(built, judgement, proposal.hypothesis)
-        judgement = records.inspected(judgement, inspection)
-        seen = self._see(built, judgement, proposal.hypothesis)
-        decision = decided(
-            self._decide(judgement, proposal.hypothesis, seen), judgement, self.campaign,
-            proposal.splits, self._dimensions(),
-        )  # fmt: skip
-        round_ = records.round_record(
-            self.campaign, proposal, judgement, decision, seen,
-            lap=self._meter.lap(), at=self._now(), inspection=inspection, repairs=repairs,
-        )  # fmt: skip
-        if isinstance(decision, RolledBack) and decision.diverged:
-            round_ = with_refusal(round_, self._dispatch_of(round_))
+        trial = Trial(self._parts, self._bench, self._known(), self.campaign, proposal)
+        round_ = trial.round(self._meter)
         self._recorder.record(round_)
         self._parts.proposer.tell(round_)
         return round_
@@ -202,7 +179,7 @@ class Engine:
             BaselineError: it doesn't build, isn't correct, or can't be timed.
         """
         candidate = self._parts.target.baseline
-        built = self._build(candidate)
+        built = self._bench.build(candidate)
         if isinstance(built, BuildFailed):
             raise records.baseline_error(built)
         measured = self._bench.measure(built)
@@ -293,20 +270,8 @@ class Engine:
         diverged = due_split(self.campaign)
         if not diverged or repair_condition(self.campaign, self._limits, self._spent_s()):
             return None
-        found = self._dispatch_of(diverged)
+        found = dispatch_of(self._parts, self._known(), self.campaign, diverged)
         return found if isinstance(found, Proposal) else None
-
-    def _dispatch_of(self, diverged: Round) -> Proposal | Unmergeable:
-        known = self._known()
-        return split_proposal(
-            self.campaign, diverged, self._parts.merger, known.signature, known.descriptions
-        )
-
-    def _dimensions(self) -> tuple[str, ...]:
-        """Those that a kernel sees."""
-        known = self._known()
-        workloads = self._parts.target.workloads
-        return tuple(seen_dimensions(workloads, known.signature, known.descriptions))
 
     def _ask_for_repair(self) -> Proposal | None:
         """A repair of what was wrong; None if nothing was, time is up, or the idea is dropped."""
@@ -319,38 +284,6 @@ class Engine:
     def _ask(self, brief: Brief) -> Proposal | None:
         self._parts.observer.stage("ask", self._parts.proposer.name)
         return self._parts.proposer.ask(brief, self.screen())
-
-    def _build(self, candidate: Candidate) -> Built | BuildFailed:
-        self._parts.observer.stage("build", candidate.kernel.path)
-        return self._bench.build(candidate)
-
-    def _decide(
-        self, judgement: Judgement, hypothesis: Hypothesis, seen: Seen | None = None
-    ) -> Decision:
-        first = records.recompared(judgement.samples, self.campaign.started)
-        profiles = profiles_of(self.campaign, seen) if seen is not None else None
-        return decide(judgement, first, hypothesis, self._parts.target.keep, profiles)
-
-    def _inspect(
-        self, built: Built | BuildFailed, judgement: Judgement, hypothesis: Hypothesis
-    ) -> Inspection | None:
-        """Sanitize a candidate that would be kept, on the smallest workload: they are slow."""
-        decision = self._decide(judgement, hypothesis)
-        if not isinstance(built, Built) or not isinstance(decision, Kept):
-            return None
-        workload = smallest(self._parts.target, self.campaign.started.bounds)
-        return self._bench.inspect(built, workload)
-
-    def _see(
-        self, built: Built | BuildFailed, judgement: Judgement, hypothesis: Hypothesis
-    ) -> Seen:
-        """Profile a candidate that passed; once more where that alone is against it."""
-        if not isinstance(built, Built):
-            return Seen()
-        seen = look_at(self._bench, self.campaign, built, judgement)
-        if self._decide(judgement, hypothesis) == self._decide(judgement, hypothesis, seen):
-            return seen
-        return look_again(self._bench, self.campaign, built, judgement)
 
     def _measure_yardsticks(self, final: Built) -> None:
         """Beside the final kernel, unless that was done before the campaign was resumed."""
@@ -389,7 +322,7 @@ class Engine:
         return budget_s is None or self._spent_s() < budget_s
 
     def _now(self) -> str:
-        return f"{self._parts.clock.now():%Y-%m-%d %H:%M:%S}"
+        return timestamp(self._parts.clock)
 
     def _without_gpu(self, error: NoIdleGpuError) -> Campaign:
         """Stop until there is a GPU again; without a baseline there is nothing to go on with."""

@@ -15,6 +15,11 @@ from dataclasses import dataclass
 from roofsmith.ports import Clock
 
 
+def timestamp(clock: Clock) -> str:
+    """Now, as records say it: UTC, `YYYY-MM-DD HH:MM:SS`."""
+    return f"{clock.now():%Y-%m-%d %H:%M:%S}"
+
+
 @dataclass(frozen=True, slots=True)
 class Lap:
     """Time since the lap before."""

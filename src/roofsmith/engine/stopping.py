@@ -106,7 +106,7 @@ def _too_many_rounds(campaign: Campaign, policy: StopPolicy) -> EndCheck:
 
 
 def _too_many_regressions(campaign: Campaign, policy: StopPolicy) -> EndCheck:
-    found = regressions_in_a_row(campaign.rounds, campaign.started.target.stop.max_repairs)
+    found = regressions_in_a_row(campaign.since_restart, campaign.started.target.stop.max_repairs)
     limit = policy.max_consecutive_regressions
     if len(found) < limit:
         detail = f"{len(found)} of {limit} rounds in a row were measurably slower"

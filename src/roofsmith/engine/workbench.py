@@ -28,7 +28,11 @@ class Workbench:
         self._incumbent: Built | None = None
 
     def build(self, candidate: Candidate) -> Built | BuildFailed:
-        """Compile."""
+        """Compile, and say so."""
+        self._parts.observer.stage("build", candidate.kernel.path)
+        return self._compile(candidate)
+
+    def _compile(self, candidate: Candidate) -> Built | BuildFailed:
         with self._meter.kernel():
             return self._parts.toolchain.build(candidate)
 
@@ -40,7 +44,7 @@ class Workbench:
         """
         if self._incumbent is not None and self._incumbent.candidate_id == candidate.id:
             return self._incumbent
-        built = self.build(candidate)
+        built = self._compile(candidate)
         if isinstance(built, Built):
             self._incumbent = built
             return built
@@ -106,7 +110,7 @@ class Workbench:
             if not may_go_on():
                 out_of_time = Unstable(reason="budget_spent", detail="no time left to look at this")
                 return Screening(outcome=out_of_time, speedup=None)
-            built = self.build(candidate)
+            built = self._compile(candidate)
             if isinstance(built, BuildFailed):
                 return Screening(outcome=built, speedup=None)
             holder = self.rebuild(incumbent)

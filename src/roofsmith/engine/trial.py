@@ -1,0 +1,101 @@
+"""One round: build, judge, inspect, profile, decide. The loop records what came of it."""
+
+from __future__ import annotations
+
+from roofsmith.analysis.decide import decide
+from roofsmith.analysis.scan import with_remarks
+from roofsmith.analysis.sizes import smallest
+from roofsmith.domain.campaign import Campaign, Decision, Kept, RolledBack, Round
+from roofsmith.domain.comparison import Judgement
+from roofsmith.domain.inspection import Inspection
+from roofsmith.domain.kernel import Built
+from roofsmith.domain.outcome import BuildFailed
+from roofsmith.domain.proposal import Proposal
+from roofsmith.engine import records
+from roofsmith.engine.meter import Meter, timestamp
+from roofsmith.engine.profiling import Seen, look_again, look_at, profiles_of
+from roofsmith.engine.repairing import repaired_round
+from roofsmith.engine.splitting import decided, seen_dimensions, split_proposal, with_refusal
+from roofsmith.engine.survey import Survey
+from roofsmith.engine.workbench import Workbench
+from roofsmith.ports import Parts, Unmergeable
+
+
+class Trial:
+    """One proposal before the judge, against what the campaign holds now."""
+
+    def __init__(
+        self,
+        parts: Parts,
+        bench: Workbench,
+        known: Survey,
+        campaign: Campaign,
+        proposal: Proposal,
+    ) -> None:
+        self._parts = parts
+        self._bench = bench
+        self._known = known
+        self._campaign = campaign
+        self._proposal = proposal
+
+    def round(self, meter: Meter) -> Round:
+        """What the proposal becomes.
+
+        Raises:
+            UsageError: it says that it is a repair, and isn't.
+        """
+        campaign, candidate = self._campaign, self._proposal.candidate
+        repairs = repaired_round(campaign, self._proposal)
+        built = self._bench.build(candidate)
+        judgement = with_remarks(self._bench.judge(built, campaign.incumbent), candidate)
+        inspection = self._inspect(built, judgement)
+        judgement = records.inspected(judgement, inspection)
+        seen = self._see(built, judgement)
+        decision = self._settle(judgement, seen)
+        round_ = records.round_record(
+            campaign, self._proposal, judgement, decision, seen,
+            lap=meter.lap(), at=timestamp(self._parts.clock),
+            inspection=inspection, repairs=repairs,
+        )  # fmt: skip
+        if isinstance(decision, RolledBack) and decision.diverged:
+            found = dispatch_of(self._parts, self._known, campaign, round_)
+            round_ = with_refusal(round_, found)
+        return round_
+
+    def _inspect(self, built: Built | BuildFailed, judgement: Judgement) -> Inspection | None:
+        """Sanitize a candidate that would be kept, on the smallest workload: they are slow."""
+        decision = self._decide(judgement)
+        if not isinstance(built, Built) or not isinstance(decision, Kept):
+            return None
+        workload = smallest(self._parts.target, self._campaign.started.bounds)
+        return self._bench.inspect(built, workload)
+
+    def _see(self, built: Built | BuildFailed, judgement: Judgement) -> Seen:
+        """Profile a candidate that passed; once more where that alone is against it."""
+        if not isinstance(built, Built):
+            return Seen()
+        seen = look_at(self._bench, self._campaign, built, judgement)
+        if self._decide(judgement) == self._decide(judgement, seen):
+            return seen
+        return look_again(self._bench, self._campaign, built, judgement)
+
+    def _decide(self, judgement: Judgement, seen: Seen | None = None) -> Decision:
+        first = records.recompared(judgement.samples, self._campaign.started)
+        profiles = profiles_of(self._campaign, seen) if seen is not None else None
+        hypothesis, policy = self._proposal.hypothesis, self._parts.target.keep
+        return decide(judgement, first, hypothesis, policy, profiles)
+
+    def _settle(self, judgement: Judgement, seen: Seen) -> Decision:
+        """The decision, with what divergence and dispatch add to it."""
+        known = self._known
+        workloads = self._parts.target.workloads
+        dims = tuple(seen_dimensions(workloads, known.signature, known.descriptions))
+        decision = self._decide(judgement, seen)
+        return decided(decision, judgement, self._campaign, self._proposal.splits, dims)
+
+
+def dispatch_of(
+    parts: Parts, known: Survey, campaign: Campaign, diverged: Round
+) -> Proposal | Unmergeable:
+    """The incumbent and a diverged round's kernel in one, or why that can't be."""
+    return split_proposal(campaign, diverged, parts.merger, known.signature, known.descriptions)
