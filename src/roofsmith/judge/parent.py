@@ -145,11 +145,11 @@ class ProcessJudge:
         found = Evidence()
         if isinstance(outcome, Passed):
             found = self._evidence(incumbent, candidate, observer)
-            outcome = found.failure or self._too_fast(self._compared(found.counting)) or Passed()
+            outcome = found.failure or self._forged(found) or self._too_fast(found) or Passed()
         return self._judgement(outcome, found, errors, self._monotonic() - begin)
 
     def _evidence(self, incumbent: Built, candidate: Built, observer: Observer) -> Evidence:
-        """Pairs; what counts once more, from nothing; then a winner's gain by the parent's clock."""
+        """Pairs; what counts once more, from nothing; a winner's gain by the parent's clock."""
         observer.stage("time")
         first = self._measure(incumbent, candidate, observer, instance=0)
         seen = self._compared(first.samples)
@@ -189,16 +189,13 @@ class ProcessJudge:
         notes = _notes((*found.first.samples, *found.again.samples))
         if isinstance(outcome, Passed):
             verdict = _verdict(comparison, found.counting)
-        if comparison is not None and found.clock.samples and verdict != "rejected":
+        if comparison is not None and found.clock.samples and found.failure is None:
             clocked = self._by_clock(found.clock.samples)
             seen = agreement(comparison, clocked)
             notes = (*notes, clock_note(comparison, clocked))
-            if seen == "unresolved":
+            if seen == "unresolved" and verdict != "rejected":
                 verdict = "unverified"
-            elif seen == "forged":
-                verdict = "rejected"
-                outcome = Cheated(reason="clock_forged", detail=notes[-1])
-            elif seen == "exaggerated" and clocked is not None:
+            elif seen == "exaggerated" and verdict != "rejected" and clocked is not None:
                 comparison, verdict = clocked, clocked.overall.verdict
         return Judgement(
             outcome=outcome,
@@ -273,11 +270,22 @@ class ProcessJudge:
     def _floors(self) -> dict[str, float | None]:
         return {label: bound.floor_time_s for label, bound in self._bounds.items()}
 
-    def _too_fast(self, comparison: Comparison | None) -> Failure | None:
+    def _forged(self, found: Evidence) -> Failure | None:
+        """A gain that isn't there by the parent's clock, however far below the floor it claims."""
+        comparison = self._compared(found.counting)
+        if comparison is None or not found.clock.samples:
+            return None
+        clocked = self._by_clock(found.clock.samples)
+        if agreement(comparison, clocked) != "forged":
+            return None
+        return Cheated(reason="clock_forged", detail=clock_note(comparison, clocked))
+
+    def _too_fast(self, found: Evidence) -> Failure | None:
         """Below the physical floor: the accounting is wrong, or the work wasn't done."""
-        for found in comparison.workloads if comparison else ():
-            bound = self._bounds.get(found.workload)
-            if bound and (why := below_floor(bound, found.candidate_time_s)):
+        comparison = self._compared(found.counting)
+        for one in comparison.workloads if comparison else ():
+            bound = self._bounds.get(one.workload)
+            if bound and (why := below_floor(bound, one.candidate_time_s)):
                 return Cheated(reason="below_floor", detail=why)
         return None
 
