@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
-from gpu_rehearsal import Kernel, Rehearsal  # noqa: E402
+from gpu_rehearsal import HostMemory, Kernel, Rehearsal  # noqa: E402
 
+from roofsmith.errors import BadReferenceError  # noqa: E402
 from roofsmith.judge.budgets import Finding  # noqa: E402
+from roofsmith.judge.gpu.driver import DeviceError  # noqa: E402
+from roofsmith.judge.gpu.oracle import DeviceFullError, GpuOracle  # noqa: E402
 from roofsmith.judge.poison import UNWRITTEN  # noqa: E402
+from roofsmith.judge.reference_process import answering  # noqa: E402
 
 DIMS = {"M": 12, "K": 64, "N": 17}
 
@@ -223,3 +229,44 @@ def test_poison_is_a_nan_that_arithmetic_changes() -> None:
         poison = bits.view(dtype)
         assert torch.isnan(poison).all()
         assert int((poison + 1).view(word)) != int(bits)
+
+
+class FullDevice(HostMemory):
+    """Refuses memory so many times: torch holds what is free, or somebody else does."""
+
+    def __init__(self, refusals: int) -> None:
+        super().__init__()
+        self.refusals = refusals
+
+    def alloc(self, size: int) -> int:
+        if self.refusals:
+            self.refusals -= 1
+            raise DeviceError("cuMemAlloc_v2", 2, "CUDA_ERROR_OUT_OF_MEMORY")
+        return super().alloc(size)
+
+
+def allocated(gemm: Rehearsal, refusals: int) -> dict[str, object]:
+    """What the reference's process answers on a device that refuses memory so many times."""
+    gemm.server._driver = FullDevice(refusals)  # type: ignore[assignment]
+    arrays = [{"name": "c", "role": "output", "dtype": "float32", "shape": [8]}]
+    message = {"op": "allocate", "arena": 1, "arrays": arrays, "slots": 2}
+    return answering(gemm.server, message, [])
+
+
+def test_what_torch_keeps_for_later_is_given_back_before_there_is_no_memory(
+    gemm: Rehearsal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given_back: list[bool] = []
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: given_back.append(True))
+    assert "handle" in allocated(gemm, refusals=1)
+    assert given_back == [True]
+
+
+def test_a_full_device_is_told_from_a_wrong_reference(gemm: Rehearsal) -> None:
+    answer = allocated(gemm, refusals=2)
+    assert answer["memory"] is True
+    oracle = GpuOracle.__new__(GpuOracle)
+    oracle.target = SimpleNamespace(truth=SimpleNamespace(path="reference.py"))  # type: ignore[assignment]
+    assert isinstance(oracle._complaint("allocate", {}, answer), DeviceFullError)
+    wrong = oracle._complaint("draw", {}, {"error": "ValueError: no"})
+    assert isinstance(wrong, BadReferenceError)

@@ -7,10 +7,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, cast
 
+import pytest
+
 from roofsmith.domain.target import Tolerance
 from roofsmith.domain.workload import Workload
-from roofsmith.judge.bench import SegmentPlan
+from roofsmith.judge.bench import SegmentPlan, SideDiedError
 from roofsmith.judge.budgets import Budgets
+from roofsmith.judge.gpu.oracle import DeviceFullError
 from roofsmith.judge.gpu.process import GpuSegment
 from roofsmith.judge.gpu.station import GpuStation, Shared
 
@@ -53,6 +56,8 @@ class Worker:
     def __init__(self, diary: Diary, *, waits: bool) -> None:
         self._diary, self._waits = diary, waits
         self.is_awake = False
+        self.queued: list[tuple[list[int], list[int]]] = []
+        """Discarded and timed slots, by segment."""
 
     @contextlib.contextmanager
     def awake(self) -> Iterator[None]:
@@ -75,8 +80,11 @@ class Worker:
     def end_first_call(self, deadline_s: float) -> None:
         pass
 
-    def queue_slots(self, arena: int, slots: Sequence[int], **_: Any) -> bool:
+    def queue_slots(
+        self, arena: int, slots: Sequence[int], *, warm: Sequence[int], deadline_s: float
+    ) -> bool:
         assert self.is_awake
+        self.queued.append((list(warm), list(slots)))
         self._diary.note("queue", len(slots))
         return not self._waits
 
@@ -93,12 +101,16 @@ class Worker:
         return SEGMENT
 
 
+def shared(tmp_path: Path) -> Shared:
+    """A bench without a device."""
+    return Shared(Budgets(Tolerance()), "cuda", tmp_path, cast(Any, None), None, cast(Any, None))
+
+
 def turn(*, waits: bool, tmp_path: Path) -> list[tuple[str, int]]:
     """Two turns of one side; what the second one did."""
     diary = Diary()
-    bench = Shared(Budgets(Tolerance()), "cuda", tmp_path, cast(Any, None), None, cast(Any, None))
     station = GpuStation(
-        cast(Any, Slots(diary)), [cast(Any, Worker(diary, waits=waits))], PLAN, bench
+        cast(Any, Slots(diary)), [cast(Any, Worker(diary, waits=waits))], PLAN, shared(tmp_path)
     )
     station.turn([0], 1.0)
     diary.entries.clear()
@@ -115,3 +127,69 @@ def test_without_a_plug_the_discarded_calls_see_other_inputs(tmp_path: Path) -> 
     assert turn(waits=True, tmp_path=tmp_path) == [
         ("run", 0), ("discard", 2), ("fill", 5), ("run", 4), ("discard", 0),
     ]  # fmt: skip
+
+
+def segments(plan: SegmentPlan, tmp_path: Path) -> list[tuple[list[int], list[int]]]:
+    """Discarded and timed slots of three turns on fresh inputs."""
+    worker = Worker(Diary(), waits=False)
+    station = GpuStation(cast(Any, Slots(Diary())), [cast(Any, worker)], plan, shared(tmp_path))
+    for _ in range(3):
+        station.turn([0], 1.0)
+    return worker.queued
+
+
+def test_an_examination_comes_back_to_the_last_calls_slot_once(tmp_path: Path) -> None:
+    """With other inputs in it, and nothing called in between that could tell."""
+    plan = SegmentPlan(3, warm=2, comes_back=True)
+    (_, first), (warm, second), (again, third) = segments(plan, tmp_path)
+    assert [*warm, second[0]] == [first[-1]] * 3
+    assert len(set(first)) == len(set(second)) == len(set(third)) == plan.calls
+    assert not set(again) & set(third)
+
+
+def test_other_segments_discard_calls_on_a_slot_of_their_own(tmp_path: Path) -> None:
+    for warm, timed in segments(PLAN, tmp_path):
+        assert sorted({*warm, *timed}) == list(range(PLAN.slots))
+        assert not set(warm) & set(timed)
+
+
+class Holder:
+    """A process that holds device memory until it has ended."""
+
+    def __init__(self, device: dict[str, int], held: int) -> None:
+        self._device, self._held = device, held
+
+    def end(self) -> None:
+        pass
+
+    def close(self) -> None:
+        self._device["free"] += self._held
+        self._held = 0
+
+
+def blamed(held: Sequence[int], tmp_path: Path) -> SideDiedError:
+    """Who is at fault where the reference finds no memory while these hold so many GiB."""
+    device = {"free": 0}
+    bench = shared(tmp_path)
+    object.__setattr__(bench, "free_bytes", lambda: device["free"])
+    bench.living.extend(cast(Any, Holder(device, gib * 2**30)) for gib in held)
+    with pytest.raises(SideDiedError) as caught, bench.blaming():
+        raise DeviceFullError("no memory")
+    return caught.value
+
+
+def test_whoever_holds_the_devices_memory_is_at_fault(tmp_path: Path) -> None:
+    assert blamed([70], tmp_path).side == 0
+    found = blamed([2, 60], tmp_path)
+    assert (found.side, found.outcome.reason) == (1, "out_of_device_memory")
+    assert "it holds 64.4 GB" in found.outcome.detail
+
+
+@pytest.mark.parametrize("held", [(), (0,), (0, 0)])
+def test_kernels_that_hold_little_are_not(held: tuple[int, ...], tmp_path: Path) -> None:
+    """A device that is full of others' memory is nobody's fault here."""
+    bench = shared(tmp_path)
+    object.__setattr__(bench, "free_bytes", lambda: 2**20)
+    bench.living.extend(cast(Any, Holder({"free": 0}, gib)) for gib in held)
+    with pytest.raises(DeviceFullError), bench.blaming():
+        raise DeviceFullError("no memory")

@@ -40,6 +40,9 @@ class SegmentPlan:
     """Discarded calls, on other inputs, that come first."""
     by_clock: bool = False
     """Whether the parent's own clock counts, and so has to see the work to its end."""
+    comes_back: bool = False
+    """Whether the second segment begins on the slot that the first one ended on: whoever takes what
+    looks like the last call's arguments for the last call's inputs gives an old answer there."""
 
     @property
     def slots(self) -> int:

@@ -57,6 +57,7 @@ class GpuLineup:
                     fork_server=bench.fork_server, isolation=bench.isolation,
                 )  # fmt: skip
                 self.workers.append(worker)
+                bench.living.append(worker)
             bench.bury()
             for worker in self.workers:
                 worker.wait_until_loaded()
@@ -79,6 +80,7 @@ class GpuLineup:
         for worker in self.workers:
             worker.end()
         self._shared.ending.extend(self.workers)
+        self._shared.living.clear()
         self.workers = []
 
     def station(self, inputs: Slots, plan: SegmentPlan) -> GpuStation:
@@ -95,7 +97,7 @@ class GpuBench:
 
     near_workloads = 1
     """A Python kernel is compiled anew for every other workload."""
-    examination = SegmentPlan(3, warm=2)
+    examination = SegmentPlan(3, warm=2, comes_back=True)
     first_deadline_s = 120.0
     """Triton's autotuner compiles and times all its configurations in a first call."""
 
@@ -132,7 +134,7 @@ class GpuBench:
         self.isolation = isolation or isolate("standard")
         self._shared = Shared(
             Budgets(tolerance), api, cache_dir, self.fork_server, health, self.isolation,
-            first_call_s, holds=timing == "kernel",
+            first_call_s, holds=timing == "kernel", free_bytes=oracle.free_bytes,
         )  # fmt: skip
 
     def __enter__(self) -> GpuBench:
@@ -145,8 +147,13 @@ class GpuBench:
         self.fork_server.close()
 
     def inputs(self, workload: Workload, slots: int) -> AbstractContextManager[Slots]:
-        """Slots in device memory."""
-        return self._oracle.slots(workload, slots)
+        """Slots in device memory.
+
+        Raises:
+            SideDiedError: a kernel that is up holds so much that there is no room for them.
+        """
+        with self._shared.blaming():
+            return self._oracle.slots(workload, slots)
 
     def plan(self, workload: Workload, time_s: float) -> SegmentPlan:
         """Segments of a kernel that takes about `time_s`."""

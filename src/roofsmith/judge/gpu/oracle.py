@@ -45,6 +45,10 @@ MODULES = frozenset(("triton", "torch"))
 """Languages whose kernels are Python modules, called by name."""
 
 
+class DeviceFullError(TargetError):
+    """The reference's process found no device memory: others hold it, or it needs too much."""
+
+
 class GpuOracle(ReferenceProcess):
     """Port `Oracle` for kernels on a GPU; also owns the memory that they are judged on."""
 
@@ -99,15 +103,23 @@ class GpuOracle(ReferenceProcess):
             for name in description.arguments
         }
 
-    @contextlib.contextmanager
-    def slots(self, workload: Workload, count: int) -> Iterator[Slots]:
-        """Device memory for `count` sets of arrays, as long as the block lasts."""
-        made = Slots(self, self._next_arena, workload, count)
+    def slots(self, workload: Workload, count: int) -> contextlib.closing[Slots]:
+        """Device memory for `count` sets of arrays, until the end of the block.
+
+        Raises:
+            DeviceFullError: there is too little.
+        """
+        number = self._next_arena
         self._next_arena += 1
-        try:
-            yield made
-        finally:
-            made.close()
+        return contextlib.closing(Slots(self, number, workload, count))
+
+    def free_bytes(self) -> int:
+        """Device memory that nobody holds; the reference's process gives back what it doesn't use.
+
+        Raises:
+            BadReferenceError: its process died.
+        """
+        return int(self.ask("rest", {})["free_bytes"])
 
     def _load(self, path: Path) -> None:
         is_module = self.target.language in MODULES
@@ -122,6 +134,14 @@ class GpuOracle(ReferenceProcess):
             },
         )
         self._memory_bytes = answer["memory_bytes"]
+
+    def _complaint(
+        self, op: str, message: dict[str, Any], answer: dict[str, Any]
+    ) -> BadReferenceError | TargetError:
+        error = super()._complaint(op, message, answer)
+        if answer.get("memory"):
+            return DeviceFullError(error.message, hint=error.hint)
+        return error
 
     def _require_started(self) -> None:
         if not self._memory_bytes:

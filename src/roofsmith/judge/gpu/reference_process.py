@@ -20,9 +20,10 @@ from roofsmith.judge.arena import Arena
 from roofsmith.judge.exploration import USUAL_SEEDS, explore, honest, strain
 from roofsmith.judge.gpu.arithmetic import TorchArithmetic
 from roofsmith.judge.gpu.device_arena import DeviceArena
-from roofsmith.judge.gpu.driver import Driver
+from roofsmith.judge.gpu.driver import DeviceError, Driver
 from roofsmith.judge.gpu.evidence import Draw, Memory, Scene, told
 from roofsmith.judge.gpu.measuring import compare, measure
+from roofsmith.judge.gpu.reasons import device_reason
 from roofsmith.judge.gpu.reference import GpuReference
 from roofsmith.judge.gpu.tensors import raw_bytes
 from roofsmith.judge.reference_process import Complaint, load_module, serve
@@ -32,6 +33,8 @@ COMPARED_BYTES = 2**30
 """Slots that are compared at once: their arrays, and a few times as much in float64."""
 RESERVED_BYTES = 3 * COMPARED_BYTES
 """Device memory that comparing takes beside the draws themselves."""
+KEPT_BYTES = 4 * 2**30
+"""What torch may keep for later while nothing is judged: other references may want to use it."""
 REPEATABLE = 1e-9
 """How far two float64 calls of a reference may differ, norm-wise: atomics add in any order."""
 
@@ -98,11 +101,29 @@ class GpuServer:
             ArraySpec(a["name"], a["role"], a["dtype"], tuple(a["shape"]))
             for a in message["arrays"]
         ]
-        arena = DeviceArena(self._device, specs, message["slots"])
+        arena = self._made(specs, message["slots"])
         self._arenas[message["arena"]] = arena
         self._reserve(2 * arena.bytes.numel() + RESERVED_BYTES)
         self._memories[message["arena"]] = Memory()
         return {"handle": arena.handle.hex()}
+
+    def _made(self, specs: Sequence[ArraySpec], slots: int) -> DeviceArena:
+        """An arena, if need be in what torch keeps for later: the driver has none of that."""
+        try:
+            return DeviceArena(self._device, specs, slots)
+        except DeviceError as error:
+            if device_reason(error.name) != "out_of_device_memory":
+                raise
+        torch.cuda.empty_cache()
+        try:
+            return DeviceArena(self._device, specs, slots)
+        except DeviceError as error:
+            raise MemoryError(str(error)) from error
+
+    def rest(self, message: dict[str, Any]) -> dict[str, Any]:  # noqa: ARG002
+        """Give back what isn't used; the device memory that is free then."""
+        torch.cuda.empty_cache()
+        return {"free_bytes": torch.cuda.mem_get_info()[0]}
 
     def _reserve(self, size_bytes: int) -> None:
         """Have torch keep memory for what is drawn and compared: a kernel may take all the rest."""
@@ -117,6 +138,8 @@ class GpuServer:
         self._memories.pop(number)
         self._device.wait()
         self._arenas.pop(number).free()
+        if not self._arenas and torch.cuda.memory_reserved() > KEPT_BYTES:
+            torch.cuda.empty_cache()
         return {}
 
     def draw(self, message: dict[str, Any]) -> dict[str, Any]:
@@ -278,6 +301,7 @@ class GpuServer:
             "free": self.free, "draw": self.draw, "deal": self.deal, "fill": self.fill,
             "learn": self.learn, "verify": self.verify, "honest": self.honest,
             "strain": self.strain, "explore": self.explore, "diagnose": self.diagnose,
+            "rest": self.rest,
         }  # fmt: skip
         return operations[message["op"]](message)
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
@@ -22,9 +23,9 @@ from roofsmith.judge.bench import (
 from roofsmith.judge.budgets import Budgets, Finding
 from roofsmith.judge.gpu.driver import Api
 from roofsmith.judge.gpu.forking import ForkServer
-from roofsmith.judge.gpu.oracle import Slots
+from roofsmith.judge.gpu.oracle import DeviceFullError, Slots
 from roofsmith.judge.gpu.process import GpuSegment, GpuWorkerProcess
-from roofsmith.judge.gpu.reasons import attributed
+from roofsmith.judge.gpu.reasons import attributed, device_failure
 from roofsmith.judge.isolation import Isolation
 from roofsmith.judge.segment import Segment
 from roofsmith.ports import KernelDiedError
@@ -33,6 +34,8 @@ CHECKED_BY_CLOCK = 32
 """Calls of a long segment that are verified, chosen once all have run."""
 ASIDE_SEGMENTS = 5
 """For the medians of times that nothing is decided on."""
+HOARD_BYTES = 2**30
+"""Device memory that no process takes for nothing: a context and the code of torch take half."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +55,43 @@ class Shared:
     waiting: set[str] = field(default_factory=set)
     """Labels of workloads on which a kernel was seen to wait for the device itself."""
 
+    free_bytes: Callable[[], int] = int
+    """Device memory that nobody holds."""
+    living: list[GpuWorkerProcess] = field(default_factory=list)
+    """Of the lineup that is up, by side."""
     ending: list[GpuWorkerProcess] = field(default_factory=list)
     """Killed, but perhaps not gone yet."""
+
+    @contextlib.contextmanager
+    def blaming(self) -> Iterator[None]:
+        """Where the reference finds no device memory, the kernel that holds most of it is at fault.
+
+        Raises:
+            SideDiedError: it does, and all kernels that were up have ended.
+            DeviceFullError: no kernel holds much.
+        """
+        try:
+            yield
+        except DeviceFullError as error:
+            held = self._held_bytes()
+            most = max(held, default=0)
+            if most < HOARD_BYTES:
+                raise
+            said = f"it holds {most / 1e9:.1f} GB of device memory, and none is left to judge it in"
+            failure = device_failure("CUDA_ERROR_OUT_OF_MEMORY", said)
+            raise SideDiedError(held.index(most), failure) from error
+
+    def _held_bytes(self) -> list[int]:
+        """How much memory the device has back from each kernel that is up, once it has ended."""
+        self.bury()
+        held, before = [], self.free_bytes()
+        for worker in self.living:
+            worker.end()
+            worker.close()
+            now = self.free_bytes()
+            held.append(now - before)
+            before = now
+        return held
 
     def bury(self) -> None:
         """Wait until nothing is left of processes that were ended."""
@@ -86,6 +124,7 @@ class GpuStation:
         self._refused: object = None
         """What the runtime refused to the side that ran last, by its own word."""
         self._is_warm = False
+        self._fresh_turns = 0
         for side, worker in enumerate(workers):
             try:
                 with worker.awake():
@@ -99,6 +138,15 @@ class GpuStation:
         return self._slots.workload
 
     def turn(self, order: Sequence[int], deadline_s: float, *, fresh: bool = True) -> Turn:
+        """See `_turn`.
+
+        Raises:
+            SideDiedError: a side crashed, ran past its deadline, or took all memory.
+        """
+        with self._shared.blaming():
+            return self._turn(order, deadline_s, fresh=fresh)
+
+    def _turn(self, order: Sequence[int], deadline_s: float, *, fresh: bool) -> Turn:
         """Draw fresh inputs and run every side on them, in this order; verify in between.
 
         Calls are queued while other inputs lie in their slots; theirs come once all are held back.
@@ -112,12 +160,14 @@ class GpuStation:
             self._warm_up(deadline_s)
         if fresh:
             self._slots.draw(slots, [secrets.randbits(31) for _ in slots])
+            self._fresh_turns += 1
         self._wrong = None
+        comes_back = self.plan.comes_back and fresh and self._fresh_turns == 2
         held_back = self._holds
         segments: dict[int, GpuSegment] = {}
         health = [self._shared.health()]
         for side in order:
-            segments[side] = self._run(side, deadline_s)
+            segments[side] = self._run(side, deadline_s, comes_back=comes_back)
             health.append(self._shared.health())
             if fresh and len(self._workers) > 1 and self._wrong is None:
                 self._wrong = self._verify(side)
@@ -146,13 +196,17 @@ class GpuStation:
 
     def examine(self) -> Finding:
         """The first side's outputs of the last turn's first call, against float64."""
-        self._learn()
-        found = next(self._slots.verify(self._timed[:1], self._budgets, exact=True))
+        with self._shared.blaming():
+            self._learn()
+            found = next(self._slots.verify(self._timed[:1], self._budgets, exact=True))
         return replace(found, failure=attributed(found.failure, self._refused))
 
     def spot_check(self) -> tuple[int, Failure] | None:
         """The first side with a wrong output among the calls just timed, and what is wrong."""
-        return self._wrong if len(self._workers) > 1 else self._verify(0)
+        if len(self._workers) > 1:
+            return self._wrong
+        with self._shared.blaming():
+            return self._verify(0)
 
     def _verify(self, side: int) -> tuple[int, Failure] | None:
         if not self._budgets.knows(self.workload.label, self._slots.outputs):
@@ -189,9 +243,14 @@ class GpuStation:
                 raise SideDiedError(side, error.outcome) from error
         self._is_warm = True
 
-    def _run(self, side: int, deadline_s: float) -> GpuSegment:
+    def _run(self, side: int, deadline_s: float, *, comes_back: bool) -> GpuSegment:
         """One side's segment on what was drawn last, dealt to other slots than before."""
-        spare, *self._timed = random_order(self.plan.slots)
+        spare, *timed = random_order(self.plan.slots)
+        if comes_back:
+            spare = self._timed[-1]
+            others = [slot for slot in random_order(self.plan.slots) if slot != spare]
+            timed = [spare, *others][: self.plan.calls]
+        self._timed = timed
         self._slots.deal(random_cycle(self.plan.slots))
         warm = [spare] * self.plan.warm
         ran = self._segment(side, self._timed, warm, deadline_s, hold=self._holds)
