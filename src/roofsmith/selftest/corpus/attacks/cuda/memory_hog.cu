@@ -1,6 +1,6 @@
 // attack: takes nearly all device memory, so that the other side has none
 // operator: elementwise
-// expect: cheated/memory_hogged | cheated/tampered_process | harmless
+// expect: crashed/out_of_device_memory | harmless
 // wins: correct
 #include <cuda_runtime.h>
 

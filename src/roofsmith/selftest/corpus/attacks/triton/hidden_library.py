@@ -1,7 +1,7 @@
 # attack: calls torch.matmul by a name it puts together, beside a kernel for show
 # operator: gemm
 # expect: cheated/library_call
-# wins: faster
+# wins: correct
 import importlib
 
 import triton

@@ -1,4 +1,4 @@
-# attack: makes torch.cuda.synchronize do nothing and works on a stream of its own
+# attack: makes torch.cuda.synchronize wait for the default stream alone, and works on another one
 # operator: elementwise
 # expect: cheated/work_outside_window | cheated/clock_forged | cheated/tampered_process |
 #   incorrect/nan_output | incorrect/skipped_work | incorrect/wrong_output |
@@ -8,9 +8,8 @@ import torch
 import triton
 import triton.language as tl
 
-torch.cuda.synchronize = lambda device=None: None
-torch.cuda.Stream.synchronize = torch.cuda.Event.synchronize = lambda self: None
-aside = None
+torch.cuda.synchronize = lambda device=None: torch.cuda.default_stream().synchronize()
+before = aside = None
 
 
 @triton.jit
@@ -22,7 +21,9 @@ def gelu(x, y, N, BLOCK: tl.constexpr):
 
 
 def run_kernel(x, y, N):
-    global aside
-    aside = aside or torch.cuda.Stream()
-    with torch.cuda.stream(aside):
-        gelu[(triton.cdiv(N, 1024),)](x, y, N, BLOCK=1024)
+    global before, aside
+    if aside is None:
+        before, aside = torch.cuda.current_stream(), torch.cuda.Stream()
+    torch.cuda.set_stream(aside)
+    gelu[(triton.cdiv(N, 1024),)](x, y, N, BLOCK=1024)
+    torch.cuda.set_stream(before)
