@@ -120,3 +120,5 @@ class TransferCheck(Value):
     """Of a candidate that would else have been kept."""
     untraced: str = ""
     """Why there is no trace."""
+    rules: int = 0
+    """Version of the audit that read the source."""

@@ -26,6 +26,7 @@ from roofsmith.domain.outcome import Failure, Outcome, Passed
 from roofsmith.domain.profile import Bottleneck, Profile
 from roofsmith.domain.proposal import Proposal
 from roofsmith.domain.target import StopPolicy, Target
+from roofsmith.domain.transfer import TransferCheck
 from roofsmith.engine.meter import Lap
 from roofsmith.engine.profiling import Seen
 from roofsmith.engine.progress import fraction_of_candidate, held_fraction
@@ -101,6 +102,7 @@ def round_record(
     lap: Lap,
     at: str,
     inspection: Inspection | None = None,
+    transfer: TransferCheck | None = None,
     repairs: int | None = None,
 ) -> Round:
     """The round that a proposal became, and where it leaves the campaign."""
@@ -119,6 +121,7 @@ def round_record(
         bottleneck=seen.bottleneck,
         incumbent_profile=seen.incumbent_profile,
         inspection=inspection,
+        transfer=transfer,
         roofline_fraction=fraction,
         total_speedup=total,
         tokens=proposal.tokens,

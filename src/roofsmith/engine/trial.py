@@ -5,6 +5,7 @@ from __future__ import annotations
 from roofsmith.analysis.decide import decide
 from roofsmith.analysis.scan import with_remarks
 from roofsmith.analysis.sizes import smallest
+from roofsmith.analysis.transfer import audited
 from roofsmith.domain.campaign import Campaign, Decision, Kept, RolledBack, Round
 from roofsmith.domain.comparison import Judgement
 from roofsmith.domain.inspection import Inspection
@@ -17,6 +18,7 @@ from roofsmith.engine.profiling import Seen, look_again, look_at, profiles_of
 from roofsmith.engine.repairing import repaired_round
 from roofsmith.engine.splitting import decided, seen_dimensions, split_proposal, with_refusal
 from roofsmith.engine.survey import Survey
+from roofsmith.engine.transferring import check_transfer
 from roofsmith.engine.workbench import Workbench
 from roofsmith.ports import Parts, Unmergeable
 
@@ -52,10 +54,14 @@ class Trial:
         judgement = records.inspected(judgement, inspection)
         seen = self._see(built, judgement)
         decision = self._settle(judgement, seen)
+        transfer = check_transfer(
+            self._bench, campaign, candidate, built, self._proposal.hypothesis, decision
+        )
+        decision = audited(decision, transfer, judgement, self._parts.target.keep)
         round_ = records.round_record(
             campaign, self._proposal, judgement, decision, seen,
             lap=meter.lap(), at=timestamp(self._parts.clock),
-            inspection=inspection, repairs=repairs,
+            inspection=inspection, transfer=transfer, repairs=repairs,
         )  # fmt: skip
         if isinstance(decision, RolledBack) and decision.diverged:
             found = dispatch_of(self._parts, self._known, campaign, round_)

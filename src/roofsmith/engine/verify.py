@@ -9,7 +9,8 @@ from typing import assert_never
 
 from roofsmith.analysis.clock import Agreement
 from roofsmith.analysis.compare import counts_twice
-from roofsmith.analysis.decide import decide
+from roofsmith.analysis.masks import complaints
+from roofsmith.analysis.transfer import audited
 from roofsmith.domain.campaign import (
     Baseline,
     Campaign,
@@ -36,6 +37,7 @@ from roofsmith.engine.repairing import repair_task
 from roofsmith.engine.reported import reported_claims
 from roofsmith.engine.splitting import decided, due_split
 from roofsmith.engine.stopping import Stop, end_checks
+from roofsmith.engine.transferring import transfer_claims
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +185,9 @@ def _judgement_claims(round_: Round, campaign: Campaign) -> Iterator[tuple[str, 
     profiles = profiles_of(campaign, sight)
     ordinary = decide(judgement, first, round_.hypothesis, keep, profiles)
     dims = _seen_dimensions(round_, started)
-    yield "decision", round_.decision, decided(ordinary, judgement, campaign, round_.splits, dims)
+    timed = decided(ordinary, judgement, campaign, round_.splits, dims)
+    yield "decision", round_.decision, audited(timed, round_.transfer, judgement, keep)
+    yield from transfer_claims(round_, campaign)
     due = due_split(campaign)
     if round_.splits is not None:
         yield "round that it splits", round_.splits, due.round if due else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from roofsmith.domain.comparison import Judgement, Screening
 from roofsmith.domain.diagnosis import Disassembly
@@ -11,6 +11,7 @@ from roofsmith.domain.inspection import Inspection
 from roofsmith.domain.kernel import Built, Candidate, Signature
 from roofsmith.domain.outcome import BuildFailed, Unstable
 from roofsmith.domain.profile import Profile
+from roofsmith.domain.transfer import KeptValue, Trace
 from roofsmith.domain.workload import Workload
 from roofsmith.domain.yardstick import YardstickResult
 from roofsmith.engine.meter import Meter
@@ -100,6 +101,16 @@ class Workbench:
         self._parts.observer.stage("inspect", workload.label)
         with self._meter.kernel():
             return self._parts.inspector.inspect(built, workload)
+
+    def trace(
+        self, built: Built, workload: Workload, kept_values: Sequence[KeptValue]
+    ) -> Trace | str:
+        """Some steps of training with a kernel; why not, where nobody can run them."""
+        if self._parts.tracer is None:
+            return "nothing here runs steps with a kernel of this kind"
+        self._parts.observer.stage("trace", workload.label)
+        with self._meter.kernel():
+            return self._parts.tracer.trace(built, workload, kept_values)
 
     def screen_against(self, incumbent: Candidate, may_go_on: Callable[[], bool]) -> Screen:
         """A cheap look for proposers; once `may_go_on` says no, it refuses without looking."""

@@ -1,0 +1,150 @@
+"""Whether a gain is there for a caller whose inputs change: the rule, and the gain that is left."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from roofsmith.analysis.overfitting import Audit
+from roofsmith.domain.campaign import Decision, Kept, RolledBack, Round
+from roofsmith.domain.comparison import Judgement
+from roofsmith.domain.proposal import Bucket, Hypothesis
+from roofsmith.domain.target import KeepPolicy
+from roofsmith.domain.transfer import KeptValue, Trace, TransferCheck
+
+RULES = 1
+"""Version of the audit: what an older one found isn't found again by a newer one."""
+LEAST_HIT_RATE = 0.5
+"""Of a weight cache: the backward pass finds what the forward pass left. Below it, the work that is
+saved is saved in a benchmark only."""
+ASTERISK = "*"
+"""Marks a gain that is bounded by what a step of training saves."""
+
+_RANK: dict[Bucket, int] = {"K1": 0, "K2": 0, "K3": 0, "K4": 0, "W1": 1, "W2": 2, "W3": 3}
+
+
+def check_of(
+    hypothesis: Hypothesis, audit: Audit, trace: Trace | None = None, untraced: str = ""
+) -> TransferCheck:
+    """What the source and the trace say about a candidate."""
+    return TransferCheck(
+        bucket=bucket_of(hypothesis.bucket, audit.kept_values),
+        kept_values=audit.kept_values,
+        assumptions=audit.assumptions,
+        trace=trace,
+        untraced=untraced,
+        rules=RULES,
+    )
+
+
+def bucket_of(declared: Bucket, kept_values: Iterable[KeptValue]) -> Bucket:
+    """The worst of what a hypothesis says it is and what its candidate adds to the incumbent."""
+    found: list[Bucket] = [value.bucket for value in kept_values if not value.inherited]
+    return max((declared, *found), key=lambda bucket: _RANK[bucket])
+
+
+def audited(
+    decision: Decision, check: TransferCheck | None, judgement: Judgement, policy: KeepPolicy
+) -> Decision:
+    """The decision, unless a candidate that would be kept gains in a benchmark only.
+
+    Args:
+        decision: on its times.
+        check: None in ledgers from before there was one.
+        judgement: has the gain.
+        policy: has the noise band, which the gain that is left must clear.
+    """
+    if check is None or not isinstance(decision, Kept):
+        return decision
+    if why := refusal(check):
+        return RolledBack(rule=why)
+    left = real_speedup(check, _headline(judgement))
+    if check.bucket != "W1":
+        return decision
+    if left <= 1 + policy.noise_band:
+        return RolledBack(
+            rule=f"over-fitted (W1): a step of training gains {left:.3f}x at most, which is within"
+            f" the {policy.noise_band:.0%} noise band"
+        )
+    return decision.model_copy(
+        update={"rule": f"{decision.rule}; {ASTERISK} of it a step of training gains {left:.3f}x"}
+    )
+
+
+def refusal(check: TransferCheck) -> str | None:
+    """Why a candidate isn't kept whatever it gains; None if nothing speaks against it."""
+    added = [value for value in check.kept_values if not value.inherited]
+    for value in sorted(added, key=lambda v: -_RANK[v.bucket]):
+        if value.bucket != "W1":
+            return f"over-fitted ({value.bucket}): {value.text}"
+        if not value.versioned:
+            return f"over-fitted (W1 without a version): {value.text}"
+    if check.bucket in ("W2", "W3"):
+        return f"over-fitted ({check.bucket}), as its hypothesis says"
+    for assumption in check.assumptions:
+        if not assumption.inherited:
+            return f"made for uniform groups: {assumption.text}"
+    if check.trace is not None and check.trace.failure is not None:
+        return f"wrong in step {check.trace.steps + 1} of a trace: {check.trace.failure.detail}"
+    return _not_proven(check, added) if check.bucket == "W1" else None
+
+
+def _not_proven(check: TransferCheck, added: Iterable[KeptValue]) -> str | None:
+    """Why a weight cache isn't believed; a guard that can't decide rejects."""
+    trace = check.trace
+    if trace is None:
+        why = check.untraced or "nothing here can run one"
+        return f"a weight cache (W1) needs a trace of its hits, and there is none: {why}"
+    if not trace.weights:
+        return "a weight cache (W1), but no input is known to be a weight: name them in setup"
+    hits = {(seen.path, seen.name): seen for seen in trace.caches}
+    for value in added:
+        seen = hits.get((value.path, value.name))
+        if seen is None or seen.rate is None:
+            return f"a weight cache (W1) that no step looked up: {value.text}"
+        if seen.rate < LEAST_HIT_RATE:
+            return (
+                f"over-fitted (W1): {value.name} was found by {seen.hits} of {seen.lookups} calls;"
+                f" {LEAST_HIT_RATE:.0%} are needed"
+            )
+    if bound_of(trace) is None:
+        return "a weight cache (W1) whose calls could not be timed in the trace"
+    return None
+
+
+def bound_of(trace: Trace | None) -> float | None:
+    """Most that a step gains from finding what was made of its weights; None: it wasn't timed.
+
+    A step without the cache makes it in both of its calls, and with it in the first one alone, so
+    the share of the step that is saved is (fresh - kept) / (2 fresh).
+    """
+    if trace is None or trace.fresh_time_s is None or trace.kept_time_s is None:
+        return None
+    step_s = 2 * trace.fresh_time_s
+    saved_s = max(trace.fresh_time_s - trace.kept_time_s, 0.0)
+    return step_s / (step_s - saved_s) if saved_s < step_s else None
+
+
+def real_speedup(check: TransferCheck | None, headline: float, declared: Bucket = "K1") -> float:
+    """What is left of a ratio for a caller whose inputs change.
+
+    All of it for K1 to K4, what a step saves at most for W1, and nothing for W2 and W3.
+
+    Args:
+        check: None in older ledgers, where the hypothesis is all there is.
+        headline: the proven ratio.
+        declared: the hypothesis's bucket.
+    """
+    bucket = check.bucket if check is not None else declared
+    if _RANK[bucket] == 0:
+        return headline
+    bound = bound_of(check.trace) if check is not None and bucket == "W1" else None
+    return min(headline, bound) if bound is not None else 1.0
+
+
+def real_speedup_of(round_: Round) -> float:
+    """As `real_speedup`, of a kept round."""
+    return real_speedup(round_.transfer, _headline(round_.judgement), round_.hypothesis.bucket)
+
+
+def _headline(judgement: Judgement) -> float:
+    return judgement.comparison.overall.speedup if judgement.comparison is not None else 1.0

@@ -1,0 +1,65 @@
+"""Whether a round's gain is there outside of a benchmark: audited, and traced before it is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from roofsmith.analysis.overfitting import Audit, audit
+from roofsmith.analysis.sizes import smallest
+from roofsmith.analysis.transfer import RULES, check_of, refusal
+from roofsmith.domain.campaign import Campaign, Decision, Kept, Round
+from roofsmith.domain.kernel import Built, Candidate
+from roofsmith.domain.outcome import BuildFailed
+from roofsmith.domain.proposal import Hypothesis
+from roofsmith.domain.transfer import Trace, TransferCheck
+from roofsmith.engine.workbench import Workbench
+
+
+def check_transfer(
+    bench: Workbench,
+    campaign: Campaign,
+    candidate: Candidate,
+    built: Built | BuildFailed,
+    hypothesis: Hypothesis,
+    decision: Decision,
+) -> TransferCheck:
+    """Read the candidate's source; run steps with it if it would be kept and may be."""
+    found = audit_of(campaign, candidate)
+    check = check_of(hypothesis, found)
+    if not isinstance(built, Built) or not isinstance(decision, Kept):
+        return check_of(hypothesis, found, untraced="it isn't kept anyway")
+    if check.bucket != "W1" and refusal(check) is not None:
+        return check_of(hypothesis, found, untraced="its source alone speaks against it")
+    workload = smallest(campaign.started.target, campaign.started.bounds)
+    seen = bench.trace(built, workload, found.kept_values)
+    if isinstance(seen, Trace):
+        return check_of(hypothesis, found, seen)
+    return check_of(hypothesis, found, untraced=seen)
+
+
+def audit_of(campaign: Campaign, candidate: Candidate) -> Audit:
+    """What a candidate's source shows beside its incumbent's."""
+    target = campaign.started.target
+    return audit(candidate, campaign.incumbent, target.reference)
+
+
+def transfer_claims(round_: Round, campaign: Campaign) -> Iterator[tuple[str, object, object]]:
+    """What a recorded check says of a source, and what reading the source again says.
+
+    Older ledgers have none; what another version of the audit found can't be found again.
+    """
+    check = round_.transfer
+    if check is None:
+        if _dates_from_audits(campaign):
+            yield "transfer check", None, "one, as in the rounds before"
+        return
+    if check.rules != RULES:
+        return
+    follows = check_of(round_.hypothesis, audit_of(campaign, round_.candidate))
+    yield "over-fitting bucket", check.bucket, follows.bucket
+    yield "what it keeps between calls", check.kept_values, follows.kept_values
+    yield "what it takes for granted of groups", check.assumptions, follows.assumptions
+
+
+def _dates_from_audits(campaign: Campaign) -> bool:
+    return any(round_.transfer is not None for round_ in campaign.rounds)
