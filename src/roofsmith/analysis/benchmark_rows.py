@@ -49,8 +49,8 @@ class Reading:
     fault: str | None
     """Why it fails: the gate, or a metric that is no positive number. None: it passes."""
     cost: float
-    """What is compared, lower is better: seconds where the metric is a time, the metric itself, or
-    its inverse where higher is better. Infinite where the row fails: its score is 0."""
+    """What is compared, lower is better: seconds where the metric gives a time, else the metric
+    itself, or its inverse where higher is better. Infinite where the row fails: its score is 0."""
     metrics: Mapping[str, float]
     """By name: what is decided on, and all that is shown; empty where the gate isn't met."""
     row: Row
@@ -112,11 +112,11 @@ class Reader:
             passed = self.gate is None or holds(self.gate, row)
             metrics = {name: self._metric(name, row) for name in self.metrics if passed}
             workload = _workload(row, self.spec, sizes)
+            cost = _cost(metrics[self.deciding], self.spec, workload) if passed else math.inf
         except ExpressionError as error:
             raise BadRowsError(f"line {line}: {error}") from error
         if not passed:
             return Reading(workload, self._gate_fault(row), math.inf, metrics, row)
-        cost = _cost(metrics[self.deciding], self.spec)
         fault = None if cost < math.inf else f"{self.deciding} is {metrics[self.deciding]:g}"
         return Reading(workload, fault, cost, metrics, row)
 
@@ -280,12 +280,13 @@ def _require(name: str, row: Row, key: str) -> None:
     )
 
 
-def _cost(value: float, spec: CommandSpec) -> float:
+def _cost(value: float, spec: CommandSpec, workload: Workload) -> float:
     if not value > 0 or not math.isfinite(value):
         return math.inf
-    if spec.direction == "higher":
-        return 1 / value
-    return value * (spec.time_scale or 1.0)
+    if spec.rate is not None:
+        work, scale = spec.rate
+        return size_formula(work, workload) / (value * scale)
+    return 1 / value if spec.direction == "higher" else value * (spec.time_scale or 1.0)
 
 
 def _workload(row: Row, spec: CommandSpec, sizes: Sequence[str]) -> Workload:

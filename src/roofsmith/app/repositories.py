@@ -125,6 +125,11 @@ def device_language(target: Target) -> Language:
     return "triton" if target.command.device == "gpu" else "c"
 
 
+def without_family(target: Target) -> Target:
+    """The target without its operator's formulas: no bound in seconds holds for its metric."""
+    return target.model_copy(update={"family": None})
+
+
 def _unfit(failure: Failure) -> BaselineError:
     kind = failure.kind.replace("_", " ")
     return BaselineError(

@@ -10,7 +10,11 @@ from pathlib import Path
 from roofsmith.analysis.sizes import smallest
 from roofsmith.app.clocks import host_clocks, locked_clocks
 from roofsmith.app.hardware import Machine, leased_machine, oracle_for
-from roofsmith.app.repositories import device_language, open_target_repository
+from roofsmith.app.repositories import (
+    device_language,
+    open_target_repository,
+    without_family,
+)
 from roofsmith.config import Settings
 from roofsmith.domain.campaign import Round
 from roofsmith.domain.inspection import Inspection
@@ -253,7 +257,7 @@ def _command_workshop(
         with meter.kernel():
             target = repository.surveyed(target, observer)
         known = survey(
-            target, machine.devices, machine.specs, machine.toolchain, repository.oracle, observer,
+            bounded, machine.devices, machine.specs, machine.toolchain, repository.oracle, observer,
             meter,
         )  # fmt: skip
         judge: Judge = repository.judge(target, known)
@@ -270,6 +274,7 @@ def _command_workshop(
 def try_clocks(languages: Collection[Language], settings: Settings, observer: Observer) -> None:
     """Lock the clocks for an instant, where that is asked for: a refusal comes before any work.
 
+        bounded = target if repository.spec.gives_times else without_family(target)
     Raises:
         NoIdleGpuError: there is no idle GPU.
         UsageError: all of the languages run on the host's processors.

@@ -17,6 +17,13 @@ TIME_UNITS: dict[str, float] = {
 }  # fmt: skip
 """Units in which a metric is a time, in seconds."""
 
+_PREFIXES = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15}
+FLOP_RATES: dict[str, float] = {
+    f"{prefix}{unit}": scale for prefix, scale in _PREFIXES.items() for unit in ("FLOP/s", "FLOPS")
+}
+BYTE_RATES: dict[str, float] = {f"{prefix}B/s": scale for prefix, scale in _PREFIXES.items()}
+"""Units in which a metric is a rate, in FLOP/s and byte/s: with the row's work, that is a time."""
+
 
 class ProfileCommand(Value):
     """A profiler's run of the benchmark, and where it writes the times of single kernels."""
@@ -63,7 +70,8 @@ class CommandSection(Value):
     """What decides: a column, one of `metrics`, or an expression over both."""
     direction: Direction = "lower"
     unit: str = ""
-    """Of the metric. s, ms, us and ns make it a time."""
+    """Of the metric. s, ms, us and ns make it a time; so do TFLOP/s with `flops`, and GB/s with
+    `bytes`."""
     metrics: dict[str, str] = Field(default_factory=dict)
     """Further metrics by name, each a column or an expression; shown, not decided on."""
     rows: tuple[str, ...] = ()
@@ -107,6 +115,20 @@ class CommandSection(Value):
     def time_scale(self) -> float | None:
         """Seconds per unit of the metric; None where it isn't a time."""
         return TIME_UNITS.get(self.unit) if self.direction == "lower" else None
+
+    @property
+    def rate(self) -> tuple[str, float] | None:
+        """The formula of a row's work and the rate's scale; None where the metric is no rate."""
+        if self.direction == "higher" and self.flops is not None and self.unit in FLOP_RATES:
+            return self.flops, FLOP_RATES[self.unit]
+        if self.direction == "higher" and self.bytes is not None and self.unit in BYTE_RATES:
+            return self.bytes, BYTE_RATES[self.unit]
+        return None
+
+    @property
+    def gives_times(self) -> bool:
+        """Whether the metric says how long a row takes; else only ratios mean anything."""
+        return self.time_scale is not None or self.rate is not None
 
     def is_editable(self, path: str) -> bool:
         """Whether a candidate may change or add a file; its path is relative to `repo`."""

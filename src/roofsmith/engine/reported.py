@@ -13,7 +13,7 @@ Claim = tuple[str, object, object]
 
 
 def reported_claims(round_: Round, started: Started) -> Iterator[Claim]:
-    """Whether numbers are marked as the repository's own, and kept by the rules for such numbers."""
+    """Whether numbers are marked as the repository's own, and kept by its rules."""
     judgement, spec = round_.judgement, started.target.command
     if judgement.samples:
         yield "self-reported", judgement.self_reported, spec is not None

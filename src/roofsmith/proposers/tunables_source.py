@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
+from pathlib import PurePosixPath
 
 from tree_sitter import Node
 
@@ -29,6 +30,8 @@ _TUNE_LINE = re.compile(rb"^[\s/*!]*tune:[^\n]*", re.MULTILINE)
 _TUNE = re.compile(
     rb"tune:\s*([A-Za-z_]\w*)\s*=\s*(\d+)\s*\[\s*(\d+(?:\s*,\s*\d+)*)\s*,?\s*\]", re.ASCII
 )
+_C_LIKE = frozenset((".c", ".h", ".cc", ".cpp", ".cxx", ".hpp", ".cu", ".cuh", ".hip"))
+"""Files of a repository that are read as C++, which knows all of these well enough."""
 _UNROLL = re.compile(rb"\b(?:unroll|unroll_count|partial)\s*\(?\s*([1-9]\d*)\b")
 _NUM_THREADS = re.compile(rb"\bnum_threads\s*\(\s*([1-9]\d*)\s*\)")
 _SCHEDULE = re.compile(rb"\bschedule\s*\(([^()]*)\)")
@@ -41,8 +44,11 @@ def read_sites(text: str, path: str, language: Language) -> Sites:
     A constant that is defined once keeps its name; where several share one, the line is added.
     Edits never move lines, so names stay the same from one assignment to the next.
     """
-    if language in ("triton", "torch"):
+    suffix = PurePosixPath(path).suffix.lower()
+    if language in ("triton", "torch") or (language == "command" and suffix == ".py"):
         return read_python_sites(text, path)
+    if language == "command" and suffix not in _C_LIKE:
+        return Sites((), ())
     source = Source(text, language)
     constants = _unique(sorted(_constants(source), key=lambda site: site.spans))
     declared, notes = _declared(source, constants, path)

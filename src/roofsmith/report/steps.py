@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from statistics import geometric_mean
 from typing import assert_never
 
+from roofsmith.analysis.kernel_times import kernel_estimate
 from roofsmith.domain.campaign import Baseline, Campaign, Kept, RolledBack, Round
-from roofsmith.domain.comparison import Timing
+from roofsmith.domain.comparison import Judgement, Timing
 from roofsmith.domain.kernel import Candidate
 from roofsmith.domain.outcome import (
     BuildFailed,
@@ -21,7 +22,9 @@ from roofsmith.domain.outcome import (
     Unstable,
 )
 from roofsmith.domain.profile import Bottleneck, Profile
+from roofsmith.domain.target import KeepPolicy
 from roofsmith.report.diffs import candidate_diff
+from roofsmith.report.reported import metric_rows
 from roofsmith.report.summary import Mark, Movement, Ratio, Step, Summary
 
 
@@ -176,7 +179,15 @@ def _round_step(round: Round, holder: _Holder) -> Step:
         screened=round.screened,
         diff=candidate_diff(holder.candidate, round.candidate),
         repairs=round.repairs,
+        metrics=metric_rows(judgement.metrics),
+        self_reported=judgement.self_reported,
+        kernel_ratio=_by_profiler(judgement),
     )
+
+
+def _by_profiler(judgement: Judgement) -> Ratio | None:
+    found = kernel_estimate(judgement.kernels, KeepPolicy())
+    return Ratio(found.speedup, found.ci) if found else None
 
 
 def _mark(round: Round) -> tuple[Mark, str]:

@@ -12,6 +12,7 @@ from roofsmith.domain.comparison import AS_DRAWN, ErrorReport, Timing
 from roofsmith.domain.workload import ConfigClass, Workload
 from roofsmith.report.ends import endings
 from roofsmith.report.next_steps import next_steps
+from roofsmith.report.reported import notice, overall_metric_rows, task_lines
 from roofsmith.report.steps import fraction_of, steps_of
 from roofsmith.report.summary import (
     BucketShare,
@@ -85,6 +86,9 @@ def summarize(campaign: Campaign) -> Summary:
 
 def product(ratios: Iterable[Ratio]) -> Ratio:
     """The product of ratios, with the product of their intervals' ends.
+        self_reported=notice(target),
+        task=task_lines(target),
+        metrics=overall_metric_rows(campaign),
 
     Holds at once for all factors within their own intervals; wider than it has to be, never
     narrower.

@@ -19,6 +19,7 @@ from roofsmith.domain.profile import Bottleneck, Profile
 from roofsmith.domain.proposal import Hypothesis, ScreenedPoint
 from roofsmith.report.diffs import FileDiff
 
+from roofsmith.report.reported import MetricRow
 if TYPE_CHECKING:
     from roofsmith.report.ends import Ending
 
@@ -102,6 +103,12 @@ class Step:
     repairs: int | None = None
     """First round of the idea that it repairs."""
 
+    metrics: tuple[MetricRow, ...] = ()
+    """Of a command target: what its benchmark reported, before and after."""
+    self_reported: bool = False
+    """Whether the repository's own benchmark measured."""
+    kernel_ratio: Ratio | None = None
+    """Over the incumbent, by the target's own profiler."""
 
 @dataclass(frozen=True, slots=True)
 class RooflinePoint:
@@ -248,6 +255,12 @@ class Summary:
     """Every stop, also those that a resume followed."""
 
     @property
+    self_reported: str | None = None
+    """Who measured, where it wasn't the judge: a sentence; None where it was."""
+    task: tuple[str, ...] = ()
+    """Of a command target: what is run, and what is frozen."""
+    metrics: tuple[MetricRow, ...] = ()
+    """Of a command target: from the baseline to the kernel that holds."""
     def ending(self) -> Ending | None:
         """The last stop, unless the campaign went on after it."""
         return self.endings[-1] if self.endings and self.stopped_at is not None else None

@@ -1,0 +1,85 @@
+"""Words for command targets: who measured, what was run, and what the benchmark reported. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from roofsmith.domain.campaign import Campaign
+from roofsmith.domain.command import CommandSpec, MetricReading
+from roofsmith.domain.target import Target
+
+LABEL = "self-reported"
+"""What every number of a command target is called."""
+
+
+@dataclass(frozen=True, slots=True)
+class MetricRow:
+    """One metric of one workload, before and after."""
+
+    workload: str
+    metric: str
+    before: float | None
+    after: float
+
+    @property
+    def ratio(self) -> float | None:
+        """After over before."""
+        return self.after / self.before if self.before else None
+
+
+def notice(target: Target) -> str | None:
+    """Who measured, in a sentence or two; None where the judge did it itself."""
+    spec = target.command
+    if spec is None:
+        return None
+    said = (
+        f"{LABEL}: every time here is what the repository's own benchmark ({spec.benchmark})"
+        " printed, beside candidate code; nobody else measured it"
+    )
+    if spec.profile is not None:
+        said += f". What was kept gained by its profiler ({spec.profile.command}) as well"
+    return said if spec.gives_times else f"{said}. {_no_times(spec)}"
+
+
+def task_lines(target: Target) -> tuple[str, ...]:
+    """What is run, and what is frozen."""
+    spec = target.command
+    if spec is None:
+        return ()
+    gate = f" and {spec.gate} in every row" if spec.gate else ""
+    test = f"{spec.test} succeeds" if spec.test else "the benchmark succeeds"
+    better = "lower" if spec.direction == "lower" else "higher"
+    lines = [
+        f"repository: {spec.repo} at {spec.commit[:12]}",
+        f"editable: {', '.join(spec.editable)}",
+        f"frozen: everything else that git tracks, SHA-256 {spec.frozen[:16]}",
+        f"build: {spec.build or 'nothing'}",
+        f"benchmark: {spec.benchmark}",
+        f"correct means: {test}{gate}",
+        f"metric: {spec.metric}{f' ({spec.unit})' if spec.unit else ''}, {better} is better",
+    ]
+    if spec.volatile:
+        lines.insert(3, f"not frozen, because the commands rewrite it: {', '.join(spec.volatile)}")
+    return tuple(lines)
+
+
+def metric_rows(readings: tuple[MetricReading, ...]) -> tuple[MetricRow, ...]:
+    """What one judgement's benchmark runs reported of incumbent and candidate."""
+    return tuple(MetricRow(r.workload, r.metric, r.before, r.value) for r in readings)
+
+
+def overall_metric_rows(campaign: Campaign) -> tuple[MetricRow, ...]:
+    """From the baseline to the kernel that holds, as far as anybody reported."""
+    if campaign.baseline is None:
+        return ()
+    before = {(r.workload, r.metric): r.value for r in campaign.baseline.metrics}
+    held = campaign.kept[-1].judgement.metrics if campaign.kept else campaign.baseline.metrics
+    return tuple(
+        MetricRow(r.workload, r.metric, before.get((r.workload, r.metric)), r.value) for r in held
+    )
+
+
+def _no_times(spec: CommandSpec) -> str:
+    inverse = "1 / " if spec.direction == "higher" else ""
+    unit = f" ({spec.unit})" if spec.unit else ""
+    return f"Where a time stands, it is {inverse}{spec.metric}{unit}: only its ratios mean anything"
