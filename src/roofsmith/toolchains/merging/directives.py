@@ -128,6 +128,12 @@ def touched_macros(text: str, *, cpp: bool) -> tuple[str, ...]:
     return tuple(name for name in named if name not in pushed)
 
 
+def changes_options(text: str, *, cpp: bool) -> bool:
+    """Whether a text sets the compiler's options for what follows: `#pragma GCC optimize`."""
+    pragmas = (d.rest for d in directives(text, cpp=cpp) if d.name == "pragma")
+    return any(re.match(r"GCC\s+(optimize|target)\b", rest) for rest in pragmas)
+
+
 def _replace(lines: list[str], directive: Directive, text: str) -> None:
     """Put a text in a directive's place; other directives keep their line numbers."""
     lines[directive.first] = text

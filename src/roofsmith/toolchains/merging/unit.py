@@ -22,6 +22,7 @@ from roofsmith.errors import SignatureError
 from roofsmith.ports import Sight, Unmergeable
 from roofsmith.toolchains.merging.builds import JointBuild, joint_build
 from roofsmith.toolchains.merging.directives import (
+    changes_options,
     includes_alone,
     inlined,
     switches,
@@ -153,19 +154,24 @@ def _unfit(parts: Sequence[_Part]) -> str | None:
 def _merged(
     old: _Part, new: _Part, dispatch: Dispatch, sizes: Mapping[str, str], names: Sequence[str]
 ) -> str:
-    cpp = old.cpp
-    heads = [includes_alone(part.text, cpp=cpp) for part in (old, new)]
+    heads = [_head(part) for part in (old, new)]
     blocks = [
         f"/* Two kernels: {dispatch.sentence}. */",
-        switches(heads, cpp=cpp),
-        *(
-            _around(touched_macros(head, cpp=cpp), _definitions(part.macros), head)
-            for part, head in zip((old, new), heads, strict=True)
-        ),
+        switches(heads, cpp=old.cpp),
+        *dict.fromkeys(heads),
         _section(new, f"Round {dispatch.splits}'s kernel", ""),
         _section(old, "The kernel before it", _entry(old, new, dispatch, sizes, names)),
     ]
     return "\n\n".join(block for block in blocks if block.strip()) + "\n"
+
+
+def _head(part: _Part) -> str:
+    """The headers that a kernel includes, read as it has them read."""
+    lines = includes_alone(part.text, cpp=part.cpp)
+    if not lines:
+        return ""
+    macros = (*(name for name, _ in part.macros), *touched_macros(lines, cpp=part.cpp))
+    return _around(tuple(dict.fromkeys(macros)), _definitions(part.macros), lines)
 
 
 def _section(part: _Part, title: str, behind: str) -> str:
@@ -177,20 +183,26 @@ def _section(part: _Part, title: str, behind: str) -> str:
     inner = f"{kernel}\n\n{behind}" if behind else kernel
     if part.cpp:
         inner = f"namespace {part.prefix} {{\n\n{inner}\n\n}}"
+        inner += f"\nusing {part.prefix}::{entry};" if behind else ""
     whole = _around(
         part.touched,
         _definitions(part.macros),
         "\n".join(f"#define {name} {part.prefix}_{name}" for name in others),
-        f"\n{inner}\n",
+        _with_options_back(f"\n{inner}\n", part),
         "\n".join(f"#undef {name}" for name in others),
     )
     return f"/* ---- {title} ---- */\n{whole}"
 
 
+def _with_options_back(text: str, part: _Part) -> str:
+    """A kernel's text, with the options that it changes for the rest of the file set back."""
+    if not changes_options(part.text, cpp=part.cpp):
+        return text
+    return f"#pragma GCC push_options\n{text}\n#pragma GCC pop_options"
+
+
 def _around(macros: Sequence[str], *blocks: str) -> str:
-    """Blocks that macros mean something of their own in, and mean what they did behind."""
-    if not any(block.strip() for block in blocks):
-        return ""
+    """Blocks in which macros mean something of their own, and behind which what they did before."""
     before = (f'#pragma push_macro("{name}")' for name in macros)
     behind = (f'#pragma pop_macro("{name}")' for name in macros)
     return "\n".join([*before, *(block for block in blocks if block), *behind])
