@@ -19,6 +19,7 @@ from roofsmith.ports import Toolchain
 from roofsmith.testing.toolchain import ToolchainConformance
 from roofsmith.toolchains import CudaToolchain, cuda_toolkit, listing
 from roofsmith.toolchains.elf import exported_functions
+from roofsmith.toolchains.listing import find_cuobjdump
 
 OTHER_ARCH = H100.model_copy(update={"arch": "sm_80"})
 
@@ -237,7 +238,7 @@ class TestFailures:
 class TestListing:
     def test_sass_and_ptx(self, toolchain: CudaToolchain, tmp_path: Path) -> None:
         made = built(toolchain.build(cuda()))
-        if cuda_toolkit.find_toolkit().program("cuobjdump") is None:
+        if find_cuobjdump() is None:
             with pytest.raises(ToolMissingError, match="cuobjdump"):
                 listing(made, "sass")
             pytest.skip("cuobjdump is not installed")

@@ -38,6 +38,7 @@ from roofsmith.judge.runner import WorkerRunner
 from roofsmith.ports import (
     Clock,
     DeviceSource,
+    Disassembler,
     Inspector,
     Judge,
     KernelRunner,
@@ -46,6 +47,7 @@ from roofsmith.ports import (
     Toolchain,
 )
 from roofsmith.profilers.cpu import CpuProfiler
+from roofsmith.profilers.disassembly import HostDisassembler
 from roofsmith.profilers.gpu import GpuProfiler
 from roofsmith.profilers.sanitizer import SanitizerInspector
 from roofsmith.scratch import remove_stale
@@ -53,6 +55,7 @@ from roofsmith.specs.ceilings import MeasuredCeilings
 from roofsmith.specs.cited import CitedCeilings
 from roofsmith.specs.gpu_ceilings import GpuCeilings
 from roofsmith.specs.wiki import Wiki
+from roofsmith.toolchains.disassembly import GpuDisassembler
 from roofsmith.toolchains.dispatch import Toolchains
 
 Vendor = Literal["nvidia", "amd"]
@@ -128,6 +131,12 @@ class Machine:
             return CpuProfiler(self.runner, oracle, known.threads)
         profiler = GpuProfiler(self.runner, oracle, vendor_of(self.gpu))
         return profiler if self.gate is None else GuardedProfiler(profiler, self.gate)
+
+    def disassembler(self, oracle: ReferenceOracle | GpuOracle, known: Survey) -> Disassembler:
+        """What shows a kernel's instructions."""
+        if self.gpu is None:
+            return HostDisassembler(self.runner, oracle, known.threads)
+        return GpuDisassembler(self.compiled_dir)
 
     def inspector(
         self, oracle: ReferenceOracle | GpuOracle, language: Language

@@ -29,7 +29,17 @@ from roofsmith.errors import BaselineError, UsageError
 from roofsmith.judge.command.oracle import RowOracle
 from roofsmith.judge.gpu.oracle import GpuOracle
 from roofsmith.judge.oracle import ReferenceOracle
-from roofsmith.ports import Brief, Inspector, Judge, Observer, Parts, Profiler, Proposer, Screen
+from roofsmith.ports import (
+    Brief,
+    Disassembler,
+    Inspector,
+    Judge,
+    Observer,
+    Parts,
+    Profiler,
+    Proposer,
+    Screen,
+)
 from roofsmith.proposers.portfolio import Portfolio
 from roofsmith.proposers.recipe_proposer import RecipeProposer
 from roofsmith.proposers.replay import ReplayProposer
@@ -63,6 +73,13 @@ class Workshop:
     def survey(self) -> Survey:
         """What is known before anything is measured."""
         return self.prepared.survey
+
+    @property
+    def _disassembler(self) -> Disassembler | None:
+        """What shows a kernel's instructions; None where a repository's commands build it."""
+        if isinstance(self.oracle, RowOracle):
+            return None
+        return self.machine.disassembler(self.oracle, self.survey)
 
     def build(self, candidate: Candidate) -> Built | BuildFailed:
         """Compile a candidate."""
@@ -110,6 +127,7 @@ class Workshop:
             files=files,
             render=render_campaign,
             inspector=self.inspector,
+            disassembler=self._disassembler,
             merger=SourceMerger(),
             yardsticks=self.yardsticks,
             yardstick_judge=self.yardstick_judge,

@@ -119,6 +119,8 @@ class Disassembly(Value):
     """None: nothing could be disassembled."""
     loops: tuple[HotLoop, ...] = ()
     """The hottest first."""
+    notes: tuple[str, ...] = ()
+    """How it was looked at, and where else the time goes."""
     missing: tuple[str, ...] = ()
     """What could not be had, and why."""
 

@@ -1,4 +1,4 @@
-"""`perf stat`, attached to a running worker and counting only while `solve` is called."""
+"""perf, attached to a running worker: counts and samples only while `solve` is called."""
 
 from __future__ import annotations
 
@@ -14,13 +14,18 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
-from roofsmith.profilers.perf_output import Reading, parse_perf_csv
+from roofsmith.profilers.perf_output import Reading, Sighting, parse_perf_csv, parse_sightings
 from roofsmith.scratch import scratch_prefix
 
 Result = TypeVar("Result")
 
 ATTACH_DEADLINE_S = 5.0
 """perf attaches in 10 ms; a machine that takes this long can't be measured on anyway."""
+
+SCRIPT_DEADLINE_S = 20.0
+"""perf reads a few thousand samples in a second."""
+SAMPLES_PER_S = 4000
+CLOCK = "cpu-clock:u"
 
 BASE = ("cycles:u", "instructions:u", "branches:u", "branch-misses:u", "task-clock")
 CACHE = ("instructions:u", "cache-references:u", "cache-misses:u", "dTLB-load-misses:u")
@@ -71,11 +76,54 @@ def count(
     """
     with tempfile.TemporaryDirectory(prefix=scratch_prefix("perf")) as name:
         folder = Path(name)
-        with _attached(perf, pid, events, folder) as attachment:
+        command = [perf, "stat", "-x,", "-e", ",".join(events), "-p", str(pid)]
+        with _attached(command, folder) as attachment:
             attachment.say(b"enable\n")
             result = work()
             attachment.say(b"disable\n")
         return result, parse_perf_csv(_text(folder / _OUTPUT))
+
+
+def sample(perf: str, pid: int, work: Callable[[], Result]) -> tuple[Result, tuple[Sighting, ...]]:
+    """Look where a process is, some thousand times a second, while `work` runs.
+
+    By the processor's clock, which every machine has: no counter is needed.
+
+    Args:
+        perf: the program.
+        pid: process to attach to.
+        work: makes the process do what is to be watched; its result is handed on.
+
+    Raises:
+        PerfError: perf refuses the process, or doesn't answer.
+    """
+    with tempfile.TemporaryDirectory(prefix=scratch_prefix("perf")) as name:
+        folder = Path(name)
+        command = [perf, "record", "-e", CLOCK, "-F", str(SAMPLES_PER_S), "-p", str(pid)]
+        with _attached(command, folder) as attachment:
+            attachment.say(b"enable\n")
+            result = work()
+            attachment.say(b"disable\n")
+        return result, parse_sightings(_script(perf, folder / _OUTPUT))
+
+
+def _script(perf: str, recorded: Path) -> str:
+    """What perf recorded, a line per sample."""
+    command = [perf, "script", "-i", str(recorded), "-F", "ip,sym,symoff,dso"]
+    try:
+        finished = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            env={**os.environ, "LC_ALL": "C"},
+            timeout=SCRIPT_DEADLINE_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise PerfError(f"perf script failed: {error}") from error
+    if finished.returncode != 0:
+        raise PerfError(_own_words(finished.stderr.decode(errors="replace")))
+    return finished.stdout.decode(errors="replace")
 
 
 _OUTPUT, _ERRORS, _CONTROL, _ACK = "output", "errors", "control", "ack"
@@ -104,19 +152,18 @@ class _Attachment:
 
 
 @contextmanager
-def _attached(perf: str, pid: int, events: Sequence[str], folder: Path) -> Iterator[_Attachment]:
-    """perf on a process; when the context ends, perf has written its counts into `folder`."""
+def _attached(command: Sequence[str], folder: Path) -> Iterator[_Attachment]:
+    """perf on a process; when the context ends, perf has written its output into `folder`."""
     control, ack = folder / _CONTROL, folder / _ACK
     os.mkfifo(control)
     os.mkfifo(ack)
     # Opened for both directions, so that neither side waits for the other to open.
     control_fd, ack_fd = os.open(control, os.O_RDWR), os.open(ack, os.O_RDWR)
-    command = [perf, "stat", "-x,", "-o", str(folder / _OUTPUT), "-e", ",".join(events), "-D", "-1"]
-    command += ["--control", f"fifo:{control},{ack}", "-p", str(pid)]
+    waiting = ["-D", "-1", "--control", f"fifo:{control},{ack}", "-o", str(folder / _OUTPUT)]
     try:
         with (folder / _ERRORS).open("wb") as errors:
             process = subprocess.Popen(
-                command,
+                [*command, *waiting],
                 stdin=subprocess.DEVNULL,
                 stdout=errors,
                 stderr=errors,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -44,6 +45,27 @@ def parse_perf_csv(text: str) -> tuple[Reading, ...]:
         never_ran = value is not None and running == 0
         readings.append(Reading(_bare(event), None if never_ran else value, unit, running))
     return tuple(readings)
+
+
+_SIGHTING = re.compile(r"^\s*[0-9a-f]+\s+(?:(\S.*?)\+0x([0-9a-f]+)|\[unknown\])\s+\((.*)\)$")
+
+
+@dataclass(frozen=True, slots=True)
+class Sighting:
+    """Where a process was when perf looked."""
+
+    function: str | None
+    """None where there is no symbol."""
+    offset: int
+    """Bytes from the function's first instruction."""
+    module: str
+    """Path of the library, as the process sees it."""
+
+
+def parse_sightings(text: str) -> tuple[Sighting, ...]:
+    """Samples of `perf script -F ip,sym,symoff,dso`; other lines are passed over."""
+    found = (_SIGHTING.match(line) for line in text.splitlines())
+    return tuple(Sighting(match[1], int(match[2] or "0", 16), match[3]) for match in found if match)
 
 
 def _bare(event: str) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
+import sysconfig
 from pathlib import Path
 from typing import Literal
 
@@ -13,6 +15,8 @@ from roofsmith.toolchains.cuda_toolkit import find_toolkit
 
 Listing = Literal["ptx", "sass"]
 _DEADLINE_S = 60.0
+_TRITON_BRINGS = "triton/backends/nvidia/bin"
+"""Its wheel holds NVIDIA's binary utilities: ptxas, cuobjdump, nvdisasm."""
 
 
 def listing(built: Built, kind: Listing) -> str:
@@ -29,14 +33,41 @@ def listing(built: Built, kind: Listing) -> str:
             f"{built.language}",
             hint="Triton keeps its own .ptx files in TRITON_CACHE_DIR",
         )
-    program = find_toolkit().program("cuobjdump")
+    return _cuobjdump(kind, built.library)
+
+
+def sass(code: Path) -> str:
+    """The SASS of every kernel in a library or cubin, as cuobjdump prints it.
+
+    Raises:
+        ToolMissingError: cuobjdump isn't installed.
+        MachineError: it fails.
+    """
+    return _cuobjdump("sass", code)
+
+
+def find_cuobjdump() -> Path | None:
+    """Beside nvcc, on PATH, or the one that Triton brings; None if there is none."""
+    try:
+        found = find_toolkit().program("cuobjdump")
+    except MachineError:
+        on_path = shutil.which("cuobjdump")
+        found = Path(on_path) if on_path else None
+    if found is not None:
+        return found
+    brought = Path(sysconfig.get_path("purelib")) / _TRITON_BRINGS / "cuobjdump"
+    return brought if brought.is_file() else None
+
+
+def _cuobjdump(kind: Listing, code: Path) -> str:
+    program = find_cuobjdump()
     if program is None:
         raise ToolMissingError(
             "cuobjdump, which reads compiled CUDA kernels, is neither beside nvcc nor on PATH",
             hint="install it: `pip install nvidia-cuda-cuobjdump nvidia-cuda-nvdisasm`, or "
             "`apt-get install cuda-cuobjdump-13-0 cuda-nvdisasm-13-0` from NVIDIA's repository",
         )
-    return _run([str(program), f"-{kind}", str(built.library)], program.parent)
+    return _run([str(program), f"-{kind}", str(code)], program.parent)
 
 
 def _run(command: list[str], folder: Path) -> str:
