@@ -300,6 +300,31 @@ def test_ask_and_tell_make_a_round(here: Path) -> None:
     assert json.loads(roofsmith("ask", "run")[1])["incumbent"]["sources"]["scale.c"] == FAST
 
 
+def test_a_wrong_result_is_repaired_from_outside(here: Path) -> None:
+    campaign(proposer="none")
+    tell = ("tell", "run", "--kernel")
+    (here / "wrong.c").write_text(WRONG)
+    code, out, _ = roofsmith(*tell, "wrong.c", "--hypothesis", "multiply once", "--json")
+    assert (code, json.loads(out)["outcome"]) == (1, "incorrect")
+    task = json.loads(roofsmith("ask", "run")[1])["repair"]
+    assert (task["round"], task["attempt"], task["attempts_left"]) == (2, 1, 3)
+    assert task["outcome"]["kind"] == "incorrect"
+    ledger = (here / "run" / "ledger.jsonl").read_bytes()
+    code, _, err = roofsmith(*tell, "fast.c", "--repair", "--hypothesis", "something else")
+    assert (code, "a repair keeps the idea of round 2: multiply once" in err) == (2, True)
+    code, _, err = roofsmith(*tell, "fast.c")
+    assert (code, "there is no hypothesis" in err) == (2, True)
+    assert (here / "run" / "ledger.jsonl").read_bytes() == ledger
+    code, out, err = roofsmith(*tell, "fast.c", "--repair", "--tokens", "70", "--json")
+    told = json.loads(out)
+    require_verdicts([told])
+    assert (code, told["repairs"], told["hypothesis"]) == (0, 2, "multiply once"), err
+    assert json.loads(roofsmith("ask", "run")[1])["repair"] is None
+    rows = (here / "run" / "performance.md").read_text().split("\n| 2")[1:]
+    assert [row.split(" | ")[1] for row in rows] == ["1", "3"]
+    assert roofsmith("verify", "run")[0] == 0
+
+
 def test_telling_of_a_class_that_is_not_there_is_refused(finished: Path) -> None:
     ledger = (finished / "ledger.jsonl").read_bytes()
     code, _, err = roofsmith(
