@@ -60,26 +60,43 @@ def python_headers() -> Path | None:
 
 
 def ask_torch(deadline_s: float) -> dict[str, Any] | None:
-    """What PyTorch and Triton see, see `torch_probe.answer`; None if they need longer.
+    """What PyTorch and Triton see, as far as they said by then; None if neither said anything.
+
+    PyTorch answers first, with `torch` and `arch_list` of `torch_probe.torch_sees`; then `triton`.
 
     Raises:
-        MachineError: importing them ends the process.
+        MachineError: importing torch ends the process.
     """
     # -P: the probe's folder has modules of its own names, which torch might take for others.
     command = [sys.executable, "-P", str(torch_probe.__file__)]
-    try:
-        said = subprocess.run(
-            command, capture_output=True, stdin=subprocess.DEVNULL, timeout=deadline_s,
-            check=False, text=True, errors="replace", cwd="/",
-        )  # fmt: skip
-    except subprocess.TimeoutExpired:
-        return None
-    try:
-        return dict(json.loads(said.stdout))
-    except ValueError as error:
-        lines = said.stderr.strip().splitlines()
+    with subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd="/"
+    ) as process:
+        try:
+            out, err = process.communicate(timeout=deadline_s)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            out, _ = process.communicate()
+            return _answers(out) or None
+    found = _answers(out)
+    if "torch" not in found:
+        lines = err.decode(errors="replace").strip().splitlines()
         raise MachineError(
-            f"`import torch` ends the process (exit status {said.returncode})"
+            f"`import torch` ends the process (exit status {process.returncode})"
             + (f": {lines[-1][:200]}" if lines else ""),
             hint="run `python -c 'import torch'` by hand; reinstall torch if it fails there too",
-        ) from error
+        )
+    if found["torch"] is None and "triton" not in found:
+        found["triton"] = f"importing it ends the process (exit status {process.returncode})"
+    return found
+
+
+def _answers(out: bytes) -> dict[str, Any]:
+    """Of lines that are JSON objects, all that they say; a line that was cut off says nothing."""
+    found: dict[str, Any] = {}
+    for line in out.splitlines():
+        try:
+            found |= json.loads(line)
+        except (ValueError, TypeError):
+            continue
+    return found

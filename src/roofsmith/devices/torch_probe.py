@@ -1,4 +1,4 @@
-"""Asks PyTorch and Triton whether they see a GPU; prints one JSON object.
+"""Asks PyTorch and Triton whether they see a GPU; prints a JSON object of each.
 
 Run as a program, in a process of its own: importing torch takes seconds, and a library that doesn't
 fit the driver may end the process.
@@ -11,35 +11,38 @@ import os
 
 
 def main() -> None:
-    """Print the answer alone: what libraries print goes to stderr."""
+    """Print the answers alone, each as soon as it is known: what libraries print goes to stderr."""
     out = os.dup(1)
     os.dup2(2, 1)
     with os.fdopen(out, "w") as answers:
-        answers.write(json.dumps(answer()))
+        seen = torch_sees()
+        print(json.dumps(seen), file=answers, flush=True)
+        if seen["torch"] is None:
+            print(json.dumps({"triton": triton_lacks()}), file=answers, flush=True)
 
 
-def answer() -> dict[str, object]:
-    """`torch` and `triton`: what is wrong, or None; `arch_list`: what torch was built for."""
-    found: dict[str, object] = {"torch": None, "triton": None, "arch_list": []}
+def torch_sees() -> dict[str, object]:
+    """`torch`: what is wrong with it, or None; `arch_list`: what it was built for."""
     try:
         import torch
 
         if torch.cuda.is_available():
-            found["arch_list"] = torch.cuda.get_arch_list()
-        else:
-            found["torch"] = "torch.cuda.is_available() is False"
+            return {"torch": None, "arch_list": torch.cuda.get_arch_list()}
     except Exception as error:  # noqa: BLE001 - whatever a broken installation raises is the answer
-        found["torch"] = _said(error)
-        return found
+        return {"torch": _said(error), "arch_list": []}
+    return {"torch": "torch.cuda.is_available() is False", "arch_list": []}
+
+
+def triton_lacks() -> str | None:
+    """What is wrong with Triton; None if one of its backends is active."""
     try:
         from triton.backends import backends
 
-        active = [name for name, backend in backends.items() if backend.driver.is_active()]
-        if not active:
-            found["triton"] = f"none of its backends ({', '.join(backends)}) is active"
+        if any(backend.driver.is_active() for backend in backends.values()):
+            return None
     except Exception as error:  # noqa: BLE001 - as above
-        found["triton"] = _said(error)
-    return found
+        return _said(error)
+    return f"none of its backends ({', '.join(backends)}) is active"
 
 
 def _said(error: Exception) -> str:

@@ -136,10 +136,11 @@ def triton_check(version: str | None, headers: Path | None, sees: Sees | None) -
         said = sees.get()
     except RoofsmithError:
         return check("ok", version)  # PyTorch's line says it
-    wrong = said and said["triton"]
+    wrong = said and said.get("triton")
     if wrong:
         return check(
             "missing", f"{version}: {wrong}", "pip install the Triton that came with this torch",
             "triton sees no GPU",
         )  # fmt: skip
-    return check("ok", f"{version}, sees the GPU" if said and not said["torch"] else version)
+    sees_gpu = said is not None and not said["torch"] and "triton" in said
+    return check("ok", f"{version}, sees the GPU" if sees_gpu else version)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -30,6 +31,8 @@ ALLOW_COUNTERS = (
     " /etc/modprobe.d/nvidia-profiling.conf, update-initramfs -u, reboot; a container:"
     " --cap-add SYS_ADMIN"
 )
+_BUILD = re.compile(r" \((build \d+|public-release)\)")
+"""What NVIDIA's tools print behind their release."""
 
 
 def device_checks(said: Said, found: Vendors, languages: tuple[Language, ...]) -> Iterator[Check]:
@@ -241,7 +244,9 @@ def profiler_checks(
     yield Check(
         area="profilers", name="sanitizer", languages=("cuda",),
         level="limited" if sanitizer is None else "ok",
-        detail=sanitizer or "compute-sanitizer is not installed: winners aren't run under it",
+        detail=_release(sanitizer)
+        if sanitizer
+        else "compute-sanitizer is not installed: winners aren't run under it",
         fix=None if sanitizer else f"sudo apt-get install {package('cuda-sanitizer')} (NVIDIA's)",
     )  # fmt: skip
 
@@ -258,9 +263,14 @@ def _ncu(
     return Check(
         area="profilers", name="ncu", languages=languages,
         level="limited" if permitted is False else "ok",
-        detail=f"{version}; {says[permitted]}",
+        detail=f"{_release(version)}; {says[permitted]}",
         fix=ALLOW_COUNTERS if permitted is False else None,
     )  # fmt: skip
+
+
+def _release(version_line: str) -> str:
+    """`2025.3.1.0` of `Version 2025.3.1.0 (build 36398880) (public-release)`."""
+    return _BUILD.sub("", version_line.removeprefix("Version "))
 
 
 def cuda_release(said: Said) -> tuple[int, int]:
