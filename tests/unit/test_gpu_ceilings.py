@@ -145,6 +145,8 @@ def test_every_ceiling_is_cited_as_a_measurement(tmp_path: Path) -> None:
     shared = next(f for f in sheet.other if f.metric == "shared memory read bandwidth")
     assert (shared.value, shared.unit) == (3e13, "byte/s")
     assert not any("thread" in fact.metric for fact in sheet.facts())
+    assert {c.dtype: c.fact.unit for c in sheet.compute}["int8"] == "OP/s"
+    assert {c.fact.unit for c in sheet.compute if c.dtype != "int8"} == {"FLOP/s"}
     sm = next(f for f in sheet.other if f.metric == "multiprocessors")
     assert sm.citation is not None
     assert "nvidia-smi" in str(sm.citation)

@@ -40,6 +40,11 @@ class Device(Value):
     max_shared_bytes_per_block, warp_size."""
 
     @property
+    def core(self) -> str:
+        """What one of its cores is called."""
+        return {"cpu": "processor", "nvidia": "SM", "amd": "CU"}[self.kind]
+
+    @property
     def id(self) -> str:
         """Content hash: two machines with the same id may share measured ceilings."""
         return content_id(self)[:16]

@@ -22,6 +22,7 @@ from roofsmith.domain.facts import (
     FactSheet,
 )
 from roofsmith.domain.values import Value
+from roofsmith.specs.wiki_schema import INTEGER_TYPES
 
 COMMAND = "roofsmith specs measure"
 """What repeats the measurements."""
@@ -165,8 +166,13 @@ def _fact(measurement: Measurement, metric: str, citation: Citation) -> Fact:
         case "launch":
             value, unit = 1 / measurement.rate, "s"
         case "fma" | "mma":
-            value, unit = measurement.rate, "FLOP/s"
+            value, unit = measurement.rate, _arithmetic_unit(measurement.subject)
     return Fact(metric=metric, value=value, unit=unit, citation=citation)
+
+
+def _arithmetic_unit(dtype: str) -> str:
+    """As the wiki has it: what integers do are no floating-point operations."""
+    return "OP/s" if dtype in INTEGER_TYPES else "FLOP/s"
 
 
 def _bandwidth(measurement: Measurement, fact: Fact) -> BandwidthCeiling:
@@ -210,7 +216,6 @@ def _unsteady_fact(
 def device_facts(device: Device) -> tuple[Fact, ...]:
     """Cache sizes, processors and memory, as the system or the GPU's driver reports them."""
     told = _TOLD[device.kind]
-    processors, unit = _PROCESSORS[device.kind]
     facts = [
         Fact(
             metric=f"L{cache.level} {cache.kind} cache, shared by {cache.shared_by}",
@@ -221,7 +226,12 @@ def device_facts(device: Device) -> tuple[Fact, ...]:
         for cache in device.caches
     ]
     facts.append(
-        Fact(metric=processors, value=device.cores, unit=unit, citation=told["processors"])
+        Fact(
+            metric=_PROCESSORS[device.kind],
+            value=device.cores,
+            unit=device.core,
+            citation=told["processors"],
+        )
     )
     if device.memory_bytes:
         facts.append(
@@ -231,11 +241,11 @@ def device_facts(device: Device) -> tuple[Fact, ...]:
 
 
 _PROCESSORS = {
-    "cpu": ("processors this process may use", "processor"),
-    "nvidia": ("multiprocessors", "SM"),
-    "amd": ("compute units", "CU"),
+    "cpu": "processors this process may use",
+    "nvidia": "multiprocessors",
+    "amd": "compute units",
 }
-"""What a device's cores are called, and one of them."""
+"""What a device's cores are called together."""
 _CUDA = Citation(path="CUDA driver, cuDeviceGetAttribute", command="nvidia-smi -q")
 _ROCM = Citation(path="ROCm runtime, hsa_agent_get_info", command="rocminfo")
 _TOLD = {
@@ -254,7 +264,7 @@ def unknown_sheet(device: Device, keys: Iterable[Key], reason: str) -> FactSheet
     bandwidth, compute, other = [], [], []
     for kind, subject, threads, size in keys:
         metric = metric_name((kind, subject, threads, size), device.kind)
-        unit = "byte/s" if kind in ("bandwidth", "shared") else "FLOP/s"
+        unit = "byte/s" if kind in ("bandwidth", "shared") else _arithmetic_unit(subject)
         fact = Fact(metric=metric, value=None, unit=unit, reason=reason)
         common = {"threads": threads, "fact": fact}
         if kind == "shared":
