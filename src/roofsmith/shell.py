@@ -8,7 +8,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -53,7 +53,7 @@ class Ran:
 
     def told(self) -> str:
         """For people: the command, how it ended, and the end of what it printed."""
-        said = tail(self.log)
+        said = tail(self.log) or tail(self.output)
         quoted = "\n".join(f"    {line}" for line in said) or "    (it printed nothing)"
         return f"`{self.command}` {self.ending}; it printed:\n{quoted}"
 
@@ -85,10 +85,9 @@ def run_shell(
     """
     try:
         log.parent.mkdir(parents=True, exist_ok=True)
-        with (
-            log.open("wb") as errors,
-            (output or log).open("ab" if output is None else "wb") as out,
-        ):
+        with ExitStack() as stack:
+            errors = stack.enter_context(log.open("wb"))
+            out = errors if output is None else stack.enter_context(output.open("wb"))
             begin = time.monotonic()
             process = subprocess.Popen(
                 ["/bin/sh", "-c", command],

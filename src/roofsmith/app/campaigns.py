@@ -13,7 +13,8 @@ from pydantic import ValidationError
 
 from roofsmith.app.audit import require_cited
 from roofsmith.app.doctor import Examination, examine
-from roofsmith.app.subjects import build_for, bundled_example
+from roofsmith.app.subjects import bundled_example
+from roofsmith.app.telling import contract_of, told_candidate
 from roofsmith.app.wiring import (
     DEFAULT_PROPOSERS,
     LateLineage,
@@ -44,16 +45,6 @@ from roofsmith.store.target_schema import plain_name
 DEMO_BUDGET_S = 102.0
 """Leaves room in two minutes for the final measurement and the report."""
 REPORT = "report.html"
-CONTRACT = (
-    "Change one thing. Define solve with the same parameters in the same order; const pointers are "
-    "inputs, the others outputs that must be written completely. No state between calls, no files, "
-    "no processes. Then: roofsmith tell DIR --kernel FILE --hypothesis TEXT [--flags FLAGS]. Where "
-    "`repair` is set, the last result was wrong: change no more than makes it right, and tell it "
-    "with --repair, or drop the idea by telling another one. Say with --category, --predict and "
-    "--counter what you expect: it is scored, and `calibration` says how good it was so far. After "
-    "rollbacks in a row `diagnosis` holds what was tried, and what was looked at again: read it "
-    "first."
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +119,8 @@ class Standing:
     brief: Brief
     stop: Stop | None
     """The stop condition that holds, if one does."""
-    contract: str = CONTRACT
+    contract: str
+    """What a change may be, and how to tell it."""
 
 
 def demo(directory: Path, threads: int | None, settings: Settings, observer: Observer) -> Finished:
@@ -201,7 +193,12 @@ def ask(directory: Path, settings: Settings, observer: Observer) -> Standing:
                 "this campaign has no baseline yet", hint=f"roofsmith resume {directory}"
             )
         engine.diagnose()
-        return Standing(directory=directory, brief=engine.brief(), stop=engine.stop_condition())
+        return Standing(
+            directory=directory,
+            brief=engine.brief(),
+            stop=engine.stop_condition(),
+            contract=contract_of(engine.campaign.started.target),
+        )
 
 
 def tell(directory: Path, change: Change, settings: Settings, observer: Observer) -> Round:
@@ -219,7 +216,8 @@ def tell(directory: Path, change: Change, settings: Settings, observer: Observer
             a hardware number without a citation, or another one than it cites; nobody asked what
             the last rollbacks show.
     """
-    text = read_text(change.kernel, "kernel")
+    if not change.kernel.is_dir():
+        read_text(change.kernel, "kernel", may_be_empty=True)
     if change.hypothesis is not None:
         require_cited(change.hypothesis, directory, settings)
     elif not change.repair:
@@ -233,9 +231,7 @@ def tell(directory: Path, change: Change, settings: Settings, observer: Observer
         campaign = engine.take_up()
         task = repair_task(campaign) if change.repair else None
         before = campaign.incumbent if task is None else task.candidate
-        candidate = before.with_kernel_text(text).with_build(
-            build_for(before.language, text, change.flags, default=before.build)
-        )
+        candidate = told_candidate(change.kernel, change.flags, before, campaign.started.target)
         return engine.round(
             Proposal(
                 hypothesis=_hypothesis(change, task),

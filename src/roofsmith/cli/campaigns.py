@@ -127,7 +127,13 @@ def ask(directory: options.CampaignDir) -> None:
 @cli.command(rich_help_panel=_CAMPAIGNS)
 def tell(
     directory: options.CampaignDir,
-    kernel: Annotated[Path, typer.Option(help="The changed kernel.", show_default=False)],
+    kernel: Annotated[
+        Path,
+        typer.Option(
+            help="The changed kernel; of a repository, an edited file or a folder of them.",
+            show_default=False,
+        ),
+    ],
     hypothesis: Annotated[
         str | None,
         typer.Option(

@@ -9,6 +9,7 @@ from roofsmith.domain.campaign import Round
 from roofsmith.domain.comparison import Judgement, Timing, WorkloadComparison
 from roofsmith.domain.inspection import Inspection
 from roofsmith.domain.outcome import Outcome, Passed
+from roofsmith.domain.target import Target
 from roofsmith.engine.progress import held_fraction
 from roofsmith.ports import Measured
 
@@ -19,6 +20,7 @@ def judgement_document(judgement: Judgement) -> dict[str, Any]:
     return {
         **outcome_fields(judgement.outcome),
         "verdict": judgement.verdict,
+        **({"self_reported": True} if judgement.self_reported else {}),
         "speedup": comparison.overall.speedup if comparison else None,
         "ci": list(comparison.overall.ci) if comparison else None,
         "wall_s": judgement.wall_s,
@@ -80,6 +82,7 @@ def finished_document(finished: Finished) -> dict[str, Any]:
         "report": str(finished.report),
         "branch": finished.branch,
         "stopped": None if stopped is None else {"code": stopped.code, "detail": stopped.detail},
+        "self_reported": campaign.started.target.command is not None,
         "total_speedup": campaign.total_speedup,
         "roofline_fraction": held_fraction(campaign),
         "wall_s": finished.wall_s,
@@ -114,6 +117,7 @@ def standing_document(standing: Standing) -> dict[str, Any]:
             for found in brief.calibration
         ],
         "contract": standing.contract,
+        "command": _command(campaign.started.target),
         "signature": brief.signature.model_dump(mode="json"),
         "device": brief.device.model_dump(mode="json"),
         "threads": brief.threads,
@@ -125,6 +129,11 @@ def standing_document(standing: Standing) -> dict[str, Any]:
         "classes": [class_.model_dump(mode="json") for class_ in brief.classes],
         "history": [round_document(round_) for round_ in campaign.rounds],
     }  # fmt: skip
+
+
+def _command(target: Target) -> dict[str, Any] | None:
+    """The repository of a command target, and what is run there."""
+    return target.command.model_dump(mode="json") if target.command else None
 
 
 def _stop(standing: Standing) -> dict[str, str] | None:

@@ -18,6 +18,7 @@ from roofsmith.domain.profile import Bottleneck, Counter, Profile
 from roofsmith.engine.progress import held_fraction
 from roofsmith.ports import Measured
 from roofsmith.report import format as fmt
+from roofsmith.report.reported import LABEL, notice
 from roofsmith.report.inspections import inspection_lines
 
 ASIDES = ("same arrays again", "launch to launch")
@@ -142,6 +143,7 @@ def told(round_: Round, *, as_json: bool) -> None:
         [
             f"round {round_.round}: {decided(round_)[0]}  {measured_ratio(round_.judgement)}",
             round_.decision.rule,
+            *([f"{LABEL} by the repository's own benchmark"] * round_.judgement.self_reported),
             *_failure_lines(round_.judgement.outcome),
         ]
     )
@@ -211,6 +213,8 @@ def _result_lines(found: Finished) -> list[str]:
     ]
     if stopped:
         lines.append(f"stopped: {stopped.code.replace('_', ' ')}: {stopped.detail}")
+    if said := notice(campaign.started.target):
+        lines.append(said)
     lines.append(f"report:  {_near(found.report)}")
     if found.branch:
         lines.append(f"commits: branch {found.branch}")

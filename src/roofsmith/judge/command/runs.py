@@ -87,9 +87,11 @@ class Runs:
 
     def _run(self, built: Built, command: str, what: str, deadline_s: float) -> Ran:
         folder = self.logs / built.candidate_id
+        prints_rows = what == "benchmark" and self.spec.results is None
         return run_shell(
             command, directory=built.library, environment=built.environment,
-            deadline_s=deadline_s, log=folder / f"{what}.log", output=folder / f"{what}.out",
+            deadline_s=deadline_s, log=folder / f"{what}.log",
+            output=folder / f"{what}.csv" if prints_rows else None,
         )  # fmt: skip
 
     def _clear(self, folder: Path) -> dict[Path, int]:
