@@ -23,6 +23,7 @@ from campaign_builder import (
 from hypothesis import given
 from hypothesis import strategies as st
 
+from roofsmith.cli.lines import lines_for
 from roofsmith.domain.campaign import RolledBack
 from roofsmith.report import summarize
 from roofsmith.report.diffs import BUILD_PATH, candidate_diff
@@ -42,6 +43,28 @@ def test_totals_follow_from_the_rounds() -> None:
     assert [step.status for step in summary.turned_down] == [
         "slower", "build failed", "incorrect", "inconclusive",
     ]  # fmt: skip
+
+
+def test_a_gpu_has_no_threads_to_give() -> None:
+    campaign = softmax_campaign()
+    assert summarize(campaign).on == "AMD EPYC 7B13, 2 threads"
+    environment = campaign.started.environment
+    gpu = environment.device.model_copy(update={"kind": "nvidia", "name": "H100", "cores": 132})
+    begun = campaign.started.model_copy(
+        update={"environment": environment.model_copy(update={"device": gpu})}
+    )
+    summary = summarize(campaign.model_copy(update={"started": begun}))
+    assert (summary.on, summary.threads) == ("H100", None)
+    assert lines_for(begun, campaign, 120)[0] == [("device    ", "bold"), ("H100", "")]
+
+
+def test_a_baseline_s_line_says_which_of_several_workloads_was_profiled() -> None:
+    campaign = softmax_campaign()
+    baseline = campaign.baseline
+    assert baseline is not None
+    assert len(baseline.timings) > 1
+    ((_, (text, _)),) = lines_for(baseline, campaign, 120)
+    assert text.endswith(f"; {baseline.bottleneck.kind}-bound on {baseline.profile.workload}")
 
 
 def test_the_total_is_the_product_of_kept_ratios_and_so_is_its_interval() -> None:

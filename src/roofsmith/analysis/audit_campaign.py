@@ -58,7 +58,7 @@ def _reported(started: Started) -> Iterator[Fact]:
     where = Citation(path=LEDGER, line=1)
     environment, found = started.environment, started.examination
     device = environment.device
-    yield Fact(metric="processors", value=device.cores, unit="1", citation=where)
+    yield Fact(metric=f"{device.core}s", value=device.cores, unit=device.core, citation=where)
     yield Fact(metric="memory", value=device.memory_bytes, unit="byte", citation=where)
     for cache in device.caches:
         metric = f"L{cache.level} {cache.kind} cache"

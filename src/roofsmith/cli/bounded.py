@@ -31,9 +31,9 @@ def bounded(found: Roofline, *, svg: Path | None, as_json: bool) -> None:
         print_json(_document(found))
         return
     device = survey.environment.device
-    threads = f", {fmt.plural(survey.threads, 'thread')}" if device.kind == "cpu" else ""
+    on = fmt.on_device(device.name, survey.threads if device.kind == "cpu" else None)
     stands = f"floor and goal stand on {found.ceilings} ceilings"
-    print_lines([f"{device.name}{threads}; {stands}", ""])
+    print_lines([f"{on}; {stands}", ""])
     _table(found)
     print()
     _print_plot(survey.bounds)

@@ -24,6 +24,7 @@ from roofsmith.domain.outcome import Passed
 from roofsmith.domain.yardstick import YardstickResult, Yardsticks
 from roofsmith.engine.progress import fraction_of_candidate
 from roofsmith.report import format as fmt
+from roofsmith.report.summarize import kernel_threads
 from roofsmith.report.yardsticks import ratio_over
 
 Line = list[tuple[str, str]]
@@ -146,11 +147,8 @@ def limit_line(campaign_bound: str, limiter: str, floor_time_s: float | None) ->
 
 
 def _started(event: Started) -> list[Line]:
-    device = event.environment.device
-    threads = event.target.threads or device.cores
-    lines: list[Line] = [
-        [("device    ", "bold"), (f"{device.name}, {fmt.plural(threads, 'thread')}", "")],
-    ]
+    device = fmt.on_device(event.environment.device.name, kernel_threads(event))
+    lines: list[Line] = [[("device    ", "bold"), (device, "")]]
     for bound in event.bounds:
         text = limit_line(bound.workload, bound.limiter, bound.floor_time_s)
         reason = f" ({bound.reason})" if bound.floor_time_s is None and bound.reason else ""
@@ -161,7 +159,8 @@ def _started(event: Started) -> list[Line]:
 def _baseline(event: Baseline) -> Line:
     times = ", ".join(_time_and_share(timing) for timing in event.timings)
     kind = event.bottleneck.kind
-    limit = "" if kind == "unknown" else f"; {kind}-bound"
+    where = f" on {event.profile.workload}" if len(event.timings) > 1 else ""
+    limit = "" if kind == "unknown" else f"; {kind}-bound{where}"
     return [("#1  ", "bold"), (f"baseline  {times}{limit}", "")]
 
 

@@ -231,8 +231,8 @@ def require_same_device(started: Started, environment: Environment) -> None:
         return
     fields = [name for name in type(then).model_fields if getattr(then, name) != getattr(now, name)]
     raise MachineError(
-        f"campaign {started.campaign} began on {then.name} ({then.cores} processors); this machine "
-        f"differs in {', '.join(fields)}",
+        f"campaign {started.campaign} began on {then.name} ({then.cores} {then.core}s); this"
+        f" machine differs in {', '.join(fields)}",
         hint="resume where it began, or start a new campaign here with `roofsmith optimize`",
     )
 

@@ -175,6 +175,11 @@ def plural(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
+def on_device(name: str, threads: int | None) -> str:
+    """`AMD EPYC 7B13, 2 threads`; of a GPU, all of which is a kernel's, its name."""
+    return name if threads is None else f"{name}, {plural(threads, 'thread')}"
+
+
 def visible(text: str) -> str:
     """Foreign text without tricks: no terminal escapes, nothing invisible, nothing reordered.
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from statistics import geometric_mean
 
 from roofsmith.domain.bound import Bound
-from roofsmith.domain.campaign import Campaign
+from roofsmith.domain.campaign import Campaign, Started
 from roofsmith.domain.comparison import AS_DRAWN, ErrorReport, Timing
 from roofsmith.domain.workload import ConfigClass, Workload
 from roofsmith.report.ends import endings
@@ -42,6 +42,12 @@ TRANSFERRING = frozenset({"K1", "K2", "K3", "K4"})
 """Buckets whose gain doesn't depend on inputs coming again."""
 
 
+def kernel_threads(started: Started) -> int | None:
+    """Processors that kernels of a campaign may use; None on a GPU."""
+    device = started.environment.device
+    return started.target.threads or device.cores if device.kind == "cpu" else None
+
+
 def summarize(campaign: Campaign) -> Summary:
     """Everything that reports, tables and `--json` show of a campaign."""
     started, stopped = campaign.started, campaign.stopped
@@ -57,7 +63,7 @@ def summarize(campaign: Campaign) -> Summary:
         family=target.family,
         kernel_path=target.kernel.path,
         language=target.language,
-        threads=target.threads or started.environment.device.cores,
+        threads=kernel_threads(started),
         device=started.environment.device.name,
         started_at=started.at,
         state=_state(campaign),
@@ -80,15 +86,15 @@ def summarize(campaign: Campaign) -> Summary:
         totals=totals,
         next_steps=next_steps(campaign, steps, workloads, fraction),
         yardsticks=campaign_yardsticks(campaign),
+        self_reported=notice(target),
+        task=task_lines(target),
+        metrics=overall_metric_rows(campaign),
         endings=endings(campaign, steps),
     )
 
 
 def product(ratios: Iterable[Ratio]) -> Ratio:
     """The product of ratios, with the product of their intervals' ends.
-        self_reported=notice(target),
-        task=task_lines(target),
-        metrics=overall_metric_rows(campaign),
 
     Holds at once for all factors within their own intervals; wider than it has to be, never
     narrower.

@@ -17,9 +17,10 @@ from roofsmith.domain.inspection import Inspection
 from roofsmith.domain.outcome import Outcome
 from roofsmith.domain.profile import Bottleneck, Profile
 from roofsmith.domain.proposal import Hypothesis, ScreenedPoint
+from roofsmith.report import format as fmt
 from roofsmith.report.diffs import FileDiff
-
 from roofsmith.report.reported import MetricRow
+
 if TYPE_CHECKING:
     from roofsmith.report.ends import Ending
 
@@ -102,13 +103,13 @@ class Step:
     """Against the incumbent of its time."""
     repairs: int | None = None
     """First round of the idea that it repairs."""
-
     metrics: tuple[MetricRow, ...] = ()
     """Of a command target: what its benchmark reported, before and after."""
     self_reported: bool = False
     """Whether the repository's own benchmark measured."""
     kernel_ratio: Ratio | None = None
     """Over the incumbent, by the target's own profiler."""
+
 
 @dataclass(frozen=True, slots=True)
 class RooflinePoint:
@@ -222,7 +223,8 @@ class Summary:
     family: str | None
     kernel_path: str
     language: str
-    threads: int
+    threads: int | None
+    """That the kernel may use; None on a GPU, all of which is the kernel's."""
     device: str
     started_at: str
     state: State
@@ -253,14 +255,14 @@ class Summary:
     """Empty unless they were measured beside the kernel that holds now."""
     endings: tuple[Ending, ...] = ()
     """Every stop, also those that a resume followed."""
-
-    @property
     self_reported: str | None = None
     """Who measured, where it wasn't the judge: a sentence; None where it was."""
     task: tuple[str, ...] = ()
     """Of a command target: what is run, and what is frozen."""
     metrics: tuple[MetricRow, ...] = ()
     """Of a command target: from the baseline to the kernel that holds."""
+
+    @property
     def ending(self) -> Ending | None:
         """The last stop, unless the campaign went on after it."""
         return self.endings[-1] if self.endings and self.stopped_at is not None else None
