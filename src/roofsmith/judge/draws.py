@@ -30,6 +30,8 @@ DECLARED = "declared:"
 
 REMEMBERED = 6
 """Earlier calls whose answers a wrong output is compared with, and the very first."""
+EARLIER = 64
+"""Draws that are remembered beside the one that each slot holds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +58,7 @@ class Draws:
         self.repeats = True
         self._guard: int | None = None
         self._history: list[Drawn] = []
+        self._kept = slots + EARLIER
 
     @property
     def outputs(self) -> tuple[ArraySpec, ...]:
@@ -93,7 +96,7 @@ class Draws:
         drawn = Drawn(slot, seed, self.distribution)
         self._oracle.ask("draw", {"arena": self.number, "slot": slot, **self._how(drawn)})
         self._history.append(drawn)
-        del self._history[1:-64]
+        del self._history[1 : -self._kept]
         return self.given(slot)
 
     def given(self, slot: int) -> dict[str, NDArray[np.generic]]:

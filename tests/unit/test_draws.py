@@ -1,0 +1,56 @@
+"""Slots of fresh inputs: what is remembered of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from roofsmith.domain.kernel import Signature
+from roofsmith.domain.workload import Workload
+from roofsmith.judge.arena import Arena
+from roofsmith.judge.draws import Draws
+from roofsmith.ports import ArraySpec, WorkloadDescription
+from roofsmith.testing.toolchain import SCALE_PARAMETERS
+
+
+class Listener:
+    """Stands in for the reference: hears what it is asked."""
+
+    signature = Signature(parameters=SCALE_PARAMETERS)
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, dict[str, Any]]] = []
+
+    def describe(self, workload: Workload) -> WorkloadDescription:
+        shape = (workload.dims["n"],)
+        arrays = tuple(
+            ArraySpec(name=name, role=role, dtype="float32", shape=shape)
+            for name, role in (("x", "input"), ("y", "output"))
+        )
+        return WorkloadDescription(arrays, workload.dims, None, None, None, None)
+
+    def map(self, arena: Arena) -> int:
+        return 0
+
+    def unmap(self, number: int) -> None:
+        pass
+
+    def ask(self, what: str, message: dict[str, Any]) -> dict[str, Any]:
+        self.asked.append((what, message))
+        return {"strain": {}}
+
+
+@pytest.mark.parametrize("slots", [1, 64, 200])
+def test_whatever_a_slot_holds_can_be_asked_about_however_many_there_are(slots: int) -> None:
+    oracle = Listener()
+    draws = Draws(oracle, Workload(dims={"n": 4}), slots)  # type: ignore[arg-type]
+    try:
+        for turn in range(3):
+            for slot in range(slots):
+                draws.draw(slot, seed=1000 * turn + slot)
+        for slot in range(slots):
+            draws.strain(slot)
+            assert oracle.asked[-1][1]["draw"]["seed"] == 2000 + slot
+    finally:
+        draws.close()
