@@ -18,8 +18,8 @@ from roofsmith.domain.profile import Bottleneck, Counter, Profile
 from roofsmith.engine.progress import held_fraction
 from roofsmith.ports import Measured
 from roofsmith.report import format as fmt
-from roofsmith.report.reported import LABEL, notice
 from roofsmith.report.inspections import inspection_lines
+from roofsmith.report.reported import LABEL, notice
 
 ASIDES = ("same arrays again", "launch to launch")
 """Times of a GPU's kernel that nothing is decided on: caches warm, and as the host launches it."""
