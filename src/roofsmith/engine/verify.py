@@ -9,6 +9,7 @@ from typing import assert_never
 
 from roofsmith.analysis.clock import Agreement
 from roofsmith.analysis.compare import counts_twice
+from roofsmith.analysis.decide import decide
 from roofsmith.analysis.masks import complaints
 from roofsmith.analysis.transfer import audited
 from roofsmith.domain.campaign import (
