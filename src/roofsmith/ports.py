@@ -664,6 +664,14 @@ class CampaignFiles(Protocol):
         """
         ...
 
+    def flags_by_hand(self) -> Mapping[int, bool]:
+        """Masks that somebody set or took away in a memory note, by round.
+
+        Raises:
+            StorageError: a note can't be read.
+        """
+        ...
+
 
 Render = Callable[[Campaign], Mapping[str, str]]
 """Everything a campaign directory holds beside its ledger, as a function of the campaign."""

@@ -12,9 +12,11 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
+from campaign_builder import softmax_campaign
 
 from roofsmith.errors import CampaignBusyError, StorageError, UsageError
 from roofsmith.ports import CampaignFiles
+from roofsmith.report import render_campaign
 from roofsmith.store.campaign_dir import CampaignDirectory
 from roofsmith.store.ledger import JsonlLedger
 from roofsmith.testing.store import FilesConformance, MemoryFiles, example_events
@@ -198,7 +200,7 @@ def test_git_ignores_the_checkouts_but_not_the_records(campaign: CampaignDirecto
     assert listed == [".gitignore", "ledger.jsonl"]
 
 
-NOTE = {"version": 1, "masked": False, "rule": "größer", "speedup": 1.5}
+NOTE = json.loads(render_campaign(softmax_campaign())["memory/v1.json"]) | {"rule": "größer"}
 
 
 def note(**changes: object) -> str:
@@ -212,8 +214,55 @@ def test_a_masked_note_stays_masked(tmp_path: Path) -> None:
         path.write_text(note(masked=True))
         files.write({"memory/v1.json": note()})
         assert path.read_text() == note(masked=True)
-        files.write({"memory/v1.json": note(commit="abc")})
-        assert path.read_text() == note(commit="abc", masked=True)
+        files.write({"memory/v1.json": note(git_commit_hash="abc")})
+        assert path.read_text() == note(git_commit_hash="abc", masked=True)
+
+
+def test_a_flag_by_hand_is_found_until_the_ledger_has_it(tmp_path: Path) -> None:
+    with CampaignDirectory.create(tmp_path / "c") as files:
+        path = files.directory / "memory/v1.json"
+        files.write({"memory/v1.json": note()})
+        assert files.flags_by_hand() == {}
+        path.write_text(note(masked=True))
+        assert files.flags_by_hand() == {2: True}
+        recorded = note(masked=True, masked_because="the flag in memory/v1.json")
+        files.write({"memory/v1.json": recorded})
+        assert path.read_text() == recorded
+        assert files.flags_by_hand() == {}
+
+
+def test_a_mask_may_be_taken_away_by_hand(tmp_path: Path) -> None:
+    with CampaignDirectory.create(tmp_path / "c") as files:
+        path = files.directory / "memory/v1.json"
+        recorded = note(masked=True, masked_because="partial restart")
+        files.write({"memory/v1.json": recorded})
+        path.write_text(recorded.replace('"masked": true', '"masked": false'))
+        assert files.flags_by_hand() == {2: False}
+        files.write({"memory/v1.json": recorded})
+        assert json.loads(path.read_text())["masked"] is False
+        files.write({"memory/v1.json": note()})
+        assert path.read_text() == note()
+
+
+def test_what_a_crash_left_is_nobody_s_hand(tmp_path: Path) -> None:
+    """The ledger unmasked a round, and the process died before the note was rendered."""
+    with CampaignDirectory.create(tmp_path / "c") as files:
+        stale = note(masked=True, masked_because="partial restart")
+        files.write({"memory/v1.json": stale})
+        assert files.flags_by_hand() == {}
+        files.write({"memory/v1.json": note()})
+        assert (files.directory / "memory/v1.json").read_text() == note()
+
+
+@pytest.mark.parametrize(
+    "broken",
+    ["{}", "[]", "not JSON", note(version="v2"), note(masked="yes"), note(verdicts=1)],
+)
+def test_what_is_no_note_is_not_written_as_one(tmp_path: Path, broken: str) -> None:
+    with CampaignDirectory.create(tmp_path / "c") as files:
+        with pytest.raises(StorageError, match=r"memory/v1\.json would be no memory note"):
+            files.write({"README.md": "x", "memory/v1.json": broken})
+        assert not (files.directory / "README.md").exists()
 
 
 def test_masking_may_change_the_spelling_of_a_note(tmp_path: Path) -> None:

@@ -192,6 +192,7 @@ def ask(directory: Path, settings: Settings, observer: Observer) -> Standing:
             raise UsageError(
                 "this campaign has no baseline yet", hint=f"roofsmith resume {directory}"
             )
+        engine.heed_masks()
         engine.diagnose()
         return Standing(
             directory=directory,

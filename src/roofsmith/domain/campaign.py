@@ -224,14 +224,6 @@ Event = Annotated[
 ]
 
 
-class End(Value):
-    """A stop, and where in the campaign it was."""
-
-    after_round: int
-    """The last round before it; 1 is the baseline, 0 before that."""
-    stopped: Stopped
-
-
 class Aside(Value):
     """Something that happened between two rounds."""
 
@@ -251,8 +243,6 @@ class Campaign(Value):
     rounds: tuple[Round, ...] = ()
     stopped: Stopped | None = None
     """The last stop, unless a resume or a partial restart followed it."""
-    ends: tuple[End, ...] = ()
-    """Every stop, also those that a resume followed, in order."""
     yardsticks: Yardsticks | None = None
     """As they were last measured; beside another kernel, if one was kept after that."""
     diagnoses: tuple[Diagnosed, ...] = ()
@@ -361,9 +351,7 @@ def replay(events: tuple[Event, ...] | list[Event]) -> Campaign | None:
             case Yardsticks():
                 campaign = campaign.model_copy(update={"yardsticks": event})
             case Stopped():
-                end = End(after_round=campaign.last_round, stopped=event)
-                known = {"stopped": event, "ends": (*campaign.ends, end)}
-                campaign = campaign.model_copy(update=known)
+                campaign = campaign.model_copy(update={"stopped": event})
             case Resumed():
                 campaign = campaign.model_copy(update={"stopped": None})
             case Committed():

@@ -90,6 +90,7 @@ class Engine:
 
     def next(self) -> Proposal | Stop:
         """What to try now, or why the campaign ends: what is due, then limits, then ideas."""
+        self.heed_masks()
         return (
             self._split()
             or self._ask_for_repair()
@@ -97,6 +98,10 @@ class Engine:
             or self.ask()
             or records.out_of_ideas(self._parts.proposer)
         )
+
+    def heed_masks(self) -> None:
+        """Make the masks that somebody set in the notes by hand the ledger's own."""
+        self._recorder.heed_masks()
 
     def ask(self) -> Proposal | None:
         """What the proposer wants to try next; None when it has no more ideas."""

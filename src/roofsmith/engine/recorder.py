@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
+from roofsmith.analysis.masks import by_hand
 from roofsmith.domain.campaign import (
     Baseline,
     Campaign,
@@ -53,12 +54,21 @@ class Recorder:
         self._parts.observer.event(event, campaign)
         return campaign
 
+    def heed_masks(self) -> None:
+        """Record the masks that somebody set or took away in the notes since they were written."""
+        campaign = self._campaign
+        flags = self._parts.files.flags_by_hand()
+        if campaign is not None and flags:
+            for event in by_hand(campaign, flags, self._now()):
+                self.record(event)
+
     def repair(self) -> None:
         """Bring git and the rendered files to where the ledger is.
 
         A kept round whose commit is missing gets it; whatever else the worktree holds is replaced
         by the incumbent.
         """
+        self.heed_masks()
         campaign = self._campaign
         if campaign is None:
             return
@@ -90,9 +100,7 @@ class Recorder:
                 return campaign
             case Round() | Started() | Yardsticks() | Stopped() | Resumed() | Committed():
                 return campaign
-            case Diagnosed():
-                return campaign
-            case Masked():
+            case Diagnosed() | Masked():
                 return campaign
             case _:
                 assert_never(event)
@@ -102,8 +110,10 @@ class Recorder:
         commit = self._parts.lineage.commit(holder.candidate, commit_message(holder))
         if commit is None or commit == holder.commit:
             return campaign
-        at = f"{self._parts.clock.now():%Y-%m-%d %H:%M:%S}"
-        return self._append(Committed(round=holder.round, commit=commit, at=at))
+        return self._append(Committed(round=holder.round, commit=commit, at=self._now()))
+
+    def _now(self) -> str:
+        return f"{self._parts.clock.now():%Y-%m-%d %H:%M:%S}"
 
 
 def commit_message(event: Baseline | Round) -> str:

@@ -85,7 +85,11 @@ def _findings(events: Sequence[Event]) -> Iterator[Finding]:
                 state = _state(before)
                 for what in diagnosis_findings(event, state):
                     yield Finding(f"record {number}", what)
-            case Started() | Resumed() | Masked():
+            case Masked():
+                state = _state(before)
+                for what in complaints(event, state):
+                    yield Finding(f"record {number}", what)
+            case Started() | Resumed():
                 pass
             case _:
                 assert_never(event)

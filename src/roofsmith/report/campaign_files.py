@@ -5,7 +5,7 @@ from __future__ import annotations
 from roofsmith.analysis.audit_campaign import REPORTED
 from roofsmith.domain.campaign import Campaign
 from roofsmith.domain.kernel import Candidate
-from roofsmith.report import markdown
+from roofsmith.report import logs, markdown
 from roofsmith.report.documents import manifest
 from roofsmith.report.environment import env_check
 from roofsmith.report.html import render_html
@@ -24,9 +24,9 @@ def render_campaign(campaign: Campaign) -> dict[str, str]:
     files = {
         "manifest.yaml": manifest(campaign, summary),
         "README.md": markdown.readme(campaign, summary),
-        "logs/optimize.md": markdown.optimize_log(campaign, summary),
+        "logs/optimize.md": logs.optimize_log(campaign, summary),
         "performance.md": markdown.performance(campaign, summary),
-        "logs/performance_trend.md": markdown.performance_trend(summary),
+        "logs/performance_trend.md": logs.performance_trend(summary),
         "benchmark.md": markdown.benchmark(campaign, summary),
         "final_report.md": markdown.final_report(summary),
         "report.html": render_html(campaign, summary),

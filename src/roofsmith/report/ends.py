@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from statistics import geometric_mean
 
 from roofsmith.analysis.regressions import WINDOW, regressions_in_a_row
-from roofsmith.domain.campaign import Campaign, EndCheck, StopCode
+from roofsmith.domain.campaign import Campaign, EndCheck, Masked, StopCode, Stopped
 from roofsmith.domain.profile import KERNEL_TIME
 from roofsmith.report.summary import Step
 
@@ -65,21 +65,26 @@ def endings(campaign: Campaign, steps: tuple[Step, ...]) -> tuple[Ending, ...]:
     """Every stop of a campaign, in order; one depends on nothing that came after it."""
     by_number = {step.number: step for step in steps}
     max_repairs = campaign.started.target.stop.max_repairs
-    found = []
-    for end in campaign.ends:
-        rounds = [round_ for round_ in campaign.rounds if round_.round <= end.after_round]
-        held = [s for s in steps if s.number <= end.after_round and s.mark in ("baseline", "kept")]
+    found, restarted_after = [], 1
+    for aside in campaign.asides:
+        last, event = aside.after_round, aside.event
+        if isinstance(event, Masked) and event.by == "restart":
+            restarted_after = last
+        if not isinstance(event, Stopped):
+            continue
+        rounds = [r for r in campaign.rounds if restarted_after < r.round <= last]
+        held = [s for s in steps if s.number <= last and s.mark in ("baseline", "kept")]
         in_a_row = regressions_in_a_row(rounds, max_repairs)[-WINDOW:]
         found.append(
             Ending(
-                after_round=end.after_round,
-                code=end.stopped.code,
-                detail=end.stopped.detail,
-                at=end.stopped.at,
+                after_round=last,
+                code=event.code,
+                detail=event.detail,
+                at=event.at,
                 checks=tuple(
                     (name, check)
                     for code, name in _NAMES.items()
-                    for check in end.stopped.checks
+                    for check in event.checks
                     if check.code == code
                 ),
                 held=held[-1] if held else None,

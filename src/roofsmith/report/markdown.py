@@ -1,13 +1,8 @@
-"""The Markdown and plain-text files of a campaign directory. Pure but for reading templates.
-
-The two logs only ever grow: their text is a head that depends on the first record alone, and one
-block per round that depends on nothing after that round.
-"""
+"""The Markdown and plain-text files of a campaign directory. Pure but for reading templates."""
 
 from __future__ import annotations
 
 import shlex
-from statistics import geometric_mean
 
 from roofsmith.analysis.audit_campaign import REPORTED
 from roofsmith.analysis.compiled import described
@@ -19,8 +14,9 @@ from roofsmith.report import format as fmt
 from roofsmith.report.arithmetic import absolute_target, limiter_words, roofline_lines
 from roofsmith.report.counters import by_category, counter_rows, headlines, speed_of_light
 from roofsmith.report.datasheets import datasheet_rows
-from roofsmith.report.ends import Ending
+from roofsmith.report.documents import metric_goal
 from roofsmith.report.inspections import inspection_lines
+from roofsmith.report.logs import end_block, holders_of
 from roofsmith.report.performance import benchmark_command, performance_rows
 from roofsmith.report.pitfalls import pitfalls
 from roofsmith.report.rates import rates
@@ -28,7 +24,7 @@ from roofsmith.report.roofline_plot import plain_drawing
 from roofsmith.report.steps import held_profile
 from roofsmith.report.summarize import BUCKETS, TRANSFERRING
 from roofsmith.report.summary import Step, Summary, WorkloadRow
-from roofsmith.report.templating import Raw, markdown_environment
+from roofsmith.report.templating import Raw, render_markdown
 
 COMMANDS = """\
 roofsmith verify .    # recompute every decision from the ledger's raw samples
@@ -40,7 +36,7 @@ roofsmith report .    # render every file here again"""
 def readme(campaign: Campaign, summary: Summary) -> str:
     """`README.md`: the task, what it runs on, the cited facts, the roofline, when to stop."""
     started = campaign.started
-    return _render(
+    return render_markdown(
         "readme.md",
         s=summary,
         started=started,
@@ -54,6 +50,7 @@ def readme(campaign: Campaign, summary: Summary) -> str:
         pitfalls=[str(pitfall) for pitfall in pitfalls(campaign)],
         state_line=state_line(summary),
         commands=COMMANDS,
+        metric_goal=metric_goal,
         limiter=limiter_words,
         goal=lambda bound: Raw(absolute_target(bound, started.target.goal)),
         drawing="\n".join(plain_drawing(started.bounds)),
@@ -61,41 +58,17 @@ def readme(campaign: Campaign, summary: Summary) -> str:
     )
 
 
-def optimize_log(campaign: Campaign, summary: Summary) -> str:
-    """`logs/optimize.md`: one block per round and per stop; grows, never changes."""
-    text = _render("optimize_head.md", s=summary, target=campaign.started.target)
-    holders = _holders(summary)
-    text += _stops_after(0, summary)
-    for step in summary.steps:
-        text += _render("optimize_block.md", step=step, holder=holders[step.number])
-        text += _stops_after(step.number, summary)
-    return text
-
-
 def performance(campaign: Campaign, summary: Summary) -> str:
     """`performance.md`: the kernels that held, and why it ended; nothing that was turned down."""
     end = summary.ending
-    return _render(
+    return render_markdown(
         "performance.md",
         s=summary,
         benchmark=benchmark_command(campaign),
         rows=performance_rows(campaign, summary.steps),
         end=end,
-        block=_end_block(end),
+        block=end_block(end),
     )
-
-
-def performance_trend(summary: Summary) -> str:
-    """`logs/performance_trend.md`: one table row per round; grows, never changes."""
-    rows = (
-        _render(
-            "trend_row.md",
-            step=step,
-            time=geometric_mean(step.times_s.values()) if step.times_s else None,
-        )
-        for step in summary.steps
-    )
-    return _render("trend_head.md", s=summary) + "".join(rows)
 
 
 def round_files(step: Step) -> dict[str, str]:
@@ -104,22 +77,24 @@ def round_files(step: Step) -> dict[str, str]:
     meaning = BUCKETS[bucket]
     counters = counter_rows(step.profile_before, step.profile_after)
     return {
-        "summary.md": _render(
+        "summary.md": render_markdown(
             "round_summary.md",
             step=step,
             bucket_meaning=meaning,
             transfers=bucket in TRANSFERRING,
         ),
-        "hypothesis.txt": _render("hypothesis.txt", step=step, bucket_meaning=meaning),
-        "correctness.md": _render(
+        "hypothesis.txt": render_markdown("hypothesis.txt", step=step, bucket_meaning=meaning),
+        "correctness.md": render_markdown(
             "correctness.md",
             step=step,
             outcome="PASS" if isinstance(step.outcome, Passed) else f"FAIL ({step.status})",
             used=_used,
             inspected=() if step.inspection is None else inspection_lines(step.inspection),
         ),
-        "profile_summary.md": _render("profile_summary.md", step=step, groups=headlines(counters)),
-        "profile_details.md": _render(
+        "profile_summary.md": render_markdown(
+            "profile_summary.md", step=step, groups=headlines(counters)
+        ),
+        "profile_details.md": render_markdown(
             "profile_details.md",
             step=step,
             counters=[row for row in counters if row.category is None],
@@ -139,10 +114,10 @@ def plan(campaign: Campaign, summary: Summary, step: Step) -> str:
     """`plans/v<N>_plan.md`: what a round set out to do, from which kernel, against which limits."""
     assert step.hypothesis is not None, "the baseline has no plan"
     ceilings = [fact for bound in campaign.started.bounds for fact in (bound.bandwidth, bound.peak)]
-    return _render(
+    return render_markdown(
         "plan.md",
         step=step,
-        holder=_holders(summary)[step.number],
+        holder=holders_of(summary)[step.number],
         bucket_meaning=BUCKETS[step.hypothesis.bucket],
         facts=fact_lines(tuple(dict.fromkeys(ceilings))),
     )
@@ -150,7 +125,7 @@ def plan(campaign: Campaign, summary: Summary, step: Step) -> str:
 
 def benchmark(campaign: Campaign, summary: Summary) -> str:
     """`benchmark.md`: the final kernel against the baseline, and how that was measured."""
-    return _render(
+    return render_markdown(
         "benchmark.md",
         s=summary,
         target=campaign.started.target,
@@ -164,7 +139,7 @@ def benchmark(campaign: Campaign, summary: Summary) -> str:
 
 def final_report(summary: Summary) -> str:
     """`final_report.md`: what was reached, kept, turned down and learned."""
-    return _render(
+    return render_markdown(
         "final_report.md",
         s=summary,
         state_line=state_line(summary),
@@ -172,7 +147,7 @@ def final_report(summary: Summary) -> str:
         change=change_words,
         why=why_turned_down,
         end=summary.ending,
-        block=_end_block(summary.ending),
+        block=end_block(summary.ending),
     )
 
 
@@ -223,32 +198,6 @@ def build_line(build: BuildSpec) -> str:
     settings = [f"{name}={shlex.quote(value)}" for name, value in build.environment.items()]
     compiler = "cc" if build.compiler == "auto" else build.compiler
     return " ".join([*settings, shlex.join([compiler, *build.flags, *build.link])])
-
-
-def _render(template: str, **context: object) -> str:
-    return markdown_environment().get_template(f"{template}.j2").render(**context)
-
-
-def _stops_after(round_number: int, summary: Summary) -> str:
-    return "".join(
-        _render("end_log.md", end=end, block=_end_block(end))
-        for end in summary.endings
-        if end.after_round == round_number
-    )
-
-
-def _end_block(end: Ending | None) -> Raw:
-    return Raw("" if end is None else _render("end_block.md", end=end).rstrip("\n"))
-
-
-def _holders(summary: Summary) -> dict[int, int]:
-    """Round number to the number of the round whose kernel it was compared with."""
-    holders, holder = {}, 1
-    for step in summary.steps:
-        holders[step.number] = holder
-        if step.mark == "kept":
-            holder = step.number
-    return holders
 
 
 def _used(error: float, budget: float) -> Raw:

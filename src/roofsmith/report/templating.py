@@ -48,6 +48,11 @@ def markdown_environment() -> Environment:
     return environment
 
 
+def render_markdown(template: str, **context: object) -> str:
+    """The text of a template `templates/md/<template>.j2`."""
+    return markdown_environment().get_template(f"{template}.j2").render(**context)
+
+
 @cache
 def html_environment() -> Environment:
     """For `.html` and `.css` templates."""

@@ -15,6 +15,7 @@ from types import TracebackType
 from roofsmith.errors import CampaignBusyError, StorageError, UsageError
 from roofsmith.store.files import replace, storage_errors
 from roofsmith.store.masks import with_readers_mask
+from roofsmith.store.memory import check_note, flags_by_hand
 
 LEDGER = "ledger.jsonl"
 LOCK = ".lock"
@@ -110,17 +111,18 @@ class CampaignDirectory:
 
         Memory notes that were masked stay masked.
 
-        All paths and append-only logs are checked before the first file is written.
+        All paths, notes and append-only logs are checked before the first file is written.
 
         Raises:
             StorageError: the disk is full or read-only; a path leaves the directory or belongs to
-                its records; a log in `logs/` would lose text.
+                its records; a log in `logs/` would lose text; a memory note breaks its schema.
         """
         pending = {}
         for relative, text in files.items():
             path = self._inside(relative)
             # Compiler output may hold bytes that aren't text; they arrive as lone surrogates.
             data = text.encode("utf-8", errors="backslashreplace")
+            check_note(relative, data)
             old = self._current(path)
             data = with_readers_mask(relative, data, old)
             if old is not None and _is_log(relative) and not data.startswith(old):
@@ -134,6 +136,14 @@ class CampaignDirectory:
             with storage_errors("write", path):
                 path.parent.mkdir(parents=True, exist_ok=True)
                 replace(path, data)
+
+    def flags_by_hand(self) -> Mapping[int, bool]:
+        """Masks that somebody set or took away in a memory note, by round.
+
+        Raises:
+            StorageError: a note can't be read.
+        """
+        return flags_by_hand(self._directory)
 
     def close(self) -> None:
         """Let other processes have the directory."""

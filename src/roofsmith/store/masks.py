@@ -5,30 +5,34 @@ from __future__ import annotations
 import json
 import re
 
-_NOTE = re.compile(r"memory/v\d+\.json")
-_FLAG = "masked"
+from roofsmith.domain.memory import flag_by_hand
+
+NOTE = re.compile(r"memory/v(\d+)\.json")
+_FLAGS = ("masked", "masked_because")
 
 
 def with_readers_mask(relative: str, rendered: bytes, found: bytes | None) -> bytes:
     """What a rendered file should hold, given what is there.
 
-    A note that somebody masked stays masked, and stays as it is written if it says nothing else
-    than the rendering: whoever sets the flag may indent as they like.
+    A flag that somebody set or took away by hand stays as it is until the ledger has it too, and
+    the note stays as it is written if it says nothing else than the rendering: whoever sets the
+    flag may indent as they like.
 
     Args:
         relative: the file's path in the campaign directory.
         rendered: its new content.
         found: its content now; None if it isn't there.
     """
-    if found is None or not _NOTE.fullmatch(relative):
+    if found is None or not NOTE.fullmatch(relative):
         return rendered
+    flag = flag_by_hand(found)
     note, there = _read(rendered), _read(found)
-    if note is None or there is None or there.get(_FLAG) is not True:
+    if flag is None or note is None or there is None or note.get("masked") is flag:
         return rendered
-    masked = note | {_FLAG: True}
-    if there == masked:
+    kept = note | {name: there[name] for name in _FLAGS if name in there}
+    if there == kept:
         return found
-    return (json.dumps(masked, indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode()
+    return (json.dumps(kept, indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode()
 
 
 def _read(data: bytes) -> dict[str, object] | None:

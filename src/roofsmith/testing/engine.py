@@ -160,6 +160,9 @@ class _DyingFiles:
             self.inner.write({path: text})
             self.effects.step(f"after writing {path}")
 
+    def flags_by_hand(self) -> Mapping[int, bool]:
+        return self.inner.flags_by_hand()
+
 
 class ScriptedProposer:
     """Proposes the given ideas in order; goes on where the ledger's rounds end."""

@@ -6,6 +6,7 @@ define the pytest fixtures that its docstring lists.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
@@ -13,6 +14,7 @@ from pathlib import Path, PurePosixPath
 from roofsmith.domain.campaign import Event, Resumed, Stopped
 from roofsmith.domain.device import Device, Environment
 from roofsmith.domain.kernel import BuildSpec, Candidate, SourceFile
+from roofsmith.domain.memory import flag_by_hand
 from roofsmith.domain.values import content_id
 from roofsmith.errors import StorageError
 from roofsmith.ports import CampaignFiles, Ledger, Lineage
@@ -96,6 +98,15 @@ class MemoryFiles:
                 raise StorageError(f"{path} is append-only, but its new text drops old lines")
         self.writes += [path for path, text in files.items() if self.files.get(path) != text]
         self.files.update(files)
+
+    def flags_by_hand(self) -> Mapping[int, bool]:
+        """By what the notes say."""
+        flags = {
+            int(match[1]) + 1: flag_by_hand(text.encode())
+            for path, text in self.files.items()
+            if (match := re.fullmatch(r"memory/v(\d+)\.json", path))
+        }
+        return {number: flag for number, flag in flags.items() if flag is not None}
 
 
 class LedgerConformance:

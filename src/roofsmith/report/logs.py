@@ -1,0 +1,93 @@
+"""The logs of a campaign directory, which only grow: a correction is a new line. Pure.
+
+What is written of a record depends on no later one, not even a commit that comes after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from statistics import geometric_mean
+
+from roofsmith.domain.campaign import Aside, Campaign, Committed, Stopped
+from roofsmith.domain.yardstick import Yardsticks
+from roofsmith.report.ends import Ending
+from roofsmith.report.summary import Step, Summary
+from roofsmith.report.templating import Raw, render_markdown
+
+
+def optimize_log(campaign: Campaign, summary: Summary) -> str:
+    """`logs/optimize.md`: a block per round and per stop, a line for whatever else happened."""
+    head = render_markdown("optimize_head.md", s=summary, target=campaign.started.target)
+    return head + "".join(_entries(campaign, summary))
+
+
+def performance_trend(summary: Summary) -> str:
+    """`logs/performance_trend.md`: one table row per round."""
+    rows = (
+        render_markdown(
+            "trend_row.md",
+            step=step,
+            time=geometric_mean(step.times_s.values()) if step.times_s else None,
+        )
+        for step in summary.steps
+    )
+    return render_markdown("trend_head.md", s=summary) + "".join(rows)
+
+
+def end_block(end: Ending | None) -> Raw:
+    """The conditions of an end, and the kernel that held; empty without one."""
+    return Raw("" if end is None else render_markdown("end_block.md", end=end).rstrip("\n"))
+
+
+def holders_of(summary: Summary) -> dict[int, int]:
+    """Round number to the number of the round whose kernel it was compared with."""
+    holders, holder = {}, 1
+    for step in summary.steps:
+        holders[step.number] = holder
+        if step.mark == "kept":
+            holder = step.number
+    return holders
+
+
+def _entries(campaign: Campaign, summary: Summary) -> Iterator[str]:
+    """In the order in which things were recorded."""
+    later = {aside.event.round for aside in campaign.asides if isinstance(aside.event, Committed)}
+    commits = {s.number: None if s.number in later else s.commit for s in summary.steps}
+    holders, ends = holders_of(summary), iter(summary.endings)
+    yield from _asides(campaign, 0, commits, ends)
+    for step in summary.steps:
+        known = replace(step, commit=commits[step.number])
+        yield render_markdown("optimize_block.md", step=known, holder=holders[step.number])
+        yield from _asides(campaign, step.number, commits, ends)
+
+
+def _asides(
+    campaign: Campaign, after_round: int, commits: dict[int, str | None], ends: Iterator[Ending]
+) -> Iterator[str]:
+    """What happened before the next round; `commits` learns of those made by then."""
+    for aside in campaign.asides:
+        if aside.after_round == after_round:
+            yield _aside(aside, commits, ends)
+
+
+def _aside(aside: Aside, commits: dict[int, str | None], ends: Iterator[Ending]) -> str:
+    event = aside.event
+    if isinstance(event, Yardsticks):
+        return ""
+    if isinstance(event, Stopped):
+        end = _as_it_was(next(ends), commits)
+        return render_markdown("end_log.md", end=end, block=end_block(end))
+    before, late = None, False
+    if isinstance(event, Committed):
+        before, late = commits.get(event.round), event.round != aside.after_round
+        commits[event.round] = event.commit
+    return render_markdown("optimize_aside.md", event=event, before=before, late=late)
+
+
+def _as_it_was(end: Ending, commits: dict[int, str | None]) -> Ending:
+    """An end, with the commit that was known then."""
+    held: Step | None = end.held
+    if held is None:
+        return end
+    return replace(end, held=replace(held, commit=commits[held.number]))
