@@ -23,7 +23,7 @@ class _Entry(Value):
     name: str
     where: str
     what: str
-    on: tuple[Side, ...] = ("host", "nvidia", "amd")
+    sides: tuple[Side, ...] = ("host", "nvidia", "amd")
 
 
 class _Table(Value):
@@ -82,7 +82,7 @@ def _explained(gap: WorkloadGap) -> float:
 
 def _pointers(campaign: Campaign) -> tuple[Pointer, ...]:
     side, family = _side(campaign), campaign.started.target.family
-    entries = [entry for entry in _table().pointers if side in entry.on]
+    entries = [entry for entry in _table().pointers if side in entry.sides]
     found = [
         Pointer(name=entry.name, where=entry.where, what=entry.what)
         for wanted in (family, ANY)
@@ -116,7 +116,7 @@ def _missing(campaign: Campaign, beside: Yardsticks | None) -> tuple[str, ...]:
         lines += [f"{name} gave no time that could be compared" for name in failed]
     if target.family is None:
         lines.append("the target names no operator family, so no implementation is pointed to")
-    elif not any(e.family == target.family and side in e.on for e in _table().pointers):
+    elif not any(e.family == target.family and side in e.sides for e in _table().pointers):
         lines.append(f"nothing is written down here for the family {target.family}")
     if campaign.started.facts.datasheet is None:
         lines.append("no page of the hardware wiki is of this device")

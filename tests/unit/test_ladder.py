@@ -1,0 +1,424 @@
+"""The diagnosis ladder: what has to be looked at again before the next idea, after rollbacks."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+from pydantic import TypeAdapter
+
+from roofsmith.analysis.ladder import level_of
+from roofsmith.domain.campaign import Campaign, Event, Masked, Round, Started, replay
+from roofsmith.domain.diagnosis import Diagnosed, Disassembly, HotLoop
+from roofsmith.domain.kernel import Built
+from roofsmith.domain.outcome import Incorrect
+from roofsmith.domain.profile import Profile
+from roofsmith.domain.proposal import Category, Proposal
+from roofsmith.domain.target import StopPolicy, Target
+from roofsmith.domain.workload import Workload
+from roofsmith.domain.yardstick import Yardstick
+from roofsmith.engine.loop import Engine
+from roofsmith.engine.verify import verify
+from roofsmith.errors import UsageError
+from roofsmith.ports import Brief, Parts, Screen
+from roofsmith.testing.engine import FakeWorld, Killed, SideEffects, fake_idea, fake_target
+from roofsmith.testing.engine import fake_repair as repair_of
+from roofsmith.testing.judge import FakeKernels
+
+FATES = {"k": 0.5e-3, "e": 1.0, "s": 1.5, "w": None, "r": None}
+"""k: kept, each twice as fast as the one before; e, s: as fast as the incumbent, or slower; w: a
+wrong result; r: a wrong repair of it."""
+CATEGORIES: tuple[Category, ...] = ("tiling", "prefetch", "algebra", "layout", "fusion", "launch")
+
+
+def played(script: str, target: Target | None = None, **more: Any) -> FakeWorld:
+    """A world whose rounds go by a script of letters; each idea is of another category."""
+    target = target or fake_target(stop=StopPolicy(max_consecutive_regressions=9))
+    kernels, ideas, best_s = FakeKernels(), list[Proposal](), 1e-3
+    for number, letter in enumerate(script):
+        if letter == "r":
+            idea = repair_of(ideas[-1].model_copy(update={"repair": False}), number)
+        else:
+            idea = of_category(fake_idea(target, f"idea {number}"), CATEGORIES[number % 6])
+        ideas.append(idea)
+        match letter:
+            case "w" | "r":
+                kernels.add(idea.candidate, outcome=Incorrect(reason="outside_budget"))
+            case "k":
+                best_s *= 0.5
+                kernels.add(idea.candidate, time_s=best_s)
+            case _:
+                kernels.add(idea.candidate, time_s=best_s * (FATES[letter] or 1))
+    return FakeWorld(target=target, kernels=kernels, ideas=ideas, **more)
+
+
+def of_category(idea: Proposal, category: Category) -> Proposal:
+    hypothesis = idea.hypothesis.model_copy(
+        update={"category": category, "predicted_speedup": 1.5, "answers": "memory"}
+    )
+    return idea.model_copy(update={"hypothesis": hypothesis})
+
+
+@dataclass
+class Shows:
+    """Port `Disassembler`."""
+
+    asked: int = 0
+
+    def disassemble(self, built: Built, workload: Workload, profile: Profile) -> Disassembly:
+        assert profile.workload == workload.label
+        assert built.library
+        self.asked += 1
+        return Disassembly(
+            tool="a fake", loops=(HotLoop(function="solve", chosen="it is", listing="nop"),)
+        )
+
+
+def parts_of(world: FakeWorld) -> Parts:
+    return replace(world.parts(), disassembler=Shows())
+
+
+def run(world: FakeWorld) -> Campaign:
+    campaign = Engine(parts_of(world), "test").run()
+    assert verify(world.records) == ()
+    return campaign
+
+
+def diagnosed(world: FakeWorld) -> list[Diagnosed]:
+    return [event for event in world.records if isinstance(event, Diagnosed)]
+
+
+def levels(script: str) -> list[tuple[int, int]]:
+    world = played(script)
+    run(world)
+    return [(event.after_round, event.level) for event in diagnosed(world)]
+
+
+# -- which level ----------------------------------------------------------------------------
+
+
+def test_a_level_for_every_rollback_in_a_row() -> None:
+    assert levels("esesee") == [(2, 1), (3, 2), (4, 3), (5, 4), (6, 4), (7, 4)]
+
+
+def test_a_kept_change_begins_anew() -> None:
+    assert levels("eeke") == [(2, 1), (3, 2), (5, 1)]
+
+
+def test_a_campaign_that_gains_is_never_diagnosed() -> None:
+    assert levels("kkk") == []
+
+
+def test_an_idea_counts_once_however_often_it_is_repaired() -> None:
+    assert levels("wrrre") == [(5, 1), (6, 2)]
+
+
+def test_a_repair_needs_no_diagnosis() -> None:
+    world = played("wr")
+    run(world)
+    kinds = [event.kind for event in world.records if isinstance(event, Round | Diagnosed)]
+    assert kinds == ["round", "round", "diagnosed"]
+
+
+# -- what a level holds ---------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def fruitless() -> list[Diagnosed]:
+    world = played("eseses")
+    run(world)
+    return diagnosed(world)
+
+
+def test_level_1_reads_again_what_was_tried(fruitless: list[Diagnosed]) -> None:
+    material = fruitless[0].material
+    (attempt,) = material.attempts
+    assert (attempt.round, attempt.statement, attempt.came_to) == (2, "idea 0", "tie")
+    assert "noise band" in attempt.why
+    assert attempt.score.speedup.predicted == 1.5
+    assert attempt.score.speedup.landing == "short"
+    assert (material.review, material.profiles, material.disassembly) == (None, (), None)
+
+
+def test_level_2_profiles_every_class_and_reviews(fruitless: list[Diagnosed]) -> None:
+    material = fruitless[1].material
+    assert [seen.config_class for seen in material.profiles] == ["all"]
+    assert material.profiles[0].profile.get("instructions") == 1e6
+    review = material.review
+    assert review is not None
+    assert review.fruitless == 2
+    assert [point.round for point in review.curve] == [2, 3]
+    assert {end.category for end in review.dead_ends} == {"tiling", "prefetch"}
+    others = {direction.category for direction in review.directions}
+    assert len(others) >= 3
+    assert not others & {"tiling", "prefetch"}
+
+
+def test_level_3_shows_the_instructions(fruitless: list[Diagnosed]) -> None:
+    disassembly = fruitless[2].material.disassembly
+    assert disassembly is not None
+    assert disassembly.loops[0].listing == "nop"
+
+
+def test_level_4_says_what_is_known_to_be_possible(fruitless: list[Diagnosed]) -> None:
+    known = fruitless[3].material.best_known
+    assert known is not None
+    assert [gap.floor_time_s for gap in known.gaps] == pytest.approx([1e-4, 1e-4])
+    assert any("no yardsticks" in line for line in known.missing)
+    assert any("no operator family" in line for line in known.missing)
+
+
+def test_what_holds_for_the_kernel_is_looked_at_once(fruitless: list[Diagnosed]) -> None:
+    """As long as nothing is kept, it is the same kernel."""
+    assert [bool(event.material.profiles) for event in fruitless] == [False, True] + [False] * 4
+    shown = [event.material.disassembly is not None for event in fruitless]
+    assert shown == [False, False, True, False, False, False]
+
+
+def test_at_the_highest_level_yardsticks_are_measured() -> None:
+    target = fake_target()
+    kernels_of = played("eeee", target)
+    other = fake_idea(target, "a library").candidate
+    kernels_of.kernels.add(other, time_s=0.4e-3)
+    world = replace(
+        kernels_of, yardsticks=(Yardstick(name="a library", candidate=other, calls=("gemm",)),)
+    )
+    run(world)
+    known = diagnosed(world)[3].material.best_known
+    assert known is not None
+    (result,) = known.results
+    assert (result.name, result.calls) == ("a library", ("gemm",))
+    assert result.speedup == pytest.approx(0.4, rel=0.05)
+    assert len(result.slower_on) == 2
+
+
+def test_the_next_proposer_gets_all_of_the_levels_below() -> None:
+    world = played("eee")
+    briefs: list[Brief] = []
+    parts = parts_of(world)
+    Engine(replace(parts, proposer=Listening(parts.proposer, briefs)), "test").run()
+    found = briefs[-1].diagnosis
+    assert found is not None
+    assert found.level == 3
+    assert len(found.material.attempts) == 3
+    assert found.material.profiles, "gathered a level earlier"
+    assert found.material.review is not None
+    assert found.material.disassembly is not None
+    assert briefs[0].diagnosis is None
+    assert [c.tactic for c in briefs[-1].calibration] == [
+        "test:idea 0",
+        "test:idea 1",
+        "test:idea 2",
+    ]
+
+
+@dataclass
+class Listening:
+    """A proposer that keeps its briefs."""
+
+    inner: Any
+    briefs: list[Brief]
+
+    @property
+    def name(self) -> str:
+        return str(self.inner.name)
+
+    def ask(self, brief: Brief, screen: Screen) -> Proposal | None:
+        self.briefs.append(brief)
+        proposal: Proposal | None = self.inner.ask(brief, screen)
+        return proposal
+
+    def tell(self, round: Round) -> None:
+        self.inner.tell(round)
+
+
+def test_masked_rounds_are_not_read_again() -> None:
+    world = played("eee")
+    campaign = run(world)
+    mask = Masked(rounds=(3,), by="command", reason="a test", at="now")
+    masked = replay([*world.records, mask])
+    assert masked is not None
+    assert level_of(campaign) == 3
+    assert level_of(masked) == 2
+
+
+# -- refused --------------------------------------------------------------------------------
+
+
+def test_an_idea_without_its_material_is_refused() -> None:
+    world = played("ee")
+    engine = Engine(parts_of(world), "test")
+    engine.open()
+    engine.round(world.ideas[0])
+    before = len(world.records)
+    with pytest.raises(UsageError, match="level 1: rounds 2 were rolled back") as refused:
+        engine.round(world.ideas[1])
+    assert "roofsmith ask" in (refused.value.hint or "")
+    assert len(world.records) == before
+    engine.diagnose()
+    assert engine.round(world.ideas[1]).round == 3
+
+
+def test_material_of_an_earlier_level_is_not_enough() -> None:
+    world = played("eee")
+    engine = Engine(parts_of(world), "test")
+    engine.open()
+    for idea in world.ideas[:2]:
+        engine.diagnose()
+        engine.round(idea)
+    with pytest.raises(UsageError, match="level 2"):
+        engine.round(world.ideas[2])
+
+
+def test_a_diagnosis_is_made_once() -> None:
+    world = played("e")
+    engine = Engine(parts_of(world), "test")
+    engine.open()
+    engine.round(world.ideas[0])
+    engine.diagnose()
+    engine.diagnose()
+    assert len(diagnosed(world)) == 1
+
+
+# -- verified -------------------------------------------------------------------------------
+
+
+def findings(records: Sequence[Event]) -> str:
+    return "\n".join(f"{found.where}: {found.what}" for found in verify(list(records)))
+
+
+def altered(
+    records: list[Event], number: int, change: Callable[[Diagnosed], Diagnosed]
+) -> list[Event]:
+    """The records with the diagnosis number `number`, from 0, changed."""
+    chosen = [event for event in records if isinstance(event, Diagnosed)][number]
+    return [change(event) if event is chosen else event for event in records]  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="module")
+def records() -> list[Event]:
+    world = played("keeee")
+    run(world)
+    return world.records
+
+
+def test_a_round_without_its_diagnosis_is_found(records: list[Event]) -> None:
+    without = [e for e in records if not (isinstance(e, Diagnosed) and e.level == 2)]
+    assert "round 5: an idea after rollbacks, without" in findings(without)
+
+
+def test_a_level_that_is_another(records: list[Event]) -> None:
+    lower = altered(records, 2, lambda e: e.model_copy(update={"level": 1}))
+    assert "level 1 after round 5 is recorded; level 3 after round 5 follows" in findings(lower)
+
+
+def test_attempts_that_were_prettied(records: list[Event]) -> None:
+    def pretty(event: Diagnosed) -> Diagnosed:
+        attempt = event.material.attempts[0].model_copy(update={"came_to": "slower"})
+        return with_material(event, attempts=(attempt, *event.material.attempts[1:]))
+
+    assert "what was tried is not what" in findings(altered(records, 1, pretty))
+
+
+def test_a_review_that_does_not_follow(records: list[Event]) -> None:
+    def blind(event: Diagnosed) -> Diagnosed:
+        review = event.material.review
+        assert review is not None
+        return with_material(event, review=review.model_copy(update={"dead_ends": ()}))
+
+    assert "the stagnation review is not what" in findings(altered(records, 1, blind))
+
+
+def test_a_bottleneck_that_its_profile_does_not_give(records: list[Event]) -> None:
+    def other(event: Diagnosed) -> Diagnosed:
+        seen = event.material.profiles[0]
+        bottleneck = seen.bottleneck.model_copy(update={"confidence": 0.123})
+        changed = seen.model_copy(update={"bottleneck": bottleneck})
+        return with_material(event, profiles=(changed,))
+
+    assert "doesn't follow from its profile" in findings(altered(records, 1, other))
+
+
+def test_a_time_that_the_incumbent_does_not_take(records: list[Event]) -> None:
+    def faster(event: Diagnosed) -> Diagnosed:
+        seen = event.material.profiles[0]
+        return with_material(event, profiles=(seen.model_copy(update={"time_s": 1.0}),))
+
+    assert "not 1.0" in findings(altered(records, 1, faster))
+
+
+@pytest.mark.parametrize(
+    ("number", "part", "value", "says"),
+    [
+        (1, "profiles", (), "level 2 lacks profiles"),
+        (2, "disassembly", None, "level 3 lacks disassembly"),
+        (3, "best_known", None, "level 4 lacks best known"),
+    ],
+)
+def test_a_level_without_one_of_its_parts(
+    records: list[Event], number: int, part: str, value: object, says: str
+) -> None:
+    without = altered(records, number, lambda e: with_material(e, **{part: value}))
+    assert says in findings(without)
+
+
+def with_material(event: Diagnosed, **update: object) -> Diagnosed:
+    return event.model_copy(update={"material": event.material.model_copy(update=update)})
+
+
+# -- older ledgers, and kills ---------------------------------------------------------------
+
+
+def test_an_older_ledger_reads_and_verifies(records: list[Event]) -> None:
+    """From before there were diagnoses, kinds of changes, and counters' ratios."""
+    adapter: TypeAdapter[Event] = TypeAdapter(Event)
+    old = []
+    for event in records:
+        if isinstance(event, Diagnosed):
+            continue
+        document = json.loads(event.model_dump_json())
+        if isinstance(event, Started):
+            del document["ladder"]
+        if isinstance(event, Round):
+            del document["hypothesis"]["category"]
+            del document["hypothesis"]["expected_delta"]
+        old.append(adapter.validate_json(json.dumps(document)))
+    assert findings(old) == ""
+    campaign = replay(old)
+    assert campaign is not None
+    assert level_of(campaign) == 4
+
+
+def test_an_older_campaign_is_diagnosed_when_it_goes_on() -> None:
+    """At once at the level it is at, with the parts of the levels that nobody recorded."""
+    world = played("eee")
+    run(world)
+    world.records[:] = [
+        event.model_copy(update={"ladder": False}) if isinstance(event, Started) else event
+        for event in world.records
+        if not isinstance(event, Diagnosed)
+    ]
+    Engine(parts_of(world), "test").diagnose()
+    (event,) = diagnosed(world)
+    assert event.level == 3
+    assert event.material.profiles
+    assert event.material.disassembly is not None
+    assert verify(world.records) == ()
+
+
+@pytest.mark.parametrize("moment", ["before appending diagnosed", "after appending diagnosed"])
+@pytest.mark.parametrize("which", range(4))
+def test_a_kill_at_a_diagnosis_changes_nothing(moment: str, which: int) -> None:
+    whole = played("eeee")
+    run(whole)
+    step = [n for n, name in enumerate(whole.effects.names) if name == moment][which]
+    world = replace(played("eeee"), effects=SideEffects(die_at=step))
+    with pytest.raises(Killed):
+        Engine(parts_of(world), "test").run()
+    world = replace(world, effects=SideEffects())
+    Engine(parts_of(world), "test").run()
+    assert verify(world.records) == ()
+    assert [e.material for e in diagnosed(world)] == [e.material for e in diagnosed(whole)]
