@@ -20,7 +20,7 @@ NAMES = {kind: name for name, kind in DTYPES.items()}
 
 
 class GpuReference:
-    """A user's reference module in torch, on the first visible device."""
+    """A user's reference module in torch, by default on the first visible GPU."""
 
     def __init__(
         self,
@@ -30,6 +30,7 @@ class GpuReference:
         ptr_size: int | None,
         *,
         tf32: bool,
+        device: str = "cuda",
     ) -> None:
         """Read a reference.
 
@@ -39,11 +40,13 @@ class GpuReference:
             signature: of `solve`; without parameters for modules, which are called by name.
             ptr_size: elements of every buffer, for references without `setup`.
             tf32: whether it may compute float32 products in TF32, but for the truth.
+            device: that it computes on.
         """
         self._module = module
         self._signature = signature
         self._ptr_size = ptr_size
         self._tf32 = tf32
+        self._device = device
         if not callable(getattr(module, "reference", None)):
             raise Complaint("it has no function `reference(**inputs)`")
         self._setup = getattr(module, "setup", None) or getattr(baseline, "setup", None)
@@ -78,7 +81,7 @@ class GpuReference:
     def inputs(self, dims: dict[str, int], seed: int) -> tuple[dict[str, Value], set[str]]:
         """Fresh arguments on the device, in order, and which of them are outputs."""
         torch.manual_seed(seed)
-        with torch.device("cuda"):
+        with torch.device(self._device):
             if self._setup is None:
                 return self._plain_inputs(dims)
             made = self._setup(**dims, seed=seed)
@@ -86,7 +89,9 @@ class GpuReference:
             raise Complaint(
                 'setup must return {"inputs": {name: tensor or int}, "outputs": [names]}'
             )
-        values = {name: _on_device(name, value) for name, value in made["inputs"].items()}
+        values = {
+            name: _on_device(name, value, self._device) for name, value in made["inputs"].items()
+        }
         outputs = set(made.get("outputs") or ())
         if strange := outputs - set(values):
             raise Complaint(f"setup names outputs that are not among its inputs: {sorted(strange)}")
@@ -100,7 +105,7 @@ class GpuReference:
         """What the reference computes, in float64 if `exact`, else in the declared precision."""
         set_tf32(self._tf32 and not exact)
         arguments = self._arguments(values, outputs, exact=exact)
-        with torch.device("cuda"), torch.no_grad():
+        with torch.device(self._device), torch.no_grad():
             self._module.reference(**arguments)
         return {n: t for n, t in arguments.items() if n in outputs and isinstance(t, torch.Tensor)}
 
@@ -110,7 +115,7 @@ class GpuReference:
         arguments = self._arguments(values, outputs, exact=False)
         given = set(arguments) if _in_place(values, outputs) else set(arguments) - outputs
         inputs = {n: t for n, t in arguments.items() if n in given and isinstance(t, torch.Tensor)}
-        with torch.device("cuda"):
+        with torch.device(self._device):
             return counted(lambda: self._module.reference(**arguments), inputs)
 
     @staticmethod
@@ -162,13 +167,13 @@ class GpuReference:
         return values, {name for name, role in roles.items() if role == "output"}
 
 
-def _on_device(name: str, value: Any) -> Value:
+def _on_device(name: str, value: Any, device: str) -> Value:
     if isinstance(value, np.ndarray):
         value = torch.from_numpy(value)
     if isinstance(value, torch.Tensor):
         if value.dtype not in NAMES:
             raise Complaint(f"{name!r} is {value.dtype}, which kernels can't be given here")
-        placed: torch.Tensor = value.detach().cuda().contiguous()
+        placed: torch.Tensor = value.detach().to(device).contiguous()
         return placed
     if isinstance(value, (bool, int, np.integer)):
         return int(value)
