@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from roofsmith.domain.campaign import Campaign, EndCheck, Event, Resumed, Stopped
+from roofsmith.domain.command import CommandSpec, Direction, MetricReading
 from roofsmith.domain.kernel import Built
 from roofsmith.domain.outcome import Incorrect
 from roofsmith.domain.profile import Counter, Profile
@@ -15,6 +16,7 @@ from roofsmith.domain.proposal import Proposal
 from roofsmith.domain.target import Goal, StopPolicy, Target
 from roofsmith.domain.workload import Workload
 from roofsmith.engine.loop import Engine
+from roofsmith.engine.stopping import conditions, stop_condition
 from roofsmith.engine.verify import verify
 from roofsmith.report import render_campaign
 from roofsmith.testing.engine import FakeWorld, fake_idea, fake_target
@@ -106,6 +108,64 @@ def test_a_campaign_that_meets_none_of_them_goes_on_while_there_are_ideas() -> N
     campaign = run(world(0.99e-3, 1.0e-3, 1.5e-3, 1.0e-3))
     assert len(campaign.rounds) == 4
     assert holding(campaign) == ["out_of_ideas"]
+
+
+COMMAND = CommandSpec(
+    editable=("kernel.c",), benchmark="./bench", metric="ms", unit="ms", classes=("n",)
+)
+
+
+def reported(name: str, *values: float) -> tuple[MetricReading, ...]:
+    """What a repository's benchmark said, a row each."""
+    return tuple(
+        MetricReading(workload=f"n={row}", metric=name, value=value)
+        for row, value in enumerate(values)
+    )
+
+
+def of_a_repository(spec: CommandSpec, goal: Goal, *metrics: tuple[MetricReading, ...]) -> Campaign:
+    """A campaign whose baseline and kept rounds reported these metrics."""
+    campaign = run(world(*(0.5e-3 * 0.8**n for n in range(len(metrics) - 1))))
+    assert campaign.baseline is not None
+    target = campaign.started.target.model_copy(update={"command": spec, "goal": goal})
+    rounds = tuple(
+        r.model_copy(update={"judgement": r.judgement.model_copy(update={"metrics": found})})
+        for r, found in zip(campaign.rounds, metrics[1:], strict=True)
+    )
+    return campaign.model_copy(
+        update={
+            "started": campaign.started.model_copy(update={"target": target}),
+            "baseline": campaign.baseline.model_copy(update={"metrics": metrics[0]}),
+            "rounds": rounds,
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    ("direction", "goal", "reached"),
+    [("lower", 2.0, True), ("lower", 1.9, False), ("higher", 2.0, True), ("higher", 2.1, False)],
+)
+def test_a_metric_of_a_repository_may_be_the_goal(
+    direction: Direction, goal: float, reached: bool
+) -> None:
+    spec = COMMAND.model_copy(update={"direction": direction})
+    metrics = [reported("ms", 9.0, 9.0), (*reported("ms", 1.0, 4.0), *reported("GB", 90.0, 90.0))]
+    campaign = of_a_repository(spec, Goal(metric=goal), *metrics)
+    stop = stop_condition(campaign, StopPolicy(), 0.0)
+    assert (stop is not None) is reached
+    [found] = [c for c in conditions(campaign, StopPolicy(), 0.0) if c.code == "goal_reached"]
+    assert found.detail == f"ms is 2 ms; the goal is {goal:.4g} ms"
+
+
+def test_a_metric_that_nobody_reported_is_not_reached() -> None:
+    campaign = of_a_repository(COMMAND, Goal(metric=2.0), (), ())
+    assert stop_condition(campaign, StopPolicy(), 0.0) is None
+    assert conditions(campaign, StopPolicy(), 0.0)[0].detail.startswith("ms is UNKNOWN")
+
+
+def test_a_kernel_has_no_metric_to_reach() -> None:
+    with pytest.raises(ValueError, match=r"for a kernel, goal\.speedup"):
+        fake_target(goal=Goal(metric=2.0))
 
 
 # -- what verification says of them ---------------------------------------------------------

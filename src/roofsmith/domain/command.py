@@ -130,6 +130,10 @@ class CommandSection(Value):
         """Whether the metric says how long a row takes; else only ratios mean anything."""
         return self.time_scale is not None or self.rate is not None
 
+    def is_as_good(self, value: float, goal: float) -> bool:
+        """Whether the metric is where it should be, or better."""
+        return value <= goal if self.direction == "lower" else value >= goal
+
     def is_editable(self, path: str) -> bool:
         """Whether a candidate may change or add a file; its path is relative to `repo`."""
         return any(matches(path, glob) for glob in self.editable)

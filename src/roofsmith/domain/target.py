@@ -48,6 +48,9 @@ class Goal(Value):
     """Geometric mean over workloads of floor time over measured time."""
     speedup: float | None = Field(default=None, gt=1)
     """Over the baseline; None: no such goal."""
+    metric: float | None = Field(default=None, gt=0)
+    """Of a command target: its metric, in its unit and direction, as the geometric mean over rows;
+    None: no such goal."""
 
 
 class KeepPolicy(Value):
@@ -162,6 +165,8 @@ class Target(Value):
     def _judged_by_somebody(self) -> Target:
         if (self.language == "command") != (self.command is not None):
             raise ValueError("language: command and a `command` section go together")
+        if self.command is None and self.goal.metric is not None:
+            raise ValueError("goal.metric is a command target's; for a kernel, goal.speedup")
         if self.command is None and self.reference is None:
             raise ValueError("reference is missing")
         if self.command is None and not self.workloads:

@@ -37,6 +37,15 @@ def held_fraction(campaign: Campaign) -> float | None:
     return fraction_of_timings(campaign.baseline.timings) if campaign.baseline else None
 
 
+def held_metric(campaign: Campaign) -> float | None:
+    """A command target's metric as it last reported it of the incumbent: geometric mean of rows."""
+    spec = campaign.started.target.command
+    if spec is None or campaign.baseline is None:
+        return None
+    held = campaign.kept[-1].judgement.metrics if campaign.kept else campaign.baseline.metrics
+    return geometric_mean(reading.value for reading in held if reading.metric == spec.metric)
+
+
 def spent_s(events: Iterable[Event]) -> float:
     """Wall time of everything recorded, over all runs of a campaign."""
     return sum(event.wall_s for event in _timed(events))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from roofsmith.analysis.regressions import regressions_in_a_row
 from roofsmith.domain.campaign import Campaign, EndCheck, StopCode
 from roofsmith.domain.target import StopPolicy
-from roofsmith.engine.progress import expected_round_s, held_fraction
+from roofsmith.engine.progress import expected_round_s, held_fraction, held_metric
 
 ENDS_FOR_GOOD: frozenset[StopCode] = frozenset(
     ("goal_reached", "efficiency_reached", "out_of_ideas")
@@ -79,11 +79,19 @@ def _first(checks: tuple[EndCheck, ...]) -> Stop | None:
 
 
 def _goal_reached(campaign: Campaign) -> EndCheck:
-    goal, total = campaign.started.target.goal.speedup, campaign.total_speedup
-    if goal is None:
-        return EndCheck(code="goal_reached", holds=False, detail="no speedup is asked for")
-    detail = f"{total:.2f}x over the baseline; the goal is {goal:.2f}x"
-    return EndCheck(code="goal_reached", holds=total >= goal, detail=detail)
+    target, total = campaign.started.target, campaign.total_speedup
+    goal, spec, reached = target.goal, target.command, held_metric(campaign)
+    details, holds = [], False
+    if goal.speedup is not None:
+        details.append(f"{total:.2f}x over the baseline; the goal is {goal.speedup:.2f}x")
+        holds = total >= goal.speedup
+    if goal.metric is not None and spec is not None:
+        unit = f" {spec.unit}" if spec.unit else ""
+        known = "UNKNOWN" if reached is None else f"{reached:.4g}{unit}"
+        details.append(f"{spec.metric} is {known}; the goal is {goal.metric:.4g}{unit}")
+        holds |= reached is not None and spec.is_as_good(reached, goal.metric)
+    detail = "; ".join(details) or "no speedup is asked for"
+    return EndCheck(code="goal_reached", holds=holds, detail=detail)
 
 
 def _efficiency_reached(campaign: Campaign) -> EndCheck:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import yaml
 
 from roofsmith.domain.campaign import Campaign
+from roofsmith.domain.command import CommandSpec
 from roofsmith.report import format as fmt
 from roofsmith.report.summary import Summary
 
@@ -48,8 +49,17 @@ def manifest(campaign: Campaign, summary: Summary) -> str:
 
 
 def _performance_target(campaign: Campaign) -> str:
-    goal = campaign.started.target.goal
-    roofline = f"{fmt.percent(goal.roofline_fraction)} of the roofline"
-    if goal.speedup is None:
-        return roofline
-    return f"{roofline}, or {fmt.speedup(goal.speedup)} over the baseline"
+    target = campaign.started.target
+    goal = target.goal
+    goals = [f"{fmt.percent(goal.roofline_fraction)} of the roofline"]
+    if goal.speedup is not None:
+        goals.append(f"{fmt.speedup(goal.speedup)} over the baseline")
+    if goal.metric is not None and target.command is not None:
+        goals.append(metric_goal(target.command, goal.metric))
+    return ", or ".join(goals)
+
+
+def metric_goal(spec: CommandSpec, goal: float) -> str:
+    """`fwd_ms <= 1.2 ms`."""
+    sign = "<=" if spec.direction == "lower" else ">="
+    return f"{spec.metric} {sign} {goal:g}{f' {spec.unit}' if spec.unit else ''}"
