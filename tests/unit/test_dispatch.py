@@ -192,7 +192,7 @@ def test_what_lies_outside_of_the_judged_sizes_runs_the_old_kernel() -> None:
 
 
 def test_a_dispatch_says_who_runs_what() -> None:
-    assert "where D >= 4096, round 5's kernel runs" in dispatch().sentence
+    assert "round 5's where D >= 4096, else the one before it" in dispatch().sentence
 
 
 def test_no_dispatch_over_dimensions_that_a_kernel_does_not_see() -> None:

@@ -402,7 +402,7 @@ def test_a_module_may_see_a_dimension_in_a_shape(
     ],
 )
 def test_builds_that_cannot_be_one(build: dict[str, object], why: str) -> None:
-    old, new = candidate(SIMPLE), candidate(TRIPLE, **build)
+    old, new = candidate(SIMPLE), candidate(TRIPLE, language="c", **build)
     assert why in refused(old, new)
 
 

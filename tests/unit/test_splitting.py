@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from roofsmith.analysis.regressions import regressions_in_a_row
-from roofsmith.domain.campaign import Campaign, Event, Kept, RolledBack, Round
+from roofsmith.domain.campaign import Campaign, Event, Kept, RolledBack, Round, replay
 from roofsmith.domain.dispatch import Dispatch, Threshold
 from roofsmith.domain.kernel import Candidate, Signature
 from roofsmith.domain.outcome import Incorrect, Outcome
@@ -17,6 +17,7 @@ from roofsmith.domain.proposal import Proposal
 from roofsmith.domain.target import StopPolicy, Target
 from roofsmith.domain.workload import Workload
 from roofsmith.engine.loop import Engine
+from roofsmith.engine.repairing import repair_task
 from roofsmith.engine.splitting import due_split, seen_dimensions
 from roofsmith.engine.verify import verify
 from roofsmith.ports import ArraySpec, Sight, WorkloadDescription
@@ -107,7 +108,7 @@ def test_its_hypothesis_says_which_runs_where_and_promises_what_the_winners_gain
     split = story().run().rounds[1]
     hypothesis = split.hypothesis
     assert (hypothesis.tactic, hypothesis.category) == ("split", "dispatch")
-    assert "where n >= 500000, round 2's kernel runs" in hypothesis.statement
+    assert "round 2's where n >= 500000, else the one before it" in hypothesis.statement
     assert hypothesis.target_class == "large"
     assert hypothesis.predicted_speedup == pytest.approx(2 ** (1 / 3), rel=0.02)
     assert [line.split(":")[0] for line in hypothesis.evidence] == ["large", "small"]
@@ -174,8 +175,10 @@ def test_every_winner_has_to_win_not_only_the_best() -> None:
 def test_a_wrong_dispatch_is_nobodys_idea_to_repair() -> None:
     here = story(outcome=Incorrect(reason="outside_budget"), more=1)
     campaign = here.run()
-    assert [r.repairs for r in campaign.rounds] == [None, None, None]
     assert campaign.rounds[2].hypothesis.statement == "idea 1"
+    assert repair_task(replay(here.world.records[:4]) or campaign) is None
+    assert [e.kind for e in here.world.records[:4]] == ["started", "baseline", "round", "round"]
+    assert regressions_in_a_row(campaign.rounds[:2], 3) == ()
 
 
 # -- when there is none ---------------------------------------------------------------------

@@ -50,7 +50,7 @@ def repairs_made(rounds: Sequence[Round], idea: int) -> int:
 def _in_repair(rounds: Sequence[Round], place: int, max_repairs: int) -> bool:
     """Whether a round's result was wrong, and a repair follows or may follow."""
     round_ = rounds[place]
-    if not isinstance(round_.judgement.outcome, Incorrect):
+    if not isinstance(round_.judgement.outcome, Incorrect) or round_.splits is not None:
         return False
     if place + 1 < len(rounds):
         return rounds[place + 1].repairs == round_.idea

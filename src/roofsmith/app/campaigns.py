@@ -202,8 +202,10 @@ def ask(directory: Path, settings: Settings, observer: Observer) -> Standing:
         )
 
 
-def tell(directory: Path, change: Change, settings: Settings, observer: Observer) -> Round:
-    """One round with a kernel from outside.
+def tell(
+    directory: Path, change: Change, settings: Settings, observer: Observer
+) -> tuple[Round, ...]:
+    """One round with a kernel from outside; if its classes diverge, a second with its dispatch.
 
     Args:
         directory: the campaign's.
@@ -229,11 +231,13 @@ def tell(directory: Path, change: Change, settings: Settings, observer: Observer
         _require_class(change.target_class or "global", engine.campaign.started)
         if not change.repair:
             require_material(engine.campaign, shlex.quote(str(directory)))
-        campaign = engine.take_up()
+        engine.take_up()
+        engine.split()  # due since a crash
+        campaign = engine.campaign
         task = repair_task(campaign) if change.repair else None
         before = campaign.incumbent if task is None else task.candidate
         candidate = told_candidate(change.kernel, change.flags, before, campaign.started.target)
-        return engine.round(
+        told = engine.round(
             Proposal(
                 hypothesis=_hypothesis(change, task),
                 candidate=candidate,
@@ -241,6 +245,8 @@ def tell(directory: Path, change: Change, settings: Settings, observer: Observer
                 tokens=change.tokens,
             )
         )
+        split = engine.split()
+        return (told,) if split is None else (told, split)
 
 
 def _hypothesis(change: Change, task: RepairTask | None) -> Hypothesis:

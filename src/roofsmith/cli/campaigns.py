@@ -194,7 +194,8 @@ def tell(
 ) -> None:
     """Judge one change that was made elsewhere, as a round of a campaign.
 
-    Exit 1 if it was rolled back.
+    If some config classes gain by it and others lose, its dispatch is judged right after it. Exit 1
+    if nothing was kept.
     """
     from roofsmith import app
     from roofsmith.cli import show
@@ -204,9 +205,9 @@ def tell(
         counter_ratio,
     )  # fmt: skip
     with screen() as observer:
-        round_ = app.tell(directory, change, app.settings(isolation, waits=wait), observer)
-    show.told(round_, as_json=as_json)
-    raise typer.Exit(0 if round_.decision.kind == "kept" else 1)
+        rounds = app.tell(directory, change, app.settings(isolation, waits=wait), observer)
+    show.told(rounds, as_json=as_json)
+    raise typer.Exit(0 if rounds[-1].decision.kind == "kept" else 1)
 
 
 @cli.command(rich_help_panel=_CAMPAIGNS)

@@ -61,6 +61,10 @@ def round_document(round_: Round) -> dict[str, Any]:
     return {
         "round": round_.round,
         "repairs": round_.repairs,
+        "splits": round_.splits,
+        "diverged": round_.decision.kind == "rolled_back" and round_.decision.diverged,
+        "unsplit": round_.unsplit,
+        "dispatch": _dispatch(round_),
         "hypothesis": round_.hypothesis.statement,
         "tactic": round_.hypothesis.tactic,
         "decision": round_.decision.kind,
@@ -70,6 +74,14 @@ def round_document(round_: Round) -> dict[str, Any]:
         "roofline_fraction": round_.roofline_fraction,
         "total_speedup": round_.total_speedup,
     }
+
+
+def _dispatch(round_: Round) -> dict[str, Any] | None:
+    """Which class runs which of the two kernels that were kept."""
+    dispatch = round_.decision.dispatch if round_.decision.kind == "kept" else None
+    if dispatch is None:
+        return None
+    return {"rule": dispatch.rule.text, "new": list(dispatch.new), "old": list(dispatch.old)}
 
 
 def finished_document(finished: Finished) -> dict[str, Any]:

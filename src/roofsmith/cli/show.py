@@ -134,19 +134,25 @@ def finished(found: Finished, *, as_json: bool) -> None:
     print_lines(["", *_result_lines(found), "", *_next_lines(found)])
 
 
-def told(round_: Round, *, as_json: bool) -> None:
-    """One round from outside."""
+def told(rounds: Sequence[Round], *, as_json: bool) -> None:
+    """One round from outside, and the dispatch that followed from it, if one did."""
     if as_json:
-        print_json(documents.round_document(round_))
+        told, *split = map(documents.round_document, rounds)
+        print_json({**told, "dispatch_round": split[0] if split else None})
         return
-    print_lines(
-        [
-            f"round {round_.round}: {decided(round_)[0]}  {measured_ratio(round_.judgement)}",
-            round_.decision.rule,
-            *([f"{LABEL} by the repository's own benchmark"] * round_.judgement.self_reported),
-            *_failure_lines(round_.judgement.outcome),
-        ]
-    )
+    print_lines([line for round_ in rounds for line in _told_lines(round_)])
+
+
+def _told_lines(round_: Round) -> list[str]:
+    decision = round_.decision
+    return [
+        f"round {round_.round}: {decided(round_)[0]}  {measured_ratio(round_.judgement)}",
+        decision.rule,
+        *([f"no dispatch follows: {round_.unsplit}"] if round_.unsplit else []),
+        *([decision.dispatch.sentence] if decision.kind == "kept" and decision.dispatch else []),
+        *([f"{LABEL} by the repository's own benchmark"] * round_.judgement.self_reported),
+        *_failure_lines(round_.judgement.outcome),
+    ]
 
 
 def standing(found: Standing) -> None:

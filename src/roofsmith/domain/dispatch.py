@@ -75,7 +75,4 @@ class Dispatch(Value):
     @property
     def sentence(self) -> str:
         """Which dimensions run which kernel, for people."""
-        return (
-            f"where {self.rule.text}, round {self.splits}'s kernel runs; everything else, and what"
-            " lies outside of the judged sizes, runs the one before it"
-        )
+        return f"round {self.splits}'s where {self.rule.text}, else the one before it"

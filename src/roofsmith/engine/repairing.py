@@ -12,9 +12,10 @@ from roofsmith.errors import UsageError
 def repair_task(campaign: Campaign) -> RepairTask | None:
     """What is to be repaired before anything else is tried; None if there is nothing.
 
-    That is the last round's idea, if its results were wrong and it has attempts left.
+    That is the last round's idea, if its results were wrong and it has attempts left. A dispatch is
+    nobody's idea.
     """
-    if not campaign.rounds:
+    if not campaign.rounds or campaign.rounds[-1].splits is not None:
         return None
     last = campaign.rounds[-1]
     made = repairs_made(campaign.rounds, last.idea)
@@ -62,6 +63,8 @@ def _why(campaign: Campaign) -> str:
     if not campaign.rounds:
         return "no round was judged yet"
     last = campaign.rounds[-1]
+    if last.splits is not None:
+        return f"round {last.round} is a dispatch, made of two kernels that were right"
     if not isinstance(last.judgement.outcome, Incorrect):
         return f"the result of round {last.round} wasn't wrong"
     made = repairs_made(campaign.rounds, last.idea)

@@ -81,6 +81,7 @@ class ModuleKernel:
         spec = importlib.util.spec_from_file_location("candidate", path)
         if spec is None or spec.loader is None:
             raise ImportError(f"{path} is not a Python file")
+        sys.path.append(str(path.parent))  # for the candidate's other files
         module = importlib.util.module_from_spec(spec)
         sys.modules["candidate"] = module
         spec.loader.exec_module(module)

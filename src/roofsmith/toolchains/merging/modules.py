@@ -38,7 +38,7 @@ def _beside(candidate: Candidate, module: str) -> str:
 
 def _chooser(stem: str, dispatch: Dispatch, sights: Mapping[str, Sight]) -> str:
     lines = [
-        f'"""Two kernels: {dispatch.sentence}."""',
+        f'"""Two kernels: {dispatch.sentence}, as for sizes that were not judged."""',
         "",
         f"import {stem}_new",
         f"import {stem}_old",

@@ -156,7 +156,7 @@ def _merged(
 ) -> str:
     heads = [_head(part) for part in (old, new)]
     blocks = [
-        f"/* Two kernels: {dispatch.sentence}. */",
+        f"/* Two kernels: {dispatch.sentence}, as for sizes that were not judged. */",
         switches(heads, cpp=old.cpp),
         *dict.fromkeys(heads),
         _section(new, f"Round {dispatch.splits}'s kernel", ""),
