@@ -12,6 +12,7 @@ from roofsmith.domain.workload import Workload
 from roofsmith.judge.hidden import (
     SMALL_ELEMENTS,
     UNIT,
+    _choices,
     hidden,
     is_alike,
     reductions,
@@ -92,3 +93,25 @@ def test_reductions_end_at_a_given_workload() -> None:
     assert given_ == {"n": 4096, "d": 1000}
     assert small["n"] * small["d"] <= SMALL_ELEMENTS
     assert list(reductions([Workload(dims={"n": 12})])) == [{"n": 12}]
+
+
+def test_odd_sizes_are_reduced_as_well_and_stay_odd() -> None:
+    """Exploring a reference at five million elements takes seconds, and tells no more."""
+    small, given_ = reductions([Workload(dims={"n": 16777216}), Workload(dims={"n": 5000011})])
+    assert given_ == {"n": 5000011}
+    assert small["n"] % 2 == 1
+    assert 32 <= small["n"] <= SMALL_ELEMENTS
+
+
+def test_divisors_are_given_up_last_and_not_for_good() -> None:
+    least, divided, given_ = reductions([Workload(dims={"n": 1021, "d": 8 * 4099})])
+    assert given_ == {"n": 1021, "d": 8 * 4099}
+    assert divided == {"n": 1021, "d": 4099}
+    assert least["n"] * least["d"] <= SMALL_ELEMENTS
+
+
+def test_looking_for_sizes_near_large_ones_makes_no_list_of_them() -> None:
+    """48 lists of five million numbers took ten seconds, and half a gigabyte."""
+    choices = _choices("n", 5_000_011, [{"n": 16777216}, {"n": 5_000_011}], ())
+    assert isinstance(choices, range)
+    assert choices[0] == 5_000_011

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import permutations
 
 from roofsmith.domain.workload import Workload
@@ -74,24 +74,37 @@ def is_alike(dims: Dims, given: Sequence[Dims]) -> bool:
 
 
 def reductions(workloads: Sequence[Workload]) -> Iterator[Dims]:
-    """Ever larger workloads up to the smallest given one: where exploring a reference may work."""
-    smallest = min((workload.dims for workload in workloads), key=volume)
-    dims: Dims = dict(smallest)
-    ladder = [dims]
+    """Ever larger workloads up to the smallest given one: where exploring a reference may work.
+
+    Dimensions keep their divisors as long as it is small enough then; else odd ones stay odd.
+    """
+    given = min((workload.dims for workload in workloads), key=volume)
+    divided = _reduced(given, _divided)
+    least = _reduced(divided, _shrunk)
+    for number, dims in enumerate(found := (least, divided, given)):
+        if dims not in found[:number]:
+            yield dims
+
+
+def _reduced(dims: Dims, smaller: Callable[[int], int]) -> Dims:
+    """Dimensions made smaller as often as it takes, or as it can be done."""
     while volume(dims) > SMALL_ELEMENTS:
-        halved = {
-            n: s // 2 if s >= 2 * LEAST_DIMENSION and s % 2 == 0 else s for n, s in dims.items()
-        }
-        if halved == dims:
+        reduced = {n: smaller(s) if s >= 2 * LEAST_DIMENSION else s for n, s in dims.items()}
+        if reduced == dims:
             break
-        dims = halved
-        ladder.append(dims)
-    yield ladder[-1]
-    if len(ladder) > 1:
-        yield ladder[0]
+        dims = reduced
+    return dims
 
 
-def _choices(name: str, size: int, given: Sequence[Dims], rows: Collection[str]) -> list[int]:
+def _divided(size: int) -> int:
+    return size if size % 2 else size // 2
+
+
+def _shrunk(size: int) -> int:
+    return size // 2 | 1 if size % 2 else size // 2
+
+
+def _choices(name: str, size: int, given: Sequence[Dims], rows: Collection[str]) -> Sequence[int]:
     """Sizes that one dimension may take."""
     values = [dims[name] for dims in given]
     if len(set(values)) == 1 and (len(values) > 1 or name not in rows):
@@ -99,7 +112,7 @@ def _choices(name: str, size: int, given: Sequence[Dims], rows: Collection[str])
     if all(value & (value - 1) == 0 for value in values):
         return [size >> shift for shift in range(5) if size >> shift >= LEAST_POWER] or [size]
     unit = math.gcd(UNIT, *values)
-    return list(range(size, int(size * LEAST_SHARE), -unit))
+    return range(size, int(size * LEAST_SHARE), -unit)
 
 
 def volume(dims: Dims) -> int:
