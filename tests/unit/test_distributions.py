@@ -290,3 +290,21 @@ def test_errors_that_grow_too_far_are_lost() -> None:
     assert not is_lost(Errors(1e-6, 2e-6), own, "float32")
     assert is_lost(Errors(1e-4, 2e-6), own, "float32")
     assert is_lost(Errors(1e-6, 2e-3), own, "float32")
+
+
+@pytest.mark.parametrize("shape", [(3_000_000,), (1000, 1000), (2, 1_500_000)])
+def test_long_rows_of_random_numbers_promise_nothing(shape: tuple[int, ...]) -> None:
+    """Their sums come together by themselves: a million of them add up to a thousandth of one."""
+    draws = [np.random.default_rng(seed).standard_normal(shape) for seed in range(3)]
+    assert promise(draws, 24) is None
+
+
+@pytest.mark.parametrize("rows", [1, 8])
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_long_rows_that_sum_to_one_still_do(rows: int, dtype: type) -> None:
+    draws = []
+    for seed in range(3):
+        weights = np.random.default_rng(seed).random((rows, 50_000)) + 0.5
+        stored = (weights / weights.sum(axis=1, keepdims=True)).astype(dtype)
+        draws.append(stored.astype(np.float64))
+    assert promise(draws, 11) == "its rows sum to the same"

@@ -18,6 +18,9 @@ Numbers: TypeAlias = NDArray[np.float64]
 
 ALIKE = 1e-3
 """Rows whose sums or lengths differ by less than this share are normalised."""
+LONG_ROW = 64
+"""Longer rows have to be alike by as much more as the root of their length is longer: sums and
+lengths of random numbers come together by themselves, and so does what rounding does to them."""
 LEAST_ROW = 4
 """Shorter rows are sorted, or sum to nearly the same, by chance."""
 FEW_VALUES = 16
@@ -85,27 +88,30 @@ def _sorted(draw: Numbers) -> bool:
 
 
 def _same_sums(draw: Numbers) -> bool:
-    return _constant(draw.sum(axis=-1), np.abs(draw).sum(axis=-1)) if _has_rows(draw) else False
+    if not _has_rows(draw):
+        return False
+    return _constant(draw.sum(axis=-1), np.abs(draw).sum(axis=-1), draw.shape[-1])
 
 
 def _same_lengths(draw: Numbers) -> bool:
     if not _has_rows(draw):
         return False
     lengths = np.sqrt(np.square(draw).sum(axis=-1))
-    return _constant(lengths, lengths)
+    return _constant(lengths, lengths, draw.shape[-1])
 
 
 def _has_rows(draw: Numbers) -> bool:
     return draw.ndim > 0 and draw.shape[-1] >= LEAST_ROW
 
 
-def _constant(found: Numbers, scale: Numbers) -> bool:
+def _constant(found: Numbers, scale: Numbers, row: int) -> bool:
     """Rows alike; a single row is if it is one, the sum that people normalise to."""
     typical = float(np.mean(scale))
     if typical == 0:
         return True
     center = float(np.mean(found)) if np.size(found) > 1 else 1.0
-    return bool(np.max(np.abs(found - center)) <= ALIKE * typical)
+    alike = ALIKE * min(1.0, (LONG_ROW / row) ** 0.5)
+    return bool(np.max(np.abs(found - center)) <= alike * typical)
 
 
 _PROMISES: dict[str, Callable[[Numbers], bool]] = {
