@@ -295,7 +295,7 @@ def altered(
 ) -> list[Event]:
     """The records with the diagnosis number `number`, from 0, changed."""
     chosen = [event for event in records if isinstance(event, Diagnosed)][number]
-    return [change(event) if event is chosen else event for event in records]  # type: ignore[arg-type]
+    return [change(event) if event is chosen else event for event in records]
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,200 @@
+"""Predictions are held against measurements, per round and per tactic."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from campaign_builder import RoundKind, campaign_of, events_for
+from hypothesis import given
+from hypothesis import strategies as st
+
+from roofsmith.analysis.calibration import calibrations, landing, round_score, scores
+from roofsmith.domain.calibration import Calibration, Landing
+from roofsmith.domain.campaign import Campaign, Masked, Round, replay
+from roofsmith.domain.profile import Counter, Profile
+from roofsmith.domain.proposal import Hypothesis, Proposal
+from roofsmith.testing.proposer import advance, brief_for
+
+BAND = 0.01
+RATIOS = st.floats(0.05, 20.0)
+
+
+@pytest.mark.parametrize(
+    ("predicted", "measured", "found"),
+    [
+        (1.5, 1.5, "hit"),
+        (1.5, 1.25, "hit"),
+        (1.5, 1.2, "short"),
+        (1.5, 1.0, "short"),
+        (1.5, 0.995, "short"),
+        (1.5, 0.9, "contrary"),
+        (1.5, 2.2, "hit"),
+        (1.5, 2.4, "beyond"),
+        (0.25, 0.3, "hit"),
+        (0.25, 0.9, "short"),
+        (0.25, 1.1, "contrary"),
+        (1.0, 1.004, "hit"),
+        (1.0, 1.2, "beyond"),
+        (1.005, 0.8, "contrary"),
+    ],
+)
+def test_where_a_measurement_lands(predicted: float, measured: float, found: Landing) -> None:
+    assert landing(predicted, measured, BAND) == found
+
+
+@given(RATIOS, RATIOS)
+def test_turning_both_around_changes_nothing(predicted: float, measured: float) -> None:
+    """A counter that falls to a quarter is judged as one that rises fourfold."""
+    sides = landing(predicted, measured, BAND), landing(1 / predicted, 1 / measured, BAND)
+    share = math.log(measured) / math.log(predicted) if predicted != 1 else 0.0
+    edges = (0.0, 0.5, 2.0)
+    if all(abs(share - edge) > 1e-9 for edge in edges) and abs(math.log(predicted)) > 1e-6:
+        assert sides[0] == sides[1]
+
+
+@given(RATIOS)
+def test_what_comes_true_is_a_hit(ratio: float) -> None:
+    assert landing(ratio, ratio, BAND) == "hit"
+
+
+# -- of a round -----------------------------------------------------------------------------
+
+
+def profile(workload: str = "N=1024", **counters: float) -> Profile:
+    found = tuple(Counter(name=name, value=v, unit="1") for name, v in counters.items())
+    return Profile(tool="perf", workload=workload, counters=found)
+
+
+def judged(after: Profile | None, **hypothesis: object) -> Round:
+    """A kept round at 1.2x, whose candidate has the given profile."""
+    target = campaign_of(events_for([])).started.target
+    brief = brief_for(target.baseline)
+    first = campaign_of(events_for(["kept"])).rounds[0]
+    base = first.hypothesis.model_copy(
+        update={"expected_counter": "ipc", "expected_change": None, **hypothesis}
+    )
+    proposal = brief_proposal(first, base)
+    (made,) = advance(brief, proposal, kept=True, speedup=1.2).campaign.rounds
+    return made.model_copy(update={"profile": after})
+
+
+def brief_proposal(first: Round, hypothesis: Hypothesis) -> Proposal:
+
+    return Proposal(hypothesis=hypothesis, candidate=first.candidate)
+
+
+@pytest.mark.parametrize(
+    ("said", "value", "found", "predicted"),
+    [
+        ({"expected_delta": 0.25}, 0.3, "hit", 0.25),
+        ({"expected_delta": 0.25}, 0.8, "short", 0.25),
+        ({"expected_delta": 0.25}, 1.5, "contrary", 0.25),
+        ({"expected_change": "down by half"}, 0.9, "hit", None),
+        ({"expected_change": "down"}, 0.99, "short", None),
+        ({"expected_change": "down"}, 1.5, "contrary", None),
+        ({"expected_change": "up, with fewer instructions"}, 1.5, "hit", None),
+        ({"expected_change": "from 8% to above 60%"}, 1.5, "unpredicted", None),
+        ({"expected_counter": None, "expected_delta": 0.5}, 0.5, "unpredicted", None),
+    ],
+)
+def test_a_counter_is_scored_by_ratio_or_by_direction(
+    said: dict[str, object], value: float, found: Landing, predicted: float | None
+) -> None:
+    score = round_score(judged(profile(ipc=value), **said), profile(ipc=1.0), BAND)
+    assert score.movement.landing == found
+    assert score.movement.predicted == predicted
+    assert score.movement.measured == (None if found == "unpredicted" else value)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (None, profile(ipc=1.0)),
+        (profile(ipc=1.0), None),
+        (profile(ipc=1.0), profile(cycles=1.0)),
+        (profile(ipc=1.0), profile("N=64", ipc=1.0)),
+        (profile(ipc=1.0), profile(ipc=1.0).model_copy(update={"tool": "valgrind"})),
+        (profile(ipc=0.0), profile(ipc=1.0)),
+    ],
+    ids=["no profile before", "none after", "no counter", "workload", "tool", "nothing before"],
+)
+def test_counters_that_say_different_things_are_not_compared(
+    before: Profile | None, after: Profile | None
+) -> None:
+    score = round_score(judged(after, expected_delta=0.5), before, BAND)
+    assert score.movement.landing == "unmeasured"
+    assert score.movement.measured is None
+
+
+def test_a_speedup_is_that_of_what_the_hypothesis_targets() -> None:
+    campaign = campaign_of(events_for(["inconclusive"]))
+    (round_,) = campaign.rounds
+    assert round_.hypothesis.target_class == "memory-resident"
+    comparison = round_.judgement.comparison
+    assert comparison is not None
+    of_class = next(c for c in comparison.classes if c.config_class == "memory-resident")
+    (score,) = scores(campaign)
+    assert score.speedup.measured == of_class.estimate.speedup != comparison.overall.speedup
+
+
+def test_what_failed_was_not_measured() -> None:
+    (score,) = scores(campaign_of(events_for(["build_failed"])))
+    assert score.speedup.landing == "unmeasured"
+    assert score.speedup.predicted == 1.4
+
+
+def test_counters_are_compared_with_the_kernel_that_held() -> None:
+    """Of two kept rounds, the second is held against the first."""
+    campaign = campaign_of(events_for(["kept", "sweep"]))
+    changed = [
+        round_.model_copy(
+            update={
+                "hypothesis": round_.hypothesis.model_copy(
+                    update={"expected_counter": "ipc", "expected_delta": 1.5}
+                )
+            }
+        )
+        for round_ in campaign.rounds
+    ]
+    campaign = campaign.model_copy(update={"rounds": tuple(changed)})
+    assert campaign.baseline is not None
+    profiles = [campaign.baseline.profile, *(r.profile for r in campaign.rounds if r.profile)]
+    ipc = [value for seen in profiles if (value := seen.get("ipc")) is not None]
+    found = [score.movement.measured for score in scores(campaign)]
+    assert found == pytest.approx([ipc[1] / ipc[0], ipc[2] / ipc[1]])
+
+
+# -- of a tactic ----------------------------------------------------------------------------
+
+
+def tactic(campaign: Campaign, name: str) -> Calibration:
+    return next(found for found in calibrations(campaign) if found.tactic == name)
+
+
+def test_a_tactic_is_calibrated_over_its_rounds() -> None:
+    kinds: list[RoundKind] = ["kept", "regression", "build_failed", "regression"]
+    campaign = campaign_of(events_for(kinds))
+    online = tactic(campaign, "recipe:online-softmax")
+    assert (online.rounds, online.kept, online.measured, online.hits) == (2, 0, 2, 0)
+    ratios = [
+        s.speedup.measured / 1.15
+        for s in scores(campaign)
+        if s.tactic == "recipe:online-softmax" and s.speedup.measured is not None
+    ]
+    assert online.ratio == pytest.approx(math.sqrt(ratios[0] * ratios[1]))
+    assert online.ratio < 1, "it promises too much"
+    assert online.hit_share == 0.0
+
+
+def test_a_tactic_that_was_never_measured_has_no_ratio() -> None:
+    failed = tactic(campaign_of(events_for(["build_failed"])), "recipe:intrinsics")
+    assert (failed.rounds, failed.measured, failed.ratio, failed.hit_share) == (1, 0, None, None)
+
+
+def test_masked_rounds_do_not_count() -> None:
+    events = events_for(["regression", "regression"])
+    mask = Masked(rounds=(2,), by="command", reason="a test", at="now")
+    masked = replay([*events, mask])
+    assert masked is not None
+    assert tactic(masked, "recipe:online-softmax").rounds == 1
