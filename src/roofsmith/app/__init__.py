@@ -30,6 +30,7 @@ from roofsmith.app.doctor import Check, Examination, examine
 from roofsmith.app.init import initialize
 from roofsmith.app.judging import Contest, contest, judge
 from roofsmith.app.machine import ceilings, measure_ceilings
+from roofsmith.app.memory import Restarted, mask, memory_note, memory_notes, partial_restart
 from roofsmith.app.roofline import Roofline, roofline
 from roofsmith.app.steps import check, classify, profile
 from roofsmith.app.subjects import Subject
@@ -56,6 +57,7 @@ __all__ = [
     "Listing",
     "Plan",
     "Product",
+    "Restarted",
     "Roofline",
     "Standing",
     "Subject",
@@ -74,10 +76,14 @@ __all__ = [
     "initialize",
     "judge",
     "list_specs",
+    "mask",
     "measure_ceilings",
+    "memory_note",
+    "memory_notes",
     "new_demo_directory",
     "new_directory",
     "optimize",
+    "partial_restart",
     "profile",
     "render_report",
     "resume",

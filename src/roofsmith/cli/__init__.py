@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from roofsmith.cli import (  # noqa: F401 - they register their commands
+    beginning,
     campaigns,
+    memory,
     selftest,
     steps,
     this_machine,

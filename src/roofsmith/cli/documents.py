@@ -139,7 +139,9 @@ def standing_document(standing: Standing) -> dict[str, Any]:
         "roofline_fraction": held_fraction(campaign),
         "total_speedup": campaign.total_speedup,
         "classes": [class_.model_dump(mode="json") for class_ in brief.classes],
-        "history": [round_document(round_) for round_ in campaign.rounds],
+        "history": [round_document(round_) for round_ in brief.remembered],
+        "masked": sorted(brief.masked),
+        "tips": [tip.model_dump(mode="json") for tip in campaign.started.tips],
     }  # fmt: skip
 
 

@@ -100,7 +100,7 @@ def expected_sweep_gain(brief: Brief) -> float:
     if already_swept(brief) is not None:
         return 0.0
     prior = DECLARED_GAIN if declared_tunables(brief.incumbent) else FOUND_GAIN
-    gains = [_gain(past) for past in brief.campaign.rounds if past.hypothesis.tactic == TACTIC]
+    gains = [_gain(past) for past in brief.remembered if past.hypothesis.tactic == TACTIC]
     return math.exp(sum(map(math.log, (prior, *gains))) / (1 + len(gains)))
 
 

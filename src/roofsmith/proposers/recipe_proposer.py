@@ -88,7 +88,7 @@ def _consider(card: Card, context: CardContext, brief: Brief) -> Explanation:
     change = card.apply(context)
     if isinstance(change, NotApplicable):
         return Explanation(card, False, change.reason, 1.0)
-    judged = {brief.incumbent.id, *(round.candidate.id for round in brief.campaign.rounds)}
+    judged = {brief.incumbent.id, *(round.candidate.id for round in brief.remembered)}
     if change.candidate.id in judged:
         return Explanation(card, False, "it gives a kernel that was judged already", 1.0)
     predicted = card.predict(context)
@@ -104,7 +104,7 @@ def _consider(card: Card, context: CardContext, brief: Brief) -> Explanation:
 
 def _tried(card: Card, brief: Brief) -> NotApplicable | None:
     """Why the campaign's history keeps the card out; None if it doesn't."""
-    rounds = [r for r in brief.campaign.rounds if r.hypothesis.tactic == TACTIC_PREFIX + card.id]
+    rounds = [r for r in brief.remembered if r.hypothesis.tactic == TACTIC_PREFIX + card.id]
     failed = [r for r in rounds if r.decision.kind != "kept"]
     here = [r for r in failed if r.incumbent_id == brief.incumbent.id]
     if here:

@@ -244,7 +244,7 @@ def already_swept(brief: Brief) -> str | None:
 
     A sweep that found nothing leaves no round. After a crash it is made once more.
     """
-    for past in brief.campaign.rounds:
+    for past in brief.remembered:
         if past.hypothesis.tactic != TACTIC:
             continue
         if past.incumbent_id == brief.incumbent.id:

@@ -1,0 +1,98 @@
+"""What a campaign remembers of its rounds: look at it, hide parts of it from planning."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from roofsmith.cli import options
+from roofsmith.cli.root import cli
+
+memory = typer.Typer(
+    no_args_is_help=True,
+    help="What a campaign's rounds taught, and which of them planning must not see.",
+)
+cli.add_typer(memory, name="memory", rich_help_panel="Campaigns")
+
+Versions = Annotated[
+    list[str],
+    typer.Argument(metavar="VERSION...", help="Notes, such as v3: round 4.", show_default=False),
+]
+Reason = Annotated[str | None, typer.Option(help="Why; goes to the log.", show_default=False)]
+
+
+@memory.command("list")
+def list_(directory: options.CampaignDir, as_json: options.Json = False) -> None:
+    """Every note: what was tried, what it came to, and whether planning sees it."""
+    from roofsmith import app
+    from roofsmith.cli import remembered
+
+    remembered.listing(app.memory_notes(directory), as_json=as_json)
+
+
+@memory.command()
+def show(
+    directory: options.CampaignDir,
+    version: Annotated[
+        str, typer.Argument(metavar="VERSION", help="Such as v3: round 4.", show_default=False)
+    ],
+) -> None:
+    """Print one note as JSON, as it stands in the campaign's memory folder."""
+    from roofsmith import app
+    from roofsmith.cli import remembered
+
+    remembered.note(app.memory_note(directory, version))
+
+
+@memory.command()
+def summary(directory: options.CampaignDir, as_json: options.Json = False) -> None:
+    """What planning sees: what held, what led nowhere and why, what is still open."""
+    from roofsmith import app
+    from roofsmith.cli import remembered
+
+    remembered.summary(app.memory_notes(directory), as_json=as_json)
+
+
+@memory.command()
+def mask(
+    directory: options.CampaignDir,
+    versions: Versions,
+    reason: Reason = None,
+    as_json: options.Json = False,
+) -> None:
+    """Hide rounds from planning; what they proved stays true, and nothing is deleted."""
+    from roofsmith import app
+    from roofsmith.cli import remembered
+
+    remembered.masked(app.mask(directory, versions, masked=True, reason=reason), as_json=as_json)
+
+
+@memory.command()
+def unmask(
+    directory: options.CampaignDir,
+    versions: Versions,
+    reason: Reason = None,
+    as_json: options.Json = False,
+) -> None:
+    """Let planning see rounds again."""
+    from roofsmith import app
+    from roofsmith.cli import remembered
+
+    remembered.masked(app.mask(directory, versions, masked=False, reason=reason), as_json=as_json)
+
+
+@memory.command()
+def restart(
+    directory: options.CampaignDir,
+    seed: Annotated[
+        int | None,
+        typer.Option(min=0, help="Decides which half; drawn by default.", show_default=False),
+    ] = None,
+    as_json: options.Json = False,
+) -> None:
+    """Mask a random half, but for the baseline and the last success; then `roofsmith resume`."""
+    from roofsmith import app
+    from roofsmith.cli import remembered
+
+    remembered.restarted(app.partial_restart(directory, seed), as_json=as_json)

@@ -1,0 +1,154 @@
+"""Memory notes on stdout: tables and lines for people, JSON for programs."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Sequence
+
+from roofsmith.app import Restarted
+from roofsmith.cli.output import print_json, print_lines, print_table
+from roofsmith.domain.campaign import Masked
+from roofsmith.domain.memory import Memory
+from roofsmith.report import format as fmt
+
+_STATEMENT = 60
+
+
+def listing(notes: Sequence[Memory], *, as_json: bool) -> None:
+    """A row per note."""
+    if as_json:
+        print_json({"notes": [_row(found) for found in notes]})
+        return
+    print_table(
+        ("note", "round", "decision", "ratio", "kind", "what", "planning"),
+        [
+            (
+                found.version,
+                str(found.round),
+                found.decision.replace("_", " "),
+                fmt.speedup(found.speedup) if found.speedup is not None else "-",
+                found.optimization.action_category,
+                fmt.one_line(found.optimization.action_description, _STATEMENT),
+                f"masked: {found.masked_because or 'by hand'}" if found.masked else "sees it",
+            )
+            for found in notes
+        ],
+    )
+
+
+def note(found: Memory) -> None:
+    """All of one."""
+    print_json(found.model_dump(mode="json"))
+
+
+def summary(notes: Sequence[Memory], *, as_json: bool) -> None:
+    """What planning sees, in the order: standing, what held, dead ends, open directions."""
+    seen = [found for found in notes if not found.masked]
+    hidden = [found.version for found in notes if found.masked]
+    last = notes[-1]
+    if as_json:
+        print_json(
+            {
+                "campaign": last.campaign,
+                "total_speedup": last.total_speedup,
+                "roofline_fraction": last.roofline_fraction,
+                "kept": [_row(found) for found in seen if found.decision == "kept"],
+                "dead_ends": [_dead_end(found) for found in seen if _failed(found)],
+                "open_directions": [
+                    {"version": found.version, **direction.model_dump(mode="json")}
+                    for found in _open_ones(seen)
+                    for direction in found.open_directions
+                ],
+                "masked": hidden,
+            }
+        )
+        return
+    print_lines(_summary_lines(last, seen, hidden))
+
+
+def masked(event: Masked, *, as_json: bool) -> None:
+    """What changed."""
+    if as_json:
+        print_json(event.model_dump(mode="json"))
+        return
+    print_lines([f"{'masked' if event.masked else 'unmasked'} {_versions(event.rounds)}"])
+
+
+def restarted(found: Restarted, *, as_json: bool) -> None:
+    """What was forgotten, and how to go on."""
+    command = f"roofsmith resume {shlex.quote(str(found.directory))}"
+    if as_json:
+        document = found.event.model_dump(mode="json")
+        print_json({**document, "remembered": list(found.remembered), "next": command})
+        return
+    print_lines(
+        [
+            f"masked {_versions(found.event.rounds)}: {found.event.reason}",
+            f"planning still sees {_versions(found.remembered) or 'the baseline alone'}",
+            f"next: {command}",
+        ]
+    )
+
+
+def _summary_lines(last: Memory, seen: Sequence[Memory], hidden: Sequence[str]) -> Iterator[str]:
+    fraction = fmt.percent(last.roofline_fraction)
+    yield f"{last.campaign}: {fmt.speedup(last.total_speedup)} over the baseline, {fraction} of the"
+    yield f"roofline, after {fmt.plural(last.round - 1, 'round')}"
+    yield ""
+    yield "what held:"
+    kept = [found for found in seen if found.decision == "kept"]
+    for found in kept:
+        change = fmt.one_line(found.optimization.action_description)
+        yield f"  {found.version}  {fmt.speedup(found.speedup)}  {change}"
+    if not kept:
+        yield "  nothing yet"
+    yield "what led nowhere:"
+    failed = [found for found in seen if _failed(found)]
+    for found in failed:
+        change = fmt.one_line(found.optimization.action_description)
+        reason = fmt.one_line(found.quality_gate.failure_reason or found.rule)
+        yield f"  {found.version}  {change}: {reason}"
+    if not failed:
+        yield "  nothing yet"
+    yield "what is open:"
+    for found in _open_ones(seen):
+        for direction in found.open_directions:
+            line = f"{direction.direction} ({direction.rationale})"
+            yield f"  {found.version}  {fmt.one_line(line)}"
+    if hidden:
+        yield f"masked: {', '.join(hidden)}"
+
+
+def _open_ones(seen: Sequence[Memory]) -> list[Memory]:
+    """Those whose directions are of the kernel that holds: the last kept one and what followed."""
+    held = [place for place, found in enumerate(seen) if not _failed(found)]
+    return list(seen[held[-1] :]) if held else list(seen)
+
+
+def _failed(found: Memory) -> bool:
+    return found.decision == "rolled_back"
+
+
+def _row(found: Memory) -> dict[str, object]:
+    return {
+        "version": found.version,
+        "round": found.round,
+        "decision": found.decision,
+        "outcome": found.outcome,
+        "verdict": found.verdict,
+        "speedup": found.speedup,
+        "category": found.optimization.action_category,
+        "tactic": found.optimization.tactic,
+        "description": found.optimization.action_description,
+        "masked": found.masked,
+        "masked_because": found.masked_because,
+    }
+
+
+def _dead_end(found: Memory) -> dict[str, object]:
+    lessons = [pitfall.model_dump(mode="json") for pitfall in found.pitfalls_and_fixes]
+    return {**_row(found), "why": found.quality_gate.failure_reason, "pitfalls_and_fixes": lessons}
+
+
+def _versions(rounds: Sequence[int]) -> str:
+    return ", ".join(f"v{number - 1}" for number in rounds)
