@@ -28,6 +28,7 @@ from roofsmith.app.campaigns import (
 )
 from roofsmith.app.doctor import Check, Examination, examine
 from roofsmith.app.init import initialize
+from roofsmith.app.init_repository import Initialized, RepositoryInit, initialize_repository
 from roofsmith.app.judging import Contest, contest, judge
 from roofsmith.app.machine import ceilings, measure_ceilings
 from roofsmith.app.memory import Restarted, mask, memory_note, memory_notes, partial_restart
@@ -53,10 +54,12 @@ __all__ = [
     "Entry",
     "Examination",
     "Finished",
+    "Initialized",
     "Limits",
     "Listing",
     "Plan",
     "Product",
+    "RepositoryInit",
     "Restarted",
     "Roofline",
     "Standing",
@@ -74,6 +77,7 @@ __all__ = [
     "examine",
     "has_campaign",
     "initialize",
+    "initialize_repository",
     "judge",
     "list_specs",
     "mask",

@@ -63,14 +63,14 @@ class Repository:
         observer.stage("build", self.spec.build or "nothing to build")
         built = self.toolchain.build(target.baseline)
         if isinstance(built, BuildFailed):
-            raise _unfit(built)
+            raise unfit(built)
         observer.stage("check", "the test")
         if failure := self.runs.test(built):
-            raise _unfit(failure)
+            raise unfit(failure)
         observer.stage("check", "the benchmark, once")
         run = self.runs.benchmark(built)
         if not isinstance(run, Benchmarked):
-            raise _unfit(run)
+            raise unfit(run)
         spec = self.spec.model_copy(update={"volatile": self.checkouts.changed(target.baseline.id)})
         self.checkouts.adopt(spec)
         spec = spec.model_copy(update={"frozen": self.checkouts.frozen_hash()})
@@ -130,7 +130,8 @@ def without_family(target: Target) -> Target:
     return target.model_copy(update={"family": None})
 
 
-def _unfit(failure: Failure) -> BaselineError:
+def unfit(failure: Failure) -> BaselineError:
+    """The repository as it is fails: say how."""
     kind = failure.kind.replace("_", " ")
     return BaselineError(
         f"the repository as it is can't be the baseline: {kind} ({failure.reason})\n"

@@ -1,4 +1,4 @@
-"""Whole campaigns: demo, init, optimize, resume, ask, tell, report, verify."""
+"""Whole campaigns: demo, optimize, resume, ask, tell, report, verify."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from roofsmith.cli import options
-from roofsmith.cli.output import print_lines
 from roofsmith.cli.root import cli
 from roofsmith.cli.screen import screen
 from roofsmith.cli.signals import exit_status
@@ -36,29 +35,6 @@ def demo(
 
     directory = output or app.new_demo_directory()
     _run(lambda o: app.demo(directory, threads, app.settings(), o), directory, as_json)
-
-
-@cli.command(rich_help_panel=_CAMPAIGNS)
-def init(
-    kernel: Annotated[Path, typer.Argument(help="A naive, correct kernel.", show_default=False)],
-    ref: Annotated[
-        Path, typer.Option("--ref", help="Reference (.py): what is right.", show_default=False)
-    ],
-    workload: options.Workloads = None,
-    name: Annotated[
-        str | None, typer.Option(help="Of the target; by default the kernel's.", show_default=False)
-    ] = None,
-    family: options.Family = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace a target.yaml.")] = False,
-) -> None:
-    """Write a target.yaml beside a kernel, after checking that the parts fit each other."""
-    from roofsmith import app
-
-    with screen() as observer:
-        path = app.initialize(
-            kernel, ref, tuple(workload or ()), name, family, force, app.settings(), observer
-        )
-    print_lines([f"wrote {path}", f"next: roofsmith optimize {shlex.quote(str(path))}"])
 
 
 @cli.command(rich_help_panel=_CAMPAIGNS)

@@ -75,9 +75,9 @@ def init_target(
     text = "".join(
         [
             _HEAD,
-            _line(f"name: {_scalar(name or _name(kernel))}"),
-            _line(f"kernel: {_scalar(_relative(kernel, directory))}", "holds solve(...)"),
-            _line(f"reference: {_scalar(_relative(reference, directory))}", "says what is right"),
+            _line(f"name: {scalar(name or _name(kernel))}"),
+            _line(f"kernel: {scalar(_relative(kernel, directory))}", "holds solve(...)"),
+            _line(f"reference: {scalar(_relative(reference, directory))}", "says what is right"),
             _family_line(family, kernel, kernel_text),
             "\n",
             _line("workloads:", "`class: <name>` groups those that behave alike"),
@@ -122,7 +122,7 @@ def _line(content: str, comment: str = "") -> str:
 
 def _family_line(family: str | None, kernel: Path, kernel_text: str) -> str:
     if family is not None:
-        return _line(f"family: {_scalar(family)}", "decides which recipes apply")
+        return _line(f"family: {scalar(family)}", "decides which recipes apply")
     guess = guess_family([kernel.stem, *function_names(kernel_text), _folder_name(kernel)])
     if guess is None:
         return _line("# family: ", f"not recognised; one of {', '.join(FAMILY_WORDS)}")
@@ -132,12 +132,12 @@ def _family_line(family: str | None, kernel: Path, kernel_text: str) -> str:
 def _flow(workload: Workload) -> str:
     pairs = [f"{name}: {size}" for name, size in workload.dims.items()]
     if workload.config_class is not None:
-        pairs.append(f"class: {_scalar(workload.config_class)}")
+        pairs.append(f"class: {scalar(workload.config_class)}")
     return "{" + ", ".join(pairs) + "}"
 
 
 def _build_lines(build: BuildSpec) -> str:
-    flags = ", ".join(_scalar(flag) for flag in build.flags)
+    flags = ", ".join(scalar(flag) for flag in build.flags)
     return f"\nbuild:\n  flags: [{flags}]    # the kernel uses OpenMP\n"
 
 
@@ -158,11 +158,12 @@ def _defaults(build: BuildSpec, usual: BuildSpec, language: Language) -> str:
         for key, field in type(model).model_fields.items():
             value = getattr(model, key)
             if value is not None and value != {}:
-                lines.append(_default(key, value, field.description or ""))
+                lines.append(commented_default(key, value, field.description or ""))
     return "".join(lines)
 
 
-def _default(key: str, value: Any, description: str) -> str:
+def commented_default(key: str, value: Any, description: str) -> str:
+    """A setting with its default, as a comment that somebody may make a line."""
     line = f"#   {key}: {_plain(value)}"
     about = " ".join(description.split(". ")[0].split()).rstrip(".")
     if not about:
@@ -173,11 +174,11 @@ def _default(key: str, value: Any, description: str) -> str:
 
 def _plain(value: Any) -> str:
     if isinstance(value, tuple):
-        return "[" + ", ".join(_scalar(item) for item in value) + "]"
+        return "[" + ", ".join(scalar(item) for item in value) + "]"
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _scalar(text: str) -> str:
+def scalar(text: str) -> str:
     """A text as YAML, quoted only where it must be."""
     if _PLAIN.fullmatch(text) and yaml.safe_dump(text).split("\n")[0] == text:
         return text

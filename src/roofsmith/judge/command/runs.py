@@ -18,7 +18,6 @@ from roofsmith.analysis.benchmark_rows import (
 from roofsmith.domain.command import CommandSpec
 from roofsmith.domain.kernel import Built
 from roofsmith.domain.outcome import Cheated, Crashed, Failure, Incorrect, TimedOut
-from roofsmith.errors import StorageError
 from roofsmith.shell import Ran, run_shell
 
 MAX_CSV_BYTES = 64 * 1024**2
@@ -66,13 +65,14 @@ class Runs:
             built: the candidate.
             expected: labels of the rows that there must be; None: any rows will do.
         """
-        before = self._clear(built.library)
-        ran = self._run(built, self.spec.benchmark, "benchmark", self.spec.benchmark_deadline_s)
+        ran, text = self.printed(built)
         if ran.stopped:
             return TimedOut(reason="benchmark_deadline", detail=ran.told(), log=ran.log)
         try:
-            readings = self.reader.read(self._results(built.library, before, ran))
-        except (BadRowsError, StorageError) as error:
+            if isinstance(text, BadRowsError):
+                raise text
+            readings = self.reader.read(text)
+        except BadRowsError as error:
             if not ran.passed:
                 return Crashed(reason="benchmark_failed", detail=ran.told(), log=ran.log)
             what = f"`{ran.command}` ended well, but its results can't be used: {error}"
@@ -84,6 +84,15 @@ class Runs:
         if expected is not None and (other := changed_rows(expected, readings)):
             return Cheated(reason="rows_changed", detail=other, log=ran.log)
         return Benchmarked(readings, ran.wall_s)
+
+    def printed(self, built: Built) -> tuple[Ran, str | BadRowsError]:
+        """Run the benchmark once; the CSV that it gave, or why there is none."""
+        before = self._clear(built.library)
+        ran = self._run(built, self.spec.benchmark, "benchmark", self.spec.benchmark_deadline_s)
+        try:
+            return ran, self._results(built.library, before, ran)
+        except BadRowsError as error:
+            return ran, error
 
     def _run(self, built: Built, command: str, what: str, deadline_s: float) -> Ran:
         folder = self.logs / built.candidate_id

@@ -1,0 +1,136 @@
+"""What a benchmark's columns probably mean, from their names and two runs. Pure.
+
+Guesses go into a target file for somebody to read; nothing is decided on them unseen.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from roofsmith.analysis.expressions import as_number
+from roofsmith.domain.command import BYTE_RATES, FLOP_RATES, Direction
+
+_TIME: Final = re.compile(
+    r"(?:^|[^a-z])(us|ms|ns|s|sec|seconds|µs|time|latency|duration)(?:$|[^a-z])", re.IGNORECASE
+)
+_RATE: Final = re.compile(
+    r"(?:^|[^a-z])([kmgtp]?flops|[kmgtp]?flop/s|[kmgt]b/s|throughput|bandwidth)(?:$|[^a-z])",
+    re.IGNORECASE,
+)
+_METRICS: Final[tuple[tuple[re.Pattern[str], Direction], ...]] = (
+    (_TIME, "lower"),
+    (_RATE, "higher"),
+)
+_ERROR: Final = re.compile(r"(?:^|_)(err|error|errors|mismatch|mismatches|wrong)(?:$|_)", re.I)
+_CHECK: Final = re.compile(r"(?:^|_|\b)(check|status|pass|passed|correct|ok)(?:$|_|\b)", re.I)
+_GOOD: Final = frozenset(("pass", "passed", "ok", "true", "yes", "correct"))
+_UNITS: Final = {"sec": "s", "seconds": "s"}
+
+Row = Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class MetricGuess:
+    """What is probably to be improved."""
+
+    column: str
+    direction: Direction
+    unit: str
+    """Empty where the name doesn't say."""
+
+
+def first_table(printed: str) -> str | None:
+    """The first lines with commas, equally many on at least two; None if there are none."""
+    lines = printed.splitlines()
+    for at, line in enumerate(lines[:-1]):
+        commas = line.count(",")
+        if commas and lines[at + 1].count(",") == commas:
+            end = next(
+                (n for n in range(at, len(lines)) if lines[n].count(",") != commas), len(lines)
+            )
+            return "\n".join(lines[at:end])
+    return None
+
+
+def rows_of(text: str) -> list[Row]:
+    """A CSV's rows by column; short and long ones are left out."""
+    parsed = [row for row in csv.reader(io.StringIO(text.lstrip("\ufeff"), newline="")) if row]
+    if not parsed:
+        return []
+    header = [name.strip() for name in parsed[0]]
+    return [
+        dict(zip(header, (field.strip() for field in row), strict=True))
+        for row in parsed[1:]
+        if len(row) == len(header)
+    ]
+
+
+def guess_metric(rows: Sequence[Row]) -> MetricGuess | None:
+    """A time, else a rate; of several, the last one, which is what newer code is compared by."""
+    columns = [name for name in rows[0] if _all_positive(rows, name)]
+    for pattern, direction in _METRICS:
+        found = [(name, match) for name in columns if (match := pattern.search(name))]
+        if found:
+            name, match = found[-1]
+            return MetricGuess(name, direction, _unit(match[1]))
+    return None
+
+
+def guess_gate(rows: Sequence[Row]) -> str | None:
+    """`err == 0`, or `Check == PASS`, where a column is so in every row."""
+    for name in rows[0]:
+        if _ERROR.search(name) and all(as_number(row[name]) == 0 for row in rows):
+            return f"{bracketed(name)} == 0"
+    for name in rows[0]:
+        values = {row[name] for row in rows}
+        if _CHECK.search(name) and len(values) == 1 and values <= _good_among(values):
+            return f"{bracketed(name)} == {values.pop()}"
+    return None
+
+
+def guess_keys(
+    first: Sequence[Row], second: Sequence[Row], taken: Sequence[str]
+) -> tuple[str, ...]:
+    """Columns that say the same in two runs, and that aren't results by their name.
+
+    Args:
+        first: rows of one run.
+        second: of another run.
+        taken: columns that gate and metric are made of.
+    """
+    if not first or len(first) != len(second):
+        return ()
+    steady = [
+        name
+        for name in first[0]
+        if name not in taken
+        and not any(pattern.search(name) for pattern in (_TIME, _RATE, _ERROR, _CHECK))
+        and all(a.get(name) == b.get(name) for a, b in zip(first, second, strict=True))
+    ]
+    return tuple(name for name in steady if all(row[name] for row in first))
+
+
+def bracketed(column: str) -> str:
+    """A column as an expression names it."""
+    return column if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_.]*", column) else f"[{column}]"
+
+
+def _all_positive(rows: Sequence[Row], name: str) -> bool:
+    return all((as_number(row[name]) or 0.0) > 0 for row in rows)
+
+
+def _good_among(values: set[str]) -> set[str]:
+    return {value for value in values if value.lower() in _GOOD}
+
+
+def _unit(word: str) -> str:
+    lower = word.lower()
+    if lower in _UNITS:
+        return _UNITS[lower]
+    known = {unit.lower(): unit for unit in (*FLOP_RATES, *BYTE_RATES)}
+    return known.get(lower, lower if lower in ("s", "ms", "us", "µs", "ns") else "")

@@ -1,0 +1,201 @@
+"""Writes the target file of a repository, after its commands ran once and its columns were read."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from roofsmith.analysis.benchmark_rows import BadRowsError, Reader
+from roofsmith.analysis.column_guess import (
+    Row,
+    bracketed,
+    first_table,
+    guess_gate,
+    guess_keys,
+    guess_metric,
+    rows_of,
+)
+from roofsmith.analysis.expressions import ExpressionError
+from roofsmith.analysis.statistics import least_observations
+from roofsmith.app.repositories import Repository, open_target_repository, unfit
+from roofsmith.config import Settings
+from roofsmith.domain.command import CommandSection, CommandSpec
+from roofsmith.domain.kernel import Built
+from roofsmith.domain.outcome import BuildFailed
+from roofsmith.domain.target import Target, default_keep
+from roofsmith.errors import TargetError
+from roofsmith.ports import Observer
+from roofsmith.store.checkouts import editable_sources, open_repository, require_clean
+from roofsmith.store.repository_init import Draft, repository_target
+from roofsmith.store.target_file import FILE_NAME, load_text
+from roofsmith.store.target_init import write_target
+from roofsmith.store.target_schema import plain_name
+
+_UNKNOWN = "not-known-yet"
+
+
+@dataclass(frozen=True, slots=True)
+class RepositoryInit:
+    """What somebody says of a repository; what isn't said is guessed from its benchmark."""
+
+    folder: Path
+    said: Mapping[str, Any]
+    """Keys of the target's `command` section."""
+    name: str | None = None
+    family: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Initialized:
+    """The file that was written, and what it means."""
+
+    path: Path
+    rows: int
+    run_s: float
+    """What one run of the benchmark took."""
+    guessed: Mapping[str, str]
+    """Keys that nobody said, and from what they were guessed."""
+
+    @property
+    def least_runs(self) -> int:
+        """Runs of the benchmark that keeping a change takes at least: two sides, measured twice."""
+        return 4 * least_observations(default_keep("command").error_rate)
+
+
+def initialize_repository(
+    wanted: RepositoryInit, force: bool, settings: Settings, observer: Observer
+) -> Initialized:
+    """Write `target.yaml` into a repository's folder.
+
+    Raises:
+        TargetError: there is a target already; a value can't be used; what the benchmark writes
+            can't be understood.
+        BaselineError: a command fails.
+    """
+    repository = open_repository(wanted.folder)
+    path = repository.folder / FILE_NAME
+    if path.exists() and not force:
+        raise TargetError(f"{path} exists already", hint="--force replaces it")
+    require_clean(repository, but=(path,))
+    section = _section({"repo": ".", "metric": _UNKNOWN, "rows": (_UNKNOWN,), **wanted.said})
+    spec = CommandSpec.model_validate(
+        section.model_dump() | {"repo": str(repository.folder), "commit": repository.commit}
+    )
+    kernel, *others = editable_sources(repository, section)
+    name = wanted.name or plain_name(Path(os.path.abspath(repository.folder)).name)  # noqa: PTH100
+    target = Target(
+        name=name, language="command", kernel=kernel, includes=tuple(others), command=spec
+    )
+    with open_target_repository(target, settings) as parts:
+        texts, run_s = _two_runs(parts, target, observer)
+    said, guessed = _completed(wanted.said, [rows_of(text) for text in texts])
+    section = _section({"repo": ".", **said})
+    readings = _understood(section, texts[0])
+    text = repository_target(Draft(name, section, wanted.family, guessed))
+    load_text(text, path)
+    write_target(path, text, force=force)
+    return Initialized(path, readings, run_s, guessed)
+
+
+def _section(values: Mapping[str, Any]) -> CommandSection:
+    try:
+        return CommandSection.model_validate(values)
+    except ValidationError as error:
+        complaint = error.errors()[0]
+        where = ".".join(map(str, complaint["loc"]))
+        said = complaint["msg"].removeprefix("Value error, ")
+        raise TargetError(f"{where}: {said}" if where else said) from error
+
+
+def _two_runs(parts: Repository, target: Target, observer: Observer) -> tuple[list[str], float]:
+    """What two runs of the benchmark wrote, and how long one takes."""
+    observer.stage("build", parts.spec.build or "nothing to build")
+    built = parts.toolchain.build(target.baseline)
+    if isinstance(built, BuildFailed):
+        raise unfit(built)
+    observer.stage("check", "the test")
+    if failure := parts.runs.test(built):
+        raise unfit(failure)
+    texts, walls_s = [], []
+    for number in (1, 2):
+        observer.stage("check", f"the benchmark, run {number} of 2")
+        text, wall_s = _one_run(parts, built)
+        texts.append(text)
+        walls_s.append(wall_s)
+    return texts, min(walls_s)
+
+
+def _one_run(parts: Repository, built: Built) -> tuple[str, float]:
+    ran, text = parts.runs.printed(built)
+    if not ran.passed:
+        raise TargetError(f"the benchmark fails:\n{ran.told()}", log=ran.log)
+    if not isinstance(text, BadRowsError):
+        return text, ran.wall_s
+    printed = ran.output.read_text(errors="replace")
+    table = first_table(printed) if parts.spec.results is None else None
+    if table is None:
+        gave = "printed no CSV" if parts.spec.results is None else f"gave no CSV: {text}"
+        raise TargetError(
+            f"`{ran.command}` ended well, but {gave}",
+            log=ran.log,
+            hint="--results 'results/*.csv' names the file that it writes",
+        )
+    return table, ran.wall_s
+
+
+def _completed(
+    said: Mapping[str, Any], runs: list[list[Row]]
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """What was said, with guesses for the rest; and from what those were made.
+
+    Raises:
+        TargetError: there is nothing to guess from.
+    """
+    rows, again = runs
+    if not rows:
+        raise TargetError("the benchmark's CSV has no rows")
+    columns = ", ".join(rows[0])
+    values, guessed = dict(said), dict[str, str]()
+    if "metric" not in values:
+        metric = guess_metric(rows)
+        if metric is None:
+            raise TargetError(
+                f"no column looks like a time or a rate: {columns}",
+                hint="--metric COLUMN, with --direction higher if more is better",
+            )
+        values["metric"] = bracketed(metric.column)
+        values.setdefault("direction", metric.direction)
+        values.setdefault("unit", metric.unit)
+        guessed["metric"] = "its name"
+    if "gate" not in values and (gate := guess_gate(rows)):
+        values["gate"], guessed["gate"] = gate, "its name, and because all rows meet it"
+    if "rows" not in values and "classes" not in values:
+        used = f"{values['metric']} {values.get('gate', '')}"
+        taken = [name for name in rows[0] if bracketed(name) in used]
+        values["rows"] = guess_keys(rows, again, taken)
+        if not values["rows"]:
+            raise TargetError(
+                f"no column says the same in two runs: {columns}",
+                hint="--rows A,B names those that tell rows apart",
+            )
+        guessed["rows"] = "columns that two runs have in common"
+    return values, guessed
+
+
+def _understood(section: CommandSection, text: str) -> int:
+    """How many rows there are, read as the target says.
+
+    Raises:
+        TargetError: they can't be read so.
+    """
+    try:
+        return len(Reader.of(CommandSpec.model_validate(section.model_dump())).read(text))
+    except ExpressionError as error:
+        raise TargetError(str(error)) from error
+    except BadRowsError as error:
+        raise TargetError(f"the benchmark's CSV doesn't fit: {error}") from error

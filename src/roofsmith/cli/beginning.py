@@ -1,0 +1,152 @@
+"""`roofsmith init`: the target of a kernel, or of a repository."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from roofsmith.cli import options
+from roofsmith.cli.output import print_lines
+from roofsmith.cli.root import cli
+from roofsmith.cli.screen import screen
+from roofsmith.errors import UsageError
+
+if TYPE_CHECKING:
+    from roofsmith.app import Initialized
+
+_REPOSITORY = "Of a repository"
+
+
+def _of_repository(help: str, name: str | None = None, metavar: str | None = None) -> Any:
+    declared = (name,) if name else ()
+    return typer.Option(
+        *declared, help=help, metavar=metavar, show_default=False, rich_help_panel=_REPOSITORY
+    )
+
+
+@cli.command(rich_help_panel="Campaigns")
+def init(
+    kernel: Annotated[
+        Path | None, typer.Argument(help="A naive, correct kernel.", show_default=False)
+    ] = None,
+    ref: Annotated[
+        Path | None,
+        typer.Option("--ref", help="Reference (.py): what is right.", show_default=False),
+    ] = None,
+    workload: options.Workloads = None,
+    name: Annotated[
+        str | None,
+        typer.Option(
+            help="Of the target; by default the kernel's or folder's.", show_default=False
+        ),
+    ] = None,
+    family: options.Family = None,
+    repo: Annotated[
+        Path | None,
+        _of_repository("A folder in a git repository, in place of a kernel.", metavar="DIR"),
+    ] = None,
+    editable: Annotated[
+        list[str] | None,
+        _of_repository("Files that may change, such as 'src/*.c'; repeat.", metavar="GLOB"),
+    ] = None,
+    build: Annotated[
+        str | None, _of_repository("Command that builds it.", metavar="COMMAND")
+    ] = None,
+    test: Annotated[
+        str | None,
+        _of_repository("Command that succeeds only if results are right.", metavar="COMMAND"),
+    ] = None,
+    benchmark: Annotated[
+        str | None, _of_repository("Command that measures, and gives a CSV.", metavar="COMMAND")
+    ] = None,
+    results: Annotated[
+        str | None,
+        _of_repository("The CSV that it writes; by default what it prints.", metavar="GLOB"),
+    ] = None,
+    gate: Annotated[
+        str | None, _of_repository("What every row must meet: 'err == 0'.", metavar="CONDITION")
+    ] = None,
+    metric: Annotated[
+        str | None, _of_repository("Column or expression that decides.", metavar="FORMULA")
+    ] = None,
+    direction: Annotated[
+        str | None, _of_repository("lower or higher: which way it is better.", metavar="WAY")
+    ] = None,
+    unit: Annotated[
+        str | None, _of_repository("Of the metric: us, ms, TFLOP/s.", metavar="UNIT")
+    ] = None,
+    rows: Annotated[
+        str | None, _of_repository("Columns that tell rows apart: M,N,K.", metavar="A,B")
+    ] = None,
+    classes: Annotated[
+        str | None, _of_repository("Columns that make config classes.", metavar="A,B")
+    ] = None,
+    device: Annotated[
+        str | None, _of_repository("cpu or gpu: where its kernels run.", metavar="KIND")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace a target.yaml.")] = False,
+) -> None:
+    """Write a target.yaml for a kernel, or with --repo for a repository.
+
+    A kernel and its reference are tried on every workload first. A repository's commands run once,
+    and its benchmark twice; what isn't said of its CSV is guessed from the columns, and marked so.
+    """
+    from roofsmith import app
+
+    said: dict[str, Any] = {
+        "editable": editable, "build": build, "test": test, "benchmark": benchmark,
+        "results": results, "gate": gate, "metric": metric, "direction": direction, "unit": unit,
+        "rows": _columns(rows), "classes": _columns(classes), "device": device,
+    }  # fmt: skip
+    said = {key: value for key, value in said.items() if value}
+    if repo is not None:
+        _refuse({"KERNEL": kernel, "--ref": ref, "--workload": workload}, "with --repo")
+        for key in ("editable", "benchmark"):
+            if key not in said:
+                raise UsageError(
+                    f"--{key} is missing",
+                    hint="roofsmith init --repo DIR --editable 'src/*.c' --build make"
+                    " --benchmark ./bench --results results.csv",
+                )
+        wanted = app.RepositoryInit(repo, said, name, family)
+        with screen() as observer:
+            found = app.initialize_repository(wanted, force, app.settings(), observer)
+        print_lines(_told(found))
+        return
+    _refuse({f"--{key}": value for key, value in said.items()}, "without --repo")
+    if kernel is None or ref is None:
+        missing = "a kernel" if kernel is None else "--ref"
+        raise UsageError(
+            f"{missing} is missing",
+            hint="roofsmith init KERNEL --ref REF --workload N=4096,D=4096, or --repo DIR",
+        )
+    with screen() as observer:
+        path = app.initialize(
+            kernel, ref, tuple(workload or ()), name, family, force, app.settings(), observer
+        )
+    print_lines([f"wrote {path}", f"next: roofsmith optimize {shlex.quote(str(path))}"])
+
+
+def _columns(text: str | None) -> list[str]:
+    return [name.strip() for name in (text or "").split(",") if name.strip()]
+
+
+def _refuse(given: dict[str, Any], why: str) -> None:
+    wrong = [name for name, value in given.items() if value]
+    if wrong:
+        raise UsageError(f"{wrong[0]} means nothing {why}", hint="roofsmith init --help")
+
+
+def _told(found: Initialized) -> list[str]:
+    guesses = [f"guessed {key}, from {source}" for key, source in found.guessed.items()]
+    least_s = found.least_runs * found.run_s
+    return [
+        f"wrote {found.path}: {found.rows} rows",
+        *guesses,
+        f"a run of the benchmark took {found.run_s:.2g} s: to keep a change takes"
+        f" {found.least_runs} runs, {least_s:.0f} s, or more",
+        f"next: roofsmith optimize {shlex.quote(str(found.path))}",
+    ]
