@@ -167,7 +167,7 @@ def state_line(summary: Summary) -> str:
 def why_turned_down(step: Step) -> str:
     """The reason in one line: what went wrong, or the rule that rolled it back."""
     if isinstance(step.outcome, Passed):
-        return step.rule
+        return "; ".join((step.rule, *step.dispatches))
     return fmt.first_line(step.outcome.detail) or step.outcome.reason
 
 

@@ -24,6 +24,7 @@ from roofsmith.domain.outcome import (
 from roofsmith.domain.profile import Bottleneck, Profile
 from roofsmith.domain.target import KeepPolicy
 from roofsmith.report.diffs import candidate_diff
+from roofsmith.report.dispatches import dispatch_lines
 from roofsmith.report.reported import metric_rows
 from roofsmith.report.summary import Mark, Movement, Ratio, Step, Summary
 
@@ -179,6 +180,7 @@ def _round_step(round: Round, holder: _Holder) -> Step:
         screened=round.screened,
         diff=candidate_diff(holder.candidate, round.candidate),
         repairs=round.repairs,
+        dispatches=dispatch_lines(round),
         metrics=metric_rows(judgement.metrics),
         self_reported=judgement.self_reported,
         kernel_ratio=_by_profiler(judgement),

@@ -103,6 +103,8 @@ class Step:
     """Against the incumbent of its time."""
     repairs: int | None = None
     """First round of the idea that it repairs."""
+    dispatches: tuple[str, ...] = ()
+    """Whether its classes diverged, and which class runs which kernel, a line each."""
     metrics: tuple[MetricRow, ...] = ()
     """Of a command target: what its benchmark reported, before and after."""
     self_reported: bool = False
