@@ -183,6 +183,7 @@ def test_a_tactic_is_calibrated_over_its_rounds() -> None:
         if s.tactic == "recipe:online-softmax" and s.speedup.measured is not None
     ]
     assert online.ratio == pytest.approx(math.sqrt(ratios[0] * ratios[1]))
+    assert online.ratio is not None
     assert online.ratio < 1, "it promises too much"
     assert online.hit_share == 0.0
 

@@ -1,0 +1,341 @@
+"""The instructions of hot loops: read, chosen, described; what can't be had is said."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cuda_kernels import H100, cuda, needs_nvcc
+from numpy.typing import NDArray
+from process_runner import ProcessRunner, ProcessSession
+
+from roofsmith.analysis.instructions import hot_loops, read_gcn, read_objdump, read_sass
+from roofsmith.domain.diagnosis import Disassembly
+from roofsmith.domain.kernel import BuildSpec, Built, Candidate, Signature, SourceFile
+from roofsmith.domain.outcome import Crashed
+from roofsmith.domain.profile import Hotspot, Profile
+from roofsmith.domain.workload import Workload
+from roofsmith.errors import BadReferenceError
+from roofsmith.ports import KernelDiedError, WorkloadDescription
+from roofsmith.profilers.disassembly import HostDisassembler
+from roofsmith.profilers.perf_output import Sighting, parse_sightings
+from roofsmith.toolchains import CudaToolchain
+from roofsmith.toolchains.c import CToolchain
+from roofsmith.toolchains.disassembly import GpuDisassembler
+from roofsmith.toolchains.listing import find_cuobjdump
+
+X86 = """\
+0000000000001030 <expf@plt>:
+    1030:	jmp    *0x2fca(%rip)        # 4000 <expf@GLIBC_2.27>
+
+0000000000001110 <solve>:
+    1110:	test   %edx,%edx
+    1112:	jle    1150 <solve+0x40>
+    1118:	vmovss (%r12),%xmm2
+    1120:	vmovss (%rax),%xmm0
+    1124:	vdivss -0x38(%rbp),%xmm0,%xmm0
+    1128:	call   1030 <expf@plt>
+    112c:	cmp    %rbx,%rax
+    112f:	jne    1120 <solve+0x10>
+    1131:	vmovups (%rax),%ymm7
+    1135:	vfmadd132ps %ymm1,%ymm0,%ymm7
+    1139:	jne    1131 <solve+0x21>
+    113d:	jne    1118 <solve+0x8>
+    1150:	ret
+"""
+SASS = """\
+	code for sm_90
+		Function : _Z5scalePfi
+	.headerflags	@"EF_CUDA_SM90"
+        /*0000*/                   LDC R1, c[0x0][0x28] ;                /* 0x00000a00ff017b82 */
+                                                                         /* 0x000fe20000000800 */
+        /*0010*/              @!P0 EXIT ;                                /* 0x000000000000894d */
+        /*0020*/                   LDG.E.128 R4, desc[UR4][R2.64] ;      /* 0x0000000402047981 */
+        /*0030*/                   FFMA R0, R4, R5, R0 ;                 /* 0x0000000504007223 */
+        /*0040*/                   STL [R1], R0 ;                        /* 0x0000000001007387 */
+        /*0050*/               @P0 BRA 0x20 ;                            /* 0xfffffffc00f08947 */
+        /*0060*/                   EXIT ;                                /* 0x000000000000794d */
+        /*0070*/                   BRA 0x70;                             /* 0xfffffffc00fc7947 */
+"""
+GCN = """\
+	.text
+	.globl	attention
+attention:                              ; @attention
+; %bb.0:
+	s_load_dwordx2 s[0:1], s[4:5], 0x0
+.LBB0_1:                                ; =>This Inner Loop Header: Depth=1
+	global_load_dwordx4 v[0:3], v[4:5], off
+	s_waitcnt vmcnt(0)
+	v_mfma_f32_32x32x8_f16 a[0:15], v[0:1], v[2:3], a[0:15]
+	s_cbranch_scc1 .LBB0_1
+; %bb.2:
+	s_endpgm
+.Lfunc_end0:
+other:
+	s_endpgm
+"""
+
+
+class TestReading:
+    def test_the_hosts_loops_are_what_a_jump_backwards_encloses(self) -> None:
+        (solve,) = read_objdump(X86)
+        found = [(loop.low, loop.high, loop.depth) for loop in solve.innermost()]
+        assert found == [(0x1120, 0x112F, 2), (0x1131, 0x1139, 2)]
+
+    def test_what_its_instructions_are(self) -> None:
+        loops = hot_loops(read_objdump(X86), "host")
+        (scalar,) = [loop for loop in loops if "calls expf" in loop.remarks]
+        assert scalar.remarks == (
+            "5 instructions",
+            "1 compute on single values",
+            "1 divide or take a square root",
+            "1 use the stack: values that didn't fit into registers",
+            "calls expf",
+        )
+        assert "vdivss -0x38(%rbp),%xmm0,%xmm0" in scalar.listing
+        (packed,) = [loop for loop in loops if loop is not scalar]
+        assert "1 compute on vectors" in packed.remarks
+
+    def test_sass(self) -> None:
+        (function,) = read_sass(SASS)
+        assert function.name == "_Z5scalePfi"
+        (loop,) = hot_loops([function], "sass")  # that a kernel ends by jumping in place is none
+        assert loop.listing.splitlines()[0] == "/*0020*/ LDG.E.128 R4, desc[UR4][R2.64]"
+        assert loop.remarks == (
+            "4 instructions",
+            "1 compute in floating point",
+            "1 load from global memory",
+            "1 load 16 bytes at once",
+            "1 use local memory: spilled registers",
+        )
+
+    def test_amds_assembly(self) -> None:
+        functions = read_gcn(GCN)
+        assert [function.name for function in functions] == ["attention", "other"]
+        (loop,) = hot_loops(functions, "gcn")
+        assert loop.remarks == (
+            "4 instructions",
+            "1 are matrix instructions",
+            "1 load from global memory",
+            "1 wait for memory",
+        )
+
+    def test_a_long_loop_is_cut_short(self) -> None:
+        body = "".join(f"    {0x1000 + i:x}:\tnop\n" for i in range(500))
+        text = f"{0x1000:016x} <solve>:\n{body}    2000:\tjne    1000 <solve>\n"
+        (loop,) = hot_loops(read_objdump(text), "host")
+        assert loop.listing.splitlines()[-1] == "... and 381 more"
+
+
+class TestChoosing:
+    def test_where_it_was_seen_most(self) -> None:
+        seen = {("solve", 0x21): 70, ("solve", 0x10): 10, ("", 0): 20}
+        first, second = hot_loops(read_objdump(X86), "host", seen)
+        assert "vfmadd132ps" in first.listing
+        assert first.chosen == "70% of 100 samples are in it"
+        assert second.chosen.startswith("10%")
+
+    def test_a_loop_that_nobody_saw_is_not_hot(self) -> None:
+        (only,) = hot_loops(read_objdump(X86), "host", {("solve", 0x21): 1})
+        assert "vfmadd132ps" in only.listing
+
+    def test_unwatched_it_is_the_one_nested_deepest(self) -> None:
+        flat = X86.replace("    113d:	jne    1118 <solve+0x8>\n", "")
+        inner = "    1140:	vaddss %xmm0,%xmm0,%xmm0\n    1144:	jne    1140 <solve+0x30>\n"
+        text = flat.replace("    1150:", f"{inner}    1148:	jne    113a <solve+0x2a>\n    1150:")
+        first = hot_loops(read_objdump(text), "host")[0]
+        assert "vaddss" in first.listing
+        assert first.chosen.startswith("nobody watched it run")
+
+    def test_perfs_lines(self) -> None:
+        text = (
+            "    7f2b1c1a11a0 solve+0x90 (/tmp/a b/k.so)\n"
+            "    7f2b1c1a11a4 [unknown] (/usr/lib/libc.so.6)\n"
+            "    7f2b1c1a11a8 solve._omp_fn.0+0x0 (/tmp/k.so)\n"
+            "# a comment\n"
+        )
+        assert parse_sightings(text) == (
+            Sighting("solve", 0x90, "/tmp/a b/k.so"),
+            Sighting(None, 0, "/usr/lib/libc.so.6"),
+            Sighting("solve._omp_fn.0", 0, "/tmp/k.so"),
+        )
+
+
+TWO_LOOPS = """
+#include <math.h>
+void solve(const float *x, float *y, int N, int D) {
+    for (int i = 0; i < N * D; i++) y[i] = x[i];
+    for (int i = 0; i < N * D; i++)
+        for (int k = 0; k < 20; k++) y[i] = sqrtf(y[i] * y[i] + 1.0f);
+}
+"""
+WORKLOAD = Workload(dims={"N": 256, "D": 64})
+PROFILE = Profile(tool="none", workload=WORKLOAD.label)
+
+
+class RowsOracle:
+    def describe(self, workload: Workload) -> WorkloadDescription:
+        raise BadReferenceError("not needed here")
+
+    def inputs(self, workload: Workload, seed: int) -> dict[str, NDArray[np.generic] | int]:
+        shape = workload.dims["N"], workload.dims["D"]
+        x = np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+        return {"x": x, "y": np.zeros_like(x), **workload.dims}
+
+
+class BrokenOracle(RowsOracle):
+    def inputs(self, workload: Workload, seed: int) -> dict[str, NDArray[np.generic] | int]:
+        raise BadReferenceError("reference.py:3: no setup for these dims")
+
+
+class DyingRunner(ProcessRunner):
+    @contextmanager
+    def open(self, *_: object, **__: object) -> Iterator[ProcessSession]:
+        raise KernelDiedError(Crashed(reason="signal", detail="SIGSEGV in solve"))
+        yield  # a generator, as the port wants
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
+    if shutil.which("gcc") is None or shutil.which("objdump") is None:
+        pytest.skip("gcc or objdump is not installed")
+    candidate = Candidate(
+        language="c",
+        sources=(SourceFile(path="kernel.c", text=TWO_LOOPS),),
+        build=BuildSpec(flags=("-O2", "-ffast-math", "-fno-tree-vectorize"), link=("-lm",)),
+    )
+    made = CToolchain(tmp_path_factory.mktemp("builds")).build(candidate)
+    assert isinstance(made, Built), made
+    return made
+
+
+def square_root(found: Disassembly) -> bool:
+    return bool(found.loops) and "sqrt" in found.loops[0].listing
+
+
+class TestOnTheHost:
+    def test_perf_sees_the_hot_loop(self, built: Built) -> None:
+        if shutil.which("perf") is None:
+            pytest.skip("perf is not installed")
+        found = HostDisassembler(ProcessRunner(), RowsOracle(), 1).disassemble(
+            built, WORKLOAD, PROFILE
+        )
+        if any("perf saw" in reason for reason in found.missing):
+            pytest.skip(f"perf may not watch here: {found.missing}")
+        assert found.tool == "objdump"
+        assert square_root(found)
+        assert found.loops[0].function == "solve"
+        assert "samples are in it" in found.loops[0].chosen
+        assert found.notes[0].endswith("times while it ran N=256,D=64")
+
+    def test_without_perf_it_is_the_loop_nested_deepest(self, built: Built) -> None:
+        blind = HostDisassembler(ProcessRunner(), RowsOracle(), 1, find_perf=lambda: None)
+        found = blind.disassemble(built, WORKLOAD, PROFILE)
+        assert square_root(found)
+        assert found.missing == ("perf is not installed, so nobody saw which loop is hot",)
+
+    @pytest.mark.parametrize(
+        ("oracle", "runner", "says"),
+        [
+            (BrokenOracle(), ProcessRunner(), "no inputs to watch it on: reference.py:3"),
+            (RowsOracle(), DyingRunner(), "did not survive being watched: SIGSEGV"),
+        ],
+        ids=["no inputs", "a crash"],
+    )
+    def test_what_goes_wrong_is_said(
+        self, built: Built, oracle: RowsOracle, runner: ProcessRunner, says: str
+    ) -> None:
+        host = HostDisassembler(runner, oracle, 1, find_perf=lambda: "perf")
+        found = host.disassemble(built, WORKLOAD, PROFILE)
+        assert square_root(found)
+        assert any(says in reason for reason in found.missing)
+
+    def test_a_perf_that_fails(self, built: Built) -> None:
+        host = HostDisassembler(ProcessRunner(), RowsOracle(), 1, find_perf=lambda: "/bin/false")
+        found = host.disassemble(built, WORKLOAD, PROFILE)
+        assert square_root(found)
+        assert "perf saw nothing" in found.missing[0]
+
+    def test_a_library_that_is_none(self, built: Built, tmp_path: Path) -> None:
+        (tmp_path / "empty.so").write_bytes(b"")
+        broken = built.model_copy(update={"library": tmp_path / "empty.so"})
+        found = HostDisassembler(ProcessRunner(), RowsOracle(), 1).disassemble(
+            broken, WORKLOAD, PROFILE
+        )
+        assert found == Disassembly(tool=None, missing=("objdump is not installed, or failed",))
+
+
+LOOP = """
+__global__ void total(const float *x, float *y, int n) {
+    float sum = 0;
+    for (int i = threadIdx.x; i < n; i += 32) sum += x[i] * x[i];
+    y[threadIdx.x] = sum;
+}
+__global__ void other(float *y) { y[0] = 1; }
+extern "C" void solve(const float *x, float *y, int N) {
+    total<<<1, 32>>>(x, y, N);
+    other<<<1, 1>>>(y);
+}
+"""
+
+
+class TestOnAGpu:
+    @needs_nvcc
+    def test_the_profiled_kernels_sass(self, tmp_path: Path) -> None:
+        if find_cuobjdump() is None:
+            pytest.skip("cuobjdump is not installed")
+        made = CudaToolchain(tmp_path / "builds", H100).build(cuda(LOOP))
+        assert isinstance(made, Built), made
+        profile = Profile(tool="ncu", workload="N=4096", kernel="total")
+        found = GpuDisassembler(tmp_path).disassemble(made, WORKLOAD, profile)
+        assert found.tool == "cuobjdump"
+        assert found.missing == ()
+        assert "total" in found.loops[0].function
+        assert "LDG" in found.loops[0].listing
+        assert any("load from global memory" in remark for remark in found.loops[0].remarks)
+        wrong = profile.model_copy(update={"kernel": "elsewhere"})
+        missing = GpuDisassembler(tmp_path).disassemble(made, WORKLOAD, wrong).missing
+        assert "no code is of the kernel elsewhere" in missing[0]
+
+    def test_tritons_assembly_for_amd(self, tmp_path: Path) -> None:
+        made = module(tmp_path)
+        folder = tmp_path / made.candidate_id / "triton" / "abc"
+        folder.mkdir(parents=True)
+        (folder / "attention.amdgcn").write_text(GCN, encoding="utf-8")
+        stalls = Hotspot(
+            source="k.py:12", instruction="s_waitcnt vmcnt(0)", stall_share=0.4, hits=9
+        )
+        profile = Profile(tool="rocprofv3", workload="N=1", kernel="attention", hotspots=(stalls,))
+        found = GpuDisassembler(tmp_path).disassemble(made, WORKLOAD, profile)
+        assert found.tool == "Triton"
+        assert "v_mfma" in found.loops[0].listing
+        assert found.notes == ("40% of all stalls at s_waitcnt vmcnt(0) (k.py:12)",)
+
+    def test_a_module_whose_kernels_are_pytorchs(self, tmp_path: Path) -> None:
+        found = GpuDisassembler(tmp_path).disassemble(module(tmp_path), WORKLOAD, PROFILE)
+        assert found.loops == ()
+        assert "no code of a Triton kernel was kept" in found.missing[0]
+
+    def test_hip_is_said_to_be_left_out(self, tmp_path: Path) -> None:
+        made = module(tmp_path).model_copy(update={"language": "hip"})
+        found = GpuDisassembler(tmp_path).disassemble(made, WORKLOAD, PROFILE)
+        assert found.loops == ()
+        assert "llvm-objdump --offloading" in found.missing[0]
+
+
+def module(folder: Path) -> Built:
+    return Built(
+        candidate_id="c" * 8,
+        language="triton",
+        library=folder / "kernel.py",
+        library_sha256="0" * 64,
+        signature=Signature(entry="run_kernel", parameters=()),
+        environment={},
+        command="cp",
+        log=folder / "log",
+        build_time_s=0.0,
+    )
