@@ -24,6 +24,7 @@ from roofsmith.scratch import scratch_directory
 from roofsmith.store.checkouts import GitCheckouts, require_clean
 from roofsmith.store.target_file import FILE_NAME
 from roofsmith.toolchains.command import CommandToolchain
+from roofsmith.toolchains.merging.hook import HookMerger
 
 LOGS = "commands"
 """Folder of the cache in which commands' outputs are kept."""
@@ -39,6 +40,7 @@ class Repository:
     runs: Runs
     profiler: CommandProfiler
     oracle: RowOracle
+    merger: HookMerger
 
     def judge(self, target: Target, known: Survey) -> CommandJudge:
         """Who decides about candidates."""
@@ -113,6 +115,7 @@ def open_target_repository(target: Target, settings: Settings) -> Iterator[Repos
             runs=Runs(spec, Reader.of(spec), logs),
             profiler=CommandProfiler(spec, logs),
             oracle=RowOracle(spec),
+            merger=HookMerger(spec, checkouts, logs),
         )
     finally:
         shutil.rmtree(root, ignore_errors=True)

@@ -34,6 +34,7 @@ from roofsmith.ports import (
     Disassembler,
     Inspector,
     Judge,
+    Merger,
     Observer,
     Parts,
     Profiler,
@@ -66,6 +67,7 @@ class Workshop:
     judge: Judge
     profiler: Profiler
     inspector: Inspector | None
+    merger: Merger
     yardsticks: tuple[Yardstick, ...] = ()
     yardstick_judge: Judge | None = None
 
@@ -128,7 +130,7 @@ class Workshop:
             render=render_campaign,
             inspector=self.inspector,
             disassembler=self._disassembler,
-            merger=SourceMerger(),
+            merger=self.merger,
             yardsticks=self.yardsticks,
             yardstick_judge=self.yardstick_judge,
             gpu=self.machine.gate.uuid if self.machine.gate else None,
@@ -258,7 +260,8 @@ def workshop(
                 yield Workshop(
                     target, machine, observer, oracle, Prepared(known, meter),
                     machine.judge(target, bench, known), machine.profiler(oracle, known),
-                    machine.inspector(oracle, target.language), pytorch_yardsticks(target), patient,
+                    machine.inspector(oracle, target.language), SourceMerger(),
+                    pytorch_yardsticks(target), patient,
                 )  # fmt: skip
 
 
@@ -285,7 +288,7 @@ def _command_workshop(
             profiler = GuardedProfiler(profiler, machine.gate)
         yield Workshop(
             target, machine, observer, repository.oracle, Prepared(known, meter), judge, profiler,
-            inspector=None,
+            inspector=None, merger=repository.merger,
         )  # fmt: skip
 
 

@@ -86,7 +86,7 @@ class CommandSection(Value):
     """Where given, its mean kernel time has to show the gain, too."""
     dispatch: str | None = None
     """Shell command that merges two versions of the editable files into one that chooses by size;
-    see docs/command.md."""
+    see docs/dispatch.md."""
     workspace: tuple[str, ...] = ()
     """Globs of the files that a candidate's iterations need; the whole repository where empty."""
     device: Literal["cpu", "gpu"] = "cpu"

@@ -17,14 +17,18 @@ def dispatch_lines(round_: Round) -> tuple[str, ...]:
         if decision.dispatch is not None:
             lines += _who_runs_what(decision.dispatch, round_)
     elif decision.diverged:
-        follows = f"no dispatch follows: {round_.unsplit}" if round_.unsplit else "a dispatch is due"
+        follows = (
+            f"no dispatch follows: {round_.unsplit}" if round_.unsplit else "a dispatch is due"
+        )
         lines.append(f"config classes diverged in both measurements; {follows}")
     return tuple(lines)
 
 
 def _who_runs_what(dispatch: Dispatch, round_: Round) -> list[str]:
     comparison = round_.judgement.comparison
-    speedups = {c.config_class: c.estimate.speedup for c in comparison.classes} if comparison else {}
+    speedups = (
+        {c.config_class: c.estimate.speedup for c in comparison.classes} if comparison else {}
+    )
     sizes = ", ".join(
         f"{name} {low}" if low == high else f"{name} {low} to {high}"
         for name, (low, high) in dispatch.within.items()
