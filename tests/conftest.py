@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+os.environ.setdefault("ROOFSMITH_TIPS", "none")  # what tests learn is no experience
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """A module's tests stay in one process, for what they share is made once per process.

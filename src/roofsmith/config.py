@@ -33,6 +33,9 @@ class Settings:
     wiki_dir: Path | None = None
     """The user's own pages of the hardware wiki; None: the bundled ones alone."""
 
+    tips_dir: Path | None = None
+    """Where campaigns leave tips for later ones, and find those of earlier ones; None: nowhere."""
+
     gate: GatePolicy = field(default_factory=GatePolicy)
     """When a GPU counts as idle, and how long to wait for one."""
     waits: bool = True
@@ -63,19 +66,23 @@ class Settings:
         `$ROOFSMITH_ISOLATION` is `strict`, `standard` or `none`. `$ROOFSMITH_WIKI` is the folder of
         wiki pages, else `$XDG_CONFIG_HOME/roofsmith/wiki`, else `~/.config/roofsmith/wiki`.
 
+        `$ROOFSMITH_TIPS` is the folder of tips, `none` for neither reading nor leaving any, else
+        `$XDG_DATA_HOME/roofsmith/tips`, else `~/.local/share/roofsmith/tips`.
+
         `$ROOFSMITH_GATE_<FIELD>` replaces a field of the gate's policy, such as
         `$ROOFSMITH_GATE_GIVE_UP_S`; `$ROOFSMITH_LEASES` is the folder of leases.
 
         Raises:
-            UsageError: `$ROOFSMITH_CACHE`, `$ROOFSMITH_WIKI` or `$ROOFSMITH_LEASES` is not an
-                absolute path, or there is no home; there is no such isolation; a gate's field is
-                unknown or has no such value.
+            UsageError: `$ROOFSMITH_CACHE`, `$ROOFSMITH_WIKI`, `$ROOFSMITH_TIPS` or
+                `$ROOFSMITH_LEASES` is not an absolute path, or there is no home; there is no such
+                isolation; a gate's field is unknown or has no such value.
         """
         return cls(
             cache_dir=_cache_dir(environment),
             campaigns_dir=working_dir / "campaigns",
             isolation=_isolation(environment.get("ROOFSMITH_ISOLATION") or "standard"),
             wiki_dir=_wiki_dir(environment),
+            tips_dir=_tips_dir(environment),
             gate=_gate(environment),
             lease_dir=_lease_dir(environment),
         )
@@ -148,6 +155,13 @@ def _cache_dir(environment: Mapping[str, str]) -> Path:
 
 def _wiki_dir(environment: Mapping[str, str]) -> Path | None:
     return _folder(environment, "ROOFSMITH_WIKI", "XDG_CONFIG_HOME", "roofsmith/wiki", ".config")
+
+
+def _tips_dir(environment: Mapping[str, str]) -> Path | None:
+    if environment.get("ROOFSMITH_TIPS") == "none":
+        return None
+    at_home = ".local/share"
+    return _folder(environment, "ROOFSMITH_TIPS", "XDG_DATA_HOME", "roofsmith/tips", at_home)
 
 
 def _folder(

@@ -34,6 +34,7 @@ from roofsmith.domain.outcome import BuildFailed, Failure, Outcome
 from roofsmith.domain.profile import Bottleneck, Profile
 from roofsmith.domain.proposal import Proposal, RepairTask
 from roofsmith.domain.target import Target
+from roofsmith.domain.tip import Tip
 from roofsmith.domain.transfer import KeptValue, Trace
 from roofsmith.domain.workload import ConfigClass, Workload
 from roofsmith.domain.yardstick import Yardstick
@@ -673,6 +674,26 @@ class CampaignFiles(Protocol):
         ...
 
 
+class TipShelf(Protocol):
+    """What campaigns on one device, operator and language leave for each other."""
+
+    def read(self) -> tuple[Tip, ...]:
+        """The newest tips, oldest first.
+
+        Raises:
+            StorageError: they can't be read.
+        """
+        ...
+
+    def add(self, tips: Sequence[Tip]) -> int:
+        """Append those whose lesson isn't there yet; how many those were.
+
+        Raises:
+            StorageError: they can't be written.
+        """
+        ...
+
+
 Render = Callable[[Campaign], Mapping[str, str]]
 """Everything a campaign directory holds beside its ledger, as a function of the campaign."""
 
@@ -711,3 +732,5 @@ class Parts:
     """UUID of the GPU that was leased; None on the host's processors."""
     examination: Examination | None = None
     """What doctor found for the target, for the first record; None where nobody looked."""
+    tips: TipShelf | None = None
+    """What earlier campaigns left, and this one leaves; None: neither."""

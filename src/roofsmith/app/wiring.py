@@ -50,6 +50,7 @@ from roofsmith.store.campaign_dir import CampaignDirectory
 from roofsmith.store.ledger import JsonlLedger
 from roofsmith.store.lineage import GitLineage, NoLineage
 from roofsmith.store.lineage_setup import open_lineage
+from roofsmith.store.tips import TipFile
 from roofsmith.toolchains.merging.merger import SourceMerger
 
 DEFAULT_PROPOSERS = "recipes,sweep"
@@ -70,6 +71,7 @@ class Workshop:
     merger: Merger
     yardsticks: tuple[Yardstick, ...] = ()
     yardstick_judge: Judge | None = None
+    tips: TipFile | None = None
 
     @property
     def survey(self) -> Survey:
@@ -133,6 +135,7 @@ class Workshop:
             merger=self.merger,
             yardsticks=self.yardsticks,
             yardstick_judge=self.yardstick_judge,
+            tips=self.tips,
             gpu=self.machine.gate.uuid if self.machine.gate else None,
         )
 
@@ -261,7 +264,7 @@ def workshop(
                     target, machine, observer, oracle, Prepared(known, meter),
                     machine.judge(target, bench, known), machine.profiler(oracle, known),
                     machine.inspector(oracle, target.language), SourceMerger(),
-                    pytorch_yardsticks(target), patient,
+                    pytorch_yardsticks(target), patient, _tip_file(settings, known, target),
                 )  # fmt: skip
 
 
@@ -288,8 +291,14 @@ def _command_workshop(
             profiler = GuardedProfiler(profiler, machine.gate)
         yield Workshop(
             target, machine, observer, repository.oracle, Prepared(known, meter), judge, profiler,
-            inspector=None, merger=repository.merger,
+            inspector=None, merger=repository.merger, tips=_tip_file(settings, known, target),
         )  # fmt: skip
+
+
+def _tip_file(settings: Settings, known: Survey, target: Target) -> TipFile | None:
+    if settings.tips_dir is None:
+        return None
+    return TipFile.of(settings.tips_dir, known.environment.device, target)
 
 
 def try_clocks(languages: Collection[Language], settings: Settings, observer: Observer) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from roofsmith.analysis.ladder import COMPARED_FROM
+from roofsmith.analysis.lessons import usable
 from roofsmith.domain.campaign import Campaign, Round, StopCode
 from roofsmith.domain.comparison import Timing
 from roofsmith.domain.diagnosis import Diagnosed
@@ -174,6 +175,7 @@ class Engine:
         started = records.started_record(
             self._name, self._parts.target, self._known(), self._parts.proposer,
             at=self._now(), gpu=self._parts.gpu, examination=self._parts.examination,
+            tips=usable(self._parts.tips.read()) if self._parts.tips else (),
         )  # fmt: skip
         return self._recorder.record(started)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
+from roofsmith.analysis.lessons import lessons
 from roofsmith.analysis.masks import by_hand
 from roofsmith.domain.campaign import (
     Baseline,
@@ -26,6 +27,7 @@ from roofsmith.domain.campaign import (
 )
 from roofsmith.domain.diagnosis import Diagnosed
 from roofsmith.domain.yardstick import Yardsticks
+from roofsmith.errors import StorageError
 from roofsmith.ports import Parts
 
 
@@ -51,6 +53,8 @@ class Recorder:
         """Append to the ledger, settle git, render the files, tell the observer."""
         campaign = self._settle(event, self._append(event))
         self._parts.files.write(self._parts.render(campaign))
+        if isinstance(event, Round):
+            self._leave_tips(campaign)
         self._parts.observer.event(event, campaign)
         return campaign
 
@@ -77,6 +81,16 @@ class Recorder:
             self._parts.lineage.restore(holder.candidate)
             campaign = self._commit(holder, campaign)
         self._parts.files.write(self._parts.render(campaign))
+        self._leave_tips(campaign)
+
+    def _leave_tips(self, campaign: Campaign) -> None:
+        """Tell what the rounds taught, once per lesson; that it can't be told stops nothing."""
+        if self._parts.tips is None:
+            return
+        try:
+            self._parts.tips.add(lessons(campaign))
+        except StorageError as error:
+            self._parts.observer.stage("tips", error.message)
 
     def reread(self) -> None:
         """Take the state from the ledger again: after an interrupt in the middle of a record."""

@@ -26,6 +26,7 @@ from roofsmith.domain.outcome import Failure, Outcome, Passed
 from roofsmith.domain.profile import Bottleneck, Profile
 from roofsmith.domain.proposal import Proposal
 from roofsmith.domain.target import StopPolicy, Target
+from roofsmith.domain.tip import Tip
 from roofsmith.domain.transfer import TransferCheck
 from roofsmith.engine.meter import Lap
 from roofsmith.engine.profiling import Seen
@@ -51,6 +52,7 @@ def started_record(
     at: str,
     gpu: str | None = None,
     examination: Examination | None = None,
+    tips: tuple[Tip, ...] = (),
 ) -> Started:
     """Everything that is frozen from here on."""
     return Started(
@@ -65,6 +67,7 @@ def started_record(
         gpu=gpu,
         examination=examination,
         ladder=True,
+        tips=tips,
     )
 
 

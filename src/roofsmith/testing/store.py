@@ -7,7 +7,7 @@ define the pytest fixtures that its docstring lists.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, MutableMapping
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
@@ -15,9 +15,10 @@ from roofsmith.domain.campaign import Event, Resumed, Stopped
 from roofsmith.domain.device import Device, Environment
 from roofsmith.domain.kernel import BuildSpec, Candidate, SourceFile
 from roofsmith.domain.memory import flag_by_hand
+from roofsmith.domain.tip import Tip
 from roofsmith.domain.values import content_id
 from roofsmith.errors import StorageError
-from roofsmith.ports import CampaignFiles, Ledger, Lineage
+from roofsmith.ports import CampaignFiles, Ledger, Lineage, TipShelf
 
 
 class MemoryLedger:
@@ -107,6 +108,50 @@ class MemoryFiles:
             if (match := re.fullmatch(r"memory/v(\d+)\.json", path))
         }
         return {number: flag for number, flag in flags.items() if flag is not None}
+
+
+class MemoryTips:
+    """A shelf of tips in a list."""
+
+    def __init__(self, tips: Sequence[Tip] = ()) -> None:
+        self.tips = list(tips)
+
+    def read(self) -> tuple[Tip, ...]:
+        """Every tip, oldest first."""
+        return tuple(self.tips)
+
+    def add(self, tips: Sequence[Tip]) -> int:
+        """Keep those whose lesson is new."""
+        known = {tip.lesson for tip in self.tips}
+        new = {tip.lesson: tip for tip in tips if tip.lesson not in known}
+        self.tips += new.values()
+        return len(new)
+
+
+class TipsConformance:
+    """What every shelf of tips must do.
+
+    Fixture: `open_shelf`, a function that opens the same shelf anew on each call; it is empty at
+    first.
+    """
+
+    def test_a_new_shelf_is_empty(self, open_shelf: Callable[[], TipShelf]) -> None:
+        """Looking makes nothing."""
+        assert open_shelf().read() == ()
+
+    def test_tips_come_back_in_order(self, open_shelf: Callable[[], TipShelf]) -> None:
+        """For whoever opens it next."""
+        first, second = example_tip("a1"), example_tip("b2")
+        assert open_shelf().add([first]) == 1
+        assert open_shelf().add([second]) == 1
+        assert open_shelf().read() == (first, second)
+
+    def test_a_lesson_is_told_once(self, open_shelf: Callable[[], TipShelf]) -> None:
+        """Whoever teaches it again, in the same breath or years later."""
+        first, again = example_tip("a1"), example_tip("a1", origin="another campaign, round 9")
+        assert open_shelf().add([first, again, example_tip("b2")]) == 2
+        assert open_shelf().add([again]) == 0
+        assert open_shelf().read() == (first, example_tip("b2"))
 
 
 class LedgerConformance:
@@ -259,6 +304,19 @@ def example_events() -> list[Event]:
         Stopped(code="interrupted", detail="Ctrl-C\n→ paused", wall_s=0.1 + 0.2, at="2025-01-01"),
         Resumed(environment=environment, note="", at="2025-01-02"),
     ]
+
+
+def example_tip(lesson: str, origin: str = "softmax_20260412, round 4") -> Tip:
+    """A tip with text that isn't ASCII."""
+    return Tip(
+        lesson=lesson,
+        context="softmax in c on “Prüfling”",
+        signal="1.84x [1.80, 1.88], measured twice; ipc 1.1 -> 2.4",
+        takeaway=f"Try early: {lesson}",
+        applicability="kernels held back by compute",
+        origin=origin,
+        at="2026-04-12 10:05",
+    )
 
 
 def _texts(candidate: Candidate) -> dict[str, str]:
