@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from numpy import generic
 from numpy.typing import NDArray
 
@@ -48,7 +50,15 @@ class RowOracle:
 
     def tolerated(self) -> Tolerated:
         """No other inputs than its own."""
-        return Tolerated()
+        return _Own()
+
+
+class _Own(Tolerated):
+    """Nobody but the benchmark draws inputs."""
+
+    def notes(self) -> Iterator[str]:
+        """That it does."""
+        yield "inputs: the benchmark's own, and no others"
 
 
 def _declared(key: str, text: str | None, workload: Workload) -> float | None:

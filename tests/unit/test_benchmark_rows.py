@@ -1,0 +1,190 @@
+"""A benchmark's CSV: workloads, gate, metrics, and what is said of one that can't be used."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+from roofsmith.analysis.benchmark_rows import (
+    BadRowsError,
+    Reader,
+    Reading,
+    changed_rows,
+    csv_within,
+    failing,
+    mean_kernel_time,
+)
+from roofsmith.analysis.column_guess import guess_gate, guess_keys, guess_metric, rows_of
+from roofsmith.analysis.expressions import ExpressionError
+from roofsmith.domain.command import CommandSpec, ProfileCommand, matches
+
+PAGED = """\
+block_size,mtp,head_size,batch,us_asm_fp8,us_flydsl_ps,err_flydsl_ps
+16,0,64,8,150.1,142.8,0.0
+1024,1,128,8,99.0,118.4,0
+"""
+GEMM = """\
+M,N,K,Check,Forward TFLOPS,fwd_ms,bwd_ms
+128,64,32,PASS,500,1,2
+256,64,32,PASS,600,2,3
+"""
+
+
+def spec(**changes: Any) -> CommandSpec:
+    paged: dict[str, Any] = {
+        "repo": "/r", "editable": ("a.c",), "benchmark": "b", "metric": "us_flydsl_ps",
+        "unit": "us", "gate": "err_flydsl_ps == 0", "rows": ("batch",),
+        "classes": ("block_size", "mtp", "head_size"),
+    }  # fmt: skip
+    return CommandSpec.model_validate(paged | changes)
+
+
+def gemm(**changes: Any) -> CommandSpec:
+    return spec(
+        gate="Check == PASS", rows=("M", "N", "K"), classes=(), metric="step",
+        direction="higher", unit="TFLOP/s",
+        metrics={"step": "6*M*N*K/((fwd_ms+bwd_ms)*1e-3)/1e12", "forward": "Forward TFLOPS"},
+        **changes,
+    )  # fmt: skip
+
+
+def read(text: str, of: CommandSpec) -> tuple[Reading, ...]:
+    return Reader.of(of).read(text)
+
+
+def test_rows_become_workloads_and_classes() -> None:
+    first, second = read(PAGED, spec())
+    # mtp is 0 in one row, which is no size, so it is a tag in all of them
+    assert first.label == "block_size=16,head_size=64,batch=8,mtp=0"
+    assert first.workload.dims == {"block_size": 16, "head_size": 64, "batch": 8}
+    assert second.workload.tags == {"mtp": "1"}
+    assert second.workload.config_class == "block_size=1024, mtp=1, head_size=128"
+    assert (first.cost, second.cost) == (142.8 * 1e-6, 118.4 * 1e-6)
+
+
+def test_a_derived_metric_decides_and_others_are_shown() -> None:
+    first, _ = read(GEMM, gemm())
+    step = 6 * 128 * 64 * 32 / (3 * 1e-3) / 1e12
+    assert first.metrics == {"step": pytest.approx(step), "forward": 500.0}
+    assert first.cost == pytest.approx(1 / step)
+
+
+def test_a_rate_with_the_rows_work_is_a_time() -> None:
+    of = gemm(flops="6*M*N*K")
+    assert of.gives_times
+    first, _ = read(GEMM, of)
+    assert first.cost == pytest.approx(3e-3)
+
+
+def test_a_failing_row_scores_nothing() -> None:
+    readings = read(PAGED.replace("118.4,0", "1.0,0.25"), spec())
+    assert (readings[0].fault, readings[1].cost) == (None, math.inf)
+    assert failing(readings) == (
+        "1 of 2 rows fail: block_size=1024,head_size=128,batch=8,mtp=1:"
+        " err_flydsl_ps is 0.25 (the gate: err_flydsl_ps == 0)"
+    )
+
+
+def test_a_failing_row_needs_no_metric() -> None:
+    readings = read(GEMM.replace("256,64,32,PASS,600,2,3", "256,64,32,FAIL,,,"), gemm())
+    assert failing(readings) is not None
+
+
+@pytest.mark.parametrize("metric", ["0", "-3", "inf", "nan"])
+def test_a_metric_that_is_no_positive_number_fails(metric: str) -> None:
+    assert failing(read(PAGED.replace("118.4", metric), spec())) is not None
+
+
+def test_other_rows_are_named() -> None:
+    labels = [reading.label for reading in read(PAGED, spec())]
+    fewer = read("\n".join(PAGED.splitlines()[:2]), spec())
+    assert changed_rows(labels, read(PAGED, spec())) is None
+    said = changed_rows(labels, fewer) or ""
+    assert "1 rows instead of 2" in said
+    assert "missing" in said
+
+
+@pytest.mark.parametrize(
+    ("text", "changes", "said"),
+    [
+        ("", {}, "it is empty"),
+        ("a,b\n", {}, "only a header: a, b"),
+        (PAGED.replace("head_size", "headsize"), {}, "no column 'head_size', which rows and"),
+        (PAGED.replace("head_size", "headsize"), {}, "did you mean 'headsize'?"),
+        (PAGED, {"metric": "us_flydsl"}, "no column 'us_flydsl', which the metric 'us_flydsl'"),
+        (PAGED, {"gate": "Check == PASS"}, "no column 'Check', which the gate needs"),
+        (PAGED, {"classes": ("batch",)}, "two rows are batch=8"),
+        (PAGED.replace("142.8", "fast"), {}, "line 2: 'fast' in column 'us_flydsl_ps' is not a"),
+        (PAGED + "1,2\n", {}, "line 4 has 2 fields; the header has 7"),
+        (PAGED.replace("us_asm_fp8", "mtp"), {}, "column 'mtp' is there twice"),
+    ],
+)
+def test_what_is_wrong_with_a_csv_is_said(text: str, changes: dict[str, Any], said: str) -> None:
+    with pytest.raises(BadRowsError) as error:
+        read(text, spec(**changes))
+    assert said in str(error.value)
+
+
+def test_metrics_that_need_themselves_are_refused() -> None:
+    with pytest.raises(ExpressionError, match=r"metrics\.a needs itself"):
+        Reader.of(spec(metrics={"a": "2 * b", "b": "a + 1"}))
+    # but a metric may be made of the column of its own name
+    Reader.of(spec(metrics={"us_flydsl_ps": "us_flydsl_ps * 2"}))
+
+
+def test_the_csv_is_found_in_what_a_benchmark_prints() -> None:
+    printed = f"warming up, please wait\n{PAGED}\ndone in 3 s, bye\n"
+    assert csv_within(printed, ("block_size", "mtp")) == PAGED.strip()
+    with pytest.raises(BadRowsError, match="no line with the columns nothing"):
+        csv_within(printed, ("nothing",))
+
+
+def test_the_mean_kernel_time_is_over_the_launches_that_count() -> None:
+    of = spec(profile=ProfileCommand(command="p", results="*.csv", kernel="^pa_"))
+    trace = (
+        "Kernel_Name,Start_Timestamp,End_Timestamp\n"
+        "pa_main,1000,3000\nfill,0,999999\npa_reduce,5000,5500\n"
+    )
+    time_s, kernels = mean_kernel_time(trace, of)
+    assert time_s == pytest.approx(1250e-9)
+    assert kernels == ("pa_main", "pa_reduce")
+    with pytest.raises(BadRowsError, match="no kernel whose name matches"):
+        mean_kernel_time(trace.replace("pa_", "xx_"), of)
+
+
+@pytest.mark.parametrize(
+    ("path", "glob", "expected"),
+    [
+        ("src/a.c", "src/*.c", True),
+        ("src/x/a.c", "src/*.c", False),
+        ("src/x/a.c", "src/**/*.c", True),
+        ("src/a.c", "src/**/*.c", True),
+        ("src/a.cc", "src/*.c", False),
+        ("src/a+b.c", "src/a+b.c", True),
+        ("bench/bench.c", "**", True),
+    ],
+)
+def test_globs(path: str, glob: str, expected: bool) -> None:
+    assert matches(path, glob) is expected
+
+
+def test_columns_are_guessed_from_two_runs() -> None:
+    rows = rows_of(PAGED)
+    again = rows_of(PAGED.replace("142.8", "143.0").replace("150.1", "150.7"))
+    metric = guess_metric(rows)
+    assert metric is not None
+    assert (metric.column, metric.direction, metric.unit) == ("us_flydsl_ps", "lower", "us")
+    assert guess_gate(rows) == "err_flydsl_ps == 0"
+    taken = ("us_flydsl_ps", "err_flydsl_ps")
+    assert guess_keys(rows, again, taken) == ("block_size", "mtp", "head_size", "batch")
+
+
+def test_a_check_column_and_a_rate_are_guessed() -> None:
+    rows = rows_of("M,Check,Forward TFLOPS\n1,PASS,3.5\n2,PASS,4\n")
+    assert guess_gate(rows) == "Check == PASS"
+    metric = guess_metric(rows)
+    assert metric is not None
+    assert (metric.column, metric.direction) == ("Forward TFLOPS", "higher")
+    assert guess_metric(rows_of("a,b\n1,2\n")) is None

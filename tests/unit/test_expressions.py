@@ -1,0 +1,126 @@
+"""Expressions over columns: read into a tree, never given to Python."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from roofsmith.analysis.expressions import (
+    ExpressionError,
+    condition,
+    evaluate,
+    formula,
+    holds,
+    names,
+)
+
+VALUES = {"M": 2.0, "N": 3.0, "K": 5.0, "fwd_ms": 0.25, "bwd_ms": 0.75, "Forward TFLOPS": 7.0}
+
+
+def value(text: str) -> float:
+    return evaluate(formula(text), VALUES.__getitem__)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("1 + 2 * 3", 7.0),
+        ("(1 + 2) * 3", 9.0),
+        ("8 / 4 / 2", 1.0),
+        ("8 - 4 - 2", 2.0),
+        ("-2 * -3", 6.0),
+        ("--2", 2.0),
+        ("1e-3", 0.001),
+        (".5", 0.5),
+        ("6*M*N*K/((fwd_ms+bwd_ms)*1e-3)/1e12", 6 * 30 / 1e-3 / 1e12),
+        ("[Forward TFLOPS] * 2", 14.0),
+        ("`Forward TFLOPS`", 7.0),
+    ],
+)
+def test_a_formula_comes_to(text: str, expected: float) -> None:
+    assert value(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "it is empty"),
+        ("M N", "'N' is not expected after 'M'"),
+        ("(M", "a ) is missing"),
+        ("M +", "a number or a column is expected"),
+        ("M ** 2", "a number or a column is expected after 'M *'"),
+        ("__import__('os')", "'(' is not expected"),
+        ("M.__class__; 1", "';' can't stand"),
+        ("lambda: 1", "':' can't stand"),
+        ("'text'", "is a text, not a number"),
+        ("1 / (M - 2)", "divides by zero"),
+        ("(" * 60 + "1" + ")" * 60, "deep"),
+        ("1+" * 600 + "1", "more than 1000 characters"),
+    ],
+)
+def test_what_is_no_formula_is_named(text: str, said: str) -> None:
+    with pytest.raises(ExpressionError) as error:
+        value(text)
+    assert said in str(error.value)
+
+
+NUMBERS = st.floats(0.01, 1e6).map(lambda number: (repr(number), number))
+
+
+def _joined(parts: st.SearchStrategy[tuple[str, float]]) -> st.SearchStrategy[tuple[str, float]]:
+    signs = {"+": float.__add__, "-": float.__sub__, "*": float.__mul__}
+    pairs = st.tuples(st.sampled_from(sorted(signs)), parts, parts)
+    return pairs.map(lambda p: (f"({p[1][0]} {p[0]} {p[2][0]})", signs[p[0]](p[1][1], p[2][1])))
+
+
+@given(st.recursive(NUMBERS, _joined, max_leaves=12))
+def test_arithmetic_is_that_of_floats(case: tuple[str, float]) -> None:
+    text, expected = case
+    if len(text) <= 1000:
+        assert value(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "row", "expected"),
+    [
+        ("err == 0", {"err": "0.0"}, True),
+        ("err == 0", {"err": "1e-9"}, False),
+        ("err == 0", {"err": "nan"}, False),
+        ("err != 0", {"err": "nan"}, False),
+        ("err <= 1e-3", {"err": "0.001"}, True),
+        ("Check == PASS", {"Check": "PASS"}, True),
+        ("Check == PASS", {"Check": "FAIL"}, False),
+        ("Check == 'all good'", {"Check": "all good"}, True),
+        ("err < 1 and Check == PASS", {"err": "0", "Check": "FAIL"}, False),
+        ("err < 1 or Check == PASS", {"err": "0", "Check": "FAIL"}, True),
+        ("[max err] * 2 < 1", {"max err": "0.4"}, True),
+    ],
+)
+def test_a_condition_holds_or_not(text: str, row: dict[str, str], expected: bool) -> None:
+    assert holds(condition(text), row) is expected
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("err", "a comparison such as"),
+        ("err = 0", "'=' can't stand"),
+        ("[no such] == 1", "there is no column 'no such'"),
+        ("Check < PASS", "texts are only equal or not"),
+    ],
+)
+def test_what_is_no_condition_is_named(text: str, said: str) -> None:
+    with pytest.raises(ExpressionError) as error:
+        holds(condition(text), {"err": "0", "Check": "PASS"})
+    assert said in str(error.value)
+
+
+def test_names_are_in_order() -> None:
+    assert [n.name for n in names(condition("a + b == [c d] and x == 1"))] == ["a", "b", "c d", "x"]
+
+
+def test_infinity_is_a_number() -> None:
+    assert math.isinf(evaluate(formula("x"), lambda _: math.inf))
