@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -24,6 +25,7 @@ from roofsmith.engine.loop import Engine
 from roofsmith.engine.verify import verify
 from roofsmith.errors import UsageError
 from roofsmith.ports import Brief, Parts, Screen
+from roofsmith.report import render_campaign
 from roofsmith.testing.engine import FakeWorld, Killed, SideEffects, fake_idea, fake_target
 from roofsmith.testing.engine import fake_repair as repair_of
 from roofsmith.testing.judge import FakeKernels
@@ -422,3 +424,41 @@ def test_a_kill_at_a_diagnosis_changes_nothing(moment: str, which: int) -> None:
     Engine(parts_of(world), "test").run()
     assert verify(world.records) == ()
     assert [e.material for e in diagnosed(world)] == [e.material for e in diagnosed(whole)]
+
+
+# -- shown ----------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def rendered(records: list[Event]) -> list[dict[str, str]]:
+    """All files after each record."""
+    states = [replay(records[:count]) for count in range(1, len(records) + 1)]
+    return [render_campaign(state) for state in states if state is not None]
+
+
+def test_every_diagnosis_has_a_page_that_never_changes(rendered: list[dict[str, str]]) -> None:
+    seen: dict[str, str] = {}
+    for files in rendered:
+        pages = {name: text for name, text in files.items() if "diagnosis-" in name}
+        assert pages.items() >= seen.items()
+        seen = pages
+    names = [f"rounds/round-{level + 2}/diagnosis-{level}.md" for level in range(1, 5)]
+    assert sorted(seen) == sorted(names)
+    assert "Other directions" in seen[names[1]]
+    assert "nop" in seen[names[2]]
+    assert "## The best known" in seen[names[3]]
+
+
+def test_rounds_and_reports_name_what_they_build_on(rendered: list[dict[str, str]]) -> None:
+    last = rendered[-1]
+    assert "level 1, `rounds/round-3/diagnosis-1.md`" in last["rounds/round-4/summary.md"]
+    assert "after rollbacks" not in last["rounds/round-3/summary.md"]
+    assert "after round 5: level 3, `rounds/round-5/diagnosis-3.md`" in last["final_report.md"]
+    predicted = "| prediction | speedup: predicted 1.50x, measured 1.00x: short of it |"
+    assert predicted in last["rounds/round-4/summary.md"]
+    assert "| test:idea 1 | 1 | 0 | 0 of 1 | 0.67x | none |" in last["final_report.md"]
+
+
+def test_logs_only_grow_by_diagnoses(rendered: list[dict[str, str]]) -> None:
+    texts = [files["logs/optimize.md"] for files in rendered]
+    assert all(later.startswith(earlier) for earlier, later in pairwise(texts))

@@ -6,6 +6,7 @@ from roofsmith.analysis.audit_campaign import REPORTED
 from roofsmith.domain.campaign import Campaign
 from roofsmith.domain.kernel import Candidate
 from roofsmith.report import logs, markdown
+from roofsmith.report.diagnoses import diagnosis_files
 from roofsmith.report.documents import manifest
 from roofsmith.report.environment import env_check
 from roofsmith.report.html import render_html
@@ -33,6 +34,7 @@ def render_campaign(campaign: Campaign) -> dict[str, str]:
     }
     if campaign.started.examination is not None:
         files["env_check.md"] = env_check(campaign.started.examination, REPORTED)
+    files |= diagnosis_files(campaign)
     for step, candidate in zip(summary.steps, _candidates(campaign), strict=True):
         files |= _round_files(campaign, summary, step, candidate)
     return files

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import geometric_mean
 from typing import assert_never
 
+from roofsmith.analysis.calibration import round_score
 from roofsmith.analysis.kernel_times import kernel_estimate
+from roofsmith.analysis.ladder import needs_diagnosis
 from roofsmith.domain.campaign import Baseline, Campaign, Kept, RolledBack, Round
 from roofsmith.domain.comparison import Judgement, Timing
 from roofsmith.domain.kernel import Candidate
@@ -23,6 +25,7 @@ from roofsmith.domain.outcome import (
 )
 from roofsmith.domain.profile import Bottleneck, Profile
 from roofsmith.domain.target import KeepPolicy
+from roofsmith.report.diagnoses import diagnosis_path, score_lines
 from roofsmith.report.diffs import candidate_diff
 from roofsmith.report.dispatches import dispatch_lines
 from roofsmith.report.reported import metric_rows
@@ -61,8 +64,16 @@ def steps_of(campaign: Campaign) -> Iterator[Step]:
         return
     yield _baseline_step(baseline)
     holder = _Holder(baseline.candidate, baseline.profile, baseline.bottleneck, 1.0)
+    noise_band = campaign.started.target.keep.noise_band
+    diagnosed = {event.after_round: event for event in campaign.diagnoses}
     for round in campaign.rounds:
-        yield _round_step(round, holder)
+        score = round_score(round, holder.profile, noise_band)
+        event = diagnosed.get(round.round - 1) if needs_diagnosis(round) else None
+        yield replace(
+            _round_step(round, holder),
+            predictions=score_lines(score),
+            diagnosis=None if event is None else (event.level, diagnosis_path(event)),
+        )
         holder = holder.after(round)
 
 

@@ -111,6 +111,10 @@ class Step:
     """Whether the repository's own benchmark measured."""
     kernel_ratio: Ratio | None = None
     """Over the incumbent, by the target's own profiler."""
+    predictions: tuple[str, ...] = ()
+    """How the hypothesis's predictions came out, a line each."""
+    diagnosis: tuple[int, str] | None = None
+    """Level of the diagnosis that the idea had to build on, and the file that shows it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,6 +267,10 @@ class Summary:
     """Of a command target: what is run, and what is frozen."""
     metrics: tuple[MetricRow, ...] = ()
     """Of a command target: from the baseline to the kernel that holds."""
+    calibrations: tuple[tuple[str, ...], ...] = ()
+    """Of each tactic with predictions: a row for a table."""
+    diagnoses: tuple[tuple[int, int, str], ...] = ()
+    """After which round, at which level, and the file."""
 
     @property
     def ending(self) -> Ending | None:

@@ -1,0 +1,75 @@
+"""Predictions against measurements, and what was looked at again after rollbacks. Pure."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from roofsmith.domain.calibration import Calibration, Landing, RoundScore, Score
+from roofsmith.domain.campaign import Campaign
+from roofsmith.domain.diagnosis import Diagnosed
+from roofsmith.report import format as fmt
+from roofsmith.report.templating import render_markdown
+
+LANDINGS: Final[dict[Landing, str]] = {
+    "hit": "as predicted",
+    "short": "short of it",
+    "beyond": "beyond it",
+    "contrary": "the other way",
+    "unmeasured": "never measured",
+    "unpredicted": "not predicted",
+}
+LEVELS: Final = {
+    1: "what was tried, read again",
+    2: "the kernel profiled again, and a stagnation review",
+    3: "the instructions of the hot loop",
+    4: "the best known implementation",
+}
+
+
+def score_lines(score: RoundScore) -> tuple[str, ...]:
+    """How a round's predictions came out, a line each; none where nothing was predicted."""
+    lines = []
+    if score.speedup.landing != "unpredicted":
+        lines.append(f"speedup: {_came_out(score.speedup)}")
+    if score.counter is not None and score.movement.landing != "unpredicted":
+        lines.append(f"{score.counter}: {_came_out(score.movement)}")
+    return tuple(lines)
+
+
+def _came_out(score: Score) -> str:
+    told = "its direction" if score.predicted is None else fmt.speedup(score.predicted)
+    seen = "" if score.measured is None else f", measured {fmt.speedup(score.measured)}"
+    return f"predicted {told}{seen}: {LANDINGS[score.landing]}"
+
+
+def calibration_row(found: Calibration) -> tuple[str, ...]:
+    """Tactic, rounds, kept, how many came out as predicted, and by how much the rest is off."""
+    return (
+        found.tactic,
+        str(found.rounds),
+        str(found.kept),
+        f"{found.hits} of {found.measured}" if found.measured else "none",
+        "none" if found.ratio is None else fmt.speedup(found.ratio),
+        f"{found.counter_hits} of {found.counters}" if found.counters else "none",
+    )
+
+
+def diagnosis_path(event: Diagnosed) -> str:
+    """Where a diagnosis is rendered: beside the round that it came after."""
+    return f"rounds/round-{event.after_round}/diagnosis-{event.level}.md"
+
+
+def diagnosis_files(campaign: Campaign) -> dict[str, str]:
+    """A page for every diagnosis; it never changes."""
+    return {diagnosis_path(event): _page(event) for event in campaign.diagnoses}
+
+
+def _page(event: Diagnosed) -> str:
+    return render_markdown(
+        "diagnosis.md",
+        event=event,
+        material=event.material,
+        level=LEVELS[event.level],
+        scores=score_lines,
+        fruitless=len({attempt.repairs or attempt.round for attempt in event.material.attempts}),
+    )
