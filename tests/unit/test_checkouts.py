@@ -1,0 +1,230 @@
+"""Checkouts of a repository: of one commit, apart from the user's, with frozen files watched."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from repository_bench import KERNEL, ROWS, TARGET, git, make_repository, needs_git
+
+from roofsmith.domain.command import CommandSpec
+from roofsmith.domain.kernel import Candidate, SourceFile
+from roofsmith.domain.target import Target
+from roofsmith.errors import StorageError, TargetError
+from roofsmith.store.checkouts import (
+    KEPT,
+    GitCheckouts,
+    editable_sources,
+    open_repository,
+    require_clean,
+)
+from roofsmith.store.edited import edited_candidate
+from roofsmith.store.target_file import load_target
+
+pytestmark = needs_git
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    return make_repository(tmp_path / "my repo")
+
+
+@pytest.fixture
+def target(repository: Path) -> Target:
+    return load_target(repository)
+
+
+@pytest.fixture
+def checkouts(target: Target, tmp_path: Path) -> GitCheckouts:
+    return GitCheckouts(spec_of(target), tmp_path / "check outs")
+
+
+def spec_of(target: Target) -> CommandSpec:
+    assert target.command is not None
+    return target.command
+
+
+def with_files(target: Target, **texts: str) -> Candidate:
+    named = {name.replace("__", "/").replace("_", "."): text for name, text in texts.items()}
+    before = target.baseline
+    sources = {source.path: source.text for source in before.sources} | named
+    return before.model_copy(
+        update={"sources": tuple(SourceFile(path=p, text=t) for p, t in sources.items())}
+    )
+
+
+def test_a_checkout_is_the_commit_with_the_candidates_files(
+    repository: Path, target: Target, checkouts: GitCheckouts
+) -> None:
+    (repository / "data" / "readme").write_text("not committed\n")
+    folder, existed = checkouts.make(with_files(target, src__pa_rows="1 1 1 1 0\n"))
+    assert not existed
+    assert (folder / KERNEL).read_text() == "1 1 1 1 0\n"
+    assert (folder / "data" / "readme").read_text() == "frozen\n"
+    assert (repository / KERNEL).read_text() == ROWS
+    assert checkouts.make(with_files(target, src__pa_rows="1 1 1 1 0\n")) == (folder, True)
+
+
+def test_what_happens_in_a_checkout_stays_there(
+    repository: Path, target: Target, checkouts: GitCheckouts
+) -> None:
+    folder, _ = checkouts.make(target.baseline)
+    git(folder, "checkout", "--quiet", "-b", "mine")
+    git(folder, "commit", "--quiet", "--allow-empty", "--message", "mine")
+    assert "mine" not in git(repository, "log", "--all", "--format=%s%n%D")
+
+
+def test_a_changed_frozen_file_is_named(target: Target, checkouts: GitCheckouts) -> None:
+    folder, _ = checkouts.make(target.baseline)
+    assert checkouts.changed(target.baseline.id) == ()
+    (folder / KERNEL).write_text("editable\n")
+    (folder / "out").mkdir()
+    (folder / "out" / "new.csv").write_text("untracked\n")
+    assert checkouts.changed(target.baseline.id) == ()
+    (folder / "bench.sh").chmod(0o755)
+    (folder / "data" / "readme").unlink()
+    assert checkouts.changed(target.baseline.id) == ("bench.sh", "data/readme")
+
+
+def test_a_source_that_may_not_be_edited_is_named(
+    target: Target, checkouts: GitCheckouts
+) -> None:
+    added = with_files(target, sitecustomize_py="import os\n")
+    checkouts.make(added)
+    assert checkouts.changed(added.id) == ("sitecustomize.py",)
+    same = with_files(target, data__readme="frozen\n")
+    checkouts.make(same)
+    assert checkouts.changed(same.id) == ()
+
+
+def test_the_hash_of_what_is_frozen_knows_paths_and_content(
+    repository: Path, target: Target, tmp_path: Path
+) -> None:
+    def frozen(spec: CommandSpec, name: str) -> str:
+        checkouts = GitCheckouts(spec, tmp_path / name)
+        checkouts.make(target.baseline)
+        return checkouts.frozen_hash()
+
+    before = frozen(spec_of(target), "a")
+    (repository / KERNEL).write_text("1 1 1 1 0\n")
+    git(repository, "commit", "--quiet", "--all", "--message", "editable")
+    assert frozen(spec_of(load_target(repository)), "b") == before
+    (repository / "data" / "readme").write_text("thawed\n")
+    git(repository, "commit", "--quiet", "--all", "--message", "frozen")
+    assert frozen(spec_of(load_target(repository)), "c") != before
+
+
+def test_old_checkouts_go(target: Target, checkouts: GitCheckouts) -> None:
+    folders = [
+        checkouts.make(with_files(target, src__pa_rows=f"{n} 1 1 1 0\n"))[0]
+        for n in range(1, KEPT + 3)
+    ]
+    assert [folder.exists() for folder in folders] == [False, False] + [True] * KEPT
+
+
+def test_submodules_are_checked_out_and_frozen(repository: Path, tmp_path: Path) -> None:
+    library = make_repository(tmp_path / "library")
+    git(repository, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add",
+        str(library), "third/library")  # fmt: skip
+    git(repository, "commit", "--quiet", "--all", "--message", "library")
+    target = load_target(repository)
+    checkouts = GitCheckouts(spec_of(target), tmp_path / "out")
+    folder, _ = checkouts.make(target.baseline)
+    assert (folder / "third/library/data/readme").read_text() == "frozen\n"
+    (folder / "third/library/data/readme").write_text("mine\n")
+    assert checkouts.changed(target.baseline.id) == ("third/library/data/readme",)
+
+
+def test_what_git_ignores_may_be_carried(repository: Path, tmp_path: Path) -> None:
+    (repository / ".gitignore").write_text("out/\nbuilt\nweights/\n")
+    git(repository, "commit", "--quiet", "--all", "--message", "ignore")
+    (repository / "weights").mkdir()
+    (repository / "weights" / "w").write_text("1\n")
+    (repository / "target.yaml").write_text(TARGET + "  carry: weights\n")
+    target = load_target(repository)
+    folder, _ = GitCheckouts(spec_of(target), tmp_path / "out").make(target.baseline)
+    assert (folder / "weights" / "w").read_text() == "1\n"
+
+
+def test_a_folder_of_a_repository_may_be_the_target(tmp_path: Path) -> None:
+    inner = make_repository(tmp_path / "top")
+    (inner / "ops").mkdir()
+    for name in ("src", "bench.sh", "test.sh", "build.sh", "target.yaml"):
+        git(inner, "mv", name, f"ops/{name}")
+    git(inner, "commit", "--quiet", "--message", "moved")
+    target = load_target(inner / "ops")
+    assert target.kernel.path == KERNEL
+    checkouts = GitCheckouts(spec_of(target), tmp_path / "out")
+    folder, _ = checkouts.make(with_files(target, src__pa_rows="1 1 1 1 0\n"))
+    assert (folder / KERNEL).read_text() == "1 1 1 1 0\n"
+    assert checkouts.changed(with_files(target, src__pa_rows="1 1 1 1 0\n").id) == ()
+    (folder.parent / "data" / "readme").write_text("frozen, too\n")
+    assert checkouts.changed(with_files(target, src__pa_rows="1 1 1 1 0\n").id) == ("data/readme",)
+
+
+def test_a_dirty_repository_is_refused(repository: Path) -> None:
+    (repository / "new").write_text("untracked files don't matter\n")
+    require_clean(open_repository(repository))
+    (repository / "bench.sh").write_text("true\n")
+    git(repository, "mv", "test.sh", "check it.sh")
+    with pytest.raises(TargetError, match=r"not committed: .*bench\.sh") as error:
+        require_clean(open_repository(repository))
+    assert "check it.sh" in error.value.message
+    assert "git commit" in (error.value.hint or "")
+
+
+def test_no_repository_and_no_commit_are_said(tmp_path: Path) -> None:
+    with pytest.raises(TargetError, match="not in a git repository"):
+        open_repository(tmp_path)
+    git(tmp_path, "init", "--quiet")
+    with pytest.raises(TargetError, match="has no commit yet"):
+        open_repository(tmp_path)
+    with pytest.raises(TargetError, match="is not a folder"):
+        open_repository(tmp_path / "nothing")
+
+
+def test_patterns_without_files_are_refused(repository: Path) -> None:
+    section = spec_of(load_target(repository)).model_copy(update={"editable": ("src/*.cu",)})
+    with pytest.raises(TargetError, match=r"matches editable: src/\*\.cu") as error:
+        editable_sources(open_repository(repository), section)
+    assert KERNEL in (error.value.hint or "")
+
+
+def test_a_commit_that_is_gone_is_said(target: Target, tmp_path: Path) -> None:
+    lost = spec_of(target).model_copy(update={"commit": "1" * 40})
+    with pytest.raises(StorageError, match="no commit 111111111111 to check out"):
+        GitCheckouts(lost, tmp_path / "out").make(target.baseline)
+
+
+# -- what somebody edited elsewhere -----------------------------------------------------------
+
+
+def test_an_edited_file_is_found_by_its_name(target: Target, tmp_path: Path) -> None:
+    (tmp_path / "pa.rows").write_text("1 1 1 1 0\n")
+    made = edited_candidate(tmp_path / "pa.rows", spec_of(target), target.baseline)
+    assert made == with_files(target, src__pa_rows="1 1 1 1 0\n")
+    (tmp_path / "other.txt").write_text("?\n")
+    with pytest.raises(TargetError, match="is none of the editable files: src/pa.rows"):
+        edited_candidate(tmp_path / "other.txt", spec_of(target), target.baseline)
+
+
+def test_a_copy_of_the_repository_will_do(
+    repository: Path, target: Target, tmp_path: Path
+) -> None:
+    copy = tmp_path / "copy of it"
+    git(tmp_path, "clone", "--quiet", str(repository), str(copy))
+    (copy / "out").mkdir()
+    (copy / "out" / "pa_1.csv").write_text("ignored by git\n")
+    assert edited_candidate(copy, spec_of(target), target.baseline) == target.baseline
+    (copy / KERNEL).write_text("1 1 1 1 0\n")
+    (copy / "src" / "more.rows").write_text("a new file\n")
+    made = edited_candidate(copy, spec_of(target), target.baseline)
+    assert made == with_files(
+        target, src__pa_rows="1 1 1 1 0\n", src__more_rows="a new file\n"
+    )
+    (copy / "bench.sh").write_text("true\n")
+    made = edited_candidate(copy, spec_of(target), target.baseline)
+    assert made.sources[-2].path == "bench.sh"  # frozen: the judge will say so
+    (copy / "strange.py").write_text("1\n")
+    with pytest.raises(TargetError, match=r"neither in the repository nor editable: strange\.py"):
+        edited_candidate(copy, spec_of(target), target.baseline)
