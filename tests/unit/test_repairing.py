@@ -156,9 +156,31 @@ def test_attempts_are_counted_down() -> None:
     assert task.candidate == here.ideas[2].candidate
 
 
-def test_repairs_are_not_counted_as_rounds() -> None:
+def test_the_last_round_has_its_repairs() -> None:
     campaign = run(played("wrFf", max_iterations=1))
     assert repairs(campaign) == [None, 2, 2]
+    assert code(campaign) == "max_iterations"
+
+
+def test_repairs_are_not_counted_as_rounds() -> None:
+    campaign = run(played("wrFff", max_iterations=2))
+    assert repairs(campaign) == [None, 2, 2, None]
+    assert code(campaign) == "max_iterations"
+
+
+class Deaf(Listening):
+    """Answers a request for a repair with another idea."""
+
+    name = "deaf"
+
+    def ask(self, brief: Brief, screen: object) -> Proposal | None:
+        return super().ask(replace(brief, repair=None), screen)
+
+
+def test_another_idea_is_no_repair_and_gets_no_round_beyond_the_last() -> None:
+    here = played("we", max_iterations=1)
+    campaign = Engine(replace(here.parts(), proposer=Deaf(here.ideas)), "test").run()
+    assert repairs(campaign) == [None]
     assert code(campaign) == "max_iterations"
 
 

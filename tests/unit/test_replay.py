@@ -18,6 +18,7 @@ from roofsmith.ports import Brief
 from roofsmith.proposers.portfolio import Portfolio
 from roofsmith.proposers.recipe_proposer import RecipeProposer
 from roofsmith.proposers.replay import ManualProposer, ReplayProposer, read_proposals
+from roofsmith.proposers.sweep import SweepProposer
 from roofsmith.store.ledger import JsonlLedger
 from roofsmith.testing.proposer import (
     ProposerConformance,
@@ -171,7 +172,8 @@ def test_what_has_no_repair_recorded_is_dropped() -> None:
 
 def test_of_several_proposers_the_one_that_can_repair_it_does() -> None:
     brief = after(brief_for(candidate()), SCRIPT[0], wrong=True)
-    others = Portfolio([ReplayProposer([]), RecipeProposer(), ReplayProposer(SCRIPT)])
+    proposers = (ReplayProposer([]), RecipeProposer(), SweepProposer(), ReplayProposer(SCRIPT))
+    others = Portfolio(proposers)
     assert others.ask(brief, screen) == SCRIPT[1]
 
 

@@ -66,7 +66,7 @@ def decide(
     if before is None or before.verdict != "faster":
         seen = f": {_reading(before, policy)}" if before else ""
         return RolledBack(rule=f"{_where(hypothesis)} only the second measurement gained{seen}")
-    if first and (loss := _lost_twice(first, comparison, hypothesis)):
+    if first and (loss := _lost_twice(first, comparison)):
         return RolledBack(rule=loss)
     if profiles and (loss := _seen_slower(*profiles, policy)):
         return RolledBack(rule=loss)
@@ -101,13 +101,12 @@ def _loss(comparison: Comparison, policy: KeepPolicy) -> str | None:
     return None
 
 
-def _lost_twice(first: Comparison, again: Comparison, hypothesis: Hypothesis) -> str | None:
+def _lost_twice(first: Comparison, again: Comparison) -> str | None:
     """A class that pays a little for another's gain, as often as it is measured."""
     before = {c.config_class: c.estimate for c in first.classes}
     lost = [
         f"{c.config_class} ({_interval(before[c.config_class])}, then {_interval(c.estimate)})"
         for c in again.classes
-        if c.config_class != hypothesis.target_class
         if max(before[c.config_class].ci[1], c.estimate.ci[1]) < 1
     ]
     return f"vetoed: slower in both measurements on {', '.join(lost)}" if lost else None

@@ -24,7 +24,7 @@ from roofsmith.engine.repairing import repair_task
 from roofsmith.engine.splitting import (
     due_split,
 )
-from roofsmith.engine.stopping import ENDS_FOR_GOOD, Stop, repair_condition, stop_condition
+from roofsmith.engine.stopping import Stop, repair_condition, stop_condition
 from roofsmith.engine.survey import Prepared, Survey, survey
 from roofsmith.engine.trial import Trial, dispatch_of
 from roofsmith.engine.workbench import Workbench
@@ -321,8 +321,7 @@ class Engine:
             return False
         if campaign.stopped.code == "no_idle_gpu":  # what it stopped in was not finished
             return False
-        for_good = campaign.stopped.code in ENDS_FOR_GOOD
-        return for_good or self.stop_condition() is not None
+        return campaign.stopped.code == "out_of_ideas" or self.stop_condition() is not None
 
     def _time_is_left(self) -> bool:
         budget_s = self._limits.budget_s

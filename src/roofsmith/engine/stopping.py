@@ -9,11 +9,6 @@ from roofsmith.domain.campaign import Campaign, EndCheck, StopCode
 from roofsmith.domain.target import StopPolicy
 from roofsmith.engine.progress import expected_round_s, held_fraction, held_metric
 
-ENDS_FOR_GOOD: frozenset[StopCode] = frozenset(
-    ("goal_reached", "efficiency_reached", "out_of_ideas")
-)
-"""Ends that no larger limit changes."""
-
 
 @dataclass(frozen=True, slots=True)
 class Stop:

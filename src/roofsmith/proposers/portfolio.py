@@ -12,7 +12,7 @@ The rule, for each incumbent:
    taken; if there is none either, there are no ideas left.
 
 A kept round changes the incumbent, so everybody is asked again. All of it is read off the ledger.
-An idea that is to be repaired goes to everybody in order, and the first who can repair it does.
+An idea that is to be repaired goes to everybody as well; most have no repair, and pass.
 """
 
 from __future__ import annotations
@@ -54,8 +54,6 @@ class Portfolio:
 
     def ask(self, brief: Brief, screen: Screen) -> Proposal | None:
         """The most promising proposal; None when every member has none for this incumbent."""
-        if brief.repair is not None:
-            return self._repair(brief, screen)
         hurdle = expected_sweep_gain(brief) if self._sweep is not None else 0.0
         held_back: list[tuple[Proposer, Proposal]] = []
         for proposer in self._others:
@@ -82,13 +80,6 @@ class Portfolio:
         """Pass the round on to the member whose proposal it was."""
         if self._asked is not None:
             self._asked.tell(round)
-
-    def _repair(self, brief: Brief, screen: Screen) -> Proposal | None:
-        for proposer in self._others:
-            proposal = proposer.ask(brief, screen)
-            if proposal is not None and proposal.repair:
-                return self._taken(proposer, proposal)
-        return None
 
     def _taken(self, proposer: Proposer, proposal: Proposal) -> Proposal:
         self._asked = proposer
