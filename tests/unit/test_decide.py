@@ -217,6 +217,18 @@ def test_a_class_may_not_gain_what_the_whole_pays_for() -> None:
     assert decision.rule.startswith("vetoed: slower overall")
 
 
+def test_totals_of_kept_rounds_never_fall() -> None:
+    """A tie overall, whose estimate lies below 1: the trend of accepted rounds would go down."""
+    second = judged("tie", classes={"a": "faster", "b": "tie"})
+    assert second.comparison is not None
+    for speedup, kept in ((0.999, False), (1.0, True), (1.001, True)):
+        comparison = second.comparison.model_copy(update={"overall": reading("tie", speedup)})
+        again = second.model_copy(update={"comparison": comparison})
+        decision = decided(again, aimed_at("a"))
+        assert isinstance(decision, Kept) is kept, speedup
+        assert kept or decision.rule.startswith("vetoed: the total would fall (0.999x")
+
+
 # -- slower within the band, twice ----------------------------------------------------------------
 
 

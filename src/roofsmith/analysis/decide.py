@@ -30,6 +30,7 @@ def decide(
     the whole nor a config class is slower beyond the band, no other class slower within the band in
     both measurements, no workload slower by `policy.veto_slowdown` or more, and the profiler, where
     it times kernels, doesn't see a slower one. A command target's own profiler has to see the gain.
+    A class doesn't gain what the whole pays for, however little: totals of kept rounds never fall.
 
     Args:
         judgement: of the candidate against the incumbent.
@@ -70,6 +71,8 @@ def decide(
         return RolledBack(rule=loss)
     if profiles and (loss := _seen_slower(*profiles, policy)):
         return RolledBack(rule=loss)
+    if comparison.overall.speedup < 1:
+        return RolledBack(rule=f"vetoed: the total would fall ({_interval(comparison.overall)})")
     return Kept(
         rule=f"{_where(hypothesis)} {_reading(aim, policy)}; measured again in fresh processes;"
         " no class is slower"

@@ -14,7 +14,7 @@ from roofsmith.store.campaign_dir import LEDGER
 from roofsmith.store.git import git_installed
 from roofsmith.store.ledger import JsonlLedger
 from roofsmith.store.lineage_place import Place, remembered
-from roofsmith.store.masks import with_readers_mask
+from roofsmith.store.rendered import beside_readers
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ def _changed_files(directory: Path, campaign: Campaign) -> Iterator[Finding]:
         path = directory / name
         try:
             found = path.read_bytes()
-            if found != with_readers_mask(name, text.encode(), found):
+            if found != beside_readers(name, text.encode(), found):
                 yield Finding(name, "is not what the ledger's records render to; it was changed")
         except FileNotFoundError:
             yield Finding(name, "is missing; `roofsmith report` writes it again")

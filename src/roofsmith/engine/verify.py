@@ -231,6 +231,8 @@ def _standing_claims(round_: Round, campaign: Campaign) -> Iterator[tuple[str, o
     fraction, total = standing_after(campaign, round_.judgement, round_.decision)
     yield "roofline fraction", round_.roofline_fraction, fraction
     yield "total speedup", round_.total_speedup, total
+    if isinstance(round_.decision, Kept):
+        yield "a total that doesn't fall", True, round_.total_speedup >= campaign.total_speedup
 
 
 def _short(value: object) -> str:

@@ -14,8 +14,8 @@ from types import TracebackType
 
 from roofsmith.errors import CampaignBusyError, StorageError, UsageError
 from roofsmith.store.files import replace, storage_errors
-from roofsmith.store.masks import with_readers_mask
 from roofsmith.store.memory import check_note, flags_by_hand
+from roofsmith.store.rendered import beside_readers
 
 LEDGER = "ledger.jsonl"
 LOCK = ".lock"
@@ -109,13 +109,14 @@ class CampaignDirectory:
     def write(self, files: Mapping[str, str]) -> None:
         """Write rendered files, each atomically; unchanged ones keep their time stamp.
 
-        Memory notes that were masked stay masked.
+        Memory notes that were masked stay masked, and a log in `logs/` keeps what it held: if that
+        was edited, a correction follows it.
 
-        All paths, notes and append-only logs are checked before the first file is written.
+        All paths and notes are checked before the first file is written.
 
         Raises:
             StorageError: the disk is full or read-only; a path leaves the directory or belongs to
-                its records; a log in `logs/` would lose text; a memory note breaks its schema.
+                its records; a memory note breaks its schema.
         """
         pending = {}
         for relative, text in files.items():
@@ -124,12 +125,7 @@ class CampaignDirectory:
             data = text.encode("utf-8", errors="backslashreplace")
             check_note(relative, data)
             old = self._current(path)
-            data = with_readers_mask(relative, data, old)
-            if old is not None and _is_log(relative) and not data.startswith(old):
-                raise StorageError(
-                    f"{path} is append-only, but its new text drops or changes old lines",
-                    hint="if it was edited by hand, move it away; it is rendered again",
-                )
+            data = beside_readers(relative, data, old)
             if data != old:
                 pending[path] = data
         for path, data in pending.items():
@@ -196,11 +192,6 @@ class CampaignDirectory:
 
 def _absolute(directory: Path) -> Path:
     return Path(os.path.abspath(directory))  # noqa: PTH100 - resolve() would follow links
-
-
-def _is_log(relative: str) -> bool:
-    pure = PurePosixPath(relative)
-    return pure.parts[0] == "logs" and pure.suffix == ".md"
 
 
 def _has_records(directory: Path) -> bool:

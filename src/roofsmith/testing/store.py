@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
+from roofsmith.analysis.append_only import appended
 from roofsmith.domain.campaign import Event, Resumed, Stopped
 from roofsmith.domain.device import Device, Environment
 from roofsmith.domain.kernel import BuildSpec, Candidate, SourceFile
@@ -90,15 +91,19 @@ class MemoryFiles:
 
     def write(self, files: Mapping[str, str]) -> None:
         """Keep the files; all of them or, if one breaks a rule, none."""
-        for path, text in files.items():
+        for path in files:
             pure = PurePosixPath(path)
             if pure.is_absolute() or ".." in pure.parts or not pure.parts:
                 raise StorageError(f"{path!r} would lie outside {self._directory}")
-            old = self.files.get(path, "")
-            if pure.parts[0] == "logs" and pure.suffix == ".md" and not text.startswith(old):
-                raise StorageError(f"{path} is append-only, but its new text drops old lines")
-        self.writes += [path for path, text in files.items() if self.files.get(path) != text]
-        self.files.update(files)
+        new = {path: self._appended(path, text) for path, text in files.items()}
+        self.writes += [path for path, text in new.items() if self.files.get(path) != text]
+        self.files.update(new)
+
+    def _appended(self, path: str, text: str) -> str:
+        old = self.files.get(path)
+        if old is None or not path.startswith("logs/"):
+            return text
+        return appended(text.encode(), old.encode()).decode()
 
     def flags_by_hand(self) -> Mapping[int, bool]:
         """By what the notes say."""
@@ -283,11 +288,18 @@ class FilesConformance:
     def test_logs_only_grow(
         self, files: CampaignFiles, content: Callable[[], Mapping[str, str]]
     ) -> None:
-        """A log's new text starts with the old one."""
+        """A log's new text starts with the old one; what contradicts it is a correction."""
         files.write({"logs/optimize.md": "round 1\n"})
         files.write({"logs/optimize.md": "round 1\nround 2\n"})
-        assert _refuses(files, {"logs/optimize.md": "round 2\n", "README.md": "x"})
         assert content() == {"logs/optimize.md": "round 1\nround 2\n"}
+        files.write({"logs/optimize.md": "round I\n"})
+        once = content()["logs/optimize.md"]
+        files.write({"logs/optimize.md": "round I\nround II\n"})
+        twice = content()["logs/optimize.md"]
+        assert once.startswith("round 1\nround 2\n")
+        assert once.endswith("\nround I\n")
+        assert "Correction" in once
+        assert twice == once + "round II\n"
 
 
 def example_candidate(marker: str) -> Candidate:

@@ -1,0 +1,29 @@
+"""Logs lose no text: what turns out to be wrong is followed by a correction. Pure."""
+
+from __future__ import annotations
+
+from typing import Final
+
+CORRECTION: Final = b"""
+
+---
+
+Correction: what stands above was edited, or written by another version of roofsmith. What the
+ledger says follows, from the beginning.
+
+"""
+
+
+def appended(rendered: bytes, found: bytes | None) -> bytes:
+    """What a log should hold, given what is there: always all of that, and more behind it.
+
+    Args:
+        rendered: what the ledger says now.
+        found: the log's content; None if it isn't there.
+    """
+    if found is None:
+        return rendered
+    before, marker, current = found.rpartition(CORRECTION)
+    if rendered.startswith(current):
+        return before + marker + rendered
+    return found + CORRECTION + rendered
