@@ -22,7 +22,12 @@ from roofsmith.domain.device import Device
 from roofsmith.domain.kernel import Language
 from roofsmith.domain.target import HOST_LANGUAGES, Target
 from roofsmith.engine.gate import GpuGate
-from roofsmith.engine.guarded import GuardedInspector, GuardedJudge, GuardedProfiler
+from roofsmith.engine.guarded import (
+    GuardedInspector,
+    GuardedJudge,
+    GuardedProfiler,
+    GuardedTracer,
+)
 from roofsmith.engine.survey import Survey
 from roofsmith.judge.bench import Bench
 from roofsmith.judge.cgroup import remove_stale_groups
@@ -35,6 +40,7 @@ from roofsmith.judge.lineup import HostBench
 from roofsmith.judge.oracle import ReferenceOracle
 from roofsmith.judge.parent import ProcessJudge
 from roofsmith.judge.runner import WorkerRunner
+from roofsmith.judge.transfer.tracer import StepTracer
 from roofsmith.ports import (
     Clock,
     DeviceSource,
@@ -45,6 +51,7 @@ from roofsmith.ports import (
     Observer,
     Profiler,
     Toolchain,
+    Tracer,
 )
 from roofsmith.profilers.cpu import CpuProfiler
 from roofsmith.profilers.disassembly import HostDisassembler
@@ -146,6 +153,15 @@ class Machine:
             return None
         inspector = SanitizerInspector(self.runner, oracle)
         return inspector if self.gate is None else GuardedInspector(inspector, self.gate)
+
+    def tracer(self, target: Target, known: Survey) -> Tracer:
+        """What runs steps of training with a kernel."""
+        tracer = StepTracer(
+            target, known.signature, threads=known.threads,
+            device="cpu" if self.gpu is None else "cuda",
+            cache_dir=None if self.gpu is None else self.compiled_dir, isolation=self.isolation,
+        )  # fmt: skip
+        return tracer if self.gate is None else GuardedTracer(tracer, self.gate)
 
     def judge(self, target: Target, bench: Bench[Any], known: Survey) -> Judge:
         """Who decides about candidates."""

@@ -40,6 +40,7 @@ from roofsmith.ports import (
     Profiler,
     Proposer,
     Screen,
+    Tracer,
 )
 from roofsmith.proposers.portfolio import Portfolio
 from roofsmith.proposers.recipe_proposer import RecipeProposer
@@ -84,6 +85,13 @@ class Workshop:
         if isinstance(self.oracle, RowOracle):
             return None
         return self.machine.disassembler(self.oracle, self.survey)
+
+    @property
+    def _tracer(self) -> Tracer | None:
+        """What runs steps with a kernel; None where a repository's commands call it."""
+        if isinstance(self.oracle, RowOracle):
+            return None
+        return self.machine.tracer(self.target, self.survey)
 
     def build(self, candidate: Candidate) -> Built | BuildFailed:
         """Compile a candidate."""
@@ -132,6 +140,7 @@ class Workshop:
             render=render_campaign,
             inspector=self.inspector,
             disassembler=self._disassembler,
+            tracer=self._tracer,
             merger=self.merger,
             yardsticks=self.yardsticks,
             yardstick_judge=self.yardstick_judge,

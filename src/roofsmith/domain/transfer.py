@@ -93,7 +93,7 @@ class Trace(Value):
 
     workload: str
     """The label of the workload whose shapes were used."""
-    steps: int = Field(ge=1)
+    steps: int = Field(ge=0)
     """Steps that ran to their end."""
     weights: tuple[str, ...] = ()
     """Inputs that were kept between calls and changed in place; all others were new."""

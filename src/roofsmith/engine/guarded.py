@@ -1,8 +1,8 @@
-"""Judge, profiler and inspector behind a gate: each use of the GPU passes it, and is watched."""
+"""Judge, profiler, inspector and tracer behind a gate: each use of the GPU passes it, and is watched."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from roofsmith.domain.comparison import Judgement, Screening
@@ -10,8 +10,19 @@ from roofsmith.domain.inspection import Inspection
 from roofsmith.domain.kernel import Built
 from roofsmith.domain.outcome import Incorrect, Unstable
 from roofsmith.domain.profile import Profile
+from roofsmith.domain.transfer import KeptValue, Trace
 from roofsmith.domain.workload import Workload
-from roofsmith.ports import Gate, Inspector, Judge, Measured, Observer, Profiler, Result, Watched
+from roofsmith.ports import (
+    Gate,
+    Inspector,
+    Judge,
+    Measured,
+    Observer,
+    Profiler,
+    Result,
+    Tracer,
+    Watched,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +98,21 @@ class GuardedInspector:
         """As the inspector does."""
         self.gate.pass_through()
         return self.inspector.inspect(built, workload)
+
+
+@dataclass(frozen=True, slots=True)
+class GuardedTracer:
+    """Port `Tracer`: outputs don't depend on others, but nobody is disturbed."""
+
+    tracer: Tracer
+    gate: Gate
+
+    def trace(
+        self, built: Built, workload: Workload, kept_values: Sequence[KeptValue]
+    ) -> Trace | str:
+        """As the tracer does."""
+        self.gate.pass_through()
+        return self.tracer.trace(built, workload, kept_values)
 
 
 def _interference(seen: Watched[Result]) -> Unstable:

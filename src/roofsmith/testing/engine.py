@@ -19,7 +19,7 @@ from roofsmith.domain.proposal import Hypothesis, Proposal
 from roofsmith.domain.target import Target
 from roofsmith.domain.workload import ConfigClass, Workload
 from roofsmith.domain.yardstick import Yardstick
-from roofsmith.ports import Brief, Inspector, Merger, Parts, Profiler, Screen
+from roofsmith.ports import Brief, Inspector, Merger, Parts, Profiler, Screen, Tracer
 from roofsmith.testing.clock import FakeClock
 from roofsmith.testing.judge import FakeJudge, FakeKernels, FakeOracle
 from roofsmith.testing.machine import FakeDeviceSource, FakeSpecSource, fake_environment
@@ -74,6 +74,7 @@ class FakeWorld:
     floor_time_s: float | None = 1e-4
     inspector: Inspector | None = None
     profiler: Profiler = field(default_factory=lambda: FakeProfiler({"instructions": 1e6}))
+    tracer: Tracer | None = None
     merger: Merger | None = None
     interrupt_at: int | None = None
     """Ask at which Ctrl-C is pressed, from 0."""
@@ -100,6 +101,7 @@ class FakeWorld:
             render=fake_render,
             yardsticks=self.yardsticks,
             inspector=self.inspector,
+            tracer=self.tracer,
             merger=self.merger,
         )
 

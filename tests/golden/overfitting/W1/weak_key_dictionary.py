@@ -1,4 +1,4 @@
-# operator: linear
+# operator: none
 # finds: W1 _by_weight unversioned
 import weakref
 

@@ -1,0 +1,195 @@
+"""Port `Tracer`: steps of training, as one operator sees them."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import median
+
+from roofsmith.analysis.overfitting import weights_of
+from roofsmith.analysis.overfitting.tokens import is_weight_name
+from roofsmith.domain.kernel import Built, Signature
+from roofsmith.domain.outcome import Failure, Incorrect
+from roofsmith.domain.target import HOST_LANGUAGES, Target
+from roofsmith.domain.transfer import CacheHits, KeptValue, Trace
+from roofsmith.domain.workload import Workload
+from roofsmith.errors import BadReferenceError, TargetError
+from roofsmith.judge.arena import Arena
+from roofsmith.judge.isolation import Isolation
+from roofsmith.judge.transfer.processes import (
+    LibraryRunner,
+    ModuleProcess,
+    ModuleRunner,
+    Runner,
+    Seen,
+    StepsReference,
+    as_json,
+    exchange,
+)
+from roofsmith.ports import KernelDiedError, WorkloadDescription
+
+STEPS = 4
+"""The second half has rows dealt unevenly, where there are groups."""
+TIMED_STEPS = 8
+"""The same where something is kept, and what a step gains from it is the median of their times."""
+CALLS = 2
+"""Of a step: a forward and a backward pass, which use the same weights."""
+MODULES = ("triton", "torch")
+
+
+class StepTracer:
+    """Runs steps in a worker process of their own, and looks at every output."""
+
+    def __init__(
+        self,
+        target: Target,
+        signature: Signature,
+        *,
+        threads: int,
+        device: str = "cpu",
+        cache_dir: Path | None = None,
+        isolation: Isolation | None = None,
+    ) -> None:
+        """Nothing starts yet.
+
+        Args:
+            target: has the reference.
+            signature: of its kernel.
+            threads: that kernels may use on the host.
+            device: that modules run on, `cpu` or `cuda`.
+            cache_dir: of what modules compile.
+            isolation: the walls around kernels; None: all that the host grants.
+        """
+        self._target = target
+        self._signature = signature
+        self._threads = threads
+        self._device = device
+        self._cache_dir = cache_dir
+        self._isolation = isolation
+
+    def trace(
+        self, built: Built, workload: Workload, kept_values: Sequence[KeptValue]
+    ) -> Trace | str:
+        """Some steps, every output compared with the reference; why not, where that can't be."""
+        is_module = built.language in MODULES
+        if not is_module and built.language not in HOST_LANGUAGES:
+            return (
+                f"steps are run with Python modules and with C and C++, not with {built.language}"
+            )
+        device = self._device if is_module else None
+        sites = [value for value in kept_values if value.path == self._target.kernel.path]
+        try:
+            with StepsReference(self._target, self._signature, device) as reference:
+                described = reference.described(workload)
+                arena = exchange(described)
+                try:
+                    reference.ask("map", {"arrays": as_json(arena.layout.arrays)}, (arena.fd,))
+                    log = _Log(workload, self._weights(described), sites)
+                    return self._steps(built, described, reference, arena, log)
+                finally:
+                    arena.close()
+        except (BadReferenceError, TargetError) as error:
+            return f"the reference can't be asked: {error.message}"
+
+    def _steps(
+        self,
+        built: Built,
+        described: WorkloadDescription,
+        reference: StepsReference,
+        arena: Arena,
+        log: _Log,
+    ) -> Trace:
+        try:
+            runner = self._runner(built, described, log.sites)
+        except KernelDiedError as died:
+            return log.trace(died.outcome)
+        try:
+            steps = TIMED_STEPS if log.sites else STEPS
+            for step in range(steps):
+                for call in range(CALLS):
+                    told = {
+                        "dims": log.workload.dims, "seed": secrets.randbits(31),
+                        "keep": log.weights if call else (), "skew": step >= steps // 2,
+                    }  # fmt: skip
+                    log.skewed = reference.ask("draw", told)["skewed"] or log.skewed
+                    log.add(call, runner.call(arena, log.weights, changed=call == 0))
+                    if wrong := reference.ask("check", {})["wrong"]:
+                        return log.trace(_incorrect(wrong, step, call, log))
+                log.steps += 1
+            return log.trace()
+        except KernelDiedError as died:
+            return log.trace(died.outcome)
+        finally:
+            runner.close()
+
+    def _runner(
+        self, built: Built, described: WorkloadDescription, sites: Sequence[KeptValue]
+    ) -> Runner:
+        if built.language not in MODULES:
+            return LibraryRunner(built, described, self._threads, self._isolation)
+        process = ModuleProcess(
+            built, threads=self._threads, device=self._device, sites=sites,
+            cache_dir=self._cache_dir, isolation=self._isolation,
+        )  # fmt: skip
+        return ModuleRunner(process, described)
+
+    def _weights(self, described: WorkloadDescription) -> tuple[str, ...]:
+        """Inputs that the reference's `setup` says are weights, or that are named so."""
+        known = weights_of(self._target.baseline, self._target.reference)
+        inputs = [a for a in described.arrays if a.role == "input" and "int" not in a.dtype]
+        return tuple(a.name for a in inputs if a.name in known or is_weight_name(a.name))
+
+
+class _Log:
+    """What the steps came to so far."""
+
+    def __init__(
+        self, workload: Workload, weights: tuple[str, ...], sites: Sequence[KeptValue]
+    ) -> None:
+        self.workload = workload
+        self.weights = weights
+        self.sites = sites
+        self.steps = 0
+        self.skewed = ""
+        self._times_s: list[list[float]] = [[] for _ in range(CALLS)]
+        self._lookups = [0] * len(sites)
+        self._hits = [0] * len(sites)
+
+    def add(self, call: int, seen: Seen) -> None:
+        """One more call; the first step's times are of kernels that are compiled meanwhile."""
+        if self.steps:
+            self._times_s[call].append(seen.time_s)
+        for number, (looked_up, stored) in seen.sites.items():
+            if number < len(self.sites):
+                self._lookups[number] += looked_up or stored
+                self._hits[number] += looked_up and not stored
+
+    def trace(self, failure: Failure | None = None) -> Trace:
+        """All of it."""
+        fresh, kept = (median(times) if times else None for times in self._times_s)
+        return Trace(
+            workload=self.workload.label,
+            steps=self.steps,
+            weights=self.weights,
+            skewed=self.skewed,
+            caches=tuple(
+                CacheHits(name=s.name, path=s.path, line=s.line, lookups=looked, hits=hits)
+                for s, looked, hits in zip(self.sites, self._lookups, self._hits, strict=True)
+            ),
+            failure=failure,
+            fresh_time_s=fresh,
+            kept_time_s=kept,
+        )
+
+
+def _incorrect(wrong: dict[str, object], step: int, call: int, log: _Log) -> Incorrect:
+    """A wrong output, and what had changed before it."""
+    what = f"{log.workload.label}: {wrong['output']} is wrong in call {call + 1} of step {step + 1}"
+    if wrong["earlier"]:
+        return Incorrect(
+            reason="memoised_result", detail=f"{what}: it is the right result of an earlier call"
+        )
+    changed = "new activations" if call or not log.weights else "weights that changed in place"
+    dealt = f", and rows dealt as {log.skewed}" if log.skewed else ""
+    return Incorrect(reason="wrong_output", detail=f"{what}, after {changed}{dealt}")
