@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -323,6 +324,48 @@ def test_a_wrong_result_is_repaired_from_outside(here: Path) -> None:
     rows = (here / "run" / "performance.md").read_text().split("\n| 2")[1:]
     assert [row.split(" | ")[1] for row in rows] == ["1", "3"]
     assert roofsmith("verify", "run")[0] == 0
+
+
+def test_after_rollbacks_ask_comes_before_tell(here: Path) -> None:
+    """Three kernels that don't compile: levels 1 to 3, with a real profiler and disassembler."""
+    campaign(proposer="none")
+    for number, category in enumerate(("tiling", "prefetch", "algebra"), start=1):
+        (here / "broken.c").write_text(f"// try {number}\n{BROKEN}")
+        tell = (
+            "tell", "run", "--kernel", "broken.c", "--hypothesis", f"try {number}", "--json",
+            "--category", category, "--predict", "1.5", "--counter", "ipc", "--counter-ratio", "2",
+        )  # fmt: skip
+        if number > 1:
+            ledger = (here / "run" / "ledger.jsonl").read_bytes()
+            code, _, err = roofsmith(*tell)
+            assert (code, "`roofsmith ask run` first" in err) == (2, True), err
+            assert (here / "run" / "ledger.jsonl").read_bytes() == ledger
+            assert ask_again()["level"] == number - 1
+        code, out, err = roofsmith(*tell)
+        assert (code, json.loads(out)["outcome"]) == (1, "build_failed"), err
+    found = ask_again()
+    assert found["level"] == 3
+    material = found["material"]
+    assert [a["category"] for a in material["attempts"]] == ["tiling", "prefetch", "algebra"]
+    assert material["attempts"][0]["score"]["speedup"]["predicted"] == 1.5
+    assert "expected ';'" in material["attempts"][0]["detail"]
+    assert len(material["review"]["directions"]) >= 3
+    assert len(material["profiles"]) == 1
+    if shutil.which("objdump"):
+        assert material["disassembly"]["loops"][0]["function"] == "solve"
+    assert "roofline" in (here / "run" / "rounds" / "round-4" / "diagnosis-3.md").read_text()
+    assert roofsmith("verify", "run")[0] == 0
+
+
+def ask_again() -> dict[str, Any]:
+    """What the next change has to build on."""
+    code, out, err = roofsmith("ask", "run")
+    assert code == 0, err
+    asked = json.loads(out)
+    assert asked["calibration"][0]["tactic"] == "external"
+    diagnosis = asked["diagnosis"]
+    assert isinstance(diagnosis, dict)
+    return diagnosis
 
 
 def test_telling_of_a_class_that_is_not_there_is_refused(finished: Path) -> None:
