@@ -5,7 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from roofsmith.domain.outcome import Passed
-from roofsmith.report.summary import ClassRow, Ratio, Step, Summary, WorkloadRow, YardstickRow
+from roofsmith.report.summary import (
+    Attribution,
+    ClassRow,
+    Ratio,
+    Step,
+    Summary,
+    WorkloadRow,
+    YardstickRow,
+)
+from roofsmith.report.transfer import bucket_of
 
 
 def summary_document(summary: Summary) -> dict[str, Any]:
@@ -29,6 +38,7 @@ def summary_document(summary: Summary) -> dict[str, Any]:
         "limit_speedup": summary.limit_speedup,
         "limiter": summary.limiter,
         "candidate_id": summary.candidate_id,
+        "attribution": _attribution(summary.attribution),
         "totals": _totals(summary),
         "workloads": [_workload(row) for row in summary.workloads],
         "classes": [_class(row) for row in summary.classes],
@@ -38,6 +48,20 @@ def summary_document(summary: Summary) -> dict[str, Any]:
             {"title": step.title, "why": step.why, "command": step.command}
             for step in summary.next_steps
         ],
+    }
+
+
+def _attribution(found: Attribution | None) -> dict[str, Any] | None:
+    if found is None:
+        return None
+    return {
+        "s_real": found.structural,
+        "w_real": found.weights,
+        "r_real": found.residual,
+        "headline": found.headline,
+        "inflation_gap": found.gap,
+        "inflated": found.is_inflated,
+        "rounds": list(found.rounds),
     }
 
 
@@ -128,6 +152,7 @@ def _step(step: Step) -> dict[str, Any]:
         **_ratio(step.ratio),
         "decision": step.mark if step.mark in ("baseline", "kept") else "rolled_back",
         "rule": step.rule,
+        "bucket": bucket_of(step),
         "total_speedup": step.total_speedup,
         "roofline_fraction": step.roofline_fraction,
         "candidate_id": step.candidate_id,

@@ -22,9 +22,9 @@ from roofsmith.report.pitfalls import pitfalls
 from roofsmith.report.rates import rates
 from roofsmith.report.roofline_plot import plain_drawing
 from roofsmith.report.steps import held_profile
-from roofsmith.report.summarize import BUCKETS, TRANSFERRING
 from roofsmith.report.summary import Step, Summary, WorkloadRow
 from roofsmith.report.templating import Raw, render_markdown
+from roofsmith.report.transfer import BUCKETS, transfer_rows
 
 COMMANDS = """\
 roofsmith verify .    # recompute every decision from the ledger's raw samples
@@ -73,15 +73,13 @@ def performance(campaign: Campaign, summary: Summary) -> str:
 
 def round_files(step: Step) -> dict[str, str]:
     """The texts of one round's folder, by name; never change once the round is recorded."""
-    bucket = step.hypothesis.bucket if step.hypothesis is not None else "K1"
-    meaning = BUCKETS[bucket]
+    meaning = BUCKETS[step.hypothesis.bucket if step.hypothesis is not None else "K1"]
     counters = counter_rows(step.profile_before, step.profile_after)
     return {
         "summary.md": render_markdown(
             "round_summary.md",
             step=step,
-            bucket_meaning=meaning,
-            transfers=bucket in TRANSFERRING,
+            transfer=transfer_rows(step),
         ),
         "hypothesis.txt": render_markdown("hypothesis.txt", step=step, bucket_meaning=meaning),
         "correctness.md": render_markdown(

@@ -17,7 +17,6 @@ from roofsmith.report.next_steps import next_steps
 from roofsmith.report.reported import notice, overall_metric_rows, task_lines
 from roofsmith.report.steps import fraction_of, steps_of
 from roofsmith.report.summary import (
-    BucketShare,
     ClassRow,
     Ratio,
     RooflinePoint,
@@ -27,28 +26,8 @@ from roofsmith.report.summary import (
     Totals,
     WorkloadRow,
 )
+from roofsmith.report.transfer import attribution, bucket_shares
 from roofsmith.report.yardsticks import campaign_yardsticks
-
-BUCKETS = {
-    "K1": "inside the kernel",
-    "K2": "layout variants",
-    "K3": "fusion into one launch",
-    "K4": "data flow within a call",
-    "W1": "a cache keyed on weights",
-    "W2": "a cache keyed on activations",
-    "W3": "memoised calls",
-}
-"""The over-fitting buckets in words (see `domain.proposal.Bucket`)."""
-
-TRANSFERRING = frozenset({"K1", "K2", "K3", "K4"})
-"""Buckets whose gain doesn't depend on inputs coming again."""
-
-
-def kernel_threads(started: Started) -> int | None:
-    """Processors that kernels of a campaign may use; None on a GPU."""
-    device = started.environment.device
-    return started.target.threads or device.cores if device.kind == "cpu" else None
-
 
 def summarize(campaign: Campaign) -> Summary:
     """Everything that reports, tables and `--json` show of a campaign."""
@@ -84,7 +63,8 @@ def summarize(campaign: Campaign) -> Summary:
         workloads=workloads,
         classes=classes,
         final_errors=_final_errors(steps),
-        buckets=tuple(_buckets(steps)),
+        buckets=tuple(bucket_shares(steps)),
+        attribution=attribution(steps, campaign.total_speedup),
         totals=totals,
         next_steps=next_steps(campaign, steps, workloads, fraction),
         yardsticks=campaign_yardsticks(campaign),
@@ -251,20 +231,6 @@ def _final_errors(steps: tuple[Step, ...]) -> tuple[ErrorReport, ...]:
         if step.mark in ("baseline", "kept"):
             return tuple(error for error in step.errors if error.inputs == AS_DRAWN)
     return ()
-
-
-def _buckets(steps: tuple[Step, ...]) -> Iterable[BucketShare]:
-    kept = [step for step in steps if step.mark == "kept" and step.hypothesis is not None]
-    for bucket, meaning in BUCKETS.items():
-        members = [s for s in kept if s.hypothesis is not None and s.hypothesis.bucket == bucket]
-        if members:
-            yield BucketShare(
-                bucket=bucket,
-                meaning=meaning,
-                rounds=tuple(step.number for step in members),
-                speedup=math.prod(step.ratio.value for step in members if step.ratio is not None),
-                transfers=bucket in TRANSFERRING,
-            )
 
 
 def _totals(campaign: Campaign, steps: tuple[Step, ...]) -> Totals:

@@ -17,6 +17,7 @@ from roofsmith.domain.inspection import Inspection
 from roofsmith.domain.outcome import Outcome
 from roofsmith.domain.profile import Bottleneck, Profile
 from roofsmith.domain.proposal import Hypothesis, ScreenedPoint
+from roofsmith.domain.transfer import TransferCheck
 from roofsmith.report import format as fmt
 from roofsmith.report.diffs import FileDiff
 from roofsmith.report.reported import MetricRow
@@ -93,6 +94,8 @@ class Step:
     """The candidate's time by workload label; empty if it was never timed."""
     errors: tuple[ErrorReport, ...]
     notes: tuple[str, ...]
+    transfer: TransferCheck | None
+    """Whether its gain is there for a caller whose inputs change; None: nobody looked."""
     inspection: Inspection | None
     """By sanitizers; None where none looked."""
     isolation: str | None
@@ -169,8 +172,30 @@ class BucketShare:
     meaning: str
     rounds: tuple[int, ...]
     speedup: float
+    real_speedup: float
+    """What is left of it for a caller whose inputs change on every call."""
     transfers: bool
-    """Whether a caller whose inputs change on every call sees it too."""
+    """Whether that is all of it, by its kind."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attribution:
+    """A campaign's total, taken apart by what a caller whose inputs change sees of it."""
+
+    headline: float
+    """Over the baseline, in the benchmark."""
+    structural: float
+    """S_real: of changes to the kernel itself."""
+    weights: float
+    """W_real: of weight caches, as far as a step of training gains from them."""
+    residual: float
+    """R_real: what the benchmark's loop adds to these two."""
+    gap: float
+    """The headline's gain less the real one, as a share of the baseline's speed."""
+    is_inflated: bool
+    """The gap is large enough to be named."""
+    rounds: tuple[int, ...]
+    """Whose gain isn't all real."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,6 +280,8 @@ class Summary:
     classes: tuple[ClassRow, ...]
     final_errors: tuple[ErrorReport, ...]
     buckets: tuple[BucketShare, ...]
+    attribution: Attribution | None
+    """None where nothing was kept."""
     totals: Totals
     next_steps: tuple[NextStep, ...] = ()
     yardsticks: tuple[YardstickRow, ...] = ()
