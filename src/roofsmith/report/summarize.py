@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from statistics import geometric_mean
 
@@ -28,6 +27,13 @@ from roofsmith.report.summary import (
 )
 from roofsmith.report.transfer import attribution, bucket_shares
 from roofsmith.report.yardsticks import campaign_yardsticks
+
+
+def kernel_threads(started: Started) -> int | None:
+    """Processors that kernels of a campaign may use; None on a GPU."""
+    device = started.environment.device
+    return started.target.threads or device.cores if device.kind == "cpu" else None
+
 
 def summarize(campaign: Campaign) -> Summary:
     """Everything that reports, tables and `--json` show of a campaign."""

@@ -119,7 +119,8 @@ def _trace(check: TransferCheck) -> str:
     if trace is None:
         return f"none: {check.untraced}" if check.untraced else "none"
     if trace.failure is not None:
-        return f"{trace.failure.reason} after {fmt.plural(trace.steps, 'step')}: {trace.failure.detail}"
+        ran = fmt.plural(trace.steps, "step")
+        return f"{trace.failure.reason} after {ran}: {trace.failure.detail}"
     changed = f"{', '.join(trace.weights)} changed in place" if trace.weights else "no weights"
     return (
         f"{fmt.plural(trace.steps, 'step')} of two calls on {trace.workload}, new activations in"
