@@ -84,7 +84,7 @@ def attribution(steps: Sequence[Step], headline: float) -> Attribution | None:
         structural=structural,
         weights=weights,
         residual=headline / real,
-        gap=headline - real,
+        gap=round(headline - real, 9),
         is_inflated=headline - real > LARGEST_GAP,
         rounds=tuple(n for s in shares if s.real_speedup < s.speedup for n in s.rounds),
     )
