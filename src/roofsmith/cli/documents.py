@@ -12,6 +12,7 @@ from roofsmith.domain.outcome import Outcome, Passed
 from roofsmith.domain.target import Target
 from roofsmith.engine.progress import held_fraction
 from roofsmith.ports import Measured
+from roofsmith.report.json_summary import calibration_document
 
 
 def judgement_document(judgement: Judgement) -> dict[str, Any]:
@@ -67,6 +68,7 @@ def round_document(round_: Round) -> dict[str, Any]:
         "dispatch": _dispatch(round_),
         "hypothesis": round_.hypothesis.statement,
         "tactic": round_.hypothesis.tactic,
+        "category": round_.hypothesis.category,
         "decision": round_.decision.kind,
         "rule": round_.decision.rule,
         **judgement_document(round_.judgement),
@@ -124,10 +126,7 @@ def standing_document(standing: Standing) -> dict[str, Any]:
         },
         "repair": None if brief.repair is None else brief.repair.model_dump(mode="json"),
         "diagnosis": None if brief.diagnosis is None else brief.diagnosis.model_dump(mode="json"),
-        "calibration": [
-            {**found.model_dump(mode="json"), "hit_share": found.hit_share}
-            for found in brief.calibration
-        ],
+        "calibration": [calibration_document(found) for found in brief.calibration],
         "contract": standing.contract,
         "command": _command(campaign.started.target),
         "signature": brief.signature.model_dump(mode="json"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from roofsmith.domain.calibration import Calibration
 from roofsmith.domain.outcome import Passed
 from roofsmith.report.summary import (
     Attribution,
@@ -44,11 +45,21 @@ def summary_document(summary: Summary) -> dict[str, Any]:
         "classes": [_class(row) for row in summary.classes],
         "yardsticks": [yardstick_document(row) for row in summary.yardsticks],
         "rounds": [_step(step) for step in summary.steps],
+        "calibration": [calibration_document(found) for found in summary.calibrations],
+        "diagnoses": [
+            {"after_round": after, "level": level, "file": path}
+            for after, level, path in summary.diagnoses
+        ],
         "next_steps": [
             {"title": step.title, "why": step.why, "command": step.command}
             for step in summary.next_steps
         ],
     }
+
+
+def calibration_document(found: Calibration) -> dict[str, Any]:
+    """How far one tactic's predictions can be trusted."""
+    return {**found.model_dump(mode="json"), "hit_share": found.hit_share}
 
 
 def _attribution(found: Attribution | None) -> dict[str, Any] | None:
@@ -144,6 +155,8 @@ def _step(step: Step) -> dict[str, Any]:
         "repairs": step.repairs,
         "hypothesis": step.hypothesis.statement if step.hypothesis is not None else None,
         "tactic": step.hypothesis.tactic if step.hypothesis is not None else None,
+        "category": step.hypothesis.category if step.hypothesis is not None else None,
+        "predictions": list(step.predictions),
         "outcome": step.outcome.kind,
         "reason": None if isinstance(step.outcome, Passed) else step.outcome.reason,
         "detail": step.outcome.detail,

@@ -14,6 +14,7 @@ from roofsmith.report import format as fmt
 from roofsmith.report.arithmetic import absolute_target, limiter_words, roofline_lines
 from roofsmith.report.counters import by_category, counter_rows, headlines, speed_of_light
 from roofsmith.report.datasheets import datasheet_rows
+from roofsmith.report.diagnoses import calibration_row
 from roofsmith.report.documents import metric_goal
 from roofsmith.report.inspections import inspection_lines
 from roofsmith.report.logs import end_block, holders_of
@@ -146,6 +147,7 @@ def final_report(summary: Summary) -> str:
         why=why_turned_down,
         end=summary.ending,
         block=end_block(summary.ending),
+        calibrations=[calibration_row(found) for found in summary.calibrations],
     )
 
 

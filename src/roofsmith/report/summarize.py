@@ -10,7 +10,7 @@ from roofsmith.domain.bound import Bound
 from roofsmith.domain.campaign import Campaign, Started
 from roofsmith.domain.comparison import AS_DRAWN, ErrorReport, Timing
 from roofsmith.domain.workload import ConfigClass, Workload
-from roofsmith.report.diagnoses import calibration_row, diagnosis_path
+from roofsmith.report.diagnoses import diagnosis_path
 from roofsmith.report.ends import endings
 from roofsmith.report.next_steps import next_steps
 from roofsmith.report.reported import notice, overall_metric_rows, task_lines
@@ -78,9 +78,7 @@ def summarize(campaign: Campaign) -> Summary:
         task=task_lines(target),
         metrics=overall_metric_rows(campaign),
         calibrations=tuple(
-            calibration_row(found)
-            for found in calibrations(campaign)
-            if found.measured or found.counters
+            found for found in calibrations(campaign) if found.measured or found.counters
         ),
         diagnoses=tuple(
             (event.after_round, event.level, diagnosis_path(event)) for event in campaign.diagnoses

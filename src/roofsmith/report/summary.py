@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from roofsmith.domain.bound import Bound
+from roofsmith.domain.calibration import Calibration
 from roofsmith.domain.campaign import StopCode
 from roofsmith.domain.comparison import Comparison, ErrorReport
 from roofsmith.domain.inspection import Inspection
@@ -294,8 +295,8 @@ class Summary:
     """Of a command target: what is run, and what is frozen."""
     metrics: tuple[MetricRow, ...] = ()
     """Of a command target: from the baseline to the kernel that holds."""
-    calibrations: tuple[tuple[str, ...], ...] = ()
-    """Of each tactic with predictions: a row for a table."""
+    calibrations: tuple[Calibration, ...] = ()
+    """Of each tactic whose predictions could be scored."""
     diagnoses: tuple[tuple[int, int, str], ...] = ()
     """After which round, at which level, and the file."""
 
