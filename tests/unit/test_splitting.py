@@ -366,7 +366,7 @@ def test_the_report_says_which_class_runs_which_kernel() -> None:
         assert runs_new in text, name
         assert runs_old in text, name
     assert "large (2.00x)" in files["report.html"]
-    assert "a dispatch is due" in files["rounds/round-2/summary.md"]
+    assert "a dispatch is judged next" in files["rounds/round-2/summary.md"]
     assert "round 2's where n" in files["performance.md"]
 
 

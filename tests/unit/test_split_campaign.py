@@ -1,0 +1,138 @@
+"""A real divergence: gcc, the real judge, two kernels, and the dispatch that follows."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+
+import pytest
+
+from roofsmith.analysis.statistics import least_observations
+from roofsmith.domain.campaign import Campaign, Kept, RolledBack
+from roofsmith.domain.comparison import Judgement
+from roofsmith.domain.dispatch import Threshold
+from roofsmith.domain.kernel import SourceFile
+from roofsmith.domain.proposal import Hypothesis, Proposal
+from roofsmith.domain.target import Goal, KeepPolicy, Target
+from roofsmith.domain.workload import Workload
+from roofsmith.engine.loop import Engine
+from roofsmith.engine.meter import Meter
+from roofsmith.engine.survey import Prepared, survey
+from roofsmith.engine.verify import verify
+from roofsmith.judge.lineup import HostBench
+from roofsmith.judge.oracle import ReferenceOracle
+from roofsmith.judge.parent import ProcessJudge
+from roofsmith.testing.engine import FakeWorld
+from roofsmith.testing.judge import FakeKernels
+from roofsmith.toolchains.c import CToolchain
+from roofsmith.toolchains.merging.merger import SourceMerger
+
+pytestmark = [
+    pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed"),
+    pytest.mark.timing,
+]
+
+KERNEL = """\
+#define TURNS(n) ((n) < 1000 ? {small} : {large})
+static float burn(float x, int turns)
+{{
+    volatile float burnt = x;
+    for (int turn = 0; turn < turns; turn++)
+        burnt = burnt * 0.5f + 1.0f;
+    return burnt;
+}}
+
+void solve(const float *x, float *y, int n)
+{{
+    for (int i = 0; i < n; i++)
+        y[i] = 2.0f * x[i] + 0.0f * burn(0.0f, TURNS(n));
+}}
+"""
+"""Takes longer on short or on long arrays, as its text says."""
+
+REFERENCE = """\
+import numpy as np
+
+def setup(n, seed=0):
+    x = np.random.default_rng(seed).standard_normal(n, dtype=np.float32)
+    return {"inputs": {"x": x, "y": np.empty_like(x), "n": n}, "outputs": ["y"]}
+
+def reference(x, y, n):
+    np.multiply(x, x.dtype.type(2), out=y)
+"""
+
+
+def kernel(small: int, large: int) -> str:
+    return KERNEL.format(small=small, large=large)
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> FakeWorld:
+    """A campaign that has run: its idea halves the work on long arrays only."""
+    target = Target(
+        name="sample",
+        language="c",
+        kernel=SourceFile(path="kernel.c", text=kernel(small=4, large=16)),
+        reference=SourceFile(path="reference.py", text=REFERENCE),
+        workloads=(
+            Workload(dims={"n": 700}, config_class="short"),
+            Workload(dims={"n": 3000}, config_class="long"),
+        ),
+        keep=KeepPolicy(judge_budget_s=0.6),
+        goal=Goal(roofline_fraction=1.0),
+        threads=1,
+    )
+    idea = Proposal(
+        hypothesis=Hypothesis(statement="less on long arrays", rationale="a test", tactic="test"),
+        candidate=target.baseline.with_kernel_text(kernel(small=16, large=8)),
+    )
+    world = FakeWorld(target, FakeKernels(), [idea], floor_time_s=None, merger=SourceMerger())
+    parts = replace(world.parts(), toolchain=CToolchain(tmp_path_factory.mktemp("builds")))
+    with ReferenceOracle(target, parts.toolchain.signature(target.baseline)) as oracle:
+        meter = Meter(parts.clock)
+        known = survey(
+            target, parts.devices, parts.specs, parts.toolchain, oracle, parts.observer, meter
+        )
+        judge = ProcessJudge(
+            target, HostBench(oracle, target.tolerance, 1), known.classes, known.bounds
+        )
+        Engine(
+            replace(parts, oracle=oracle, judge=judge), "test", prepared=Prepared(known, meter)
+        ).run()
+    return world
+
+
+def campaign_of(world: FakeWorld) -> Campaign:
+    """What the ledger holds; on a machine that was too busy to judge, the test is void."""
+    campaign = Engine(world.parts(), "test").campaign
+    for round_ in campaign.rounds:
+        undisturbed(round_.judgement)
+    return campaign
+
+
+def undisturbed(judgement: Judgement) -> None:
+    comparison = judgement.comparison
+    few = comparison is None or comparison.overall.pairs < least_observations(0.005)
+    if few or judgement.verdict == "unverified":
+        pytest.skip(f"this machine is too busy to judge: {judgement.notes}")
+
+
+def test_a_divergence_was_measured_twice_in_fresh_processes(world: FakeWorld) -> None:
+    judgement = campaign_of(world).rounds[0].judgement
+    assert judgement.confirmation
+    first, again = (
+        {s.instance for s in part} for part in (judgement.samples, judgement.confirmation)
+    )
+    assert not first & again
+
+
+def test_each_class_runs_the_kernel_that_is_the_faster_one_there(world: FakeWorld) -> None:
+    diverged, split = campaign_of(world).rounds
+    assert isinstance(diverged.decision, RolledBack)
+    assert diverged.decision.diverged
+    assert isinstance(split.decision, Kept)
+    dispatch = split.decision.dispatch
+    assert dispatch is not None
+    assert (dispatch.new, dispatch.old) == (("long",), ("short",))
+    assert dispatch.rule == Threshold(dims=("n",), side="at_least", bound=3000)
+    assert verify(world.records) == ()
