@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -24,6 +25,7 @@ from roofsmith.proposers.cards import Card, all_cards
 from roofsmith.specs.wiki import Wiki
 from roofsmith.specs.wiki_page import Quality
 from roofsmith.specs.wiki_schema import FACTS
+from roofsmith.store.memory import SCHEMA, schema
 from roofsmith.store.target_schema import SECTIONS, TargetFile
 
 DOCS = Path(__file__).resolve().parent
@@ -258,6 +260,7 @@ def main() -> None:
     """Write them all."""
     (DOCS / "cli.md").write_text(cli_page(), encoding="utf-8")
     (DOCS / "recipes.md").write_text(recipes_page(), encoding="utf-8")
+    SCHEMA.write_text(json.dumps(schema(), indent=2) + "\n", encoding="utf-8")
     for path, written in (
         (DOCS / "target.md", with_keys),
         (DOCS / "specs.md", with_facts),

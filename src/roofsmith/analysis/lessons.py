@@ -23,17 +23,27 @@ WORTH_TELLING: Final = 0.05
 _TRANSFERRING: Final = frozenset(("K1", "K2", "K3", "K4"))
 _FREE_TEXT: Final = frozenset(("external", "sweep", "split"))
 """Tactics that say nothing of what was changed: the statement does."""
+_DATA = (
+    r"(?:activations?|gradients?|grads?|grad_\w+|scales?|inputs?|outputs?|results?|tensors?|calls?"
+    r"|operands?|weights?)"
+)
 _TRICK: Final = re.compile(
     r"""\bid\s*\( | data_ptr | _version\b | \bweakref | lru_cache | functools\.cache | memoi[sz]
-    | \bcach(?:e|es|ed|ing)\b .{0,60} \b(?:activations?|gradients?|grad\w*|scales?|inputs?|outputs?
-        |results?|tensors?|calls?)\b
-    | \b(?:activations?|gradients?|grad\w*|scales?|inputs?|outputs?|results?|tensors?|calls?)\b
-        .{0,60} \bcach(?:e|es|ed|ing)\b
-    | \bskip\w* .{0,40} \b(?:seen|repeated|same)\b
+    | \bcache\s+keyed\b | \bskip\w*\b .{0,40} \b(?:seen|repeated|same)\b
     | \b(?:fixed|constant|uniform|hard-?coded|compile-time)\b .{0,30}
         (?:m_per_group|group\s+sizes?|rows?\s+per\s+(?:group|expert)|tokens?\s+per\s+expert)""",
     re.IGNORECASE | re.VERBOSE,
 )
+_KEPT: Final = re.compile(
+    rf"""\b(?:cach(?:e|es|ed|ing)|reus(?:e|es|ed|ing))\s+(?:\w+\s+){{0,3}}?{_DATA}\b
+    | \bcache\s+(?:them|it)\b | \b{_DATA}\s+(?:\w+\s+){{0,3}}?(?:are|is|be|get|gets)\s+cached\b
+    | \bcache\s+(?:of|for|with)\s+(?:\w+\s+){{0,3}}?{_DATA}\b | \bbetween\s+calls\b""",
+    re.IGNORECASE | re.VERBOSE,
+)
+_ON_CHIP: Final = re.compile(
+    r"shared memory|\bsmem\b|\blds\b|registers?\b|\bL[123]\b|\btiles?\b|on[- ]chip", re.IGNORECASE
+)
+"""Where a kernel keeps what it reads during one call: no caller's inputs come again for that."""
 
 
 def lessons(campaign: Campaign) -> tuple[Tip, ...]:
@@ -72,7 +82,10 @@ def usable(tips: Iterable[Tip]) -> tuple[Tip, ...]:
 
 def advertises_a_trick(tip: Tip) -> bool:
     """Whether a tip praises what wins a benchmark loop and nothing else."""
-    return bool(_TRICK.search(" ".join((tip.takeaway, tip.context, tip.applicability))))
+    words = " ".join((tip.takeaway, tip.context, tip.applicability))
+    if _TRICK.search(words):
+        return True
+    return bool(_KEPT.search(words)) and not _ON_CHIP.search(tip.takeaway)
 
 
 def _taught(round_: Round) -> tuple[str, str, str] | None:

@@ -71,7 +71,10 @@ class TipFile:
         with open(descriptor, "rb", closefd=False) as file:
             there = file.read().decode("utf-8", errors="replace")
         known = {tip.lesson for tip in _tips(there)}
-        new = {tip.lesson: tip for tip in tips if tip.lesson not in known}
+        new: dict[str, Tip] = {}
+        for tip in tips:
+            if tip.lesson not in known:
+                new.setdefault(tip.lesson, tip)
         if not new:
             return 0
         head = "" if there else _head(self.path)

@@ -127,10 +127,11 @@ class MemoryTips:
 
     def add(self, tips: Sequence[Tip]) -> int:
         """Keep those whose lesson is new."""
-        known = {tip.lesson for tip in self.tips}
-        new = {tip.lesson: tip for tip in tips if tip.lesson not in known}
-        self.tips += new.values()
-        return len(new)
+        before = len(self.tips)
+        for tip in tips:
+            if tip.lesson not in {known.lesson for known in self.tips}:
+                self.tips.append(tip)
+        return len(self.tips) - before
 
 
 class TipsConformance:
