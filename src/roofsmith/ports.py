@@ -282,8 +282,10 @@ class Toolchain(Protocol):
 class Checkouts(Protocol):
     """Working copies of a command target's repository, one per candidate."""
 
-    def make(self, candidate: Candidate) -> tuple[Path, bool]:
-        """The folder in which a candidate's commands run, and whether it was there already.
+    def make(self, candidate: Candidate) -> tuple[Path, int]:
+        """The folder in which a candidate's commands run, and how often it was made so far.
+
+        Old checkouts are removed; another number means that nothing was built in this one.
 
         Raises:
             StorageError: the commit is gone, or there is no room.

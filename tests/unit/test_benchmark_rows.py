@@ -128,7 +128,7 @@ def test_what_is_wrong_with_a_csv_is_said(text: str, changes: dict[str, Any], sa
 
 
 def test_metrics_that_need_themselves_are_refused() -> None:
-    with pytest.raises(ExpressionError, match=r"metrics\.a needs itself"):
+    with pytest.raises(ExpressionError, match=r"metrics\.a: it needs itself"):
         Reader.of(spec(metrics={"a": "2 * b", "b": "a + 1"}))
     # but a metric may be made of the column of its own name
     Reader.of(spec(metrics={"us_flydsl_ps": "us_flydsl_ps * 2"}))

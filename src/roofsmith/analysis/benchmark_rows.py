@@ -243,7 +243,7 @@ def _require_order(name: str, tree: Formula, metrics: Mapping[str, Formula]) -> 
     while todo:
         inner = todo.pop()
         if inner == name:
-            raise ExpressionError(f"metrics.{name} needs itself")
+            raise ExpressionError(f"metrics.{name}: it needs itself")
         if inner in metrics and inner not in seen:
             seen.add(inner)
             todo += [found.name for found in names(metrics[inner]) if found.name != inner]

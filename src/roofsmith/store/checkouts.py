@@ -141,6 +141,8 @@ class GitCheckouts:
         self.commit = spec.commit or self.repository.commit
         self._made: dict[str, Path] = {}
         """By candidate, the one that was used last at the end."""
+        self._times: dict[str, int] = {}
+        """How often each was made."""
         self._foreign: dict[str, tuple[str, ...]] = {}
         self._pristine: Mapping[str, str] = {}
         """Hash of every tracked file, by path from the top, as a checkout has it."""
@@ -149,8 +151,8 @@ class GitCheckouts:
         """Go by another state of the same target: one that knows what is volatile."""
         self._spec = spec
 
-    def make(self, candidate: Candidate) -> tuple[Path, bool]:
-        """The folder in which a candidate's commands run, and whether it was there already.
+    def make(self, candidate: Candidate) -> tuple[Path, int]:
+        """The folder in which a candidate's commands run, and how often it was made so far.
 
         Raises:
             StorageError: the commit is gone, or there is no room.
@@ -158,7 +160,7 @@ class GitCheckouts:
         known = self._made.pop(candidate.id, None)
         if known is not None:
             self._made[candidate.id] = known
-            return self._folder(known), True
+            return self._folder(known), self._times[candidate.id]
         place = self._root / candidate.id
         try:
             self._clone(self.repository.top, place, self.commit)
@@ -172,7 +174,8 @@ class GitCheckouts:
         self._made[candidate.id] = place
         for old in list(self._made)[:-KEPT]:
             shutil.rmtree(self._made.pop(old), ignore_errors=True)
-        return self._folder(place), False
+        self._times[candidate.id] = self._times.get(candidate.id, 0) + 1
+        return self._folder(place), self._times[candidate.id]
 
     def changed(self, candidate_id: str) -> tuple[str, ...]:
         """Frozen files that aren't as the commit has them, and files that may not be added.

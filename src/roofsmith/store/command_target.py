@@ -37,8 +37,10 @@ def load_command(
     """
     file = validate(document, overrides, CommandFile)
     section = file.command
-    with located(document, "command"):
-        require_readable(section)
+    if fault := unreadable(section):
+        key, message, hint = fault
+        place = document.where(("command", *key.split(".")))
+        raise TargetError(f"{place}: command.{key}: {message}", hint=hint)
     with located(document, "command", "repo"):
         repository = open_repository(Path(os.path.normpath(folder / section.repo)))
     with located(document, "command", "editable"):
@@ -63,12 +65,8 @@ def load_command(
     return target, repository.folder / kernel.path
 
 
-def require_readable(section: CommandSection) -> None:
-    """See that every expression can be read.
-
-    Raises:
-        TargetError: one can't; says which.
-    """
+def unreadable(section: CommandSection) -> tuple[str, str, str] | None:
+    """The first expression that can't be read: its key, why, and a hint; None if all can."""
     try:
         Reader.of(CommandSpec.model_validate(section.model_dump()))
         for key in ("flops", "bytes"):
@@ -79,11 +77,12 @@ def require_readable(section: CommandSection) -> None:
             _parsed("profile.calls", section.profile.calls)
             re.compile(section.profile.kernel)
     except ExpressionError as error:
-        raise TargetError(
-            f"command.{error}", hint="columns with blanks stand in brackets: [Forward TFLOPS]"
-        ) from error
+        key, _, message = str(error).partition(": ")
+        return key, message, "columns with blanks stand in brackets: [Forward TFLOPS]"
     except re.error as error:
-        raise TargetError(f"command.profile.kernel is no regular expression: {error}") from error
+        message = f"no regular expression: {error}"
+        return "profile.kernel", message, "such as ^paged_attention"
+    return None
 
 
 def _parsed(key: str, text: str) -> None:

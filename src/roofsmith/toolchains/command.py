@@ -33,7 +33,7 @@ class CommandToolchain:
         self._spec = spec
         self._checkouts = checkouts
         self._logs = logs
-        self._outcomes: dict[str, Built | BuildFailed] = {}
+        self._outcomes: dict[tuple[str, int], Built | BuildFailed] = {}
 
     def signature(self, candidate: Candidate) -> Signature:  # noqa: ARG002 - the port's
         """A repository has no `solve`: its benchmark is the entry, without parameters."""
@@ -45,11 +45,11 @@ class CommandToolchain:
         Raises:
             StorageError: the commit is gone, or there is no room.
         """
-        folder, existed = self._checkouts.make(candidate)
-        known = self._outcomes.get(candidate.id)
-        if existed and known is not None:
+        folder, times = self._checkouts.make(candidate)
+        known = self._outcomes.get((candidate.id, times))
+        if known is not None:
             return known if isinstance(known, BuildFailed) else _again(known)
-        self._outcomes[candidate.id] = outcome = self._outcome(candidate, folder)
+        self._outcomes[candidate.id, times] = outcome = self._outcome(candidate, folder)
         return outcome
 
     def _outcome(self, candidate: Candidate, folder: Path) -> Built | BuildFailed:

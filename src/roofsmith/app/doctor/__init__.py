@@ -12,6 +12,7 @@ from typing import assert_never
 from roofsmith.app.doctor import gpus, hosts
 from roofsmith.app.doctor.asking import Inquiry
 from roofsmith.app.doctor.looking import GpuLook, HostLook, Question
+from roofsmith.app.doctor.repositories import repository_checks
 from roofsmith.app.doctor.sources import DEADLINE_S, Sources, sources_of
 from roofsmith.app.subjects import candidate_from
 from roofsmith.config import Settings
@@ -47,6 +48,8 @@ def examine(
     checks = [*host.checks(question, settings)]
     if devices is not None:
         checks += devices.checks(question, settings)
+    if question.command is not None:
+        checks += repository_checks(question.command)
     environment = host.environment.get()
     device = environment.device
     return examination(
@@ -63,15 +66,18 @@ def _question(subject: Path | Target | None) -> Question:
         case None:
             return Question()
         case Target():
-            return Question(subject.name, subject.language, subject.build.compiler)
+            return _about(subject.name, subject)
         case Path(suffix=suffix) if suffix in LANGUAGES:
             kernel = candidate_from(subject, None)
             return Question(str(subject), kernel.language, kernel.build.compiler)
         case Path():
-            target = load_target(subject)
-            return Question(str(subject), target.language, target.build.compiler)
+            return _about(str(subject), load_target(subject))
         case _:
             assert_never(subject)
+
+
+def _about(name: str, target: Target) -> Question:
+    return Question(name, target.language, target.build.compiler, target.command)
 
 
 def _on_one_line(check: Check) -> Check:

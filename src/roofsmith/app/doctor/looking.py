@@ -12,6 +12,7 @@ from roofsmith.app.doctor.sources import Sources, Vendor
 from roofsmith.config import Settings
 from roofsmith.devices import gpu_tools
 from roofsmith.devices.nvidia_smi import GpuSettings
+from roofsmith.domain.command import CommandSpec
 from roofsmith.domain.examination import Check
 from roofsmith.domain.kernel import Language
 from roofsmith.errors import MachineError
@@ -26,6 +27,8 @@ class Question:
     language: Language | None = None
     compiler: str | None = None
     """That the target insists on."""
+    command: CommandSpec | None = None
+    """Of a command target."""
 
     def about(self, languages: tuple[Language, ...]) -> bool:
         """Whether kernels in one of the languages are asked about."""

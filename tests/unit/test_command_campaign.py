@@ -1,0 +1,361 @@
+"""Campaigns on a repository, through the command line, with a real git and a real shell.
+
+The benchmark reports what stands in the editable file, so verdicts don't depend on the machine.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from repository_bench import (
+    BENCHMARK,
+    KERNEL,
+    ROWS,
+    TARGET,
+    git,
+    make_repository,
+    needs_git,
+    run,
+    without_ceilings,
+)
+
+pytestmark = needs_git
+
+FASTER = ROWS.replace("40.0", "30.0").replace("60.0", "45.0").replace("80.0", "60.0")
+TRACE = """\
+#!/bin/sh
+# A profiler: the kernel's time is the sum of the rows, or what src/trace.rows says instead.
+mkdir -p prof
+{
+    echo "Kernel_Name,Start_Timestamp,End_Timestamp"
+    if [ -f src/trace.rows ]; then t=$(cat src/trace.rows); else
+        t=$(awk '{ s += $4 } END { print s * 1000 }' src/pa.rows); fi
+    echo "pa_main,0,$t"
+    echo "fill,0,123456789"
+} > prof/trace.csv
+"""
+PROFILE = "  profile: {command: sh trace.sh, results: prof/*.csv, kernel: ^pa_}\n"
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    without_ceilings(monkeypatch, tmp_path / "cache")
+    monkeypatch.chdir(tmp_path)
+    make_repository(tmp_path / "my repo")
+    return tmp_path
+
+
+def begin(here: Path, repository: str = "my repo") -> None:
+    code, _, err = run("optimize", repository, "--proposer", "none", "--output", "run")
+    assert code == 0, err
+
+
+def tell(here: Path, text: str, *options: str, name: str = "pa.rows") -> tuple[int, dict[str, Any]]:
+    (here / name).write_text(text)
+    run("ask", "run")
+    code, out, err = run(
+        "tell", "run", "--kernel", name, "--hypothesis", "another kernel", "--json", *options
+    )
+    assert code in (0, 1), err
+    return code, json.loads(out)
+
+
+def refused(*arguments: str) -> str:
+    code, _, err = run(*arguments)
+    assert code != 0
+    return err
+
+
+def test_a_faster_candidate_is_kept_committed_and_verified(here: Path) -> None:
+    begin(here)
+    code, told = tell(here, FASTER)
+    assert (code, told["decision"], told["self_reported"]) == (0, "kept", True)
+    gains = {tuple(w["dims"].values()): w["speedup"] for w in told["workloads"]}
+    assert gains[16, 1, 64] == pytest.approx(4 / 3)
+    assert gains[1024, 1, 64] == 1
+    assert git(here / "my repo", "show", "optimize/run:" + KERNEL) == FASTER
+    assert run("verify", "run")[0] == 0
+
+
+def test_reports_say_who_measured(here: Path) -> None:
+    begin(here)
+    tell(here, FASTER)
+    run("report", "run")
+    for name in ("README.md", "final_report.md", "benchmark.md", "report.html",
+                 "rounds/round-2/summary.md"):  # fmt: skip
+        assert "self-reported" in (here / "run" / name).read_text(), name
+    summary = (here / "run/rounds/round-2/summary.md").read_text()
+    assert "| block_size=16,mtp=1,head_size=64 | us_flydsl_ps | 40 | 30 |" in summary
+    _, out, _ = run("report", "run", "--json")
+    assert json.loads(out)["self_reported"] is True
+    _, out, _ = run("report", "run")
+    assert "self-reported" in out
+
+
+def test_a_row_that_fails_the_gate_is_incorrect(here: Path) -> None:
+    begin(here)
+    code, told = tell(here, FASTER.replace("45.0 0", "45.0 0.5"))
+    assert (code, told["outcome"], told["reason"]) == (1, "incorrect", "gate_failed")
+    assert "mtp=2" in told["detail"]
+    assert "err_flydsl_ps is 0.5" in told["detail"]
+
+
+def test_a_test_that_fails_is_incorrect_and_may_be_repaired(here: Path) -> None:
+    begin(here)
+    _, told = tell(here, FASTER + "broken 1 1 1 0\n")
+    assert (told["outcome"], told["reason"]) == ("incorrect", "test_failed")
+    code, told = tell(here, FASTER, "--repair")
+    assert (code, told["decision"]) == (0, "kept")
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        "\n".join(ROWS.splitlines()[:3]) + "\n",
+        ROWS + "2048 1 64 1.0 0\n",
+        ROWS.replace("1024 1 128", "1024 1 64").replace("1024 1 64 30", "32 1 64 30"),
+    ],
+    ids=["fewer", "more", "others"],
+)
+def test_other_rows_than_the_baselines_are_cheating(here: Path, rows: str) -> None:
+    begin(here)
+    code, told = tell(here, rows)
+    assert (code, told["outcome"], told["reason"]) == (1, "cheated", "rows_changed")
+
+
+def test_a_frozen_file_that_is_told_is_cheating_and_nothing_runs(here: Path) -> None:
+    begin(here)
+    edited = here / "edited"
+    (edited / "src").mkdir(parents=True)
+    (edited / "src" / "pa.rows").write_text(FASTER)
+    (edited / "build.sh").write_text(f"touch '{here}/ran'\n")
+    code, out, _ = run(
+        "tell", "run", "--kernel", "edited", "--hypothesis", "cheaper build", "--json"
+    )
+    told = json.loads(out)
+    assert (code, told["outcome"], told["reason"]) == (1, "cheated", "frozen_file_changed")
+    assert "build.sh" in told["detail"]
+    assert not (here / "ran").exists()
+
+
+def test_a_frozen_file_that_a_run_changes_is_cheating(tmp_path: Path, here: Path) -> None:
+    bench = BENCHMARK + "[ -f src/evil.rows ] && echo true > test.sh\ntrue\n"
+    make_repository(tmp_path / "other", bench_sh=bench)
+    begin(here, "other")
+    edited = here / "edited" / "src"
+    edited.mkdir(parents=True)
+    (edited / "pa.rows").write_text(FASTER)
+    (edited / "evil.rows").write_text("")
+    code, out, _ = run("tell", "run", "--kernel", "edited", "--hypothesis", "x", "--json")
+    told = json.loads(out)
+    assert (code, told["outcome"], told["reason"]) == (1, "cheated", "frozen_file_changed")
+    assert "test.sh" in told["detail"]
+
+
+def test_what_the_commands_rewrite_themselves_is_no_cheating(tmp_path: Path, here: Path) -> None:
+    bench = BENCHMARK + "echo again >> data/readme\n"
+    make_repository(tmp_path / "other", bench_sh=bench)
+    begin(here, "other")
+    assert tell(here, FASTER)[0] == 0
+    assert "data/readme" in (here / "run/README.md").read_text()
+
+
+def test_a_class_that_loses_vetoes(here: Path) -> None:
+    begin(here)
+    code, told = tell(here, FASTER.replace("1024 1 64 30.0", "1024 1 64 33.0"))
+    assert code == 1
+    assert "1024" in told["rule"]
+
+
+def test_the_class_of_a_hypothesis_may_gain_alone(here: Path) -> None:
+    begin(here)
+    rows = ROWS.replace("40.0", "30.0")
+    code, _ = tell(here, rows, "--class", "block_size=16, mtp=1, head_size=64")
+    assert code == 0
+
+
+def test_a_gain_that_the_profiler_does_not_see_is_not_kept(tmp_path: Path, here: Path) -> None:
+    make_repository(tmp_path / "other", trace_sh=TRACE, target_yaml=TARGET + PROFILE)
+    begin(here, "other")
+    edited = here / "edited" / "src"
+    edited.mkdir(parents=True)
+    (edited / "pa.rows").write_text(FASTER)
+    (edited / "trace.rows").write_text("210000\n")  # as before: only the script's number moved
+    code, out, _ = run("tell", "run", "--kernel", "edited", "--hypothesis", "x", "--json")
+    assert code == 1
+    assert "profiler" in json.loads(out)["rule"]
+    code, told = tell(here, FASTER)
+    assert (code, told["decision"]) == (0, "kept")
+    assert "ratio by the target's profiler" in (here / "run/rounds/round-3/summary.md").read_text()
+    assert run("verify", "run")[0] == 0
+
+
+def test_a_throughput_decides_where_higher_is_better(tmp_path: Path, here: Path) -> None:
+    target = TARGET.replace("metric: us_flydsl_ps\n  unit: us", "metric: rate\n  direction: higher")
+    target += "  metrics: {rate: 1e3*block_size/us_flydsl_ps}\n"
+    make_repository(tmp_path / "other", target_yaml=target)
+    begin(here, "other")
+    code, told = tell(here, FASTER)
+    assert (code, told["workloads"][0]["speedup"]) == (0, pytest.approx(4 / 3))
+    assert "only its ratios mean anything" in (here / "run/benchmark.md").read_text()
+
+
+def test_a_benchmark_may_print_its_rows(tmp_path: Path, here: Path) -> None:
+    bench = BENCHMARK.replace('> "out/pa_$$.csv"', "").replace("mkdir -p out\n", "")
+    target = TARGET.replace("  results: out/*.csv\n", "")
+    make_repository(tmp_path / "other", bench_sh=bench, target_yaml=target)
+    begin(here, "other")
+    assert tell(here, FASTER)[0] == 0
+
+
+def test_a_resumed_campaign_goes_on(here: Path) -> None:
+    begin(here)
+    tell(here, FASTER)
+    code, _, err = run("resume", "run", "--proposer", "none")
+    assert code == 0, err
+    assert tell(here, FASTER.replace("45.0", "20.0"))[0] == 0
+    assert run("verify", "run")[0] == 0
+
+
+def test_verify_finds_a_label_that_was_taken_away(here: Path) -> None:
+    from roofsmith.domain.campaign import Round
+    from roofsmith.engine.verify import verify
+    from roofsmith.store.ledger import JsonlLedger
+
+    begin(here)
+    tell(here, FASTER)
+    events = JsonlLedger(here / "run/ledger.jsonl").events()
+    assert verify(events) == ()
+    at = next(n for n, event in enumerate(events) if isinstance(event, Round))
+    round_ = events[at]
+    assert isinstance(round_, Round)
+    judgement = round_.judgement.model_copy(update={"self_reported": False})
+    events[at] = round_.model_copy(update={"judgement": judgement})
+    assert any("self-reported" in finding.what for finding in verify(events))
+    lost = round_.judgement.samples[1:]
+    judgement = round_.judgement.model_copy(update={"samples": lost})
+    events[at] = round_.model_copy(update={"judgement": judgement})
+    assert any("pairs of all rows" in finding.what for finding in verify(events))
+
+
+# -- what is said of a repository that can't be the baseline ----------------------------------
+
+
+@pytest.mark.parametrize(
+    ("files", "said"),
+    [
+        ({"bench_sh": "echo hello\n"}, "wrote no file out/*.csv; there is no CSV at all"),
+        ({"bench_sh": BENCHMARK.replace("out", "o")}, "there are o/pa_"),
+        ({"bench_sh": BENCHMARK.replace("err_flydsl_ps", "err")}, "no column 'err_flydsl_ps'"),
+        ({"bench_sh": BENCHMARK + "exit 3\n"}, "`sh bench.sh` exited with 3"),
+        ({"bench_sh": "kill -SEGV $$\n"}, "was killed by SIGSEGV"),
+        ({"test_sh": "echo wrong at 7; exit 1\n"}, "wrong at 7"),
+        ({"build_sh": "echo no compiler >&2; exit 1\n"}, "no compiler"),
+        ({"src__pa_rows": ROWS.replace("40.0 0", "40.0 1")}, "1 of 4 rows fail"),
+        ({"src__pa_rows": ROWS + ROWS}, "name more columns under `rows`"),
+        ({"bench_sh": "sleep 60\n", "target_yaml": TARGET + "  benchmark_deadline_s: 0.2\n"},
+         "ran past its deadline of 0.2 s"),
+    ],
+    ids=["no CSV", "elsewhere", "column", "exit", "signal", "test", "build", "gate", "twice",
+         "deadline"],
+)  # fmt: skip
+def test_a_repository_that_fails_is_explained(
+    tmp_path: Path, here: Path, files: dict[str, str], said: str
+) -> None:
+    make_repository(tmp_path / "other", **files)
+    error = refused("optimize", "other", "--proposer", "none", "--output", "run")
+    assert said in error
+    assert "log: " in error
+    assert not (here / "run").exists()
+
+
+def test_a_dirty_repository_is_refused(here: Path) -> None:
+    (here / "my repo" / "bench.sh").write_text("true\n")
+    error = refused("optimize", "my repo", "--proposer", "none")
+    assert "changes that are not committed: bench.sh" in error
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("  gate: err = 0\n", "target.yaml:LAST: command.gate: 'err = 0': '=' can't stand"),
+        ("  metrics: {a: 1 +}\n", "command.metrics.a: '1 +': a number or a column is expected"),
+        ("  carry: [*.c]\n", "target.yaml:LAST: not YAML"),
+        ("  benchmrk: x\n", "unknown key 'benchmrk' (did you mean 'benchmark'?)"),
+        ("  direction: up\n", "command.direction must be 'lower' or 'higher'"),
+        ("kernel: a.c\n", "unknown key 'kernel'"),
+        ("  profile: {command: p, results: x, kernel: '('}\n", "no regular expression"),
+    ],
+)
+def test_a_mistake_in_the_target_is_named(here: Path, line: str, said: str) -> None:
+    text = TARGET.replace("  gate: err_flydsl_ps == 0\n", "") if "gate" in line else TARGET
+    path = here / "my repo" / "target.yaml"
+    path.write_text(text + line)
+    last = str(len((text + line).splitlines()))
+    assert said.replace("LAST", last) in refused("doctor", str(path))
+
+
+# -- init -------------------------------------------------------------------------------------
+
+COMMANDS = (
+    "--editable", "src/*.rows", "--build", "sh build.sh", "--test", "sh test.sh",
+    "--benchmark", "sh bench.sh",
+)  # fmt: skip
+
+
+def test_init_guesses_and_its_target_runs(here: Path) -> None:
+    (here / "my repo" / "target.yaml").unlink()
+    git(here / "my repo", "commit", "--quiet", "--all", "--message", "no target")
+    code, out, err = run("init", "--repo", "my repo", *COMMANDS, "--results", "out/*.csv")
+    assert code == 0, err
+    assert "guessed gate" in out
+    text = (here / "my repo" / "target.yaml").read_text()
+    assert "gate: err_flydsl_ps == 0" in text.replace('"', "")
+    assert "rows: [block_size, mtp, head_size]" in text
+    assert "unit: us" in text
+    begin(here)
+    assert tell(here, FASTER)[0] == 0
+
+
+def test_init_says_what_is_missing(here: Path) -> None:
+    assert "target.yaml exists already" in refused("init", "--repo", "my repo", *COMMANDS)
+    assert "--editable is missing" in refused("init", "--repo", "my repo")
+    error = refused("init", "--repo", "my repo", "--force", *COMMANDS)
+    assert "printed no CSV" in error
+    assert "--results" in error
+    assert "--gate means nothing without --repo" in refused("init", "k.c", "--gate", "x == 1")
+    assert "--ref means nothing with --repo" in refused(
+        "init", "--repo", "my repo", "--ref", "r.py"
+    )
+
+
+def test_doctor_and_single_steps_know_repositories(here: Path) -> None:
+    code, out, _ = run("doctor", "my repo")
+    assert code == 0
+    assert "my repo can run here" in out
+    assert run("check", "my repo")[0] == 0
+    code, out, _ = run("bench", "my repo", "--json")
+    assert code == 0
+    assert [timing["time_s"] for timing in json.loads(out)["timings"]] == pytest.approx(
+        [40e-6, 60e-6, 30e-6, 80e-6]
+    )
+
+
+def test_doctor_says_what_a_repository_lacks(tmp_path: Path, here: Path) -> None:
+    target = TARGET.replace("sh test.sh", "no-such-program --all")
+    make_repository(tmp_path / "other", target_yaml=target)
+    (tmp_path / "other" / "bench.sh").write_text("true\n")
+    code, out, _ = run("doctor", "other")
+    assert code == 1
+    assert "there is no program no-such-program" in " ".join(out.split())
+    assert "not committed: bench.sh" in " ".join(out.split())
+
+
+def test_flags_are_for_kernels(here: Path) -> None:
+    begin(here)
+    (here / "pa.rows").write_text(FASTER)
+    error = refused("tell", "run", "--kernel", "pa.rows", "--hypothesis", "x", "--flags", "-O3")
+    assert "--flags is for kernels" in error
