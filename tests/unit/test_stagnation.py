@@ -133,6 +133,18 @@ def test_dead_ends_are_those_since_the_last_kept_change() -> None:
     assert tiling.best < 1
 
 
+def test_what_nobody_could_measure_is_no_dead_end() -> None:
+    found = campaign(("tie", "tiling"), ("tie", "prefetch"))
+    judgement = found.rounds[1].judgement.model_copy(
+        update={"verdict": "unverified", "comparison": None}
+    )
+    disturbed = found.rounds[1].model_copy(update={"judgement": judgement})
+    found = found.model_copy(update={"rounds": (found.rounds[0], disturbed)})
+    review = stagnation_review(found, seen("latency"))
+    assert review.fruitless == 2
+    assert [end.category for end in review.dead_ends] == ["tiling"]
+
+
 def test_the_benefit_curve_has_every_round() -> None:
     found = campaign(("kept", "vectorisation"), ("build_failed", "tiling"))
     curve = stagnation_review(found, seen("memory")).curve

@@ -25,6 +25,7 @@ from roofsmith.domain.values import Value
 
 FEWEST_DIRECTIONS: Final = 3
 MOST_DIRECTIONS: Final = 5
+_SAYS_NOTHING: Final = frozenset(("unstable", "unverified"))
 _NEVER: Final = 99
 """Rank of a category that doesn't answer a bottleneck."""
 
@@ -95,10 +96,14 @@ def _by_frequency(profiles: Sequence[Reprofiled]) -> tuple[BottleneckKind, ...]:
 
 
 def _dead_ends(failed: Sequence[Round]) -> tuple[DeadEnd, ...]:
-    """Categories of the rounds since the last kept one, the most tried first."""
+    """Categories of the rounds since the last kept one, the most tried first.
+
+    What was disturbed so much that nobody could say anything is no dead end.
+    """
     by_category: dict[Category, list[Round]] = defaultdict(list)
     for round_ in failed:
-        by_category[round_.hypothesis.category].append(round_)
+        if came_to(round_) not in _SAYS_NOTHING:
+            by_category[round_.hypothesis.category].append(round_)
     ends = [_dead_end(category, rounds) for category, rounds in by_category.items()]
     return tuple(sorted(ends, key=lambda end: (-len(end.rounds), end.rounds)))
 
@@ -165,6 +170,8 @@ def _history(rounds: Sequence[Round]) -> str:
     if not rounds:
         return "never tried here"
     last = rounds[-1]
+    if came_to(last) in _SAYS_NOTHING:
+        return f"round {last.round} tried it, and nobody could measure it"
     gain = _gain(last)
     how = last.decision.kind.replace("_", " ")
     seen = "" if gain is None else f" at {gain:.2f}x"

@@ -159,5 +159,7 @@ CARD = Card(
     source="OpenMP Application Programming Interface 5.0, section 2.9.2 (Worksharing-Loop)",
     apply=apply,
     predict=predict,
-    expects=lambda context, _: context.threads / (context.profile.get("processors_used") or 1),
+    expects=lambda context, _: (
+        context.threads / max(1.0, context.profile.get("processors_used") or 1.0)
+    ),
 )
