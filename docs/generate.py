@@ -42,6 +42,8 @@ _FILE_KEYS: Mapping[str, str] = {
     "language": "By default from the kernel's suffix; a `.py` file that imports Triton is "
     "`triton`, any other `torch`.",
     "entry": "Name of the function.",
+    "format": "What formats a candidate before it is built: `auto` (what the kernel's folder is "
+    "configured for), `off`, `clang-format`, `ruff`, or a shell command.",
 }
 """Keys whose meaning in the file differs from the target's field of that name."""
 

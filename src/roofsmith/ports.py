@@ -27,6 +27,7 @@ from roofsmith.domain.dispatch import Dispatch
 from roofsmith.domain.examination import Examination
 from roofsmith.domain.facts import DType, FactSheet
 from roofsmith.domain.fleet import GpuStatus
+from roofsmith.domain.formatting import Formatting
 from roofsmith.domain.health import Health
 from roofsmith.domain.inspection import Inspection
 from roofsmith.domain.kernel import Built, Candidate, KernelResources, Signature
@@ -275,6 +276,28 @@ class Toolchain(Protocol):
         """What the compiler gave each GPU kernel of a build; of Triton, once the build was called.
 
         Empty where nothing is known: on a host's processors, and before the first call.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Formatted:
+    """A candidate as it is to be judged, and what formatting did to it."""
+
+    candidate: Candidate
+    formatting: Formatting
+
+
+class Formatter(Protocol):
+    """Brings what a candidate changed into the project's form."""
+
+    def format(self, candidate: Candidate, incumbent: Candidate) -> Formatted:
+        """The candidate with the files formatted that differ from the incumbent's.
+
+        A tool that is missing, fails or changes nothing is a note; the candidate stays then.
+
+        Raises:
+            StorageError: files can't be written.
         """
         ...
 
@@ -724,6 +747,8 @@ class Parts:
     """Patient with kernels that compile for minutes in every process. None: `judge`."""
     inspector: Inspector | None = None
     """Looks at a candidate before it is kept; None where nothing can be seen."""
+    formatter: Formatter | None = None
+    """Formats candidates before they are built; None: they stay as they are proposed."""
     disassembler: Disassembler | None = None
     """Shows the instructions of a kernel that can't be improved; None where nobody can."""
     tracer: Tracer | None = None

@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 from roofsmith.analysis.benchmark_rows import Reader
 from roofsmith.config import Settings
@@ -24,6 +25,7 @@ from roofsmith.scratch import scratch_directory
 from roofsmith.store.checkouts import GitCheckouts, require_clean
 from roofsmith.store.target_file import FILE_NAME
 from roofsmith.toolchains.command import CommandToolchain
+from roofsmith.toolchains.formatting import SourceFormatter
 from roofsmith.toolchains.merging.hook import HookMerger
 
 LOGS = "commands"
@@ -41,6 +43,14 @@ class Repository:
     profiler: CommandProfiler
     oracle: RowOracle
     merger: HookMerger
+    root: Path
+    """Of checkouts; removed at the end."""
+
+    def formatter(self, target: Target) -> SourceFormatter | None:
+        """What formats candidates; the repository's own command does so in checkouts of its own."""
+        if target.format is None:
+            return None
+        return SourceFormatter(target.format, GitCheckouts(self.spec, self.root / "formatted"))
 
     def judge(self, target: Target, known: Survey) -> CommandJudge:
         """Who decides about candidates."""
@@ -116,6 +126,7 @@ def open_target_repository(target: Target, settings: Settings) -> Iterator[Repos
             profiler=CommandProfiler(spec, logs),
             oracle=RowOracle(spec),
             merger=HookMerger(spec, checkouts, logs),
+            root=root,
         )
     finally:
         shutil.rmtree(root, ignore_errors=True)

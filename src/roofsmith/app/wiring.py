@@ -32,6 +32,7 @@ from roofsmith.judge.oracle import ReferenceOracle
 from roofsmith.ports import (
     Brief,
     Disassembler,
+    Formatter,
     Inspector,
     Judge,
     Merger,
@@ -52,6 +53,7 @@ from roofsmith.store.ledger import JsonlLedger
 from roofsmith.store.lineage import GitLineage, NoLineage
 from roofsmith.store.lineage_setup import open_lineage
 from roofsmith.store.tips import TipFile
+from roofsmith.toolchains.formatting import SourceFormatter
 from roofsmith.toolchains.merging.merger import SourceMerger
 
 DEFAULT_PROPOSERS = "recipes,sweep"
@@ -70,6 +72,7 @@ class Workshop:
     profiler: Profiler
     inspector: Inspector | None
     merger: Merger
+    formatter: Formatter | None = None
     yardsticks: tuple[Yardstick, ...] = ()
     yardstick_judge: Judge | None = None
     tips: TipFile | None = None
@@ -139,6 +142,7 @@ class Workshop:
             files=files,
             render=render_campaign,
             inspector=self.inspector,
+            formatter=self.formatter,
             disassembler=self._disassembler,
             tracer=self._tracer,
             merger=self.merger,
@@ -273,6 +277,7 @@ def workshop(
                     target, machine, observer, oracle, Prepared(known, meter),
                     machine.judge(target, bench, known), machine.profiler(oracle, known),
                     machine.inspector(oracle, target.language), SourceMerger(),
+                    SourceFormatter(target.format) if target.format else None,
                     pytorch_yardsticks(target), patient, _tip_file(settings, known, target),
                 )  # fmt: skip
 
@@ -300,7 +305,8 @@ def _command_workshop(
             profiler = GuardedProfiler(profiler, machine.gate)
         yield Workshop(
             target, machine, observer, repository.oracle, Prepared(known, meter), judge, profiler,
-            inspector=None, merger=repository.merger, tips=_tip_file(settings, known, target),
+            inspector=None, merger=repository.merger, formatter=repository.formatter(target),
+            tips=_tip_file(settings, known, target),
         )  # fmt: skip
 
 

@@ -14,6 +14,7 @@ from roofsmith.domain.diagnosis import Diagnosed
 from roofsmith.domain.dispatch import Dispatch
 from roofsmith.domain.examination import Examination
 from roofsmith.domain.facts import FactSheet
+from roofsmith.domain.formatting import Formatting
 from roofsmith.domain.inspection import Inspection
 from roofsmith.domain.kernel import Candidate
 from roofsmith.domain.outcome import Outcome
@@ -109,6 +110,8 @@ class Round(Value):
     faster one; None: it is no dispatch of roofsmith's."""
     unsplit: str | None = None
     """Why no dispatch follows, of a round that diverged."""
+    formatting: Formatting | None = None
+    """Before it was built; None: the target asks for none."""
     screened: tuple[ScreenedPoint, ...] = ()
     judgement: Judgement
     decision: Decision
@@ -138,6 +141,11 @@ class Round(Value):
     def idea(self) -> int:
         """First round of its idea: its own number, unless it repairs one."""
         return self.round if self.repairs is None else self.repairs
+
+    @property
+    def proposed_id(self) -> str:
+        """Id of the candidate as it was proposed."""
+        return self.formatting.proposed_id if self.formatting else self.candidate.id
 
 
 StopCode = Literal[

@@ -6,6 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from roofsmith.domain.formatting import Formatting
 from roofsmith.domain.kernel import Candidate
 from roofsmith.domain.outcome import Incorrect, Outcome
 from roofsmith.domain.profile import BottleneckKind
@@ -72,6 +73,8 @@ class Proposal(Value):
     """The diverged round that it is the dispatch of; proposed by the engine itself."""
     tokens: int = Field(default=0, ge=0)
     """What the proposer used to think of it, if it counts."""
+    formatting: Formatting | None = None
+    """By the engine, before anything else was done with the candidate."""
 
 
 class RepairTask(Value):

@@ -8,6 +8,7 @@ from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from roofsmith.domain.bound import CeilingKind
 from roofsmith.domain.command import CommandSpec
+from roofsmith.domain.formatting import FormatSpec
 from roofsmith.domain.kernel import (
     BuildSpec,
     Candidate,
@@ -130,6 +131,9 @@ class Target(Value):
     """Which ceilings floor and goal are computed with. Where the chosen kind has no figure, the
     other's is used; both are shown."""
     tolerance: Tolerance = Tolerance()
+    format: FormatSpec | None = None
+    """What formats a candidate before it is built, so that what is kept is what was measured; None:
+    it stays as it was proposed."""
     goal: Goal = Goal()
     keep: KeepPolicy = KeepPolicy()
     stop: StopPolicy = StopPolicy()

@@ -16,6 +16,7 @@ from roofsmith.domain.target import StopPolicy
 from roofsmith.domain.yardstick import Yardsticks
 from roofsmith.engine import records
 from roofsmith.engine.diagnosing import gather, insight, owed_level, require_diagnosis
+from roofsmith.engine.formatting import formatted
 from roofsmith.engine.meter import Meter, timestamp
 from roofsmith.engine.profiling import look
 from roofsmith.engine.progress import spent_s
@@ -143,12 +144,13 @@ class Engine:
         return self._bench.screen_against(self.campaign.incumbent, self._time_is_left)
 
     def round(self, proposal: Proposal) -> Round:
-        """One hypothesis: build, judge, profile, decide, record.
+        """One hypothesis: format, build, judge, profile, decide, record.
 
         Raises:
             UsageError: the proposal changes nothing, is a repair of nothing, or comes before a
                 diagnosis that is due.
         """
+        proposal = formatted(self._parts, proposal, self.campaign.incumbent)
         if proposal.candidate.id == self.campaign.incumbent.id:
             raise records.nothing_changed()
         require_diagnosis(self.campaign, proposal)

@@ -117,6 +117,7 @@ def round_record(
         incumbent_id=campaign.incumbent.id,
         repairs=repairs,
         splits=proposal.splits,
+        formatting=proposal.formatting,
         screened=proposal.screened,
         judgement=judgement,
         decision=decision,

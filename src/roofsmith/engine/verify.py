@@ -31,6 +31,7 @@ from roofsmith.domain.inspection import Inspection
 from roofsmith.domain.outcome import Cheated, Incorrect, Passed
 from roofsmith.domain.yardstick import Yardsticks
 from roofsmith.engine.diagnosing import diagnosis_findings, was_diagnosed
+from roofsmith.engine.formatting import formatting_complaints
 from roofsmith.engine.profiling import Seen, profiles_of
 from roofsmith.engine.progress import spent_s
 from roofsmith.engine.records import recompared, recounted, standing_after
@@ -144,6 +145,8 @@ def _round_findings(round_: Round, campaign: Campaign) -> Iterator[Finding]:
             yield Finding(
                 where, f"{name} is recorded as {_short(recorded)}; {_short(follows)} follows"
             )
+    for what in formatting_complaints(round_, campaign.started.target):
+        yield Finding(where, what)
     if not was_diagnosed(round_, campaign):
         yield Finding(where, "an idea after rollbacks, without what its level looks at again")
     if campaign.baseline is None:

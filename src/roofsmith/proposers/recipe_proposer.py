@@ -88,7 +88,7 @@ def _consider(card: Card, context: CardContext, brief: Brief) -> Explanation:
     change = card.apply(context)
     if isinstance(change, NotApplicable):
         return Explanation(card, False, change.reason, 1.0)
-    judged = {brief.incumbent.id, *(round.candidate.id for round in brief.remembered)}
+    judged = {brief.incumbent.id, *(round.proposed_id for round in brief.remembered)}
     if change.candidate.id in judged:
         return Explanation(card, False, "it gives a kernel that was judged already", 1.0)
     predicted = card.predict(context)

@@ -64,7 +64,7 @@ def render_html(campaign: Campaign, summary: Summary) -> str:
         why=why_turned_down,
         counter_rows=counter_rows,
         status=status_of,
-        strip=lambda step: strip_chart(step.screened, step.candidate_id),
+        strip=lambda step: strip_chart(step.screened, step.proposed_id),
         budget=_budget,
     )
 

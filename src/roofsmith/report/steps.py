@@ -144,6 +144,7 @@ def _baseline_step(baseline: Baseline) -> Step:
         inspection=None,
         isolation=None,
         pairs=(0, 0),
+        formatting=None,
         screened=(),
         diff=(),
     )
@@ -190,6 +191,7 @@ def _round_step(round: Round, holder: _Holder) -> Step:
         inspection=round.inspection,
         isolation=judgement.isolation,
         pairs=(len(judgement.samples), len(judgement.confirmation)),
+        formatting=round.formatting,
         screened=round.screened,
         diff=candidate_diff(holder.candidate, round.candidate),
         repairs=round.repairs,

@@ -14,6 +14,7 @@ from roofsmith.domain.bound import Bound
 from roofsmith.domain.calibration import Calibration
 from roofsmith.domain.campaign import StopCode
 from roofsmith.domain.comparison import Comparison, ErrorReport
+from roofsmith.domain.formatting import Formatting
 from roofsmith.domain.inspection import Inspection
 from roofsmith.domain.outcome import Outcome
 from roofsmith.domain.profile import Bottleneck, Profile
@@ -102,6 +103,8 @@ class Step:
     isolation: str | None
     pairs: tuple[int, int]
     """Raw pairs recorded: first measurement, confirmation."""
+    formatting: Formatting | None
+    """Of its candidate, before it was built; None: the target asks for none."""
     screened: tuple[ScreenedPoint, ...]
     diff: tuple[FileDiff, ...]
     """Against the incumbent of its time."""
@@ -119,6 +122,11 @@ class Step:
     """How the hypothesis's predictions came out, a line each."""
     diagnosis: tuple[int, str] | None = None
     """Level of the diagnosis that the idea had to build on, and the file that shows it."""
+
+    @property
+    def proposed_id(self) -> str:
+        """Id of the candidate as it was proposed, before it was formatted."""
+        return self.formatting.proposed_id if self.formatting else self.candidate_id
 
 
 @dataclass(frozen=True, slots=True)

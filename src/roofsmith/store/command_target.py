@@ -14,6 +14,7 @@ from roofsmith.domain.command import CommandSection, CommandSpec
 from roofsmith.domain.target import Target, default_keep
 from roofsmith.errors import TargetError
 from roofsmith.store.checkouts import editable_sources, open_repository
+from roofsmith.store.format_choice import chosen_format
 from roofsmith.store.target_schema import (
     CommandFile,
     explained,
@@ -48,6 +49,9 @@ def load_command(
     spec = CommandSpec.model_validate(
         section.model_dump() | {"repo": str(repository.folder), "commit": repository.commit}
     )
+    with located(document, "format"):
+        names = [source.path for source in (kernel, *others)]
+        chosen = chosen_format(file.format, repository.folder, names)
     with explained(document, overrides):
         target = Target(
             name=file.name or plain_name(folder.name),
@@ -58,6 +62,7 @@ def load_command(
             family=file.family,
             threads=file.threads,
             ceilings=file.ceilings,
+            format=chosen,
             goal=file.goal,
             keep=over(default_keep("command"), file.keep),
             stop=file.stop,

@@ -13,6 +13,7 @@ from roofsmith.domain.kernel import default_build
 from roofsmith.domain.target import Target, default_keep
 from roofsmith.errors import TargetError
 from roofsmith.store.command_target import load_command
+from roofsmith.store.format_choice import chosen_format
 from roofsmith.store.sources import (
     LANGUAGES,
     candidate_names,
@@ -86,6 +87,8 @@ def load_text(text: str, path: Path, *, overrides: Mapping[str, Any] | None = No
     with located(document, "includes" if file.includes else "kernel"):
         names = candidate_names([kernel_path, *(folder / name for name in file.includes)])
         kernel, *includes = map(source_file, names, texts)
+    with located(document, "format"):
+        chosen = chosen_format(file.format, kernel_path.parent, [kernel.path])
     with explained(document, overrides or {}):
         target = Target(
             name=file.name or plain_name(folder.name),
@@ -103,6 +106,7 @@ def load_text(text: str, path: Path, *, overrides: Mapping[str, Any] | None = No
             tf32=file.tf32,
             ceilings=file.ceilings,
             tolerance=file.tolerance,
+            format=chosen,
             goal=file.goal,
             keep=over(default_keep(language), file.keep),
             stop=file.stop,

@@ -34,6 +34,7 @@ class CommandFile(Value):
     family: str | None = None
     threads: int | None = Field(default=None, ge=1)
     ceilings: CeilingKind = "measured"
+    format: str = "auto"
     goal: Goal = Goal()
     keep: KeepPolicy = KeepPolicy()
     stop: StopPolicy = StopPolicy()
@@ -57,6 +58,7 @@ class TargetFile(Value):
     timing: TimingMode = "kernel"
     tf32: bool = False
     ceilings: CeilingKind = "measured"
+    format: str = "auto"
     tolerance: Tolerance = Tolerance()
     goal: Goal = Goal()
     keep: KeepPolicy = KeepPolicy()

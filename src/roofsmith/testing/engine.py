@@ -19,7 +19,7 @@ from roofsmith.domain.proposal import Hypothesis, Proposal
 from roofsmith.domain.target import Target
 from roofsmith.domain.workload import ConfigClass, Workload
 from roofsmith.domain.yardstick import Yardstick
-from roofsmith.ports import Brief, Inspector, Merger, Parts, Profiler, Screen, Tracer
+from roofsmith.ports import Brief, Formatter, Inspector, Merger, Parts, Profiler, Screen, Tracer
 from roofsmith.testing.clock import FakeClock
 from roofsmith.testing.judge import FakeJudge, FakeKernels, FakeOracle
 from roofsmith.testing.machine import FakeDeviceSource, FakeSpecSource, fake_environment
@@ -76,6 +76,7 @@ class FakeWorld:
     profiler: Profiler = field(default_factory=lambda: FakeProfiler({"instructions": 1e6}))
     tracer: Tracer | None = None
     merger: Merger | None = None
+    formatter: Formatter | None = None
     interrupt_at: int | None = None
     """Ask at which Ctrl-C is pressed, from 0."""
     yardsticks: tuple[Yardstick, ...] = ()
@@ -103,6 +104,7 @@ class FakeWorld:
             inspector=self.inspector,
             tracer=self.tracer,
             merger=self.merger,
+            formatter=self.formatter,
         )
 
     def _refuses(self, candidate: Candidate) -> BuildFailed | None:
