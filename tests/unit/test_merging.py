@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import importlib
+import os
 import shutil
 import subprocess
 import sys
@@ -14,11 +15,12 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from triton_kernels import needs_triton
 
 from roofsmith.domain.dispatch import Dispatch, Listed, Rule, Threshold
 from roofsmith.domain.kernel import BuildSpec, Built, Candidate, Language, SourceFile
 from roofsmith.ports import Sight, Unmergeable
-from roofsmith.toolchains import CToolchain
+from roofsmith.toolchains import CToolchain, ModuleToolchain
 from roofsmith.toolchains.merging.builds import JointBuild, joint_build
 from roofsmith.toolchains.merging.directives import (
     directives,
@@ -387,6 +389,45 @@ def test_a_module_may_see_a_dimension_in_a_shape(
         y = np.zeros_like(x)
         module.run_kernel(x=x, y=y)
         assert (y == by).all()
+
+
+TRITON = """\
+import triton
+import triton.language as tl
+
+@triton.jit
+def scale(x, y, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y + at, tl.load(x + at, mask=at < n) * BY, mask=at < n)
+
+def run_kernel(x, y, n):
+    scale[(triton.cdiv(n, 64),)](x, y, n, BLOCK=64)
+"""
+WORKER = """\
+import sys
+import torch
+from roofsmith.judge.gpu.worker import ModuleKernel
+
+kernel = ModuleKernel({"library": sys.argv[1], "entry": "run_kernel"})
+for n in (10, 2000):
+    y = torch.zeros(n)
+    kernel._run(x=torch.ones(n), y=y, n=n)
+    print(*sorted(set(y.tolist())))
+"""
+
+
+@needs_triton
+def test_triton_kernels_of_one_name_run_in_the_judges_worker(tmp_path: Path) -> None:
+    """In Triton's interpreter, on this machine's processors."""
+    old, new = (candidate(TRITON.replace("BY", by), language="triton") for by in ("2", "3"))
+    built = ModuleToolchain(tmp_path / "builds").build(merged(old, new))
+    assert isinstance(built, Built), built
+    done = subprocess.run(
+        [sys.executable, "-c", WORKER, str(built.library)],
+        env={**os.environ, "TRITON_INTERPRET": "1", "CUDA_VISIBLE_DEVICES": ""},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.stdout.split() == ["2.0", "3.0"], done.stderr
 
 
 # -- what can't be --------------------------------------------------------------------------
