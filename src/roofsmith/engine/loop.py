@@ -157,7 +157,8 @@ class Engine:
         trial = Trial(self._parts, self._bench, self._known(), self.campaign, proposal)
         round_ = trial.round(self._meter)
         self._recorder.record(round_)
-        self._parts.proposer.tell(round_)
+        if proposal.splits is None:
+            self._parts.proposer.tell(round_)
         return round_
 
     # -- before and after -------------------------------------------------------------------
