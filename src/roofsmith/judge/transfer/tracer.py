@@ -78,7 +78,8 @@ class StepTracer:
                 f"steps are run with Python modules and with C and C++, not with {built.language}"
             )
         device = self._device if is_module else None
-        sites = [value for value in kept_values if value.path == self._target.kernel.path]
+        path = self._target.kernel.path
+        sites = [value for value in kept_values if is_module and value.path == path]
         try:
             with StepsReference(self._target, self._signature, device) as reference:
                 described = reference.described(workload)

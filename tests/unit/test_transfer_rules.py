@@ -1,0 +1,364 @@
+"""What is kept of an over-fitted candidate, and how much of a gain is real."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from roofsmith.analysis.overfitting import Audit, audit, weights_of
+from roofsmith.analysis.overfitting.tokens import is_weight_name
+from roofsmith.analysis.transfer import (
+    audited,
+    bound_of,
+    bucket_of,
+    check_of,
+    real_speedup,
+    refusal,
+)
+from roofsmith.domain.campaign import Campaign, Kept, RolledBack, Round
+from roofsmith.domain.comparison import Comparison, Estimate, Judgement
+from roofsmith.domain.kernel import Candidate, SourceFile
+from roofsmith.domain.outcome import Incorrect
+from roofsmith.domain.proposal import Bucket, Hypothesis, Proposal
+from roofsmith.domain.target import KeepPolicy
+from roofsmith.domain.transfer import Assumption, CacheHits, KeptValue, Trace, TransferCheck
+from roofsmith.engine.loop import Engine
+from roofsmith.engine.verify import verify
+from roofsmith.report import render_campaign
+from roofsmith.report.summarize import summarize
+from roofsmith.testing.engine import FakeWorld, fake_idea, fake_target
+from roofsmith.testing.judge import FakeKernels
+from roofsmith.testing.toolchain import SCALE
+from roofsmith.testing.tracer import FakeTracer
+
+POLICY = KeepPolicy()
+KEPT = Kept(rule="overall faster")
+GROUPS = Assumption(
+    code="uniform_group_size", path="k.py", line=2, detail="M // G", says="all groups are equal"
+)
+MEMO_C = f"""\
+static const float *last;
+static float kept[1 << 20];
+
+{SCALE.replace("solve", "scale")}
+void solve(const float *x, float *y, int n)
+{{
+    if (x != last) {{
+        for (int i = 0; i < n; i++) kept[i] = 2.0f * x[i];
+        last = x;
+    }}
+    for (int i = 0; i < n; i++) y[i] = kept[i];
+}}
+"""
+
+
+def cache(bucket: Bucket = "W1", *, versioned: bool = True, inherited: bool = False) -> KeptValue:
+    assert bucket in ("W1", "W2", "W3")
+    return KeptValue(
+        name="_c", path="k.py", line=3, bucket=bucket, key="key", versioned=versioned,
+        says="keeps it", looked_up=(2,), stored=(3,), inherited=inherited,
+    )  # fmt: skip
+
+
+def traced(hits: int = 8, lookups: int = 16, *, fresh_s: float = 2.0, kept_s: float = 1.0) -> Trace:
+    seen = CacheHits(name="_c", path="k.py", line=3, lookups=lookups, hits=hits)
+    return Trace(
+        workload="N=1", steps=8, weights=("w",), caches=(seen,), fresh_time_s=fresh_s,
+        kept_time_s=kept_s,
+    )  # fmt: skip
+
+
+def checked(
+    *kept: KeptValue,
+    declared: Bucket = "K1",
+    assumptions: tuple[Assumption, ...] = (),
+    trace: Trace | None = None,
+) -> TransferCheck:
+    hypothesis = Hypothesis(statement="s", rationale="r", tactic="t", bucket=declared)
+    return check_of(hypothesis, Audit(kept, assumptions), trace)
+
+
+def judged(speedup: float) -> Judgement:
+    estimate = Estimate(speedup=speedup, ci=(speedup, speedup), pairs=20, verdict="faster")
+    comparison = Comparison(overall=estimate, classes=(), workloads=())
+    return Judgement(verdict="faster", comparison=comparison, wall_s=1.0)
+
+
+# -- the rule -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("bucket", ["W2", "W3"])
+def test_what_is_keyed_on_activations_or_calls_is_rolled_back_whatever_it_gains(bucket):
+    for check in (checked(cache(bucket)), checked(declared=bucket)):
+        decision = audited(KEPT, check, judged(3.0), POLICY)
+        assert isinstance(decision, RolledBack)
+        assert f"over-fitted ({bucket})" in decision.rule
+        assert not decision.regression
+
+
+def test_a_weight_cache_without_a_version_is_rolled_back():
+    decision = audited(KEPT, checked(cache(versioned=False), trace=traced()), judged(2.0), POLICY)
+    assert isinstance(decision, RolledBack)
+    assert "without a version" in decision.rule
+
+
+def test_a_weight_cache_is_kept_with_its_gain_bounded_and_an_asterisk():
+    check = checked(cache(), trace=traced(fresh_s=2.0, kept_s=1.0))
+    decision = audited(KEPT, check, judged(2.0), POLICY)
+    assert isinstance(decision, Kept)
+    assert "* of it a step of training gains 1.333x" in decision.rule  # 4 s over 3 s
+    assert real_speedup(check, 2.0) == pytest.approx(4 / 3)
+    assert real_speedup(check, 1.1) == 1.1
+
+
+def test_a_weight_cache_that_is_found_too_seldom_is_rolled_back():
+    decision = audited(KEPT, checked(cache(), trace=traced(7, 16)), judged(2.0), POLICY)
+    assert isinstance(decision, RolledBack)
+    assert "7 of 16 calls" in decision.rule
+
+
+def test_a_weight_cache_that_saves_nothing_in_a_step_is_rolled_back():
+    check = checked(cache(), trace=traced(fresh_s=1.0, kept_s=0.999))
+    decision = audited(KEPT, check, judged(2.0), POLICY)
+    assert isinstance(decision, RolledBack)
+    assert "noise band" in decision.rule
+
+
+@pytest.mark.parametrize(
+    ("trace", "why"),
+    [
+        (None, "there is none"),
+        (traced(0, 0), "no step looked up"),
+        (traced().model_copy(update={"weights": ()}), "no input is known to be a weight"),
+        (traced().model_copy(update={"fresh_time_s": None}), "could not be timed"),
+    ],
+)
+def test_a_weight_cache_that_nothing_proves_is_rolled_back(trace, why):
+    decision = audited(KEPT, checked(cache(), trace=trace), judged(2.0), POLICY)
+    assert isinstance(decision, RolledBack)
+    assert why in decision.rule
+
+
+def test_a_step_that_went_wrong_rolls_back():
+    failure = Incorrect(reason="wrong_output", detail="y is wrong in call 1 of step 2")
+    trace = Trace(workload="N=1", steps=1, failure=failure)
+    decision = audited(KEPT, checked(trace=trace), judged(1.2), POLICY)
+    assert isinstance(decision, RolledBack)
+    assert "wrong in step 2 of a trace" in decision.rule
+
+
+def test_what_takes_groups_for_uniform_is_rolled_back():
+    decision = audited(KEPT, checked(assumptions=(GROUPS,)), judged(1.2), POLICY)
+    assert isinstance(decision, RolledBack)
+    assert "uniform groups" in decision.rule
+
+
+def test_what_the_incumbent_has_as_well_is_no_news():
+    inherited = GROUPS.model_copy(update={"inherited": True})
+    check = checked(cache("W2", inherited=True), assumptions=(inherited,))
+    assert check.bucket == "K1"
+    assert refusal(check) is None
+    assert audited(KEPT, check, judged(1.2), POLICY) is KEPT
+
+
+def test_other_decisions_and_older_ledgers_stay_as_they_are():
+    slower = RolledBack(rule="slower", regression=True)
+    assert audited(slower, checked(cache("W2")), judged(0.9), POLICY) is slower
+    assert audited(KEPT, None, judged(1.2), POLICY) is KEPT
+    assert audited(KEPT, checked(), judged(1.2), POLICY) is KEPT
+
+
+@given(st.lists(st.sampled_from(["W1", "W2", "W3"])), st.sampled_from(["K1", "K4", "W1", "W3"]))
+def test_the_worst_bucket_counts(found, declared):
+    names = ["K1", "K4", "W1", "W2", "W3"]
+    worst = max([declared, *found], key=names.index)
+    seen = bucket_of(declared, [cache(bucket) for bucket in found])
+    assert names.index(seen) == names.index(worst)
+
+
+@given(st.floats(1e-6, 10), st.floats(0, 10), st.floats(0.5, 5))
+def test_what_a_step_gains_is_between_nothing_and_a_half(fresh_s, kept_s, headline):
+    bound = bound_of(traced(fresh_s=fresh_s, kept_s=kept_s))
+    assert bound is not None
+    assert 1 <= bound <= 2
+    check = checked(cache(), trace=traced(fresh_s=fresh_s, kept_s=kept_s))
+    assert real_speedup(check, headline) == min(headline, bound)
+
+
+def test_without_a_check_the_hypothesis_is_believed():
+    assert real_speedup(None, 1.5, "K2") == 1.5
+    assert real_speedup(None, 1.5, "W1") == 1.0
+    assert real_speedup(None, 1.5, "W3") == 1.0
+
+
+# -- names ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["w", "weight", "W", "qweight_w", "w_gate", "bias", "gamma", "wq"])
+def test_names_of_weights(name):
+    assert is_weight_name(name)
+
+
+@pytest.mark.parametrize(
+    "name", ["x", "a", "b", "w_scale", "weight_scale", "grad_weight", "dw", "out", "act_weight"]
+)
+def test_names_of_no_weights(name):
+    assert not is_weight_name(name)
+
+
+def test_setup_names_weights():
+    text = "def setup(N, seed):\n    return {'inputs': {}, 'outputs': ['y'], 'weights': ['b']}\n"
+    reference = SourceFile(path="reference.py", text=text)
+    body = "_c = {}\n\ndef run_kernel(a, b, y):\n    key = (id(b), b._version)\n"
+    body += "    if key not in _c:\n        _c[key] = b.clone()\n    y.copy_(a @ _c[key])\n"
+    kernel = SourceFile(path="kernel.py", text=body)
+    candidate = Candidate(language="torch", sources=(kernel,))
+    assert weights_of(candidate, reference) == {"b"}
+    assert [v.bucket for v in audit(candidate, None, reference).kept_values] == ["W1"]
+    assert [v.bucket for v in audit(candidate).kept_values] == ["W2"]
+
+
+# -- campaigns ------------------------------------------------------------------------------
+
+
+def world(*ideas: Proposal, tracer: FakeTracer | None = None) -> FakeWorld:
+    """Every idea twice as fast as the one before."""
+    kernels = FakeKernels()
+    for number, idea in enumerate(ideas, start=1):
+        kernels.add(idea.candidate, time_s=1e-3 / 2**number)
+    return FakeWorld(target=fake_target(), kernels=kernels, ideas=ideas, tracer=tracer)
+
+
+def memo() -> Proposal:
+    idea = fake_idea(fake_target(), "remember")
+    return idea.model_copy(update={"candidate": idea.candidate.with_kernel_text(MEMO_C)})
+
+
+def run(here: FakeWorld) -> Campaign:
+    return Engine(here.parts(), "test").run()
+
+
+def only(campaign: Campaign) -> Round:
+    (round_,) = campaign.rounds
+    return round_
+
+
+def test_an_over_fitted_kernel_is_rolled_back_without_a_trace():
+    here = world(memo(), tracer=FakeTracer())
+    round_ = only(run(here))
+    assert isinstance(round_.decision, RolledBack)
+    assert "over-fitted (W2)" in round_.decision.rule
+    assert round_.transfer is not None
+    assert {v.name for v in round_.transfer.kept_values} == {"kept", "last"}
+    assert round_.transfer.trace is None
+    assert here.tracer is not None
+    assert isinstance(here.tracer, FakeTracer)
+    assert here.tracer.seen == []
+    assert verify(here.records) == ()
+
+
+def test_what_would_be_kept_is_traced_and_what_would_not_isnt():
+    target = fake_target()
+    tracer = FakeTracer()
+    faster, slower = fake_idea(target, "faster"), fake_idea(target, "slower")
+    here = world(faster, slower, tracer=tracer)
+    here.kernels.add(slower.candidate, time_s=2e-3)
+    campaign = run(here)
+    assert [r.decision.kind for r in campaign.rounds] == ["kept", "rolled_back"]
+    assert tracer.seen == [faster.candidate.id]
+    assert verify(here.records) == ()
+
+
+def test_a_trace_that_fails_rolls_back():
+    idea = fake_idea(fake_target(), "stale")
+    failure = Incorrect(reason="memoised_result", detail="y is that of an earlier call")
+    trace = Trace(workload="n=1", steps=0, failure=failure)
+    here = world(idea, tracer=FakeTracer({idea.candidate.id: trace}))
+    round_ = only(run(here))
+    assert isinstance(round_.decision, RolledBack)
+    assert "wrong in step 1 of a trace" in round_.decision.rule
+    assert verify(here.records) == ()
+
+
+def test_a_kernel_that_nothing_can_trace_is_kept_and_says_so():
+    idea = fake_idea(fake_target(), "plain")
+    here = world(idea, tracer=FakeTracer({idea.candidate.id: "no device"}))
+    round_ = only(run(here))
+    assert isinstance(round_.decision, Kept)
+    assert round_.transfer is not None
+    assert round_.transfer.untraced == "no device"
+
+
+def test_verify_reads_the_source_again():
+    here = world(memo())
+    run(here)
+    at = next(n for n, event in enumerate(here.records) if isinstance(event, Round))
+    round_ = here.records[at]
+    assert isinstance(round_, Round)
+    assert round_.transfer is not None
+    forged = round_.transfer.model_copy(update={"kept_values": (), "bucket": "K1"})
+    here.records[at] = round_.model_copy(update={"transfer": forged})
+    found = " ".join(finding.what for finding in verify(here.records))
+    assert "what it keeps between calls" in found
+    assert "over-fitting bucket" in found
+    assert "decision" in found
+
+
+def test_verify_leaves_what_another_version_of_the_audit_found():
+    here = world(fake_idea(fake_target(), "plain"))
+    run(here)
+    at = next(n for n, event in enumerate(here.records) if isinstance(event, Round))
+    round_ = here.records[at]
+    assert isinstance(round_, Round)
+    assert round_.transfer is not None
+    other = round_.transfer.model_copy(update={"rules": 0, "assumptions": (GROUPS,)})
+    inherited = GROUPS.model_copy(update={"inherited": True})
+    other = other.model_copy(update={"assumptions": (inherited,)})
+    here.records[at] = round_.model_copy(update={"transfer": other})
+    assert verify(here.records) == ()
+
+
+# -- reports --------------------------------------------------------------------------------
+
+
+def with_bucket(campaign: Campaign, check: TransferCheck) -> Campaign:
+    round_ = only(campaign).model_copy(update={"transfer": check})
+    return campaign.model_copy(update={"rounds": (round_,)})
+
+
+def test_a_rounds_summary_has_the_transfer_check():
+    here = world(memo())
+    text = render_campaign(run(here))["rounds/round-2/summary.md"]
+    section = text.partition("## Transfer check")[2].partition("\n## ")[0]
+    for said in ("W2, a cache keyed on activations", "kernel.c:", "found by", "rejected as over-"):
+        assert said in section
+    assert "| gain in the benchmark | 2.00x |" in section
+    assert "1.00x: none of it" in section
+
+
+def test_the_total_is_taken_apart():
+    campaign = run(world(fake_idea(fake_target(), "plain")))
+    whole = summarize(campaign).attribution
+    assert whole is not None
+    assert (whole.structural, whole.weights) == (pytest.approx(2.0, rel=0.01), 1.0)
+    assert whole.residual == pytest.approx(1.0)
+    assert not whole.is_inflated
+    bounded = with_bucket(campaign, checked(cache(), trace=traced(fresh_s=2.0, kept_s=1.0)))
+    part = summarize(bounded).attribution
+    assert part is not None
+    assert part.structural == 1.0
+    assert part.weights == pytest.approx(4 / 3)
+    assert part.structural * part.weights * part.residual == pytest.approx(part.headline)
+    assert part.gap == pytest.approx(part.headline - 4 / 3)
+    assert part.is_inflated
+    assert part.rounds == (2,)
+
+
+def test_the_final_report_names_an_inflation_gap_above_one_percent():
+    campaign = run(world(fake_idea(fake_target(), "plain")))
+    assert "at most 1%" in render_campaign(campaign)["final_report.md"]
+    bounded = with_bucket(campaign, checked(cache(), trace=traced(fresh_s=2.0, kept_s=1.0)))
+    text = render_campaign(bounded)["final_report.md"]
+    assert "**Inflation gap: 67%**" in text
+    assert "in round 2: roll it back" in text

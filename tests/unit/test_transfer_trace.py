@@ -1,0 +1,224 @@
+"""Steps of training with real kernels, in worker processes."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+from test_overfitting_corpus import CORPUS, candidate_of, header
+
+from roofsmith.analysis.overfitting import audit
+from roofsmith.domain.kernel import Built, Candidate, Signature, SourceFile
+from roofsmith.domain.outcome import Crashed, Incorrect
+from roofsmith.domain.target import Target
+from roofsmith.domain.transfer import Trace
+from roofsmith.domain.values import content_id
+from roofsmith.domain.workload import Workload
+from roofsmith.judge.transfer.marks import MARK, marked
+from roofsmith.judge.transfer.tracer import STEPS, TIMED_STEPS, StepTracer
+from roofsmith.toolchains import CToolchain
+
+DIMS = {
+    "linear": {"M": 16, "K": 32, "N": 24},
+    "grouped": {"T": 128, "K": 16, "N": 8, "G": 4},
+}
+torch = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is missing")
+
+LINEAR = """
+import numpy as np
+
+def setup(M, K, N, seed):
+    rng = np.random.default_rng(seed)
+    x, w = (rng.standard_normal(s, dtype=np.float32) for s in ((M, K), (K, N)))
+    out = np.empty((M, N), np.float32)
+    return {"inputs": {"x": x, "w": w, "out": out, "M": M, "K": K, "N": N}, "outputs": ["out"]}
+
+def reference(x, w, out, M, K, N):
+    out[...] = x @ w
+"""
+ROW_SUMS = """
+import numpy as np
+
+def setup(M, K, seed):
+    rng = np.random.default_rng(seed)
+    x, w = rng.random((M, K), np.float32), np.ones(M, np.float32)
+    return {"inputs": {"x": x, "w": w, "out": np.empty(M, np.float32), "M": M, "K": K},
+            "outputs": ["out"]}
+
+def reference(x, w, out, M, K):
+    out[...] = x.sum(axis=1) * w
+"""
+GROUPED = """
+import numpy as np
+
+def setup(M, G, K, N, seed):
+    rng = np.random.default_rng(seed)
+    x, w = (rng.standard_normal(s, dtype=np.float32) for s in ((M, K), (G, K, N)))
+    sizes, out = np.full(G, M // G, np.int32), np.empty((M, N), np.float32)
+    values = {"x": x, "w": w, "group_sizes": sizes, "out": out, "M": M, "G": G, "K": K, "N": N}
+    return {"inputs": values, "outputs": ["out"]}
+
+def reference(x, w, group_sizes, out, M, G, K, N):
+    begin = 0
+    for group, size in enumerate(group_sizes):
+        out[begin : begin + size] = x[begin : begin + size] @ w[group]
+        begin += size
+"""
+
+
+def module_trace(path: Path) -> Trace:
+    """Steps on the host's processors with a module of the corpus."""
+    operator, candidate = header(path, "operator"), candidate_of(path)
+    text = (CORPUS / "operators" / f"{operator}.py").read_text()
+    reference = SourceFile(path="reference.py", text=text)
+    target = Target(
+        name="corpus", language="torch", kernel=candidate.kernel, reference=reference,
+        workloads=(Workload(dims=DIMS[operator]),), entry="run_kernel",
+    )  # fmt: skip
+    signature = Signature(entry="run_kernel", parameters=())
+    built = Built(
+        candidate_id=candidate.id, language="torch", library=path, signature=signature,
+        library_sha256=content_id(path.read_bytes()), environment={}, command="", log=path,
+        build_time_s=0,
+    )  # fmt: skip
+    found = StepTracer(target, signature, threads=1).trace(
+        built, target.workloads[0], audit(candidate, None, reference).kept_values
+    )
+    assert isinstance(found, Trace), found
+    return found
+
+
+def library_trace(candidate: Candidate, reference: str, dims: dict[str, int], where: Path) -> Trace:
+    """The same with C or C++."""
+    target = Target(
+        name="corpus", language=candidate.language, kernel=candidate.kernel,
+        reference=SourceFile(path="reference.py", text=reference),
+        workloads=(Workload(dims=dims),),
+    )  # fmt: skip
+    toolchain = CToolchain(where)
+    built = toolchain.build(candidate)
+    assert isinstance(built, Built), built
+    tracer = StepTracer(target, toolchain.signature(candidate), threads=1)
+    found = tracer.trace(built, target.workloads[0], audit(candidate).kept_values)
+    assert isinstance(found, Trace), found
+    return found
+
+
+@torch
+def test_every_kept_value_is_counted_on_its_own(tmp_path):
+    parts = ("W1/versioned_dict.py", "W1/memoised_with_version.py", "W2/stashed_on_activation.py")
+    texts = [(CORPUS / part).read_text() for part in parts]
+    for number, text in enumerate(texts):
+        texts[number] = text.replace("def run_kernel", f"def part_{number}")
+    calls = "".join(f"    part_{number}(x, w, out)\n" for number in range(len(parts)))
+    path = tmp_path / "kernel.py"
+    path.write_text("\n".join([*texts, f"def run_kernel(x, w, out):\n{calls}"]))
+    found = module_trace(path)
+    assert found.failure is None
+    assert found.steps == TIMED_STEPS
+    assert found.weights == ("w",)
+    assert found.fresh_time_s is not None
+    every, once = 2 * TIMED_STEPS, TIMED_STEPS
+    assert {c.name: (c.lookups, c.hits) for c in found.caches} == {
+        "_transposed": (every, once),  # the second call of a step finds what the first one left
+        "_quantize": (every, once),  # by its own account
+        "._fp8": (every, 0),  # activations are new in every call
+    }
+
+
+@torch
+def test_a_weight_that_changed_shows_a_cache_without_a_version():
+    found = module_trace(CORPUS / "W1" / "unversioned_dict.py")
+    assert isinstance(found.failure, Incorrect)
+    assert "weights that changed in place" in found.failure.detail
+    assert found.steps == 1
+
+
+@torch
+def test_uneven_groups_show_what_takes_them_for_even():
+    found = module_trace(CORPUS / "uniform" / "rows_over_groups.py")
+    assert isinstance(found.failure, Incorrect)
+    assert "m_sizes" in found.failure.detail
+    assert found.steps == STEPS // 2
+
+
+@torch
+def test_uneven_groups_are_no_trouble_for_who_reads_their_sizes():
+    found = module_trace(CORPUS / "honest" / "groups_equal_or_not.py")
+    assert found.failure is None
+    assert found.steps == STEPS
+    assert found.skewed.startswith("m_sizes: ")
+
+
+def test_a_result_of_an_earlier_call_is_named_so(tmp_path):
+    candidate = candidate_of(CORPUS / "W2" / "last_pointer.c")
+    found = library_trace(candidate, ROW_SUMS, {"M": 4, "K": 8}, tmp_path)
+    assert isinstance(found.failure, Incorrect)
+    assert found.failure.reason == "memoised_result"
+    assert found.steps == 0
+
+
+def test_a_kernel_that_dies_is_a_candidates_failure(tmp_path):
+    text = (
+        "#include <stdlib.h>\nvoid solve(const float *x, const float *w, float *out, int M, int K)"
+    )
+    source = SourceFile(path="kernel.c", text=f"{text} {{ abort(); }}\n")
+    candidate = Candidate(language="c", sources=(source,))
+    found = library_trace(candidate, ROW_SUMS, {"M": 4, "K": 8}, tmp_path)
+    assert isinstance(found.failure, Crashed)
+    assert found.failure.reason == "signal_sigabrt"
+
+
+def test_a_static_that_was_packed_once_is_stale_in_the_second_step(tmp_path):
+    candidate = candidate_of(CORPUS / "W3" / "packed_once.c")
+    found = library_trace(candidate, LINEAR, {"M": 4, "K": 8, "N": 6}, tmp_path)
+    assert isinstance(found.failure, Incorrect)
+    assert "weights that changed in place" in found.failure.detail
+    assert found.steps == 1
+
+
+def test_a_workspace_that_is_written_in_every_call_is_right(tmp_path):
+    candidate = candidate_of(CORPUS / "honest" / "packed_every_call.cpp")
+    found = library_trace(candidate, LINEAR, {"M": 4, "K": 8, "N": 6}, tmp_path)
+    assert found.failure is None
+    assert found.steps == STEPS
+    assert found.caches == ()
+
+
+def test_a_library_meets_uneven_groups_as_well(tmp_path):
+    candidate = candidate_of(CORPUS / "uniform" / "rows_per_expert.cpp")
+    dims = {"M": 64, "G": 4, "K": 8, "N": 6}
+    found = library_trace(candidate, GROUPED, dims, tmp_path)
+    assert isinstance(found.failure, Incorrect)
+    assert "group_sizes" in found.failure.detail
+
+
+def test_what_cant_be_traced_is_told():
+    candidate = candidate_of(CORPUS / "honest" / "tiles_once.cu")
+    target = Target(
+        name="corpus", language="cuda", kernel=candidate.kernel,
+        reference=SourceFile(path="reference.py", text=""), workloads=(Workload(dims={"N": 1}),),
+    )  # fmt: skip
+    signature = Signature(parameters=())
+    built = Built(
+        candidate_id=candidate.id, language="cuda", library=CORPUS, library_sha256="",
+        signature=signature, environment={}, command="", log=CORPUS, build_time_s=0,
+    )  # fmt: skip
+    found = StepTracer(target, signature, threads=1).trace(built, target.workloads[0], ())
+    assert isinstance(found, str)
+    assert "cuda" in found
+
+
+def test_marks_leave_lines_where_they_were():
+    text = "def f(x):\n    if x in c:\n        return c[x]\n    c[x] = 1\n"
+    tree = marked(text, "kernel.py", [{"looked_up": [2], "stored": [4]}])
+    seen: list[tuple[int, str]] = []
+    space: dict[str, object] = {"c": {}, MARK: lambda n, kind: seen.append((n, kind))}
+    exec(compile(tree, "kernel.py", "exec"), space)
+    function = space["f"]
+    assert callable(function)
+    function(1)
+    function(1)
+    assert seen == [(0, "looked_up"), (0, "stored"), (0, "looked_up")]
+    assert function.__code__.co_firstlineno == 1
