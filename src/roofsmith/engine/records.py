@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from roofsmith.analysis.clock import Agreement, agreement, by_clock
 from roofsmith.analysis.compare import compare
 from roofsmith.domain.campaign import (
     Baseline,
@@ -149,21 +148,6 @@ def recompared(samples: Sequence[PairSample], started: Started) -> Comparison | 
         return None
     floors = {bound.workload: bound.floor_time_s for bound in started.bounds}
     return compare(samples, started.target.workloads, started.classes, floors, started.target.keep)
-
-
-def recounted(judgement: Judgement, started: Started) -> tuple[Comparison | None, Agreement | None]:
-    """The comparison that a judgement's samples give, and what the judge's clock says of it.
-
-    The clock's own comparison where it sees a smaller gain; None: it wasn't asked.
-    """
-    claimed = recompared(judgement.confirmation or judgement.samples, started)
-    if claimed is None or not judgement.clock:
-        return claimed, None
-    floors = {bound.workload: bound.floor_time_s for bound in started.bounds}
-    target = started.target
-    clocked = by_clock(judgement.clock, target.workloads, started.classes, floors, target.keep)
-    seen = agreement(claimed, clocked)
-    return (clocked if seen == "exaggerated" else claimed), seen
 
 
 def standing_after(

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from typing import assert_never
 
-from roofsmith.analysis.clock import Agreement
 from roofsmith.analysis.compare import counts_twice
 from roofsmith.analysis.decide import decide
 from roofsmith.analysis.masks import complaints
@@ -25,20 +24,20 @@ from roofsmith.domain.campaign import (
     Stopped,
     replay,
 )
-from roofsmith.domain.comparison import Judgement
 from roofsmith.domain.diagnosis import Diagnosed
 from roofsmith.domain.inspection import Inspection
-from roofsmith.domain.outcome import Cheated, Incorrect, Passed
+from roofsmith.domain.outcome import Incorrect
 from roofsmith.domain.yardstick import Yardsticks
 from roofsmith.engine.diagnosing import diagnosis_findings, was_diagnosed
 from roofsmith.engine.formatting import formatting_complaints
 from roofsmith.engine.profiling import Seen, profiles_of
 from roofsmith.engine.progress import spent_s
-from roofsmith.engine.records import recompared, recounted, standing_after
+from roofsmith.engine.records import recompared, standing_after
 from roofsmith.engine.repairing import repair_task
 from roofsmith.engine.reported import reported_claims
 from roofsmith.engine.splitting import decided, due_split
 from roofsmith.engine.stopping import Stop, end_checks
+from roofsmith.engine.timing_claims import recounted, timing_claims
 from roofsmith.engine.transferring import transfer_claims
 
 
@@ -125,8 +124,7 @@ def _yardstick_findings(event: Yardsticks, number: int, campaign: Campaign) -> I
         yield Finding(where, what)
     for result in event.results:
         found = result.judgement
-        follows, _ = recounted(found, campaign.started)
-        if found.comparison != follows:
+        if found.comparison != recounted(found, campaign.started):
             yield Finding(where, f"the comparison with {result.name} doesn't follow from its pairs")
 
 
@@ -178,16 +176,11 @@ def _stop_findings(event: Stopped, number: int, before: list[Event]) -> Iterator
 def _judgement_claims(round_: Round, campaign: Campaign) -> Iterator[tuple[str, object, object]]:
     judgement, started = round_.judgement, campaign.started
     keep = started.target.keep
-    follows, seen = recounted(judgement, started)
-    yield "comparison", judgement.comparison, follows
+    yield "comparison", judgement.comparison, recounted(judgement, started)
     first = recompared(judgement.samples, started)
     if judgement.confirmation:
         yield "a reason to measure again", True, first is not None and counts_twice(first)
-    if isinstance(judgement.outcome, Passed) and judgement.verdict != "unverified":
-        found = judgement.comparison
-        yield "verdict", judgement.verdict, found.overall.verdict if found else "unverified"
-    if seen is not None:
-        yield "the judge's clock", _clock_says(judgement), _GAIN_IS_THERE.get(seen, seen)
+    yield from timing_claims(judgement, started)
     yield "rejection by sanitizers", _rejection(round_), _failure(round_.inspection)
     sight = Seen(round_.profile, round_.bottleneck, round_.incumbent_profile)
     profiles = profiles_of(campaign, sight)
@@ -205,18 +198,6 @@ def _seen_dimensions(round_: Round, started: Started) -> tuple[str, ...]:
     """Dimensions that kernels see: a dispatch that was kept says which, nothing else does."""
     dispatch = round_.decision.dispatch if isinstance(round_.decision, Kept) else None
     return tuple(dispatch.within if dispatch else started.target.workloads[0].dims)
-
-
-_GAIN_IS_THERE: Mapping[Agreement, Agreement] = {"exaggerated": "agrees"}
-"""That the judge's clock is the one to go by shows in the comparison."""
-
-
-def _clock_says(judgement: Judgement) -> Agreement:
-    """What the verdict says the judge's clock said of a confirmed win."""
-    outcome = judgement.outcome
-    if isinstance(outcome, Cheated) and outcome.reason == "clock_forged":
-        return "forged"
-    return "unresolved" if judgement.verdict == "unverified" else "agrees"
 
 
 def _rejection(round_: Round) -> Incorrect | None:

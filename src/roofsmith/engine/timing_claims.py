@@ -1,0 +1,83 @@
+"""What a judgement says its times show, and what its raw samples show. Pure.
+
+Times are heard in the judge's order: whether its own clock saw a confirmed gain at all, then the
+physical floor; only of what passes both does a smaller gain by that clock take the claim's place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from roofsmith.analysis.clock import Agreement, agreement, by_clock
+from roofsmith.analysis.roofline import below_floor
+from roofsmith.domain.campaign import Started
+from roofsmith.domain.comparison import Comparison, Judgement
+from roofsmith.domain.outcome import Cheated, Incorrect, Outcome, Passed
+from roofsmith.engine.records import recompared
+
+Claim = tuple[str, object, object]
+"""Its name, what is recorded, and what follows."""
+
+BY_TIMES = ("clock_forged", "below_floor")
+"""Reasons that follow from times alone."""
+
+
+def recounted(judgement: Judgement, started: Started) -> Comparison | None:
+    """The comparison that a judgement's samples give.
+
+    The clock's own where that saw a smaller gain of a candidate that passed.
+    """
+    claimed, clocked, seen = _heard(judgement, started)
+    is_heeded = seen == "exaggerated" and _passed_the_judge(judgement.outcome)
+    return clocked if is_heeded else claimed
+
+
+def timing_claims(judgement: Judgement, started: Started) -> Iterator[Claim]:
+    """The outcome and the verdict, as far as times decide them.
+
+    A candidate that failed otherwise, also while it was timed, was not heard to the end.
+    """
+    claimed, _, seen = _heard(judgement, started)
+    outcome, verdict = judgement.outcome, judgement.verdict
+    recorded = outcome.reason if isinstance(outcome, Cheated) else "passed"
+    if recorded in BY_TIMES or _passed_the_judge(outcome):
+        follows = _by_times(claimed, seen, started)
+        yield "outcome by the judge's clock and the floor", recorded, follows
+    if not isinstance(outcome, Passed):
+        return
+    if seen is not None:
+        yield "a gain by the judge's clock", verdict != "unverified", seen != "unresolved"
+    if verdict != "unverified":
+        found = judgement.comparison
+        yield "verdict", verdict, found.overall.verdict if found else "unverified"
+
+
+def _by_times(claimed: Comparison | None, seen: Agreement | None, started: Started) -> str:
+    if seen == "forged":
+        return "clock_forged"
+    bounds = {bound.workload: bound for bound in started.bounds}
+    found = claimed.workloads if claimed else ()
+    for one in found:
+        bound = bounds.get(one.workload)
+        if bound and below_floor(bound, one.candidate_time_s):
+            return "below_floor"
+    return "passed"
+
+
+def _heard(
+    judgement: Judgement, started: Started
+) -> tuple[Comparison | None, Comparison | None, Agreement | None]:
+    """By the workers' clocks, by the judge's, and how they agree; None: it wasn't asked."""
+    claimed = recompared(judgement.confirmation or judgement.samples, started)
+    if claimed is None or not judgement.clock:
+        return claimed, None, None
+    target = started.target
+    floors = {bound.workload: bound.floor_time_s for bound in started.bounds}
+    clocked = by_clock(judgement.clock, target.workloads, started.classes, floors, target.keep)
+    return claimed, clocked, agreement(claimed, clocked)
+
+
+def _passed_the_judge(outcome: Outcome) -> bool:
+    """Sanitizers come after the judge: what they reject had passed."""
+    by_sanitizers = isinstance(outcome, Incorrect) and outcome.reason.startswith("sanitizer_")
+    return by_sanitizers or isinstance(outcome, Passed)
