@@ -359,3 +359,34 @@ def test_flags_are_for_kernels(here: Path) -> None:
     (here / "pa.rows").write_text(FASTER)
     error = refused("tell", "run", "--kernel", "pa.rows", "--hypothesis", "x", "--flags", "-O3")
     assert "--flags is for kernels" in error
+
+
+# -- a workspace ------------------------------------------------------------------------------
+
+
+def test_a_workspace_iterates_and_the_repository_decides(tmp_path: Path, here: Path) -> None:
+    # In the whole repository, where data/ is, another file is measured when there is one.
+    bench = BENCHMARK.replace("< src/pa.rows", "< $rows").replace(
+        "mkdir -p out", "rows=src/pa.rows\n[ -f data/readme ] && [ -f src/whole.rows ]"
+        " && rows=src/whole.rows\nmkdir -p out"
+    )  # fmt: skip
+    workspace = "  workspace: ['*.sh']\n"
+    make_repository(tmp_path / "other", bench_sh=bench, target_yaml=TARGET + workspace)
+    begin(here, "other")
+    edited = here / "edited" / "src"
+    edited.mkdir(parents=True)
+    (edited / "pa.rows").write_text(FASTER)
+    (edited / "whole.rows").write_text(ROWS)
+    code, out, _ = run("tell", "run", "--kernel", "edited", "--hypothesis", "x", "--json")
+    assert code == 1  # faster in the workspace, and no faster in the repository
+    assert "tie" in json.loads(out)["rule"]
+    code, told = tell(here, FASTER)
+    assert (code, told["decision"]) == (0, "kept")
+    assert git(here / "other", "diff", "--name-only", "HEAD", "optimize/run") == KERNEL + "\n"
+    assert run("verify", "run")[0] == 0
+
+
+def test_a_workspace_that_lacks_a_file_is_explained(tmp_path: Path, here: Path) -> None:
+    make_repository(tmp_path / "other", target_yaml=TARGET + "  workspace: ['b*.sh']\n")
+    error = refused("optimize", "other", "--proposer", "none", "--output", "run")
+    assert "`sh test.sh` exited with" in error

@@ -11,12 +11,12 @@ from pathlib import Path
 from roofsmith.analysis.benchmark_rows import Reader
 from roofsmith.config import Settings
 from roofsmith.domain.command import CommandSpec
-from roofsmith.domain.kernel import Language
+from roofsmith.domain.kernel import Built, Language
 from roofsmith.domain.outcome import BuildFailed, Failure
 from roofsmith.domain.target import Target
 from roofsmith.engine.survey import Survey
 from roofsmith.errors import BaselineError, StorageError
-from roofsmith.judge.command.judge import CommandJudge
+from roofsmith.judge.command.judge import CommandJudge, Whole
 from roofsmith.judge.command.oracle import RowOracle
 from roofsmith.judge.command.runs import Benchmarked, Runs
 from roofsmith.ports import Observer
@@ -38,6 +38,9 @@ class Repository:
 
     spec: CommandSpec
     checkouts: GitCheckouts
+    """Of the workspace, where the target has one."""
+    whole: GitCheckouts | None
+    """Of the whole repository, where the others are a workspace."""
     toolchain: CommandToolchain
     runs: Runs
     profiler: CommandProfiler
@@ -55,7 +58,12 @@ class Repository:
     def judge(self, target: Target, known: Survey) -> CommandJudge:
         """Who decides about candidates."""
         timer = None if self.spec.profile is None else self.profiler
-        return CommandJudge(target, self.runs, self.checkouts, known.classes, known.bounds, timer)
+        whole = None
+        if self.whole is not None:
+            whole = Whole(self.toolchain.in_repository, self.whole)
+        return CommandJudge(
+            target, self.runs, self.checkouts, known.classes, known.bounds, timer, whole
+        )
 
     def surveyed(self, target: Target, observer: Observer) -> Target:
         """The target with its workloads, and with what is frozen; as it is if it has them.
@@ -70,31 +78,44 @@ class Repository:
         if self.spec.frozen:
             self._require_unchanged(target)
             return target
-        folder = self.checkouts.repository.folder
-        require_clean(self.checkouts.repository, but=(folder / FILE_NAME,))
+        whole = self.whole or self.checkouts
+        require_clean(whole.repository, but=(whole.repository.folder / FILE_NAME,))
         observer.stage("build", self.spec.build or "nothing to build")
-        built = self.toolchain.build(target.baseline)
-        if isinstance(built, BuildFailed):
-            raise unfit(built)
+        extracted = _passed(self.toolchain.build(target.baseline))
+        run = self._first_run(_passed(self.toolchain.in_repository(extracted)), observer)
+        workloads = tuple(reading.workload for reading in run.readings)
+        volatile = set(whole.changed(target.baseline.id))
+        if self.whole is not None:
+            observer.stage("check", "the same in the workspace")
+            self._first_run(extracted, observer, [workload.label for workload in workloads])
+            volatile |= set(self.checkouts.changed(target.baseline.id))
+        spec = self.spec.model_copy(update={"volatile": tuple(sorted(volatile))})
+        self._adopt(spec)
+        spec = spec.model_copy(update={"frozen": whole.frozen_hash()})
+        self._adopt(spec)
+        # Through validation: two rows may differ in more than the keys allow.
+        return Target.model_validate(dict(target) | {"command": spec, "workloads": workloads})
+
+    def _first_run(
+        self, built: Built, observer: Observer, expected: list[str] | None = None
+    ) -> Benchmarked:
         observer.stage("check", "the test")
         if failure := self.runs.test(built):
             raise unfit(failure)
         observer.stage("check", "the benchmark, once")
-        run = self.runs.benchmark(built)
-        if not isinstance(run, Benchmarked):
-            raise unfit(run)
-        spec = self.spec.model_copy(update={"volatile": self.checkouts.changed(target.baseline.id)})
-        self.checkouts.adopt(spec)
-        spec = spec.model_copy(update={"frozen": self.checkouts.frozen_hash()})
-        self.checkouts.adopt(spec)
-        workloads = tuple(reading.workload for reading in run.readings)
-        # Through validation: two rows may differ in more than the keys allow.
-        return Target.model_validate(dict(target) | {"command": spec, "workloads": workloads})
+        run = self.runs.benchmark(built, expected)
+        if isinstance(run, Benchmarked):
+            return run
+        raise unfit(run)
+
+    def _adopt(self, spec: CommandSpec) -> None:
+        for checkouts in filter(None, (self.checkouts, self.whole)):
+            checkouts.adopt(spec)
 
     def _require_unchanged(self, target: Target) -> None:
-        self.checkouts.make(target.baseline)
-        found = self.checkouts.frozen_hash()
-        if found != self.spec.frozen:
+        whole = self.whole or self.checkouts
+        whole.make(target.baseline)
+        if whole.frozen_hash() != self.spec.frozen:
             raise StorageError(
                 f"{self.spec.repo} gives other files for commit {self.spec.commit[:12]} than when"
                 " the campaign began",
@@ -117,11 +138,16 @@ def open_target_repository(target: Target, settings: Settings) -> Iterator[Repos
     root = scratch_directory("checkout")
     logs = settings.cache_dir / LOGS
     try:
-        checkouts = GitCheckouts(spec, root)
+        checkouts = GitCheckouts(spec, root / "all")
+        toolchain, whole = CommandToolchain(spec, checkouts, logs), None
+        if spec.workspace:
+            whole, checkouts = checkouts, GitCheckouts(spec, root / "few", whole=False)
+            toolchain = CommandToolchain(spec, checkouts, logs, toolchain)
         yield Repository(
             spec=spec,
             checkouts=checkouts,
-            toolchain=CommandToolchain(spec, checkouts, logs),
+            whole=whole,
+            toolchain=toolchain,
             runs=Runs(spec, Reader.of(spec), logs),
             profiler=CommandProfiler(spec, logs),
             oracle=RowOracle(spec),
@@ -142,6 +168,12 @@ def device_language(target: Target) -> Language:
 def without_family(target: Target) -> Target:
     """The target without its operator's formulas: no bound in seconds holds for its metric."""
     return target.model_copy(update={"family": None})
+
+
+def _passed(built: Built | BuildFailed) -> Built:
+    if isinstance(built, BuildFailed):
+        raise unfit(built)
+    return built
 
 
 def unfit(failure: Failure) -> BaselineError:

@@ -88,7 +88,9 @@ class CommandSection(Value):
     """Shell command that merges two versions of the editable files into one that chooses by size;
     see docs/dispatch.md."""
     workspace: tuple[str, ...] = ()
-    """Globs of the files that a candidate's iterations need; the whole repository where empty."""
+    """Globs of the files that build, test and benchmark need beside the editable ones. Candidates
+    are tried with these alone, and measured again in the whole repository before they count; by
+    default always in the whole repository."""
     device: Literal["cpu", "gpu"] = "cpu"
     """gpu: an idle one is leased, and the commands see no other."""
     environment: dict[str, str] = Field(default_factory=dict)

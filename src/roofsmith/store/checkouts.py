@@ -11,6 +11,7 @@ import hashlib
 import os
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -132,11 +133,13 @@ class GitCheckouts:
     Args:
         spec: the target's; its commit may be empty, which means the repository's HEAD.
         root: where checkouts go.
+        whole: unless it is False, all that git tracks; else what the target's workspace names.
     """
 
-    def __init__(self, spec: CommandSpec, root: Path) -> None:
+    def __init__(self, spec: CommandSpec, root: Path, *, whole: bool = True) -> None:
         self._spec = spec
         self._root = root
+        self._whole = whole
         self.repository = open_repository(Path(spec.repo))
         self.commit = spec.commit or self.repository.commit
         self._made: dict[str, Path] = {}
@@ -164,6 +167,7 @@ class GitCheckouts:
         place = self._root / candidate.id
         try:
             self._clone(self.repository.top, place, self.commit)
+            self._extract(place)
             self._pristine = self._pristine or dict(_hashes(place, _all_tracked(place)))
             self._carry(place)
             self._write(candidate, place)
@@ -182,8 +186,10 @@ class GitCheckouts:
 
         Paths are relative to the repository's top.
         """
-        place = self._made[candidate_id]
-        self._made[candidate_id] = self._made.pop(candidate_id)  # it is in use
+        place = self._made.pop(candidate_id, None)
+        if place is None:  # nothing was run here
+            return ()
+        self._made[candidate_id] = place  # the one that was used last
         found = dict(_hashes(place, self._pristine))
         changed = (
             path
@@ -236,6 +242,17 @@ class GitCheckouts:
         for path, submodule in _submodules(git):
             if (source / path / ".git").exists():
                 self._clone(source / path, place / path, submodule)
+
+    def _extract(self, place: Path) -> None:
+        """Leave only what the workspace and the editable files need, where that was asked for."""
+        if self._whole:
+            return
+        globs = (*self._spec.workspace, *self._spec.editable)
+        for path in filter(None, Git(place, place / ".git").run("ls-files", "-z").split("\0")):
+            inside = _relative(path, self.repository.prefix)
+            if inside is None or not any(matches(inside, glob) for glob in globs):
+                with suppress(OSError):  # a submodule: it stays
+                    (place / path).unlink()
 
     def _carry(self, place: Path) -> None:
         for path in self._spec.carry:

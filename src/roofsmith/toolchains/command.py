@@ -27,10 +27,20 @@ class CommandToolchain:
         spec: the target's.
         checkouts: where candidates are put.
         logs: a folder in it for each candidate.
+        repository: builds the same candidates in the whole repository, where these checkouts are
+            a workspace; None: they are the whole repository.
     """
 
-    def __init__(self, spec: CommandSpec, checkouts: Checkouts, logs: Path) -> None:
+    def __init__(
+        self,
+        spec: CommandSpec,
+        checkouts: Checkouts,
+        logs: Path,
+        repository: CommandToolchain | None = None,
+    ) -> None:
         self._spec = spec
+        self._repository = repository
+        self._seen: dict[str, Candidate] = {}
         self._checkouts = checkouts
         self._logs = logs
         self._outcomes: dict[tuple[str, int], Built | BuildFailed] = {}
@@ -45,6 +55,7 @@ class CommandToolchain:
         Raises:
             StorageError: the commit is gone, or there is no room.
         """
+        self._seen[candidate.id] = candidate
         folder, times = self._checkouts.make(candidate)
         known = self._outcomes.get((candidate.id, times))
         if known is not None:
@@ -70,6 +81,12 @@ class CommandToolchain:
             log=log,
             build_time_s=time.monotonic() - begin,
         )
+
+    def in_repository(self, built: Built) -> Built | BuildFailed:
+        """A build of the same candidate in the whole repository; itself where it is one."""
+        if self._repository is None:
+            return built
+        return self._repository.build(self._seen[built.candidate_id])
 
     def resources(self, built: Built) -> tuple[KernelResources, ...]:  # noqa: ARG002 - the port's
         """Nothing is known of them."""

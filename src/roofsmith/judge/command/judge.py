@@ -7,11 +7,12 @@ rows are the baseline's, that the gate holds in every run, and that no time lies
 
 from __future__ import annotations
 
+import copy
 import math
 import secrets
 import time
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean, median
 from typing import Literal
@@ -31,11 +32,11 @@ from roofsmith.domain.comparison import (
     Verdict,
 )
 from roofsmith.domain.kernel import Built
-from roofsmith.domain.outcome import Cheated, Failure, Outcome, Passed, Unstable
+from roofsmith.domain.outcome import BuildFailed, Cheated, Failure, Outcome, Passed, Unstable
 from roofsmith.domain.target import Target
 from roofsmith.domain.workload import ConfigClass
 from roofsmith.judge.command.runs import Benchmarked, Runs
-from roofsmith.ports import Checkouts, KernelTimer, Measured, Observer
+from roofsmith.ports import Checkouts, KernelTimer, Measured, Observer, Scope
 
 ISOLATION = "none: the repository's own commands"
 SCREEN_PAIRS = 3
@@ -75,6 +76,15 @@ class RunFailedError(Exception):
         self.outcome = outcome
 
 
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """The repository that a workspace was extracted from."""
+
+    build: Callable[[Built], Built | BuildFailed]
+    """A candidate of the workspace, built there."""
+    checkouts: Checkouts
+
+
 class CommandJudge:
     """Port `Judge` over a repository's own commands. Bound to one target.
 
@@ -85,6 +95,8 @@ class CommandJudge:
         classes: a partition of the workloads.
         bounds: the roofline of each; a time below it is impossible.
         timer: times kernels by a profiler; None where the target names none.
+        whole: where checkouts are a workspace, builds in the whole repository and its checkouts:
+            what counts is measured there.
     """
 
     isolation = ISOLATION
@@ -97,6 +109,7 @@ class CommandJudge:
         classes: Sequence[ConfigClass],
         bounds: Sequence[Bound],
         timer: KernelTimer | None = None,
+        whole: Whole | None = None,
     ) -> None:
         assert target.command is not None, "only for command targets"
         self._spec: CommandSpec = target.command
@@ -106,11 +119,13 @@ class CommandJudge:
         self._classes = tuple(classes)
         self._bounds = {bound.workload: bound for bound in bounds}
         self._timer = timer
+        self._whole = whole
         self._labels = [workload.label for workload in target.workloads]
 
     def measure(self, candidate: Built, observer: Observer, *, timed: bool = True) -> Measured:
         """Run the test and the benchmark; unless `timed` is False, as often as it takes."""
         try:
+            candidate = self._in_repository(candidate, observer)
             self._check(candidate, observer)
             observer.stage("time" if timed else "check", "the benchmark")
             runs = self._alone(candidate, observer, timed=timed)
@@ -148,8 +163,15 @@ class CommandJudge:
         found = self._compared(evidence.first)
         return Screening(outcome=Passed(), speedup=found.overall.speedup if found else None)
 
-    def compare(self, candidate: Built, incumbent: Built, observer: Observer) -> Judgement:
+    def compare(
+        self, candidate: Built, incumbent: Built, observer: Observer, scope: Scope | None = None
+    ) -> Judgement:
         """Test, pairs until decided, and a winner's pairs again; then the profiler's, if any."""
+        judge = copy.copy(self)
+        judge._classes = self._classes if scope is None else scope.classes
+        return judge._judged(candidate, incumbent, observer)
+
+    def _judged(self, candidate: Built, incumbent: Built, observer: Observer) -> Judgement:
         begin, evidence = time.monotonic(), Evidence()
         outcome: Outcome = Passed()
         try:
@@ -189,8 +211,29 @@ class CommandJudge:
         if failure := self._runs.test(candidate):
             raise RunFailedError(failure)
 
+    def _in_repository(self, built: Built, observer: Observer) -> Built:
+        """The same candidate in the whole repository, where this is a workspace.
+
+        Raises:
+            RunFailedError: it doesn't build there.
+        """
+        if self._whole is None:
+            return built
+        observer.stage("build", "in the whole repository")
+        found = self._whole.build(built)
+        if isinstance(found, Built):
+            return found
+        raise RunFailedError(found)
+
+    def _changed(self, candidate: Built) -> tuple[str, ...]:
+        """In every checkout that there is of it."""
+        found = self._checkouts.changed(candidate.candidate_id)
+        if self._whole is not None and not found:
+            found = self._whole.checkouts.changed(candidate.candidate_id)
+        return found
+
     def _require_frozen(self, candidate: Built) -> None:
-        changed = self._checkouts.changed(candidate.candidate_id)
+        changed = self._changed(candidate)
         if not changed:
             return
         more = f" and {len(changed) - _SHOWN} more" if len(changed) > _SHOWN else ""
@@ -209,6 +252,10 @@ class CommandJudge:
         if first is None or not counts_twice(first):
             return
         observer.stage("confirm", "running both again")
+        if self._whole is not None:
+            candidate = self._in_repository(candidate, observer)
+            incumbent = self._in_repository(incumbent, observer)
+            self._check(candidate, observer)
         self._measure(candidate, incumbent, evidence.again, evidence, observer)
         again = self._compared(evidence.again)
         if self._timer is not None and again is not None and is_win(again):
