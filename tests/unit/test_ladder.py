@@ -462,3 +462,12 @@ def test_rounds_and_reports_name_what_they_build_on(rendered: list[dict[str, str
 def test_logs_only_grow_by_diagnoses(rendered: list[dict[str, str]]) -> None:
     texts = [files["logs/optimize.md"] for files in rendered]
     assert all(later.startswith(earlier) for earlier, later in pairwise(texts))
+
+
+def test_the_page_shows_them_too(rendered: list[dict[str, str]]) -> None:
+    page = rendered[-1]["report.html"]
+    section = page.partition('<section id="predictions">')[2].partition("</section>")[0]
+    assert '<th scope="row">test:idea 1</th>' in section
+    assert '<td class="n">0 of 1</td>' in section
+    assert "after round 6 level 4 (<code>rounds/round-6/diagnosis-4.md</code>)." in section
+    assert '<section id="predictions">' not in rendered[1]["report.html"]
