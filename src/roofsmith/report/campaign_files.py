@@ -11,6 +11,7 @@ from roofsmith.report.documents import manifest
 from roofsmith.report.environment import env_check
 from roofsmith.report.html import render_html
 from roofsmith.report.memory import memory
+from roofsmith.report.plans import plan
 from roofsmith.report.summarize import summarize
 from roofsmith.report.summary import Step, Summary
 
@@ -56,5 +57,5 @@ def _round_files(
         files[f"{folder}/kernel_snapshot/{source.path}"] = source.text
     files[f"memory/v{step.number - 1}.json"] = memory(campaign, step)
     if step.hypothesis is not None:
-        files[f"plans/v{step.number - 1}_plan.md"] = markdown.plan(campaign, summary, step)
+        files[f"plans/v{step.number - 1}_plan.md"] = plan(campaign, summary, step)
     return files

@@ -17,7 +17,7 @@ from roofsmith.report.datasheets import datasheet_rows
 from roofsmith.report.diagnoses import calibration_row
 from roofsmith.report.documents import metric_goal
 from roofsmith.report.inspections import inspection_lines
-from roofsmith.report.logs import end_block, holders_of
+from roofsmith.report.logs import end_block
 from roofsmith.report.performance import benchmark_command, performance_rows
 from roofsmith.report.pitfalls import pitfalls
 from roofsmith.report.rates import rates
@@ -107,19 +107,6 @@ def _compiled(step: Step) -> list[str]:
     """What the compiler gave each kernel of the candidate, a line each."""
     profile = step.profile_after
     return [] if profile is None else [described(kernel) for kernel in profile.resources]
-
-
-def plan(campaign: Campaign, summary: Summary, step: Step) -> str:
-    """`plans/v<N>_plan.md`: what a round set out to do, from which kernel, against which limits."""
-    assert step.hypothesis is not None, "the baseline has no plan"
-    ceilings = [fact for bound in campaign.started.bounds for fact in (bound.bandwidth, bound.peak)]
-    return render_markdown(
-        "plan.md",
-        step=step,
-        holder=holders_of(summary)[step.number],
-        bucket_meaning=BUCKETS[step.hypothesis.bucket],
-        facts=fact_lines(tuple(dict.fromkeys(ceilings))),
-    )
 
 
 def benchmark(campaign: Campaign, summary: Summary) -> str:

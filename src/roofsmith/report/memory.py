@@ -86,7 +86,7 @@ def note(campaign: Campaign, step: Step) -> Memory:
         pitfalls_and_fixes=tuple(_pitfalls(campaign, step)),
         references=tuple(_references(campaign, step)),
         quality_gate=_gate(step),
-        open_directions=tuple(_directions(step))[:MOST_DIRECTIONS],
+        open_directions=open_directions(step),
         git_commit_hash=step.commit,
         wall_s=step.wall_s,
     )
@@ -198,7 +198,7 @@ def risks(step: Step) -> str:
         else f"it is meant for {hypothesis.target_class}, and other classes may lose"
     )
     return (
-        f"outputs may leave the error budget; {whom}; the {hypothesis.answers} bottleneck may not "
+        f"Outputs may leave the error budget; {whom}; the {hypothesis.answers} bottleneck may not "
         f"be what holds it back. Whatever of it comes true, the worktree goes back to candidate "
         f"{step.incumbent_id}"
     )
@@ -399,6 +399,11 @@ def _gate(step: Step) -> QualityGate:
         return QualityGate(result="PASS", failure_reason=None)
     timed_out = isinstance(step.outcome, TimedOut)
     return QualityGate(result="TIMEOUT_FAIL" if timed_out else "FAIL", failure_reason=step.rule)
+
+
+def open_directions(step: Step) -> tuple[OpenDirection, ...]:
+    """What a round leaves open, the most promising first."""
+    return tuple(_directions(step))[:MOST_DIRECTIONS]
 
 
 def _directions(step: Step) -> Iterator[OpenDirection]:

@@ -1,0 +1,111 @@
+"""`plans/v<N>_plan.md`: what a round set out to do, and on what grounds. Pure.
+
+A plan is what was known before its round: no later mask, round or commit changes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from roofsmith.domain.campaign import Campaign, Masked
+from roofsmith.domain.diagnosis import Diagnosed
+from roofsmith.domain.target import KeepPolicy
+from roofsmith.report import format as fmt
+from roofsmith.report.logs import holders_of
+from roofsmith.report.markdown import fact_lines
+from roofsmith.report.memory import expected_impact, open_directions, risks
+from roofsmith.report.summary import Step, Summary
+from roofsmith.report.templating import render_markdown
+from roofsmith.report.transfer import BUCKETS
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """One place that was looked at before the change was proposed."""
+
+    source: str
+    query: str
+    finding: str
+    new: bool
+    """Whether no earlier plan of the campaign had it."""
+
+
+def plan(campaign: Campaign, summary: Summary, step: Step) -> str:
+    """From which kernel, by which evidence, against which limits, and what undoes it."""
+    assert step.hypothesis is not None, "the baseline has no plan"
+    ceilings = [fact for bound in campaign.started.bounds for fact in (bound.bandwidth, bound.peak)]
+    before = [s for s in summary.steps if s.number < step.number]
+    return render_markdown(
+        "plan.md",
+        step=step,
+        holder=holders_of(summary)[step.number],
+        bucket_meaning=BUCKETS[step.hypothesis.bucket],
+        facts=fact_lines(tuple(dict.fromkeys(ceilings))),
+        looked=list(_looked(campaign, before, step)),
+        impact=expected_impact(step),
+        risks=risks(step),
+        success=_success(step, campaign.started.target.keep),
+        others=open_directions(before[-1]),
+    )
+
+
+def _looked(campaign: Campaign, before: list[Step], step: Step) -> Iterator[Looked]:
+    hypothesis, profile = step.hypothesis, step.profile_before
+    assert hypothesis is not None, "the baseline has no plan"
+    masked = _masked_by(campaign, step.number)
+    seen = [s for s in before if s.number > 1 and s.number not in masked]
+    alike = [s for s in seen if s.hypothesis and s.hypothesis.tactic == hypothesis.tactic]
+    yield Looked("ledger", f"rounds with {hypothesis.tactic}", _history(alike), not alike)
+    kind = [s for s in seen if s.hypothesis and s.hypothesis.category == hypothesis.category]
+    yield Looked("ledger", f"rounds of the kind {hypothesis.category}", _history(kind), not kind)
+    if masked:
+        finding = f"{fmt.plural(len(masked), 'round')} masked, not looked at"
+        yield Looked("memory", "masked rounds", finding, new=False)
+    if profile is not None:
+        finding = "; ".join(hypothesis.evidence) or "nothing that was cited"
+        yield Looked(profile.tool, f"the incumbent on {profile.workload}", finding, not alike)
+    for level in _levels(campaign, step.number):
+        finding = "the last changes were all rolled back; what was looked at again is in the log"
+        yield Looked("diagnosis", f"level {level}", finding, new=True)
+    if campaign.started.tips:
+        tips = campaign.started.tips
+        yield Looked("tips", "same device, operator, language", f"{len(tips)} read", len(seen) == 0)
+    if step.screened:
+        count = fmt.plural(len(step.screened), "point")
+        yield Looked("screening", count, "the best that held is proposed", new=True)
+    if hypothesis.source:
+        yield Looked("literature", hypothesis.tactic, hypothesis.source, not alike)
+
+
+def _history(steps: list[Step]) -> str:
+    """What rounds came to: `round 3 kept, round 5 slower`; nobody tried, if there are none."""
+    return ", ".join(f"round {s.number} {s.status}" for s in steps) or "not tried yet"
+
+
+def _masked_by(campaign: Campaign, number: int) -> frozenset[int]:
+    """Rounds that planning didn't see when round `number` was planned."""
+    masked: frozenset[int] = frozenset()
+    for aside in campaign.asides:
+        event = aside.event
+        if isinstance(event, Masked) and aside.after_round < number:
+            named = frozenset(event.rounds)
+            masked = masked | named if event.masked else masked - named
+    return masked
+
+
+def _levels(campaign: Campaign, number: int) -> Iterator[int]:
+    for aside in campaign.asides:
+        if isinstance(aside.event, Diagnosed) and aside.after_round == number - 1:
+            yield aside.event.level
+
+
+def _success(step: Step, keep: KeepPolicy) -> str:
+    assert step.hypothesis is not None, "the baseline has no plan"
+    target = step.hypothesis.target_class
+    whom = "overall" if target == "global" else f"on {target}"
+    return (
+        f"correct on every workload; faster {whom} by more than the noise band of"
+        f" {fmt.percent(keep.noise_band)}, in two measurements; no class slower, and no workload by"
+        f" {fmt.percent(keep.veto_slowdown)} or more; the total doesn't fall"
+    )
