@@ -52,7 +52,7 @@ def is_offsets(name: str) -> bool:
 
 def is_count(text: str, *, weights: frozenset[str] = frozenset()) -> bool:
     """Whether an expression is a number of groups: by name, or as an array's length."""
-    text = text.strip("() ")
+    text = _bare(text)
     if COUNT.fullmatch(text):
         return True
     length = re.fullmatch(r"len\((\w+)\)|(\w+)\.numel\(\)|(\w+)\.(shape\[0\]|size\(0\))", text)
@@ -62,8 +62,16 @@ def is_count(text: str, *, weights: frozenset[str] = frozenset()) -> bool:
 
 def is_rows(text: str) -> bool:
     """Whether an expression is the number of rows of all groups."""
-    text = text.strip("() ")
+    text = _bare(text)
     if ROWS.fullmatch(text):
         return True
     extent = EXTENT.fullmatch(text)
     return extent is not None and not SIZES.fullmatch(extent[1])
+
+
+def _bare(text: str) -> str:
+    """Without parentheses around all of it."""
+    text = text.strip()
+    while text.startswith("(") and text.endswith(")") and ")" not in text[1:-1].split("(")[0]:
+        text = text[1:-1].strip()
+    return text

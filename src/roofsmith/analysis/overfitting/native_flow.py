@@ -43,6 +43,7 @@ class _Frame:
     guards: list[tuple[Tokens, str]] = field(default_factory=list)
     references: set[str] = field(default_factory=set)
     """Locals that stand for what they were bound to."""
+    returned: Tokens = NOTHING
 
 
 class NativeFlow:
@@ -52,6 +53,8 @@ class NativeFlow:
         self._root = root
         self._functions = {tree.function_name(f): f for f in tree.functions(root)}
         self._kept = frozenset(_file_scope(root))
+        self._holds = {name: _static_result(f) for name, f in self._functions.items()}
+        """What functions return of their own statics: a singleton."""
         self._line = 0
         self.stores: list[Store] = []
         self.lookups: dict[str, set[int]] = {}
@@ -85,7 +88,9 @@ class NativeFlow:
                 for child in node.named_children:
                     is_body = "statement" in child.type or child.type == "declaration"
                     self._block(child, frame) if is_body else self.of(child, frame)
-            case "return_statement" | "expression_statement":
+            case "return_statement":
+                frame.returned |= union(self.of(c, frame) for c in node.named_children)
+            case "expression_statement":
                 for child in node.named_children:
                     self.of(child, frame)
             case "compound_statement" | "try_statement" | "else_clause" | "switch_statement":
@@ -100,7 +105,6 @@ class NativeFlow:
     def _declaration(self, node: Node, frame: _Frame) -> None:
         head = tree.written(node)
         outlives = re.match(r"(inline )?(static|thread_local)\b", head) is not None
-        outlives &= _CONSTANT.match(head) is None or "*" in head.partition("=")[0]
         for child in node.named_children:
             name = (
                 tree.name_of(child)
@@ -200,8 +204,7 @@ class NativeFlow:
             case "binary_expression":
                 return self._binary(node, frame)
             case "lambda_expression":
-                self._block(node.child_by_field_name("body"), frame)
-                return NOTHING
+                return self._lambda(node, frame)
             case "sizeof_expression" | "type_descriptor" | "number_literal" | "string_literal":
                 return NOTHING
             case "declaration":
@@ -209,6 +212,13 @@ class NativeFlow:
                 return NOTHING
             case _:
                 return union(self.of(c, frame, looks=looks) for c in node.named_children)
+
+    def _lambda(self, node: Node, frame: _Frame) -> Tokens:
+        """What it returns, as if it were called where it stands."""
+        before, frame.returned = frame.returned, NOTHING
+        self._block(node.child_by_field_name("body"), frame)
+        made, frame.returned = frame.returned, before
+        return made
 
     def _name(self, name: str, frame: _Frame, *, looks: bool) -> Tokens:
         if name in frame.env:
@@ -264,7 +274,9 @@ class NativeFlow:
         if re.fullmatch(r"(std::)?(memcmp|equal)", name):
             return union(computed(f) for f in found)
         self._writes(name, arguments, found, frame)
-        return computed(union(found))
+        if function is not None and function.type == "lambda_expression":
+            return self.of(function, frame)
+        return computed(union(found)) | self._holds.get(name, NOTHING)
 
     def _method(self, function: Node, arguments: Sequence[Node], frame: _Frame) -> Tokens:
         name = tree.written(function.child_by_field_name("field")).partition("<")[0].strip()
@@ -325,7 +337,7 @@ class NativeFlow:
 
 def _file_scope(root: Node) -> list[str]:
     """Variables of the file and of its namespaces, and static members."""
-    found = []
+    found, types = [], set()
     waiting = list(root.named_children)
     while waiting:
         node = waiting.pop()
@@ -337,13 +349,40 @@ def _file_scope(root: Node) -> list[str]:
             node.type == "field_declaration" and tree.written(node).startswith(("static", "inline"))
         ):
             is_constant = _CONSTANT.match(tree.written(node)) is not None
+            types.add(tree.written(node.child_by_field_name("type")))
             for child in node.named_children:
                 is_one = "declarator" in child.type or child.type == "identifier"
                 kinds = {c.type for c in tree.nodes(child)} if is_one else {"function_declarator"}
                 fixed = is_constant and "pointer_declarator" not in kinds
                 if not fixed and "function_declarator" not in kinds:
                     found.append(tree.name_of(child).rpartition("::")[2])
+    return [name for name in (*found, *_fields(root, types)) if name]
+
+
+def _fields(root: Node, types: set[str]) -> list[str]:
+    """Members of classes that there is an object of for as long as the program runs."""
+    found = []
+    for node in tree.nodes(root):
+        named = tree.written(node.child_by_field_name("name"))
+        if node.type not in ("class_specifier", "struct_specifier") or named not in types:
+            continue
+        body = node.child_by_field_name("body")
+        for member in body.named_children if body is not None else ():
+            if member.type == "field_declaration":
+                found += [tree.name_of(c) for c in member.children_by_field_name("declarator")]
     return [name for name in found if name]
+
+
+def _static_result(function: Node) -> Tokens:
+    """The statics of a function that it returns."""
+    statics, found = set(), NOTHING
+    for node in tree.nodes(function):
+        if node.type == "declaration" and tree.written(node).startswith("static "):
+            statics |= {tree.name_of(c) for c in node.children_by_field_name("declarator")}
+        elif node.type == "return_statement":
+            names = {tree.written(n) for n in tree.nodes(node) if n.type == "identifier"}
+            found = union([found, *(kept(name) for name in names & statics)])
+    return found
 
 
 def _arguments(function: Node) -> list[tuple[str, Tokens]]:

@@ -74,9 +74,10 @@ def functions(root: Node) -> Iterator[Node]:
 def function_name(function: Node) -> str:
     """Its name, as it is defined."""
     declarator = function.child_by_field_name("declarator")
-    while declarator is not None and declarator.type != "function_declarator":
-        declarator = declarator.child_by_field_name("declarator")
-    return name_of(declarator.child_by_field_name("declarator")) if declarator is not None else ""
+    for node in nodes(declarator) if declarator is not None else ():
+        if node.type == "function_declarator":
+            return name_of(node.child_by_field_name("declarator"))
+    return ""
 
 
 def parameters(function: Node) -> list[Node]:

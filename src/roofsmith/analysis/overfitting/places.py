@@ -13,6 +13,8 @@ MUTATORS = frozenset((
     "put", "set", "setdefault", "update", "__setitem__",
 ))  # fmt: skip
 """Methods that change the container they belong to."""
+REGISTERS = ("register_buffer", "register_parameter")
+"""Methods of a `torch.nn.Module` that set an attribute."""
 INSTANCES = ("self", "cls")
 _MEMOISERS = ("lru_cache", "cache", "cached", "memoize", "memoise", "memoized", "cachedmethod")
 _COMPILED = ("jit", "kernel")
@@ -49,6 +51,7 @@ class Module:
         self.classes: dict[str, ast.ClassDef] = {}
         self._index(tree)
         self.globals = frozenset(_bound_in(tree.body))
+        self._imported = dict(_imports(tree))
         self.changed = frozenset(_changed(tree))
         """Places that are changed after they were made, as they are written."""
 
@@ -61,6 +64,16 @@ class Module:
                 for item in node.body:
                     if isinstance(item, Function):
                         self.methods.setdefault(item.name, []).append((node.name, item))
+
+    def dotted(self, node: ast.AST) -> str:
+        """`torch.nn.functional.gelu` for `F.gelu`; empty for what isn't attributes of a name."""
+        parts: list[str] = []
+        while isinstance(node, ast.Attribute):
+            parts.append(node.attr)
+            node = node.value
+        if not isinstance(node, ast.Name):
+            return ""
+        return ".".join([self._imported.get(node.id, node.id), *reversed(parts)])
 
     def place(self, node: ast.expr, scope: Scope) -> str | None:
         """The place that an expression is, if what lies there outlives the call."""
@@ -91,6 +104,15 @@ class Module:
 
     def _is_local_thing(self, name: str) -> bool:
         return name in self.functions or name in self.classes
+
+
+def _imports(tree: ast.Module) -> Iterator[tuple[str, str]]:
+    """Local names and the dotted ones they stand for, where the two differ."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((a.asname, a.name) for a in node.names if a.asname)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield from ((a.asname or a.name, f"{node.module}.{a.name}") for a in node.names)
 
 
 def escapes(inner: Function, outer: Function) -> bool:
@@ -171,6 +193,8 @@ def _changed(tree: ast.Module) -> Iterator[str]:
             elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
                 if node.func.attr in MUTATORS:
                     yield ast.unparse(node.func.value)
+                elif node.func.attr in REGISTERS and isinstance(node.args[0], ast.Constant):
+                    yield f"{ast.unparse(node.func.value)}.{node.args[0].value!s}"
             elif isinstance(node, ast.Call) and _last(node.func) == "setattr" and node.args:
                 target, name = node.args[0], node.args[1] if len(node.args) > 1 else None
                 if isinstance(name, ast.Constant) and isinstance(name.value, str):
@@ -178,12 +202,16 @@ def _changed(tree: ast.Module) -> Iterator[str]:
 
 
 def _declared_elsewhere(function: Function) -> frozenset[str]:
-    return frozenset(
-        name
-        for node in ast.walk(function)
-        if isinstance(node, (ast.Global, ast.Nonlocal))
-        for name in node.names
-    )
+    """Names that a function, without those inside it, says are bound outside."""
+    found: set[str] = set()
+    waiting: list[ast.AST] = list(function.body)
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, (ast.Global, ast.Nonlocal)):
+            found |= set(node.names)
+        if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            waiting += ast.iter_child_nodes(node)
+    return frozenset(found)
 
 
 def _bound(function: Function) -> Iterator[str]:

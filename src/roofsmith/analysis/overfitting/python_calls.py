@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import re
 
+from roofsmith.analysis.overfitting.places import Function, Module
+
 FACTS = frozenset((
     "shape", "dtype", "device", "ndim", "layout", "is_cuda", "requires_grad", "itemsize", "nbytes",
     "is_sparse", "is_leaf", "is_quantized", "element_size", "size", "dim", "numel", "nelement",
@@ -31,7 +33,7 @@ NEW = re.compile(
 )
 """Calls whose result doesn't depend on what their arguments hold."""
 NEW_METHODS = frozenset(("new_empty", "new_zeros", "new_ones", "new_full", "new_empty_strided"))
-IDENTITY = frozenset(("id", "hash", "weakref.ref", "weakref.proxy", "ref", "proxy"))
+IDENTITY = frozenset(("id", "hash", "weakref.ref", "weakref.proxy"))
 WEAK = frozenset(("weakref.ref", "weakref.proxy", "weakref.finalize"))
 READS = frozenset(("get", "setdefault", "pop", "__getitem__", "__contains__", "items", "values"))
 """Methods that look a container up."""
@@ -108,15 +110,6 @@ TENSOR_ATTRIBUTES = (
 _TENSOR_LIBRARIES = ("torch", "F", "np", "numpy", "cupy", "cp")
 
 
-def dotted(node: ast.AST) -> str:
-    """`torch.nn.functional.gelu`; empty for what isn't a chain of attributes of a name."""
-    parts: list[str] = []
-    while isinstance(node, ast.Attribute):
-        parts.append(node.attr)
-        node = node.value
-    return ".".join([node.id, *reversed(parts)]) if isinstance(node, ast.Name) else ""
-
-
 def is_launch(call: ast.Call) -> bool:
     """`kernel[grid](...)`."""
     return isinstance(call.func, ast.Subscript)
@@ -128,7 +121,7 @@ def writes_receiver(call: ast.Call) -> bool:
     return name.endswith("_") and not name.startswith("_") and name != "requires_grad_"
 
 
-def tensors_by_use(function: ast.FunctionDef | ast.AsyncFunctionDef) -> frozenset[str]:
+def tensors_by_use(function: Function, module: Module) -> frozenset[str]:
     """Parameters that a function uses as tensors: by their annotation, or by what it does to them.
 
     Numbers have no attributes, aren't asked who they are, and aren't given to a tensor library;
@@ -149,14 +142,14 @@ def tensors_by_use(function: ast.FunctionDef | ast.AsyncFunctionDef) -> frozense
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
             found |= {node.value.id} if node.attr in TENSOR_ATTRIBUTES else set()
         elif isinstance(node, ast.Call):
-            found |= _given_as_tensors(node)
+            found |= _given_as_tensors(node, module)
         elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult):
             found |= {n.id for n in (node.left, node.right) if isinstance(n, ast.Name)}
     return frozenset(found & {a.arg for a in arguments} - {"self", "cls", "ctx"} - others)
 
 
-def _given_as_tensors(call: ast.Call) -> set[str]:
-    name = dotted(call.func)
+def _given_as_tensors(call: ast.Call, module: Module) -> set[str]:
+    name = module.dotted(call.func)
     is_library = name.partition(".")[0] in _TENSOR_LIBRARIES and not NEW.fullmatch(name)
     if not is_library and name not in IDENTITY:
         return set()

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from roofsmith.analysis.overfitting import python_calls as calls
 from roofsmith.analysis.overfitting.places import (
     INSTANCES,
+    REGISTERS,
     Function,
     Module,
     Scope,
@@ -72,7 +73,7 @@ class Flow:
     def read(self) -> None:
         """Every function, from those that nobody here calls."""
         called = {
-            calls.dotted(node.func).rpartition(".")[2]
+            self._module.dotted(node.func).rpartition(".")[2]
             for node in ast.walk(self._module.tree)
             if isinstance(node, ast.Call)
         }
@@ -93,7 +94,7 @@ class Flow:
 
     def _enter(self, function: Function, owner: str | None, outer: Frame | None = None) -> None:
         """Read a function as somebody outside calls it: its tensors are what they are called."""
-        tensors = self._tensors.get(function) or calls.tensors_by_use(function)
+        tensors = self._tensors.get(function) or calls.tensors_by_use(function, self._module)
         given: Env = {
             name: frozenset({("tensor", name)}) for name in parameters(function) if name in tensors
         }
@@ -111,7 +112,7 @@ class Flow:
         module = self._module
         functions = [*module.functions.values()]
         functions += [f for methods in module.methods.values() for _, f in methods]
-        known = {f: calls.tensors_by_use(f) for f in functions}
+        known = {f: calls.tensors_by_use(f, module) for f in functions}
         for _ in range(MOST_CALLS):
             before = dict(known)
             for function in functions:
@@ -202,6 +203,8 @@ class Flow:
                 self._block(node.body, frame)
             case ast.Try():
                 self._try(node, frame)
+            case ast.Match(subject=subject):
+                self._match(node, self.of(subject, frame), frame)
             case ast.Assert(test=test):
                 self.of(test, frame)
             case _:
@@ -227,6 +230,20 @@ class Flow:
         if is_guard and not leaves:
             frame.guards.pop()
             frame.tests.pop()  # else: what follows runs only where nothing was found
+
+    def _match(self, node: ast.Match, subject: Tokens, frame: Frame) -> None:
+        is_guard = bool(only(subject, "kept"))
+        for case in node.cases:
+            for name in ast.walk(case.pattern):
+                if isinstance(name, ast.MatchAs) and name.name is not None:
+                    frame.env[name.name] = subject
+            if is_guard:
+                frame.guards.append(subject)
+                frame.tests.append(ast.unparse(node.subject))
+            self._block(case.body, frame)
+            if is_guard:
+                frame.guards.pop()
+                frame.tests.pop()
 
     def _try(self, node: ast.Try, frame: Frame) -> None:
         looked = union(
@@ -334,7 +351,7 @@ class Flow:
     def _written_by(self, call: ast.Call) -> list[ast.expr]:
         """Arguments that a launched kernel stores to; all of them where that isn't known."""
         assert isinstance(call.func, ast.Subscript)  # a launch
-        kernel = self._module.functions.get(calls.dotted(call.func.value))
+        kernel = self._module.functions.get(self._module.dotted(call.func.value))
         if kernel is None:
             return [*call.args, *(k.value for k in call.keywords)]
         names = parameters(kernel)
@@ -435,14 +452,14 @@ class Flow:
         )
 
     def _call(self, node: ast.Call, frame: Frame) -> Tokens:
-        name = calls.dotted(node.func)
+        name = self._module.dotted(node.func)
         given = [*node.args, *(k.value for k in node.keywords)]
         last = node.func.attr if isinstance(node.func, ast.Attribute) else name
         if name in calls.WEAK:
             target = union(self.of(a, frame) for a in node.args[:1])
             if only(target, "tensor"):
                 self.weak.append((frame.line, ast.unparse(node), identity(target)))
-        if name in calls.IDENTITY or name.rpartition(".")[2] in ("ref", "proxy"):
+        if name in calls.IDENTITY:
             return identity(union(self.of(a, frame) for a in given))
         if name in ("getattr", "hasattr", "setattr") and len(node.args) > 1:
             return self._by_name(node, name, frame)
@@ -458,6 +475,10 @@ class Flow:
 
     def _method(self, node: ast.Call, method: ast.Attribute, frame: Frame) -> Tokens:
         name = method.attr
+        if name in REGISTERS and len(node.args) > 1 and isinstance(node.args[0], ast.Constant):
+            written = ast.Attribute(method.value, str(node.args[0].value), ast.Store())
+            self._store_attribute(written, self.of(node.args[1], frame), frame)
+            return NOTHING
         base = self.of(method.value, frame, looks=name not in calls.ADDS)
         given = [self.of(a, frame) for a in (*node.args, *(k.value for k in node.keywords))]
         if places := roots(base, "kept"):
@@ -504,7 +525,7 @@ class Flow:
             return (found, None) if found is not None and not is_compiled(found) else None
         if not isinstance(function, ast.Attribute):
             return None
-        owner = calls.dotted(function.value)
+        owner = self._module.dotted(function.value)
         if function.attr == "apply" and owner in self._module.classes:
             forward = self._module.methods.get("forward", [])
             return next(((f, owner) for name, f in forward if name == owner), None)
