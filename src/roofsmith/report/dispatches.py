@@ -18,7 +18,9 @@ def dispatch_lines(round_: Round) -> tuple[str, ...]:
             lines += _who_runs_what(decision.dispatch, round_)
     elif decision.diverged:
         follows = (
-            f"no dispatch follows: {round_.unsplit}" if round_.unsplit else "a dispatch is judged next"
+            f"no dispatch follows: {round_.unsplit}"
+            if round_.unsplit
+            else "a dispatch is judged next"
         )
         lines.append(f"config classes diverged in both measurements; {follows}")
     return tuple(lines)
