@@ -19,6 +19,7 @@ from typer.models import ArgumentInfo, OptionInfo
 
 from roofsmith.cli import main as _main  # noqa: F401 - registers every command
 from roofsmith.cli.root import cli
+from roofsmith.domain.command import CommandSection, ProfileCommand
 from roofsmith.domain.target import Target
 from roofsmith.domain.workload import Workload
 from roofsmith.proposers.cards import Card, all_cards
@@ -77,6 +78,23 @@ def keys_table() -> str:
         else:
             rows.append(_row(name, info))
     return "\n".join(rows) + "\n"
+
+
+def command_keys_table() -> str:
+    """The keys of a target's `command` section with their defaults."""
+    rows = ["| key | type | default | |", "|---|---|---|---|"]
+    for name, info in CommandSection.model_fields.items():
+        if name == "profile":
+            fields = ProfileCommand.model_fields.items()
+            rows += [_row(f"command.{name}.{key}", field) for key, field in fields]
+        else:
+            rows.append(_row(f"command.{name}", info))
+    return "\n".join(rows) + "\n"
+
+
+def with_command_keys(page: str) -> str:
+    """docs/command.md with the table of keys as it is now."""
+    return _with(page, "keys", command_keys_table())
 
 
 def with_keys(page: str) -> str:
@@ -240,7 +258,7 @@ def _type(annotation: Any) -> str:
 
 def _default(value: Any) -> str:
     match value:
-        case None | () | {}:
+        case None | () | {} | "":
             return "none"
         case tuple():
             return " ".join(f"`{item}`" for item in value)
@@ -265,6 +283,7 @@ def main() -> None:
     SCHEMA.write_text(json.dumps(schema(), indent=2) + "\n", encoding="utf-8")
     for path, written in (
         (DOCS / "target.md", with_keys),
+        (DOCS / "command.md", with_command_keys),
         (DOCS / "specs.md", with_facts),
         (WIKI_INDEX, with_pages),
     ):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -188,3 +189,11 @@ def test_a_check_column_and_a_rate_are_guessed() -> None:
     assert metric is not None
     assert (metric.column, metric.direction) == ("Forward TFLOPS", "higher")
     assert guess_metric(rows_of("a,b\n1,2\n")) is None
+
+
+def test_a_trace_of_rocprofv3_is_read_as_it_is() -> None:
+    golden = Path(__file__).parents[1] / "golden" / "gpu" / "rocprofv3_kernel_trace_mi300x.csv"
+    of = spec(profile=ProfileCommand(command="p", results="*.csv"))
+    time_s, kernels = mean_kernel_time(golden.read_text(), of)
+    assert 1e-7 < time_s < 1
+    assert kernels

@@ -78,6 +78,11 @@ def test_target_keys_are_current(generate: ModuleType) -> None:
     assert "| `keep.noise_band` | number | `0.01` |" in page
 
 
+def test_command_keys_are_current(generate: ModuleType) -> None:
+    page = (ROOT / "docs" / "command.md").read_text()
+    assert page == generate.with_command_keys(page), "run `make docs`"
+
+
 def test_every_option_of_help_is_on_the_page(generate: ModuleType) -> None:
     """The page is made from annotations; `--help` is what people see."""
     options = _options(generate.cli_page())

@@ -29,6 +29,7 @@ class ProfileCommand(Value):
     """A profiler's run of the benchmark, and where it writes the times of single kernels."""
 
     command: str
+    """Shell command that runs the benchmark under a profiler."""
     results: str
     """Glob, relative to `repo`: the CSV that it writes, with a row per launch or per kernel."""
     name: str = "Kernel_Name"
@@ -40,6 +41,7 @@ class ProfileCommand(Value):
     calls: str = "1"
     """Column, or an expression: how many launches a row's time is the mean of."""
     unit: Literal["s", "ms", "us", "ns"] = "ns"
+    """Of `time`."""
 
 
 class CommandSection(Value):
@@ -69,6 +71,7 @@ class CommandSection(Value):
     metric: str
     """What decides: a column, one of `metrics`, or an expression over both."""
     direction: Direction = "lower"
+    """Which way the metric is better."""
     unit: str = ""
     """Of the metric. s, ms, us and ns make it a time; so do TFLOP/s with `flops`, and GB/s with
     `bytes`."""
@@ -96,8 +99,11 @@ class CommandSection(Value):
     environment: dict[str, str] = Field(default_factory=dict)
     """Further variables for all commands."""
     build_deadline_s: float = Field(default=1800.0, gt=0)
+    """Seconds that one build may take."""
     test_deadline_s: float = Field(default=1800.0, gt=0)
+    """Seconds that one run of the test may take."""
     benchmark_deadline_s: float = Field(default=600.0, gt=0)
+    """Seconds that one run of the benchmark may take, also under the profiler."""
 
     @model_validator(mode="after")
     def _tells_rows_apart(self) -> CommandSection:
