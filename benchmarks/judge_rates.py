@@ -46,6 +46,7 @@ from roofsmith.domain.outcome import BuildFailed, Passed
 from roofsmith.domain.target import KeepPolicy
 from roofsmith.domain.values import Value
 from roofsmith.errors import BaselineError
+from roofsmith.judge.command.oracle import RowOracle
 from roofsmith.judge.examiner import Examiner
 from roofsmith.judge.sampling import Sampler
 from roofsmith.testing.observer import SilentObserver
@@ -200,6 +201,7 @@ class Bench:
     def calibrate(self, pairs: int) -> Calibration:
         """Measure the pair far longer than a judgement does, decided or not."""
         shop = self.shop
+        assert not isinstance(shop.oracle, RowOracle), "kernels only"
         with shop.machine.bench(shop.target, shop.oracle, shop.survey) as bench:
             examiner = Examiner(shop.target, bench)
             sampler = Sampler(shop.target, bench, examiner)

@@ -22,7 +22,7 @@ def source_for(language: Language, root: Path = Path("/")) -> DeviceSource:
     NVIDIA's, so that a machine without either is told about NVIDIA's, the usual case.
     """
     match language:
-        case "c" | "cpp":
+        case "c" | "cpp" | "command":  # whoever wires a repository asks for its device's language
             return CpuSource(root)
         case "cuda":
             return NvidiaSource(root)
