@@ -199,3 +199,9 @@ def test_cheating(way: str) -> None:
 @pytest.mark.parametrize("way", HONEST)
 def test_honest(way: str) -> None:
     assert kept(way, HONEST[way]) == []
+
+
+def test_what_is_nested_too_deeply_is_rejected() -> None:
+    deep = f"{'(' * 3000}x[0]{')' * 3000}"
+    text = f"void solve(const float *x, float *y) {{ y[0] = {deep}; }}"
+    assert kept("deep.c", text) == ["W3 anything"]

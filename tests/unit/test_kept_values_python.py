@@ -418,3 +418,14 @@ def test_honest(way: str) -> None:
 
 def test_what_cant_be_parsed_keeps_nothing() -> None:
     assert kept("def run_kernel(:\n") == []
+
+
+def test_what_calls_itself_without_end_is_rejected() -> None:
+    levels = [f"def f{n}(x):\n    {'; '.join([f'f{n + 1}(x)'] * 30)}\n" for n in range(12)]
+    text = "".join([*levels, "def f12(x): return x.half()\n", "def run_kernel(x): f0(x)\n"])
+    assert kept(text) == ["W3 anything"]
+
+
+@pytest.mark.parametrize("deep", ["x" + ".t()" * 1500, "-" * 5000 + "x"])
+def test_what_is_nested_too_deeply_is_rejected(deep: str) -> None:
+    assert kept(f"def run_kernel(x):\n    y = {deep}\n") == ["W3 anything"]

@@ -11,11 +11,7 @@ from dataclasses import dataclass
 from roofsmith.analysis.overfitting.groups_native import assumptions_native
 from roofsmith.analysis.overfitting.groups_python import assumptions_python
 from roofsmith.analysis.overfitting.native import kept_values_native
-from roofsmith.analysis.overfitting.python import (
-    declared_weights,
-    kept_values_python,
-    parsed,
-)
+from roofsmith.analysis.overfitting.python import kept_values_python, weights_in
 from roofsmith.domain.kernel import Candidate, SourceFile
 from roofsmith.domain.transfer import Assumption, KeptValue
 
@@ -63,8 +59,7 @@ def audit(
 def weights_of(candidate: Candidate, reference: SourceFile | None = None) -> frozenset[str]:
     """Inputs that `setup` lists as `"weights"`, in the reference or in the candidate."""
     files = [*candidate.sources, *([reference] if reference is not None else [])]
-    trees = (parsed(file.text) for file in files if file.path.endswith(PYTHON))
-    return frozenset().union(*(declared_weights(tree) for tree in trees if tree is not None))
+    return frozenset().union(*(weights_in(f.text) for f in files if f.path.endswith(PYTHON)))
 
 
 def _read(

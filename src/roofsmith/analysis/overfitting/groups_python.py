@@ -17,6 +17,7 @@ from roofsmith.analysis.overfitting.group_names import (
 )
 from roofsmith.analysis.overfitting.places import Function
 from roofsmith.analysis.overfitting.python import parsed
+from roofsmith.analysis.overfitting.tokens import TooMuchError
 from roofsmith.domain.transfer import Assumption, AssumptionCode
 
 Found = tuple[AssumptionCode, int, str]
@@ -28,16 +29,25 @@ _HARMLESS = ("min", "max", "cdiv", "next_power_of_2", "print", "log2", "float")
 
 def assumptions_python(path: str, text: str) -> tuple[Assumption, ...]:
     """Assumptions of a module about groups of rows; none unless it has such groups."""
-    tree = parsed(text)
-    if tree is None or not _is_grouped(tree):
+    try:
+        tree = parsed(text)
+        if tree is None or not _is_grouped(tree):
+            return ()
+        found = _found(tree)
+    except (RecursionError, TooMuchError):  # what it keeps can't be read either: it is rejected
         return ()
-    found = {finding: None for function in _functions(tree) for finding in _in_function(function)}
-    found.update(dict.fromkeys(_constants(tree)))
     made = [
         Assumption(code=code, path=path, line=line, detail=detail, says=SAYS[code])
         for code, line, detail in found
     ]
     return tuple(sorted(made, key=lambda a: (a.line, a.code)))
+
+
+def _found(tree: ast.Module) -> dict[Found, None]:
+    """Everything, once."""
+    found = {finding: None for function in _functions(tree) for finding in _in_function(function)}
+    found.update(dict.fromkeys(_constants(tree)))
+    return found
 
 
 def _is_grouped(tree: ast.Module) -> bool:

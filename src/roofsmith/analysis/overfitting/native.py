@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from roofsmith.analysis.overfitting.native_flow import NativeFlow
 from roofsmith.analysis.overfitting.native_tree import parse
-from roofsmith.analysis.overfitting.stores import kept_values
+from roofsmith.analysis.overfitting.stores import kept_values, unfollowed
 from roofsmith.domain.transfer import KeptValue
 
 
@@ -20,6 +20,9 @@ def kept_values_native(
         plain_c: C rather than C++.
     """
     flow = NativeFlow(parse(text, plain_c=plain_c))
-    flow.read()
+    try:
+        flow.read()
+    except RecursionError:
+        return (unfollowed(path),)
     found = kept_values(path, flow.stores, flow.lookups, weights)
     return tuple(sorted(found, key=lambda value: (value.line, value.name)))

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from tree_sitter import Node
 
 from roofsmith.analysis.overfitting import native_tree as tree
+from roofsmith.analysis.overfitting.native_scope import arguments, file_scope, static_result
 from roofsmith.analysis.overfitting.stores import Store
 from roofsmith.analysis.overfitting.tokens import (
     NOTHING,
@@ -31,9 +32,7 @@ _FACTS = (
     "size", "sizes", "numel", "dim", "stride", "strides", "scalar_type", "dtype", "device",
     "is_contiguous", "options", "capacity", "empty", "end", "resize", "reserve", "clear", "erase",
 )  # fmt: skip
-_TENSOR = re.compile(r"\b(torch|at)::Tensor\b|\bDeviceArray\b")
 _COPIES = re.compile(r"(std::)?(memcpy|memmove|wmemcpy)|(cuda|hip)Memcpy\w*")
-_CONSTANT = re.compile(r"((static|inline|extern|alignas\(\w+\)) )*(const|constexpr)\b")
 _LEAVES = ("return_statement", "break_statement", "continue_statement", "throw_statement")
 
 
@@ -52,8 +51,8 @@ class NativeFlow:
     def __init__(self, root: Node) -> None:
         self._root = root
         self._functions = {tree.function_name(f): f for f in tree.functions(root)}
-        self._kept = frozenset(_file_scope(root))
-        self._holds = {name: _static_result(f) for name, f in self._functions.items()}
+        self._kept = frozenset(file_scope(root))
+        self._holds = {name: static_result(f) for name, f in self._functions.items()}
         """What functions return of their own statics: a singleton."""
         self._line = 0
         self.stores: list[Store] = []
@@ -63,7 +62,7 @@ class NativeFlow:
         """Every function that runs on the host."""
         for function in tree.functions(self._root):
             if not tree.is_device_code(function):
-                frame = _Frame(dict(_arguments(function)))
+                frame = _Frame(dict(arguments(function)))
                 self._block(function.child_by_field_name("body"), frame)
 
     # -- statements -------------------------------------------------------------------------
@@ -333,69 +332,6 @@ class NativeFlow:
             return False
         text = tree.written(declared[place])
         return ("*" in text or "&" in text or "[" in text) and not text.startswith("const ")
-
-
-def _file_scope(root: Node) -> list[str]:
-    """Variables of the file and of its namespaces, and static members."""
-    found, types = [], set()
-    waiting = list(root.named_children)
-    while waiting:
-        node = waiting.pop()
-        if node.type in ("namespace_definition", "declaration_list", "linkage_specification",
-                         "preproc_if", "preproc_ifdef", "preproc_else", "class_specifier",
-                         "struct_specifier", "field_declaration_list"):  # fmt: skip
-            waiting += node.named_children
-        elif node.type == "declaration" or (
-            node.type == "field_declaration" and tree.written(node).startswith(("static", "inline"))
-        ):
-            is_constant = _CONSTANT.match(tree.written(node)) is not None
-            types.add(tree.written(node.child_by_field_name("type")))
-            for child in node.named_children:
-                is_one = "declarator" in child.type or child.type == "identifier"
-                kinds = {c.type for c in tree.nodes(child)} if is_one else {"function_declarator"}
-                fixed = is_constant and "pointer_declarator" not in kinds
-                if not fixed and "function_declarator" not in kinds:
-                    found.append(tree.name_of(child).rpartition("::")[2])
-    return [name for name in (*found, *_fields(root, types)) if name]
-
-
-def _fields(root: Node, types: set[str]) -> list[str]:
-    """Members of classes that there is an object of for as long as the program runs."""
-    found = []
-    for node in tree.nodes(root):
-        named = tree.written(node.child_by_field_name("name"))
-        if node.type not in ("class_specifier", "struct_specifier") or named not in types:
-            continue
-        body = node.child_by_field_name("body")
-        for member in body.named_children if body is not None else ():
-            if member.type == "field_declaration":
-                found += [tree.name_of(c) for c in member.children_by_field_name("declarator")]
-    return [name for name in found if name]
-
-
-def _static_result(function: Node) -> Tokens:
-    """The statics of a function that it returns."""
-    statics, found = set(), NOTHING
-    for node in tree.nodes(function):
-        if node.type == "declaration" and tree.written(node).startswith("static "):
-            statics |= {tree.name_of(c) for c in node.children_by_field_name("declarator")}
-        elif node.type == "return_statement":
-            names = {tree.written(n) for n in tree.nodes(node) if n.type == "identifier"}
-            found = union([found, *(kept(name) for name in names & statics)])
-    return found
-
-
-def _arguments(function: Node) -> list[tuple[str, Tokens]]:
-    """Pointers and tensors that a function is given."""
-    made: list[tuple[str, Tokens]] = []
-    for parameter in tree.parameters(function):
-        text, name = (
-            tree.written(parameter),
-            tree.name_of(parameter.child_by_field_name("declarator")),
-        )
-        is_array = "*" in text or "[" in text or _TENSOR.search(text) is not None
-        made.append((name, frozenset({("tensor", name)}) if is_array else NOTHING))
-    return made
 
 
 def _first_name(node: Node | None) -> str:

@@ -11,7 +11,7 @@ import tree_sitter_cpp
 from tree_sitter import Language as Grammar
 from tree_sitter import Node, Parser
 
-_LAUNCH = re.compile(r"<<<.*?>>>", re.DOTALL)
+_LAUNCH = re.compile(r"<<<[^;]{0,1000}?>>>")
 
 
 @cache

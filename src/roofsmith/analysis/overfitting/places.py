@@ -54,6 +54,12 @@ class Module:
         self._imported = dict(_imports(tree))
         self.changed = frozenset(_changed(tree))
         """Places that are changed after they were made, as they are written."""
+        self.stashes = frozenset(
+            place.rpartition(".")[2]
+            for place in self.changed
+            if "." in place and place.partition(".")[0] not in INSTANCES
+        )
+        """Attributes that are set on something else than an object of a class of its own."""
 
     def _index(self, tree: ast.Module) -> None:
         for node in tree.body:

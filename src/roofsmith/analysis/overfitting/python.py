@@ -7,8 +7,8 @@ import warnings
 
 from roofsmith.analysis.overfitting.places import Module
 from roofsmith.analysis.overfitting.python_flow import Flow
-from roofsmith.analysis.overfitting.stores import kept_values
-from roofsmith.analysis.overfitting.tokens import classify
+from roofsmith.analysis.overfitting.stores import kept_values, unfollowed
+from roofsmith.analysis.overfitting.tokens import TooMuchError, classify
 from roofsmith.domain.transfer import KeptValue
 
 
@@ -22,11 +22,14 @@ def kept_values_python(
         text: of the file; what can't be parsed keeps nothing, for it doesn't run either.
         weights: arguments known to be weights.
     """
-    tree = parsed(text)
-    if tree is None:
-        return ()
-    flow = Flow(Module(tree))
-    flow.read()
+    try:
+        tree = parsed(text)
+        if tree is None:
+            return ()
+        flow = Flow(Module(tree))
+        flow.read()
+    except (RecursionError, TooMuchError):
+        return (unfollowed(path),)
     weights |= declared_weights(tree)
     found = kept_values(path, flow.stores, flow.lookups, weights)
     found += [
@@ -38,17 +41,32 @@ def kept_values_python(
 
 
 def parsed(text: str) -> ast.Module | None:
-    """The syntax tree; None where there is none."""
+    """The syntax tree; None where there is none.
+
+    Raises:
+        TooMuchError: Python may run it, but it is nested too deeply to be looked at.
+    """
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             return ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    except (SyntaxError, ValueError):
         return None
+    except (RecursionError, MemoryError) as error:
+        raise TooMuchError from error
+
+
+def weights_in(text: str) -> frozenset[str]:
+    """Names that a module's `setup` lists as `"weights"`; none in what can't be read."""
+    try:
+        tree = parsed(text)
+    except TooMuchError:
+        return frozenset()
+    return declared_weights(tree) if tree is not None else frozenset()
 
 
 def declared_weights(tree: ast.Module) -> frozenset[str]:
-    """Names that the module's `setup` lists as `"weights"`."""
+    """Names that a dictionary lists under `"weights"`."""
     found: set[str] = set()
     for node in ast.walk(tree):
         if not isinstance(node, ast.Dict):

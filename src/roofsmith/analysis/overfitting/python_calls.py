@@ -5,8 +5,6 @@ from __future__ import annotations
 import ast
 import re
 
-from roofsmith.analysis.overfitting.places import Function, Module
-
 FACTS = frozenset((
     "shape", "dtype", "device", "ndim", "layout", "is_cuda", "requires_grad", "itemsize", "nbytes",
     "is_sparse", "is_leaf", "is_quantized", "element_size", "size", "dim", "numel", "nelement",
@@ -107,7 +105,7 @@ TENSOR_ATTRIBUTES = (
 )
 """What is asked of tensors, and seldom of anything else that a kernel is given."""
 
-_TENSOR_LIBRARIES = ("torch", "F", "np", "numpy", "cupy", "cp")
+TENSOR_LIBRARIES = ("torch", "F", "np", "numpy", "cupy", "cp")
 
 
 def is_launch(call: ast.Call) -> bool:
@@ -119,38 +117,3 @@ def writes_receiver(call: ast.Call) -> bool:
     """`x.copy_(...)` and the other methods that work in place."""
     name = call.func.attr if isinstance(call.func, ast.Attribute) else ""
     return name.endswith("_") and not name.startswith("_") and name != "requires_grad_"
-
-
-def tensors_by_use(function: Function, module: Module) -> frozenset[str]:
-    """Parameters that a function uses as tensors: by their annotation, or by what it does to them.
-
-    Numbers have no attributes, aren't asked who they are, and aren't given to a tensor library;
-    what is only passed on to a kernel or used in arithmetic counts as a number.
-    """
-    given = function.args
-    arguments = (*given.posonlyargs, *given.args, *given.kwonlyargs)
-    found: set[str] = set()
-    others: set[str] = set()
-    """Annotated as something else."""
-    for argument in arguments:
-        note = ast.unparse(argument.annotation) if argument.annotation else ""
-        if "Tensor" in note or "ndarray" in note or "Parameter" in note:
-            found.add(argument.arg)
-        elif note and "Any" not in note:
-            others.add(argument.arg)
-    for node in ast.walk(function):
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-            found |= {node.value.id} if node.attr in TENSOR_ATTRIBUTES else set()
-        elif isinstance(node, ast.Call):
-            found |= _given_as_tensors(node, module)
-        elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult):
-            found |= {n.id for n in (node.left, node.right) if isinstance(n, ast.Name)}
-    return frozenset(found & {a.arg for a in arguments} - {"self", "cls", "ctx"} - others)
-
-
-def _given_as_tensors(call: ast.Call, module: Module) -> set[str]:
-    name = module.dotted(call.func)
-    is_library = name.partition(".")[0] in _TENSOR_LIBRARIES and not NEW.fullmatch(name)
-    if not is_library and name not in IDENTITY:
-        return set()
-    return {a.id for a in call.args if isinstance(a, ast.Name)}

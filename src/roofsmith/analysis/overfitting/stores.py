@@ -57,6 +57,15 @@ def kept_values(
     return [_worst(values) for values in groups.values()]
 
 
+def unfollowed(path: str) -> KeptValue:
+    """What stands for all that a source may keep that can't be followed: a guard that can't decide
+    rejects."""
+    return KeptValue(
+        name="anything", path=path, line=1, bucket="W3", key="",
+        says="is nested too deeply, or calls itself too often, for what it keeps to be followed",
+    )  # fmt: skip
+
+
 def _worst(values: Sequence[KeptValue]) -> KeptValue:
     worst = max(values, key=lambda v: (v.bucket, not v.versioned))
     lines = sorted({line for v in values for line in v.stored})

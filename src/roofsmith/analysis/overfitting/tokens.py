@@ -32,6 +32,10 @@ def is_weight_name(name: str) -> bool:
     return _WEIGHT.fullmatch(name) is not None and _NO_WEIGHT.search(name) is None
 
 
+class TooMuchError(Exception):
+    """A source that is nested too deeply, or calls itself too often, to be followed to its end."""
+
+
 def kept(place: str) -> Tokens:
     """Of a place whose contents outlive the call."""
     return frozenset({("kept", place)})
