@@ -457,6 +457,14 @@ class KernelTimer(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What a candidate is judged on."""
+
+    classes: tuple[ConfigClass, ...]
+    """Config classes; a partition of the target's workloads."""
+
+
 class Judge(Protocol):
     """Decides, in a process that never loads candidate code. Bound to one target.
 
@@ -471,8 +479,17 @@ class Judge(Protocol):
         """Check once and time a few pairs: enough to rank, never enough to keep."""
         ...
 
-    def compare(self, candidate: Built, incumbent: Built, observer: Observer) -> Judgement:
-        """The whole judgement: check, paired timing until decided, winner measured again."""
+    def compare(
+        self, candidate: Built, incumbent: Built, observer: Observer, scope: Scope | None = None
+    ) -> Judgement:
+        """The whole judgement: check, paired timing until decided, winner measured again.
+
+        Args:
+            candidate: what may replace the incumbent.
+            incumbent: built before.
+            observer: hears how far it is.
+            scope: None: the classes that are known before a baseline.
+        """
         ...
 
 

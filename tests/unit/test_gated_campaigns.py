@@ -26,7 +26,7 @@ from roofsmith.engine.loop import Engine
 from roofsmith.engine.verify import verify
 from roofsmith.engine.waiting import GateParts
 from roofsmith.errors import NoIdleGpuError
-from roofsmith.ports import Judge, Measured, Observer, Parts
+from roofsmith.ports import Judge, Measured, Observer, Parts, Scope
 from roofsmith.testing.clock import FakeClock
 from roofsmith.testing.engine import FakeWorld, fake_idea, fake_target
 from roofsmith.testing.fleet import SimulatedFleet, busy_gpu, fake_uuid, idle_gpu
@@ -83,9 +83,11 @@ class Watched:
         self.here.happens()
         return self.judge.screen(candidate, incumbent)
 
-    def compare(self, candidate: Built, incumbent: Built, observer: Observer) -> Judgement:
+    def compare(
+        self, candidate: Built, incumbent: Built, observer: Observer, scope: Scope | None = None
+    ) -> Judgement:
         self.here.happens()
-        return self.judge.compare(candidate, incumbent, observer)
+        return self.judge.compare(candidate, incumbent, observer, scope)
 
 
 def stranger_on(*measurements: int) -> Neighbourhood:

@@ -19,7 +19,7 @@ from roofsmith.engine.loop import Engine
 from roofsmith.engine.verify import verify
 from roofsmith.judge.parent import Evidence, ProcessJudge
 from roofsmith.judge.sampling import Measurement
-from roofsmith.ports import Judge, Measured, Observer
+from roofsmith.ports import Judge, Measured, Observer, Scope
 from roofsmith.testing.engine import FakeWorld, fake_idea, fake_target
 from roofsmith.testing.inspector import FakeInspector
 from roofsmith.testing.judge import FakeKernels
@@ -60,8 +60,10 @@ class OnThisEvidence:
     def screen(self, candidate: Built, incumbent: Built) -> Screening:
         return self.inner.screen(candidate, incumbent)
 
-    def compare(self, candidate: Built, incumbent: Built, observer: Observer) -> Judgement:
-        return self.judge.compare(candidate, incumbent, observer)
+    def compare(
+        self, candidate: Built, incumbent: Built, observer: Observer, scope: Scope | None = None
+    ) -> Judgement:
+        return self.judge.compare(candidate, incumbent, observer, scope)
 
 
 def told(

@@ -23,6 +23,7 @@ from roofsmith.engine.loop import Engine
 from roofsmith.engine.verify import verify
 from roofsmith.engine.yardsticks import measure_yardsticks
 from roofsmith.errors import BaselineError
+from roofsmith.ports import Scope
 from roofsmith.report import render_campaign, summarize
 from roofsmith.report.json_summary import summary_document
 from roofsmith.testing.engine import FakeWorld, fake_idea, fake_target
@@ -162,7 +163,9 @@ def test_one_that_fails_is_data() -> None:
 
 def test_an_error_of_the_judge_is_the_yardsticks_result() -> None:
     class Broken(FakeJudge):
-        def compare(self, candidate: Built, incumbent: Built, observer: object) -> Judgement:
+        def compare(
+            self, candidate: Built, incumbent: Built, observer: object, scope: Scope | None = None
+        ) -> Judgement:
             raise BaselineError(f"{incumbent.candidate_id} doesn't pass")
 
     target = fake_target()

@@ -228,7 +228,7 @@ def tell(
             "there is no hypothesis", hint="say what changed and why: --hypothesis TEXT"
         )
     with _opened(directory, settings, observer) as engine:
-        _require_class(change.target_class or "global", engine.campaign.started)
+        _require_class(change.target_class or "global", engine.campaign)
         if not change.repair:
             require_material(engine.campaign, shlex.quote(str(directory)))
         engine.take_up()
@@ -342,8 +342,8 @@ def _going_on(
     return workshop(started.target, settings, observer, product)
 
 
-def _require_class(name: str, started: Started) -> None:
-    names = [found.name for found in started.classes]
+def _require_class(name: str, campaign: Campaign) -> None:
+    names = [found.name for found in campaign.classes]
     if name != "global" and name not in names:
         raise UsageError(
             f"this campaign has no config class called {name!r}",

@@ -86,6 +86,9 @@ class Baseline(Value):
     errors: tuple[ErrorReport, ...]
     metrics: tuple[MetricReading, ...] = ()
     """Of a command target: everything that its benchmark reports."""
+    classes: tuple[ConfigClass, ...] = ()
+    """Declared ones, and those of the roofline, divided by what the timings show; empty in older
+    ledgers."""
     profile: Profile
     bottleneck: Bottleneck
     commit: str | None = None
@@ -260,6 +263,17 @@ class Campaign(Value):
     """The last round before the last partial restart; 1 without one."""
     asides: tuple[Aside, ...] = ()
     """What else was recorded, in order: logs tell it between the rounds."""
+
+    @property
+    def classes(self) -> tuple[ConfigClass, ...]:
+        """Those found in the baseline's times; before it, those of the target and the roofline."""
+        found = self.baseline.classes if self.baseline is not None else ()
+        return found or self.started.classes
+
+    @property
+    def grounds(self) -> Started:
+        """What judgements are computed on: the first record, with the classes that hold now."""
+        return self.started.model_copy(update={"classes": self.classes})
 
     @property
     def remembered(self) -> tuple[Round, ...]:

@@ -123,7 +123,7 @@ def reprofiled(campaign: Campaign, built: Built, bench: Workbench) -> tuple[Repr
     times_s = campaign.times_s
     slowest = [
         (max(config_class.workloads, key=lambda label: times_s[label]), config_class.name)
-        for config_class in campaign.started.classes
+        for config_class in campaign.classes
     ]
     slowest.sort(key=lambda found: -times_s[found[0]])
     found = []

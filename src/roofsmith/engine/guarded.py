@@ -20,6 +20,7 @@ from roofsmith.ports import (
     Observer,
     Profiler,
     Result,
+    Scope,
     Tracer,
     Watched,
 )
@@ -50,10 +51,12 @@ class GuardedJudge:
         )
         return Screening(outcome=_interference(seen), speedup=None) if seen.void else seen.result
 
-    def compare(self, candidate: Built, incumbent: Built, observer: Observer) -> Judgement:
+    def compare(
+        self, candidate: Built, incumbent: Built, observer: Observer, scope: Scope | None = None
+    ) -> Judgement:
         """As the judge does; samples of tries that were disturbed are dropped."""
         seen = self._watched(
-            lambda: self.judge.compare(candidate, incumbent, observer),
+            lambda: self.judge.compare(candidate, incumbent, observer, scope),
             lambda found: isinstance(found.outcome, Incorrect),
         )
         found = seen.result

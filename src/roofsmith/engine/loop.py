@@ -30,7 +30,7 @@ from roofsmith.engine.survey import Prepared, Survey, survey
 from roofsmith.engine.trial import Trial, dispatch_of
 from roofsmith.engine.workbench import Workbench
 from roofsmith.errors import NoIdleGpuError, UsageError
-from roofsmith.ports import Brief, Parts, Screen
+from roofsmith.ports import Brief, Parts, Scope, Screen
 
 
 class Engine:
@@ -201,7 +201,12 @@ class Engine:
         )
         return self._recorder.record(
             records.baseline_record(
-                candidate, measured, profile, bottleneck, lap=self._meter.lap(), at=self._now()
+                self.campaign.started,
+                measured,
+                profile,
+                bottleneck,
+                lap=self._meter.lap(),
+                at=self._now(),
             )
         )
 
@@ -264,7 +269,7 @@ class Engine:
             device=self.campaign.started.environment.device,
             threads=known.threads,
             bounds=self.campaign.started.bounds,
-            classes=self.campaign.started.classes,
+            classes=self.campaign.classes,
             descriptions=known.descriptions,
             profile=profile,
             bottleneck=bottleneck,
@@ -300,7 +305,7 @@ class Engine:
         known = self.campaign.yardsticks
         if not self._parts.yardsticks or (known and known.incumbent_id == final.candidate_id):
             return
-        results = self._bench.measure_yardsticks(final)
+        results = self._bench.measure_yardsticks(final, Scope(self.campaign.classes))
         self._recorder.record(
             Yardsticks(incumbent_id=final.candidate_id, results=results, at=self._now())
         )

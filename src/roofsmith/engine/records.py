@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from roofsmith.analysis.compare import compare
+from roofsmith.analysis.strata import found_classes
 from roofsmith.domain.campaign import (
     Baseline,
     Campaign,
@@ -20,13 +21,13 @@ from roofsmith.domain.comparison import Comparison, Judgement, PairSample, Timin
 from roofsmith.domain.device import Environment
 from roofsmith.domain.examination import Examination
 from roofsmith.domain.inspection import Inspection
-from roofsmith.domain.kernel import Candidate
 from roofsmith.domain.outcome import Failure, Outcome, Passed
 from roofsmith.domain.profile import Bottleneck, Profile
 from roofsmith.domain.proposal import Proposal
 from roofsmith.domain.target import StopPolicy, Target
 from roofsmith.domain.tip import Tip
 from roofsmith.domain.transfer import TransferCheck
+from roofsmith.domain.workload import ConfigClass
 from roofsmith.engine.meter import Lap
 from roofsmith.engine.profiling import Seen
 from roofsmith.engine.progress import fraction_of_candidate, held_fraction
@@ -71,7 +72,7 @@ def started_record(
 
 
 def baseline_record(
-    candidate: Candidate,
+    started: Started,
     measured: Measured,
     profile: Profile,
     bottleneck: Bottleneck,
@@ -79,13 +80,16 @@ def baseline_record(
     lap: Lap,
     at: str,
 ) -> Baseline:
-    """Round 1."""
+    """Round 1, and the config classes that its times show."""
+    target = started.target
+    classes = found_classes(target.workloads, started.classes, measured.timings)
     return Baseline(
-        candidate=candidate,
+        candidate=target.baseline,
         outcome=measured.outcome,
-        timings=measured.timings,
+        timings=classed(measured.timings, classes),
         errors=measured.errors,
         metrics=measured.metrics,
+        classes=classes,
         profile=profile,
         bottleneck=bottleneck,
         wall_s=lap.wall_s,
@@ -142,6 +146,14 @@ def inspected(judgement: Judgement, inspection: Inspection | None) -> Judgement:
     return judgement.model_copy(update={"outcome": failure, "verdict": "rejected"})
 
 
+def classed(timings: Sequence[Timing], classes: Sequence[ConfigClass]) -> tuple[Timing, ...]:
+    """The timings under the classes that hold now."""
+    names = {label: found.name for found in classes for label in found.workloads}
+    return tuple(
+        timing.model_copy(update={"config_class": names[timing.workload]}) for timing in timings
+    )
+
+
 def recompared(samples: Sequence[PairSample], started: Started) -> Comparison | None:
     """What a round's raw samples say, by the campaign's own classes, bounds and policy."""
     if not samples:
@@ -181,7 +193,7 @@ def stopped_record(
         checks=end_checks(campaign, limits, spent_s, stop),
         limits=limits,
         spent_s=spent_s,
-        final_timings=timings,
+        final_timings=classed(timings, campaign.classes),
         wall_s=lap.wall_s,
         kernel_s=lap.kernel_s,
         at=at,

@@ -134,15 +134,15 @@ def _both(judgement: Judgement, campaign: Campaign) -> tuple[Comparison | None, 
     """What both measurements say; None where there was none, or it counts for nothing."""
     if not isinstance(judgement.outcome, Passed) or judgement.verdict == "unverified":
         return None, None
-    first = recompared(judgement.samples, campaign.started)
+    first = recompared(judgement.samples, campaign.grounds)
     return first, judgement.comparison if judgement.confirmation else None
 
 
 def _dispatch(
     campaign: Campaign, diverged: Round, found: Divergence, dims: Sequence[str]
 ) -> Dispatch | None:
-    started = campaign.started
-    return dispatch_of(diverged.round, found, started.target.workloads, started.classes, dims)
+    workloads = campaign.started.target.workloads
+    return dispatch_of(diverged.round, found, workloads, campaign.classes, dims)
 
 
 def _unexplained(found: Divergence, dims: Sequence[str]) -> str:

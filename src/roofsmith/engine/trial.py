@@ -20,7 +20,7 @@ from roofsmith.engine.splitting import decided, seen_dimensions, split_proposal,
 from roofsmith.engine.survey import Survey
 from roofsmith.engine.transferring import check_transfer
 from roofsmith.engine.workbench import Workbench
-from roofsmith.ports import Parts, Unmergeable
+from roofsmith.ports import Parts, Scope, Unmergeable
 
 
 class Trial:
@@ -49,7 +49,9 @@ class Trial:
         campaign, candidate = self._campaign, self._proposal.candidate
         repairs = repaired_round(campaign, self._proposal)
         built = self._bench.build(candidate)
-        judgement = with_remarks(self._bench.judge(built, campaign.incumbent), candidate)
+        judgement = with_remarks(
+            self._bench.judge(built, campaign.incumbent, Scope(campaign.classes)), candidate
+        )
         inspection = self._inspect(built, judgement)
         judgement = records.inspected(judgement, inspection)
         seen = self._see(built, judgement)
@@ -86,7 +88,7 @@ class Trial:
         return look_again(self._bench, self._campaign, built, judgement)
 
     def _decide(self, judgement: Judgement, seen: Seen | None = None) -> Decision:
-        first = records.recompared(judgement.samples, self._campaign.started)
+        first = records.recompared(judgement.samples, self._campaign.grounds)
         profiles = profiles_of(self._campaign, seen) if seen is not None else None
         hypothesis, policy = self._proposal.hypothesis, self._parts.target.keep
         return decide(judgement, first, hypothesis, policy, profiles)

@@ -10,6 +10,7 @@ from typing import assert_never
 from roofsmith.analysis.compare import counts_twice
 from roofsmith.analysis.decide import decide
 from roofsmith.analysis.masks import complaints
+from roofsmith.analysis.strata import found_classes
 from roofsmith.analysis.transfer import audited
 from roofsmith.domain.campaign import (
     Baseline,
@@ -73,6 +74,7 @@ def _findings(events: Sequence[Event]) -> Iterator[Finding]:
                 yield Finding(f"record {number}", "the campaign starts a second time")
             case Baseline():
                 yield from _baseline_findings(event, _state(before))
+                event = _follows(event, _state(before))
             case Round():
                 yield from _round_findings(event, _state(before))
             case Committed():
@@ -105,8 +107,18 @@ def _state(events: list[Event]) -> Campaign:
 def _baseline_findings(baseline: Baseline, campaign: Campaign) -> Iterator[Finding]:
     if campaign.baseline is not None:
         yield Finding("round 1", "there is a second baseline")
+    if (follows := _follows(baseline, campaign)) != baseline:
+        what = f"{_short(baseline.classes)}; {_short(follows.classes)} follow from its times"
+        yield Finding("round 1", f"config classes are recorded as {what}")
     if baseline.candidate != campaign.started.target.baseline:
         yield Finding("round 1", "the baseline is not the target's kernel")
+
+
+def _follows(baseline: Baseline, campaign: Campaign) -> Baseline:
+    """The baseline with the config classes that its times show; older ledgers have none."""
+    started = campaign.started
+    classes = found_classes(started.target.workloads, started.classes, baseline.timings)
+    return baseline.model_copy(update={"classes": classes}) if baseline.classes else baseline
 
 
 def _commit_findings(event: Committed, number: int, campaign: Campaign) -> Iterator[Finding]:
@@ -124,7 +136,7 @@ def _yardstick_findings(event: Yardsticks, number: int, campaign: Campaign) -> I
         yield Finding(where, what)
     for result in event.results:
         found = result.judgement
-        if found.comparison != recounted(found, campaign.started):
+        if found.comparison != recounted(found, campaign.grounds):
             yield Finding(where, f"the comparison with {result.name} doesn't follow from its pairs")
 
 
@@ -174,7 +186,7 @@ def _stop_findings(event: Stopped, number: int, before: list[Event]) -> Iterator
 
 
 def _judgement_claims(round_: Round, campaign: Campaign) -> Iterator[tuple[str, object, object]]:
-    judgement, started = round_.judgement, campaign.started
+    judgement, started = round_.judgement, campaign.grounds
     keep = started.target.keep
     yield "comparison", judgement.comparison, recounted(judgement, started)
     first = recompared(judgement.samples, started)

@@ -17,7 +17,7 @@ from roofsmith.domain.yardstick import YardstickResult
 from roofsmith.engine.meter import Meter
 from roofsmith.engine.yardsticks import measure_yardsticks
 from roofsmith.errors import MachineError
-from roofsmith.ports import Measured, Parts, Screen, Toolchain
+from roofsmith.ports import Measured, Parts, Scope, Screen, Toolchain
 
 
 class Workbench:
@@ -60,7 +60,9 @@ class Workbench:
         with self._meter.kernel():
             return self._parts.judge.measure(built, self._parts.observer)
 
-    def judge(self, built: Built | BuildFailed, incumbent: Candidate) -> Judgement:
+    def judge(
+        self, built: Built | BuildFailed, incumbent: Candidate, scope: Scope
+    ) -> Judgement:
         """Check and time a candidate against the incumbent."""
         if isinstance(built, BuildFailed):
             return Judgement(outcome=built, verdict="rejected", wall_s=0.0)
@@ -68,15 +70,15 @@ class Workbench:
         if changed := changed_signature(built.signature, holder.signature):
             return Judgement(outcome=changed, verdict="rejected", wall_s=0.0)
         with self._meter.kernel():
-            return self._parts.judge.compare(built, holder, self._parts.observer)
+            return self._parts.judge.compare(built, holder, self._parts.observer, scope)
 
-    def measure_yardsticks(self, kernel: Built) -> tuple[YardstickResult, ...]:
+    def measure_yardsticks(self, kernel: Built, scope: Scope) -> tuple[YardstickResult, ...]:
         """Judge every yardstick against a kernel."""
         parts = self._parts
         judge = parts.yardstick_judge or parts.judge
         with self._meter.kernel():
             return measure_yardsticks(
-                parts.yardsticks, kernel, parts.toolchain, judge, parts.observer
+                parts.yardsticks, kernel, parts.toolchain, judge, parts.observer, scope
             )
 
     def profile(self, built: Built, workload: Workload) -> Profile:

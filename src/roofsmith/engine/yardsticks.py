@@ -10,7 +10,7 @@ from roofsmith.domain.kernel import Built
 from roofsmith.domain.outcome import BuildFailed, Unstable
 from roofsmith.domain.yardstick import Yardstick, YardstickResult
 from roofsmith.errors import NoIdleGpuError, RoofsmithError
-from roofsmith.ports import Judge, Observer, Toolchain
+from roofsmith.ports import Judge, Observer, Scope, Toolchain
 
 
 def measure_yardsticks(
@@ -19,6 +19,7 @@ def measure_yardsticks(
     toolchain: Toolchain,
     judge: Judge,
     observer: Observer,
+    scope: Scope | None = None,
 ) -> tuple[YardstickResult, ...]:
     """Judge every yardstick as a candidate, with the kernel as the incumbent.
 
@@ -35,21 +36,26 @@ def measure_yardsticks(
                 name=yardstick.name,
                 calls=yardstick.calls,
                 candidate_id=yardstick.candidate.id,
-                judgement=_judged(yardstick, kernel, toolchain, judge, observer),
+                judgement=_judged(yardstick, kernel, toolchain, judge, observer, scope),
             )
         )
     return tuple(results)
 
 
 def _judged(
-    yardstick: Yardstick, kernel: Built, toolchain: Toolchain, judge: Judge, observer: Observer
+    yardstick: Yardstick,
+    kernel: Built,
+    toolchain: Toolchain,
+    judge: Judge,
+    observer: Observer,
+    scope: Scope | None,
 ) -> Judgement:
     begin = time.monotonic()
     try:
         built = toolchain.build(yardstick.candidate)
         if isinstance(built, BuildFailed):
             return Judgement(outcome=built, verdict="rejected", wall_s=time.monotonic() - begin)
-        return judge.compare(built, kernel, observer)
+        return judge.compare(built, kernel, observer, scope)
     except NoIdleGpuError:
         raise
     except RoofsmithError as error:

@@ -7,6 +7,7 @@ import re
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import dataclass
 from statistics import fmean, median
 from typing import Any, Literal
@@ -33,7 +34,7 @@ from roofsmith.errors import BaselineError
 from roofsmith.judge.bench import Bench, SideDiedError
 from roofsmith.judge.examiner import Examiner
 from roofsmith.judge.sampling import Alone, Measurement, Progress, Sampler
-from roofsmith.ports import Measured, Observer
+from roofsmith.ports import Measured, Observer, Scope
 
 SCREEN_PAIRS = 5
 OVERTIME_FACTOR = 4.0
@@ -132,12 +133,25 @@ class ProcessJudge:
         logs = [median(math.log(a / b) for a, b in pairs) for pairs in seen.values()]
         return Screening(outcome=Passed(), speedup=math.exp(fmean(logs)))
 
-    def compare(self, candidate: Built, incumbent: Built, observer: Observer) -> Judgement:
+    def compare(
+        self, candidate: Built, incumbent: Built, observer: Observer, scope: Scope | None = None
+    ) -> Judgement:
         """The whole judgement: check, paired timing until decided, winner measured again.
 
         Raises:
             BaselineError: the incumbent itself doesn't pass.
         """
+        return self._within(scope)._judged(candidate, incumbent, observer)
+
+    def _within(self, scope: Scope | None) -> ProcessJudge:
+        """This judge, for the classes of a scope; it remembers what this one does."""
+        if scope is None:
+            return self
+        judge = copy(self)
+        judge._classes = scope.classes
+        return judge
+
+    def _judged(self, candidate: Built, incumbent: Built, observer: Observer) -> Judgement:
         begin = self._monotonic()
         self._require_passing(incumbent, observer)
         observer.stage("check")

@@ -24,7 +24,7 @@ def manifest(campaign: Campaign, summary: Summary) -> str:
         "target_device": device.name,
         "target_gpu": device.name if device.kind != "cpu" else None,
         "target_shapes": [workload.label for workload in target.workloads],
-        "config_classes": {c.name: list(c.workloads) for c in started.classes},
+        "config_classes": {c.name: list(c.workloads) for c in campaign.classes},
         "execution_mode": "workspace",
         "performance_target": _performance_target(campaign),
         "primary_metric": "geometric mean over workloads of the paired time ratio",

@@ -43,7 +43,7 @@ def summarize(campaign: Campaign) -> Summary:
     workloads = tuple(_workload_row(campaign, steps, workload) for workload in target.workloads)
     totals = _totals(campaign, steps)
     fraction, baseline_fraction = _fractions(campaign, steps)
-    classes = tuple(_class_row(config_class, workloads) for config_class in started.classes)
+    classes = tuple(_class_row(config_class, workloads) for config_class in campaign.classes)
     return Summary(
         campaign=started.campaign,
         name=target.name,
@@ -177,7 +177,7 @@ def _final_timing(campaign: Campaign, label: str) -> Timing | None:
 
 
 def _class_name(campaign: Campaign, workload: Workload) -> str:
-    for config_class in campaign.started.classes:
+    for config_class in campaign.classes:
         if workload.label in config_class.workloads:
             return config_class.name
     return workload.config_class or "all"

@@ -24,6 +24,7 @@ from roofsmith.ports import (
     KernelSession,
     Measured,
     Observer,
+    Scope,
     WorkloadDescription,
 )
 
@@ -101,8 +102,12 @@ class FakeJudge:
         times = [self._kernels.time_s(b.candidate_id) for b in (incumbent, candidate)]
         return Screening(outcome=outcome, speedup=times[0] / times[1])
 
-    def compare(self, candidate: Built, incumbent: Built, observer: Observer) -> Judgement:
+    def compare(
+        self, candidate: Built, incumbent: Built, observer: Observer, scope: Scope | None = None
+    ) -> Judgement:
         """Check, then invented pairs; a win or a divergence is measured a second time."""
+        if scope is not None:
+            self._classes = scope.classes
         observer.stage("check")
         outcome = self._kernels.outcome(candidate.candidate_id)
         if not isinstance(outcome, Passed):
