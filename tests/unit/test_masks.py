@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,16 +15,23 @@ from typer.testing import CliRunner
 from roofsmith.analysis.masks import by_command, by_hand, restart, to_forget
 from roofsmith.cli.root import cli
 from roofsmith.domain.campaign import Campaign, Event, Masked, Round, replay
+from roofsmith.domain.comparison import Screening
+from roofsmith.domain.kernel import Candidate, SourceFile
+from roofsmith.domain.proposal import Hypothesis, Proposal
 from roofsmith.domain.target import StopPolicy
 from roofsmith.engine.loop import Engine
 from roofsmith.engine.verify import verify
 from roofsmith.ports import Brief
+from roofsmith.proposers.portfolio import expected_sweep_gain
+from roofsmith.proposers.recipe_proposer import RecipeProposer
+from roofsmith.proposers.sweep import already_swept
 from roofsmith.report import render_campaign
 from roofsmith.store.campaign_dir import CampaignDirectory
 from roofsmith.store.ledger import JsonlLedger
 from roofsmith.store.memory import SCHEMA, schema
 from roofsmith.testing.engine import FakeWorld, ScriptedProposer, fake_idea, fake_target
 from roofsmith.testing.judge import FakeKernels
+from roofsmith.testing.proposer import advance, brief_for
 
 AT = "2026-04-12 11:00:00"
 kinds = st.lists(st.sampled_from(["kept", "regression", "tie", "incorrect"]), max_size=9)
@@ -142,6 +150,53 @@ def test_flags_of_rounds_that_are_not_there_are_nobody_s() -> None:
     assert by_hand(softmax_campaign(), {1: False, 7: False, 99: True}, AT) == ()
     (found,) = by_hand(softmax_campaign(), {2: True, 4: True, 99: True}, AT)
     assert found.rounds == (2, 4)
+
+
+ROWS = """\
+void solve(const float *x, float *y, int N, int D) {
+    for (int i = 0; i < N; i++) {
+        float sum = 0;
+        for (int j = 0; j < D; j++) sum += x[i * D + j];
+        for (int j = 0; j < D; j++) y[i * D + j] = x[i * D + j] / sum;
+    }
+}
+"""
+
+
+def forgetful(brief: Brief) -> Brief:
+    """The brief, with every round masked."""
+    rounds = frozenset(r.round for r in brief.campaign.rounds)
+    return replace(brief, campaign=brief.campaign.model_copy(update={"masked": rounds}))
+
+
+def test_recipes_try_again_what_was_masked() -> None:
+    brief, recipes = brief_for(written(ROWS)), RecipeProposer()
+    first = recipes.ask(brief, no_screen)
+    assert first is not None
+    after_it = advance(brief, first, kept=False)
+    second = recipes.ask(after_it, no_screen)
+    assert second is None or second.hypothesis.tactic != first.hypothesis.tactic
+    assert recipes.ask(forgetful(after_it), no_screen) == first
+
+
+def test_sweeps_are_made_again_if_they_were_masked() -> None:
+    brief = brief_for(written("#define T 8 // tune: T = 8 [4, 8, 16]\n" + ROWS))
+    hypothesis = Hypothesis(statement="s", rationale="r", tactic="sweep")
+    swept = advance(
+        brief, Proposal(hypothesis=hypothesis, candidate=written("/* */" + ROWS)), kept=False
+    )
+    assert already_swept(swept) is not None
+    assert already_swept(forgetful(swept)) is None
+    assert expected_sweep_gain(swept) == 0
+    assert expected_sweep_gain(forgetful(swept)) == expected_sweep_gain(brief) > 1
+
+
+def written(text: str) -> Candidate:
+    return Candidate(language="c", sources=(SourceFile(path="solve.c", text=text),))
+
+
+def no_screen(candidate: Candidate) -> Screening:
+    raise AssertionError(f"nobody should look at {candidate.id}")
 
 
 # -- a partial restart goes on ------------------------------------------------------------------

@@ -181,6 +181,7 @@ def _applicability(campaign: Campaign, round_: Round, held: Bottleneck | None) -
     only = round_.hypothesis.target_class
     classes = "" if only == "global" else f"; meant for class {only}"
     return (
-        f"{kind}; judged on {workloads}{classes}; category {round_.hypothesis.category}, bucket"
-        f" {round_.hypothesis.bucket}; measure again before you rely on it"
+        f"{kind}; judged on {workloads}{classes}; {round_.hypothesis.tactic}, category"
+        f" {round_.hypothesis.category}, bucket {round_.hypothesis.bucket}; measure again before"
+        " you rely on it"
     )

@@ -92,8 +92,8 @@ def restarted(found: Restarted, *, as_json: bool) -> None:
 
 def _summary_lines(last: Memory, seen: Sequence[Memory], hidden: Sequence[str]) -> Iterator[str]:
     fraction = fmt.percent(last.roofline_fraction)
-    yield f"{last.campaign}: {fmt.speedup(last.total_speedup)} over the baseline, {fraction} of the"
-    yield f"roofline, after {fmt.plural(last.round - 1, 'round')}"
+    yield f"{last.campaign}: {fmt.speedup(last.total_speedup)} over the baseline"
+    yield f"{fraction} of the roofline, after {fmt.plural(last.round - 1, 'round')}"
     yield ""
     yield "what held:"
     kept = [found for found in seen if found.decision == "kept"]
@@ -111,10 +111,13 @@ def _summary_lines(last: Memory, seen: Sequence[Memory], hidden: Sequence[str]) 
     if not failed:
         yield "  nothing yet"
     yield "what is open:"
+    told = set()
     for found in _open_ones(seen):
         for direction in found.open_directions:
-            line = f"{direction.direction} ({direction.rationale})"
-            yield f"  {found.version}  {fmt.one_line(line)}"
+            line = fmt.one_line(f"{direction.direction} ({direction.rationale})")
+            if line not in told:
+                yield f"  {found.version}  {line}"
+            told.add(line)
     if hidden:
         yield f"masked: {', '.join(hidden)}"
 
