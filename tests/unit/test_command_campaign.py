@@ -53,11 +53,10 @@ def begin(here: Path, repository: str = "my repo") -> None:
     assert code == 0, err
 
 
-def tell(here: Path, text: str, *options: str, name: str = "pa.rows") -> tuple[int, dict[str, Any]]:
-    (here / name).write_text(text)
-    run("ask", "run")
+def tell(here: Path, text: str, *options: str) -> tuple[int, dict[str, Any]]:
+    (here / "pa.rows").write_text(text)
     code, out, err = run(
-        "tell", "run", "--kernel", name, "--hypothesis", "another kernel", "--json", *options
+        "tell", "run", "--kernel", "pa.rows", "--hypothesis", "another kernel", "--json", *options
     )
     assert code in (0, 1), err
     return code, json.loads(out)
@@ -187,6 +186,7 @@ def test_a_gain_that_the_profiler_does_not_see_is_not_kept(tmp_path: Path, here:
     code, out, _ = run("tell", "run", "--kernel", "edited", "--hypothesis", "x", "--json")
     assert code == 1
     assert "profiler" in json.loads(out)["rule"]
+    run("ask", "run")
     code, told = tell(here, FASTER)
     assert (code, told["decision"]) == (0, "kept")
     assert "ratio by the target's profiler" in (here / "run/rounds/round-3/summary.md").read_text()
@@ -380,6 +380,7 @@ def test_a_workspace_iterates_and_the_repository_decides(tmp_path: Path, here: P
     code, out, _ = run("tell", "run", "--kernel", "edited", "--hypothesis", "x", "--json")
     assert code == 1  # faster in the workspace, and no faster in the repository
     assert "tie" in json.loads(out)["rule"]
+    run("ask", "run")
     code, told = tell(here, FASTER)
     assert (code, told["decision"]) == (0, "kept")
     assert git(here / "other", "diff", "--name-only", "HEAD", "optimize/run") == KERNEL + "\n"

@@ -55,11 +55,12 @@ def _command(name: str, command: str, folder: Path) -> Check:
     # what a build makes isn't there yet
     if found or (name != "build" and program is not None and "/" in program):
         return Check(
-            area="files", name=name, level="ok", languages=("command",), detail=command
+            area="files", name="command", level="ok", languages=("command",),
+            detail=f"{name}: {command}",
         )  # fmt: skip
     return Check(
-        area="files", name=name, level="missing", languages=("command",),
-        detail=f"`{command}`: there is no program {program}",
+        area="files", name="command", level="missing", languages=("command",),
+        detail=f"{name}: {command}: there is no program {program}",
         fix=f"install {program}, or correct command.{name} in the target",
         required=True, lack=f"a program for {name}",
     )  # fmt: skip
