@@ -41,7 +41,7 @@ def flops(n):
 """
 COMMANDS = (
     "demo", "init", "optimize", "resume", "ask", "tell", "report", "verify",
-    "judge", "check", "bench", "profile", "roofline", "classify", "doctor", "specs",
+    "judge", "check", "bench", "profile", "roofline", "classify", "doctor", "specs", "memory",
 )  # fmt: skip
 
 

@@ -305,7 +305,8 @@ def test_masking_by_command_is_recorded_rendered_and_verified(directory: Path) -
     assert "noisy neighbours" in (directory / "logs" / "optimize.md").read_text()
     assert roofsmith("verify", directory)
     roofsmith("memory", "unmask", directory, "v2")
-    assert json.loads(roofsmith("memory", "show", directory, "2"))["masked"] is False
+    assert json.loads(roofsmith("memory", "show", directory, "2", "--json"))["masked"] is False
+    assert "masked_because: noisy neighbours" in roofsmith("memory", "show", directory, "v4")
     assert roofsmith("verify", directory)
 
 

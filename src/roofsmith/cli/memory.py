@@ -37,12 +37,13 @@ def show(
     version: Annotated[
         str, typer.Argument(metavar="VERSION", help="Such as v3: round 4.", show_default=False)
     ],
+    as_json: options.Json = False,
 ) -> None:
-    """Print one note as JSON, as it stands in the campaign's memory folder."""
+    """Print one note, as it stands in the campaign's memory folder."""
     from roofsmith import app
     from roofsmith.cli import remembered
 
-    remembered.note(app.memory_note(directory, version))
+    remembered.note(app.memory_note(directory, version), as_json=as_json)
 
 
 @memory.command()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from roofsmith.app import Restarted
 from roofsmith.cli.output import print_json, print_lines, print_table
@@ -36,9 +37,29 @@ def listing(notes: Sequence[Memory], *, as_json: bool) -> None:
     )
 
 
-def note(found: Memory) -> None:
-    """All of one."""
-    print_json(found.model_dump(mode="json"))
+def note(found: Memory, *, as_json: bool) -> None:
+    """All of one; for people a line per value, those that are unknown or empty left out."""
+    document = found.model_dump(mode="json")
+    if as_json:
+        print_json(document)
+        return
+    print_lines(_flat("", document))
+
+
+def _flat(name: str, value: Any) -> Iterator[str]:
+    match value:
+        case None | [] | {}:
+            return
+        case dict():
+            for key, inner in value.items():
+                yield from _flat(f"{name}.{key}" if name else key, inner)
+        case list():
+            for place, inner in enumerate(value, start=1):
+                yield from _flat(f"{name}.{place}", inner)
+        case float():
+            yield f"{name}: {value:.6g}"
+        case _:
+            yield f"{name}: {fmt.one_line(str(value))}"
 
 
 def summary(notes: Sequence[Memory], *, as_json: bool) -> None:
