@@ -162,6 +162,20 @@ def test_what_the_commands_rewrite_themselves_is_no_cheating(tmp_path: Path, her
     assert "data/readme" in (here / "run/README.md").read_text()
 
 
+def test_results_that_git_tracks_are_no_frozen_files(tmp_path: Path, here: Path) -> None:
+    bench = BENCHMARK.replace('"out/pa_$$.csv"', "out.csv")
+    target = TARGET.replace("out/*.csv", "out.csv")
+    other = make_repository(tmp_path / "other", bench_sh=bench, target_yaml=target)
+    (other / KERNEL).chmod(0o755)
+    (other / "out.csv").write_text("of an earlier day\n")
+    git(other, "add", "--all")
+    git(other, "commit", "--quiet", "--message", "results")
+    begin(here, "other")
+    assert tell(here, FASTER)[0] == 0
+    listed = git(other, "ls-tree", "optimize/run", KERNEL)
+    assert listed.startswith("100755")  # a script stays one
+
+
 def test_a_class_that_loses_vetoes(here: Path) -> None:
     begin(here)
     code, told = tell(here, FASTER.replace("1024 1 64 30.0", "1024 1 64 33.0"))
@@ -286,6 +300,7 @@ def test_a_dirty_repository_is_refused(here: Path) -> None:
         ("  carry: [*.c]\n", "target.yaml:LAST: not YAML"),
         ("  benchmrk: x\n", "unknown key 'benchmrk' (did you mean 'benchmark'?)"),
         ("  direction: up\n", "command.direction must be 'lower' or 'higher'"),
+        ("  carry: [../data]\n", "carry: '../data' must be relative to repo, and stay inside it"),
         ("kernel: a.c\n", "unknown key 'kernel'"),
         ("  profile: {command: p, results: x, kernel: '('}\n", "no regular expression"),
     ],

@@ -114,6 +114,17 @@ class CommandSection(Value):
             )
         return self
 
+    @model_validator(mode="after")
+    def _stays_inside(self) -> CommandSection:
+        lists = {"editable": self.editable, "carry": self.carry, "workspace": self.workspace}
+        globs = [(key, glob) for key, values in lists.items() for glob in values]
+        globs += [("results", self.results)] if self.results is not None else []
+        globs += [("profile.results", self.profile.results)] if self.profile else []
+        for key, glob in globs:
+            if glob.startswith("/") or ".." in glob.split("/") or not glob:
+                raise ValueError(f"{key}: {glob!r} must be relative to repo, and stay inside it")
+        return self
+
     @property
     def keys(self) -> tuple[str, ...]:
         """Columns that tell rows apart, each once: those of classes among them."""
@@ -141,6 +152,11 @@ class CommandSection(Value):
     def is_as_good(self, value: float, goal: float) -> bool:
         """Whether the metric is where it should be, or better."""
         return value <= goal if self.direction == "lower" else value >= goal
+
+    def is_result(self, path: str) -> bool:
+        """Whether the commands write a file anew in every run; its path is relative to `repo`."""
+        written = (self.results, self.profile.results if self.profile else None)
+        return any(matches(path, glob) for glob in written if glob is not None)
 
     def is_editable(self, path: str) -> bool:
         """Whether a candidate may change or add a file; its path is relative to `repo`."""

@@ -219,7 +219,9 @@ class GitCheckouts:
         if path in self._spec.volatile:
             return False
         inside = _relative(path, self.repository.prefix)
-        return inside is None or not self._spec.is_editable(inside)
+        if inside is None:
+            return True
+        return not self._spec.is_editable(inside) and not self._spec.is_result(inside)
 
     def _folder(self, place: Path) -> Path:
         return place / self.repository.prefix

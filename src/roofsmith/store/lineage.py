@@ -119,10 +119,13 @@ class GitLineage:
         start = ["--empty"] if self.base is None else ["--reset", self.base]
         self._git.run("read-tree", *start)
         entries = b""
+        listed = self._git.run("ls-files", "--stage", "-z").split("\0")
+        scripts = {entry.partition("\t")[2] for entry in listed if entry.startswith("100755")}
         for source in candidate.sources:
             blob = self._git.run("hash-object", "-w", "--stdin", stdin=source.text.encode())
-            path = PurePosixPath(self.prefix, source.path)
-            entries += f"100644 {blob}\t{path}\0".encode("utf-8", "surrogateescape")
+            path = str(PurePosixPath(self.prefix, source.path))
+            mode = "100755" if path in scripts else "100644"
+            entries += f"{mode} {blob}\t{path}\0".encode("utf-8", "surrogateescape")
         self._git.run("update-index", "-z", "--index-info", stdin=entries)
         return self._git.run("write-tree")
 
