@@ -48,7 +48,7 @@ def note(found: Memory, *, as_json: bool) -> None:
 
 def _flat(name: str, value: Any) -> Iterator[str]:
     match value:
-        case None | [] | {}:
+        case None:
             return
         case dict():
             for key, inner in value.items():
