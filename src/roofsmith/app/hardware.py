@@ -40,6 +40,7 @@ from roofsmith.judge.lineup import HostBench
 from roofsmith.judge.oracle import ReferenceOracle
 from roofsmith.judge.parent import ProcessJudge
 from roofsmith.judge.runner import WorkerRunner
+from roofsmith.judge.transfer.command import CommandTracer
 from roofsmith.judge.transfer.tracer import StepTracer
 from roofsmith.ports import (
     Clock,
@@ -156,11 +157,18 @@ class Machine:
 
     def tracer(self, target: Target, known: Survey) -> Tracer:
         """What runs steps of training with a kernel."""
-        tracer = StepTracer(
-            target, known.signature, threads=known.threads,
-            device="cpu" if self.gpu is None else "cuda",
-            cache_dir=None if self.gpu is None else self.compiled_dir, isolation=self.isolation,
-        )  # fmt: skip
+        cache_dir = None if self.gpu is None else self.compiled_dir
+        tracer: Tracer
+        if target.command is not None:
+            tracer = CommandTracer(
+                target, target.command, threads=known.threads, cache_dir=cache_dir,
+                isolation=self.isolation,
+            )  # fmt: skip
+        else:
+            tracer = StepTracer(
+                target, known.signature, threads=known.threads, cache_dir=cache_dir,
+                device="cpu" if self.gpu is None else "cuda", isolation=self.isolation,
+            )  # fmt: skip
         return tracer if self.gate is None else GuardedTracer(tracer, self.gate)
 
     def judge(self, target: Target, bench: Bench[Any], known: Survey) -> Judge:

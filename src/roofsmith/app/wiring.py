@@ -90,10 +90,8 @@ class Workshop:
         return self.machine.disassembler(self.oracle, self.survey)
 
     @property
-    def _tracer(self) -> Tracer | None:
-        """What runs steps with a kernel; None where a repository's commands call it."""
-        if isinstance(self.oracle, RowOracle):
-            return None
+    def _tracer(self) -> Tracer:
+        """What runs steps with a kernel."""
         return self.machine.tracer(self.target, self.survey)
 
     def build(self, candidate: Candidate) -> Built | BuildFailed:

@@ -90,6 +90,9 @@ class CommandSection(Value):
     dispatch: str | None = None
     """Shell command that merges two versions of the editable files into one that chooses by size;
     see docs/dispatch.md."""
+    transfer: str | None = None
+    """Python file in the repository that says how to call the kernel, for steps of training with
+    it before it is kept; see docs/overfitting.md."""
     workspace: tuple[str, ...] = ()
     """Globs of the files that build, test and benchmark need beside the editable ones. Candidates
     are tried with these alone, and measured again in the whole repository before they count; by
@@ -119,10 +122,17 @@ class CommandSection(Value):
         lists = {"editable": self.editable, "carry": self.carry, "workspace": self.workspace}
         globs = [(key, glob) for key, values in lists.items() for glob in values]
         globs += [("results", self.results)] if self.results is not None else []
+        globs += [("transfer", self.transfer)] if self.transfer is not None else []
         globs += [("profile.results", self.profile.results)] if self.profile else []
         for key, glob in globs:
             if glob.startswith("/") or ".." in glob.split("/") or not glob:
                 raise ValueError(f"{key}: {glob!r} must be relative to repo, and stay inside it")
+        return self
+
+    @model_validator(mode="after")
+    def _freezes_transfer(self) -> CommandSection:
+        if self.transfer is not None and self.is_editable(self.transfer):
+            raise ValueError(f"transfer: {self.transfer!r} is editable; it has to be frozen")
         return self
 
     @property

@@ -130,7 +130,7 @@ class ModuleProcess(WorkerProcess):
 
     def __init__(
         self, built: Built, *, threads: int, device: str, sites: Sequence[KeptValue],
-        cache_dir: Path | None, isolation: Isolation | None,
+        cache_dir: Path | None, isolation: Isolation | None, root: Path | None = None,
     ) -> None:  # fmt: skip
         """Start the process and import the module.
 
@@ -141,15 +141,21 @@ class ModuleProcess(WorkerProcess):
             sites: kept values whose hits are counted.
             cache_dir: what is compiled lies there, a folder per candidate; None: nothing is kept.
             isolation: the walls around it; None: all that the host grants.
+            root: folder that it may import from, and that the sites' paths are relative to; None:
+                it is a file of its own, and so are they.
 
         Raises:
             KernelDiedError: it can't be imported.
         """
         self._device = device
+        self._root = root
         self._sites = [
-            {"name": s.name, "looked_up": list(s.looked_up), "stored": list(s.stored)}
+            {
+                "name": s.name, "looked_up": list(s.looked_up), "stored": list(s.stored),
+                "path": str(built.library if root is None else root / s.path),
+            }
             for s in sites
-        ]
+        ]  # fmt: skip
         self._cache_dir = cache_dir / built.candidate_id if cache_dir is not None else None
         self.needs_sockets = device != "cpu"
         super().__init__(built, threads=threads, isolation=isolation)
@@ -181,7 +187,17 @@ class ModuleProcess(WorkerProcess):
         self._say("start", self._plan(None, None, launched))
         self._hear_start()
         self._deadline_s = LOAD_DEADLINE_S
-        self.told("load", {**self._kernel(), "device": self._device, "sites": self._sites})
+        root = None if self._root is None else str(self._root)
+        message = {"device": self._device, "sites": self._sites, "root": root}
+        self.told("load", {**self._kernel(), **message})
+
+    def _plan(
+        self, processors: list[int] | None, memory_bytes: int | None, launched: bool
+    ) -> dict[str, Any]:
+        plan = super()._plan(processors, memory_bytes, launched)
+        if self._root is not None and plan["isolation"] is not None:
+            plan["isolation"]["readable"].append(str(self._root))
+        return plan
 
     @property
     def _is_python(self) -> bool:

@@ -50,6 +50,7 @@ class StepTracer:
         device: str = "cpu",
         cache_dir: Path | None = None,
         isolation: Isolation | None = None,
+        root: Path | None = None,
     ) -> None:
         """Nothing starts yet.
 
@@ -60,7 +61,10 @@ class StepTracer:
             device: that modules run on, `cpu` or `cuda`.
             cache_dir: of what modules compile.
             isolation: the walls around kernels; None: all that the host grants.
+            root: folder that a module may import from, and whose files are watched; None: the
+                module is a file of its own.
         """
+        self._root = root
         self._target = target
         self._signature = signature
         self._threads = threads
@@ -79,14 +83,14 @@ class StepTracer:
             )
         device = self._device if is_module else None
         path = self._target.kernel.path
-        sites = [value for value in kept_values if is_module and value.path == path]
+        sites = [value for value in kept_values if self._root is not None or value.path == path]
         try:
             with StepsReference(self._target, self._signature, device) as reference:
                 described = reference.described(workload)
                 arena = exchange(described)
                 try:
                     reference.ask("map", {"arrays": as_json(arena.layout.arrays)}, (arena.fd,))
-                    log = _Log(workload, self._weights(described), sites)
+                    log = _Log(workload, self._weights(described), sites if is_module else [])
                     return self._steps(built, described, reference, arena, log)
                 finally:
                     arena.close()
@@ -131,7 +135,7 @@ class StepTracer:
             return LibraryRunner(built, described, self._threads, self._isolation)
         process = ModuleProcess(
             built, threads=self._threads, device=self._device, sites=sites,
-            cache_dir=self._cache_dir, isolation=self._isolation,
+            cache_dir=self._cache_dir, isolation=self._isolation, root=self._root,
         )  # fmt: skip
         return ModuleRunner(process, described)
 

@@ -7,6 +7,7 @@ kernel finds again is counted where its source says it looks; like its times, th
 
 from __future__ import annotations
 
+import builtins
 import gc
 import mmap
 import os
@@ -17,7 +18,7 @@ import types
 from pathlib import Path
 from typing import Any
 
-from roofsmith.judge.transfer.marks import MARK, marked
+from roofsmith.judge.transfer.marks import MARK, Site, compiler, mark_imports
 from roofsmith.judge.wire import receive, send
 from roofsmith.judge.worker import answer_parent, begin
 
@@ -41,11 +42,16 @@ class Steps:
         self._entry, self._device = message["entry"], message["device"]
         self._sites = message["sites"]
         self._forget()
+        places: dict[str, list[Site]] = {}
+        for number, site in enumerate(self._sites):
+            places.setdefault(site["path"], []).append((number, site))
+        compiled = compiler(places)
+        if message["root"] is not None:
+            mark_imports(message["root"], compiled)
+        setattr(builtins, MARK, self._mark)
         self._module.__file__ = str(path)
         sys.modules["candidate"] = self._module
-        setattr(self._module, MARK, self._mark)
-        tree = marked(path.read_text(encoding="utf-8"), str(path), self._sites)
-        exec(compile(tree, str(path), "exec"), self._module.__dict__)
+        exec(compiled(path.read_bytes(), str(path)), self._module.__dict__)
         getattr(self._module, self._entry)
         return {}
 
@@ -116,8 +122,10 @@ class Steps:
     def _memoised(self) -> dict[int, tuple[int, int]]:
         """Hits and misses of functions that keep their results by themselves."""
         found = {}
+        files = {str(getattr(m, "__file__", "")): m for m in list(sys.modules.values())}
         for number, site in enumerate(self._sites):
-            told = getattr(getattr(self._module, site["name"], None), "cache_info", None)
+            function = getattr(files.get(site["path"]), site["name"], None)
+            told = getattr(function, "cache_info", None)
             if callable(told):
                 info = told()
                 found[number] = (info.hits, info.misses)
