@@ -9,12 +9,14 @@ import pytest
 from test_overfitting_corpus import CORPUS, candidate_of, header
 
 from roofsmith.analysis.overfitting import audit
+from roofsmith.domain.command import CommandSpec
 from roofsmith.domain.kernel import Built, Candidate, Signature, SourceFile
 from roofsmith.domain.outcome import Crashed, Incorrect
 from roofsmith.domain.target import Target
 from roofsmith.domain.transfer import Trace
 from roofsmith.domain.values import content_id
 from roofsmith.domain.workload import Workload
+from roofsmith.judge.transfer.command import CommandTracer
 from roofsmith.judge.transfer.marks import MARK, marked
 from roofsmith.judge.transfer.tracer import STEPS, TIMED_STEPS, StepTracer
 from roofsmith.toolchains import CToolchain
@@ -212,7 +214,7 @@ def test_what_cant_be_traced_is_told():
 
 def test_marks_leave_lines_where_they_were():
     text = "def f(x):\n    if x in c:\n        return c[x]\n    c[x] = 1\n"
-    tree = marked(text, "kernel.py", [{"looked_up": [2], "stored": [4]}])
+    tree = marked(text, "kernel.py", [(0, {"looked_up": [2], "stored": [4]})])
     seen: list[tuple[int, str]] = []
     space: dict[str, object] = {"c": {}, MARK: lambda n, kind: seen.append((n, kind))}
     exec(compile(tree, "kernel.py", "exec"), space)
@@ -222,3 +224,65 @@ def test_marks_leave_lines_where_they_were():
     function(1)
     assert seen == [(0, "looked_up"), (0, "stored"), (0, "looked_up")]
     assert function.__code__.co_firstlineno == 1
+
+
+@torch
+def test_a_repositorys_kernel_is_traced_with_its_own_file(tmp_path):
+    package = tmp_path / "ops"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    cached = (CORPUS / "W1" / "versioned_dict.py").read_text()
+    (package / "linear.py").write_text(cached)
+    operator = (CORPUS / "operators" / "linear.py").read_text()
+    call = "    from ops.linear import run_kernel as call\n\n    call(x, w, out)\n"
+    (tmp_path / "transfer.py").write_text(f"{operator}\n\ndef run_kernel(x, w, out):\n{call}")
+    spec = CommandSpec(
+        editable=("ops/*.py",), benchmark="true", metric="us", rows=("M", "K", "N"),
+        transfer="transfer.py",
+    )  # fmt: skip
+    source = SourceFile(path="ops/linear.py", text=cached)
+    workload = Workload(dims=DIMS["linear"])
+    target = Target(
+        name="repo", language="command", kernel=source, command=spec, workloads=(workload,)
+    )
+    candidate = Candidate(language="command", sources=(source,))
+    built = Built(
+        candidate_id=candidate.id, language="command", library=tmp_path, library_sha256="",
+        signature=Signature(parameters=()), environment={}, command="", log=tmp_path,
+        build_time_s=0,
+    )  # fmt: skip
+    found = CommandTracer(target, spec, threads=1).trace(
+        built, workload, audit(candidate).kept_values
+    )
+    assert isinstance(found, Trace), found
+    assert found.failure is None
+    (seen,) = found.caches
+    assert (seen.path, seen.lookups, seen.hits) == ("ops/linear.py", 16, 8)
+
+
+def test_a_repository_without_such_a_file_is_told_so(tmp_path):
+    spec = CommandSpec(editable=("*.py",), benchmark="true", metric="us", rows=("N",))
+    source = SourceFile(path="kernel.py", text="")
+    workload = Workload(dims={"N": 1})
+    target = Target(
+        name="repo", language="command", kernel=source, command=spec, workloads=(workload,)
+    )
+    built = Built(
+        candidate_id="c", language="command", library=tmp_path, library_sha256="",
+        signature=Signature(parameters=()), environment={}, command="", log=tmp_path,
+        build_time_s=0,
+    )  # fmt: skip
+    found = CommandTracer(target, spec, threads=1).trace(built, workload, ())
+    assert isinstance(found, str)
+    assert "command.transfer" in found
+    named = spec.model_copy(update={"transfer": "missing.py"})
+    found = CommandTracer(target, named, threads=1).trace(built, workload, ())
+    assert isinstance(found, str)
+    assert "missing.py" in found
+
+
+def test_what_says_how_to_call_the_kernel_is_frozen():
+    with pytest.raises(ValueError, match="has to be frozen"):
+        CommandSpec(
+            editable=("*.py",), benchmark="true", metric="us", rows=("N",), transfer="transfer.py"
+        )
