@@ -12,6 +12,7 @@ import yaml
 
 from roofsmith.analysis.ladder import came_to, streak
 from roofsmith.domain.campaign import Campaign, Round
+from roofsmith.domain.category import Category
 from roofsmith.domain.diagnosis import (
     BenefitPoint,
     DeadEnd,
@@ -20,7 +21,6 @@ from roofsmith.domain.diagnosis import (
     StagnationReview,
 )
 from roofsmith.domain.profile import BottleneckKind
-from roofsmith.domain.proposal import Category
 from roofsmith.domain.values import Value
 
 FEWEST_DIRECTIONS: Final = 3

@@ -25,7 +25,8 @@ from roofsmith.app.wiring import (
 )
 from roofsmith.config import Settings
 from roofsmith.domain.campaign import Campaign, Round, Started, replay
-from roofsmith.domain.proposal import Category, Hypothesis, Proposal, RepairTask
+from roofsmith.domain.category import Category
+from roofsmith.domain.proposal import Hypothesis, Proposal, RepairTask
 from roofsmith.domain.target import StopPolicy, Target
 from roofsmith.engine.diagnosing import require_material
 from roofsmith.engine.loop import Engine

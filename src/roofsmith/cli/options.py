@@ -7,8 +7,8 @@ from typing import Annotated, get_args
 
 import typer
 
+from roofsmith.domain.category import Category
 from roofsmith.domain.isolation import IsolationMode
-from roofsmith.domain.proposal import Category
 
 Reference = Annotated[
     Path | None,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from roofsmith.domain.proposal import Category
+from roofsmith.domain.category import Category
 from roofsmith.domain.values import Value
 
 Landing = Literal["hit", "short", "beyond", "contrary", "unmeasured", "unpredicted"]

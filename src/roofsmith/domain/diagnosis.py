@@ -7,8 +7,8 @@ from typing import Literal
 from pydantic import Field
 
 from roofsmith.domain.calibration import RoundScore
+from roofsmith.domain.category import Category
 from roofsmith.domain.profile import Bottleneck, BottleneckKind, Profile
-from roofsmith.domain.proposal import Category
 from roofsmith.domain.values import Value
 
 Level = Literal[1, 2, 3, 4]

@@ -11,8 +11,9 @@ from typing import Literal
 
 from pydantic import Field
 
+from roofsmith.domain.category import Category
 from roofsmith.domain.profile import BottleneckKind
-from roofsmith.domain.proposal import Bucket, Category
+from roofsmith.domain.proposal import Bucket
 from roofsmith.domain.values import Value
 
 

@@ -6,6 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from roofsmith.domain.category import Category
 from roofsmith.domain.formatting import Formatting
 from roofsmith.domain.kernel import Candidate
 from roofsmith.domain.outcome import Incorrect, Outcome
@@ -15,12 +16,6 @@ from roofsmith.domain.values import Value
 Bucket = Literal["K1", "K2", "K3", "K4", "W1", "W2", "W3"]
 """Over-fitting buckets: K1 kernel-internal, K2 layout variants, K3 single-launch fusion,
 K4 same-call data flow; W1 weight cache; W2 activation-keyed cache; W3 generic memoisation."""
-
-Category = Literal[
-    "parallelism", "vectorisation", "tiling", "memory_access", "layout", "prefetch", "precision",
-    "algebra", "fusion", "launch", "scheduling", "dispatch", "other",
-]  # fmt: skip
-"""What kind of change it is: where one kind leads nowhere, another may."""
 
 
 class Hypothesis(Value):

@@ -1,4 +1,4 @@
-"""Judge, profiler, inspector and tracer behind a gate: each use of the GPU passes it, and is watched."""
+"""Judge, profiler, inspector and tracer behind a gate: each use of the GPU is watched."""
 
 from __future__ import annotations
 

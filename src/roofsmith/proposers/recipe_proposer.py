@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from roofsmith.domain.campaign import Round
-from roofsmith.domain.proposal import Category, Hypothesis, Proposal
+from roofsmith.domain.category import Category
+from roofsmith.domain.proposal import Hypothesis, Proposal
 from roofsmith.ports import Brief, Screen
 from roofsmith.proposers.cards import Card, CardContext, Change, NotApplicable, all_cards
 

@@ -17,10 +17,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from roofsmith.domain.campaign import Round
+from roofsmith.domain.category import Category
 from roofsmith.domain.comparison import Screening
 from roofsmith.domain.kernel import Candidate
 from roofsmith.domain.outcome import Passed
-from roofsmith.domain.proposal import Category, Hypothesis, Proposal, ScreenedPoint
+from roofsmith.domain.proposal import Hypothesis, Proposal, ScreenedPoint
 from roofsmith.ports import Brief, Screen
 from roofsmith.proposers.tunables import Found, Group, Setting, Tunable, apply, find_tunables
 
