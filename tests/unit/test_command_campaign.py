@@ -207,6 +207,15 @@ def test_a_gain_that_the_profiler_does_not_see_is_not_kept(tmp_path: Path, here:
     assert run("verify", "run")[0] == 0
 
 
+def test_many_rows_are_judged_in_full(tmp_path: Path, here: Path) -> None:
+    rows = "".join(f"{16 * n} 1 64 {100 * n}.0 0\n" for n in range(1, 17))
+    make_repository(tmp_path / "other", src__pa_rows=rows)
+    begin(here, "other")
+    code, told = tell(here, rows.replace("00.0 0", "0.0 0"))
+    assert (code, told["decision"], len(told["workloads"])) == (0, "kept", 16)
+    assert run("verify", "run")[0] == 0
+
+
 def test_a_throughput_decides_where_higher_is_better(tmp_path: Path, here: Path) -> None:
     target = TARGET.replace("metric: us_flydsl_ps\n  unit: us", "metric: rate\n  direction: higher")
     target += "  metrics: {rate: 1e3*block_size/us_flydsl_ps}\n"

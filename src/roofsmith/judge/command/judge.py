@@ -13,8 +13,8 @@ import secrets
 import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from statistics import fmean, median
+from dataclasses import dataclass
+from statistics import median
 from typing import Literal
 
 from roofsmith.analysis.clock import CLOCK_ERROR_RATE
@@ -35,6 +35,7 @@ from roofsmith.domain.kernel import Built
 from roofsmith.domain.outcome import BuildFailed, Cheated, Failure, Outcome, Passed, Unstable
 from roofsmith.domain.target import Target
 from roofsmith.domain.workload import ConfigClass
+from roofsmith.judge.command.evidence import Evidence, Side
 from roofsmith.judge.command.runs import Benchmarked, Runs
 from roofsmith.ports import Checkouts, KernelTimer, Measured, Observer, Scope
 
@@ -45,27 +46,6 @@ PATIENCE = 2
 LEANING_PATIENCE = 4
 """The same while the ratio itself lies beyond the noise band and only its interval doesn't."""
 _SHOWN = 5
-Side = Literal["incumbent", "candidate"]
-
-
-@dataclass(slots=True)
-class Evidence:
-    """What running two checkouts in turn came to."""
-
-    first: list[PairSample] = field(default_factory=list)
-    again: list[PairSample] = field(default_factory=list)
-    kernels: list[KernelPair] = field(default_factory=list)
-    metrics: dict[tuple[str, str, Side], list[float]] = field(
-        default_factory=lambda: defaultdict(list)
-    )
-    """By workload, metric and side: a value per run."""
-    walls_s: dict[Side, list[float]] = field(default_factory=lambda: defaultdict(list))
-    notes: list[str] = field(default_factory=list)
-
-    @property
-    def counting(self) -> Sequence[PairSample]:
-        """The samples that are reported and decided on."""
-        return self.again or self.first
 
 
 class RunFailedError(Exception):
@@ -192,10 +172,10 @@ class CommandJudge:
             samples=tuple(evidence.first),
             confirmation=tuple(evidence.again),
             kernels=tuple(evidence.kernels),
-            metrics=_readings(evidence),
+            metrics=evidence.readings(),
             self_reported=True,
             isolation=self.isolation,
-            notes=(*evidence.notes, *_wall_note(evidence)),
+            notes=(*evidence.notes, *evidence.wall_note()),
             wall_s=time.monotonic() - begin,
         )
 
@@ -306,10 +286,7 @@ class CommandJudge:
         for side in order:
             built = incumbent if side == "incumbent" else candidate
             found[side] = self._run(side, built)
-            evidence.walls_s[side].append(found[side].wall_s)
-            for reading in found[side].readings:
-                for name, value in reading.metrics.items():
-                    evidence.metrics[reading.label, name, side].append(value)
+            evidence.add(side, found[side])
         costs = {
             side: {reading.label: reading.cost for reading in run.readings}
             for side, run in found.items()
@@ -413,32 +390,6 @@ def _incumbent_failed(failure: Failure) -> Failure:
         reason="incumbent_failed",
         detail=f"the incumbent, which had passed, failed this time: {failure.detail}",
         log=failure.log,
-    )
-
-
-def _readings(evidence: Evidence) -> tuple[MetricReading, ...]:
-    """Medians over all runs, the candidate's beside the incumbent's."""
-    of_candidate = [key for key in evidence.metrics if key[2] == "candidate"]
-    return tuple(
-        MetricReading(
-            workload=label,
-            metric=name,
-            value=median(evidence.metrics[label, name, "candidate"]),
-            before=median(evidence.metrics[label, name, "incumbent"]),
-        )
-        for label, name, _ in of_candidate
-        if (label, name, "incumbent") in evidence.metrics
-    )
-
-
-def _wall_note(evidence: Evidence) -> tuple[str, ...]:
-    """What the runs took by our own clock, start and set-up included."""
-    walls_s = evidence.walls_s
-    if not walls_s["incumbent"] or not walls_s["candidate"]:
-        return ()
-    return (
-        f"a whole run of the benchmark took {fmean(walls_s['incumbent']):.3g} s (incumbent) and"
-        f" {fmean(walls_s['candidate']):.3g} s (candidate) by the judge's own clock",
     )
 
 
