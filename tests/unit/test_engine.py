@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 
 from roofsmith.domain.campaign import Baseline, Campaign, Round, Started, Stopped, replay
+from roofsmith.domain.kernel import Built, Candidate
 from roofsmith.domain.outcome import BuildFailed, Crashed, Incorrect
 from roofsmith.domain.target import Goal, KeepPolicy, StopPolicy, Target
 from roofsmith.engine.loop import Engine
@@ -17,6 +19,7 @@ from roofsmith.errors import BaselineError, MachineError, StorageError, UsageErr
 from roofsmith.testing.engine import FakeWorld, fake_idea, fake_target
 from roofsmith.testing.judge import FakeKernels
 from roofsmith.testing.machine import fake_device, fake_environment
+from roofsmith.testing.toolchain import FakeToolchain
 
 LABELS = ["n=500000,variant=1", "n=500000,variant=2"]
 
@@ -107,6 +110,23 @@ def test_a_failure_is_recorded_and_rolled_back() -> None:
     assert outcomes == ["build_failed", "incorrect", "crashed"]
     assert [r.judgement.verdict for r in campaign.rounds] == ["rejected"] * 3
     assert [r.profile for r in campaign.rounds] == [None] * 3
+
+
+def test_the_toolchain_is_asked_for_the_incumbent_in_every_round() -> None:
+    """It may have made room meanwhile: checkouts of repositories are few."""
+    asked: list[str] = []
+
+    class Counting(FakeToolchain):
+        def build(self, candidate: Candidate) -> Built | BuildFailed:
+            asked.append(candidate.id)
+            return super().build(candidate)
+
+    target = fake_target(stop=StopPolicy(max_consecutive_regressions=9))
+    here = world(*[2e-3] * 6, target=target)
+    Engine(replace(here.parts(), toolchain=Counting()), "test").run()
+    ideas = [idea.candidate.id for idea in here.ideas]
+    places = [asked.index(idea) for idea in ideas] + [len(asked)]
+    assert all(target.baseline.id in asked[a:b] for a, b in pairwise(places))
 
 
 def test_kept_rounds_are_commits_and_others_are_not() -> None:

@@ -26,7 +26,6 @@ class Workbench:
     def __init__(self, parts: Parts, meter: Meter) -> None:
         self._parts = parts
         self._meter = meter
-        self._incumbent: Built | None = None
 
     def build(self, candidate: Candidate) -> Built | BuildFailed:
         """Compile, and say so."""
@@ -38,16 +37,15 @@ class Workbench:
             return self._parts.toolchain.build(candidate)
 
     def rebuild(self, candidate: Candidate) -> Built:
-        """The build of what was built before: the one at hand, else from the toolchain's cache.
+        """The build of what was built before, from the toolchain's cache.
+
+        The toolchain is asked every time, so that it knows what is still in use.
 
         Raises:
             MachineError: it doesn't build any more: the machine changed under the campaign.
         """
-        if self._incumbent is not None and self._incumbent.candidate_id == candidate.id:
-            return self._incumbent
         built = self._compile(candidate)
         if isinstance(built, Built):
-            self._incumbent = built
             return built
         raise MachineError(
             f"the incumbent {candidate.id} was built before and doesn't build now: {built.detail}",
