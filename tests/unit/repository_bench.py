@@ -54,6 +54,24 @@ command:
   classes: [block_size, mtp, head_size]
 """
 
+PICK = """\
+import json, os, pathlib
+
+DIMS = ("block_size", "mtp", "head_size")
+
+def rows(side):
+    text = pathlib.Path(os.environ["ROOFSMITH_" + side], "src/pa.rows").read_text()
+    return [line.split() for line in text.splitlines()]
+
+rule = json.load(open(os.environ["ROOFSMITH_DISPATCH"]))["python"]
+lines = [
+    " ".join(new if eval(rule, dict(zip(DIMS, map(int, old)))) else old)
+    for old, new in zip(rows("OLD"), rows("NEW"))
+]
+pathlib.Path(os.environ["ROOFSMITH_MERGED"], "src/pa.rows").write_text("\\n".join(lines) + "\\n")
+"""
+"""Takes each row from the version that the rule gives it to."""
+
 
 def git(folder: Path, *arguments: str) -> str:
     identity = ("-c", "user.name=a", "-c", "user.email=a@b")

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from repository_bench import (
     KERNEL,
+    PICK,
     ROWS,
     TARGET,
     make_repository,
@@ -111,22 +112,6 @@ def test_what_gives_no_candidate_says_why(
 
 # -- a whole campaign -----------------------------------------------------------------------
 
-PICK = """\
-import json, os, pathlib
-
-DIMS = ("block_size", "mtp", "head_size")
-
-def rows(side):
-    text = pathlib.Path(os.environ["ROOFSMITH_" + side], "src/pa.rows").read_text()
-    return [line.split() for line in text.splitlines()]
-
-rule = json.load(open(os.environ["ROOFSMITH_DISPATCH"]))["python"]
-lines = [
-    " ".join(new if eval(rule, dict(zip(DIMS, map(int, old)))) else old)
-    for old, new in zip(rows("OLD"), rows("NEW"))
-]
-pathlib.Path(os.environ["ROOFSMITH_MERGED"], "src/pa.rows").write_text("\\n".join(lines) + "\\n")
-"""
 LARGE_TILES = """\
 16 1 64 60.0 0
 16 2 64 90.0 0

@@ -1,0 +1,298 @@
+"""One recorded campaign on a repository that walks every rule, and is killed on its way.
+
+The benchmark reports what stands in the editable file, so every verdict is the same on any machine.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from repository_bench import (
+    BENCHMARK,
+    KERNEL,
+    PICK,
+    ROWS,
+    TARGET,
+    TEST,
+    git,
+    make_repository,
+    needs_git,
+    run,
+    without_ceilings,
+)
+
+from roofsmith.domain.campaign import (
+    Event,
+    Kept,
+    Masked,
+    Resumed,
+    RolledBack,
+    Round,
+    Started,
+    Stopped,
+    replay,
+)
+from roofsmith.domain.kernel import BuildSpec, Candidate, SourceFile
+from roofsmith.domain.proposal import Hypothesis, Proposal
+from roofsmith.store.ledger import JsonlLedger
+
+pytestmark = needs_git
+
+BUILD = "echo built > built\n"
+TRACE = """\
+mkdir -p prof
+echo "Kernel_Name,Start_Timestamp,End_Timestamp" > prof/trace.csv
+echo "pa_main,0,$(awk '{ s += $4 } END { print s * 1000 }' src/pa.rows)" >> prof/trace.csv
+"""
+MORE = """\
+  profile: {command: sh trace.sh, results: prof/*.csv, kernel: ^pa_}
+  dispatch: sh merge.sh
+"""
+WAIT = """\
+# Where a file of the phase's name holds the rows of this checkout, or none, wait until it is gone.
+want=HOLDS/$1
+[ -e "$want" ] || exit 0
+[ -s "$want" ] && ! cmp -s "$want" src/pa.rows && exit 0
+echo here > HOLDS/reached
+while [ -e "$want" ]; do sleep 0.02; done
+"""
+GIT = """\
+#!/bin/sh
+for word in "$@"; do [ "$word" = update-ref ] && sh HOLDS/wait.sh commit; done
+exec REAL "$@"
+"""
+MAIN = """\
+from roofsmith.domain.facts import FactSheet
+from roofsmith.specs.cited import CitedCeilings
+CitedCeilings.facts = lambda self, env, threads, observer: FactSheet(device_id=env.device.id)
+from roofsmith.cli import main
+main()
+"""
+
+
+def rows(*times_us: float, err: float = 0) -> str:
+    """The repository's four rows, with other times."""
+    heads = [line.rsplit(" ", 2)[0] for line in ROWS.splitlines()]
+    return "".join(f"{head} {t} {err}\n" for head, t in zip(heads, times_us, strict=True))
+
+
+KEPT = rows(20, 30, 15, 40)
+REPAIRED = rows(10, 15, 7.5, 20)
+DIVERGED = rows(20, 30, 3.75, 10)
+SPLIT = rows(10, 15, 3.75, 10)
+SCRIPT: tuple[tuple[str, str], ...] = (
+    ("fewer waits", KEPT),
+    ("other waits", KEPT.replace("20 0", "20.0 0")),
+    ("larger pages", rows(26, 39, 19, 52)),
+    ("shorter sums", rows(10, 15, 7.5, 20, err=1)),
+    ("repair", rows(10, 15, 7.5, 20, err=0.5)),
+    ("repair", REPAIRED),
+    ("no sums", rows(5, 5, 5, 5, err=9)),
+    ("large tiles", DIVERGED),
+    *((f"worse {n}", rows(11 + n, 16 + n, 5 + n, 12 + n)) for n in range(5)),
+    ("better at last", rows(5, 7, 2, 5)),
+)
+ROUNDS = (
+    "kept", "tie", "slower", "incorrect", "incorrect", "kept", "incorrect", "diverged", "kept",
+    *("slower",) * 5, "kept",
+)  # fmt: skip
+
+
+BY_CHANCE = {
+    "at",
+    "wall_s",
+    "kernel_s",
+    "spent_s",
+    "log",
+    "commit",
+    "build_time_s",
+    "first",
+    "notes",
+}
+"""Fields that say when, where and in which order it ran."""
+
+
+def changes() -> str:
+    """What is replayed, one proposal per line."""
+    lines, statement = [], ""
+    for words, text in SCRIPT:
+        statement = statement if words == "repair" else words
+        proposal = Proposal(
+            hypothesis=Hypothesis(statement=statement, rationale="recorded", tactic=statement),
+            candidate=Candidate(
+                language="command", sources=(SourceFile(path=KERNEL, text=text),),
+                build=BuildSpec(flags=(), link=()),
+            ),
+            repair=words == "repair",
+        )  # fmt: skip
+        lines.append(proposal.model_dump_json())
+    return "\n".join(lines) + "\n"
+
+
+def furnish(directory: Path) -> Path:
+    """A repository whose scripts wait where they are told to, the changes, and a git that does."""
+    holds = directory / "holds"
+    (holds / "bin").mkdir(parents=True)
+    wait = f"sh {shlex.quote(str(holds / 'wait.sh'))}"
+    (holds / "wait.sh").write_text(WAIT.replace("HOLDS", str(holds)))
+    real = shutil.which("git")
+    assert real is not None
+    (holds / "bin" / "git").write_text(GIT.replace("HOLDS", str(holds)).replace("REAL", real))
+    (holds / "bin" / "git").chmod(0o755)
+    make_repository(
+        directory / "pa",
+        target_yaml=TARGET + MORE,
+        pick_py=PICK,
+        merge_sh=f"{wait} split\npython3 pick.py\n",
+        build_sh=f"{wait} build\n{BUILD}",
+        test_sh=f"{wait} check\n{TEST}",
+        bench_sh=f"{wait} time\n{BENCHMARK}",
+        trace_sh=f"{wait} profile\n{TRACE}",
+        _gitignore="out/\nprof/\nbuilt\n",
+    )
+    (directory / "changes.jsonl").write_text(changes())
+    return directory
+
+
+OPTIMIZE = ("optimize", "pa", "--proposer", "replay:changes.jsonl", "--output", "run")
+RESUME = ("resume", "run", "--proposer", "replay:changes.jsonl")
+
+
+def start(directory: Path, *arguments: str) -> subprocess.Popen[str]:
+    """A process of its own, with the git that waits."""
+    path = f"{directory / 'holds' / 'bin'}{os.pathsep}{os.environ['PATH']}"
+    environment = os.environ | {"PATH": path, "ROOFSMITH_CACHE": str(directory / "cache")}
+    return subprocess.Popen(
+        [sys.executable, "-c", MAIN, *arguments], cwd=directory, env=environment, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+
+
+def finish(directory: Path, *arguments: str) -> str:
+    process = start(directory, *arguments)
+    out, err = process.communicate(timeout=300)
+    assert process.returncode == 0, err
+    return out
+
+
+def kill_in(directory: Path, phase: str, text: str, *arguments: str) -> None:
+    """Run until a phase begins on these rows, or on any; then SIGKILL."""
+    holds = directory / "holds"
+    (holds / phase).write_text(text)
+    process = start(directory, *arguments)
+    deadline = time.monotonic() + 120
+    while not (holds / "reached").exists():
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline, f"{phase} never began"
+        time.sleep(0.02)
+    process.kill()
+    process.wait()
+    for name in (phase, "reached"):
+        (holds / name).unlink()
+    process.communicate(timeout=30)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The campaign that nobody killed; once it has stopped, half of it is forgotten."""
+    directory = furnish(tmp_path_factory.mktemp("whole"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(directory)
+        without_ceilings(patch, directory / "cache")
+        for command in (OPTIMIZE, ("memory", "restart", "run", "--seed", "7"), RESUME):
+            code, _, err = run(*command)
+            assert code == 0, err
+    return directory
+
+
+def events_of(directory: Path) -> list[Event]:
+    return JsonlLedger(directory / "run" / "ledger.jsonl").events()
+
+
+def fate(round_: Round) -> str:
+    match round_.decision:
+        case Kept():
+            return "kept"
+        case RolledBack(diverged=True):
+            return "diverged"
+    comparison = round_.judgement.comparison
+    return comparison.overall.verdict if comparison else round_.judgement.outcome.kind
+
+
+def test_every_rule_is_walked(whole: Path) -> None:
+    campaign = replay(events_of(whole))
+    assert campaign is not None
+    assert tuple(fate(round_) for round_ in campaign.rounds) == ROUNDS
+    assert [round_.repairs for round_ in campaign.rounds if round_.repairs] == [5, 5]
+    split = campaign.rounds[8]
+    assert split.splits == 9
+    assert split.candidate.kernel.text == SPLIT
+    assert isinstance(split.decision, Kept)
+    assert split.decision.dispatch is not None
+    assert split.decision.dispatch.rule.text == "block_size >= 1024"
+    assert git(whole / "pa", "show", f"optimize/run:{KERNEL}") == SCRIPT[-1][1]
+    assert run("verify", whole / "run")[0] == 0
+
+
+def test_it_stops_at_five_regressions_and_goes_on_after_a_restart(whole: Path) -> None:
+    events = events_of(whole)
+    stops = [event for event in events if isinstance(event, Stopped)]
+    assert [stop.code for stop in stops] == ["regressions", "out_of_ideas"]
+    masked = next(event for event in events if isinstance(event, Masked))
+    assert 1 not in masked.rounds
+    assert 10 not in masked.rounds, "the last success"
+    performance = (whole / "run" / "performance.md").read_text()
+    assert performance.count("| baseline |") + performance.count("| keep |") == 5
+    assert "worse" not in performance
+    log = (whole / "run" / "logs" / "optimize.md").read_text()
+    assert all(f"worse {n}" in log.partition("## Stop: regressions")[2] for n in range(5))
+
+
+def substance(events: Sequence[Event]) -> list[Any]:
+    """What records say of a campaign, however often it was interrupted."""
+    return [
+        _without_chance(json.loads(event.model_dump_json()))
+        for event in events
+        if not isinstance(event, Started | Resumed)
+    ]
+
+
+def _without_chance(value: Any) -> Any:
+    match value:
+        case dict():
+            return {k: _without_chance(v) for k, v in value.items() if k not in BY_CHANCE}
+        case list():
+            return [_without_chance(v) for v in value]
+        case _:
+            return value
+
+
+def test_killed_six_times_it_is_the_same_campaign(whole: Path, tmp_path: Path) -> None:
+    directory = furnish(tmp_path)
+    kill_in(directory, "time", KEPT, *OPTIMIZE)
+    for phase, text in (
+        ("profile", KEPT),
+        ("commit", ""),
+        ("build", REPAIRED),
+        ("split", ""),
+        ("check", SPLIT),
+    ):
+        kill_in(directory, phase, text, *RESUME)
+    finish(directory, *RESUME)
+    killed, undisturbed = substance(events_of(directory)), substance(events_of(whole))
+    stop = next(n for n, e in enumerate(undisturbed) if e["kind"] == "stopped")
+    assert killed == undisturbed[: stop + 1]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ROOFSMITH_CACHE", str(directory / "cache"))
+        assert run("verify", directory / "run")[0] == 0
+    assert git(directory / "pa", "show", f"optimize/run:{KERNEL}") == SPLIT
