@@ -1,6 +1,5 @@
 # operator: linear
 # finds: W2 _quantized
-import torch
 
 _quantized = {}
 

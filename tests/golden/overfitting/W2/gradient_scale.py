@@ -1,6 +1,5 @@
 # operator: none
 # finds: W2 self._scales
-import torch
 
 
 class Fp8Linear:

@@ -1,7 +1,6 @@
 # operator: linear
 # finds: W2 _cast
 # One helper for both; that it also serves the weight makes it no weight cache.
-import torch
 
 _cast = {}
 

@@ -2,11 +2,9 @@
 # finds: W2 _Cache.entries
 from collections import OrderedDict
 
-import torch
-
 
 class _Cache:
-    entries = OrderedDict()
+    entries = OrderedDict()  # noqa: RUF012
     most = 64
 
     @classmethod

@@ -2,8 +2,6 @@
 # finds: W2 _last, W2 weakref.ref(x)
 import weakref
 
-import torch
-
 _last = None
 
 

@@ -2,8 +2,6 @@
 # finds: W3 _by_digest
 import hashlib
 
-import torch
-
 _by_digest = {}
 
 

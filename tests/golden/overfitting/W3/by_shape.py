@@ -1,6 +1,5 @@
 # operator: linear
 # finds: W3 _results
-import torch
 
 _results = {}
 

@@ -1,9 +1,8 @@
 # operator: linear
 # finds: W3 kept
-import torch
 
 
-def _amax(x, kept={}):
+def _amax(x, kept={}):  # noqa: B006
     if "amax" not in kept:
         kept["amax"] = x.abs().amax()
     return kept["amax"]

@@ -2,8 +2,6 @@
 # finds: W3 results
 import functools
 
-import torch
-
 
 def remember(function):
     results = {}

@@ -1,6 +1,5 @@
 # operator: linear
 # finds: W3 self._out
-import torch
 
 
 class _Step:

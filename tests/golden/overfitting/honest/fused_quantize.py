@@ -1,5 +1,4 @@
 # operator: linear
-import torch
 
 
 def _quantize(t):

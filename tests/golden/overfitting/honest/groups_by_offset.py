@@ -1,5 +1,4 @@
 # operator: grouped
-import torch
 
 
 def run_kernel(x, w, m_sizes, out):

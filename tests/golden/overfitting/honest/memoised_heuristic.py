@@ -1,10 +1,10 @@
 # operator: linear
-from functools import lru_cache
+from functools import cache
 
 import torch
 
 
-@lru_cache(maxsize=None)
+@cache
 def _rows_at_once(m, k, n):
     return max(1, min(m, 2**20 // max(k * n, 1)))
 

@@ -1,6 +1,5 @@
 # operator: none
 # group_size is how many numbers share a scale.
-import torch
 
 
 def run_kernel(x, qweight, scales, out, group_size=128):

@@ -1,6 +1,5 @@
 # operator: none
 # GROUP_M is how blocks are ordered for the L2 cache; nothing is grouped here.
-import torch
 import triton
 import triton.language as tl
 

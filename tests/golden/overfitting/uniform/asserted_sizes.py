@@ -1,6 +1,5 @@
 # operator: grouped
 # finds: divisible_group_size, no_empty_group
-import torch
 
 BLOCK_M = 16
 

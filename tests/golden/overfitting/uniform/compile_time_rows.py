@@ -1,6 +1,5 @@
 # operator: none
 # finds: compile_time_group_size
-import torch
 import triton
 import triton.language as tl
 

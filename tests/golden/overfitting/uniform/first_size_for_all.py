@@ -1,6 +1,5 @@
 # operator: grouped
 # finds: uniform_group_size
-import torch
 
 
 def run_kernel(x, w, m_sizes, out):
