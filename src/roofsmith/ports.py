@@ -462,7 +462,9 @@ class Scope:
     """What a candidate is judged on."""
 
     classes: tuple[ConfigClass, ...]
-    """Config classes; a partition of the target's workloads."""
+    """Config classes; a partition of the workloads to judge on."""
+    quick: bool = False
+    """Whether one measurement is enough: it may reject a candidate, and never keeps one."""
 
 
 class Judge(Protocol):

@@ -198,7 +198,7 @@ def test_verification_sees_other_classes_than_the_times_show() -> None:
     for lie in ((first.model_copy(update={"name": "x"}), second), (first,), (second, first)):
         told = baseline.model_copy(update={"classes": lie})
         findings = verify([*here.records[:at], told, *here.records[at + 1 :]])
-        assert "config classes" in findings[0].what
+        assert "classes recorded" in findings[0].what
 
 
 def test_an_older_ledger_keeps_the_classes_that_it_began_with() -> None:

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from roofsmith.domain.bound import Bound
 from roofsmith.domain.command import MetricReading
-from roofsmith.domain.comparison import ErrorReport, Judgement, Timing
+from roofsmith.domain.comparison import ErrorReport, Judgement, Timing, Validation
 from roofsmith.domain.device import Environment
 from roofsmith.domain.diagnosis import Diagnosed
 from roofsmith.domain.dispatch import Dispatch
@@ -89,6 +89,8 @@ class Baseline(Value):
     classes: tuple[ConfigClass, ...] = ()
     """Declared ones, and those of the roofline, divided by what the timings show; empty in older
     ledgers."""
+    representative: tuple[str, ...] = ()
+    """Workloads that quick judgements look at, by label; empty where all are judged at once."""
     profile: Profile
     bottleneck: Bottleneck
     commit: str | None = None
@@ -270,10 +272,19 @@ class Campaign(Value):
         found = self.baseline.classes if self.baseline is not None else ()
         return found or self.started.classes
 
-    @property
-    def grounds(self) -> Started:
-        """What judgements are computed on: the first record, with the classes that hold now."""
-        return self.started.model_copy(update={"classes": self.classes})
+    def grounds(self, validation: Validation = "full") -> Started:
+        """What judgements are computed on: the first record, with the classes that hold now.
+
+        For quick ones, with nothing but the representative workloads.
+        """
+        if validation == "full" or self.baseline is None:
+            return self.started.model_copy(update={"classes": self.classes})
+        chosen, target = self.baseline.representative, self.started.target
+        workloads = tuple(w for w in target.workloads if w.label in chosen)
+        kept = ((c, tuple(w for w in c.workloads if w in chosen)) for c in self.classes)
+        classes = tuple(c.model_copy(update={"workloads": held}) for c, held in kept if held)
+        few = target.model_copy(update={"workloads": workloads})
+        return self.started.model_copy(update={"classes": classes, "target": few})
 
     @property
     def remembered(self) -> tuple[Round, ...]:

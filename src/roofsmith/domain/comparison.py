@@ -12,6 +12,8 @@ from roofsmith.domain.outcome import Outcome, Passed
 from roofsmith.domain.values import Value
 
 Verdict = Literal["faster", "slower", "tie", "inconclusive", "unverified"]
+Validation = Literal["quick", "full"]
+"""On a few workloads, or on all: only a full judgement keeps a candidate."""
 
 
 class PairSample(Value):
@@ -115,6 +117,11 @@ class Judgement(Value):
     """Of a command target with a profiler: its runs, made where the first measurement was a win."""
     metrics: tuple[MetricReading, ...] = ()
     """Of a command target: everything that its benchmark reported beside what is decided on."""
+    validation: Validation = "full"
+    """quick: on the representative workloads alone, and measured once."""
+    quick: tuple[PairSample, ...] = ()
+    """Raw samples on the representative workloads, made before a full judgement; nothing is decided
+    on them but that it was due."""
     self_reported: bool = False
     """The times are what the repository's own benchmark printed; nobody else measured them."""
     errors: tuple[ErrorReport, ...] = ()

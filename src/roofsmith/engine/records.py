@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from roofsmith.analysis.compare import compare
+from roofsmith.analysis.representatives import representatives
 from roofsmith.analysis.strata import found_classes
 from roofsmith.domain.campaign import (
     Baseline,
@@ -90,6 +91,7 @@ def baseline_record(
         errors=measured.errors,
         metrics=measured.metrics,
         classes=classes,
+        representative=representatives(target, classes, measured.timings),
         profile=profile,
         bottleneck=bottleneck,
         wall_s=lap.wall_s,

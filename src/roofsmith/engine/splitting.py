@@ -134,7 +134,7 @@ def _both(judgement: Judgement, campaign: Campaign) -> tuple[Comparison | None, 
     """What both measurements say; None where there was none, or it counts for nothing."""
     if not isinstance(judgement.outcome, Passed) or judgement.verdict == "unverified":
         return None, None
-    first = recompared(judgement.samples, campaign.grounds)
+    first = recompared(judgement.samples, campaign.grounds(judgement.validation))
     return first, judgement.comparison if judgement.confirmation else None
 
 

@@ -19,8 +19,9 @@ from roofsmith.engine.repairing import repaired_round
 from roofsmith.engine.splitting import decided, seen_dimensions, split_proposal, with_refusal
 from roofsmith.engine.survey import Survey
 from roofsmith.engine.transferring import check_transfer
+from roofsmith.engine.validating import validated
 from roofsmith.engine.workbench import Workbench
-from roofsmith.ports import Parts, Scope, Unmergeable
+from roofsmith.ports import Parts, Unmergeable
 
 
 class Trial:
@@ -49,9 +50,7 @@ class Trial:
         campaign, candidate = self._campaign, self._proposal.candidate
         repairs = repaired_round(campaign, self._proposal)
         built = self._bench.build(candidate)
-        judgement = with_remarks(
-            self._bench.judge(built, campaign.incumbent, Scope(campaign.classes)), candidate
-        )
+        judgement = with_remarks(validated(self._bench, built, campaign, self._proposal), candidate)
         inspection = self._inspect(built, judgement)
         judgement = records.inspected(judgement, inspection)
         seen = self._see(built, judgement)
@@ -88,7 +87,8 @@ class Trial:
         return look_again(self._bench, self._campaign, built, judgement)
 
     def _decide(self, judgement: Judgement, seen: Seen | None = None) -> Decision:
-        first = records.recompared(judgement.samples, self._campaign.grounds)
+        grounds = self._campaign.grounds(judgement.validation)
+        first = records.recompared(judgement.samples, grounds)
         profiles = profiles_of(self._campaign, seen) if seen is not None else None
         hypothesis, policy = self._proposal.hypothesis, self._parts.target.keep
         return decide(judgement, first, hypothesis, policy, profiles)

@@ -10,6 +10,7 @@ from typing import assert_never
 from roofsmith.analysis.compare import counts_twice
 from roofsmith.analysis.decide import decide
 from roofsmith.analysis.masks import complaints
+from roofsmith.analysis.representatives import representatives
 from roofsmith.analysis.strata import found_classes
 from roofsmith.analysis.transfer import audited
 from roofsmith.domain.campaign import (
@@ -40,6 +41,7 @@ from roofsmith.engine.splitting import decided, due_split
 from roofsmith.engine.stopping import Stop, end_checks
 from roofsmith.engine.timing_claims import recounted, timing_claims
 from roofsmith.engine.transferring import transfer_claims
+from roofsmith.engine.validating import validation_claims
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,17 +110,23 @@ def _baseline_findings(baseline: Baseline, campaign: Campaign) -> Iterator[Findi
     if campaign.baseline is not None:
         yield Finding("round 1", "there is a second baseline")
     if (follows := _follows(baseline, campaign)) != baseline:
-        what = f"{_short(baseline.classes)}; {_short(follows.classes)} follow from its times"
-        yield Finding("round 1", f"config classes are recorded as {what}")
+        for name in ("classes", "representative"):
+            recorded, right = getattr(baseline, name), getattr(follows, name)
+            if recorded != right:
+                what = f"{name} recorded as {_short(recorded)}; {_short(right)} follow"
+                yield Finding("round 1", f"{what} from its times")
     if baseline.candidate != campaign.started.target.baseline:
         yield Finding("round 1", "the baseline is not the target's kernel")
 
 
 def _follows(baseline: Baseline, campaign: Campaign) -> Baseline:
-    """The baseline with the config classes that its times show; older ledgers have none."""
+    """The baseline with what its times show; older ledgers hold nothing of it."""
     started = campaign.started
+    if not baseline.classes:
+        return baseline
     classes = found_classes(started.target.workloads, started.classes, baseline.timings)
-    return baseline.model_copy(update={"classes": classes}) if baseline.classes else baseline
+    chosen = representatives(started.target, classes, baseline.timings)
+    return baseline.model_copy(update={"classes": classes, "representative": chosen})
 
 
 def _commit_findings(event: Committed, number: int, campaign: Campaign) -> Iterator[Finding]:
@@ -136,7 +144,7 @@ def _yardstick_findings(event: Yardsticks, number: int, campaign: Campaign) -> I
         yield Finding(where, what)
     for result in event.results:
         found = result.judgement
-        if found.comparison != recounted(found, campaign.grounds):
+        if found.comparison != recounted(found, campaign.grounds()):
             yield Finding(where, f"the comparison with {result.name} doesn't follow from its pairs")
 
 
@@ -186,12 +194,14 @@ def _stop_findings(event: Stopped, number: int, before: list[Event]) -> Iterator
 
 
 def _judgement_claims(round_: Round, campaign: Campaign) -> Iterator[tuple[str, object, object]]:
-    judgement, started = round_.judgement, campaign.grounds
+    judgement = round_.judgement
+    started = campaign.grounds(judgement.validation)
     keep = started.target.keep
     yield "comparison", judgement.comparison, recounted(judgement, started)
     first = recompared(judgement.samples, started)
     if judgement.confirmation:
         yield "a reason to measure again", True, first is not None and counts_twice(first)
+    yield from validation_claims(round_, campaign)
     yield from timing_claims(judgement, started)
     yield "rejection by sanitizers", _rejection(round_), _failure(round_.inspection)
     sight = Seen(round_.profile, round_.bottleneck, round_.incumbent_profile)

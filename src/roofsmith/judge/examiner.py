@@ -5,8 +5,9 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import replace
-from typing import Any
+from typing import Any, Self
 
 from roofsmith.domain.comparison import ErrorReport
 from roofsmith.domain.kernel import Built
@@ -65,6 +66,12 @@ class Examiner:
         self._fatal: set[str] = set()
         """Distributions on which an incumbent died."""
         self._trying = OWN
+
+    def within(self, target: Target) -> Self:
+        """The same for some of the workloads; what either learns, both know."""
+        examiner = copy(self)
+        examiner._target = target
+        return examiner
 
     def examine(
         self, built: Built, progress: Progress, incumbent: Built | None = None

@@ -102,6 +102,7 @@ class ProcessJudge:
         self.isolation = bench.isolation.label
         self._target = target
         self._classes = tuple(classes)
+        self._quick = False
         self._bounds = {bound.workload: bound for bound in bounds}
         self._examiner = Examiner(target, bench)
         self._sampler = Sampler(target, bench, self._examiner, monotonic)
@@ -144,11 +145,17 @@ class ProcessJudge:
         return self._within(scope)._judged(candidate, incumbent, observer)
 
     def _within(self, scope: Scope | None) -> ProcessJudge:
-        """This judge, for the classes of a scope; it remembers what this one does."""
+        """This judge, for the workloads of a scope; it remembers what this one does."""
         if scope is None:
             return self
         judge = copy(self)
-        judge._classes = scope.classes
+        judge._classes, judge._quick = scope.classes, scope.quick
+        labels = {label for found in scope.classes for label in found.workloads}
+        workloads = tuple(w for w in self._target.workloads if w.label in labels)
+        if workloads != self._target.workloads:
+            judge._target = self._target.model_copy(update={"workloads": workloads})
+            judge._examiner = self._examiner.within(judge._target)
+            judge._sampler = self._sampler.within(judge._target, judge._examiner)
         return judge
 
     def _judged(self, candidate: Built, incumbent: Built, observer: Observer) -> Judgement:
@@ -167,7 +174,7 @@ class ProcessJudge:
         observer.stage("time")
         first = self._measure(incumbent, candidate, observer, instance=0)
         seen = self._compared(first.samples)
-        if first.failure is not None or seen is None or not counts_twice(seen):
+        if first.failure is not None or seen is None or self._quick or not counts_twice(seen):
             return Evidence(first)
         what = "the winner" if is_win(seen) else "classes that diverge"
         observer.stage("confirm", f"measuring {what} again in fresh processes")
@@ -218,6 +225,7 @@ class ProcessJudge:
             samples=found.first.samples,
             confirmation=found.again.samples,
             clock=found.clock.samples,
+            validation="quick" if self._quick else "full",
             errors=errors,
             isolation=self.isolation,
             notes=notes,

@@ -6,10 +6,11 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from copy import copy
 from dataclasses import dataclass
 from itertools import repeat
 from statistics import fmean
-from typing import Any
+from typing import Any, Self
 
 from roofsmith.domain.comparison import PairSample
 from roofsmith.domain.kernel import Built
@@ -66,6 +67,12 @@ class Sampler:
         self._target = target
         self._bench = bench
         self._examiner = examiner
+
+    def within(self, target: Target, examiner: Examiner) -> Self:
+        """The same for some of the workloads."""
+        sampler = copy(self)
+        sampler._target, sampler._examiner = target, examiner
+        return sampler
 
     def pairs(
         self,

@@ -161,6 +161,7 @@ def _step(step: Step) -> dict[str, Any]:
         "reason": None if isinstance(step.outcome, Passed) else step.outcome.reason,
         "detail": step.outcome.detail,
         "verdict": step.verdict,
+        "representative": list(step.representative),
         "self_reported": step.self_reported,
         **_ratio(step.ratio),
         "decision": step.mark if step.mark in ("baseline", "kept") else "rolled_back",

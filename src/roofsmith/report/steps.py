@@ -73,8 +73,14 @@ def steps_of(campaign: Campaign) -> Iterator[Step]:
             _round_step(round, holder),
             predictions=score_lines(score),
             diagnosis=None if event is None else (event.level, diagnosis_path(event)),
+            representative=_alone(round, baseline),
         )
         holder = holder.after(round)
+
+
+def _alone(round: Round, baseline: Baseline) -> tuple[str, ...]:
+    """The workloads that a quick judgement was made on."""
+    return baseline.representative if round.judgement.validation == "quick" else ()
 
 
 def held_profile(summary: Summary) -> Profile | None:
@@ -145,6 +151,7 @@ def _baseline_step(baseline: Baseline) -> Step:
         isolation=None,
         pairs=(0, 0),
         formatting=None,
+        representative=baseline.representative,
         screened=(),
         diff=(),
     )

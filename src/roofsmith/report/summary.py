@@ -122,6 +122,9 @@ class Step:
     """How the hypothesis's predictions came out, a line each."""
     diagnosis: tuple[int, str] | None = None
     """Level of the diagnosis that the idea had to build on, and the file that shows it."""
+    representative: tuple[str, ...] = ()
+    """Of the baseline: workloads that stand for all. Of a round: those that it was judged on alone;
+    empty: on all."""
 
     @property
     def proposed_id(self) -> str:

@@ -12,7 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roofsmith.analysis.compare import compare, counts_twice, is_win
-from roofsmith.domain.comparison import Comparison, Judgement, PairSample, Screening, Timing
+from roofsmith.domain.comparison import (
+    Comparison,
+    Judgement,
+    PairSample,
+    Screening,
+    Timing,
+    Validation,
+)
 from roofsmith.domain.kernel import Built, Candidate
 from roofsmith.domain.outcome import Outcome, Passed
 from roofsmith.domain.target import Target
@@ -107,17 +114,31 @@ class FakeJudge:
     ) -> Judgement:
         """Check, then invented pairs; a win or a divergence is measured a second time."""
         if scope is not None:
-            self._classes = scope.classes
+            return self._within(scope)._judged(candidate, incumbent, observer, quick=scope.quick)
+        return self._judged(candidate, incumbent, observer)
+
+    def _within(self, scope: Scope) -> FakeJudge:
+        labels = {label for found in scope.classes for label in found.workloads}
+        few = tuple(w for w in self._target.workloads if w.label in labels)
+        target = self._target.model_copy(update={"workloads": few})
+        return FakeJudge(target, self._kernels, scope.classes, self._floors)
+
+    def _judged(
+        self, candidate: Built, incumbent: Built, observer: Observer, *, quick: bool = False
+    ) -> Judgement:
+        validation: Validation = "quick" if quick else "full"
         observer.stage("check")
         outcome = self._kernels.outcome(candidate.candidate_id)
         if not isinstance(outcome, Passed):
-            return Judgement(outcome=outcome, verdict="rejected", wall_s=0.0)
+            return Judgement(
+                outcome=outcome, verdict="rejected", validation=validation, wall_s=0.0
+            )
         observer.stage("time")
         samples = self._pairs(candidate, incumbent, instance=0)
         comparison = self._compared(samples)
         confirmation: tuple[PairSample, ...] = ()
         clock: tuple[PairSample, ...] = ()
-        if counts_twice(comparison):
+        if counts_twice(comparison) and not quick:
             won = is_win(comparison)
             confirmation = self._pairs(candidate, incumbent, instance=1)
             comparison = self._compared(confirmation)
@@ -130,6 +151,7 @@ class FakeJudge:
             samples=samples,
             confirmation=confirmation,
             clock=clock,
+            validation=validation,
             isolation="fake",
             wall_s=0.0,
         )

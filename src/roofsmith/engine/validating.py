@@ -1,0 +1,70 @@
+"""Two levels of judgement: quick, on a few workloads, rejects early; full is what keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from roofsmith.analysis.representatives import full_at_once, quick_classes, settles
+from roofsmith.domain.campaign import Campaign, Round
+from roofsmith.domain.comparison import Judgement
+from roofsmith.domain.kernel import Built
+from roofsmith.domain.outcome import BuildFailed, Unstable
+from roofsmith.domain.proposal import Proposal
+from roofsmith.engine.records import recompared
+from roofsmith.engine.workbench import Workbench
+from roofsmith.ports import Scope
+
+Claim = tuple[str, object, object]
+"""Its name, what is recorded, and what follows."""
+
+
+def validated(
+    bench: Workbench, built: Built | BuildFailed, campaign: Campaign, proposal: Proposal
+) -> Judgement:
+    """The candidate against the incumbent: quick, where that rejects it; else in full.
+
+    A full judgement starts anew, and holds the pairs of the quick one beside its own.
+    """
+    everything = Scope(campaign.classes)
+    at_once = full_at_once(
+        campaign, proposal.hypothesis, repairs=proposal.repair, splits=proposal.splits is not None
+    )
+    if isinstance(built, BuildFailed) or at_once is not None:
+        return bench.judge(built, campaign.incumbent, everything)
+    quick = bench.judge(built, campaign.incumbent, Scope(quick_classes(campaign), quick=True))
+    if isinstance(quick.outcome, BuildFailed) or settles(quick, campaign, proposal.hypothesis):
+        return quick
+    full = bench.judge(built, campaign.incumbent, everything)
+    update = {
+        "quick": () if isinstance(quick.outcome, Unstable) else quick.samples,
+        "wall_s": quick.wall_s + full.wall_s,
+    }
+    return full.model_copy(update=update)
+
+
+def validation_claims(round_: Round, campaign: Campaign) -> Iterator[Claim]:
+    """That a quick judgement was due and enough, and that one before a full one wasn't enough."""
+    judgement = round_.judgement
+    is_quick = judgement.validation == "quick"
+    if not is_quick and not judgement.quick:
+        return
+    splits, repairs = round_.splits is not None, round_.repairs is not None
+    at_once = full_at_once(campaign, round_.hypothesis, repairs=repairs, splits=splits)
+    yield "reason to judge in full at once", None, at_once
+    samples = judgement.samples if is_quick else judgement.quick
+    chosen = {label for c in quick_classes(campaign) for label in c.workloads}
+    if strange := {sample.workload for sample in samples} - chosen:
+        yield "workloads of the quick judgement", sorted(strange), sorted(chosen)
+        return
+    seen = judgement if is_quick else _as_it_was(judgement, campaign)
+    enough = settles(seen, campaign, round_.hypothesis)
+    yield "quick judgement is enough", is_quick, enough
+    if is_quick:
+        yield "second measurement of a quick judgement", len(judgement.confirmation), 0
+
+
+def _as_it_was(judgement: Judgement, campaign: Campaign) -> Judgement:
+    """The quick judgement that came before a full one."""
+    found = recompared(judgement.quick, campaign.grounds("quick"))
+    verdict = found.overall.verdict if found is not None else "unverified"
+    return Judgement(verdict=verdict, comparison=found, wall_s=0.0)
