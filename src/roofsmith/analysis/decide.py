@@ -110,8 +110,7 @@ def _lost_twice(first: Comparison, again: Comparison) -> str | None:
     lost = [
         f"{c.config_class} ({_interval(before[c.config_class])}, then {_interval(c.estimate)})"
         for c in again.classes
-        if c.config_class in before
-        and max(before[c.config_class].ci[1], c.estimate.ci[1]) < 1
+        if c.config_class in before and max(before[c.config_class].ci[1], c.estimate.ci[1]) < 1
     ]
     return f"vetoed: slower in both measurements on {', '.join(lost)}" if lost else None
 

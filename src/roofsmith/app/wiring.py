@@ -292,6 +292,7 @@ def _command_workshop(
         machine = replace(machine, toolchain=repository.toolchain)
         with meter.kernel():
             target = repository.surveyed(target, observer)
+        bounded = target if repository.spec.gives_times else without_family(target)
         known = survey(
             bounded, machine.devices, machine.specs, machine.toolchain, repository.oracle, observer,
             meter,
@@ -317,7 +318,6 @@ def _tip_file(settings: Settings, known: Survey, target: Target) -> TipFile | No
 def try_clocks(languages: Collection[Language], settings: Settings, observer: Observer) -> None:
     """Lock the clocks for an instant, where that is asked for: a refusal comes before any work.
 
-        bounded = target if repository.spec.gives_times else without_family(target)
     Raises:
         NoIdleGpuError: there is no idle GPU.
         UsageError: all of the languages run on the host's processors.

@@ -58,9 +58,7 @@ class Workbench:
         with self._meter.kernel():
             return self._parts.judge.measure(built, self._parts.observer)
 
-    def judge(
-        self, built: Built | BuildFailed, incumbent: Candidate, scope: Scope
-    ) -> Judgement:
+    def judge(self, built: Built | BuildFailed, incumbent: Candidate, scope: Scope) -> Judgement:
         """Check and time a candidate against the incumbent."""
         if isinstance(built, BuildFailed):
             return Judgement(outcome=built, verdict="rejected", wall_s=0.0)

@@ -130,9 +130,7 @@ class FakeJudge:
         observer.stage("check")
         outcome = self._kernels.outcome(candidate.candidate_id)
         if not isinstance(outcome, Passed):
-            return Judgement(
-                outcome=outcome, verdict="rejected", validation=validation, wall_s=0.0
-            )
+            return Judgement(outcome=outcome, verdict="rejected", validation=validation, wall_s=0.0)
         observer.stage("time")
         samples = self._pairs(candidate, incumbent, instance=0)
         comparison = self._compared(samples)
