@@ -22,6 +22,10 @@ from repository_bench import (
     without_ceilings,
 )
 
+from roofsmith.domain.campaign import Round, replay
+from roofsmith.engine.verify import verify
+from roofsmith.store.ledger import JsonlLedger
+
 pytestmark = needs_git
 
 FASTER = ROWS.replace("40.0", "30.0").replace("60.0", "45.0").replace("80.0", "60.0")
@@ -167,7 +171,8 @@ def test_results_that_git_tracks_are_no_frozen_files(tmp_path: Path, here: Path)
     target = TARGET.replace("out/*.csv", "out.csv")
     other = make_repository(tmp_path / "other", bench_sh=bench, target_yaml=target)
     (other / KERNEL).chmod(0o755)
-    (other / "out.csv").write_text("of an earlier day\n")
+    header = "block_size,mtp,head_size,us_flydsl_ps,err_flydsl_ps\n"
+    (other / "out.csv").write_text(header + ROWS.replace(" ", ","))  # as the baseline writes it
     git(other, "add", "--all")
     git(other, "commit", "--quiet", "--message", "results")
     begin(here, "other")
@@ -211,8 +216,12 @@ def test_many_rows_are_judged_in_full(tmp_path: Path, here: Path) -> None:
     rows = "".join(f"{16 * n} 1 64 {100 * n}.0 0\n" for n in range(1, 17))
     make_repository(tmp_path / "other", src__pa_rows=rows)
     begin(here, "other")
-    code, told = tell(here, rows.replace("00.0 0", "0.0 0"))
-    assert (code, told["decision"], len(told["workloads"])) == (0, "kept", 16)
+    code, told = tell(here, rows.replace("00.0 0", "99.0 0"))  # a loser: quickly seen elsewhere
+    assert (code, len(told["workloads"])) == (1, 16)
+    campaign = replay(JsonlLedger(here / "run/ledger.jsonl").events())
+    assert campaign is not None
+    round_ = campaign.rounds[-1]
+    assert (round_.judgement.validation, round_.judgement.quick) == ("full", ())
     assert run("verify", "run")[0] == 0
 
 
@@ -244,10 +253,6 @@ def test_a_resumed_campaign_goes_on(here: Path) -> None:
 
 
 def test_verify_finds_a_label_that_was_taken_away(here: Path) -> None:
-    from roofsmith.domain.campaign import Round
-    from roofsmith.engine.verify import verify
-    from roofsmith.store.ledger import JsonlLedger
-
     begin(here)
     tell(here, FASTER)
     events = JsonlLedger(here / "run/ledger.jsonl").events()

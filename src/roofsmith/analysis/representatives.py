@@ -72,8 +72,6 @@ def full_at_once(
     quick = quick_classes(campaign)
     if not quick:
         return "there are few workloads"
-    if campaign.started.target.command is not None:
-        return "a repository's benchmark runs all its rows anyway"
     if repairs or splits:
         return "it repairs a wrong result" if repairs else "it is a dispatch"
     if hypothesis.category in RISKY or hypothesis.bucket.startswith("W"):
