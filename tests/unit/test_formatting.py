@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from roofsmith.engine.loop import Engine
 from roofsmith.engine.verify import verify
 from roofsmith.errors import TargetError, UsageError
 from roofsmith.ports import Formatted
+from roofsmith.proposers.recipe_proposer import RecipeProposer
 from roofsmith.report import render_campaign
 from roofsmith.store.checkouts import GitCheckouts
 from roofsmith.store.format_choice import chosen_format
@@ -267,3 +269,22 @@ def test_verification_sees_formatting_that_is_missing_or_made_up() -> None:
         told = round_.model_copy(update={"formatting": lie})
         events = [*world.records[:at], told, *world.records[at + 1 :]]
         assert any("format" in finding.what for finding in verify(events)), lie
+
+
+def test_a_recipe_knows_what_it_proposed_by_its_form_before_formatting() -> None:
+    world, _ = world_with()
+    engine = Engine(world.parts(), "fake")
+    engine.run()
+    brief, recipes = engine.brief(), RecipeProposer()
+    mine = next(found for found in recipes.explain(brief) if found.change is not None)
+    assert mine.change is not None
+    (round_,) = engine.campaign.rounds
+    proposed = Formatting(
+        tool="command", proposed_id=mine.change.candidate.id, changed=("kernel.c",)
+    )
+    told = round_.model_copy(update={"formatting": proposed})
+    campaign = engine.campaign.model_copy(update={"rounds": (told,)})
+    again = recipes.explain(replace(brief, campaign=campaign))
+    assert next(e for e in again if e.card.id == mine.card.id).why == (
+        "it gives a kernel that was judged already"
+    )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from roofsmith.analysis.compare import counts_twice
 from roofsmith.analysis.regressions import regressions_in_a_row
 from roofsmith.domain.campaign import Campaign
 from roofsmith.domain.category import Category
@@ -87,15 +86,15 @@ def full_at_once(
 def settles(judgement: Judgement, campaign: Campaign, hypothesis: Hypothesis) -> bool:
     """Whether a quick judgement is enough to reject a candidate.
 
-    It failed; or what should gain is slower or a tie, no class gains, and nothing diverges. A tie
-    is enough only where every class has a representative: another one may gain.
+    It failed; or what should gain is slower or a tie, and no class gains, so that none diverge. A
+    tie is enough only where every class has a representative: another one may gain.
     """
     if isinstance(judgement.outcome, Unstable):
         return False
     if not isinstance(judgement.outcome, Passed):
         return True
     found = judgement.comparison
-    if found is None or judgement.verdict == "unverified" or counts_twice(found):
+    if found is None or judgement.verdict == "unverified":
         return False
     if any(c.estimate.verdict == "faster" for c in found.classes):
         return False
