@@ -7,8 +7,8 @@ import select
 import signal
 import subprocess
 import time
-from collections.abc import Mapping
-from contextlib import ExitStack, suppress
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -72,6 +72,8 @@ def run_shell(
 ) -> Ran:
     """Run a shell command without input; whatever of its process group is left over is killed.
 
+    That holds if this process is killed meanwhile, too.
+
     Args:
         command: for /bin/sh.
         directory: where it runs.
@@ -95,7 +97,8 @@ def run_shell(
                 stdin=subprocess.DEVNULL, stdout=out, stderr=errors, start_new_session=True,
             )  # fmt: skip
             try:
-                stopped = _await(process, begin + deadline_s, deadline_s, (log, output or log))
+                with _leashed(process.pid):
+                    stopped = _await(process, begin + deadline_s, deadline_s, (log, output or log))
             finally:
                 _end(process)
             wall_s = time.monotonic() - begin
@@ -133,6 +136,25 @@ def _await(
                 return f"printed more than {MAX_OUTPUT_BYTES // 1024**2} MiB"
     finally:
         os.close(watched)
+
+
+@contextmanager
+def _leashed(group: int) -> Iterator[None]:
+    """Have a group of processes killed if this process ends within the block, even by SIGKILL.
+
+    A shell waits for the end of its input, which nobody else holds open.
+    """
+    kill = 'read -r _; kill -s KILL -- "-$0"'
+    leash = subprocess.Popen(
+        ["/bin/sh", "-c", kill, str(group)],
+        stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )  # fmt: skip
+    try:
+        yield
+    finally:
+        leash.kill()  # before the group's number can be anybody else's
+        leash.communicate()
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

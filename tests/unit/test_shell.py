@@ -1,0 +1,79 @@
+"""Commands of a user's repository: how they end, and that nothing of them stays."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from roofsmith.shell import Ran, run_shell
+
+RUN = """\
+import sys
+from pathlib import Path
+from roofsmith.shell import run_shell
+here = Path(sys.argv[1])
+run_shell(
+    "echo $$ > group; sleep 600 & sleep 600", directory=here, environment={}, deadline_s=600,
+    log=here / "log",
+)
+"""
+
+
+def run(command: str, folder: Path, deadline_s: float = 60) -> Ran:
+    return run_shell(
+        command, directory=folder, environment={}, deadline_s=deadline_s, log=folder / "a log"
+    )
+
+
+def is_alive(group: int) -> bool:
+    """Whether a process of a group is more than a zombie that nobody has asked about."""
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            state, _, its_group = stat.read_text().rpartition(")")[2].split()[:3]
+            if int(its_group) == group and state != "Z":
+                return True
+    return False
+
+
+def test_how_a_command_ended_is_told(tmp_path: Path) -> None:
+    assert run("echo fine", tmp_path).passed
+    failed = run("echo why; exit 3", tmp_path)
+    assert (failed.passed, failed.told()) == (
+        False,
+        "`echo why; exit 3` exited with 3; it printed:\n    why",
+    )
+    assert run("kill -SEGV $$", tmp_path).ending == "was killed by SIGSEGV"
+    assert run("sleep 600", tmp_path, deadline_s=0.1).ending == "ran past its deadline of 0.1 s"
+
+
+def test_what_a_command_leaves_behind_is_killed(tmp_path: Path) -> None:
+    run("echo $$ > group; sleep 600 &", tmp_path)
+    assert not is_alive(int((tmp_path / "group").read_text()))
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_commands_end_with_a_process_that_is_killed(tmp_path: Path, number: signal.Signals) -> None:
+    with subprocess.Popen([sys.executable, "-c", RUN, str(tmp_path)]) as running:
+        group = tmp_path / "group"
+        while not (group.exists() and group.read_text().strip()):
+            assert running.poll() is None
+            time.sleep(0.01)
+        time.sleep(0.2)
+        running.send_signal(number)
+    left = int(group.read_text())
+    try:
+        for _ in range(1000):
+            if not is_alive(left):
+                return
+            time.sleep(0.01)
+        pytest.fail("it is still running")
+    finally:
+        if is_alive(left):
+            os.killpg(left, signal.SIGKILL)
