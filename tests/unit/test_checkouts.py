@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -223,3 +224,64 @@ def test_a_copy_of_the_repository_will_do(repository: Path, target: Target, tmp_
     (copy / "strange.py").write_text("1\n")
     with pytest.raises(TargetError, match=r"neither in the repository nor editable: strange\.py"):
         edited_candidate(copy, spec_of(target), target.baseline)
+
+
+def test_what_lies_untracked_in_the_repository_is_no_change(
+    repository: Path, target: Target, tmp_path: Path
+) -> None:
+    (repository / "target.yaml").write_text("name: edited, which a campaign allows\n")
+    (repository / "notes").write_text("of nobody's\n")
+    (repository / "campaigns" / "pa-1").mkdir(parents=True)
+    (repository / "campaigns" / "pa-1" / "ledger.jsonl").write_text("{}\n")
+    copy = tmp_path / "copy of it"
+    shutil.copytree(repository, copy)
+    (repository / "campaigns" / "pa-1" / "ledger.jsonl").write_text("{}\n{}\n")
+    assert edited_candidate(copy, spec_of(target), target.baseline) == target.baseline
+
+
+def test_links_and_submodules_in_a_copy_are_as_committed(tmp_path: Path) -> None:
+    inner = make_repository(tmp_path / "inner")
+    repository = make_repository(tmp_path / "outer")
+    git(repository, "-c", "protocol.file.allow=always", "submodule", "add", "-q", str(inner), "lib")
+    (repository / "bench link").symlink_to("bench.sh")
+    git(repository, "add", "-A")
+    git(repository, "commit", "-qm", "a submodule and a link")
+    target = load_target(repository)
+    copy = tmp_path / "copy"
+    shutil.copytree(repository, copy, symlinks=True)
+    assert edited_candidate(copy, spec_of(target), target.baseline) == target.baseline
+    (copy / "lib" / "bench.sh").write_text("true\n")
+    made = edited_candidate(copy, spec_of(target), target.baseline)
+    assert made.sources[-1].path == "lib/bench.sh"
+
+
+def test_a_file_of_another_checkout_inside_the_repository_is_the_file_there(
+    repository: Path, target: Target
+) -> None:
+    """As a campaign's worktree, which lies below the folder where `optimize` ran."""
+    worktree = repository / "campaigns" / "pa-1" / "worktree"
+    git(repository, "worktree", "add", "-q", str(worktree))
+    (worktree / KERNEL).write_text("1 1 1 1 0\n")
+    expected = with_files(target, src__pa_rows="1 1 1 1 0\n")
+    assert edited_candidate(worktree / KERNEL, spec_of(target), target.baseline) == expected
+    assert edited_candidate(worktree, spec_of(target), target.baseline) == expected
+    (worktree / "bench.sh").write_text("true\n")
+    made = edited_candidate(worktree / "bench.sh", spec_of(target), target.baseline)
+    assert made.sources[-1].path == "bench.sh"
+
+
+def test_a_frozen_files_name_is_never_the_only_editable_one(
+    repository: Path, target: Target, tmp_path: Path
+) -> None:
+    (repository / "src" / "frozen.rows").write_text("1 1 1 1 0\n")
+    git(repository, "add", "-A")
+    git(repository, "commit", "-qm", "another")
+    spec = spec_of(target).model_copy(
+        update={"editable": (KERNEL,), "commit": git(repository, "rev-parse", "HEAD").strip()}
+    )
+    (tmp_path / "frozen.rows").write_text("2 1 1 1 0\n")
+    with pytest.raises(TargetError, match="is none of the editable files"):
+        edited_candidate(tmp_path / "frozen.rows", spec, target.baseline)
+    (tmp_path / "mine.rows").write_text("2 1 1 1 0\n")
+    made = edited_candidate(tmp_path / "mine.rows", spec, target.baseline)
+    assert made == with_files(target, src__pa_rows="2 1 1 1 0\n")
