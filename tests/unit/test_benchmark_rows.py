@@ -98,6 +98,12 @@ def test_a_metric_that_is_no_positive_number_fails(metric: str) -> None:
     assert failing(read(PAGED.replace("118.4", metric), spec())) is not None
 
 
+def test_a_size_of_thousands_of_digits_is_a_name() -> None:
+    long = "1" * 5000  # more than int() takes
+    readings = read(PAGED.replace("1024,", f"{long},"), spec())
+    assert readings[1].workload.tags["block_size"] == long
+
+
 def test_other_rows_are_named() -> None:
     labels = [reading.label for reading in read(PAGED, spec())]
     fewer = read("\n".join(PAGED.splitlines()[:2]), spec())
@@ -197,3 +203,9 @@ def test_a_trace_of_rocprofv3_is_read_as_it_is() -> None:
     time_s, kernels = mean_kernel_time(golden.read_text(), of)
     assert 1e-7 < time_s < 1
     assert kernels
+
+
+def test_a_number_of_thousands_of_digits_is_no_size() -> None:
+    text = PAGED.replace("1024,1,128,8,", f"1024,1,128,{'9' * 5000},")
+    (_, odd) = Reader.of(spec()).read(text)
+    assert odd.workload.tags["batch"] == "9" * 5000

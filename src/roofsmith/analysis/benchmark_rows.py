@@ -32,6 +32,8 @@ from roofsmith.domain.command import TIME_UNITS, CommandSpec
 from roofsmith.domain.workload import Workload
 
 MAX_SIZE: Final = 2**63 - 1
+_MAX_DIGITS: Final = 100
+"""Leading zeros included; Python refuses to read integers of more than 4300."""
 _WORDS: Final = re.compile(r"\w+(?: +\w+)+")
 _SHOWN: Final = 3
 """Rows that a message names."""
@@ -162,9 +164,10 @@ def failing(readings: Sequence[Reading]) -> str | None:
 
 def changed_rows(expected: Sequence[str], readings: Sequence[Reading]) -> str | None:
     """How the rows differ from the baseline's, in a sentence; None if they are the same."""
-    found = [reading.label for reading in readings]
+    found = dict.fromkeys(reading.label for reading in readings)
+    known = frozenset(expected)
     missing = [label for label in expected if label not in found]
-    new = [label for label in found if label not in expected]
+    new = [label for label in found if label not in known]
     if not missing and not new:
         return None
     parts = [f"{len(found)} rows instead of {len(expected)}"] * (len(found) != len(expected))
@@ -301,8 +304,9 @@ def _workload(row: Row, spec: CommandSpec, sizes: Sequence[str]) -> Workload:
 
 
 def _is_size(key: str, text: str) -> bool:
-    whole = text.isascii() and text.isdigit()
-    return key.isidentifier() and whole and 0 < int(text) <= MAX_SIZE
+    whole = text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS
+    short = len(text) <= len(str(MAX_SIZE))  # int() refuses thousands of digits
+    return key.isidentifier() and whole and short and 0 < int(text) <= MAX_SIZE
 
 
 def _some(labels: Sequence[str]) -> str:
@@ -311,7 +315,12 @@ def _some(labels: Sequence[str]) -> str:
 
 
 def _twice(values: Sequence[str]) -> str | None:
-    return next((value for at, value in enumerate(values) if value in values[:at]), None)
+    seen: set[str] = set()
+    for value in values:
+        if value in seen:
+            return value
+        seen.add(value)
+    return None
 
 
 def csv_within(printed: str, keys: Sequence[str]) -> str:
