@@ -305,6 +305,10 @@ def test_a_wrong_result_is_repaired_from_outside(here: Path) -> None:
     campaign(proposer="none")
     tell = ("tell", "run", "--kernel")
     (here / "wrong.c").write_text(WRONG)
+    untouched = (here / "run" / "ledger.jsonl").read_bytes()
+    code, _, err = roofsmith(*tell, "wrong.c", "--repair")
+    assert (code, "there is nothing to repair: no round was judged yet" in err) == (2, True)
+    assert (here / "run" / "ledger.jsonl").read_bytes() == untouched
     code, out, _ = roofsmith(*tell, "wrong.c", "--hypothesis", "multiply once", "--json")
     assert (code, json.loads(out)["outcome"]) == (1, "incorrect")
     task = json.loads(roofsmith("ask", "run")[1])["repair"]

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from roofsmith.analysis.regressions import regressions_in_a_row
-from roofsmith.domain.campaign import Campaign, Round
+from roofsmith.domain.campaign import Campaign, Masked, Round
 from roofsmith.domain.outcome import BuildFailed, Cheated, Crashed, Incorrect, Outcome
 from roofsmith.domain.proposal import Proposal, RepairTask
 from roofsmith.domain.target import StopPolicy
 from roofsmith.engine.loop import Engine
-from roofsmith.engine.repairing import repair_task
+from roofsmith.engine.repairing import repair_task, require_repair_task
 from roofsmith.engine.verify import verify
 from roofsmith.errors import UsageError
 from roofsmith.ports import Brief
@@ -256,6 +256,17 @@ def test_a_repair_changes_what_was_wrong() -> None:
     here, engine = opened("w")
     with pytest.raises(UsageError, match="byte for byte"):
         engine.round(here.ideas[0].model_copy(update={"repair": True}))
+
+
+def test_what_is_masked_from_planning_is_not_repaired() -> None:
+    _, engine = opened("w")
+    masked = engine.campaign.with_masks(
+        Masked(rounds=(2,), by="command", reason="stale", at="2026-04-12 11:00:00")
+    )
+    assert repair_task(engine.campaign) is not None
+    assert repair_task(masked) is None
+    with pytest.raises(UsageError, match="round 2 is masked"):
+        require_repair_task(masked)
 
 
 def test_the_brief_for_a_proposer_outside_names_the_repair() -> None:

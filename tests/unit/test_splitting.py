@@ -95,6 +95,13 @@ def story(
     return Story(FakeWorld(target, kernels, ideas, merger=merger, **world), merged)
 
 
+def test_what_is_masked_from_planning_is_not_split() -> None:
+    campaign = story().run()
+    diverged = campaign.model_copy(update={"rounds": campaign.rounds[:1]})
+    assert due_split(diverged) == campaign.rounds[0]
+    assert due_split(diverged.model_copy(update={"masked": frozenset({2})})) is None
+
+
 # -- the way it should go -------------------------------------------------------------------
 
 

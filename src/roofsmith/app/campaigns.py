@@ -31,7 +31,7 @@ from roofsmith.domain.target import StopPolicy, Target
 from roofsmith.engine.diagnosing import require_material
 from roofsmith.engine.loop import Engine
 from roofsmith.engine.progress import overhead_fraction, spent_s
-from roofsmith.engine.repairing import repair_task
+from roofsmith.engine.repairing import repair_task, require_repair_task
 from roofsmith.engine.stopping import Stop
 from roofsmith.errors import UsageError
 from roofsmith.ports import Brief, Observer, Proposer
@@ -230,7 +230,9 @@ def tell(
         )
     with _opened(directory, settings, observer) as engine:
         _require_class(change.target_class or "global", engine.campaign)
-        if not change.repair:
+        if change.repair:
+            require_repair_task(engine.campaign)  # what is refused leaves no record
+        else:
             require_material(engine.campaign, shlex.quote(str(directory)))
         engine.take_up()
         engine.split()  # due since a crash

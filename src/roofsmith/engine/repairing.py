@@ -12,12 +12,12 @@ from roofsmith.errors import UsageError
 def repair_task(campaign: Campaign) -> RepairTask | None:
     """What is to be repaired before anything else is tried; None if there is nothing.
 
-    That is the last round's idea, if its results were wrong and it has attempts left. A dispatch is
-    nobody's idea.
+    That is the last round's idea, if its results were wrong, it has attempts left, and planning may
+    see it. A dispatch is nobody's idea.
     """
-    if not campaign.rounds or campaign.rounds[-1].splits is not None:
+    last = campaign.rounds[-1] if campaign.rounds else None
+    if last is None or last.splits is not None or last.round in campaign.masked:
         return None
-    last = campaign.rounds[-1]
     made = repairs_made(campaign.rounds, last.idea)
     left = campaign.started.target.stop.max_repairs - made
     if not isinstance(last.judgement.outcome, Incorrect) or left <= 0:
@@ -32,6 +32,18 @@ def repair_task(campaign: Campaign) -> RepairTask | None:
     )
 
 
+def require_repair_task(campaign: Campaign) -> RepairTask:
+    """What is to be repaired.
+
+    Raises:
+        UsageError: there is nothing.
+    """
+    task = repair_task(campaign)
+    if task is None:
+        raise UsageError(f"there is nothing to repair: {_why(campaign)}", hint=_AN_IDEA)
+    return task
+
+
 def repaired_round(campaign: Campaign, proposal: Proposal) -> int | None:
     """First round of the idea that a proposal repairs; None if it is an idea of its own.
 
@@ -40,9 +52,7 @@ def repaired_round(campaign: Campaign, proposal: Proposal) -> int | None:
     """
     if not proposal.repair:
         return None
-    task = repair_task(campaign)
-    if task is None:
-        raise UsageError(f"there is nothing to repair: {_why(campaign)}", hint=_AN_IDEA)
+    task = require_repair_task(campaign)
     if proposal.hypothesis != task.hypothesis:
         raise UsageError(
             f"a repair keeps the idea of round {task.round}: {task.hypothesis.statement}",
@@ -65,6 +75,8 @@ def _why(campaign: Campaign) -> str:
     last = campaign.rounds[-1]
     if last.splits is not None:
         return f"round {last.round} is a dispatch, made of two kernels that were right"
+    if last.round in campaign.masked:
+        return f"round {last.round} is masked from planning"
     if not isinstance(last.judgement.outcome, Incorrect):
         return f"the result of round {last.round} wasn't wrong"
     made = repairs_made(campaign.rounds, last.idea)

@@ -26,9 +26,14 @@ TACTIC = "split"
 
 
 def due_split(campaign: Campaign) -> Round | None:
-    """The diverged round whose dispatch is to be judged next; None if there is none."""
+    """The diverged round whose dispatch is to be judged next; None if there is none.
+
+    What is masked from planning isn't planned on.
+    """
     last = campaign.rounds[-1] if campaign.rounds else None
     if last is None or last.splits is not None or last.unsplit is not None:
+        return None
+    if last.round in campaign.masked:
         return None
     return last if isinstance(last.decision, RolledBack) and last.decision.diverged else None
 
