@@ -9,7 +9,7 @@ import pytest
 
 from roofsmith.domain.campaign import Baseline, Campaign, Round, Started, Stopped, replay
 from roofsmith.domain.kernel import Built, Candidate
-from roofsmith.domain.outcome import BuildFailed, Crashed, Incorrect
+from roofsmith.domain.outcome import BuildFailed, Crashed, Incorrect, Unstable
 from roofsmith.domain.target import Goal, KeepPolicy, StopPolicy, Target
 from roofsmith.engine.loop import Engine
 from roofsmith.engine.progress import expected_round_s, overhead_fraction, spent_s
@@ -337,6 +337,15 @@ def test_a_baseline_that_fails_says_how(failure: BuildFailed | Incorrect) -> Non
     with pytest.raises(BaselineError, match=failure.detail.replace("[", r"\[")):
         run(here)
     assert [event.kind for event in here.records] == ["started"]
+
+
+def test_a_disturbed_baseline_is_not_said_to_be_wrong() -> None:
+    here = world(0.5e-3)
+    here.kernels.add(here.target.baseline, outcome=Unstable(reason="disturbed", detail="busy"))
+    with pytest.raises(BaselineError) as caught:
+        run(here)
+    assert caught.value.hint is not None
+    assert "when nothing else runs here" in caught.value.hint
 
 
 def test_a_baseline_that_was_repaired_by_the_machine_goes_on() -> None:

@@ -22,7 +22,7 @@ from roofsmith.domain.comparison import Comparison, Judgement, PairSample, Timin
 from roofsmith.domain.device import Environment
 from roofsmith.domain.examination import Examination
 from roofsmith.domain.inspection import Inspection
-from roofsmith.domain.outcome import Failure, Outcome, Passed
+from roofsmith.domain.outcome import Failure, Outcome, Passed, Unstable
 from roofsmith.domain.profile import Bottleneck, Profile
 from roofsmith.domain.proposal import Proposal
 from roofsmith.domain.target import StopPolicy, Target
@@ -262,10 +262,13 @@ def baseline_error(failure: Failure) -> RoofsmithError:
             hint="again when the GPU is left alone, or with another one in CUDA_VISIBLE_DEVICES",
         )
     kind = failure.kind.replace("_", " ")
+    hint = "make it build and agree with the reference (`roofsmith check TARGET`)"
+    if isinstance(failure, Unstable):  # nothing is known against the kernel
+        hint = "begin again when nothing else runs here, or on fewer processors (--threads)"
     return BaselineError(
         f"the kernel can't be the baseline: {kind} ({failure.reason})\n{failure.detail}",
         log=failure.log,
-        hint="make it build and agree with the reference (`roofsmith check TARGET`)",
+        hint=hint,
     )
 
 
