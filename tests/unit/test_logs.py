@@ -181,6 +181,9 @@ def test_what_contradicts_a_log_follows_it() -> None:
     assert once == b"one\n" + CORRECTION + b"ONE\n"
     assert appended(b"ONE\nTWO\n", once) == once + b"TWO\n"
     assert appended(b"ONE\n", once) == once
+    quoting = b"one\n" + CORRECTION + b"a detail that quotes a log\n"
+    assert appended(quoting, quoting) == quoting
+    assert appended(quoting + b"two\n", quoting) == quoting + b"two\n"
     twice = appended(b"eins\n", once)
     assert twice == once + CORRECTION + b"eins\n"
     assert appended(b"eins\n", twice) == twice

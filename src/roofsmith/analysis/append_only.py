@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 CORRECTION: Final = b"""
@@ -23,7 +24,8 @@ def appended(rendered: bytes, found: bytes | None) -> bytes:
     """
     if found is None:
         return rendered
-    before, marker, current = found.rpartition(CORRECTION)
-    if rendered.startswith(current):
-        return before + marker + rendered
+    beginnings = (0, *(mark.end() for mark in re.finditer(re.escape(CORRECTION), found)))
+    for begin in beginnings:  # what is rendered may quote a correction itself
+        if rendered.startswith(found[begin:]):
+            return found[:begin] + rendered
     return found + CORRECTION + rendered
