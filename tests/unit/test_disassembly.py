@@ -124,6 +124,10 @@ class TestReading:
             "1 wait for memory",
         )
 
+    def test_assembly_without_a_kernel_has_no_functions(self) -> None:
+        assert read_gcn("") == []
+        assert read_gcn("  s_endpgm\n") == []
+
     def test_a_long_loop_is_cut_short(self) -> None:
         body = "".join(f"    {0x1000 + i:x}:\tnop\n" for i in range(500))
         text = f"{0x1000:016x} <solve>:\n{body}    2000:\tjne    1000 <solve>\n"

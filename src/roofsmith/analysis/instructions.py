@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final, Literal
 
 from roofsmith.domain.diagnosis import HotLoop
@@ -138,9 +139,9 @@ def read_gcn(text: str) -> list[Function]:
                 starts.append((number, label[1]))
         elif _GCN.match(line) and not line.lstrip().startswith((".", ";")):
             lines.append((number, line))
-    ends = [start for start, _ in starts[1:]] + [len(text) + 1]
+    starts.append((len(text) + 1, ""))
     functions = []
-    for (start, name), end in zip(starts, ends, strict=True):
+    for (start, name), (end, _) in pairwise(starts):
         body = [_gcn_instruction(n, line, labels) for n, line in lines if start < n < end]
         if body:
             functions.append(Function(name, tuple(body)))
