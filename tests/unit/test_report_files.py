@@ -118,6 +118,31 @@ def test_memory_can_be_masked_and_names_pitfalls() -> None:
     assert memories[1]["ci"][0] < memories[1]["speedup"] < memories[1]["ci"][1]
 
 
+def test_an_undecided_round_teaches_nothing_against_its_change() -> None:
+    files = render_campaign(softmax_campaign())
+    (pitfall,) = json.loads(files["memory/v7.json"])["pitfalls_and_fixes"]
+    assert pitfall["error_type"] == "measurement"
+    assert pitfall["lesson"].startswith("nobody knows yet whether this pays")
+    (slower,) = json.loads(files["memory/v3.json"])["pitfalls_and_fixes"]
+    assert "doesn't pay" in slower["lesson"]
+
+
+def test_the_readme_has_the_classes_that_decisions_are_made_on() -> None:
+    campaign = softmax_campaign()
+    assert campaign.baseline is not None
+    found = tuple(c.model_copy(update={"name": f"{c.name}, found"}) for c in campaign.classes)
+    baseline = campaign.baseline.model_copy(update={"classes": found})
+    readme = render_campaign(campaign.model_copy(update={"baseline": baseline}))["README.md"]
+    assert f"- {found[0].name}: " in readme
+
+
+def test_a_plan_does_not_list_what_it_does_as_open() -> None:
+    plans = [text for name, text in render_campaign(softmax_campaign()).items() if "plan" in name]
+    for text in plans:
+        answered = text.partition("- answers: the ")[2].partition(" ")[0]
+        assert f"- answer the {answered} bottleneck" not in text.partition("What else was open")[2]
+
+
 def test_the_manifest_is_yaml_with_the_contract_s_fields() -> None:
     manifest = yaml.safe_load(render_campaign(softmax_campaign())["manifest.yaml"])
     assert manifest["target_op"] == "softmax"

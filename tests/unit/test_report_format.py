@@ -68,6 +68,7 @@ def test_durations(wall_s: float, text: str) -> None:
         (731.4, (700.2, 760.1), "731x [700, 760]"),
         (1.0004, (1.0002, 1.0014), "1.000x [1.000, 1.001]"),
         (1.0, (1.0, 1.0), "1.00x [1.00, 1.00]"),
+        (4.637, (0.001, 1000.0), "4.64x (too few pairs for an interval)"),
         (1.5, None, "1.50x"),
         (None, None, "UNKNOWN"),
     ],

@@ -23,6 +23,7 @@ PROTECTED = {
     "limiter", "answers", "bucket", "code", "first", "workload", "workloads", "at", "path", "name",
     "candidate_id", "incumbent_id", "entry", "isolation", "timing",
     "ceilings", "quantity", "origin", "category", "by",
+    "validation",
 }  # fmt: skip
 """Closed sets, identifiers and file names; everything else may hold any text."""
 VOID = {"meta", "br", "link", "img", "input", "hr"}

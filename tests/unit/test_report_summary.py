@@ -25,6 +25,8 @@ from hypothesis import strategies as st
 
 from roofsmith.cli.lines import lines_for
 from roofsmith.domain.campaign import RolledBack
+from roofsmith.domain.diagnosis import Attempt, Diagnosed, Material
+from roofsmith.domain.target import StopPolicy
 from roofsmith.report import summarize
 from roofsmith.report.diffs import BUILD_PATH, candidate_diff
 from roofsmith.report.json_summary import summary_document
@@ -169,6 +171,41 @@ def test_unknown_stays_unknown() -> None:
 def test_what_to_try_next(kinds: list, stop: str | None, wanted: str) -> None:
     summary = summarize(campaign_of(events_for(kinds, stop=stop)))
     assert wanted in [step.title for step in summary.next_steps]
+
+
+@pytest.mark.parametrize(
+    ("code", "limits", "command"),
+    [
+        ("max_iterations", {"max_iterations": 7}, "roofsmith resume . --max-iterations 14"),
+        ("budget", {"budget_s": 90.0}, "roofsmith resume . --budget-s 180"),
+        ("tokens", {"max_tokens": 500}, "roofsmith resume . --max-tokens 1000"),
+    ],
+)
+def test_a_limit_that_ended_it_is_raised_by_a_resume(code: str, limits: dict, command: str) -> None:
+    *before, stop = events_for(["kept"], stop=code)  # type: ignore[arg-type]
+    stopped = stop.model_copy(update={"limits": StopPolicy(**limits)})
+    assert command in [
+        step.command for step in summarize(campaign_of([*before, stopped])).next_steps
+    ]
+
+
+def test_time_between_rounds_is_time_of_the_campaign() -> None:
+    events = events_for(["kept"], stop="interrupted")
+    (attempt,) = (Attempt.model_construct(round=2),)
+    diagnosed = Diagnosed(
+        after_round=2,
+        level=1,
+        material=Material.model_construct(attempts=(attempt,)),
+        wall_s=5.0,
+        kernel_s=4.0,
+        at="2026-04-12 11:00:00",
+    )
+    plain, longer = (
+        summarize(campaign_of([*events, *more])).totals
+        for more in ([], [resumed(), diagnosed, events[-1]])
+    )
+    assert longer.wall_s == pytest.approx(plain.wall_s + 5.0 + events[-1].wall_s)
+    assert longer.kernel_s == pytest.approx(plain.kernel_s + 4.0 + events[-1].kernel_s)
 
 
 def test_an_unknown_roofline_asks_for_the_cost() -> None:

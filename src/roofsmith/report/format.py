@@ -10,6 +10,8 @@ import math
 import re
 import unicodedata
 
+from roofsmith.analysis.compare import LARGEST_RATIO
+
 UNKNOWN = "UNKNOWN"
 
 _TIME_UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
@@ -134,12 +136,15 @@ def speedup(value: float | None, times: str = "x") -> str:
 def ratio(value: float | None, ci: tuple[float, float] | None = None, times: str = "x") -> str:
     """A ratio with its interval: `1.23x [1.20, 1.26]`.
 
-    Takes one decimal more where the interval's two ends would otherwise print the same.
+    Takes one decimal more where the interval's two ends would otherwise print the same. An interval
+    that is still open isn't spelled out.
     """
     if value is None:
         return UNKNOWN
     if ci is None:
         return speedup(value, times)
+    if ci[1] == LARGEST_RATIO or ci[0] == 1 / LARGEST_RATIO:
+        return f"{speedup(value, times)} (too few pairs for an interval)"
     decimals = _ratio_decimals(value)
     while (
         decimals < _MAX_RATIO_DECIMALS

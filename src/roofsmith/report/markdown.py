@@ -42,6 +42,7 @@ def readme(campaign: Campaign, summary: Summary) -> str:
         s=summary,
         started=started,
         target=started.target,
+        classes=campaign.classes,
         environment=started.environment,
         device=started.environment.device,
         build=build_line(started.target.build),

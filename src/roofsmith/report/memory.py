@@ -16,7 +16,6 @@ from roofsmith.domain.memory import (
     ErrorType,
     Memory,
     MetricProgress,
-    OpenDirection,
     Optimization,
     Performance,
     PitfallAndFix,
@@ -37,9 +36,9 @@ from roofsmith.domain.outcome import (
 from roofsmith.domain.profile import Bottleneck
 from roofsmith.report import format as fmt
 from roofsmith.report.pitfalls import pitfalls
+from roofsmith.report.prospects import expected_impact, open_directions, risks
 from roofsmith.report.summary import Step
 
-MOST_DIRECTIONS = 3
 _EVIDENCE_LINES = 8
 _ROLLED_BACK = "rolled back to the incumbent"
 
@@ -174,36 +173,6 @@ def _optimization(step: Step) -> Optimization:
     )
 
 
-def expected_impact(step: Step) -> str:
-    """What the hypothesis promises: why, which counter, how much."""
-    hypothesis = step.hypothesis
-    assert hypothesis is not None, "the baseline promises nothing"
-    parts = [hypothesis.rationale.rstrip(".")]
-    if hypothesis.expected_counter:
-        ratio = hypothesis.expected_delta
-        change = hypothesis.expected_change or (f"to {ratio:.3g} of it" if ratio else "moves")
-        parts.append(f"{hypothesis.expected_counter}: {change}")
-    if hypothesis.predicted_speedup is not None:
-        parts.append(f"predicted {fmt.speedup(hypothesis.predicted_speedup)}")
-    return "; ".join(parts)
-
-
-def risks(step: Step) -> str:
-    """What would undo the change, and what undoing means."""
-    hypothesis = step.hypothesis
-    assert hypothesis is not None, "the baseline risks nothing"
-    whom = (
-        "a config class or a workload may lose"
-        if hypothesis.target_class == "global"
-        else f"it is meant for {hypothesis.target_class}, and other classes may lose"
-    )
-    return (
-        f"Outputs may leave the error budget; {whom}; the {hypothesis.answers} bottleneck may not "
-        f"be what holds it back. Whatever of it comes true, the worktree goes back to candidate "
-        f"{step.incumbent_id}"
-    )
-
-
 def _evidence(step: Step) -> ProfileEvidence:
     profile = step.profile_after or step.profile_before
     seen = step.bottleneck_after or step.bottleneck_before
@@ -227,7 +196,9 @@ def _chain(step: Step) -> Iterator[str]:
         return
     yield from hypothesis.evidence
     if step.bottleneck_before is not None:
-        yield f"{_standing(step.bottleneck_before)}, so the {hypothesis.answers} one is answered"
+        stands = _standing(step.bottleneck_before)
+        answered = hypothesis.answers != "unknown"
+        yield f"{stands}, so the {hypothesis.answers} one is answered" if answered else stands
     yield hypothesis.statement
     if step.movement is not None and step.movement.after is not None:
         moved = step.movement
@@ -335,10 +306,18 @@ def _pitfalls(campaign: Campaign, step: Step) -> Iterator[PitfallAndFix]:
             fix_applied=_ROLLED_BACK,
             lesson=f"as it was written, {_lowered(step.title)} doesn't work here",
         )
+    elif step.verdict in ("inconclusive", "unverified"):
+        yield PitfallAndFix(
+            error_type="measurement",
+            error_message=step.rule,
+            root_cause="the measurement decided nothing, for or against it",
+            fix_applied=_ROLLED_BACK,
+            lesson=f"nobody knows yet whether this pays: {step.title}",
+        )
     elif step.mark == "rejected":
         yield PitfallAndFix(
             error_type="performance",
-            error_message=f"{step.status}: {step.rule}",
+            error_message=step.rule,
             root_cause=_missed(step),
             fix_applied=_ROLLED_BACK,
             lesson=f"{_lowered(step.title)} doesn't pay on this kernel",
@@ -399,39 +378,6 @@ def _gate(step: Step) -> QualityGate:
         return QualityGate(result="PASS", failure_reason=None)
     timed_out = isinstance(step.outcome, TimedOut)
     return QualityGate(result="TIMEOUT_FAIL" if timed_out else "FAIL", failure_reason=step.rule)
-
-
-def open_directions(step: Step) -> tuple[OpenDirection, ...]:
-    """What a round leaves open, the most promising first."""
-    return tuple(_directions(step))[:MOST_DIRECTIONS]
-
-
-def _directions(step: Step) -> Iterator[OpenDirection]:
-    """What the round itself leaves open."""
-    parts = step.comparison.classes if step.comparison else ()
-    verdicts = {part.config_class: part.estimate.verdict for part in parts}
-    if step.mark == "rejected" and {"faster", "slower"} <= set(verdicts.values()):
-        won = ", ".join(name for name, verdict in verdicts.items() if verdict == "faster")
-        yield OpenDirection(
-            direction=f"run this kernel for {won} alone, and the incumbent for the others",
-            rationale="some classes were faster and others slower",
-        )
-    if isinstance(step.outcome, Incorrect | BuildFailed | Crashed):
-        yield OpenDirection(
-            direction=f"repair it: {step.title}",
-            rationale="it was never measured, so nothing is known against the idea",
-        )
-    if step.verdict == "inconclusive" or isinstance(step.outcome, Unstable):
-        yield OpenDirection(
-            direction=f"judge it again on a quieter machine: {step.title}",
-            rationale="too noisy to decide",
-        )
-    held = step.bottleneck_after if step.mark in ("baseline", "kept") else step.bottleneck_before
-    if held is not None:
-        yield OpenDirection(
-            direction=f"answer the {held.kind} bottleneck of the kernel that holds",
-            rationale="; ".join(held.evidence) or "by its profile",
-        )
 
 
 def _lowered(title: str) -> str:

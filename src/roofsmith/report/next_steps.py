@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import assert_never
 
-from roofsmith.domain.campaign import Campaign, StopCode
+from roofsmith.domain.campaign import Campaign, Stopped
 from roofsmith.domain.profile import BottleneckKind
+from roofsmith.domain.target import StopPolicy
 from roofsmith.report import format as fmt
 from roofsmith.report.summary import NextStep, Step, WorkloadRow
 
@@ -42,7 +43,7 @@ def next_steps(
             ),
         )
     return (
-        *_after_stop(campaign.stopped.code, campaign),
+        *_after_stop(campaign.stopped, campaign.started.target.stop),
         *_missing_facts(workloads),
         *_bottleneck(steps, fraction, campaign.started.target.goal.roofline_fraction),
         *_laggard(workloads, fraction),
@@ -52,9 +53,9 @@ def next_steps(
     )
 
 
-def _after_stop(code: StopCode, campaign: Campaign) -> Iterator[NextStep]:
-    stop = campaign.started.target.stop
-    match code:
+def _after_stop(stopped: Stopped, declared: StopPolicy) -> Iterator[NextStep]:
+    limits = stopped.limits or declared
+    match stopped.code:
         case "goal_reached" | "efficiency_reached":
             yield NextStep(
                 "Take the kernel",
@@ -72,27 +73,27 @@ def _after_stop(code: StopCode, campaign: Campaign) -> Iterator[NextStep]:
         case "max_iterations":
             yield NextStep(
                 "Allow more rounds",
-                f"The limit of {fmt.plural(stop.max_iterations, 'round')} ended it, not a lack of "
-                "ideas: start again from the final kernel with a higher one.",
-                f"roofsmith optimize TARGET --max-iterations {min(119, 2 * stop.max_iterations)}",
+                f"The limit of {fmt.plural(limits.max_iterations, 'round')} ended it, not a lack of"
+                " ideas: go on with a higher one.",
+                f"roofsmith resume . --max-iterations {min(119, 2 * limits.max_iterations)}",
             )
         case "budget":
             yield NextStep(
                 "Allow more time",
-                "The time budget ended it, not a lack of ideas: start again from the final kernel "
-                "with a larger `stop.budget_s`.",
+                "The time budget ended it, not a lack of ideas: go on with a larger one.",
+                f"roofsmith resume . --budget-s {2 * (limits.budget_s or 0.0):g}",
             )
         case "tokens":
             yield NextStep(
                 "Allow more tokens",
                 "Their limit ended it, not a lack of ideas: go on with a larger one.",
-                "roofsmith resume . --max-tokens N",
+                f"roofsmith resume . --max-tokens {2 * (limits.max_tokens or 0)}",
             )
         case "regressions":
             yield NextStep(
                 "Change direction",
-                f"{stop.max_consecutive_regressions} rounds in a row were slower: more of the same "
-                "won't help. Read their profiles before the next attempt.",
+                f"{limits.max_consecutive_regressions} rounds in a row were slower: more of the "
+                "same won't help. Read their profiles before the next attempt.",
             )
         case "out_of_ideas":
             yield NextStep(
@@ -101,7 +102,7 @@ def _after_stop(code: StopCode, campaign: Campaign) -> Iterator[NextStep]:
                 "roofsmith ask .",
             )
         case _:
-            assert_never(code)
+            assert_never(stopped.code)
 
 
 def _missing_facts(workloads: tuple[WorkloadRow, ...]) -> Iterator[NextStep]:

@@ -38,7 +38,7 @@ def performance_rows(campaign: Campaign, steps: tuple[Step, ...]) -> tuple[Perfo
         PerformanceRow(
             step=step,
             target=dispatch.sentence if (dispatch := dispatches.get(step.number)) else _aim(step),
-            kernel=_kernel(step) or campaign.started.target.entry,
+            kernel=_kernel(step) or _named(campaign.started.target),
             time_s=geometric_mean(step.times_s.values()) if step.times_s else None,
             profiled_s=profiled_s(step),
             delta=1 / step.ratio.value - 1 if step.ratio is not None else None,
@@ -58,6 +58,11 @@ def benchmark_command(campaign: Campaign) -> str:
 
 def _aim(step: Step) -> str:
     return step.hypothesis.target_class if step.hypothesis is not None else "global"
+
+
+def _named(target: Target) -> str:
+    """What stands for the kernel where no profiler named it."""
+    return target.entry if target.command is None else target.kernel.path
 
 
 def _kernel(step: Step) -> str | None:

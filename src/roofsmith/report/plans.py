@@ -10,11 +10,19 @@ from dataclasses import dataclass
 
 from roofsmith.domain.campaign import Campaign, Masked
 from roofsmith.domain.diagnosis import Diagnosed
+from roofsmith.domain.memory import OpenDirection
+from roofsmith.domain.proposal import Hypothesis
 from roofsmith.domain.target import KeepPolicy
 from roofsmith.report import format as fmt
+from roofsmith.report.diagnoses import diagnosis_path
 from roofsmith.report.logs import holders_of
 from roofsmith.report.markdown import fact_lines
-from roofsmith.report.memory import expected_impact, open_directions, risks
+from roofsmith.report.prospects import (
+    bottleneck_direction,
+    expected_impact,
+    open_directions,
+    risks,
+)
 from roofsmith.report.summary import Step, Summary
 from roofsmith.report.templating import render_markdown
 from roofsmith.report.transfer import BUCKETS
@@ -46,8 +54,14 @@ def plan(campaign: Campaign, summary: Summary, step: Step) -> str:
         impact=expected_impact(step),
         risks=risks(step),
         success=_success(step, campaign.started.target.keep),
-        others=open_directions(before[-1]),
+        others=_others(before[-1], step.hypothesis),
     )
+
+
+def _others(previous: Step, hypothesis: Hypothesis) -> list[OpenDirection]:
+    """What the round before left open, and this one doesn't take up."""
+    taken = bottleneck_direction(hypothesis.answers)
+    return [found for found in open_directions(previous) if found.direction != taken]
 
 
 def _looked(campaign: Campaign, before: list[Step], step: Step) -> Iterator[Looked]:
@@ -63,11 +77,11 @@ def _looked(campaign: Campaign, before: list[Step], step: Step) -> Iterator[Look
         finding = f"{fmt.plural(len(masked), 'round')} masked, not looked at"
         yield Looked("memory", "masked rounds", finding, new=False)
     if profile is not None:
-        finding = "; ".join(hypothesis.evidence) or "nothing that was cited"
+        cited = len(hypothesis.evidence)
+        finding = f"{fmt.plural(cited, 'line')} of evidence, above" if cited else "nothing cited"
         yield Looked(profile.tool, f"the incumbent on {profile.workload}", finding, not alike)
-    for level in _levels(campaign, step.number):
-        finding = "the last changes were all rolled back; what was looked at again is in the log"
-        yield Looked("diagnosis", f"level {level}", finding, new=True)
+    for event in _diagnoses_before(campaign, step.number):
+        yield Looked("diagnosis", f"level {event.level}", diagnosis_path(event), new=True)
     if campaign.started.tips:
         tips = campaign.started.tips
         yield Looked("tips", "same device, operator, language", f"{len(tips)} read", len(seen) == 0)
@@ -94,10 +108,10 @@ def _masked_by(campaign: Campaign, number: int) -> frozenset[int]:
     return masked
 
 
-def _levels(campaign: Campaign, number: int) -> Iterator[int]:
+def _diagnoses_before(campaign: Campaign, number: int) -> Iterator[Diagnosed]:
     for aside in campaign.asides:
         if isinstance(aside.event, Diagnosed) and aside.after_round == number - 1:
-            yield aside.event.level
+            yield aside.event
 
 
 def _success(step: Step, keep: KeepPolicy) -> str:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from statistics import geometric_mean
 
 from roofsmith.analysis.calibration import calibrations
 from roofsmith.domain.bound import Bound
-from roofsmith.domain.campaign import Campaign, Started
+from roofsmith.domain.campaign import Campaign, Started, Stopped
 from roofsmith.domain.comparison import AS_DRAWN, ErrorReport, Timing
+from roofsmith.domain.diagnosis import Diagnosed
 from roofsmith.domain.workload import ConfigClass, Workload
 from roofsmith.report.diagnoses import diagnosis_path
 from roofsmith.report.ends import endings
@@ -238,13 +240,13 @@ def _final_errors(steps: tuple[Step, ...]) -> tuple[ErrorReport, ...]:
 
 
 def _totals(campaign: Campaign, steps: tuple[Step, ...]) -> Totals:
-    stopped = campaign.stopped
+    between = [a.event for a in campaign.asides if isinstance(a.event, Stopped | Diagnosed)]
     return Totals(
         tried=len(campaign.rounds),
         kept=sum(step.mark == "kept" for step in steps),
         rejected=sum(step.mark == "rejected" for step in steps),
         failed=sum(step.mark == "failed" for step in steps),
         screened=sum(len(step.screened) for step in steps),
-        wall_s=sum(step.wall_s for step in steps) + (stopped.wall_s if stopped else 0.0),
-        kernel_s=sum(step.kernel_s for step in steps) + (stopped.kernel_s if stopped else 0.0),
+        wall_s=math.fsum(lap.wall_s for lap in (*steps, *between)),
+        kernel_s=math.fsum(lap.kernel_s for lap in (*steps, *between)),
     )

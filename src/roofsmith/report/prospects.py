@@ -1,0 +1,85 @@
+"""What a round hopes for, risks and leaves open: for its plan and its note. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from roofsmith.domain.memory import OpenDirection
+from roofsmith.domain.outcome import BuildFailed, Crashed, Incorrect, Unstable
+from roofsmith.domain.profile import BottleneckKind
+from roofsmith.report import format as fmt
+from roofsmith.report.summary import Step
+
+MOST_DIRECTIONS = 3
+
+
+def expected_impact(step: Step) -> str:
+    """What the hypothesis promises: why, which counter, how much."""
+    hypothesis = step.hypothesis
+    assert hypothesis is not None, "the baseline promises nothing"
+    parts = [hypothesis.rationale.rstrip(".")]
+    if hypothesis.expected_counter:
+        ratio = hypothesis.expected_delta
+        change = hypothesis.expected_change or (f"to {ratio:.3g} of it" if ratio else "moves")
+        parts.append(f"{hypothesis.expected_counter}: {change}")
+    if hypothesis.predicted_speedup is not None:
+        parts.append(f"predicted {fmt.speedup(hypothesis.predicted_speedup)}")
+    return "; ".join(parts)
+
+
+def risks(step: Step) -> str:
+    """What would undo the change, and what undoing means."""
+    hypothesis = step.hypothesis
+    assert hypothesis is not None, "the baseline risks nothing"
+    whom = (
+        "a config class or a workload may lose"
+        if hypothesis.target_class == "global"
+        else f"it is meant for {hypothesis.target_class}, and other classes may lose"
+    )
+    doubt = (
+        ""
+        if hypothesis.answers == "unknown"
+        else f"; the {hypothesis.answers} bottleneck may not be what holds it back"
+    )
+    return (
+        f"Outputs may leave the error budget; {whom}{doubt}. Whatever of it comes true, the "
+        f"worktree goes back to candidate {step.incumbent_id}"
+    )
+
+
+def open_directions(step: Step) -> tuple[OpenDirection, ...]:
+    """What a round leaves open, the most promising first."""
+    return tuple(_directions(step))[:MOST_DIRECTIONS]
+
+
+def _directions(step: Step) -> Iterator[OpenDirection]:
+    """What the round itself leaves open."""
+    parts = step.comparison.classes if step.comparison else ()
+    verdicts = {part.config_class: part.estimate.verdict for part in parts}
+    if step.mark == "rejected" and {"faster", "slower"} <= set(verdicts.values()):
+        won = ", ".join(name for name, verdict in verdicts.items() if verdict == "faster")
+        yield OpenDirection(
+            direction=f"run this kernel for {won} alone, and the incumbent for the others",
+            rationale="some classes were faster and others slower",
+        )
+    if isinstance(step.outcome, Incorrect | BuildFailed | Crashed):
+        yield OpenDirection(
+            direction=f"repair it: {step.title}",
+            rationale="it was never measured, so nothing is known against the idea",
+        )
+    if step.verdict == "inconclusive" or isinstance(step.outcome, Unstable):
+        yield OpenDirection(
+            direction=f"judge it again on a quieter machine: {step.title}",
+            rationale="too noisy to decide",
+        )
+    held = step.bottleneck_after if step.mark in ("baseline", "kept") else step.bottleneck_before
+    if held is not None:
+        yield OpenDirection(
+            direction=bottleneck_direction(held.kind),
+            rationale="; ".join(held.evidence) or "by its profile",
+        )
+
+
+def bottleneck_direction(kind: BottleneckKind) -> str:
+    """To answer what holds the kernel back."""
+    return f"answer the {kind} bottleneck of the kernel that holds"
