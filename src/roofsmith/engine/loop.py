@@ -22,9 +22,7 @@ from roofsmith.engine.profiling import look
 from roofsmith.engine.progress import spent_s
 from roofsmith.engine.recorder import Recorder
 from roofsmith.engine.repairing import repair_task
-from roofsmith.engine.splitting import (
-    due_split,
-)
+from roofsmith.engine.splitting import due_split
 from roofsmith.engine.stopping import Stop, repair_condition, stop_condition
 from roofsmith.engine.survey import Prepared, Survey, survey
 from roofsmith.engine.trial import Trial, dispatch_of

@@ -27,6 +27,7 @@ from roofsmith.domain.campaign import (
 )
 from roofsmith.domain.diagnosis import Diagnosed
 from roofsmith.domain.yardstick import Yardsticks
+from roofsmith.engine.meter import timestamp
 from roofsmith.errors import StorageError
 from roofsmith.ports import Parts
 
@@ -127,7 +128,7 @@ class Recorder:
         return self._append(Committed(round=holder.round, commit=commit, at=self._now()))
 
     def _now(self) -> str:
-        return f"{self._parts.clock.now():%Y-%m-%d %H:%M:%S}"
+        return timestamp(self._parts.clock)
 
 
 def commit_message(event: Baseline | Round) -> str:
