@@ -98,6 +98,24 @@ def test_reports_say_who_measured(here: Path) -> None:
     assert "self-reported" in out
 
 
+def test_what_is_said_of_a_rejected_candidate_is_said_once(here: Path) -> None:
+    begin(here)
+    (here / "pa.rows").write_text(ROWS + "2048 1 64 1.0 0\n")
+    _, out, _ = run("tell", "run", "--kernel", "pa.rows", "--hypothesis", "one more row")
+    assert out.count("rows_changed") == 1
+    assert "5 rows instead of 4" in out
+    assert "self-reported" not in out  # nothing was compared
+
+
+def test_a_repositorys_records_name_its_file_and_no_compiler(here: Path) -> None:
+    begin(here)
+    tell(here, FASTER)
+    message = git(here / "my repo", "log", "-1", "--format=%B", "optimize/run")
+    assert "Candidate: " in message
+    assert "Build: " not in message
+    assert f"| global | {KERNEL} |" in (here / "run/performance.md").read_text()
+
+
 def test_a_row_that_fails_the_gate_is_incorrect(here: Path) -> None:
     begin(here)
     code, told = tell(here, FASTER.replace("45.0 0", "45.0 0.5"))

@@ -20,7 +20,7 @@ from roofsmith.domain.campaign import (
 )
 from roofsmith.domain.comparison import Judgement, Timing
 from roofsmith.domain.diagnosis import Diagnosed
-from roofsmith.domain.outcome import Passed
+from roofsmith.domain.outcome import Cheated, Passed
 from roofsmith.domain.yardstick import YardstickResult, Yardsticks
 from roofsmith.engine.progress import fraction_of_candidate
 from roofsmith.report import format as fmt
@@ -103,8 +103,8 @@ def round_lines(round_: Round, width: int) -> list[Line]:
 
 
 def measured_ratio(judgement: Judgement) -> str:
-    """The overall ratio with its interval, or why there is none."""
-    if judgement.comparison is not None:
+    """The overall ratio with its interval, or why there is none. Forged times have none."""
+    if judgement.comparison is not None and not isinstance(judgement.outcome, Cheated):
         overall = judgement.comparison.overall
         if overall.ci[1] >= LARGEST_RATIO:
             return f"{fmt.speedup(overall.speedup)} ({fmt.plural(overall.pairs, 'pair')})"
@@ -116,7 +116,7 @@ def measured_ratio(judgement: Judgement) -> str:
 
 def own_fraction(judgement: Judgement) -> str:
     """How near the candidate itself came to its bound; empty if nobody knows."""
-    if judgement.comparison is None:
+    if judgement.comparison is None or isinstance(judgement.outcome, Cheated):
         return ""
     fraction = fraction_of_candidate(judgement.comparison)
     return "" if fraction is None else fmt.percent(fraction)

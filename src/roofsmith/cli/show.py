@@ -126,12 +126,14 @@ def finished(found: Finished, *, as_json: bool) -> None:
         print_json(documents.finished_document(found))
         return
     campaign = found.campaign
-    print_table(
-        ("round", "decision", "verdict", "speedup", "roofline", "change"),
-        [_round_row(round_) for round_ in campaign.rounds],
-        shorten=5,
-    )
-    print_lines(["", *_result_lines(found), "", *_next_lines(found)])
+    if campaign.rounds:
+        print_table(
+            ("round", "decision", "verdict", "speedup", "roofline", "change"),
+            [_round_row(round_) for round_ in campaign.rounds],
+            shorten=5,
+        )
+        print_lines([""])
+    print_lines([*_result_lines(found), "", *_next_lines(found)])
 
 
 def told(rounds: Sequence[Round], *, as_json: bool) -> None:
@@ -144,14 +146,15 @@ def told(rounds: Sequence[Round], *, as_json: bool) -> None:
 
 
 def _told_lines(round_: Round) -> list[str]:
-    decision = round_.decision
+    decision, judgement = round_.decision, round_.judgement
+    says_itself = judgement.self_reported and judgement.comparison is not None
     return [
-        f"round {round_.round}: {decided(round_)[0]}  {measured_ratio(round_.judgement)}",
+        f"round {round_.round}: {decided(round_)[0]}  {measured_ratio(judgement)}",
         decision.rule,
         *([f"no dispatch follows: {round_.unsplit}"] if round_.unsplit else []),
         *([decision.dispatch.sentence] if decision.kind == "kept" and decision.dispatch else []),
-        *([f"{LABEL} by the repository's own benchmark"] * round_.judgement.self_reported),
-        *_failure_lines(round_.judgement.outcome),
+        *([f"{LABEL} by the repository's own benchmark"] if says_itself else []),
+        *_failure_lines(judgement.outcome)[1:],  # the first says what the rule says
     ]
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from statistics import geometric_mean
 
 from roofsmith.domain.campaign import Campaign, Kept
+from roofsmith.domain.target import Target
 from roofsmith.report.ends import profiled_s
 from roofsmith.report.summary import Step
 
@@ -18,7 +19,7 @@ class PerformanceRow:
     target: str
     """The config class that it was for, or which dimensions run which kernel."""
     kernel: str
-    """As the profiler names it; without one, the function that is called."""
+    """As the profiler names it; without one, the function or the repository's file."""
     time_s: float | None
     """Judged: geometric mean over workloads."""
     profiled_s: float | None

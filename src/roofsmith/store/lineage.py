@@ -181,9 +181,14 @@ class GitLineage:
 
 
 def commit_message(candidate: Candidate, message: str) -> str:
-    """The message with its trailers: round (if it names one), build, candidate."""
+    """The message with its trailers: round (if it names one), build, candidate.
+
+    A repository's build command is the target's, the same for all of its commits.
+    """
     text = message.replace("\0", "").strip()
-    trailers = [f"Build: {build_line(candidate.build)}", f"Candidate: {candidate.id}"]
+    trailers = [f"Candidate: {candidate.id}"]
+    if candidate.language != "command":
+        trailers.insert(0, f"Build: {build_line(candidate.build)}")
     named = _ROUND.search(text)
     if named and "\nRound: " not in text:
         trailers.insert(0, f"Round: {named[1]}")
