@@ -10,13 +10,15 @@ import pytest
 from roofsmith.domain.campaign import Baseline, Campaign, Round, Started, Stopped, replay
 from roofsmith.domain.kernel import Built, Candidate
 from roofsmith.domain.outcome import BuildFailed, Crashed, Incorrect, Unstable
+from roofsmith.domain.proposal import Proposal
 from roofsmith.domain.target import Goal, KeepPolicy, StopPolicy, Target
 from roofsmith.engine.loop import Engine
 from roofsmith.engine.progress import expected_round_s, overhead_fraction, spent_s
 from roofsmith.engine.stopping import Stop
 from roofsmith.engine.verify import verify
 from roofsmith.errors import BaselineError, MachineError, StorageError, UsageError
-from roofsmith.testing.engine import FakeWorld, fake_idea, fake_target
+from roofsmith.ports import Brief, Screen
+from roofsmith.testing.engine import FakeWorld, ScriptedProposer, fake_idea, fake_target
 from roofsmith.testing.judge import FakeKernels
 from roofsmith.testing.machine import fake_device, fake_environment
 from roofsmith.testing.toolchain import FakeToolchain
@@ -136,6 +138,21 @@ def test_kept_rounds_are_commits_and_others_are_not() -> None:
     assert [commit.candidate for commit in here.lineage.commits] == kept
     assert "idea 2" in here.lineage.commits[-1].message
     assert here.lineage.worktree == {"kernel.c": kept[-1].kernel.text}
+
+
+def test_a_rollback_leaves_nothing_in_the_worktree() -> None:
+    """Agents edit there."""
+
+    class Edits(ScriptedProposer):
+        def ask(self, brief: Brief, screen: Screen) -> Proposal | None:
+            proposal = super().ask(brief, screen)
+            if proposal is not None:
+                here.lineage.worktree["kernel.c"] = proposal.candidate.kernel.text
+            return proposal
+
+    here = world(2e-3)
+    Engine(replace(here.parts(), proposer=Edits(here.ideas)), "test").run()
+    assert here.lineage.worktree == {"kernel.c": here.target.baseline.kernel.text}
 
 
 def test_a_decision_is_on_disk_before_its_commit() -> None:
