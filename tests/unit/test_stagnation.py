@@ -181,3 +181,21 @@ def test_a_family_nobody_wrote_about_is_said() -> None:
     started = found.started.model_copy(update={"target": target})
     missing = best_known(found.model_copy(update={"started": started})).missing
     assert "nothing is written down here for the family fft" in missing
+
+
+def test_what_may_still_pay_is_no_dead_end() -> None:
+    """A disturbed machine: 4.64x after 5 pairs, and no interval yet."""
+    others = tuple(category for category in TRIED if category not in ("tiling", "layout"))
+    found = campaign(("inconclusive", "tiling"), *[("tie", category) for category in others])
+    undecided, *ties = found.rounds
+    comparison = undecided.judgement.comparison
+    assert comparison is not None
+    overall = comparison.overall.model_copy(update={"speedup": 4.64, "ci": (0.001, 1000.0)})
+    judgement = undecided.judgement.model_copy(
+        update={"comparison": comparison.model_copy(update={"overall": overall})}
+    )
+    rounds = (undecided.model_copy(update={"judgement": judgement}), *ties)
+    review = stagnation_review(found.model_copy(update={"rounds": rounds}), seen("memory"))
+    assert tuple(end.category for end in review.dead_ends) == others
+    (again,) = [found for found in review.directions if found.category == "tiling"]
+    assert again.because.endswith("round 2 tried it, and nobody could say what it brings")

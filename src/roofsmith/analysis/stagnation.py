@@ -25,6 +25,9 @@ from roofsmith.domain.values import Value
 
 FEWEST_DIRECTIONS: Final = 3
 MOST_DIRECTIONS: Final = 5
+MAY_PAY: Final = 1.05
+"""A gain that an interval has to rule out before a kind of change is given up: as much as a tip is
+worth."""
 _SAYS_NOTHING: Final = frozenset(("unstable", "unverified"))
 _NEVER: Final = 99
 """Rank of a category that doesn't answer a bottleneck."""
@@ -98,14 +101,22 @@ def _by_frequency(profiles: Sequence[Reprofiled]) -> tuple[BottleneckKind, ...]:
 def _dead_ends(failed: Sequence[Round]) -> tuple[DeadEnd, ...]:
     """Categories of the rounds since the last kept one, the most tried first.
 
-    What was disturbed so much that nobody could say anything is no dead end.
+    What was disturbed so much that nobody could say what it brings is no dead end.
     """
     by_category: dict[Category, list[Round]] = defaultdict(list)
     for round_ in failed:
-        if came_to(round_) not in _SAYS_NOTHING:
+        if not _is_open(round_):
             by_category[round_.hypothesis.category].append(round_)
     ends = [_dead_end(category, rounds) for category, rounds in by_category.items()]
     return tuple(sorted(ends, key=lambda end: (-len(end.rounds), end.rounds)))
+
+
+def _is_open(round_: Round) -> bool:
+    """Whether a round's measurement leaves it open what the change brings."""
+    ended, comparison = came_to(round_), round_.judgement.comparison
+    if ended == "inconclusive" and comparison is not None:
+        return comparison.overall.ci[1] >= MAY_PAY
+    return ended in _SAYS_NOTHING
 
 
 def _dead_end(category: Category, rounds: Sequence[Round]) -> DeadEnd:
@@ -170,8 +181,8 @@ def _history(rounds: Sequence[Round]) -> str:
     if not rounds:
         return "never tried here"
     last = rounds[-1]
-    if came_to(last) in _SAYS_NOTHING:
-        return f"round {last.round} tried it, and nobody could measure it"
+    if _is_open(last):
+        return f"round {last.round} tried it, and nobody could say what it brings"
     gain = _gain(last)
     how = last.decision.kind.replace("_", " ")
     seen = "" if gain is None else f" at {gain:.2f}x"
