@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from tree_sitter import Node
 
+from roofsmith.analysis.overfitting import native_calls as calls
 from roofsmith.analysis.overfitting import native_tree as tree
 from roofsmith.analysis.overfitting.native_scope import arguments, file_scope, static_result
 from roofsmith.analysis.overfitting.stores import Store
@@ -25,23 +26,29 @@ from roofsmith.analysis.overfitting.tokens import (
     union,
 )
 
-_LOOKS = ("find", "count", "contains", "at", "equal_range", "lower_bound")
-_PUTS = ("emplace", "insert", "try_emplace", "insert_or_assign")
-_FILLS = ("assign", "push_back", "emplace_back", "push", "store", "append")
-_FACTS = (
-    "size", "sizes", "numel", "dim", "stride", "strides", "scalar_type", "dtype", "device",
-    "is_contiguous", "options", "capacity", "empty", "end", "resize", "reserve", "clear", "erase",
-)  # fmt: skip
-_COPIES = re.compile(r"(std::)?(memcpy|memmove|wmemcpy)|(cuda|hip)Memcpy\w*")
-_LEAVES = ("return_statement", "break_statement", "continue_statement", "throw_statement")
+_ENDS = ("return_statement", "throw_statement", "goto_statement")
+"""What leaves the function, or much of it."""
+_LEAVES = (*_ENDS, "break_statement", "continue_statement")
+
+
+@dataclass(frozen=True, slots=True)
+class _Guard:
+    """A test of something that outlives the call, around what is read."""
+
+    test: Tokens
+    text: str
+    ends: bool = False
+    """Where it holds, the function is left: it stands in front of all that follows."""
 
 
 @dataclass(slots=True)
 class _Frame:
     env: dict[str, Tokens]
-    guards: list[tuple[Tokens, str]] = field(default_factory=list)
+    guards: list[_Guard] = field(default_factory=list)
     references: set[str] = field(default_factory=set)
     """Locals that stand for what they were bound to."""
+    emptied: set[str] = field(default_factory=set)
+    """Places that this call has emptied, whatever they held."""
     returned: Tokens = NOTHING
 
 
@@ -59,11 +66,10 @@ class NativeFlow:
         self.lookups: dict[str, set[int]] = {}
 
     def read(self) -> None:
-        """Every function that runs on the host."""
+        """Every function, also those that run on a GPU: its memory outlives calls as well."""
         for function in tree.functions(self._root):
-            if not tree.is_device_code(function):
-                frame = _Frame(dict(arguments(function)))
-                self._block(function.child_by_field_name("body"), frame)
+            frame = _Frame(dict(arguments(function)))
+            self._block(function.child_by_field_name("body"), frame)
 
     # -- statements -------------------------------------------------------------------------
 
@@ -75,7 +81,7 @@ class NativeFlow:
         for statement in body:
             self._line = tree.line_of(statement)
             self._statement(statement, frame)
-        del frame.guards[depth:]
+        frame.guards[depth:] = [guard for guard in frame.guards[depth:] if guard.ends]
 
     def _statement(self, node: Node, frame: _Frame) -> None:
         match node.type:
@@ -84,15 +90,17 @@ class NativeFlow:
             case "if_statement":
                 self._branch(node, frame)
             case "for_statement" | "while_statement" | "do_statement" | "for_range_loop":
-                for child in node.named_children:
-                    is_body = "statement" in child.type or child.type == "declaration"
-                    self._block(child, frame) if is_body else self.of(child, frame)
+                self._loop(node, frame)
+            case "switch_statement":
+                condition = node.child_by_field_name("condition")
+                body = node.child_by_field_name("body")
+                self._guarded(self.of(condition, frame), condition, [body], frame)
             case "return_statement":
                 frame.returned |= union(self.of(c, frame) for c in node.named_children)
             case "expression_statement":
                 for child in node.named_children:
                     self.of(child, frame)
-            case "compound_statement" | "try_statement" | "else_clause" | "switch_statement":
+            case "compound_statement" | "try_statement" | "else_clause":
                 for child in node.named_children:
                     self._block(child, frame)
             case "case_statement" | "labeled_statement" | "catch_clause":
@@ -105,11 +113,8 @@ class NativeFlow:
         head = tree.written(node)
         outlives = re.match(r"(inline )?(static|thread_local)\b", head) is not None
         for child in node.named_children:
-            name = (
-                tree.name_of(child)
-                if "declarator" in child.type or child.type == "identifier"
-                else ""
-            )
+            is_declared = "declarator" in child.type or child.type == "identifier"
+            name = tree.name_of(child) if is_declared else ""
             if not name:
                 continue
             value = child.child_by_field_name("value") if child.type == "init_declarator" else None
@@ -117,7 +122,7 @@ class NativeFlow:
             if outlives:
                 frame.env[name] = kept(name)
                 if value is not None:  # made in the first call, and never again
-                    self._store(name, NOTHING, found, frame, is_guarded=True)
+                    self._store(name, NOTHING, computed(found), frame, is_guarded=True)
                 continue
             frame.env[name] = found
             if any(c.type == "reference_declarator" for c in tree.nodes(child)):
@@ -125,15 +130,50 @@ class NativeFlow:
 
     def _branch(self, node: Node, frame: _Frame) -> None:
         condition = node.child_by_field_name("condition")
-        test = self.of(condition, frame) if condition is not None else NOTHING
-        guards = bool(only(test, "kept"))
-        if guards:
-            frame.guards.append((test, tree.written(condition)))
+        test = self.of(condition, frame)
         taken = node.child_by_field_name("consequence")
-        self._block(taken, frame)
-        self._block(node.child_by_field_name("alternative"), frame)
-        if guards and not _leaves(taken):
-            frame.guards.pop()  # else: what follows runs only where nothing was found
+        self._guarded(test, condition, [taken, node.child_by_field_name("alternative")], frame)
+        if only(test, "kept") and tree.ends_with(taken, _LEAVES):
+            # What follows runs only where nothing was found.
+            frame.guards.append(_Guard(test, tree.written(condition), tree.ends_with(taken, _ENDS)))
+
+    def _loop(self, node: Node, frame: _Frame) -> None:
+        body = node.child_by_field_name("body")
+        if node.type == "for_range_loop":
+            name = tree.name_of(node.child_by_field_name("declarator"))
+            frame.env[name] = self.of(node.child_by_field_name("right"), frame)
+            self._block(body, frame)
+            return
+        condition = node.child_by_field_name("condition")
+        parts = [c for c in node.named_children if c not in (body, condition, None)]
+        found = [self.of(part, frame) for part in parts if part.type != "comment"]
+        test = self.of(condition, frame)
+        if not self._is_left_open(node, condition, frame):
+            test = NOTHING
+        begin = node.child_by_field_name("initializer")
+        counter = begin.child_by_field_name("declarator") if begin is not None else None
+        test |= union(found) | frame.env.get(tree.name_of(counter), NOTHING)
+        self._guarded(test, condition, [body], frame)
+
+    def _is_left_open(self, loop: Node, condition: Node | None, frame: _Frame) -> bool:
+        """Whether what outlives the call decides if a loop runs, rather than how often."""
+        asked = {tree.written(n) for n in tree.nodes(condition) if n.type == "identifier"}
+        asked &= tree.changed_names(loop)
+        kept_ones = {n for n in asked if only(self._name(n, frame, looks=False), "kept")}
+        return bool(kept_ones) or not asked
+
+    def _guarded(
+        self, test: Tokens, condition: Node | None, blocks: Sequence[Node | None], frame: _Frame
+    ) -> None:
+        """What runs only if something that outlives the call is so, or not."""
+        guards = bool(only(test, "kept"))
+        before = len(frame.guards)
+        if guards:
+            frame.guards.append(_Guard(test, tree.written(condition)))
+        for block in blocks:
+            self._block(block, frame)
+        if guards:
+            del frame.guards[before]
 
     # -- stores -----------------------------------------------------------------------------
 
@@ -141,8 +181,10 @@ class NativeFlow:
         self, place: str, key: Tokens, value: Tokens, frame: _Frame, found_by: str = "",
         *, is_guarded: bool = False, in_place: bool = False,
     ) -> None:  # fmt: skip
-        tests = union(only(test, "identity", "version") for test, _ in frame.guards)
-        text = found_by or (frame.guards[-1][1] if frame.guards else "")
+        if place in frame.emptied:
+            return
+        tests = union(only(guard.test, "identity", "version") for guard in frame.guards)
+        text = found_by or (frame.guards[-1].text if frame.guards else "")
         guarded = is_guarded or bool(frame.guards)
         self.stores.append(
             Store(place, self._line, key | tests, value, text, guarded, in_place=in_place)
@@ -156,7 +198,8 @@ class NativeFlow:
             name = tree.written(target)
             is_place = name in self._kept and name not in frame.env
             if is_place or found == kept(name):
-                self._store(name, NOTHING, computed(value), frame)
+                again = name in roots(value, "kept")  # q = q ? q : pack(w)
+                self._store(name, NOTHING, computed(value), frame, is_guarded=again)
             elif name in frame.references and only(found, "kept"):
                 self._put(found, value, frame, "")
             else:
@@ -165,7 +208,7 @@ class NativeFlow:
         if only(found, "kept"):
             key = target.child_by_field_name("indices") or target.child_by_field_name("index")
             self._put(found, value, frame, tree.written(key))
-        elif base := _first_name(target):
+        elif base := tree.first_name(target):
             is_local = not only(frame.env.get(base, NOTHING), "tensor")
             if is_local:
                 frame.env[base] = frame.env.get(base, NOTHING) | computed(value)
@@ -204,6 +247,8 @@ class NativeFlow:
                 return self._binary(node, frame)
             case "lambda_expression":
                 return self._lambda(node, frame)
+            case "conditional_expression":
+                return self._choice(node, frame)
             case "sizeof_expression" | "type_descriptor" | "number_literal" | "string_literal":
                 return NOTHING
             case "declaration":
@@ -211,6 +256,24 @@ class NativeFlow:
                 return NOTHING
             case _:
                 return union(self.of(c, frame, looks=looks) for c in node.named_children)
+
+    def _choice(self, node: Node, frame: _Frame) -> Tokens:
+        """`test ? a : b`: what it depends on, and the test beside what outlives the call."""
+        condition = node.child_by_field_name("condition")
+        test = self.of(condition, frame)
+        sides = ("consequence", "alternative")
+        return self._only_if(test, condition, [node.child_by_field_name(s) for s in sides], frame)
+
+    def _only_if(
+        self, test: Tokens, condition: Node | None, parts: Sequence[Node | None], frame: _Frame
+    ) -> Tokens:
+        guards = bool(only(test, "kept"))
+        if guards:
+            frame.guards.append(_Guard(test, tree.written(condition)))
+        found = union(self.of(part, frame) for part in parts)
+        if guards:
+            frame.guards.pop()
+        return found | only(test, "kept", "identity", "version")
 
     def _lambda(self, node: Node, frame: _Frame) -> Tokens:
         """What it returns, as if it were called where it stands."""
@@ -249,10 +312,12 @@ class NativeFlow:
         return computed(base)
 
     def _binary(self, node: Node, frame: _Frame) -> Tokens:
-        sides = self.of(node.child_by_field_name("left"), frame) | self.of(
-            node.child_by_field_name("right"), frame
-        )
+        left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
         operator = tree.written(node.child_by_field_name("operator"))
+        found = self.of(left, frame)
+        if operator in ("||", "&&", "or", "and"):
+            return found | self._only_if(found, left, [right], frame)
+        sides = found | self.of(right, frame)
         return keyed(sides) if operator in ("==", "!=", "<", ">", "<=", ">=") else sides
 
     def _call(self, node: Node, frame: _Frame) -> Tokens:
@@ -272,6 +337,8 @@ class NativeFlow:
             return union(found)
         if re.fullmatch(r"(std::)?(memcmp|equal)", name):
             return union(computed(f) for f in found)
+        if calls.TICKETS.fullmatch(name):
+            return computed(union(found[1:]))
         self._writes(name, arguments, found, frame)
         if function is not None and function.type == "lambda_expression":
             return self.of(function, frame)
@@ -280,27 +347,31 @@ class NativeFlow:
     def _method(self, function: Node, arguments: Sequence[Node], frame: _Frame) -> Tokens:
         name = tree.written(function.child_by_field_name("field")).partition("<")[0].strip()
         found = [self.of(a, frame) for a in arguments]
-        puts, fills = name in _PUTS, name in _FILLS
+        puts, fills = name in calls.PUTS, name in calls.FILLS
         base = self.of(function.child_by_field_name("argument"), frame, looks=not (puts or fills))
         if name == "_version":
             return frozenset(("version", root) for _, root in only(base, "tensor"))
         places = roots(base, "kept")
         key = keyed(found[0]) if found else NOTHING
+        if name == "clear" and not frame.guards:
+            frame.emptied |= places
         for place in places if puts else ():
             value = computed(union(found[1:]) if len(found) > 1 else union(found))
             self._store(place, key, value, frame, tree.written(arguments[0]) if arguments else "")
         for place in places if fills else ():
             self._store(place, NOTHING, computed(union(found)), frame)
-        if name in _LOOKS and places:
+        if name in calls.LOOKS and places:
             return base | only(key, "identity", "version")
-        if name in _FACTS:
+        if calls.TICKETS.fullmatch(name):
+            return computed(union(found))
+        if name in calls.FACTS:
             return only(base, "kept", "identity", "version")
         return base | (computed(union(found)) if not places else NOTHING)
 
     def _once(self, arguments: Sequence[Node], frame: _Frame) -> None:
         """`std::call_once(flag, f, ...)`: runs in the first call only."""
         flag = tree.written(arguments[0])
-        frame.guards.append((kept(flag), flag))
+        frame.guards.append(_Guard(kept(flag), flag))
         found = [self.of(a, frame) for a in arguments[1:]]
         self._writes(tree.written(arguments[1]) if len(arguments) > 1 else "", arguments[2:],
                      found[1:], frame)  # fmt: skip
@@ -318,32 +389,11 @@ class NativeFlow:
                 continue
             if only(tokens, "kept"):
                 self._put(tokens, made, frame, "")
-            elif (local := _first_name(argument)) and not only(tokens, "tensor"):
+            elif (local := tree.first_name(argument)) and not only(tokens, "tensor"):
                 frame.env[local] = frame.env.get(local, NOTHING) | made
 
     def _is_written(self, name: str, place: int) -> bool:
-        if _COPIES.fullmatch(name):
+        if calls.COPIES.fullmatch(name):
             return place == 0
         function = self._functions.get(name.partition("<")[0].strip())
-        if function is None:
-            return True
-        declared = tree.parameters(function)
-        if place >= len(declared):
-            return False
-        text = tree.written(declared[place])
-        return ("*" in text or "&" in text or "[" in text) and not text.startswith("const ")
-
-
-def _first_name(node: Node | None) -> str:
-    while node is not None and node.type != "identifier":
-        node = node.child_by_field_name("argument") or (
-            node.named_children[0] if node.named_children else None
-        )
-    return tree.written(node)
-
-
-def _leaves(body: Node | None) -> bool:
-    if body is None:
-        return False
-    last = body.named_children[-1] if body.named_children else None
-    return body.type in _LEAVES or (last is not None and last.type in _LEAVES)
+        return function is None or tree.may_write(function, place)

@@ -11,6 +11,11 @@ from roofsmith.analysis.overfitting.tokens import NOTHING, Tokens, kept, union
 
 _TENSOR = re.compile(r"\b(torch|at)::Tensor\b|\bDeviceArray\b")
 _CONSTANT = re.compile(r"((static|inline|extern|alignas\(\w+\)) )*(const|constexpr)\b")
+_HOLDERS = (
+    "namespace_definition", "declaration_list", "template_declaration", "linkage_specification",
+    "preproc_if", "preproc_ifdef", "preproc_else", "class_specifier", "struct_specifier",
+    "field_declaration_list",
+)  # fmt: skip
 
 
 def file_scope(root: Node) -> list[str]:
@@ -19,9 +24,7 @@ def file_scope(root: Node) -> list[str]:
     waiting = list(root.named_children)
     while waiting:
         node = waiting.pop()
-        if node.type in ("namespace_definition", "declaration_list", "linkage_specification",
-                         "preproc_if", "preproc_ifdef", "preproc_else", "class_specifier",
-                         "struct_specifier", "field_declaration_list"):  # fmt: skip
+        if node.type in _HOLDERS:
             waiting += node.named_children
         elif node.type == "declaration" or (
             node.type == "field_declaration" and tree.written(node).startswith(("static", "inline"))

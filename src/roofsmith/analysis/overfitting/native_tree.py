@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 
 import tree_sitter_c
@@ -12,6 +12,9 @@ from tree_sitter import Language as Grammar
 from tree_sitter import Node, Parser
 
 _LAUNCH = re.compile(r"<<<[^;]{0,1000}?>>>")
+_WHERE = re.compile(r"\b__(device|constant|managed|host|global|forceinline|noinline)__\b")
+"""Where a variable lies or a function runs, which the grammar takes for a type."""
+_SHARED = re.compile(r"\b((static|extern)\s+)?__shared__\b")
 
 
 @cache
@@ -21,14 +24,22 @@ def _parser(*, plain_c: bool) -> Parser:
 
 
 def parse(text: str, *, plain_c: bool) -> Node:
-    """The root of a file; a launch's `<<<...>>>` is blanked out, so that it reads as a call."""
-    plain = _LAUNCH.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), text)
+    """The root of a file, without what CUDA adds to the language: a launch reads as a call.
+
+    Memory that a block shares ends with it: it reads as a constant, which keeps nothing.
+    """
+    plain = _LAUNCH.sub(_blank, text)
+    plain = _SHARED.sub(lambda found: "const" + _blank(found)[5:], _WHERE.sub(_blank, plain))
     return _parser(plain_c=plain_c).parse(plain.encode(errors="replace")).root_node
 
 
-def nodes(root: Node) -> Iterator[Node]:
-    """A node and all below it, in the order of the text."""
-    waiting = [root]
+def _blank(found: re.Match[str]) -> str:
+    return re.sub(r"[^\n]", " ", found[0])
+
+
+def nodes(root: Node | None) -> Iterator[Node]:
+    """A node and all below it, in the order of the text; none of nothing."""
+    waiting = [root] if root is not None else []
     while waiting:
         node = waiting.pop()
         yield node
@@ -90,7 +101,36 @@ def parameters(function: Node) -> list[Node]:
     return []
 
 
-def is_device_code(function: Node) -> bool:
-    """Whether it runs on a GPU."""
-    head = written(function).partition("{")[0]
-    return "__global__" in head or "__device__" in head
+def first_name(node: Node | None) -> str:
+    """The name that an expression begins with."""
+    while node is not None and node.type != "identifier":
+        node = node.child_by_field_name("argument") or (
+            node.named_children[0] if node.named_children else None
+        )
+    return written(node)
+
+
+def ends_with(body: Node | None, kinds: Sequence[str]) -> bool:
+    """Whether a statement, or the last one of a block, is of one of these kinds."""
+    if body is None:
+        return False
+    last = body.named_children[-1] if body.named_children else None
+    return body.type in kinds or (last is not None and last.type in kinds)
+
+
+def changed_names(root: Node) -> set[str]:
+    """Variables that something below assigns or counts up."""
+    return {
+        first_name(n.child_by_field_name("left") or n.child_by_field_name("argument"))
+        for n in nodes(root)
+        if n.type in ("assignment_expression", "update_expression")
+    }
+
+
+def may_write(function: Node, place: int) -> bool:
+    """Whether a function may write through its parameter at a place."""
+    declared = parameters(function)
+    if place >= len(declared):
+        return False
+    text = written(declared[place])
+    return ("*" in text or "&" in text or "[" in text) and not text.startswith("const ")

@@ -6,6 +6,9 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from roofsmith.analysis.overfitting.plainer import MEMOISERS
+from roofsmith.analysis.overfitting.python_calls import is_launch, writes_receiver
+
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 MUTATORS = frozenset((
@@ -16,7 +19,6 @@ MUTATORS = frozenset((
 REGISTERS = ("register_buffer", "register_parameter")
 """Methods of a `torch.nn.Module` that set an attribute."""
 INSTANCES = ("self", "cls")
-_MEMOISERS = ("lru_cache", "cache", "cached", "memoize", "memoise", "memoized", "cachedmethod")
 _COMPILED = ("jit", "kernel")
 
 
@@ -50,6 +52,10 @@ class Module:
         self.methods: dict[str, list[tuple[str, Function]]] = {}
         self.classes: dict[str, ast.ClassDef] = {}
         self._index(tree)
+        self.containers = frozenset(
+            name for name, kind in self.classes.items() if any(map(_is_container, kind.bases))
+        )
+        """Classes whose objects are containers themselves."""
         self.globals = frozenset(_bound_in(tree.body))
         self._imported = dict(_imports(tree))
         self.changed = frozenset(_changed(tree))
@@ -90,6 +96,8 @@ class Module:
         if base is None:
             return None
         written = ast.unparse(node)
+        if written in INSTANCES and scope.owner in self.containers:
+            return written if written in self.changed else None
         if base in INSTANCES and scope.owner is not None and written != base:
             return written if written in self.changed and not scope.is_constructor else None
         if isinstance(node, ast.Name):
@@ -143,10 +151,12 @@ def mutable_defaults(function: Function) -> frozenset[str]:
         argument.arg
         for argument, default in pairs
         if isinstance(default, kinds)
-        or (isinstance(default, ast.Call) and _last(default.func).lower().endswith(
-            ("dict", "list", "set", "cache", "dictionary")
-        ))
+        or (isinstance(default, ast.Call) and _is_container(default.func))
     )  # fmt: skip
+
+
+def _is_container(kind: ast.expr) -> bool:
+    return _last(kind).lower().endswith(("dict", "list", "set", "cache", "dictionary"))
 
 
 def parameters(function: Function) -> tuple[str, ...]:
@@ -157,7 +167,7 @@ def parameters(function: Function) -> tuple[str, ...]:
 
 def is_memoised(function: Function) -> bool:
     """Whether a decorator keeps its results."""
-    return any(_last(_called(d)) in _MEMOISERS for d in function.decorator_list)
+    return any(_last(_called(d)) in MEMOISERS for d in function.decorator_list)
 
 
 def is_compiled(function: Function) -> bool:
@@ -196,15 +206,26 @@ def _changed(tree: ast.Module) -> Iterator[str]:
             elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
                 if node.id in elsewhere:
                     yield node.id
+            elif isinstance(node, ast.Call) and is_launch(node):
+                yield from (ast.unparse(a) for a in node.args if _base(a) is not None)
+            elif isinstance(node, ast.keyword) and node.arg == "out":
+                yield ast.unparse(_whole(node.value))
             elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-                if node.func.attr in MUTATORS:
-                    yield ast.unparse(node.func.value)
+                if node.func.attr in MUTATORS or writes_receiver(node):
+                    yield ast.unparse(_whole(node.func.value))
                 elif node.func.attr in REGISTERS and isinstance(node.args[0], ast.Constant):
                     yield f"{ast.unparse(node.func.value)}.{node.args[0].value!s}"
             elif isinstance(node, ast.Call) and _last(node.func) == "setattr" and node.args:
                 target, name = node.args[0], node.args[1] if len(node.args) > 1 else None
                 if isinstance(name, ast.Constant) and isinstance(name.value, str):
                     yield f"{ast.unparse(target)}.{name.value}"
+
+
+def _whole(node: ast.expr) -> ast.expr:
+    """What an element, a slice or a view is of."""
+    while isinstance(node, ast.Subscript):
+        node = node.value
+    return node
 
 
 def _declared_elsewhere(function: Function) -> frozenset[str]:

@@ -6,6 +6,7 @@ import ast
 import warnings
 
 from roofsmith.analysis.overfitting.places import Module
+from roofsmith.analysis.overfitting.plainer import plainer
 from roofsmith.analysis.overfitting.python_flow import Flow
 from roofsmith.analysis.overfitting.stores import kept_values, unfollowed
 from roofsmith.analysis.overfitting.tokens import TooMuchError, classify
@@ -26,7 +27,7 @@ def kept_values_python(
         tree = parsed(text)
         if tree is None:
             return ()
-        flow = Flow(Module(tree))
+        flow = Flow(Module(plainer(tree)))
         flow.read()
     except (RecursionError, TooMuchError):
         return (unfollowed(path),)

@@ -23,22 +23,30 @@ ADDRESSES = frozenset((
     "storage_data_ptr", "__hash__", "_typed_storage",
 ))  # fmt: skip
 NEW = re.compile(
-    r"(torch|np|numpy|cupy|cp|jnp)\.(empty|zeros|ones|full|arange|linspace|eye|rand|randn|randint"
-    r"|empty_strided|empty_like|zeros_like|ones_like|full_like|rand_like|randn_like|device|Generator"
+    r"(torch|np|numpy|cupy|cp|jnp)\.(empty|zeros|ones|arange|linspace|eye|rand|randn|randint"
+    r"|empty_strided|empty_like|zeros_like|ones_like|rand_like|randn_like|device|Generator"
     r"|cuda\.(CUDAGraph|Stream|Event|current_stream|current_device|get_device_\w+|device_count)"
     r"|get_default_dtype|finfo|iinfo)"
     r"|(triton\.)?(cdiv|next_power_of_2)|isinstance|len|type|range|callable|print"
 )
 """Calls whose result doesn't depend on what their arguments hold."""
-NEW_METHODS = frozenset(("new_empty", "new_zeros", "new_ones", "new_full", "new_empty_strided"))
+NEW_METHODS = frozenset(("new_empty", "new_zeros", "new_ones", "new_empty_strided"))
+FILLED = re.compile(r"(torch|np|numpy|cupy|cp|jnp)\.full(_like)?|\w+\.new_(full|tensor)")
+"""Calls whose result holds what they are given, and nothing of what it is shaped like."""
+LIKE = frozenset(("to", "type_as", "view_as", "expand_as", "reshape_as", "broadcast_to"))
+"""Methods that take no more of their arguments than shape, type and device."""
 IDENTITY = frozenset(("id", "hash", "weakref.ref", "weakref.proxy"))
 WEAK = frozenset(("weakref.ref", "weakref.proxy", "weakref.finalize"))
 READS = frozenset(("get", "setdefault", "pop", "__getitem__", "__contains__", "items", "values"))
 """Methods that look a container up."""
 WRITES = {"setdefault": 1, "__setitem__": 1, "set": 1, "put": 1}
 """Methods that store under a key, and which argument is stored."""
-ADDS = frozenset(("append", "appendleft", "add", "insert", "extend", "push"))
+ADDS = frozenset(("append", "appendleft", "add", "insert", "extend", "push", "send"))
 """Methods that store without one."""
+GENERATORS = frozenset(("send",))
+"""Methods of what goes on where the last call left it: it may do what it likes with what it has."""
+TAKES_TENSORS = frozenset(("copy_", "mm", "matmul", "bmm", "addmm", "addmm_", "baddbmm_"))
+"""Methods whose arguments are tensors."""
 
 TENSOR_ATTRIBUTES = (
     (FACTS - {"type", "names", "layout", "stride_"})

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
+from dataclasses import replace
 
 from roofsmith.analysis.overfitting.places import (
     Function,
@@ -24,7 +25,7 @@ from roofsmith.analysis.overfitting.python_tensors import (
     tensor_parameters,
     tensors_by_use,
 )
-from roofsmith.analysis.overfitting.python_values import Env, Frame, Values
+from roofsmith.analysis.overfitting.python_values import Env, Frame, Guard, Values
 from roofsmith.analysis.overfitting.stores import Store
 from roofsmith.analysis.overfitting.tokens import (
     ALL_ARGUMENTS,
@@ -37,7 +38,8 @@ from roofsmith.analysis.overfitting.tokens import (
     union,
 )
 
-_ENDS = (ast.Return, ast.Raise, ast.Continue, ast.Break)
+_RETURNS = (ast.Return, ast.Raise)
+_ENDS = (*_RETURNS, ast.Continue, ast.Break)
 
 
 class Flow(Values):
@@ -93,6 +95,8 @@ class Flow(Values):
         frame.env.update(given)
         for name in mutable_defaults(function) - given.keys():
             frame.env[name] = kept(name)
+        if function.name == "__missing__":
+            frame.guard(Guard(kept("self"), "a key that is missing"))
         self._reading.append(function)
         self._read.add(function)
         self._block(function.body, frame)
@@ -113,7 +117,7 @@ class Flow(Values):
         for statement in body:
             frame.line = statement.lineno
             self._statement(statement, frame)
-        del frame.guards[depth:], frame.tests[depth:]
+        frame.guards[depth:] = [guard for guard in frame.guards[depth:] if guard.ends]
 
     def _statement(self, node: ast.stmt, frame: Frame) -> None:
         match node:
@@ -139,8 +143,10 @@ class Flow(Values):
             case ast.If(test=test):
                 self._branch(node, self.of(test, frame), ast.unparse(test), frame)
             case ast.While(test=test):
-                self.of(test, frame)
-                self._block(node.body, frame)
+                found = self.of(test, frame)
+                counts = _counters(node) & frame.scope.own
+                with frame.guarded(Guard(NOTHING if counts else found, ast.unparse(test))):
+                    self._block(node.body, frame)
             case ast.For() | ast.AsyncFor():
                 self.bind(node.target, self.of(node.iter, frame), frame, node.iter)
                 self._block([*node.body, *node.orelse], frame)
@@ -149,7 +155,10 @@ class Flow(Values):
                     found = self.of(item.context_expr, frame)
                     if item.optional_vars is not None:
                         self.bind(item.optional_vars, found, frame, item.context_expr)
-                self._block(node.body, frame)
+                if any(_suppresses(item.context_expr) for item in node.items):
+                    self._attempt(node.body, (), frame)
+                else:
+                    self._block(node.body, frame)
             case ast.Try():
                 self._try(node, frame)
             case ast.Match(subject=subject):
@@ -165,53 +174,46 @@ class Flow(Values):
             self._enter(function, None, frame)
 
     def _branch(self, node: ast.If, test: Tokens, text: str, frame: Frame) -> None:
-        is_guard = bool(only(test, "kept"))
+        guard = Guard(test, text)
         before = dict(frame.env)
-        if is_guard:
-            frame.guards.append(test)
-            frame.tests.append(text)
-        self._block(node.body, frame)
-        after = frame.env
-        frame.env = before
-        self._block(node.orelse, frame)
+        with frame.guarded(guard):
+            self._block(node.body, frame)
+            after = frame.env
+            frame.env = before
+            self._block(node.orelse, frame)
         frame.env = {n: after.get(n, NOTHING) | frame.env.get(n, NOTHING) for n in after}
-        leaves = isinstance(node.body[-1], _ENDS)
-        if is_guard and not leaves:
-            frame.guards.pop()
-            frame.tests.pop()  # else: what follows runs only where nothing was found
+        if isinstance(node.body[-1], _ENDS):  # what follows runs only where nothing was found
+            frame.guard(replace(guard, ends=isinstance(node.body[-1], _RETURNS)))
 
     def _match(self, node: ast.Match, subject: Tokens, frame: Frame) -> None:
-        is_guard = bool(only(subject, "kept"))
         for case in node.cases:
             for name in ast.walk(case.pattern):
                 if isinstance(name, ast.MatchAs) and name.name is not None:
                     frame.env[name.name] = subject
-            if is_guard:
-                frame.guards.append(subject)
-                frame.tests.append(ast.unparse(node.subject))
-            self._block(case.body, frame)
-            if is_guard:
-                frame.guards.pop()
-                frame.tests.pop()
+            with frame.guarded(Guard(subject, ast.unparse(node.subject))):
+                self._block(case.body, frame)
 
     def _try(self, node: ast.Try, frame: Frame) -> None:
+        handlers = [statement for handler in node.handlers for statement in handler.body]
+        self._attempt(node.body, handlers, frame)
+        self._block([*node.orelse, *node.finalbody], frame)
+
+    def _attempt(
+        self, body: Sequence[ast.stmt], otherwise: Sequence[ast.stmt], frame: Frame
+    ) -> None:
+        """Look something up, and do something else where it isn't there."""
         looked = union(
             self.of(part, frame)
-            for statement in node.body
+            for statement in body
             for part in ast.walk(statement)
-            if isinstance(part, ast.Subscript) and isinstance(part.ctx, ast.Load)
+            if isinstance(part, (ast.Subscript, ast.Attribute)) and isinstance(part.ctx, ast.Load)
         )
-        self._block(node.body, frame)
-        is_guard = bool(only(looked, "kept"))
-        if is_guard:
-            frame.guards.append(looked)
-            frame.tests.append(ast.unparse(node.body[0]))
-        for handler in node.handlers:
-            self._block(handler.body, frame)
-        if is_guard and not any(isinstance(s, _ENDS) for s in node.body):
-            frame.guards.pop()
-            frame.tests.pop()
-        self._block([*node.orelse, *node.finalbody], frame)
+        self._block(body, frame)
+        guard = Guard(looked, ast.unparse(body[0]))
+        with frame.guarded(guard):
+            self._block(otherwise, frame)
+        if any(isinstance(s, _ENDS) for s in body):
+            frame.guard(guard)  # what follows runs only where nothing was found
 
     # -- stores -----------------------------------------------------------------------------
 
@@ -259,7 +261,7 @@ class Flow(Values):
         for rest in (function.args.vararg, function.args.kwarg):
             if rest is not None:
                 given[rest.arg] = everything
-        inner = Frame(Scope(function, owner), {}, list(frame.guards), list(frame.tests))
+        inner = Frame(Scope(function, owner), {}, list(frame.guards))
         result = self._run(inner, given)
         for name, argument in arguments.items():
             written = only(inner.env.get(name, NOTHING), "data") - only(given[name], "data")
@@ -269,6 +271,20 @@ class Flow(Values):
         if is_memoised(function):
             self._memoised(function, everything, result)
         return result
+
+
+def _counters(loop: ast.While) -> set[str]:
+    """Names that a loop's test asks and its body changes."""
+    asked = {n.id for n in ast.walk(loop.test) if isinstance(n, ast.Name)}
+    stored = (n for statement in loop.body for n in ast.walk(statement))
+    return asked & {
+        n.id for n in stored if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
+    }
+
+
+def _suppresses(context: ast.expr) -> bool:
+    """`contextlib.suppress(...)`."""
+    return isinstance(context, ast.Call) and ast.unparse(context.func).endswith("suppress")
 
 
 def _loaded(target: ast.expr) -> ast.expr:

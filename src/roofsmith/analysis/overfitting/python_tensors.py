@@ -12,11 +12,14 @@ from roofsmith.analysis.overfitting.places import (
     parameters,
 )
 from roofsmith.analysis.overfitting.python_calls import (
+    GENERATORS,
     IDENTITY,
     NEW,
+    TAKES_TENSORS,
     TENSOR_ATTRIBUTES,
     TENSOR_LIBRARIES,
 )
+from roofsmith.analysis.overfitting.triton_stores import pointer_parameters
 
 MOST_CALLS = 8
 """Calls within calls that are followed."""
@@ -50,11 +53,30 @@ def tensors_by_use(function: Function, module: Module) -> frozenset[str]:
 
 
 def _given_as_tensors(call: ast.Call, module: Module) -> set[str]:
-    name = module.dotted(call.func)
-    is_library = name.partition(".")[0] in TENSOR_LIBRARIES and not NEW.fullmatch(name)
+    if isinstance(call.func, ast.Subscript):  # a launch
+        return _launched(call, call.func, module)
+    names = [module.dotted(call.func), *(module.dotted(a) for a in call.args)]
+    name = names[0]
+    if isinstance(call.func, ast.Attribute) and call.func.attr in (*GENERATORS, *TAKES_TENSORS):
+        return {a.id for a in call.args if isinstance(a, ast.Name)}
+    is_library = any(  # `pool.submit(torch.matmul, x, w)` as well
+        found.partition(".")[0] in TENSOR_LIBRARIES and "." in found and not NEW.fullmatch(found)
+        for found in names
+    )
     if not is_library and name not in IDENTITY:
         return set()
     return {a.id for a in call.args if isinstance(a, ast.Name)}
+
+
+def _launched(call: ast.Call, launch: ast.Subscript, module: Module) -> set[str]:
+    """What a kernel of this module takes for pointers."""
+    kernel = module.functions.get(module.dotted(launch.value))
+    if kernel is None:
+        return set()
+    pointers = pointer_parameters(kernel)
+    given = dict(zip(parameters(kernel), call.args, strict=False))
+    given.update({k.arg: k.value for k in call.keywords if k.arg is not None})
+    return {a.id for name, a in given.items() if name in pointers and isinstance(a, ast.Name)}
 
 
 def tensor_parameters(module: Module) -> dict[Function, frozenset[str]]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from roofsmith.analysis.overfitting import python_calls as calls
@@ -36,17 +38,40 @@ MOST_EXPRESSIONS = 100_000
 Env = dict[str, Tokens]
 
 
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """A test around what is read."""
+
+    test: Tokens
+    text: str
+    ends: bool = False
+    """Where it holds, the function is left: it stands in front of all that follows."""
+
+
 @dataclass(slots=True)
 class Frame:
     """A call that is being read."""
 
     scope: Scope
     env: Env
-    guards: list[Tokens] = field(default_factory=list)
-    """What the tests around the statement depend on, where that outlives the call."""
-    tests: list[str] = field(default_factory=list)
+    guards: list[Guard] = field(default_factory=list)
+    """Tests around the statement of something that outlives the call."""
     returned: Tokens = NOTHING
     line: int = 0
+
+    def guard(self, guard: Guard) -> None:
+        """What follows runs only if something is so; no matter, unless that outlives the call."""
+        if only(guard.test, "kept"):
+            self.guards.append(guard)
+
+    @contextmanager
+    def guarded(self, guard: Guard) -> Iterator[None]:
+        """The same, for as long as the block lasts."""
+        before = len(self.guards)
+        self.guard(guard)
+        yield
+        if only(guard.test, "kept"):
+            del self.guards[before]
 
 
 class Values(ABC):
@@ -101,12 +126,12 @@ class Values(ABC):
 
     def store(
         self, place: str, key: Tokens, value: Tokens, frame: Frame, found_by: str = "",
-        *, in_place: bool = False,
+        *, in_place: bool = False, is_guarded: bool = False,
     ) -> None:  # fmt: skip
         """Something that outlives the call."""
-        tests = union(only(g, "identity", "version") for g in frame.guards)
-        is_guarded = bool(frame.guards) or place in roots(value, "kept")
-        text = found_by or (frame.tests[-1] if frame.tests else "")
+        tests = union(only(guard.test, "identity", "version") for guard in frame.guards)
+        is_guarded = is_guarded or bool(frame.guards) or place in roots(value, "kept")
+        text = found_by or (frame.guards[-1].text if frame.guards else "")
         by = key | tests | only(value, "version")
         self.stores.append(
             Store(place, frame.line, by, computed(value), text, is_guarded, in_place)
@@ -183,6 +208,10 @@ class Values(ABC):
                 return found
             case ast.BinOp() | ast.UnaryOp():
                 return computed(self._children(node, frame))
+            case ast.IfExp(test=test, body=body, orelse=orelse):
+                return self._only_if(test, (body, orelse), frame)
+            case ast.BoolOp(values=[first, *rest]):
+                return self._only_if(first, rest, frame)
             case ast.ListComp() | ast.SetComp() | ast.GeneratorExp() | ast.DictComp():
                 return self._comprehension(node, frame)
             case _:
@@ -191,6 +220,16 @@ class Values(ABC):
     def _children(self, node: ast.AST, frame: Frame) -> Tokens:
         parts = (c for c in ast.iter_child_nodes(node) if isinstance(c, ast.expr))
         return union(self.of(part, frame) for part in parts)
+
+    def _only_if(self, test: ast.expr, parts: Sequence[ast.expr], frame: Frame) -> Tokens:
+        """What is read only if something is so, and the test with it."""
+        found = self.of(test, frame)
+        with frame.guarded(Guard(found, ast.unparse(test))):
+            found |= union(self.of(part, frame) for part in parts)
+            for part in parts:
+                if isinstance(part, ast.Call):
+                    self.effects(part, frame)
+        return found
 
     def _comprehension(
         self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp, frame: Frame
@@ -225,6 +264,8 @@ class Values(ABC):
             )
         if node.attr in calls.ADDRESSES:
             return identity(base)
+        if node.attr == "__dict__" and only(base, "tensor"):
+            return kept(f"{ast.unparse(node.value)}.__dict__") | identity(base)
         stash = f".{node.attr}"
         if only(base, "tensor") and self._is_stash(node.attr):
             if looks:
@@ -249,6 +290,11 @@ class Values(ABC):
             return self._by_name(node, name, frame)
         if callee := callee_of(self._module, node.func):
             return self.inlined(*callee, node, frame)
+        if calls.FILLED.fullmatch(name):
+            filling = node.args[:1] if last == "new_tensor" else node.args[1:]
+            return computed(
+                union(self.of(a, frame) for a in (*filling, *_given_as(node, "fill_value")))
+            )
         if calls.NEW.fullmatch(name) or last in calls.NEW_METHODS:
             union(self.of(a, frame) for a in given)
             return NOTHING
@@ -271,6 +317,8 @@ class Values(ABC):
             return NOTHING
         if name in calls.ADDRESSES:
             return identity(base)
+        if name in calls.LIKE:
+            return computed(base) if name == "to" else base
         return base if name in calls.VIEWS else computed(base | union(given))
 
     def _container(
@@ -285,7 +333,8 @@ class Values(ABC):
                 value = given[1] | (kept(place) if name == "setdefault" else NOTHING)
                 self.store(place, key, value, frame, found_by)
             elif name in calls.ADDS or (name == "update" and given):
-                self.store(place, key, union(given), frame)
+                goes_on = name in calls.GENERATORS
+                self.store(place, key, union(given), frame, is_guarded=goes_on)
         if name in calls.READS:
             return base | only(key, "identity", "version") | union(given[1:])
         return base | union(map(computed, given))
@@ -301,3 +350,8 @@ class Values(ABC):
             self.store_attribute(written, union(self.of(a, frame) for a in node.args[2:]), frame)
             return NOTHING
         return self.of(written, frame) | union(self.of(a, frame) for a in node.args[2:])
+
+
+def _given_as(call: ast.Call, name: str) -> list[ast.expr]:
+    """A call's argument of a name, if it has it."""
+    return [k.value for k in call.keywords if k.arg == name]

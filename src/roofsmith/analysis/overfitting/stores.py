@@ -35,14 +35,18 @@ def kept_values(
 ) -> list[KeptValue]:
     """What is wrong with what is stored, or needs care; one per place, its worst bucket.
 
-    Memory that every call writes anew is a workspace, whatever is in it.
+    Memory that every call writes anew is a workspace, whatever is in it; unless some of it is
+    written only where the last call had another array.
     """
     overwritten = {s.place for s in stores if s.in_place and not s.is_guarded}
     groups: dict[str, list[KeptValue]] = defaultdict(list)
     for store in stores:
-        if store.in_place and (store.place in overwritten or not store.is_guarded):
+        is_found = bool(only(store.key, "identity"))
+        if store.in_place and not store.is_guarded:
             continue
-        if not store.is_guarded and not only(store.key, "identity"):
+        if store.in_place and store.place in overwritten and not is_found:
+            continue
+        if not store.is_guarded and not is_found:
             continue
         seen = classify(store.key, store.value, weights)
         if seen is not None:

@@ -1,4 +1,4 @@
-"""Which pointers a Triton kernel stores to."""
+"""Which parameters of a Triton kernel are pointers, and which of them it stores to."""
 
 from __future__ import annotations
 
@@ -6,10 +6,23 @@ import ast
 
 _STORES = ("store", "atomic_add", "atomic_max", "atomic_min", "atomic_xchg", "atomic_cas",
            "atomic_or", "atomic_and", "atomic_xor", "store_tensor_descriptor")  # fmt: skip
+_LOADS = ("load", "load_tensor_descriptor")
 
 
 def written_parameters(kernel: ast.FunctionDef | ast.AsyncFunctionDef) -> frozenset[str]:
-    """Parameters that addresses given to `tl.store` and atomics are computed from.
+    """Parameters that addresses given to `tl.store` and atomics are computed from."""
+    return _addressed(kernel, _STORES)
+
+
+def pointer_parameters(kernel: ast.FunctionDef | ast.AsyncFunctionDef) -> frozenset[str]:
+    """The same, and those that are loaded from."""
+    return _addressed(kernel, (*_STORES, *_LOADS))
+
+
+def _addressed(
+    kernel: ast.FunctionDef | ast.AsyncFunctionDef, methods: tuple[str, ...]
+) -> frozenset[str]:
+    """Parameters that addresses are computed from.
 
     Offsets are computed from parameters too, so an address counts by the first name in it: pointer
     arithmetic is written `pointer + offset`.
@@ -25,7 +38,7 @@ def written_parameters(kernel: ast.FunctionDef | ast.AsyncFunctionDef) -> frozen
     for node in ast.walk(kernel):
         if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
             continue
-        if node.func.attr not in _STORES:
+        if node.func.attr not in methods:
             continue
         method_of = node.func.value
         target = method_of if not _is_library(method_of) else (node.args[0] if node.args else None)
