@@ -115,10 +115,7 @@ def _aim(round_: Round) -> Estimate | None:
     comparison = round_.judgement.comparison
     if comparison is None or round_.judgement.outcome.kind != "passed":
         return None
-    name = round_.hypothesis.target_class
-    if name == "global":
-        return comparison.overall
-    return next((c.estimate for c in comparison.classes if c.config_class == name), None)
+    return comparison.of(round_.hypothesis.target_class)
 
 
 def _score(predicted: float | None, measured: float | None, noise: float) -> Score:

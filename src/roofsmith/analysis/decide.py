@@ -47,7 +47,7 @@ def decide(
         return RolledBack(rule="no undisturbed sample was had, so nothing is proven")
     if judgement.verdict == "unverified":
         return RolledBack(rule="the times could not be verified, so they prove nothing")
-    aim = _aim(comparison, hypothesis.target_class)
+    aim = comparison.of(hypothesis.target_class)
     if aim is None:
         return RolledBack(rule=f"there is no config class called {hypothesis.target_class!r}")
     if aim.verdict != "faster":
@@ -63,7 +63,7 @@ def decide(
         return RolledBack(rule="the gain was not seen by the judge's own clock")
     if objection := kernels_object(judgement.kernels, policy, hypothesis.target_class):
         return RolledBack(rule=objection[0], regression=objection[1])
-    before = _aim(first, hypothesis.target_class) if first else None
+    before = first.of(hypothesis.target_class) if first else None
     if before is None or before.verdict != "faster":
         seen = f": {_reading(before, policy)}" if before else ""
         return RolledBack(rule=f"{_where(hypothesis)} only the second measurement gained{seen}")
@@ -77,13 +77,6 @@ def decide(
         rule=f"{_where(hypothesis)} {_reading(aim, policy)}; measured again in fresh processes;"
         " no class is slower"
     )
-
-
-def _aim(comparison: Comparison, target_class: str) -> Estimate | None:
-    if target_class == "global":
-        return comparison.overall
-    estimates = (c.estimate for c in comparison.classes if c.config_class == target_class)
-    return next(estimates, None)
 
 
 def _loss(comparison: Comparison, policy: KeepPolicy) -> str | None:

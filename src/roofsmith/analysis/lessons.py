@@ -12,7 +12,6 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from roofsmith.domain.campaign import Campaign, Kept, RolledBack, Round
-from roofsmith.domain.comparison import Estimate
 from roofsmith.domain.outcome import Incorrect, Passed
 from roofsmith.domain.profile import Bottleneck
 from roofsmith.domain.tip import Tip
@@ -97,7 +96,8 @@ def _taught(round_: Round) -> tuple[str, str, str] | None:
         if hypothesis.tactic in _FREE_TEXT or round_.repairs is not None:
             return None
         return "breaks", f"Don't, as it is: {change}", f"wrong results: {outcome.reason}"
-    aim = _aim(round_)
+    comparison = judgement.comparison
+    aim = comparison.of(hypothesis.target_class) if comparison is not None else None
     if aim is None or not isinstance(outcome, Passed):
         return None
     low, high = aim.ci
@@ -110,15 +110,6 @@ def _taught(round_: Round) -> tuple[str, str, str] | None:
             return "costs", f"Leave: {change}", f"{measured}, provably slower"
         case _:
             return None
-
-
-def _aim(round_: Round) -> Estimate | None:
-    """What the hypothesis was about: the whole, or one class."""
-    comparison, target = round_.judgement.comparison, round_.hypothesis.target_class
-    if comparison is None or target == "global":
-        return comparison.overall if comparison is not None else None
-    found = (c.estimate for c in comparison.classes if c.config_class == target)
-    return next(found, None)
 
 
 def _transfers(round_: Round) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from roofsmith.analysis.regressions import regressions_in_a_row
 from roofsmith.domain.campaign import Campaign
 from roofsmith.domain.category import Category
-from roofsmith.domain.comparison import Comparison, Judgement, Timing
+from roofsmith.domain.comparison import Judgement, Timing
 from roofsmith.domain.outcome import Passed, Unstable
 from roofsmith.domain.proposal import Hypothesis
 from roofsmith.domain.target import Target
@@ -98,12 +98,7 @@ def settles(judgement: Judgement, campaign: Campaign, hypothesis: Hypothesis) ->
         return False
     if any(c.estimate.verdict == "faster" for c in found.classes):
         return False
-    verdict = _aimed_at(found, hypothesis.target_class)
+    aim = found.of(hypothesis.target_class)
+    verdict = aim.verdict if aim is not None else None
     all_there = {c.config_class for c in found.classes} == {c.name for c in campaign.classes}
     return verdict == "slower" or (verdict == "tie" and all_there)
-
-
-def _aimed_at(found: Comparison, target_class: str) -> str | None:
-    if target_class == "global":
-        return found.overall.verdict
-    return next((c.estimate.verdict for c in found.classes if c.config_class == target_class), None)

@@ -75,6 +75,13 @@ class Comparison(Value):
     classes: tuple[ClassComparison, ...]
     workloads: tuple[WorkloadComparison, ...]
 
+    def of(self, target_class: str) -> Estimate | None:
+        """The estimate of the whole (`global`) or of one class; None: there is no such class."""
+        if target_class == "global":
+            return self.overall
+        estimates = (c.estimate for c in self.classes if c.config_class == target_class)
+        return next(estimates, None)
+
 
 AS_DRAWN = "as drawn by setup"
 """Inputs that come from the reference's own `setup`, and aren't changed."""
