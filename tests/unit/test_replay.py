@@ -201,3 +201,10 @@ class TestScriptedConformance(ProposerConformance):
 
     def brief(self) -> Brief:
         return brief_for(candidate())
+
+
+def test_texts_may_hold_line_ends_of_unicode(tmp_path: Path) -> None:
+    odd = CHANGES[0].model_copy(update={"candidate": candidate("/* a\u2028b\x85c */\n")})
+    path = tmp_path / "changes.jsonl"
+    path.write_text(odd.model_dump_json() + "\n", encoding="utf-8")
+    assert read_proposals(path) == (odd,)

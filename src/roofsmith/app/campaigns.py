@@ -191,7 +191,8 @@ def ask(directory: Path, settings: Settings, observer: Observer) -> Standing:
     with _opened(directory, settings, observer) as engine:
         if engine.campaign.baseline is None:
             raise UsageError(
-                "this campaign has no baseline yet", hint=f"roofsmith resume {directory}"
+                "this campaign has no baseline yet",
+                hint=f"roofsmith resume {shlex.quote(str(directory))}",
             )
         engine.heed_masks()
         engine.diagnose()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import replace
 
 from roofsmith.analysis.bottleneck import classify as classified
@@ -79,7 +80,7 @@ def classify(
         if not measured.timings:
             raise BaselineError(
                 f"{subject.path} can't be timed: {measured.outcome.detail}",
-                hint=f"roofsmith check {subject.path}",
+                hint=f"roofsmith check {shlex.quote(str(subject.path))}",
             )
         times = {timing.workload: timing.time_s for timing in measured.timings}
         bounds = {bound.workload: bound for bound in shop.survey.bounds}

@@ -95,7 +95,7 @@ def read_proposals(path: Path) -> tuple[Proposal, ...]:
         UsageError: the file can't be read, or a line is neither; names the line.
     """
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = path.read_text(encoding="utf-8").split("\n")  # texts may hold other line ends
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(
             f"can't read the recorded changes in {path}: {error}",

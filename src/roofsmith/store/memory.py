@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -61,10 +62,10 @@ def read_note(directory: Path, version: str) -> Memory:
     try:
         return _parse(data, version)
     except ValueError as error:
+        command = f"roofsmith report {shlex.quote(str(directory))}"
         raise UsageError(
             f"{path} isn't a memory note: {error}",
-            hint=f"`roofsmith report {directory}` writes it again; of a note, only `masked` is "
-            "yours to change",
+            hint=f"`{command}` writes it again; of a note, only `masked` is yours to change",
         ) from error
 
 
