@@ -31,6 +31,10 @@ FIRST = (*LARGE, *SPIKY)
 """Of other distributions: what overflows, and what leaves elements out, shows on them."""
 RETRIES = 2
 """More draws where the operator lost its meaning on one of the first: another may keep it."""
+SECOND_LOOKS = 6
+"""Draws on which an incumbent has to be right where a candidate was wrong. One that is wrong on a
+share p of a distribution's draws binds a candidate with its own arithmetic in at most
+p (1 - p)^7 < 5% of examinations."""
 LEAST_OTHERS = 2
 """On a hidden workload, however long they take."""
 LEAST_OF_GIVEN = 1
@@ -151,14 +155,50 @@ class Examiner:
         others.sort(key=lambda name: (name not in FIRST, is_given and name not in SPIKY))
         least = LEAST_OF_GIVEN if is_given else LEAST_OTHERS
         count = max(least, int(OTHERS_S / each_s))
-        only_tried = incumbent is None
-        tried = self._checks(built, station, inputs, others[:count], only_tried=only_tried)
-        if again := [f.distribution for f in tried if not f.counts and f.distribution in FIRST]:
-            tried += self._checks(built, station, inputs, again * RETRIES, only_tried=only_tried)
+        tried = self._others(built, station, inputs, others[:count], incumbent)
+        lost = [f.distribution for f in tried if not f.counts and f.distribution in FIRST]
+        if again := [name for name in lost if incumbent is None or name in right]:
+            tried += self._others(built, station, inputs, again * RETRIES, incumbent)
         if incumbent is None:
-            right.update(f.distribution for f in tried if f.counts and f.failure is None)
+            right.update(f.distribution for f in tried if f.counts)
+            right.difference_update(f.distribution for f in tried if f.failure is not None)
             tried = [replace(f, failure=None) for f in tried]
         return [*found, *tried]
+
+    def _others(
+        self,
+        built: Built,
+        station: Station,
+        inputs: Inputs,
+        names: Sequence[str],
+        incumbent: Built | None,
+    ) -> list[Finding]:
+        """A finding per draw from other distributions, up to a failure that the incumbent avoids.
+
+        One draw says little of an incumbent that is now right there, now wrong.
+        """
+        tried = self._checks(built, station, inputs, names, only_tried=incumbent is None)
+        if incumbent is None or not tried or tried[-1].failure is None:
+            return tried
+        name = tried[-1].distribution
+        if self._holds(incumbent, inputs, name):
+            return tried
+        self._right[inputs.workload.label].discard(name)
+        tried[-1] = replace(tried[-1], failure=None, counts=False)
+        left = [other for other in names[len(tried) :] if other != name]
+        return [*tried, *self._others(built, station, inputs, left, incumbent)]
+
+    def _holds(self, incumbent: Built, inputs: Inputs, distribution: str) -> bool:
+        """Whether an incumbent is right on draw after draw from a distribution."""
+        try:
+            with self._bench.lineup([incumbent]) as lineup:
+                station = lineup.station(inputs, self._bench.examination)
+                draws = [distribution] * SECOND_LOOKS
+                found = self._checks(incumbent, station, inputs, draws, only_tried=True)
+        except SideDiedError:
+            self._trying = OWN
+            return False
+        return all(finding.failure is None for finding in found)
 
     def _checks(
         self,
