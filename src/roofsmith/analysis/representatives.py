@@ -86,8 +86,8 @@ def full_at_once(
 def settles(judgement: Judgement, campaign: Campaign, hypothesis: Hypothesis) -> bool:
     """Whether a quick judgement is enough to reject a candidate.
 
-    It failed; or what should gain is slower or a tie, and no class gains, so that none diverge. A
-    tie is enough only where every class has a representative: another one may gain.
+    It failed; or what should gain is slower or a tie, and no class gains, so that none diverge.
+    That is enough only where every class has a representative: another one may gain.
     """
     if isinstance(judgement.outcome, Unstable):
         return False
@@ -101,4 +101,4 @@ def settles(judgement: Judgement, campaign: Campaign, hypothesis: Hypothesis) ->
     aim = found.of(hypothesis.target_class)
     verdict = aim.verdict if aim is not None else None
     all_there = {c.config_class for c in found.classes} == {c.name for c in campaign.classes}
-    return verdict == "slower" or (verdict == "tie" and all_there)
+    return verdict in ("slower", "tie") and all_there
