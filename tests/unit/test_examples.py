@@ -32,10 +32,11 @@ def test_kernel_and_reference_agree(name: str, tmp_path: Path) -> None:
     module = runpy.run_path(str(EXAMPLES / name / "reference.py"))
     made = module["setup"](**SMALL[name], seed=3)
     inputs, outputs = made["inputs"], made["outputs"]
-    expected = {
-        key: value.astype(np.float64) if isinstance(value, np.ndarray) else value
-        for key, value in inputs.items()
-    }
+    with np.errstate(invalid="ignore"):  # outputs hold whatever lay in memory
+        expected = {
+            key: value.astype(np.float64) if isinstance(value, np.ndarray) else value
+            for key, value in inputs.items()
+        }
     module["reference"](**expected)
     passed = [
         ctypes.c_void_p(value.ctypes.data) if isinstance(value, np.ndarray) else ctypes.c_int(value)

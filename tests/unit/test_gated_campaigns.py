@@ -289,7 +289,7 @@ def test_one_that_stopped_before_its_last_measurement_makes_it_when_it_is_resume
     assert campaign.stopped.code == "no_idle_gpu"
     again = run(guarded(there, Neighbourhood()))
     assert again.stopped is not None
-    assert again.stopped.code == "goal_reached"
+    assert again.stopped.code == "efficiency_reached"
     assert again.stopped.final_timings
 
 
