@@ -712,7 +712,10 @@ def tie(story: Story) -> Round:
 
 
 def stopped(
-    story: Story, events: Sequence[Event], code: StopCode = "out_of_ideas", detail: str | None = None
+    story: Story,
+    events: Sequence[Event],
+    code: StopCode = "out_of_ideas",
+    detail: str | None = None,
 ) -> Stopped:
     """The end, with its conditions and the final kernel measured on its own."""
     stop = Stop(code, detail or "no proposer has another idea for this kernel")
