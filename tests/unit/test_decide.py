@@ -306,3 +306,13 @@ def test_what_the_profiler_sees_slower_is_not_kept(
     if isinstance(decision, RolledBack):
         assert decision.rule.startswith("the profiler contradicts the gain: ncu sees 1 s")
         assert not decision.regression
+
+
+@pytest.mark.parametrize(("pairs", "words"), [(1, "1 pair,"), (5, "5 pairs,")])
+def test_an_interval_that_is_still_open_is_not_spelled_out(pairs: int, words: str) -> None:
+    judgement = judged("inconclusive")
+    assert judgement.comparison is not None
+    overall = Estimate(speedup=4.637, ci=(0.001, 1000.0), pairs=pairs, verdict="inconclusive")
+    comparison = judgement.comparison.model_copy(update={"overall": overall})
+    rule = decided(judgement.model_copy(update={"comparison": comparison}), aimed_at()).rule
+    assert rule == f"overall inconclusive: 4.637x after {words} too few for an interval"

@@ -270,7 +270,7 @@ def test_the_log_keeps_every_stop() -> None:
     here = world(1.5e-3, 0.5e-3, target=fake_target(stop=StopPolicy(max_iterations=1)))
     first = render_campaign(run(here))["logs/optimize.md"]
     assert "## Stop: max iterations" in first
-    assert "| T3 rounds | yes | 1 rounds were judged, as many as allowed |" in first
+    assert "| T3 rounds | yes | 1 round was judged, as many as allowed |" in first
     campaign = run(here, StopPolicy(max_iterations=2))
     assert any(isinstance(event, Resumed) for event in here.records)
     later = render_campaign(campaign)["logs/optimize.md"]

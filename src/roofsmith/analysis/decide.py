@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from roofsmith.analysis.compare import LARGEST_RATIO
 from roofsmith.analysis.kernel_times import kernels_object
 from roofsmith.domain.campaign import Kept, RolledBack
 from roofsmith.domain.comparison import Comparison, Estimate, Judgement
@@ -134,7 +135,10 @@ def _reading(found: Estimate, policy: KeepPolicy) -> str:
         case "tie":
             return f"a tie: {_interval(found)} lies within the {policy.noise_band:.0%} noise band"
         case "inconclusive" | "unverified":
-            return f"inconclusive: {_interval(found)} after {found.pairs} pairs"
+            pairs = f"{found.pairs} pair{'s' * (found.pairs != 1)}"
+            if found.ci[1] == LARGEST_RATIO:
+                return f"inconclusive: {found.speedup:.3f}x after {pairs}, too few for an interval"
+            return f"inconclusive: {_interval(found)} after {pairs}"
 
 
 def _interval(found: Estimate) -> str:

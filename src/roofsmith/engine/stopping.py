@@ -104,7 +104,8 @@ def _too_many_rounds(campaign: Campaign, policy: StopPolicy) -> EndCheck:
     holds = counted >= policy.max_iterations
     allowed = "as many as allowed" if holds else f"{policy.max_iterations} are allowed"
     uncounted = f"; {others} repairs and dispatches don't count" if others else ""
-    detail = f"{counted} rounds were judged, {allowed}{uncounted}"
+    judged = "1 round was judged" if counted == 1 else f"{counted} rounds were judged"
+    detail = f"{judged}, {allowed}{uncounted}"
     return EndCheck(code="max_iterations", holds=holds, detail=detail)
 
 

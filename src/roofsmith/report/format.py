@@ -144,7 +144,7 @@ def ratio(value: float | None, ci: tuple[float, float] | None = None, times: str
     if ci is None:
         return speedup(value, times)
     if ci[1] == LARGEST_RATIO or ci[0] == 1 / LARGEST_RATIO:
-        return f"{speedup(value, times)} (too few pairs for an interval)"
+        return f"{speedup(value, times)} (no interval yet)"
     decimals = _ratio_decimals(value)
     while (
         decimals < _MAX_RATIO_DECIMALS
