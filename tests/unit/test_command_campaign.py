@@ -98,6 +98,21 @@ def test_reports_say_who_measured(here: Path) -> None:
     assert "self-reported" in out
 
 
+def test_a_change_may_be_made_in_the_campaigns_worktree(here: Path) -> None:
+    begin(here)
+    (here / "run/worktree" / KERNEL).write_text(FASTER)
+    code, out, err = run(
+        "tell",
+        "run",
+        "--kernel",
+        f"run/worktree/{KERNEL}",
+        "--hypothesis",
+        "edited there",
+        "--json",
+    )
+    assert (code, json.loads(out)["decision"]) == (0, "kept"), err
+
+
 def test_what_is_said_of_a_rejected_candidate_is_said_once(here: Path) -> None:
     begin(here)
     (here / "pa.rows").write_text(ROWS + "2048 1 64 1.0 0\n")

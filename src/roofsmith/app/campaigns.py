@@ -31,7 +31,7 @@ from roofsmith.domain.target import StopPolicy, Target
 from roofsmith.engine.diagnosing import require_material
 from roofsmith.engine.loop import Engine
 from roofsmith.engine.progress import overhead_fraction, spent_s
-from roofsmith.engine.repairing import repair_task, require_repair_task
+from roofsmith.engine.repairing import require_repair_task
 from roofsmith.engine.stopping import Stop
 from roofsmith.errors import UsageError
 from roofsmith.ports import Brief, Observer, Proposer
@@ -230,17 +230,18 @@ def tell(
             "there is no hypothesis", hint="say what changed and why: --hypothesis TEXT"
         )
     with _opened(directory, settings, observer) as engine:
-        _require_class(change.target_class or "global", engine.campaign)
+        campaign = engine.campaign
+        _require_class(change.target_class or "global", campaign)
+        task = None  # what is refused leaves no record
         if change.repair:
-            require_repair_task(engine.campaign)  # what is refused leaves no record
+            task = require_repair_task(campaign)
         else:
-            require_material(engine.campaign, shlex.quote(str(directory)))
+            require_material(campaign, shlex.quote(str(directory)))
+        before = campaign.incumbent if task is None else task.candidate
+        # Before the incumbent is put into the worktree: the change may have been made there.
+        candidate = told_candidate(change.kernel, change.flags, before, campaign.started.target)
         engine.take_up()
         engine.split()  # due since a crash
-        campaign = engine.campaign
-        task = repair_task(campaign) if change.repair else None
-        before = campaign.incumbent if task is None else task.candidate
-        candidate = told_candidate(change.kernel, change.flags, before, campaign.started.target)
         told = engine.round(
             Proposal(
                 hypothesis=_hypothesis(change, task),
