@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 from pathlib import Path
 
+import numpy as np
 import pytest
 from test_overfitting_corpus import CORPUS, candidate_of, header
 
@@ -16,9 +17,11 @@ from roofsmith.domain.target import Target
 from roofsmith.domain.transfer import Trace
 from roofsmith.domain.values import content_id
 from roofsmith.domain.workload import Workload
+from roofsmith.judge.oracle import ReferenceOracle
 from roofsmith.judge.transfer.command import CommandTracer
 from roofsmith.judge.transfer.marks import MARK, marked
-from roofsmith.judge.transfer.tracer import STEPS, TIMED_STEPS, StepTracer
+from roofsmith.judge.transfer.processes import StepsReference
+from roofsmith.judge.transfer.tracer import FEWEST_STEPS, STEPS, TIMED_STEPS, StepTracer
 from roofsmith.toolchains import CToolchain
 
 DIMS = {
@@ -184,7 +187,7 @@ def test_a_workspace_that_is_written_in_every_call_is_right(tmp_path):
     candidate = candidate_of(CORPUS / "honest" / "packed_every_call.cpp")
     found = library_trace(candidate, LINEAR, {"M": 4, "K": 8, "N": 6}, tmp_path)
     assert found.failure is None
-    assert found.steps == STEPS
+    assert found.steps == FEWEST_STEPS
     assert found.caches == ()
 
 
@@ -286,3 +289,41 @@ def test_what_says_how_to_call_the_kernel_is_frozen():
         CommandSpec(
             editable=("*.py",), benchmark="true", metric="us", rows=("N",), transfer="transfer.py"
         )
+
+
+def test_the_judges_reference_is_lent_for_steps_and_forgets_them(tmp_path, monkeypatch):
+    monkeypatch.setattr(StepsReference, "_start", None)  # no other process may be started
+    candidate = candidate_of(CORPUS / "honest" / "packed_every_call.cpp")
+    target = Target(
+        name="corpus", language="cpp", kernel=candidate.kernel,
+        reference=SourceFile(path="reference.py", text=LINEAR),
+        workloads=(Workload(dims=DIMS["linear"]),),
+    )  # fmt: skip
+    toolchain = CToolchain(tmp_path)
+    built = toolchain.build(candidate)
+    assert isinstance(built, Built), built
+    signature = toolchain.signature(candidate)
+    with ReferenceOracle(target, signature) as oracle:
+        before = oracle.inputs(target.workloads[0], 1)
+        tracer = StepTracer(target, signature, threads=1, oracle=oracle)
+        for _ in range(2):
+            found = tracer.trace(built, target.workloads[0], ())
+            assert isinstance(found, Trace), found
+            assert (found.failure, found.steps, found.weights) == (None, FEWEST_STEPS, ("w",))
+        after = oracle.inputs(target.workloads[0], 1)
+    assert all(np.array_equal(before[name], after[name]) for name in ("x", "w"))
+
+
+def test_a_stale_sum_of_many_positive_numbers_is_seen_though_it_is_nearly_right(tmp_path):
+    text = (
+        "static float kept[4];\nstatic int is_kept;\n"
+        "void solve(const float *x, const float *w, float *out, int M, int K)\n{\n"
+        "    if (!is_kept)\n        for (int m = 0; m < M; m++) {\n            double sum = 0;\n"
+        "            for (int k = 0; k < K; k++) sum += x[(long)m * K + k];\n"
+        "            kept[m] = sum * w[m];\n        }\n    is_kept = 1;\n"
+        "    for (int m = 0; m < M; m++) out[m] = kept[m];\n}\n"
+    )
+    candidate = Candidate(language="c", sources=(SourceFile(path="kernel.c", text=text),))
+    found = library_trace(candidate, ROW_SUMS, {"M": 4, "K": 8192}, tmp_path)
+    assert isinstance(found.failure, Incorrect)
+    assert found.failure.reason == "memoised_result"

@@ -31,6 +31,7 @@ from roofsmith.engine.guarded import (
 from roofsmith.engine.survey import Survey
 from roofsmith.judge.bench import Bench
 from roofsmith.judge.cgroup import remove_stale_groups
+from roofsmith.judge.command.oracle import RowOracle
 from roofsmith.judge.gpu.driver import Api
 from roofsmith.judge.gpu.lineup import GpuBench
 from roofsmith.judge.gpu.oracle import GpuOracle
@@ -155,7 +156,9 @@ class Machine:
         inspector = SanitizerInspector(self.runner, oracle)
         return inspector if self.gate is None else GuardedInspector(inspector, self.gate)
 
-    def tracer(self, target: Target, known: Survey) -> Tracer:
+    def tracer(
+        self, target: Target, oracle: ReferenceOracle | GpuOracle | RowOracle, known: Survey
+    ) -> Tracer:
         """What runs steps of training with a kernel."""
         cache_dir = None if self.gpu is None else self.compiled_dir
         tracer: Tracer
@@ -168,6 +171,7 @@ class Machine:
             tracer = StepTracer(
                 target, known.signature, threads=known.threads, cache_dir=cache_dir,
                 device="cpu" if self.gpu is None else "cuda", isolation=self.isolation,
+                oracle=oracle if isinstance(oracle, ReferenceOracle) else None,
             )  # fmt: skip
         return tracer if self.gate is None else GuardedTracer(tracer, self.gate)
 

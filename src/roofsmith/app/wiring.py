@@ -92,7 +92,7 @@ class Workshop:
     @property
     def _tracer(self) -> Tracer:
         """What runs steps with a kernel."""
-        return self.machine.tracer(self.target, self.survey)
+        return self.machine.tracer(self.target, self.oracle, self.survey)
 
     def build(self, candidate: Candidate) -> Built | BuildFailed:
         """Compile a candidate."""

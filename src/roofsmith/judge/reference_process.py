@@ -238,6 +238,7 @@ class Server:
         self._arenas: dict[int, Arena] = {}
         self._drawn: dict[tuple[int, int], tuple[dict[str, Array | int], set[str]]] = {}
         self._on = HostArithmetic()
+        self._steps: Answerer | None = None
 
     @property
     def reference(self) -> Reference:
@@ -331,12 +332,20 @@ class Server:
         with np.errstate(all="ignore"):
             return {"strain": strain(self.reference, values, outputs, usual, self._on)}
 
+    def steps(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
+        """A message about steps of training: the reference that is here is lent to them."""
+        if self._steps is None:
+            from roofsmith.judge.transfer.reference_process import StepsServer
+
+            self._steps = StepsServer(self.reference)
+        return self._steps.answer(message["step"], fds)
+
     def answer(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
         """Do what a message asks."""
         operations = {
             "load": self.load, "describe": self.describe, "map": self.map, "unmap": self.unmap,
             "draw": self.draw, "expect": self.expect, "explore": self.explore,
-            "honest": self.honest, "strain": self.strain,
+            "honest": self.honest, "strain": self.strain, "steps": self.steps,
         }  # fmt: skip
         return operations[message["op"]](message, fds)
 

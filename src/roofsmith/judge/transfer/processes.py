@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import IO, Any, Protocol
+from typing import IO, Any, Protocol, Self
 
 import psutil
 
@@ -14,12 +15,14 @@ from roofsmith.domain.kernel import Built, Signature
 from roofsmith.domain.outcome import Crashed
 from roofsmith.domain.target import Target
 from roofsmith.domain.transfer import KeptValue
+from roofsmith.domain.workload import Workload
+from roofsmith.errors import BadReferenceError
 from roofsmith.judge.arena import Arena, lay_out
 from roofsmith.judge.booting import Process, boot, worker_environment
 from roofsmith.judge.gpu.layout import host_spec
 from roofsmith.judge.gpu.process import server_environment
 from roofsmith.judge.isolation import Isolation
-from roofsmith.judge.oracle import MEMORY_SHARE, ReferenceProcess
+from roofsmith.judge.oracle import MEMORY_SHARE, ReferenceOracle, ReferenceProcess
 from roofsmith.judge.process import WorkerProcess
 from roofsmith.ports import ArraySpec, KernelDiedError, WorkloadDescription
 
@@ -50,6 +53,31 @@ class StepsReference(ReferenceProcess):
             "tf32": self.target.tf32,
         }
         self.ask("load", message)
+
+
+class LentReference:
+    """The reference in the process that the judge asks: none has to be started for steps."""
+
+    def __init__(self, oracle: ReferenceOracle) -> None:
+        self._oracle = oracle
+
+    def __enter__(self) -> Self:
+        """It is there."""
+        return self
+
+    def __exit__(self, *why: object) -> None:
+        """Have it forget the steps; a process that died has."""
+        with contextlib.suppress(BadReferenceError):
+            if self._oracle.is_alive:
+                self.ask("done", {})
+
+    def described(self, workload: Workload) -> WorkloadDescription:
+        """As `ReferenceProcess.described`."""
+        return self._oracle.describe(workload)
+
+    def ask(self, op: str, message: dict[str, Any], fds: tuple[int, ...] = ()) -> dict[str, Any]:
+        """As `ReferenceProcess.ask`."""
+        return self._oracle.ask("steps", {"step": {"op": op, **message}}, fds)
 
 
 @dataclass(frozen=True, slots=True)

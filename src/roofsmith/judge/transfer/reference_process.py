@@ -23,6 +23,12 @@ LARGEST_ROW_ERROR = 0.25
 are those of other inputs, or of other rows, or they aren't, and then all digits are wrong."""
 HONEST_FACTOR = 100.0
 """Multiple of the reference's own error in the declared precision, where that is larger."""
+STALE_FACTOR = 30.0
+"""How much nearer to an earlier call's result than to its own an output has to be to be that one's:
+sums of many numbers differ little from draw to draw. An honest result is never, unless its error is
+larger than what the draws differ by, and then all elements would have to agree by chance."""
+FEWEST_STALE = 4
+"""Elements that would have to."""
 REMEMBERED = 4
 """Earlier calls that a wrong result is compared with."""
 
@@ -32,9 +38,14 @@ Array = NDArray[np.float64]
 class StepsServer:
     """Answers the parent's messages about one reference on the host or on a device."""
 
-    def __init__(self) -> None:
+    def __init__(self, reference: Any = None) -> None:
+        """Nothing is drawn yet.
+
+        Args:
+            reference: that is loaded already; None: `load` follows.
+        """
         self.path = ""
-        self._reference: Any = None
+        self._reference = reference
         self._arena: Arena | None = None
         self._values: dict[str, Any] = {}
         self._outputs: set[str] = set()
@@ -73,6 +84,13 @@ class StepsServer:
         self._arena = Arena(specs, 1, fds[0])
         return {}
 
+    def done(self, message: dict[str, Any]) -> dict[str, Any]:  # noqa: ARG002
+        """Forget all steps."""
+        if self._arena is not None:
+            self._arena.close()
+        self._arena, self._values, self._outputs, self._truths = None, {}, set(), []
+        return {}
+
     def draw(self, message: dict[str, Any]) -> dict[str, Any]:
         """New inputs, but for those that are kept; rows dealt unevenly, if there are groups."""
         values, self._outputs = self._reference.inputs(message["dims"], message["seed"])
@@ -101,6 +119,7 @@ class StepsServer:
             return self.map(message, fds)
         operations = {
             "load": self.load, "describe": self.describe, "draw": self.draw, "check": self.check,
+            "done": self.done,
         }  # fmt: skip
         return operations[message["op"]](message)
 
@@ -116,6 +135,8 @@ class StepsServer:
         """What is wrong with an output, and whether it is the right one of an earlier call."""
         out, allowed = self._output(name), LARGEST_ROW_ERROR
         error = _row_error(out, right)
+        if self._is_stale(name, out, error):
+            return {"output": name, "error": error, "earlier": True}
         if error <= allowed:
             return None
         honest = _row_error(self._expected(exact=False)[name], right)
@@ -124,6 +145,12 @@ class StepsServer:
             return None
         again = any(_row_error(out, old[name]) <= allowed for old in self._truths)
         return {"output": name, "error": error, "earlier": again}
+
+    def _is_stale(self, name: str, out: Array, error: float) -> bool:
+        """Whether an output is an earlier call's, however little that differs from its own."""
+        return out.size >= FEWEST_STALE and any(
+            STALE_FACTOR * _row_error(out, old[name]) < error for old in self._truths
+        )
 
     def _expected(self, *, exact: bool) -> dict[str, Array]:
         found = self._reference.expect(self._values, self._outputs, exact=exact)

@@ -8,6 +8,7 @@ from pathlib import Path
 from statistics import median
 
 from roofsmith.analysis.overfitting import weights_of
+from roofsmith.analysis.overfitting.group_names import SIZES
 from roofsmith.analysis.overfitting.tokens import is_weight_name
 from roofsmith.domain.kernel import Built, Signature
 from roofsmith.domain.outcome import Failure, Incorrect
@@ -17,7 +18,9 @@ from roofsmith.domain.workload import Workload
 from roofsmith.errors import BadReferenceError, TargetError
 from roofsmith.judge.arena import Arena
 from roofsmith.judge.isolation import Isolation
+from roofsmith.judge.oracle import ReferenceOracle
 from roofsmith.judge.transfer.processes import (
+    LentReference,
     LibraryRunner,
     ModuleProcess,
     ModuleRunner,
@@ -29,10 +32,14 @@ from roofsmith.judge.transfer.processes import (
 )
 from roofsmith.ports import KernelDiedError, WorkloadDescription
 
+FEWEST_STEPS = 2
+"""Of a kernel that keeps nothing, as far as its source shows, and has no groups: one before its
+weights change, and one after."""
 STEPS = 4
-"""The second half has rows dealt unevenly, where there are groups."""
+"""Of any other: the second half has rows dealt unevenly, where there are groups."""
 TIMED_STEPS = 8
-"""The same where something is kept, and what a step gains from it is the median of their times."""
+"""Where it is counted how often what is kept is found; what a step gains from it is the median of
+their times."""
 CALLS = 2
 """Of a step: a forward and a backward pass, which use the same weights."""
 MODULES = ("triton", "torch")
@@ -51,6 +58,7 @@ class StepTracer:
         cache_dir: Path | None = None,
         isolation: Isolation | None = None,
         root: Path | None = None,
+        oracle: ReferenceOracle | None = None,
     ) -> None:
         """Nothing starts yet.
 
@@ -63,7 +71,10 @@ class StepTracer:
             isolation: the walls around kernels; None: all that the host grants.
             root: folder that a module may import from, and whose files are watched; None: the
                 module is a file of its own.
+            oracle: holds the reference in a process of its own already, for kernels on the host's
+                processors; None: one is started for the steps.
         """
+        self._oracle = oracle
         self._root = root
         self._target = target
         self._signature = signature
@@ -85,32 +96,33 @@ class StepTracer:
         path = self._target.kernel.path
         sites = [value for value in kept_values if self._root is not None or value.path == path]
         try:
-            with StepsReference(self._target, self._signature, device) as reference:
+            with self._reference(device) as reference:
                 described = reference.described(workload)
                 arena = exchange(described)
                 try:
                     reference.ask("map", {"arrays": as_json(arena.layout.arrays)}, (arena.fd,))
                     log = _Log(workload, self._weights(described), sites if is_module else [])
-                    return self._steps(built, described, reference, arena, log)
+                    steps = _steps_for(described, kept_values, log)
+                    return self._run(built, described, reference, arena, log, steps)
                 finally:
                     arena.close()
         except (BadReferenceError, TargetError) as error:
             return f"the reference can't be asked: {error.message}"
 
-    def _steps(
-        self,
-        built: Built,
-        described: WorkloadDescription,
-        reference: StepsReference,
-        arena: Arena,
-        log: _Log,
-    ) -> Trace:
+    def _reference(self, device: str | None) -> StepsReference | LentReference:
+        if device is None and self._oracle is not None:
+            return LentReference(self._oracle)
+        return StepsReference(self._target, self._signature, device)
+
+    def _run(
+        self, built: Built, described: WorkloadDescription,
+        reference: StepsReference | LentReference, arena: Arena, log: _Log, steps: int,
+    ) -> Trace:  # fmt: skip
         try:
             runner = self._runner(built, described, log.sites)
         except KernelDiedError as died:
             return log.trace(died.outcome)
         try:
-            steps = TIMED_STEPS if log.sites else STEPS
             for step in range(steps):
                 for call in range(CALLS):
                     told = {
@@ -144,6 +156,14 @@ class StepTracer:
         known = weights_of(self._target.baseline, self._target.reference)
         inputs = [a for a in described.arrays if a.role == "input" and "int" not in a.dtype]
         return tuple(a.name for a in inputs if a.name in known or is_weight_name(a.name))
+
+
+def _steps_for(described: WorkloadDescription, kept_values: Sequence[KeptValue], log: _Log) -> int:
+    """As many as there is something to see in."""
+    if log.sites:
+        return TIMED_STEPS
+    has_groups = any(SIZES.fullmatch(array.name) for array in described.arrays)
+    return STEPS if kept_values or has_groups else FEWEST_STEPS
 
 
 class _Log:
