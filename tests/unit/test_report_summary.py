@@ -30,6 +30,7 @@ from roofsmith.domain.target import StopPolicy
 from roofsmith.report import summarize
 from roofsmith.report.diffs import BUILD_PATH, candidate_diff
 from roofsmith.report.json_summary import summary_document
+from roofsmith.report.prospects import open_directions
 from roofsmith.report.summarize import product
 from roofsmith.report.summary import Ratio
 
@@ -206,6 +207,19 @@ def test_time_between_rounds_is_time_of_the_campaign() -> None:
     )
     assert longer.wall_s == pytest.approx(plain.wall_s + 5.0 + events[-1].wall_s)
     assert longer.kernel_s == pytest.approx(plain.kernel_s + 4.0 + events[-1].kernel_s)
+
+
+def test_a_disturbed_round_is_judged_again_not_repaired() -> None:
+    found = campaign_of(events_for(["inconclusive"], stop="out_of_ideas"))
+    disturbed = {"comparison": None, "samples": (), "verdict": "unverified"}
+    judgement = found.rounds[0].judgement.model_copy(update=disturbed)
+    rounds = (found.rounds[0].model_copy(update={"judgement": judgement}),)
+    summary = summarize(found.model_copy(update={"rounds": rounds}))
+    titles = [step.title for step in summary.next_steps]
+    assert "Judge round 2 again" in titles
+    assert "Repair round 2" not in titles
+    (first, *_) = open_directions(summary.steps[-1])
+    assert first.direction.startswith("judge it again on a quieter machine")
 
 
 def test_an_unknown_roofline_asks_for_the_cost() -> None:

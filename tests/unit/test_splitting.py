@@ -21,7 +21,7 @@ from roofsmith.engine.repairing import repair_task
 from roofsmith.engine.splitting import due_split, seen_dimensions
 from roofsmith.engine.verify import verify
 from roofsmith.ports import ArraySpec, Sight, WorkloadDescription
-from roofsmith.report import render_campaign
+from roofsmith.report import render_campaign, summarize
 from roofsmith.testing.engine import (
     FakeWorld,
     Killed,
@@ -93,6 +93,11 @@ def story(
     kernels.add(merged, on=split, outcome=outcome)
     merger = merger or FakeMerger()
     return Story(FakeWorld(target, kernels, ideas, merger=merger, **world), merged)
+
+
+def test_nobody_is_asked_to_split_what_was_split() -> None:
+    steps = summarize(story().run()).next_steps
+    assert not [step for step in steps if step.title.startswith("Split the kernel")]
 
 
 def test_what_is_masked_from_planning_is_not_split() -> None:

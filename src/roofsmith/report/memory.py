@@ -306,7 +306,7 @@ def _pitfalls(campaign: Campaign, step: Step) -> Iterator[PitfallAndFix]:
             fix_applied=_ROLLED_BACK,
             lesson=f"as it was written, {_lowered(step.title)} doesn't work here",
         )
-    elif step.verdict in ("inconclusive", "unverified"):
+    elif step.is_undecided:
         yield PitfallAndFix(
             error_type="measurement",
             error_message=step.rule,

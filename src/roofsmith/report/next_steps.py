@@ -140,8 +140,8 @@ def _laggard(workloads: tuple[WorkloadRow, ...], fraction: float | None) -> Iter
 
 def _divided(steps: tuple[Step, ...]) -> Iterator[NextStep]:
     for step in steps:
-        if step.mark != "rejected" or step.comparison is None:
-            continue
+        if step.mark != "rejected" or step.comparison is None or step.dispatches:
+            continue  # where classes diverged twice, roofsmith saw to it, or said why not
         verdicts = {part.estimate.verdict for part in step.comparison.classes}
         if {"faster", "slower"} <= verdicts:
             won = [
@@ -155,13 +155,9 @@ def _divided(steps: tuple[Step, ...]) -> Iterator[NextStep]:
 
 
 def _undecided(steps: tuple[Step, ...]) -> Iterator[NextStep]:
-    undecided = [step for step in steps if step.verdict == "inconclusive" and step.ratio]
+    undecided = [step for step in steps if step.is_undecided]
     if undecided:
-        ratios = "; ".join(
-            f"round {step.number}: {fmt.ratio(step.ratio.value, step.ratio.ci)}"
-            for step in undecided
-            if step.ratio is not None
-        )
+        ratios = "; ".join(f"round {step.number}: {_seen(step)}" for step in undecided)
         yield NextStep(
             f"Judge {_rounds(undecided)} again",
             f"Too noisy to decide ({ratios}). A quieter machine or a larger `keep.judge_budget_s` "
@@ -170,13 +166,17 @@ def _undecided(steps: tuple[Step, ...]) -> Iterator[NextStep]:
 
 
 def _unmeasured(steps: tuple[Step, ...]) -> Iterator[NextStep]:
-    failed = [step for step in steps if step.mark == "failed"]
+    failed = [step for step in steps if step.mark == "failed" and not step.is_undecided]
     if failed:
         ideas = "; ".join(f"{step.number}: {step.status}{_promise(step)}" for step in failed)
         yield NextStep(
             f"Repair {_rounds(failed)}",
             f"Ideas that were never measured, so nothing is known against them: {ideas}.",
         )
+
+
+def _seen(step: Step) -> str:
+    return "not measured" if step.ratio is None else fmt.ratio(step.ratio.value, step.ratio.ci)
 
 
 def _rounds(steps: list[Step]) -> str:

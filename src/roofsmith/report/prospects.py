@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from roofsmith.domain.memory import OpenDirection
-from roofsmith.domain.outcome import BuildFailed, Crashed, Incorrect, Unstable
+from roofsmith.domain.outcome import BuildFailed, Crashed, Incorrect
 from roofsmith.domain.profile import BottleneckKind
 from roofsmith.report import format as fmt
 from roofsmith.report.summary import Step
@@ -56,7 +56,8 @@ def _directions(step: Step) -> Iterator[OpenDirection]:
     """What the round itself leaves open."""
     parts = step.comparison.classes if step.comparison else ()
     verdicts = {part.config_class: part.estimate.verdict for part in parts}
-    if step.mark == "rejected" and {"faster", "slower"} <= set(verdicts.values()):
+    diverged = {"faster", "slower"} <= set(verdicts.values())
+    if step.mark == "rejected" and diverged and not step.dispatches:  # roofsmith splits the others
         won = ", ".join(name for name, verdict in verdicts.items() if verdict == "faster")
         yield OpenDirection(
             direction=f"run this kernel for {won} alone, and the incumbent for the others",
@@ -67,7 +68,7 @@ def _directions(step: Step) -> Iterator[OpenDirection]:
             direction=f"repair it: {step.title}",
             rationale="it was never measured, so nothing is known against the idea",
         )
-    if step.verdict == "inconclusive" or isinstance(step.outcome, Unstable):
+    if step.is_undecided:
         yield OpenDirection(
             direction=f"judge it again on a quieter machine: {step.title}",
             rationale="too noisy to decide",

@@ -16,7 +16,7 @@ from roofsmith.domain.campaign import StopCode
 from roofsmith.domain.comparison import Comparison, ErrorReport
 from roofsmith.domain.formatting import Formatting
 from roofsmith.domain.inspection import Inspection
-from roofsmith.domain.outcome import Outcome
+from roofsmith.domain.outcome import Outcome, Passed, Unstable
 from roofsmith.domain.profile import Bottleneck, Profile
 from roofsmith.domain.proposal import Hypothesis, ScreenedPoint
 from roofsmith.domain.transfer import TransferCheck
@@ -125,6 +125,13 @@ class Step:
     representative: tuple[str, ...] = ()
     """Of the baseline: workloads that stand for all. Of a round: those that it was judged on alone;
     empty: on all."""
+
+    @property
+    def is_undecided(self) -> bool:
+        """Whether it was disturbed too much for anybody to say what its change brings."""
+        if isinstance(self.outcome, Passed):
+            return self.verdict in ("inconclusive", "unverified")
+        return isinstance(self.outcome, Unstable)
 
     @property
     def proposed_id(self) -> str:
