@@ -162,6 +162,16 @@ def test_every_kind_of_name_macro_and_header_may_be_in_both(toolchain: CToolchai
 
 
 @needs_gcc
+def test_variables_of_each_thread_are_renamed_and_their_types_are_not(
+    toolchain: CToolchain,
+) -> None:
+    text = SIMPLE.replace("2 * x[i]", "(own = @) * x[i] * one")
+    text = f"static _Thread_local float own;\nstatic __thread float one = 1;\n{text}"
+    old, new = (candidate(text.replace("@", by)) for by in ("2", "3"))
+    assert [factor(toolchain, merged(old, new), n) for n in (2, 2000)] == [2, 3]
+
+
+@needs_gcc
 def test_a_dispatch_of_a_dispatch(toolchain: CToolchain) -> None:
     first = merged(candidate(SIMPLE), candidate(TRIPLE))
     four = candidate(SIMPLE.replace("2 * x", "4 * x"))
@@ -290,6 +300,41 @@ def test_overloads_templates_operators_and_members_in_cpp(toolchain: CToolchain)
     again = merged(made, old, dispatch(Threshold(dims=("n",), side="at_most", bound=4), splits=6))
     assert [factor(toolchain, made, n) for n in (2, 2000)] == [2, 3]
     assert [factor(toolchain, again, n) for n in (2, 2000)] == [2, 3]
+
+
+IN_CPP = {
+    "found from outside": """\
+namespace k { constexpr float by = @; struct V { float v; }; }
+static float counter;
+extern "C" { void solve(const float *x, float *y, int n)
+{
+    ::counter = 0;
+    for (int i = 0; i < n; i++) y[i] = ::k::V{x[i]}.v * ::k::by + ::counter;
+} }
+""",
+    "variables with C linkage": """\
+extern "C" {
+static float table[4] = {@, @, @, @};
+float visible = 1;
+void solve(const float *x, float *y, int n)
+{
+    for (int i = 0; i < n; i++) y[i] = table[i & 3] * visible * x[i];
+}
+}
+""",
+}
+
+
+@needs_gcc
+@pytest.mark.parametrize("text", IN_CPP.values(), ids=IN_CPP)
+def test_cpp_names_that_a_namespace_alone_would_not_keep_apart(
+    text: str, toolchain: CToolchain
+) -> None:
+    old, new = (candidate(text.replace("@", by), language="cpp") for by in ("2", "3"))
+    made = merged(old, new)
+    again = merged(made, old, dispatch(splits=9))
+    assert [factor(toolchain, made, n) for n in (2, 2000)] == [2, 3]
+    assert [factor(toolchain, again, n) for n in (2, 2000)] == [2, 2]
 
 
 CUDA = """\
@@ -473,6 +518,9 @@ def test_what_is_added_to_namespace_std_stays_outside() -> None:
     reopened = "namespace std { inline int mine() { return 1; } }\n" + CPP.replace("@", "3")
     old, new = candidate(CPP.replace("@", "2"), language="cpp"), candidate(reopened, language="cpp")
     assert "namespace std" in refused(old, new)
+    text = "#include <functional>\nstruct Key {};\ntemplate <> struct std::hash<Key> {};\n"
+    hashed = candidate(text + f'extern "C" {SIMPLE}', language="cpp")
+    assert "namespace std" in refused(hashed, hashed)
 
 
 def test_modules_that_import_different_files_of_one_name() -> None:

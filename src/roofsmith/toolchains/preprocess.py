@@ -26,7 +26,7 @@ _DIALECT: Mapping[str, str | None] = {
     "__volatile__": "volatile", "__signed": "signed", "__signed__": "signed",
     "__inline": "inline", "__inline__": "inline", "__extension__": "",
     "__restrict": "__restrict__", "__GNUC__": None, "__linux__": None, "__unix__": None,
-    "__STDC__": "1",
+    "__STDC__": "1", "_Thread_local": "",
 }  # fmt: skip
 _MAX_FILES = 100
 """Files that one kernel may include of its own; each may include the next one."""

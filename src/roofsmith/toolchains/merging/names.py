@@ -13,6 +13,8 @@ from roofsmith.toolchains.signature import preprocess
 
 _TAGGED = ("struct_specifier", "union_specifier", "enum_specifier")
 _NAMES = ("identifier", "type_identifier", "primitive_type")
+_KEYWORDS = frozenset(("bool", "char", "double", "float", "int", "long", "short", "void"))
+"""What a declaration that the grammar misread may seem to name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,8 +23,8 @@ class FileScope:
 
     names: tuple[str, ...]
     """Everything that two files in one can't both be called, in order."""
-    c_functions: tuple[str, ...]
-    """Functions that it defines with C linkage."""
+    c_names: tuple[str, ...]
+    """Functions and variables that it defines with C linkage."""
     entry_parameters: str
     """The entry's parameter list as written, brackets included; empty if it isn't defined."""
     reopens: tuple[str, ...]
@@ -39,18 +41,19 @@ def file_scope(candidate: Candidate) -> FileScope:
     names = [name for node in nodes for name in _names(node)]
     names += _prototypes(nodes, {_declared(node) for node in functions})
     return FileScope(
-        names=tuple(dict.fromkeys(name for name in names if name)),
-        c_functions=tuple(
-            dict.fromkeys(_declared(f) for f in functions if not cpp or _in_c(f, nodes))
+        names=tuple(dict.fromkeys(name for name in names if name and name not in _KEYWORDS)),
+        c_names=tuple(
+            dict.fromkeys(
+                (
+                    *(_declared(f) for f in functions if not cpp or _in_c(f, nodes)),
+                    *(name for node in nodes for name in _c_variables(node)),
+                )
+            )
         ),
         entry_parameters=next(
             (_parameters(f) for f in functions if _declared(f) == candidate.entry), ""
         ),
-        reopens=tuple(
-            text_of(node.child_by_field_name("name"))
-            for node in nodes
-            if node.type == "namespace_definition" and _is_foreign(node)
-        ),
+        reopens=tuple("std" for node in nodes if _is_foreign(node)),
     )
 
 
@@ -65,7 +68,7 @@ def _names(node: Node) -> Iterator[str]:
         case "type_definition":
             for declarator in node.children_by_field_name("declarator"):
                 yield _name_in(declarator)
-        case "enumerator":
+        case "enumerator" | "namespace_definition":
             yield text_of(node.child_by_field_name("name"))
         case kind if kind in _TAGGED and node.child_by_field_name("body") is not None:
             yield text_of(node.child_by_field_name("name"))
@@ -135,6 +138,15 @@ def _in_c(function: Node, nodes: list[Node]) -> bool:
     return any(_has_c_linkage(place) for place in places)
 
 
+def _c_variables(node: Node) -> Iterator[str]:
+    """Variables that a declaration defines with C linkage."""
+    if node.type != "declaration" or _is_extern(node) or not _has_c_linkage(node):
+        return
+    for declarator in node.children_by_field_name("declarator"):
+        if not _is_function(declarator):
+            yield _name_in(declarator)
+
+
 def _has_c_linkage(node: Node | None) -> bool:
     while node is not None:
         if node.type == "linkage_specification":
@@ -144,7 +156,13 @@ def _has_c_linkage(node: Node | None) -> bool:
 
 
 def _is_foreign(node: Node) -> bool:
-    return text_of(node.child_by_field_name("name")) == "std"
+    """Whether it adds to namespace std: as a namespace, or `template <> struct std::hash<Key>`."""
+    name = text_of(node.child_by_field_name("name"))
+    if node.type == "namespace_definition":
+        return name == "std"
+    is_type = node.type in (*_TAGGED, "class_specifier")
+    is_defined = is_type and node.child_by_field_name("body") is not None
+    return is_defined and name.removeprefix("::").startswith("std::")
 
 
 def _parameters(function: Node) -> str:

@@ -13,6 +13,7 @@ renamed there, too. Macros that a kernel defines end with it, and whatever they 
 from __future__ import annotations
 
 import posixpath
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -61,7 +62,7 @@ class _Part:
 
     @property
     def renamed(self) -> tuple[str, ...]:
-        return self.scope.c_functions if self.cpp else self.scope.names
+        return self.scope.c_names if self.cpp else self.scope.names
 
     @property
     def touched(self) -> tuple[str, ...]:
@@ -178,7 +179,7 @@ def _section(part: _Part, title: str, behind: str) -> str:
     """A kernel whose names are its own, and what stands behind it in its scope."""
     entry = part.candidate.entry
     others = [name for name in part.renamed if name != entry]
-    body = without_includes(part.text, cpp=part.cpp).strip("\n")
+    body = _requalified(without_includes(part.text, cpp=part.cpp).strip("\n"), part)
     kernel = _around([entry], f"#undef {entry}\n#define {entry} {part.entry}\n", body, "")
     inner = f"{kernel}\n\n{behind}" if behind else kernel
     if part.cpp:
@@ -192,6 +193,14 @@ def _section(part: _Part, title: str, behind: str) -> str:
         "\n".join(f"#undef {name}" for name in others),
     )
     return f"/* ---- {title} ---- */\n{whole}"
+
+
+def _requalified(text: str, part: _Part) -> str:
+    """A text whose `::name` finds its own names where they are now."""
+    if not (part.cpp and part.scope.names):
+        return text
+    names = "|".join(map(re.escape, part.scope.names))
+    return re.sub(rf"(?<![\w>)\]:])::(?=\s*({names})\b)", f"::{part.prefix}::", text)
 
 
 def _with_options_back(text: str, part: _Part) -> str:
