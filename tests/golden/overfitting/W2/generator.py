@@ -1,11 +1,14 @@
 # finds: W2 _s
-import torch
 def _stream():
     x = yield
     q = x.half()
     while True:
         yield q
+
+
 _s = None
+
+
 def run_kernel(x, w, out):
     global _s
     if _s is None:

@@ -1,12 +1,18 @@
 # finds: W3 _q
-import torch, triton
+import torch
+import triton
 import triton.language as tl
+
 _q = torch.empty(4096)
 _state = {"ready": False}
+
+
 @triton.jit
 def twice(src, dst, n, B: tl.constexpr):
     o = tl.program_id(0) * B + tl.arange(0, B)
     tl.store(dst + o, tl.load(src + o, mask=o < n) * 2, mask=o < n)
+
+
 def run_kernel(x, out, n):
     if not _state["ready"]:
         twice[(1,)](x, _q, n, B=256)

@@ -1,6 +1,7 @@
 # finds: W3 _q
-import torch
 _q = None
+
+
 def run_kernel(x, w, out):
     global _q
     while _q is None:

@@ -1,6 +1,9 @@
 import torch
+
 _blocks = 0
 _part = torch.empty(64, 24)
+
+
 def run_kernel(x, w, out):
     global _blocks
     if not _blocks:

@@ -1,5 +1,8 @@
 import torch
+
 _minus = {}
+
+
 def run_kernel(x, out):
     if x.shape not in _minus:
         _minus[x.shape] = torch.full_like(x, float("-inf"))

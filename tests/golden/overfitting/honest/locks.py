@@ -1,5 +1,8 @@
 import torch
+
 _locks = {}
+
+
 def run_kernel(x, w, out):
     key = x.device
     if key not in _locks:

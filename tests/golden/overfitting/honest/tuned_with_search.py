@@ -1,5 +1,8 @@
 import torch
+
 _plans = []
+
+
 def plan_of(shape):
     for known, tile in _plans:
         if known == shape:
@@ -7,7 +10,9 @@ def plan_of(shape):
     tile = 64 if shape[0] < 1024 else 128
     _plans.append((shape, tile))
     return tile
+
+
 def run_kernel(x, w, out):
     t = plan_of(x.shape)
     for i in range(0, x.shape[0], t):
-        torch.matmul(x[i:i+t], w, out=out[i:i+t])
+        torch.matmul(x[i : i + t], w, out=out[i : i + t])

@@ -1,5 +1,8 @@
 import torch
+
 _tables = {}
+
+
 def run_kernel(x, out):
     key = (x.shape[-1], x.dtype, x.device)
     if key not in _tables:
