@@ -74,9 +74,13 @@ class Summary(Value):
     changes: int
     kept: int
     wrong_keeps: Rate
-    """Of changes whose true effect is no gain at all, overall or on a class beyond the band."""
+    """Of changes whose true effect is no gain at all."""
     within_band_keeps: Rate
     """Of changes whose true gain lies within the noise band."""
+    losses_kept: Rate
+    """Of changes that truly gain overall, and truly lose more than the noise band on a class."""
+    worst_loss_kept: float
+    """The largest true loss of a class that was kept, as a share of its time."""
     gains_kept: dict[str, Rate]
     """Of true gains at nobody's expense, by size."""
     total_error_median: float
@@ -230,8 +234,9 @@ def summarize(campaigns: Sequence[SimulatedCampaign]) -> Summary:
     """Rates and errors of these campaigns."""
     changes = [change for made in campaigns for change in made.changes]
     band = fake_target().keep.noise_band
-    no_gain = [c for c in changes if c.true <= 1 or c.true_worst_class < 1 - band]
+    no_gain = [c for c in changes if c.true <= 1]
     within = [c for c in changes if 1 < c.true <= 1 + band]
+    losing = [c for c in changes if c.true > 1 and c.true_worst_class < 1 - band]
     moved = [made for made in campaigns if made.claimed_total != 1.0]
     errors = [made.claimed_total / made.true_total - 1 for made in moved]
     first = [made.first_look_total / made.true_total - 1 for made in moved]
@@ -241,6 +246,8 @@ def summarize(campaigns: Sequence[SimulatedCampaign]) -> Summary:
         kept=sum(change.kept for change in changes),
         wrong_keeps=rate([change.kept for change in no_gain]),
         within_band_keeps=rate([change.kept for change in within]),
+        losses_kept=rate([change.kept for change in losing]),
+        worst_loss_kept=max((1 / c.true_worst_class - 1 for c in changes if c.kept), default=0.0),
         gains_kept={
             f"{low:.0%} and more" if high == math.inf else f"{low:.0%} to {high:.0%}": rate(
                 [c.kept for c in changes if low < c.true - 1 <= high and c.true_worst_class >= 1]
@@ -266,6 +273,8 @@ def table(result: SimulatedCampaigns) -> str:
         f"{len(result.campaigns)} campaigns, {found.changes} changes, {found.kept} kept",
         f"kept without a gain:         {percent(found.wrong_keeps)}",
         f"kept within the noise band:  {percent(found.within_band_keeps)}",
+        f"kept though a class loses:   {percent(found.losses_kept)}, at most"
+        f" {found.worst_loss_kept:.1%}",
         *(f"true gains of {size} kept: {percent(kept)}" for size, kept in found.gains_kept.items()),
         f"claimed over true total: median {found.total_error_median:+.2%}, mean"
         f" {found.mean_total_error:+.2%}, 95% within {found.total_error_abs_p95:.2%}",
@@ -273,6 +282,13 @@ def table(result: SimulatedCampaigns) -> str:
         f"by first looks, without measuring again: median {found.first_look_error_median:+.2%}",
     ]
     return "\n".join(lines)
+
+
+def plot(result: SimulatedCampaigns) -> str:
+    """Claimed against true totals, of the campaigns that kept something."""
+    return claims_against_truth(
+        [(c.true_total, c.claimed_total) for c in result.campaigns if c.claimed_total != 1.0]
+    )
 
 
 def main() -> None:
@@ -297,11 +313,9 @@ def main() -> None:
         campaigns=tuple(campaigns),
     )
     print(table(result))
-    if options.out:
-        write(result, options.out)
+    write(result, options.out)
     if options.plot:
-        points = [(c.true_total, c.claimed_total) for c in campaigns if c.claimed_total != 1.0]
-        options.plot.write_text(claims_against_truth(points), encoding="utf-8")
+        options.plot.write_text(plot(result), encoding="utf-8")
 
 
 def _options() -> argparse.Namespace:
@@ -313,7 +327,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--noise", type=Path, default=Path("benchmarks/results/judge_rates_1_thread.json")
     )
-    parser.add_argument("--out", type=Path)
+    parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--plot", type=Path)
     return parser.parse_args()
 

@@ -20,7 +20,9 @@ from roofsmith.selftest.page import page
 ROOT = Path(__file__).resolve().parents[2]
 BENCHMARKS = ROOT / "benchmarks"
 RESULTS = sorted((BENCHMARKS / "results").glob("*.json"))
-SCRIPTS = ("judge_rates", "gpu_judge_rates", "campaigns", "sgemm_openblas")
+SCRIPTS = (
+    "judge_rates", "gpu_judge_rates", "campaigns", "sgemm_openblas", "simulated_campaigns",
+)  # fmt: skip
 
 sys.path.insert(0, str(BENCHMARKS))  # scripts import their neighbours, as when they are run
 
@@ -29,6 +31,8 @@ import gpu_judge_rates  # noqa: E402
 import judge_rates  # noqa: E402
 import result_file  # noqa: E402
 import sgemm_openblas  # noqa: E402
+import simulated_bench  # noqa: E402
+import simulated_campaigns  # noqa: E402
 from naive_harness import NaivePair  # noqa: E402
 from rate_kernels import KERNELS, MAX_EXTRA_ROWS  # noqa: E402
 
@@ -38,6 +42,7 @@ SCHEMAS = {
     "campaigns": campaigns.Campaigns,
     "sgemm_openblas": sgemm_openblas.SgemmOpenblas,
     "selftest": record.Record,
+    "simulated_campaigns": simulated_campaigns.SimulatedCampaigns,
 }
 
 
@@ -97,6 +102,10 @@ def test_committed_figures_follow_from_their_samples(path):
                 assert again == row
         case campaigns.Campaigns():
             assert all(row.rounds for row in result.campaigns)
+        case simulated_campaigns.SimulatedCampaigns():
+            assert simulated_campaigns.summarize(result.campaigns) == result.summary
+            drawn = (ROOT / "docs" / "simulated_campaigns.svg").read_text(encoding="utf-8")
+            assert drawn == simulated_campaigns.plot(result)
         case record.Record():
             assert (ROOT / "docs" / "selftest.md").read_text(encoding="utf-8") == page(result)
 
@@ -217,3 +226,14 @@ def test_demo_is_run_as_strangers_run_it():
     assert campaigns.command_line("sgemm", options) == [
         "optimize", "examples/sgemm", "--budget-s", "300.0", "--threads", "2",
     ]  # fmt: skip
+
+
+def test_chains_of_known_changes_add_up():
+    noise = json.loads((BENCHMARKS / "results" / "judge_rates_1_thread.json").read_text())
+    trials = simulated_bench.trials_of(noise)
+    made = [simulated_campaigns.campaign(seed, trials, rounds=6) for seed in range(1, 9)]
+    changes = [change for campaign in made for change in campaign.changes]
+    assert any(change.kept for change in changes)
+    assert not any(change.kept for change in changes if change.true <= 1)
+    for campaign in made:
+        assert campaign.claimed_total == pytest.approx(campaign.true_total, rel=0.02)
