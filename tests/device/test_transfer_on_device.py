@@ -8,6 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from gpu_bench import environment_or_skip
 
 from roofsmith.analysis.overfitting import audit
 from roofsmith.domain.kernel import Built, Candidate, Signature, SourceFile
@@ -19,6 +20,12 @@ from roofsmith.domain.workload import Workload
 from roofsmith.judge.transfer.tracer import TIMED_STEPS, StepTracer
 
 pytestmark = pytest.mark.device
+
+
+@pytest.fixture(autouse=True)
+def gpu() -> None:
+    environment_or_skip()
+
 
 CORPUS = Path(__file__).parents[1] / "golden" / "overfitting"
 
