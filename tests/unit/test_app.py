@@ -254,7 +254,7 @@ def test_held_rounds_name_their_commits(finished: Path) -> None:
     log = ["git", "-C", str(finished / place["checkout"]), "log", "--format=%H", place["branch"]]
     commits = subprocess.check_output(log, text=True).split()
     notes = [json.loads(path.read_text()) for path in sorted((finished / "memory").iterdir())]
-    held = [note["commit"] for note in notes if note["decision"] in ("baseline", "kept")]
+    held = [note["git_commit_hash"] for note in notes if note["decision"] in ("baseline", "kept")]
     assert held == commits[::-1]
 
 
