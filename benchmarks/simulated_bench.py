@@ -24,9 +24,10 @@ from roofsmith.ports import WorkloadDescription
 SWEEPS_PER_INSTANCE = 6
 """As of the bench for the host's processors."""
 SWEEP_S = 0.03
-"""What a pair of a millisecond's kernels costs the judge, messages and checks included."""
+"""Of the judge's time budget that a pair takes: assumed. Only how soon a budget ends follows from
+it, and from `START_S`."""
 START_S = 0.15
-"""What a pair of processes costs it."""
+"""Of that budget that a pair of processes takes to start: assumed."""
 
 TrueTime = Callable[[str, str], float]
 """Seconds per call of a candidate on a workload, by id and label."""
