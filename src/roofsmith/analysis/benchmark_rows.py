@@ -32,8 +32,6 @@ from roofsmith.domain.command import TIME_UNITS, CommandSpec
 from roofsmith.domain.workload import Workload
 
 MAX_SIZE: Final = 2**63 - 1
-_MAX_DIGITS: Final = 100
-"""Leading zeros included; Python refuses to read integers of more than 4300."""
 _WORDS: Final = re.compile(r"\w+(?: +\w+)+")
 _SHOWN: Final = 3
 """Rows that a message names."""
@@ -304,8 +302,8 @@ def _workload(row: Row, spec: CommandSpec, sizes: Sequence[str]) -> Workload:
 
 
 def _is_size(key: str, text: str) -> bool:
-    whole = text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS
-    short = len(text) <= len(str(MAX_SIZE))  # int() refuses thousands of digits
+    whole = text.isascii() and text.isdigit()
+    short = len(text) <= len(str(MAX_SIZE))  # int() refuses more than 4300 digits
     return key.isidentifier() and whole and short and 0 < int(text) <= MAX_SIZE
 
 
