@@ -8,12 +8,12 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from roofsmith.analysis.expressions import as_number
-from roofsmith.domain.command import BYTE_RATES, FLOP_RATES, Direction
+from roofsmith.analysis.expressions import Row, as_number
+from roofsmith.domain.command import BYTE_RATES, FLOP_RATES, TIME_UNITS, Direction
 
 _TIME: Final = re.compile(
     r"(?:^|[^a-z])(us|ms|ns|s|sec|seconds|µs|time|latency|duration)(?:$|[^a-z])", re.IGNORECASE
@@ -30,8 +30,6 @@ _ERROR: Final = re.compile(r"(?:^|_)(err|error|errors|mismatch|mismatches|wrong)
 _CHECK: Final = re.compile(r"(?:^|_|\b)(check|status|pass|passed|correct|ok)(?:$|_|\b)", re.I)
 _GOOD: Final = frozenset(("pass", "passed", "ok", "true", "yes", "correct"))
 _UNITS: Final = {"sec": "s", "seconds": "s"}
-
-Row = Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,4 +131,4 @@ def _unit(word: str) -> str:
     if lower in _UNITS:
         return _UNITS[lower]
     known = {unit.lower(): unit for unit in (*FLOP_RATES, *BYTE_RATES)}
-    return known.get(lower, lower if lower in ("s", "ms", "us", "µs", "ns") else "")
+    return known.get(lower, lower if lower in TIME_UNITS else "")
