@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+from roofsmith.analysis.transfer import TRANSFERRING
 from roofsmith.domain.campaign import Campaign, Kept, RolledBack, Round
 from roofsmith.domain.outcome import Incorrect, Passed
 from roofsmith.domain.profile import Bottleneck
@@ -19,7 +20,6 @@ from roofsmith.domain.values import canonical_json, content_id
 
 WORTH_TELLING: Final = 0.05
 """Five noise bands of one percent: what is smaller may not repeat on another kernel."""
-_TRANSFERRING: Final = frozenset(("K1", "K2", "K3", "K4"))
 _FREE_TEXT: Final = frozenset(("external", "sweep", "split"))
 """Tactics that say nothing of what was changed: the statement does."""
 _DATA = (
@@ -115,8 +115,8 @@ def _taught(round_: Round) -> tuple[str, str, str] | None:
 def _transfers(round_: Round) -> bool:
     """Whether a caller whose inputs change sees it too."""
     checked = round_.transfer
-    return round_.hypothesis.bucket in _TRANSFERRING and (
-        checked is None or checked.bucket in _TRANSFERRING
+    return round_.hypothesis.bucket in TRANSFERRING and (
+        checked is None or checked.bucket in TRANSFERRING
     )
 
 

@@ -11,6 +11,7 @@ from typing import Final, Literal
 import yaml
 
 from roofsmith.analysis.ladder import came_to, streak
+from roofsmith.analysis.lessons import WORTH_TELLING
 from roofsmith.domain.campaign import Campaign, Round
 from roofsmith.domain.category import Category
 from roofsmith.domain.diagnosis import (
@@ -25,7 +26,7 @@ from roofsmith.domain.values import Value
 
 FEWEST_DIRECTIONS: Final = 3
 MOST_DIRECTIONS: Final = 5
-MAY_PAY: Final = 1.05
+MAY_PAY: Final = 1 + WORTH_TELLING
 """A gain that an interval has to rule out before a kind of change is given up: as much as a tip is
 worth."""
 _SAYS_NOTHING: Final = frozenset(("unstable", "unverified"))

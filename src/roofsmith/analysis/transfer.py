@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from roofsmith.analysis.overfitting import Audit
-from roofsmith.domain.campaign import Decision, Kept, RolledBack, Round
+from roofsmith.domain.campaign import Decision, Kept, RolledBack
 from roofsmith.domain.comparison import Judgement
 from roofsmith.domain.proposal import Bucket, Hypothesis
 from roofsmith.domain.target import KeepPolicy
@@ -20,6 +20,8 @@ ASTERISK = "*"
 """Marks a gain that is bounded by what a step of training saves."""
 
 _RANK: dict[Bucket, int] = {"K1": 0, "K2": 0, "K3": 0, "K4": 0, "W1": 1, "W2": 2, "W3": 3}
+TRANSFERRING = frozenset(bucket for bucket, rank in _RANK.items() if rank == 0)
+"""Buckets whose gain doesn't depend on inputs coming again."""
 
 
 def check_of(
@@ -57,9 +59,9 @@ def audited(
         return decision
     if why := refusal(check):
         return RolledBack(rule=why)
-    left = real_speedup(check, _headline(judgement))
     if check.bucket != "W1":
         return decision
+    left = real_speedup(check, _headline(judgement))
     if left <= 1 + policy.noise_band:
         return RolledBack(
             rule=f"over-fitted (W1): a step of training gains {left:.3f}x at most, which is within"
@@ -135,15 +137,10 @@ def real_speedup(check: TransferCheck | None, headline: float, declared: Bucket 
         declared: the hypothesis's bucket.
     """
     bucket = check.bucket if check is not None else declared
-    if _RANK[bucket] == 0:
+    if bucket in TRANSFERRING:
         return headline
     bound = bound_of(check.trace) if check is not None and bucket == "W1" else None
     return min(headline, bound) if bound is not None else 1.0
-
-
-def real_speedup_of(round_: Round) -> float:
-    """As `real_speedup`, of a kept round."""
-    return real_speedup(round_.transfer, _headline(round_.judgement), round_.hypothesis.bucket)
 
 
 def _headline(judgement: Judgement) -> float:
