@@ -1,21 +1,14 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
-import numpy as np
 import pytest
-from numpy.typing import NDArray
-from process_runner import ProcessRunner, ProcessSession
+from process_runner import ProcessRunner
+from profiled_rows import WORKLOAD, BrokenOracle, DyingRunner, RowsOracle
 
 from roofsmith.domain.kernel import BuildSpec, Built, Candidate, SourceFile
-from roofsmith.domain.outcome import Crashed
 from roofsmith.domain.profile import Profile
-from roofsmith.domain.workload import Workload
-from roofsmith.errors import BadReferenceError
-from roofsmith.ports import KernelDiedError, WorkloadDescription
 from roofsmith.profilers.cpu import CpuProfiler
 from roofsmith.profilers.listing import Listing, disassemble, read_listing
 from roofsmith.toolchains.c import CToolchain
@@ -37,29 +30,6 @@ void solve(const float *x, float *y, int N, int D) {
     for (int i = 0; i < N * D; i++) y[i] = 2.0f * x[i] + 1.0f;
 }
 """
-WORKLOAD = Workload(dims={"N": 256, "D": 64})
-
-
-class RowsOracle:
-    def describe(self, workload: Workload) -> WorkloadDescription:
-        raise BadReferenceError("not needed by profilers")
-
-    def inputs(self, workload: Workload, seed: int) -> dict[str, NDArray[np.generic] | int]:
-        shape = workload.dims["N"], workload.dims["D"]
-        x = np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
-        return {"x": x, "y": np.zeros_like(x), **workload.dims}
-
-
-class BrokenOracle(RowsOracle):
-    def inputs(self, workload: Workload, seed: int) -> dict[str, NDArray[np.generic] | int]:
-        raise BadReferenceError("reference.py:3: no setup for these dims")
-
-
-class DyingRunner(ProcessRunner):
-    @contextmanager
-    def open(self, *_: object, **__: object) -> Iterator[ProcessSession]:
-        raise KernelDiedError(Crashed(reason="signal", detail="SIGSEGV in solve"))
-        yield  # a generator, as the port wants
 
 
 def build(folder: Path, text: str, *flags: str) -> Built:

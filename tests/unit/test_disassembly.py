@@ -3,24 +3,17 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
-import numpy as np
 import pytest
 from cuda_kernels import H100, cuda, needs_nvcc
-from numpy.typing import NDArray
-from process_runner import ProcessRunner, ProcessSession
+from process_runner import ProcessRunner
+from profiled_rows import WORKLOAD, BrokenOracle, DyingRunner, RowsOracle
 
 from roofsmith.analysis.instructions import hot_loops, read_gcn, read_objdump, read_sass
 from roofsmith.domain.diagnosis import Disassembly
 from roofsmith.domain.kernel import BuildSpec, Built, Candidate, Signature, SourceFile
-from roofsmith.domain.outcome import Crashed
 from roofsmith.domain.profile import Hotspot, Profile
-from roofsmith.domain.workload import Workload
-from roofsmith.errors import BadReferenceError
-from roofsmith.ports import KernelDiedError, WorkloadDescription
 from roofsmith.profilers.disassembly import HostDisassembler
 from roofsmith.profilers.perf_output import Sighting, parse_sightings
 from roofsmith.toolchains import CudaToolchain
@@ -177,30 +170,7 @@ void solve(const float *x, float *y, int N, int D) {
         for (int k = 0; k < 20; k++) y[i] = sqrtf(y[i] * y[i] + 1.0f);
 }
 """
-WORKLOAD = Workload(dims={"N": 256, "D": 64})
 PROFILE = Profile(tool="none", workload=WORKLOAD.label)
-
-
-class RowsOracle:
-    def describe(self, workload: Workload) -> WorkloadDescription:
-        raise BadReferenceError("not needed here")
-
-    def inputs(self, workload: Workload, seed: int) -> dict[str, NDArray[np.generic] | int]:
-        shape = workload.dims["N"], workload.dims["D"]
-        x = np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
-        return {"x": x, "y": np.zeros_like(x), **workload.dims}
-
-
-class BrokenOracle(RowsOracle):
-    def inputs(self, workload: Workload, seed: int) -> dict[str, NDArray[np.generic] | int]:
-        raise BadReferenceError("reference.py:3: no setup for these dims")
-
-
-class DyingRunner(ProcessRunner):
-    @contextmanager
-    def open(self, *_: object, **__: object) -> Iterator[ProcessSession]:
-        raise KernelDiedError(Crashed(reason="signal", detail="SIGSEGV in solve"))
-        yield  # a generator, as the port wants
 
 
 @pytest.fixture(scope="module")
