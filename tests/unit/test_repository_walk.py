@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from recorded_changes import changes
 from repository_bench import (
     BENCHMARK,
     KERNEL,
@@ -43,7 +44,6 @@ from roofsmith.domain.campaign import (
     replay,
 )
 from roofsmith.domain.kernel import BuildSpec, Candidate, SourceFile
-from roofsmith.domain.proposal import Hypothesis, Proposal
 from roofsmith.store.ledger import JsonlLedger
 
 pytestmark = needs_git
@@ -122,21 +122,12 @@ BY_CHANCE = {
 """Fields that say when, where and in which order it ran."""
 
 
-def changes() -> str:
-    """What is replayed, one proposal per line."""
-    lines, statement = [], ""
-    for words, text in SCRIPT:
-        statement = statement if words == "repair" else words
-        proposal = Proposal(
-            hypothesis=Hypothesis(statement=statement, rationale="recorded", tactic=statement),
-            candidate=Candidate(
-                language="command", sources=(SourceFile(path=KERNEL, text=text),),
-                build=BuildSpec(flags=(), link=()),
-            ),
-            repair=words == "repair",
-        )  # fmt: skip
-        lines.append(proposal.model_dump_json())
-    return "\n".join(lines) + "\n"
+def candidate(text: str) -> Candidate:
+    return Candidate(
+        language="command",
+        sources=(SourceFile(path=KERNEL, text=text),),
+        build=BuildSpec(flags=(), link=()),
+    )
 
 
 def furnish(directory: Path) -> Path:
@@ -160,7 +151,7 @@ def furnish(directory: Path) -> Path:
         trace_sh=f"{wait} profile\n{TRACE}",
         _gitignore="out/\nprof/\nbuilt\n",
     )
-    (directory / "changes.jsonl").write_text(changes())
+    (directory / "changes.jsonl").write_text(changes(SCRIPT, candidate))
     return directory
 
 

@@ -6,6 +6,7 @@ import shutil
 from dataclasses import replace
 
 import pytest
+from burning_kernels import REFERENCE, kernel
 
 from roofsmith.analysis.statistics import least_observations
 from roofsmith.domain.campaign import Campaign, Kept, RolledBack
@@ -32,39 +33,6 @@ pytestmark = [
     pytest.mark.timing,
 ]
 
-KERNEL = """\
-#define TURNS(n) ((n) < 1000 ? {small} : {large})
-static float burn(float x, int turns)
-{{
-    volatile float burnt = x;
-    for (int turn = 0; turn < turns; turn++)
-        burnt = burnt * 0.5f + 1.0f;
-    return burnt;
-}}
-
-void solve(const float *x, float *y, int n)
-{{
-    for (int i = 0; i < n; i++)
-        y[i] = 2.0f * x[i] + 0.0f * burn(0.0f, TURNS(n));
-}}
-"""
-"""Takes longer on short or on long arrays, as its text says."""
-
-REFERENCE = """\
-import numpy as np
-
-def setup(n, seed=0):
-    x = np.random.default_rng(seed).standard_normal(n, dtype=np.float32)
-    return {"inputs": {"x": x, "y": np.empty_like(x), "n": n}, "outputs": ["y"]}
-
-def reference(x, y, n):
-    np.multiply(x, x.dtype.type(2), out=y)
-"""
-
-
-def kernel(small: int, large: int) -> str:
-    return KERNEL.format(small=small, large=large)
-
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> FakeWorld:
@@ -72,7 +40,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> FakeWorld:
     target = Target(
         name="sample",
         language="c",
-        kernel=SourceFile(path="kernel.c", text=kernel(small=4, large=16)),
+        kernel=SourceFile(path="kernel.c", text=kernel(short=4, long=16)),
         reference=SourceFile(path="reference.py", text=REFERENCE),
         workloads=(
             Workload(dims={"n": 700}, config_class="short"),
@@ -84,7 +52,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> FakeWorld:
     )
     idea = Proposal(
         hypothesis=Hypothesis(statement="less on long arrays", rationale="a test", tactic="test"),
-        candidate=target.baseline.with_kernel_text(kernel(small=16, large=8)),
+        candidate=target.baseline.with_kernel_text(kernel(short=16, long=8)),
     )
     world = FakeWorld(target, FakeKernels(), [idea], floor_time_s=None, merger=SourceMerger())
     parts = replace(world.parts(), toolchain=CToolchain(tmp_path_factory.mktemp("builds")))

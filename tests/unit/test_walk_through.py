@@ -11,11 +11,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from burning_kernels import REFERENCE, kernel
+from recorded_changes import changes
 from repository_bench import git, needs_git, run, without_ceilings
 
 from roofsmith.domain.campaign import Campaign, Kept, Masked, RolledBack, Round, Stopped, replay
 from roofsmith.domain.kernel import BuildSpec, Candidate, SourceFile
-from roofsmith.domain.proposal import Hypothesis, Proposal
 from roofsmith.store.ledger import JsonlLedger
 
 pytestmark = [
@@ -24,33 +25,6 @@ pytestmark = [
     pytest.mark.timing,
 ]
 
-KERNEL = """\
-#define TURNS(n) ((n) < 1000 ? {short} : {long})
-static float burn(float x, int turns)
-{{
-    volatile float burnt = x;
-    for (int turn = 0; turn < turns; turn++)
-        burnt = burnt * 0.5f + 1.0f;
-    return burnt;
-}}
-
-void solve(const float *x, float *y, int n)
-{{
-    for (int i = 0; i < n; i++)
-        y[i] = {factor}.0f * x[i] + 0.0f * burn(0.0f, TURNS(n));
-}}
-"""
-"""Takes as long on short and on long arrays as its text says."""
-REFERENCE = """\
-import numpy as np
-
-def setup(n, seed=0):
-    x = np.random.default_rng(seed).standard_normal(n, dtype=np.float32)
-    return {"inputs": {"x": x, "y": np.empty_like(x), "n": n}, "outputs": ["y"]}
-
-def reference(x, y, n):
-    np.multiply(x, x.dtype.type(2), out=y)
-"""
 TARGET = """\
 name: burn
 kernel: burn.c
@@ -60,12 +34,6 @@ threads: 1
 keep: {judge_budget_s: 0.6, error_rate: 0.05}
 stop: {max_consecutive_regressions: 2}
 """
-
-
-def kernel(short: int, long: int, factor: int = 2) -> str:
-    return KERNEL.format(short=short, long=long, factor=factor)
-
-
 SCRIPT: tuple[tuple[str, str], ...] = (
     ("half of it", kernel(16, 32)),
     ("other words", "/* the same */\n" + kernel(16, 32)),
@@ -83,19 +51,10 @@ ROUNDS = (
 )  # fmt: skip
 
 
-def changes() -> str:
-    lines, statement = [], ""
-    for words, text in SCRIPT:
-        statement = statement if words == "repair" else words
-        proposal = Proposal(
-            hypothesis=Hypothesis(statement=statement, rationale="recorded", tactic=statement),
-            candidate=Candidate(
-                language="c", sources=(SourceFile(path="burn.c", text=text),), build=BuildSpec()
-            ),
-            repair=words == "repair",
-        )
-        lines.append(proposal.model_dump_json())
-    return "\n".join(lines) + "\n"
+def candidate(text: str) -> Candidate:
+    return Candidate(
+        language="c", sources=(SourceFile(path="burn.c", text=text),), build=BuildSpec()
+    )
 
 
 @pytest.fixture(scope="module")
@@ -105,7 +64,7 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (here / "burn.c").write_text(kernel(32, 64))
     (here / "reference.py").write_text(REFERENCE)
     (here / "target.yaml").write_text(TARGET)
-    (here / "changes.jsonl").write_text(changes())
+    (here / "changes.jsonl").write_text(changes(SCRIPT, candidate))
     replayed = ("--proposer", "replay:changes.jsonl")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(here)

@@ -1,0 +1,35 @@
+"""A C kernel that doubles, and takes as long on short and on long arrays as its text says."""
+
+from __future__ import annotations
+
+KERNEL = """\
+#define TURNS(n) ((n) < 1000 ? {short} : {long})
+static float burn(float x, int turns)
+{{
+    volatile float burnt = x;
+    for (int turn = 0; turn < turns; turn++)
+        burnt = burnt * 0.5f + 1.0f;
+    return burnt;
+}}
+
+void solve(const float *x, float *y, int n)
+{{
+    for (int i = 0; i < n; i++)
+        y[i] = {factor}.0f * x[i] + 0.0f * burn(0.0f, TURNS(n));
+}}
+"""
+REFERENCE = """\
+import numpy as np
+
+def setup(n, seed=0):
+    x = np.random.default_rng(seed).standard_normal(n, dtype=np.float32)
+    return {"inputs": {"x": x, "y": np.empty_like(x), "n": n}, "outputs": ["y"]}
+
+def reference(x, y, n):
+    np.multiply(x, x.dtype.type(2), out=y)
+"""
+
+
+def kernel(short: int, long: int, factor: int = 2) -> str:
+    """Turns per element of arrays under 1000 elements and of longer ones; right if it doubles."""
+    return KERNEL.format(short=short, long=long, factor=factor)
