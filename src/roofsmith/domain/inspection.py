@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeGuard
 
 from pydantic import Field
 
-from roofsmith.domain.outcome import Incorrect
+from roofsmith.domain.outcome import Incorrect, Outcome
 from roofsmith.domain.values import Value
 
 SanitizerTool = Literal["memcheck", "racecheck", "initcheck"]
 """memcheck: accesses out of bounds or misaligned; racecheck: hazards in shared memory; initcheck:
 reads of device memory that nobody wrote."""
+
+_REASON = "sanitizer_"
+"""What every reason of theirs begins with."""
 
 
 class Defect(Value):
@@ -77,6 +80,11 @@ class Inspection(Value):
         others = sum(len(r.defects) for r in self.reports if isinstance(r, Found)) - 1
         more = f"; and {others} more" if others else ""
         return Incorrect(
-            reason=f"sanitizer_{found.tool}",
+            reason=f"{_REASON}{found.tool}",
             detail=f"{self.workload}: {found.tool}: {worst.detail}{more}",
         )
+
+
+def by_sanitizers(outcome: Outcome) -> TypeGuard[Incorrect]:
+    """Whether an outcome is one that only an inspection gives."""
+    return isinstance(outcome, Incorrect) and outcome.reason.startswith(_REASON)

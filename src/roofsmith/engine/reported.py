@@ -7,9 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from roofsmith.domain.campaign import Kept, Round, Started
 from roofsmith.domain.comparison import PairSample
-
-Claim = tuple[str, object, object]
-"""Its name, what is recorded, and what follows."""
+from roofsmith.engine.claim import Claim
 
 
 def reported_claims(round_: Round, started: Started) -> Iterator[Claim]:

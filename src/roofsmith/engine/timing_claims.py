@@ -12,11 +12,10 @@ from roofsmith.analysis.clock import Agreement, agreement, by_clock
 from roofsmith.analysis.roofline import below_floor
 from roofsmith.domain.campaign import Started
 from roofsmith.domain.comparison import Comparison, Judgement
-from roofsmith.domain.outcome import Cheated, Incorrect, Outcome, Passed
+from roofsmith.domain.inspection import by_sanitizers
+from roofsmith.domain.outcome import Cheated, Outcome, Passed
+from roofsmith.engine.claim import Claim
 from roofsmith.engine.records import recompared
-
-Claim = tuple[str, object, object]
-"""Its name, what is recorded, and what follows."""
 
 BY_TIMES = ("clock_forged", "below_floor")
 """Reasons that follow from times alone."""
@@ -79,5 +78,4 @@ def _heard(
 
 def _passed_the_judge(outcome: Outcome) -> bool:
     """Sanitizers come after the judge: what they reject had passed."""
-    by_sanitizers = isinstance(outcome, Incorrect) and outcome.reason.startswith("sanitizer_")
-    return by_sanitizers or isinstance(outcome, Passed)
+    return isinstance(outcome, Passed) or by_sanitizers(outcome)

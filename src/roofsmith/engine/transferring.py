@@ -12,6 +12,7 @@ from roofsmith.domain.kernel import Built, Candidate
 from roofsmith.domain.outcome import BuildFailed
 from roofsmith.domain.proposal import Hypothesis
 from roofsmith.domain.transfer import Trace, TransferCheck
+from roofsmith.engine.claim import Claim
 from roofsmith.engine.workbench import Workbench
 
 
@@ -43,7 +44,7 @@ def audit_of(campaign: Campaign, candidate: Candidate) -> Audit:
     return audit(candidate, campaign.incumbent, target.reference)
 
 
-def transfer_claims(round_: Round, campaign: Campaign) -> Iterator[tuple[str, object, object]]:
+def transfer_claims(round_: Round, campaign: Campaign) -> Iterator[Claim]:
     """What a recorded check says of a source, and what reading the source again says.
 
     Older ledgers have none; what another version of the audit found can't be found again.

@@ -10,12 +10,10 @@ from roofsmith.domain.comparison import Judgement
 from roofsmith.domain.kernel import Built
 from roofsmith.domain.outcome import BuildFailed, Unstable
 from roofsmith.domain.proposal import Proposal
+from roofsmith.engine.claim import Claim
 from roofsmith.engine.records import recompared
 from roofsmith.engine.workbench import Workbench
 from roofsmith.ports import Scope
-
-Claim = tuple[str, object, object]
-"""Its name, what is recorded, and what follows."""
 
 
 def validated(

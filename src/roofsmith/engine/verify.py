@@ -27,9 +27,10 @@ from roofsmith.domain.campaign import (
     replay,
 )
 from roofsmith.domain.diagnosis import Diagnosed
-from roofsmith.domain.inspection import Inspection
+from roofsmith.domain.inspection import Inspection, by_sanitizers
 from roofsmith.domain.outcome import Incorrect
 from roofsmith.domain.yardstick import Yardsticks
+from roofsmith.engine.claim import Claim
 from roofsmith.engine.diagnosing import diagnosis_findings, was_diagnosed
 from roofsmith.engine.formatting import formatting_complaints
 from roofsmith.engine.profiling import Seen, profiles_of
@@ -150,7 +151,7 @@ def _yardstick_findings(event: Yardsticks, number: int, campaign: Campaign) -> I
 
 def _round_findings(round_: Round, campaign: Campaign) -> Iterator[Finding]:
     where = f"round {round_.round}"
-    claims: tuple[tuple[str, object, object], ...] = (
+    claims: tuple[Claim, ...] = (
         ("number", round_.round, len(campaign.rounds) + 2),
         ("incumbent", round_.incumbent_id, campaign.incumbent.id),
         ("repair of round", round_.repairs, _repairable(round_, campaign)),
@@ -193,7 +194,7 @@ def _stop_findings(event: Stopped, number: int, before: list[Event]) -> Iterator
         yield Finding(f"record {number}", what)
 
 
-def _judgement_claims(round_: Round, campaign: Campaign) -> Iterator[tuple[str, object, object]]:
+def _judgement_claims(round_: Round, campaign: Campaign) -> Iterator[Claim]:
     judgement = round_.judgement
     started = campaign.grounds(judgement.validation)
     keep = started.target.keep
@@ -204,8 +205,8 @@ def _judgement_claims(round_: Round, campaign: Campaign) -> Iterator[tuple[str, 
     yield from validation_claims(round_, campaign)
     yield from timing_claims(judgement, started)
     yield "rejection by sanitizers", _rejection(round_), _failure(round_.inspection)
-    sight = Seen(round_.profile, round_.bottleneck, round_.incumbent_profile)
-    profiles = profiles_of(campaign, sight)
+    seen = Seen(round_.profile, round_.bottleneck, round_.incumbent_profile)
+    profiles = profiles_of(campaign, seen)
     ordinary = decide(judgement, first, round_.hypothesis, keep, profiles)
     dims = _seen_dimensions(round_, started)
     timed = decided(ordinary, judgement, campaign, round_.splits, dims)
@@ -225,15 +226,14 @@ def _seen_dimensions(round_: Round, started: Started) -> tuple[str, ...]:
 def _rejection(round_: Round) -> Incorrect | None:
     """The outcome, where it is one that only an inspection can give."""
     outcome = round_.judgement.outcome
-    by_sanitizers = isinstance(outcome, Incorrect) and outcome.reason.startswith("sanitizer_")
-    return outcome if isinstance(outcome, Incorrect) and by_sanitizers else None
+    return outcome if by_sanitizers(outcome) else None
 
 
 def _failure(inspection: Inspection | None) -> Incorrect | None:
     return inspection.failure if inspection is not None else None
 
 
-def _standing_claims(round_: Round, campaign: Campaign) -> Iterator[tuple[str, object, object]]:
+def _standing_claims(round_: Round, campaign: Campaign) -> Iterator[Claim]:
     fraction, total = standing_after(campaign, round_.judgement, round_.decision)
     yield "roofline fraction", round_.roofline_fraction, fraction
     yield "total speedup", round_.total_speedup, total
