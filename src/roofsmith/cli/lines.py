@@ -72,7 +72,7 @@ def lines_for(event: Event, campaign: Campaign, width: int = WIDE) -> list[Line]
 
 
 def _diagnosed(event: Diagnosed) -> Line:
-    """`level 2  3 fruitless ideas in a row; next: tiling, prefetch, layout`."""
+    """`level 2  3 fruitless rounds; other directions: tiling, prefetch, layout`."""
     material = event.material
     text = fmt.plural(len(material.attempts), "fruitless round")
     if material.review is not None:

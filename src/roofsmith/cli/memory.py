@@ -39,7 +39,7 @@ def show(
     ],
     as_json: options.Json = False,
 ) -> None:
-    """Print one note, as it stands in the campaign's memory folder."""
+    """Print one note, a line per value; with --json all of it, as it stands in its file."""
     from roofsmith import app
     from roofsmith.cli import remembered
 
