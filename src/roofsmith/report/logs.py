@@ -12,7 +12,7 @@ from statistics import geometric_mean
 from roofsmith.domain.campaign import Aside, Campaign, Committed, Stopped
 from roofsmith.domain.yardstick import Yardsticks
 from roofsmith.report.ends import Ending
-from roofsmith.report.summary import Step, Summary
+from roofsmith.report.summary import Summary
 from roofsmith.report.templating import Raw, render_markdown
 
 
@@ -87,7 +87,6 @@ def _aside(aside: Aside, commits: dict[int, str | None], ends: Iterator[Ending])
 
 def _as_it_was(end: Ending, commits: dict[int, str | None]) -> Ending:
     """An end, with the commit that was known then."""
-    held: Step | None = end.held
-    if held is None:
+    if end.held is None:
         return end
-    return replace(end, held=replace(held, commit=commits[held.number]))
+    return replace(end, held=replace(end.held, commit=commits[end.held.number]))

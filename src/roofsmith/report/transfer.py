@@ -135,12 +135,12 @@ def _hits(trace: Trace | None) -> Iterator[str]:
 
 
 def _decision(step: Step) -> str:
-    refused = step.transfer is not None and refusal(step.transfer) is not None
+    refused = refusal(step.transfer) if step.transfer is not None else None
     if step.mark == "kept":
         bounded = bucket_of(step) == "W1"
         return f"accepted{ASTERISK}, with its gain bounded" if bounded else "accepted"
-    if refused and step.transfer is not None:
-        return f"rejected as over-fitted: {refusal(step.transfer)}"
+    if refused is not None:
+        return f"rejected as over-fitted: {refused}"
     return f"not accepted, for another reason: {step.rule}"
 
 
