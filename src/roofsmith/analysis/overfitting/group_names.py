@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
-from roofsmith.domain.transfer import AssumptionCode
+from roofsmith.domain.transfer import Assumption, AssumptionCode
+
+Found = tuple[AssumptionCode, int, str]
+"""What is taken for granted, the line, and the code that does it."""
 
 SAYS: dict[AssumptionCode, str] = {
     "compile_time_group_size": "the number of rows per group is fixed when it is compiled",
@@ -45,19 +49,28 @@ EXTENT = re.compile(r"(\w+)\s*\.\s*(shape\s*\[\s*0\s*\]|size\s*\(\s*0\s*\))")
 """The first extent of an array."""
 
 
+def assumptions_of(path: str, found: Iterable[Found]) -> tuple[Assumption, ...]:
+    """What was found in a file, in words, by line."""
+    made = [
+        Assumption(code=code, path=path, line=line, detail=detail, says=SAYS[code])
+        for code, line, detail in found
+    ]
+    return tuple(sorted(made, key=lambda a: (a.line, a.code)))
+
+
 def is_offsets(name: str) -> bool:
     """Whether an array says where groups begin, rather than how long they are."""
     return re.search(r"off|ptr|cu_?seq", name, re.IGNORECASE) is not None
 
 
-def is_count(text: str, *, weights: frozenset[str] = frozenset()) -> bool:
+def is_count(text: str) -> bool:
     """Whether an expression is a number of groups: by name, or as an array's length."""
     text = _bare(text)
     if COUNT.fullmatch(text):
         return True
     length = re.fullmatch(r"len\((\w+)\)|(\w+)\.numel\(\)|(\w+)\.(shape\[0\]|size\(0\))", text)
     name = next((g for g in length.groups()[:3] if g), "") if length else ""
-    return bool(SIZES.fullmatch(name)) or name in weights
+    return SIZES.fullmatch(name) is not None
 
 
 def is_rows(text: str) -> bool:

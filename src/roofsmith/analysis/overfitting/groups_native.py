@@ -11,15 +11,14 @@ from roofsmith.analysis.overfitting import native_tree as tree
 from roofsmith.analysis.overfitting.group_names import (
     FIXED_ROWS,
     ONE_SIZE,
-    SAYS,
     SIZES,
+    Found,
+    assumptions_of,
     is_count,
     is_offsets,
     is_rows,
 )
-from roofsmith.domain.transfer import Assumption, AssumptionCode
-
-Found = tuple[AssumptionCode, int, str]
+from roofsmith.domain.transfer import Assumption
 
 _DEMANDS = re.compile(r"(static_)?assert|(TORCH_)?CHECK\w*|AT_ASSERT\w*|\w*_(REQUIRE|ASSERT|CHECK)")
 _NOT_EMPTY = ((">", "0"), (">=", "1"), ("!=", "0"))
@@ -40,11 +39,7 @@ def assumptions_native(path: str, text: str, *, plain_c: bool = False) -> tuple[
     found = dict.fromkeys(_fixed(root))
     for function in functions:
         found.update(dict.fromkeys(_Function(function).found()))
-    made = [
-        Assumption(code=code, path=path, line=line, detail=detail, says=SAYS[code])
-        for code, line, detail in found
-    ]
-    return tuple(sorted(made, key=lambda a: (a.line, a.code)))
+    return assumptions_of(path, found)
 
 
 def _fixed(root: Node) -> Iterator[Found]:
@@ -115,11 +110,9 @@ class _Function:
         if not _DEMANDS.fullmatch(tree.written(call.child_by_field_name("function"))):
             return
         for node in tree.nodes(call):
-            if node.type != "binary_expression":
-                continue
+            operator = _operator(node)
             left, right = (node.child_by_field_name(side) for side in ("left", "right"))
-            operator = tree.written(node.child_by_field_name("operator"))
-            if not self._is_size(left):
+            if not operator or not self._is_size(left):
                 continue
             if operator == "%":
                 yield "divisible_group_size", tree.line_of(call), tree.written(call)
@@ -147,9 +140,8 @@ def _is_average(node: Node) -> bool:
     while node.type in ("parenthesized_expression", "cast_expression") and node.named_children:
         node = node.named_children[-1]
     if node.type == "binary_expression":
-        is_quotient = tree.written(node.child_by_field_name("operator")) == "/"
         left, right = (tree.written(node.child_by_field_name(s)) for s in ("left", "right"))
-        return is_quotient and is_rows(left) and is_count(right)
+        return _operator(node) == "/" and is_rows(left) and is_count(right)
     if node.type == "subscript_expression":
         name = tree.written(node.child_by_field_name("argument"))
         is_first = tree.written(node).replace(" ", "").endswith("[0]")
@@ -177,11 +169,8 @@ def _finds_rows(node: Node) -> bool:
 
 
 def _is_rest(node: Node, size: str) -> bool:
-    return (
-        node.type == "binary_expression"
-        and tree.written(node.child_by_field_name("operator")) == "%"
-        and tree.written(node.child_by_field_name("left")) == size
-    )
+    """`size % TILE`."""
+    return _operator(node) == "%" and tree.written(node.child_by_field_name("left")) == size
 
 
 def _looks_at_sizes(branch: Node) -> bool:

@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 
 from roofsmith.analysis.overfitting.group_names import (
+    EXTENT,
     FIXED_ROWS,
     ONE_SIZE,
-    SAYS,
     SIZES,
+    Found,
+    assumptions_of,
     is_count,
     is_offsets,
     is_rows,
 )
-from roofsmith.analysis.overfitting.places import Function
+from roofsmith.analysis.overfitting.places import Function, parameters
 from roofsmith.analysis.overfitting.python import parsed
+from roofsmith.analysis.overfitting.python_calls import last_name
 from roofsmith.analysis.overfitting.tokens import TooMuchError
-from roofsmith.domain.transfer import Assumption, AssumptionCode
+from roofsmith.domain.transfer import Assumption
 
-Found = tuple[AssumptionCode, int, str]
-
-_COUNTS_BY_SHAPE = re.compile(r"(\w+)\.(?:shape\[0\]|size\(0\))")
 _HARMLESS = ("min", "max", "cdiv", "next_power_of_2", "print", "log2", "float")
 """Calls through which an average may choose a configuration."""
 
@@ -36,11 +35,7 @@ def assumptions_python(path: str, text: str) -> tuple[Assumption, ...]:
         found = _found(tree)
     except (RecursionError, TooMuchError):  # what it keeps can't be read either: it is rejected
         return ()
-    made = [
-        Assumption(code=code, path=path, line=line, detail=detail, says=SAYS[code])
-        for code, line, detail in found
-    ]
-    return tuple(sorted(made, key=lambda a: (a.line, a.code)))
+    return assumptions_of(path, found)
 
 
 def _found(tree: ast.Module) -> dict[Found, None]:
@@ -52,15 +47,11 @@ def _found(tree: ast.Module) -> dict[Found, None]:
 
 def _is_grouped(tree: ast.Module) -> bool:
     """Whether a parameter is an array with a number per group, or rows per group are fixed."""
-    for function in _functions(tree):
-        for argument in (
-            *function.args.posonlyargs,
-            *function.args.args,
-            *function.args.kwonlyargs,
-        ):
-            if SIZES.fullmatch(argument.arg) or FIXED_ROWS.fullmatch(argument.arg):
-                return True
-    return False
+    return any(
+        SIZES.fullmatch(name) or FIXED_ROWS.fullmatch(name)
+        for function in _functions(tree)
+        for name in parameters(function)
+    )
 
 
 def _functions(tree: ast.Module) -> Iterator[Function]:
@@ -101,7 +92,7 @@ class _Function:
                 self.counts.add(first.id)  # G, K, N = w.shape
         elif not isinstance(target, ast.Name):
             return
-        elif is_count(text) or (_COUNTS_BY_SHAPE.fullmatch(text) and is_count(target.id)):
+        elif is_count(text) or (EXTENT.fullmatch(text) and is_count(target.id)):
             self.counts.add(target.id)
         elif self.is_average(value):
             self.averages[target.id] = (value.lineno, f"{target.id} = {text}")
@@ -125,8 +116,7 @@ class _Function:
             inner = inner.args[0] if inner.args else inner.func
         if isinstance(inner, ast.Attribute):
             inner = inner.value
-        is_first = isinstance(inner, ast.Subscript) and ast.unparse(inner.slice) == "0"
-        if not is_first or not isinstance(inner, ast.Subscript):
+        if not isinstance(inner, ast.Subscript) or ast.unparse(inner.slice) != "0":
             return False
         return _is_sizes(inner.value) and not is_offsets(ast.unparse(inner.value))
 
@@ -162,10 +152,9 @@ def _averages_used(function: Function, known: _Function) -> Iterator[Found]:
     """Averages that rows are found by: multiplied, sliced, looped over or given to a kernel."""
     parents = {id(c): n for n in ast.walk(function) for c in ast.iter_child_nodes(n)}
     for node in ast.walk(function):
-        is_named = isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
-        if not (is_named and isinstance(node, ast.Name) and node.id in known.averages):
+        if not isinstance(node, ast.Name) or not isinstance(node.ctx, ast.Load):
             continue
-        if not known.is_excused(node) and _finds_rows(node, parents):
+        if node.id in known.averages and not known.is_excused(node) and _finds_rows(node, parents):
             line, detail = known.averages[node.id]
             yield "uniform_group_size", line, detail
 
@@ -176,8 +165,7 @@ def _finds_rows(node: ast.AST, parents: dict[int, ast.AST]) -> bool:
         if isinstance(parent, (ast.Compare, ast.IfExp)):
             return False
         if isinstance(parent, ast.Call):
-            name = parent.func.attr if isinstance(parent.func, ast.Attribute) else ""
-            return (name or getattr(parent.func, "id", "")) not in _HARMLESS
+            return last_name(parent.func) not in _HARMLESS
         if isinstance(parent, (ast.Slice, ast.Subscript)):
             return True
         if isinstance(parent, ast.BinOp) and isinstance(parent.op, ast.Mult):
@@ -190,16 +178,13 @@ def _finds_rows(node: ast.AST, parents: dict[int, ast.AST]) -> bool:
 
 def _reshaped(call: ast.Call, known: _Function) -> Iterator[Found]:
     """`x.view(G, -1, K)`: rows dealt evenly."""
-    is_view = isinstance(call.func, ast.Attribute) and call.func.attr in (
-        "view",
-        "reshape",
-        "unflatten",
-    )
-    if not is_view or len(call.args) < 2 or not isinstance(call.func, ast.Attribute):
+    is_method = isinstance(call.func, ast.Attribute)
+    is_view = is_method and last_name(call.func) in ("view", "reshape", "unflatten")
+    if not is_view or len(call.args) <= 2:
         return
     groups, rows = call.args[0], call.args[1]
     even = ast.unparse(rows) == "-1" or known.is_average(rows)
-    if known.is_groups(groups) and even and len(call.args) > 2:
+    if known.is_groups(groups) and even:
         yield "uniform_group_size", call.lineno, ast.unparse(call)
 
 
@@ -256,8 +241,7 @@ def _excused(function: Function) -> Iterator[int]:
 
 
 def _is_sizes(node: ast.expr) -> bool:
-    name = node.id if isinstance(node, ast.Name) else getattr(node, "attr", "")
-    return SIZES.fullmatch(name) is not None
+    return SIZES.fullmatch(last_name(node)) is not None
 
 
 def _mentions_sizes(node: ast.AST) -> bool:

@@ -14,7 +14,7 @@ from tree_sitter import Node
 from roofsmith.analysis.overfitting import native_calls as calls
 from roofsmith.analysis.overfitting import native_tree as tree
 from roofsmith.analysis.overfitting.native_scope import arguments, file_scope, static_result
-from roofsmith.analysis.overfitting.stores import Store
+from roofsmith.analysis.overfitting.stores import Guard, Store
 from roofsmith.analysis.overfitting.tokens import (
     NOTHING,
     Tokens,
@@ -31,20 +31,10 @@ _ENDS = ("return_statement", "throw_statement", "goto_statement")
 _LEAVES = (*_ENDS, "break_statement", "continue_statement")
 
 
-@dataclass(frozen=True, slots=True)
-class _Guard:
-    """A test of something that outlives the call, around what is read."""
-
-    test: Tokens
-    text: str
-    ends: bool = False
-    """Where it holds, the function is left: it stands in front of all that follows."""
-
-
 @dataclass(slots=True)
 class _Frame:
     env: dict[str, Tokens]
-    guards: list[_Guard] = field(default_factory=list)
+    guards: list[Guard] = field(default_factory=list)
     references: set[str] = field(default_factory=set)
     """Locals that stand for what they were bound to."""
     emptied: set[str] = field(default_factory=set)
@@ -135,7 +125,7 @@ class NativeFlow:
         self._guarded(test, condition, [taken, node.child_by_field_name("alternative")], frame)
         if only(test, "kept") and tree.ends_with(taken, _LEAVES):
             # What follows runs only where nothing was found.
-            frame.guards.append(_Guard(test, tree.written(condition), tree.ends_with(taken, _ENDS)))
+            frame.guards.append(Guard(test, tree.written(condition), tree.ends_with(taken, _ENDS)))
 
     def _loop(self, node: Node, frame: _Frame) -> None:
         body = node.child_by_field_name("body")
@@ -169,7 +159,7 @@ class NativeFlow:
         guards = bool(only(test, "kept"))
         before = len(frame.guards)
         if guards:
-            frame.guards.append(_Guard(test, tree.written(condition)))
+            frame.guards.append(Guard(test, tree.written(condition)))
         for block in blocks:
             self._block(block, frame)
         if guards:
@@ -269,7 +259,7 @@ class NativeFlow:
     ) -> Tokens:
         guards = bool(only(test, "kept"))
         if guards:
-            frame.guards.append(_Guard(test, tree.written(condition)))
+            frame.guards.append(Guard(test, tree.written(condition)))
         found = union(self.of(part, frame) for part in parts)
         if guards:
             frame.guards.pop()
@@ -371,7 +361,7 @@ class NativeFlow:
     def _once(self, arguments: Sequence[Node], frame: _Frame) -> None:
         """`std::call_once(flag, f, ...)`: runs in the first call only."""
         flag = tree.written(arguments[0])
-        frame.guards.append(_Guard(kept(flag), flag))
+        frame.guards.append(Guard(kept(flag), flag))
         found = [self.of(a, frame) for a in arguments[1:]]
         self._writes(tree.written(arguments[1]) if len(arguments) > 1 else "", arguments[2:],
                      found[1:], frame)  # fmt: skip

@@ -70,10 +70,8 @@ def arguments(function: Node) -> list[tuple[str, Tokens]]:
     """Pointers and tensors that a function is given."""
     made: list[tuple[str, Tokens]] = []
     for parameter in tree.parameters(function):
-        text, name = (
-            tree.written(parameter),
-            tree.name_of(parameter.child_by_field_name("declarator")),
-        )
+        text = tree.written(parameter)
+        name = tree.name_of(parameter.child_by_field_name("declarator"))
         is_array = "*" in text or "[" in text or _TENSOR.search(text) is not None
         made.append((name, frozenset({("tensor", name)}) if is_array else NOTHING))
     return made

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from roofsmith.analysis.overfitting.plainer import MEMOISERS
-from roofsmith.analysis.overfitting.python_calls import is_launch, writes_receiver
+from roofsmith.analysis.overfitting.python_calls import is_launch, last_name, writes_receiver
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -156,7 +156,7 @@ def mutable_defaults(function: Function) -> frozenset[str]:
 
 
 def _is_container(kind: ast.expr) -> bool:
-    return _last(kind).lower().endswith(("dict", "list", "set", "cache", "dictionary"))
+    return last_name(kind).lower().endswith(("dict", "list", "set", "cache", "dictionary"))
 
 
 def parameters(function: Function) -> tuple[str, ...]:
@@ -167,20 +167,16 @@ def parameters(function: Function) -> tuple[str, ...]:
 
 def is_memoised(function: Function) -> bool:
     """Whether a decorator keeps its results."""
-    return any(_last(_called(d)) in MEMOISERS for d in function.decorator_list)
+    return any(last_name(_called(d)) in MEMOISERS for d in function.decorator_list)
 
 
 def is_compiled(function: Function) -> bool:
     """Whether it is code for the device: `triton.jit` and its like."""
-    return any(_last(_called(d)) in _COMPILED for d in function.decorator_list)
+    return any(last_name(_called(d)) in _COMPILED for d in function.decorator_list)
 
 
 def _called(decorator: ast.expr) -> ast.expr:
     return decorator.func if isinstance(decorator, ast.Call) else decorator
-
-
-def _last(node: ast.expr) -> str:
-    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
 
 
 def _base(node: ast.expr) -> str | None:
@@ -215,7 +211,7 @@ def _changed(tree: ast.Module) -> Iterator[str]:
                     yield ast.unparse(_whole(node.func.value))
                 elif node.func.attr in REGISTERS and isinstance(node.args[0], ast.Constant):
                     yield f"{ast.unparse(node.func.value)}.{node.args[0].value!s}"
-            elif isinstance(node, ast.Call) and _last(node.func) == "setattr" and node.args:
+            elif isinstance(node, ast.Call) and last_name(node.func) == "setattr" and node.args:
                 target, name = node.args[0], node.args[1] if len(node.args) > 1 else None
                 if isinstance(name, ast.Constant) and isinstance(name.value, str):
                     yield f"{ast.unparse(target)}.{name.value}"

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 from copy import deepcopy
 
+from roofsmith.analysis.overfitting.python_calls import last_name
+
 MEMOISERS = ("lru_cache", "cache", "cached", "memoize", "memoise", "memoized", "cachedmethod")
 _CONTAINERS = ("dict", "list", "set", "OrderedDict")
 
@@ -73,5 +75,4 @@ def _function(
 
 def _is_memoiser(function: ast.expr) -> bool:
     inner = function.func if isinstance(function, ast.Call) else function
-    name = inner.attr if isinstance(inner, ast.Attribute) else getattr(inner, "id", "")
-    return name in MEMOISERS
+    return last_name(inner) in MEMOISERS

@@ -48,72 +48,29 @@ GENERATORS = frozenset(("send",))
 TAKES_TENSORS = frozenset(("copy_", "mm", "matmul", "bmm", "addmm", "addmm_", "baddbmm_"))
 """Methods whose arguments are tensors."""
 
+_ASKED_OF_TENSORS = frozenset((
+    "_version", "abs", "amax", "amin", "argmax", "bfloat16", "bmm", "clamp", "clone", "contiguous",
+    "copy_", "cpu", "cuda", "cumsum", "div", "double", "exp", "fill_", "float", "grad", "half",
+    "int", "item", "log", "matmul", "max", "mean", "min", "mm", "mul", "mul_", "nonzero", "norm",
+    "numpy", "pow", "relu", "round", "rsqrt", "sigmoid", "softmax", "sqrt", "square", "std", "sub",
+    "sum", "tanh", "to", "tolist", "var", "zero_",
+))  # fmt: skip
+"""Beside facts, views, addresses and new memory."""
 TENSOR_ATTRIBUTES = (
     (FACTS - {"type", "names", "layout", "stride_"})
-    | (VIEWS - {"T", "H", "data"})
-    | (
-        ADDRESSES
-        | NEW_METHODS
-        | frozenset(
-            (
-                "_version",
-                "abs",
-                "amax",
-                "amin",
-                "bfloat16",
-                "bmm",
-                "clamp",
-                "clone",
-                "contiguous",
-                "copy_",
-                "cpu",
-                "cuda",
-                "div",
-                "double",
-                "exp",
-                "fill_",
-                "float",
-                "half",
-                "int",
-                "item",
-                "log",
-                "matmul",
-                "max",
-                "mean",
-                "min",
-                "mm",
-                "mul",
-                "mul_",
-                "norm",
-                "numpy",
-                "pow",
-                "round",
-                "rsqrt",
-                "softmax",
-                "sqrt",
-                "square",
-                "std",
-                "sub",
-                "sum",
-                "tanh",
-                "to",
-                "tolist",
-                "var",
-                "zero_",
-                "grad",
-                "nonzero",
-                "cumsum",
-                "argmax",
-                "sigmoid",
-                "relu",
-                "data",
-            )
-        )
-    )
+    | (VIEWS - {"T", "H"})
+    | ADDRESSES
+    | NEW_METHODS
+    | _ASKED_OF_TENSORS
 )
 """What is asked of tensors, and seldom of anything else that a kernel is given."""
 
 TENSOR_LIBRARIES = ("torch", "F", "np", "numpy", "cupy", "cp")
+
+
+def last_name(node: ast.expr) -> str:
+    """`gelu` of `F.gelu` and of `gelu`; empty for what isn't a name or an attribute."""
+    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
 
 
 def is_launch(call: ast.Call) -> bool:

@@ -25,8 +25,8 @@ from roofsmith.analysis.overfitting.python_tensors import (
     tensor_parameters,
     tensors_by_use,
 )
-from roofsmith.analysis.overfitting.python_values import Env, Frame, Guard, Values
-from roofsmith.analysis.overfitting.stores import Store
+from roofsmith.analysis.overfitting.python_values import Env, Frame, Values
+from roofsmith.analysis.overfitting.stores import Guard, Store
 from roofsmith.analysis.overfitting.tokens import (
     ALL_ARGUMENTS,
     NOTHING,
@@ -265,8 +265,8 @@ class Flow(Values):
         result = self._run(inner, given)
         for name, argument in arguments.items():
             written = only(inner.env.get(name, NOTHING), "data") - only(given[name], "data")
-            known = isinstance(argument, ast.Name) and not only(given[name], "tensor", "kept")
-            if written and known and isinstance(argument, ast.Name):
+            known = only(given[name], "tensor", "kept")
+            if written and not known and isinstance(argument, ast.Name):
                 frame.env[argument.id] = frame.env.get(argument.id, NOTHING) | written
         if is_memoised(function):
             self._memoised(function, everything, result)

@@ -17,7 +17,7 @@ from roofsmith.analysis.overfitting.places import (
     parameters,
 )
 from roofsmith.analysis.overfitting.python_tensors import callee_of
-from roofsmith.analysis.overfitting.stores import Store
+from roofsmith.analysis.overfitting.stores import Guard, Store
 from roofsmith.analysis.overfitting.tokens import (
     NOTHING,
     Tokens,
@@ -36,16 +36,6 @@ MOST_EXPRESSIONS = 100_000
 """That are read, callees once per call: a few thousand in a kernel, about a second."""
 
 Env = dict[str, Tokens]
-
-
-@dataclass(frozen=True, slots=True)
-class Guard:
-    """A test around what is read."""
-
-    test: Tokens
-    text: str
-    ends: bool = False
-    """Where it holds, the function is left: it stands in front of all that follows."""
 
 
 @dataclass(slots=True)
@@ -296,7 +286,8 @@ class Values(ABC):
                 union(self.of(a, frame) for a in (*filling, *_given_as(node, "fill_value")))
             )
         if calls.NEW.fullmatch(name) or last in calls.NEW_METHODS:
-            union(self.of(a, frame) for a in given)
+            for argument in given:  # for what it stores on the way
+                self.of(argument, frame)
             return NOTHING
         if isinstance(node.func, ast.Attribute):
             return self._method(node, node.func, frame)

@@ -12,6 +12,17 @@ from roofsmith.domain.transfer import KeptValue
 
 
 @dataclass(frozen=True, slots=True)
+class Guard:
+    """A test around what is read, of something that outlives the call."""
+
+    test: Tokens
+    text: str
+    """The test, as it is written."""
+    ends: bool = False
+    """Where it holds, the function is left: it stands in front of all that follows."""
+
+
+@dataclass(frozen=True, slots=True)
 class Store:
     """Something that is stored where the next call can find it."""
 

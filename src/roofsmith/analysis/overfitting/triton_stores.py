@@ -4,31 +4,31 @@ from __future__ import annotations
 
 import ast
 
+from roofsmith.analysis.overfitting.places import Function, parameters
+
 _STORES = ("store", "atomic_add", "atomic_max", "atomic_min", "atomic_xchg", "atomic_cas",
            "atomic_or", "atomic_and", "atomic_xor", "store_tensor_descriptor")  # fmt: skip
 _LOADS = ("load", "load_tensor_descriptor")
 
 
-def written_parameters(kernel: ast.FunctionDef | ast.AsyncFunctionDef) -> frozenset[str]:
+def written_parameters(kernel: Function) -> frozenset[str]:
     """Parameters that addresses given to `tl.store` and atomics are computed from."""
     return _addressed(kernel, _STORES)
 
 
-def pointer_parameters(kernel: ast.FunctionDef | ast.AsyncFunctionDef) -> frozenset[str]:
+def pointer_parameters(kernel: Function) -> frozenset[str]:
     """The same, and those that are loaded from."""
     return _addressed(kernel, (*_STORES, *_LOADS))
 
 
-def _addressed(
-    kernel: ast.FunctionDef | ast.AsyncFunctionDef, methods: tuple[str, ...]
-) -> frozenset[str]:
+def _addressed(kernel: Function, methods: tuple[str, ...]) -> frozenset[str]:
     """Parameters that addresses are computed from.
 
     Offsets are computed from parameters too, so an address counts by the first name in it: pointer
     arithmetic is written `pointer + offset`.
     """
     comes_from: dict[str, str] = {}
-    names = {a.arg for a in (*kernel.args.posonlyargs, *kernel.args.args, *kernel.args.kwonlyargs)}
+    names = parameters(kernel)
     written: set[str] = set()
     for node in ast.walk(kernel):
         if not (isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)):
