@@ -17,7 +17,7 @@ from typing import IO, Any
 import psutil
 
 from roofsmith.domain.kernel import Built
-from roofsmith.domain.outcome import Cheated, Crashed, Failure, TimedOut
+from roofsmith.domain.outcome import Cheated, Crashed, Failure
 from roofsmith.errors import MachineError
 from roofsmith.judge.arena import Arena
 from roofsmith.judge.booting import Process, boot, require_image, worker_environment
@@ -25,6 +25,7 @@ from roofsmith.judge.canary import require_loaded
 from roofsmith.judge.enclosure import Enclosure, is_stopped
 from roofsmith.judge.isolation import NO_ISOLATION, Isolation, isolate
 from roofsmith.judge.last_words import with_last_words
+from roofsmith.judge.post_mortem import ended, hung_up, late, out_of_memory
 from roofsmith.judge.processor_time import Spent, spent, waited_s
 from roofsmith.judge.reach import REACH, Move, read_memory, write_memory
 from roofsmith.judge.segment import Segment, times_ns
@@ -44,9 +45,6 @@ STOPPING_S = 1e-5
 """Between looks at whether a process has stopped. Its main thread must run to stop the others, and
 this one has to leave it a processor: yielding alone gave threads that spin in a pool 0.2 to 5 ms
 more."""
-
-CALLING = frozenset(("run", "queue", "finish"))
-"""Messages during which candidate code runs."""
 
 
 class WorkerProcess:
@@ -194,9 +192,7 @@ class WorkerProcess:
         try:
             answer, strays = receive(self._channel, limit_s)
         except WireTimeoutError as error:
-            detail = f"{op} did not answer within {limit_s:.3g} s and was killed"
-            reason = "call_deadline" if op in CALLING else "worker_deadline"
-            raise self._died(TimedOut(reason=reason, detail=detail)) from error
+            raise self._died(late(op, limit_s)) from error
         except WireError as error:
             raise self._died(self._post_mortem(op)) from error
         for stray in strays:
@@ -381,15 +377,10 @@ class WorkerProcess:
         try:
             code = self._process.wait(2.0)
         except subprocess.TimeoutExpired:
-            return Crashed(reason="hung_up", detail=f"the worker closed its channel during {op}")
-        doing = "while the kernel ran" if op in CALLING else f"during {op}"
-        if code < 0:
-            if self._walls.ran_out_of_memory():
-                detail = f"it used more memory than it may, {doing}"
-                return Crashed(reason="out_of_memory", detail=detail)
-            name = signal.Signals(-code).name
-            return Crashed(reason=f"signal_{name.lower()}", detail=f"killed by {name} {doing}")
-        return Crashed(reason="exited", detail=f"the process exited with code {code} {doing}")
+            return hung_up(op)
+        if code < 0 and self._walls.ran_out_of_memory():
+            return out_of_memory(op)
+        return ended(op, code)
 
     def _kill(self) -> None:
         self._walls.kill()

@@ -1,0 +1,39 @@
+"""What the end of a worker's process says of its candidate, by what it was asked last."""
+
+from __future__ import annotations
+
+import signal
+
+from roofsmith.domain.outcome import Crashed, TimedOut
+
+CALLING = frozenset(("run", "queue", "finish"))
+"""Messages during which candidate code runs."""
+
+
+def late(op: str, limit_s: float) -> TimedOut:
+    """It had to be killed at its deadline."""
+    reason = "call_deadline" if op in CALLING else "worker_deadline"
+    detail = f"{op} did not answer within {limit_s:.3g} s and was killed"
+    return TimedOut(reason=reason, detail=detail)
+
+
+def hung_up(op: str) -> Crashed:
+    """It runs, but nobody can talk to it any more."""
+    return Crashed(reason="hung_up", detail=f"the worker closed its channel during {op}")
+
+
+def out_of_memory(op: str) -> Crashed:
+    """It was killed because its group used too much."""
+    return Crashed(reason="out_of_memory", detail=f"it used more memory than it may, {_doing(op)}")
+
+
+def ended(op: str, code: int) -> Crashed:
+    """It ended with this code; negative: the signal that killed it."""
+    if code < 0:
+        name = signal.Signals(-code).name
+        return Crashed(reason=f"signal_{name.lower()}", detail=f"killed by {name} {_doing(op)}")
+    return Crashed(reason="exited", detail=f"the process exited with code {code} {_doing(op)}")
+
+
+def _doing(op: str) -> str:
+    return "while the kernel ran" if op in CALLING else f"during {op}"
