@@ -54,7 +54,6 @@ class Shared:
     """Whether calls are queued before any may start: what is timed is the device, not the host."""
     waiting: set[str] = field(default_factory=set)
     """Labels of workloads on which a kernel was seen to wait for the device itself."""
-
     free_bytes: Callable[[], int] = int
     """Device memory that nobody holds."""
     living: list[GpuWorkerProcess] = field(default_factory=list)
@@ -138,7 +137,10 @@ class GpuStation:
         return self._slots.workload
 
     def turn(self, order: Sequence[int], deadline_s: float, *, fresh: bool = True) -> Turn:
-        """See `_turn`.
+        """Draw fresh inputs and run every side on them, in this order; verify in between.
+
+        Calls are queued while other inputs lie in their slots; theirs come once all are held back.
+        So what a call computes early, on a stream of its own, it computes from the wrong numbers.
 
         Raises:
             SideDiedError: a side crashed, ran past its deadline, or took all memory.
@@ -147,14 +149,6 @@ class GpuStation:
             return self._turn(order, deadline_s, fresh=fresh)
 
     def _turn(self, order: Sequence[int], deadline_s: float, *, fresh: bool) -> Turn:
-        """Draw fresh inputs and run every side on them, in this order; verify in between.
-
-        Calls are queued while other inputs lie in their slots; theirs come once all are held back.
-        So what a call computes early, on a stream of its own, it computes from the wrong numbers.
-
-        Raises:
-            SideDiedError: a side crashed or ran past its deadline.
-        """
         slots = list(range(self.plan.slots))
         if not self._is_warm:
             self._warm_up(deadline_s)

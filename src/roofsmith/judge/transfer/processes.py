@@ -20,6 +20,7 @@ from roofsmith.errors import BadReferenceError
 from roofsmith.judge.arena import Arena, lay_out
 from roofsmith.judge.booting import Process, boot, worker_environment
 from roofsmith.judge.gpu.layout import host_spec
+from roofsmith.judge.gpu.oracle import MODULES
 from roofsmith.judge.gpu.process import server_environment
 from roofsmith.judge.isolation import Isolation
 from roofsmith.judge.oracle import MEMORY_SHARE, ReferenceOracle, ReferenceProcess
@@ -42,7 +43,7 @@ class StepsReference(ReferenceProcess):
         self._device = device
 
     def _load(self, path: Path) -> None:
-        kernel = self.target.kernel if self.target.language in ("triton", "torch") else None
+        kernel = self.target.kernel if self.target.language in MODULES else None
         message = {
             "path": str(path),
             "signature": self.signature.model_dump(mode="json"),
@@ -120,13 +121,13 @@ class LibraryRunner:
         threads: int,
         isolation: Isolation | None,
     ) -> None:
-        self._worker = WorkerProcess(built, threads=threads, isolation=isolation)
-        try:
-            self._arena = Arena(described.arrays, 1)
+        with contextlib.ExitStack() as opened:
+            self._arena = opened.enter_context(contextlib.closing(Arena(described.arrays, 1)))
+            self._worker = opened.enter_context(
+                contextlib.closing(WorkerProcess(built, threads=threads, isolation=isolation))
+            )
             self._number = self._worker.map(self._arena)
-        except BaseException:
-            self._worker.close()
-            raise
+            self._opened = opened.pop_all()
         arrays = iter(described.arrays)
         numbers = iter(described.scalars.values())
         self._arguments = [
@@ -149,8 +150,7 @@ class LibraryRunner:
 
     def close(self) -> None:
         """See `Runner`."""
-        self._worker.close()
-        self._arena.close()
+        self._opened.close()
 
 
 class ModuleProcess(WorkerProcess):

@@ -17,6 +17,7 @@ from roofsmith.domain.transfer import CacheHits, KeptValue, Trace
 from roofsmith.domain.workload import Workload
 from roofsmith.errors import BadReferenceError, TargetError
 from roofsmith.judge.arena import Arena
+from roofsmith.judge.gpu.oracle import MODULES
 from roofsmith.judge.isolation import Isolation
 from roofsmith.judge.oracle import ReferenceOracle
 from roofsmith.judge.transfer.processes import (
@@ -42,7 +43,6 @@ TIMED_STEPS = 8
 their times."""
 CALLS = 2
 """Of a step: a forward and a backward pass, which use the same weights."""
-MODULES = ("triton", "torch")
 
 
 class StepTracer:
