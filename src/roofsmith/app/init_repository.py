@@ -12,7 +12,6 @@ from pydantic import ValidationError
 
 from roofsmith.analysis.benchmark_rows import BadRowsError, Reader
 from roofsmith.analysis.column_guess import (
-    Row,
     bracketed,
     first_table,
     guess_gate,
@@ -20,7 +19,7 @@ from roofsmith.analysis.column_guess import (
     guess_metric,
     rows_of,
 )
-from roofsmith.analysis.expressions import ExpressionError
+from roofsmith.analysis.expressions import ExpressionError, Row
 from roofsmith.analysis.statistics import least_observations
 from roofsmith.app.repositories import Repository, open_target_repository, unfit
 from roofsmith.config import Settings

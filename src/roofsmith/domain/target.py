@@ -24,7 +24,8 @@ HOST_LANGUAGES: frozenset[Language] = frozenset(("c", "cpp", "command"))
 own `device` says where."""
 
 COMMAND_BUDGET_S = 240.0
-"""Of a command target's judgements: every pair is two runs of a whole benchmark."""
+"""Of a command target's judgements: every pair is two runs of a whole benchmark. Keeping something
+takes 44 runs (docs/command.md), so this is enough where one takes up to five seconds."""
 
 TimingMode = Literal["kernel", "launch"]
 
@@ -201,6 +202,10 @@ class Target(Value):
     def digest(self) -> str:
         """Content hash of the whole target."""
         return content_id(self)[:16]
+
+    def workload(self, label: str) -> Workload:
+        """The workload of this label, which must be one of the target's."""
+        return next(workload for workload in self.workloads if workload.label == label)
 
     @property
     def baseline(self) -> Candidate:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from roofsmith.analysis.best_known import best_known
 from roofsmith.analysis.bottleneck import classify
-from roofsmith.analysis.calibration import calibrations
 from roofsmith.analysis.ladder import (
     COMPARED_FROM,
     DISASSEMBLED_FROM,
@@ -20,11 +18,9 @@ from roofsmith.analysis.ladder import (
     needs_diagnosis,
 )
 from roofsmith.analysis.stagnation import stagnation_review
-from roofsmith.domain.calibration import Calibration
 from roofsmith.domain.campaign import Campaign, Round
 from roofsmith.domain.diagnosis import (
     Diagnosed,
-    Diagnosis,
     Disassembly,
     Level,
     Material,
@@ -38,19 +34,6 @@ from roofsmith.errors import UsageError
 
 MOST_PROFILES = 5
 """Workloads that a level profiles again: one for each class, the slowest."""
-
-
-@dataclass(frozen=True, slots=True)
-class Insight:
-    """What a proposer learns from the campaign's own rounds."""
-
-    diagnosis: Diagnosis | None
-    calibration: tuple[Calibration, ...]
-
-
-def insight(campaign: Campaign) -> Insight:
-    """The material of the level that the campaign is at, and how good predictions were so far."""
-    return Insight(diagnosis(campaign), calibrations(campaign))
 
 
 def owed_level(campaign: Campaign) -> Level | None:
@@ -105,9 +88,7 @@ def gather(campaign: Campaign, level: Level, bench: Workbench) -> Material:
     profiles = known.profiles or reprofiled(campaign, built, bench)
     disassembly: Disassembly | None = None
     if level >= DISASSEMBLED_FROM and known.disassembly is None:
-        workload = next(
-            w for w in campaign.started.target.workloads if w.label == profiles[0].workload
-        )
+        workload = campaign.started.target.workload(profiles[0].workload)
         disassembly = bench.disassemble(built, workload, profiles[0].profile)
     return Material(
         attempts=failed,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from roofsmith.analysis.ladder import COMPARED_FROM
+from roofsmith.analysis.calibration import calibrations
+from roofsmith.analysis.ladder import COMPARED_FROM, diagnosis
 from roofsmith.analysis.lessons import usable
 from roofsmith.domain.campaign import Campaign, Round, StopCode
 from roofsmith.domain.comparison import Timing
@@ -15,7 +16,7 @@ from roofsmith.domain.proposal import Proposal
 from roofsmith.domain.target import StopPolicy
 from roofsmith.domain.yardstick import Yardsticks
 from roofsmith.engine import records
-from roofsmith.engine.diagnosing import gather, insight, owed_level, require_diagnosis
+from roofsmith.engine.diagnosing import gather, owed_level, require_diagnosis
 from roofsmith.engine.formatting import formatted
 from roofsmith.engine.meter import Meter, timestamp
 from roofsmith.engine.profiling import look
@@ -259,7 +260,6 @@ class Engine:
         """All that a proposer may know now."""
         known = self._known()
         profile, bottleneck = records.held_profile(self.campaign)
-        learned = insight(self.campaign)
         return Brief(
             campaign=self.campaign,
             incumbent=self.campaign.incumbent,
@@ -272,8 +272,8 @@ class Engine:
             profile=profile,
             bottleneck=bottleneck,
             repair=repair_task(self.campaign),
-            diagnosis=learned.diagnosis,
-            calibration=learned.calibration,
+            diagnosis=diagnosis(self.campaign),
+            calibration=calibrations(self.campaign),
         )
 
     # -- steps ------------------------------------------------------------------------------

@@ -28,8 +28,7 @@ def look(
     bench: Workbench, campaign: Campaign, built: Built, label: str, time_s: float
 ) -> tuple[Profile, Bottleneck]:
     """Profile a kernel on one workload, and say what limits it there."""
-    workload = next(w for w in campaign.started.target.workloads if w.label == label)
-    profile = bench.profile(built, workload)
+    profile = bench.profile(built, campaign.started.target.workload(label))
     return profile, classify(campaign.bound(label), time_s, profile)
 
 
@@ -46,10 +45,10 @@ def look_again(bench: Workbench, campaign: Campaign, built: Built, judgement: Ju
     slowest = _slowest(judgement)
     if slowest is None:
         return Seen()
-    label, _ = slowest
-    workload = next(w for w in campaign.started.target.workloads if w.label == label)
+    label, time_s = slowest
+    workload = campaign.started.target.workload(label)
     before = bench.profile(bench.rebuild(campaign.incumbent), workload)
-    return Seen(*look(bench, campaign, built, *slowest), incumbent_profile=before)
+    return Seen(*look(bench, campaign, built, label, time_s), incumbent_profile=before)
 
 
 def profiles_of(campaign: Campaign, seen: Seen) -> Profiles | None:
