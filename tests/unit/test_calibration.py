@@ -13,7 +13,7 @@ from roofsmith.analysis.calibration import calibrations, landing, round_score, s
 from roofsmith.domain.calibration import Calibration, Landing
 from roofsmith.domain.campaign import Campaign, Masked, Round, replay
 from roofsmith.domain.profile import Counter, Profile
-from roofsmith.domain.proposal import Hypothesis, Proposal
+from roofsmith.domain.proposal import Proposal
 from roofsmith.testing.proposer import advance, brief_for
 
 BAND = 0.01
@@ -74,14 +74,9 @@ def judged(after: Profile | None, **hypothesis: object) -> Round:
     base = first.hypothesis.model_copy(
         update={"expected_counter": "ipc", "expected_change": None, **hypothesis}
     )
-    proposal = brief_proposal(first, base)
+    proposal = Proposal(hypothesis=base, candidate=first.candidate)
     (made,) = advance(brief, proposal, kept=True, speedup=1.2).campaign.rounds
     return made.model_copy(update={"profile": after})
-
-
-def brief_proposal(first: Round, hypothesis: Hypothesis) -> Proposal:
-
-    return Proposal(hypothesis=hypothesis, candidate=first.candidate)
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -12,6 +11,7 @@ from repository_bench import (
     PICK,
     ROWS,
     TARGET,
+    git,
     make_repository,
     needs_git,
     run,
@@ -51,12 +51,9 @@ def repo(tmp_path: Path) -> Path:
     (folder / "src").mkdir(parents=True)
     (folder / "src" / "k.c").write_text("old();\n")
     (folder / "frozen.txt").write_text("frozen\n")
-    for words in (
-        ["init", "-q"],
-        ["add", "."],
-        ["-c", "user.name=a", "-c", "user.email=b", "commit", "-qm", "x"],
-    ):
-        subprocess.run(["git", "-C", str(folder), *words], check=True)
+    git(folder, "init", "--quiet")
+    git(folder, "add", "--all")
+    git(folder, "commit", "--quiet", "--message", "start")
     return folder
 
 
@@ -69,12 +66,9 @@ def candidate(text: str) -> Candidate:
 
 
 def merge(repo: Path, tmp_path: Path, command: str | None) -> Candidate | Unmergeable:
-    head = subprocess.run(
-        ["git", "-C", str(repo), "rev-parse", "HEAD"], check=True, capture_output=True, text=True
-    )
     spec = CommandSpec(
-        repo=str(repo), commit=head.stdout.strip(), editable=("src/*.c",), benchmark="true",
-        metric="us", rows=("block_size", "mtp"), dispatch=command,
+        repo=str(repo), commit=git(repo, "rev-parse", "HEAD").strip(), editable=("src/*.c",),
+        benchmark="true", metric="us", rows=("block_size", "mtp"), dispatch=command,
     )  # fmt: skip
     merger = HookMerger(spec, GitCheckouts(spec, tmp_path / "checkouts"), tmp_path / "logs")
     signature = Signature(entry="benchmark", parameters=())

@@ -247,7 +247,7 @@ def test_five_regressions_stop_it_and_are_recounted() -> None:
         assert [row[0] for row in found] == ["3", "4", "5", "6", "7"]
         assert [row[3] for row in found] == [f"idea {n}" for n in range(1, 6)]
         assert found[0][4] == "kernel.c"
-        assert found[0][5].startswith("900 µs -> 1.50 ms") or " -> 1.5" in found[0][5]
+        assert found[0][5].endswith(" µs -> 1.50 ms")
         assert found[0][7].startswith("+6")
         assert "slower" in found[0][8]
     assert "## Stop Summary" in files["performance.md"]
@@ -319,7 +319,7 @@ def test_a_gain_that_the_profiler_contradicts_twice_is_not_kept(
     assert profiler.asked.count(candidate) == looks
     assert profiler.asked.count(incumbent) == looks
     assert (round_.incumbent_profile is not None) is (looks == 2)
-    assert "the profiler contradicts the gain" in round_.decision.rule or kept
+    assert ("the profiler contradicts the gain" in round_.decision.rule) is not kept
     times = [row[7] for row in rows(render_campaign(campaign)["performance.md"])]
     assert times == ["1.00 ms", *([{0.5e-3: "500 µs", 1.5e-3: "1.50 ms"}[last_s]] if kept else [])]
 

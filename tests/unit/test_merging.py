@@ -15,6 +15,8 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from cuda_kernels import needs_nvcc
+from recipe_bench import needs_gcc
 from triton_kernels import needs_triton
 
 from roofsmith.domain.dispatch import Dispatch, Listed, Rule, Threshold
@@ -30,9 +32,6 @@ from roofsmith.toolchains.merging.directives import (
 )
 from roofsmith.toolchains.merging.merger import LONGEST_BYTES, SourceMerger
 from roofsmith.toolchains.signature import read_signature
-
-needs_gcc = pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed")
-needs_nvcc = pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not installed")
 
 AT_LEAST_1000 = Threshold(dims=("n",), side="at_least", bound=1000)
 SEES_N = {"n": Sight("n")}

@@ -14,6 +14,7 @@ from roofsmith.errors import StorageError
 from roofsmith.ports import Checkouts, Formatted
 from roofsmith.scratch import scratch_directory
 from roofsmith.shell import run_shell
+from roofsmith.toolchains.cache import write_sources
 
 DEADLINE_S = 120.0
 _LOG = ".roofsmith-format.log"
@@ -87,10 +88,8 @@ class SourceFormatter:
 
     def _lay_out(self, folder: Path, candidate: Candidate) -> None:
         config = (self._spec.config,) if self._spec.config is not None else ()
-        for source in (*config, *candidate.sources):
-            path = folder / source.path
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(source.text.encode())
+        files = {source.path: source.text for source in (*config, *candidate.sources)}
+        write_sources(files, folder)
 
     def _ran(
         self, command: str, folder: Path, candidate: Candidate, wanted: Sequence[SourceFile]

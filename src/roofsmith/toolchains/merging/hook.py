@@ -14,6 +14,7 @@ from roofsmith.errors import StorageError
 from roofsmith.ports import Checkouts, Sight, Unmergeable
 from roofsmith.scratch import scratch_directory
 from roofsmith.shell import run_shell
+from roofsmith.toolchains.cache import write_sources
 from roofsmith.toolchains.merging import modules, unit
 
 LOG = "dispatch.log"
@@ -56,7 +57,8 @@ class HookMerger:
         scratch = scratch_directory("dispatch")
         try:
             for name, candidate in (("old", old), ("new", new), ("merged", old)):
-                _write(scratch / name, candidate)
+                files = {source.path: source.text for source in candidate.sources}
+                write_sources(files, scratch / name)
             (scratch / "dispatch.json").write_text(_document(dispatch, tuple(sights)))
             folder, _ = self._checkouts.make(old)
             ran = run_shell(
@@ -92,13 +94,6 @@ class HookMerger:
         names = (*held, *(name for name in texts if name not in held))
         sources = tuple(SourceFile(path=name, text=texts[name]) for name in names)
         return old.model_copy(update={"sources": sources})
-
-
-def _write(folder: Path, candidate: Candidate) -> None:
-    for source in candidate.sources:
-        path = folder / source.path
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(source.text.encode())
 
 
 def _places(scratch: Path) -> dict[str, str]:

@@ -27,8 +27,8 @@ class FileScope:
     """Functions and variables that it defines with C linkage."""
     entry_parameters: str
     """The entry's parameter list as written, brackets included; empty if it isn't defined."""
-    reopens: tuple[str, ...]
-    """Namespaces of others that it adds to: `std`."""
+    reopens_std: bool
+    """Whether it adds to namespace `std`."""
 
 
 def file_scope(candidate: Candidate) -> FileScope:
@@ -39,7 +39,7 @@ def file_scope(candidate: Candidate) -> FileScope:
     nodes = list(descendants(root, bodies=False))
     functions = [node for node in nodes if node.type == "function_definition"]
     names = [name for node in nodes for name in _names(node)]
-    names += _prototypes(nodes, {_declared(node) for node in functions})
+    names += _defined_externs(nodes)
     return FileScope(
         names=tuple(dict.fromkeys(name for name in names if name and name not in _KEYWORDS)),
         c_names=tuple(
@@ -53,7 +53,7 @@ def file_scope(candidate: Candidate) -> FileScope:
         entry_parameters=next(
             (_parameters(f) for f in functions if _declared(f) == candidate.entry), ""
         ),
-        reopens=tuple("std" for node in nodes if _is_foreign(node)),
+        reopens_std=any(map(_is_foreign, nodes)),
     )
 
 
@@ -76,16 +76,15 @@ def _names(node: Node) -> Iterator[str]:
             return
 
 
-def _prototypes(nodes: list[Node], defined: set[str]) -> list[str]:
-    """Names that are declared `extern` and defined here as well."""
-    declared = [
+def _defined_externs(nodes: list[Node]) -> list[str]:
+    """Names that are declared `extern` and defined at once."""
+    return [
         _name_in(declarator)
         for node in nodes
         if node.type == "declaration" and _is_extern(node)
         for declarator in node.children_by_field_name("declarator")
         if declarator.type == "init_declarator"
     ]
-    return [*declared, *defined]
 
 
 def _declared(node: Node) -> str:

@@ -147,8 +147,8 @@ def _unfit(parts: Sequence[_Part]) -> str | None:
     for part in parts:
         if not part.scope.entry_parameters:
             return f"no body of {part.candidate.entry} could be read"
-        if part.cpp and part.scope.reopens:
-            return f"a kernel adds to namespace {part.scope.reopens[0]}, which stays outside"
+        if part.cpp and part.scope.reopens_std:
+            return "a kernel adds to namespace std, which stays outside"
     return None
 
 
