@@ -142,7 +142,7 @@ class SimulatedBench:
     noise: Noise
     clock: VirtualClock
     isolation = NO_ISOLATION
-    sweeps_per_instance = SWEEPS_PER_INSTANCE
+    sweeps_per_instance = clock_sweeps_per_instance = SWEEPS_PER_INSTANCE
     near_workloads = 0
     examination = SegmentPlan(1, warm=0)
     first_deadline_s = 60.0

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import random
+from collections.abc import Sequence
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,7 +13,9 @@ from roofsmith.analysis.clock import (
     FORGED_SHARE,
     SLACK,
     SLACK_SHARE,
+    Clocked,
     agreement,
+    by_clock,
     clock_note,
 )
 from roofsmith.analysis.compare import compare
@@ -24,33 +28,51 @@ CLASSES = [ConfigClass(name=label, workloads=(label,), reason="each") for label 
 JITTER = (0.0, 0.004, -0.004, 0.002, -0.002, 0.001, -0.001, 0.003, -0.003, 0.0005, -0.0005)
 
 
-def compared(ratios: dict[str, float], overhead: float = 0.0) -> Comparison:
-    """Eleven sweeps of pairs with these ratios, and what messages add to both sides."""
-    samples = [
+def pairs(
+    ratios: dict[str, float], overhead: float = 0.0, noise: Sequence[float] = JITTER
+) -> list[PairSample]:
+    """A sweep for each number in `noise`, and what messages add to both sides."""
+    return [
         PairSample(
             workload=label, sweep=sweep, instance=0, first="incumbent",
             incumbent_time_s=(1.0 + overhead,),
             candidate_time_s=(math.exp(jitter) / ratio + overhead,),
         )
-        for sweep, jitter in enumerate(JITTER)
+        for sweep, jitter in enumerate(noise)
         for label, ratio in ratios.items()
     ]  # fmt: skip
-    workloads = [w for w in WORKLOADS if w.label in ratios]
-    classes = [c for c in CLASSES if c.name in ratios]
-    found = compare(samples, workloads, classes, {}, KeepPolicy())
+
+
+def compared(ratios: dict[str, float]) -> Comparison:
+    """What eleven sweeps claim."""
+    found = compare(pairs(ratios), *of(ratios), {}, KeepPolicy())
     assert found is not None
     return found
+
+
+def clocked(
+    ratios: dict[str, float], overhead: float = 0.0, noise: Sequence[float] = JITTER
+) -> Clocked:
+    """What the judge's clock says of as many sweeps."""
+    found = by_clock(pairs(ratios, overhead, noise), *of(ratios), {}, KeepPolicy())
+    assert found is not None
+    return found
+
+
+def of(ratios: dict[str, float]) -> tuple[list[Workload], list[ConfigClass]]:
+    """Workloads and config classes that there are ratios for."""
+    return [w for w in WORKLOADS if w.label in ratios], [c for c in CLASSES if c.name in ratios]
 
 
 @given(st.floats(1.02, 100.0), st.floats(0.0, 0.02))
 def test_a_gain_that_is_there_agrees_whatever_messages_cost(ratio: float, share: float) -> None:
     overhead = share / ratio
-    assert agreement(compared({"N=1": ratio}), compared({"N=1": ratio}, overhead)) == "agrees"
+    assert agreement(compared({"N=1": ratio}), clocked({"N=1": ratio}, overhead)) == "agrees"
 
 
 @given(st.floats(1.05, 100.0))
 def test_a_gain_that_only_the_workers_saw_is_forged(ratio: float) -> None:
-    assert agreement(compared({"N=1": ratio}), compared({"N=1": 1.0})) == "forged"
+    assert agreement(compared({"N=1": ratio}), clocked({"N=1": 1.0})) == "forged"
 
 
 @given(st.floats(1.02, 10.0), st.floats(1.0, 10.0))
@@ -58,7 +80,7 @@ def test_a_claim_above_the_clock_is_corrected_and_far_above_it_forged(
     true: float, factor: float
 ) -> None:
     claim, missing = math.log(true * factor), math.log(factor)
-    seen = agreement(compared({"N=1": true * factor}), compared({"N=1": true}))
+    seen = agreement(compared({"N=1": true * factor}), clocked({"N=1": true}))
     if missing - 0.005 > max(SLACK, FORGED_SHARE * (claim + 0.005)):
         assert seen == "forged"
     elif missing - 0.005 > max(SLACK, SLACK_SHARE * (claim + 0.005)):
@@ -68,24 +90,62 @@ def test_a_claim_above_the_clock_is_corrected_and_far_above_it_forged(
 
 
 def test_a_clock_that_cannot_tell_the_gain_from_none_resolves_nothing() -> None:
-    assert agreement(compared({"N=1": 1.02}), compared({"N=1": 1.002})) == "unresolved"
+    assert agreement(compared({"N=1": 1.02}), clocked({"N=1": 1.002})) == "unresolved"
     assert agreement(compared({"N=1": 1.02}), None) == "unresolved"
+
+
+def test_half_of_a_gain_in_all_likelihood_or_a_little_for_certain_confirms_it() -> None:
+    claim = compared({"N=1": 1.20})
+    seven = [0.05 * jitter / 0.004 for jitter in JITTER[:7]]  # from -5% to +5%: 5%, but not 0.5%
+    assert agreement(claim, clocked({"N=1": 1.20}, noise=seven)) == "agrees"
+    assert clocked({"N=1": 1.20}, noise=seven).sure.overall.ci[0] < 1
+    wide = [0.15 * jitter / 0.004 for jitter in JITTER]
+    assert agreement(claim, clocked({"N=1": 1.20}, noise=wide[:7])) == "unresolved"
+    assert agreement(claim, clocked({"N=1": 1.20}, noise=wide)) == "agrees"
+
+
+def test_what_a_noisy_clock_shows_of_a_forged_gain_is_no_gain() -> None:
+    """Seven pairs by chance on one side prove nothing where the claim itself isn't believed."""
+    lucky = [0.01, 0.15, 0.05, 0.2, 0.1, 0.36, 0.03]
+    found = clocked({"N=1": 1.0}, noise=[-ratio for ratio in lucky])
+    assert found.likely.overall.ci[0] > 1
+    assert agreement(compared({"N=1": 2.0}), found) == "unresolved"
+
+
+def test_a_forger_wins_no_more_often_than_the_targets_error_rate() -> None:
+    """On a clock that scatters by 30%, looked at again and again."""
+    rng = random.Random(7)
+    trials, wins = 400, 0
+    claim = compared({"N=1": 2.0})
+    for _ in range(trials):
+        noise = [rng.gauss(0.0, 0.3) for _ in range(21)]
+        for pairs_so_far in range(7, 22, 2):
+            found = clocked({"N=1": 1.0}, noise=noise[:pairs_so_far])
+            seen = agreement(claim, found)
+            if seen == "forged":
+                break
+            if seen == "agrees" or (
+                seen == "exaggerated" and found.sure.overall.verdict == "faster"
+            ):
+                wins += 1
+                break
+    assert wins <= KeepPolicy().error_rate * trials
 
 
 def test_one_class_that_is_forged_is_enough() -> None:
     claimed = compared({"N=1": 1.5, "N=2": 1.5})
-    assert agreement(claimed, compared({"N=1": 1.5, "N=2": 1.0})) == "forged"
-    assert agreement(claimed, compared({"N=1": 1.5, "N=2": 1.3})) == "exaggerated"
+    assert agreement(claimed, clocked({"N=1": 1.5, "N=2": 1.0})) == "forged"
+    assert agreement(claimed, clocked({"N=1": 1.5, "N=2": 1.3})) == "exaggerated"
 
 
 def test_a_class_that_gains_alone_is_held_against_its_own_clock() -> None:
     claimed = compared({"N=1": 1.10, "N=2": 1 / 1.09})
     assert claimed.overall.verdict != "faster"
-    assert agreement(claimed, compared({"N=1": 1.10, "N=2": 1 / 1.09})) == "agrees"
-    assert agreement(claimed, compared({"N=1": 1.0, "N=2": 1 / 1.09})) == "forged"
+    assert agreement(claimed, clocked({"N=1": 1.10, "N=2": 1 / 1.09})) == "agrees"
+    assert agreement(claimed, clocked({"N=1": 1.0, "N=2": 1 / 1.09})) == "forged"
 
 
 def test_the_note_says_both_figures() -> None:
-    note = clock_note(compared({"N=1": 1.5}), compared({"N=1": 1.48}))
+    note = clock_note(compared({"N=1": 1.5}), clocked({"N=1": 1.48}))
     assert "1.500x by the workers' clocks" in note
     assert "1.480x" in note

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -88,6 +89,19 @@ def test_right_answers_to_other_calls(seed: int, other: int, dtype: str) -> None
     assert reason(out, truth, [(PREVIOUS, truth), ("the first call", before)]) == "memoised_result"
     assert reason(out, truth, [("the first call", before[:3])]) == "wrong_output"
     assert reason(out, truth) == "wrong_output"
+
+
+def test_an_answer_that_is_near_to_many_is_not_another_calls() -> None:
+    """The norms of long rows differ by as little as the order of a sum may make of them."""
+    out, truth, before = (np.array([v]) for v in (2048.6, 2048.0, 2048.2))
+    loose = replace(
+        evidence(out.astype(np.float32), truth, [("the first call", before)]),
+        norm_budget=2.5e-4, element_budget=2.5e-4,
+    )  # fmt: skip
+    assert diagnose(loose).reason == "wrong_output"
+    off = measure(before.astype(np.float32), truth)
+    memoised = replace(loose, out=before.astype(np.float32), values=before, errors=off)
+    assert diagnose(memoised).reason == "memoised_result"
 
 
 @given(SEEDS, st.sampled_from([("float32", 11), ("float32", 8), ("float64", 24), ("float64", 11)]))

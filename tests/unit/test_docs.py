@@ -38,6 +38,7 @@ from roofsmith.judge import (
     process,
 )
 from roofsmith.judge.diagnosis import Code
+from roofsmith.judge.gpu import lineup as gpu_lineup
 from roofsmith.judge.gpu import reasons
 from roofsmith.profilers import sanitizer
 from roofsmith.toolchains.diagnostics import Reason
@@ -163,7 +164,10 @@ NUMBERS = {
     "More than half of the claimed": clock.FORGED_SHARE == 0.5,
     "logarithm, and at least 2%": clock.SLACK == 0.02,
     "More than a quarter is missing": clock.SLACK_SHARE == 0.25,
-    "every 6 sweeps": lineup.HostBench.sweeps_per_instance == 6,
+    "every 6 sweeps": (
+        lineup.HostBench.sweeps_per_instance == lineup.HostBench.clock_sweeps_per_instance == 6
+    ),
+    "(on a GPU 4)": gpu_lineup.GpuBench.clock_sweeps_per_instance == 4,
     "more than half are void": parent.DISTURBED_SHARE == 0.5,
     "up to 60 s, to get those": parent.LONGEST_S == 60,
     "four times its budget": parent.OVERTIME_FACTOR == 4,

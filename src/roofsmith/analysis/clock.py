@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 from roofsmith.analysis.compare import compare
@@ -20,14 +21,31 @@ from roofsmith.domain.workload import ConfigClass, Workload
 Agreement = Literal["agrees", "exaggerated", "unresolved", "forged"]
 
 CLOCK_ERROR_RATE = 0.05
-"""Of the interval by the judge's clock. The claim was proven twice at its own rate before; 7 pairs
-are enough for this one."""
+"""Of the interval that a claim is held against: it was proven twice at its own rate before, and 7
+pairs are enough for this one. Where the claim isn't believed, the judge's clock has to prove the
+gain at the target's own rate."""
 SLACK = 0.02
 SLACK_SHARE = 0.25
 """How far a claimed log ratio may lie above the interval by the judge's clock: long segments keep
 less in caches than short ones, and a small share of them is messages."""
 FORGED_SHARE = 0.5
-"""If more than this share of a claimed gain isn't there, neither caches nor messages explain it."""
+"""If more than this share of a claimed gain isn't there, neither caches nor messages explain it; if
+this share is certainly there, most of it is real."""
+
+
+@dataclass(frozen=True, slots=True)
+class Clocked:
+    """What long segments say by the judge's clock."""
+
+    likely: Comparison
+    """With intervals at `CLOCK_ERROR_RATE`."""
+    sure: Comparison
+    """The same with intervals at the target's own error rate."""
+
+    @property
+    def pairs(self) -> int:
+        """Complete sweeps without a void pair."""
+        return self.likely.overall.pairs
 
 
 def by_clock(
@@ -36,53 +54,79 @@ def by_clock(
     classes: Sequence[ConfigClass],
     floors: Mapping[str, float | None],
     policy: KeepPolicy,
-) -> Comparison | None:
+) -> Clocked | None:
     """What a winner's long segments say; see `analysis.compare.compare` for the arguments."""
-    own = policy.model_copy(update={"error_rate": CLOCK_ERROR_RATE})
-    return compare(samples, workloads, classes, floors, own)
+    lenient = policy.model_copy(update={"error_rate": CLOCK_ERROR_RATE})
+    likely, sure = (compare(samples, workloads, classes, floors, p) for p in (lenient, policy))
+    return Clocked(likely, sure) if likely is not None and sure is not None else None
 
 
-def agreement(claimed: Comparison, clocked: Comparison | None) -> Agreement:
+def agreement(claimed: Comparison, clocked: Clocked | None) -> Agreement:
     """What the judge's clock says of a gain.
+
+    A claim that a forger made of nothing would agree by chance as often as an interval is wrong. At
+    `CLOCK_ERROR_RATE` it therefore takes most of the gain to be there, and not just some of it,
+    which is much less likely; any gain at all is enough at the target's own rate.
 
     Args:
         claimed: by the workers' clocks; a win.
-        clocked: by the judge's, at `CLOCK_ERROR_RATE`; None: it saw nothing valid.
+        clocked: by the judge's; None: it saw nothing valid.
 
     Returns:
         `forged` if most of a claim is out of reach of the judge's clock; `unresolved` if that
         clock can't tell the gain from none; `exaggerated` if there is a gain, but a smaller one
-        than was claimed, so that the judge's clock is the one to go by; else `agrees`.
+        than was claimed, so that what the judge's clock is sure of is what counts; else `agrees`.
     """
     if clocked is None:
         return "unresolved"
-    by_class = {found.config_class: found.estimate for found in clocked.classes}
+    overall = _Gain(claimed.overall, clocked.likely.overall, clocked.sure.overall)
+    by_class = zip(claimed.classes, clocked.likely.classes, clocked.sure.classes, strict=True)
     classes = [
-        (found.estimate, by_class[found.config_class])
-        for found in claimed.classes
-        if found.estimate.verdict == "faster"
+        _Gain(claim.estimate, likely.estimate, sure.estimate)
+        for claim, likely, sure in by_class
+        if claim.estimate.verdict == "faster"
     ]
-    overall = (claimed.overall, clocked.overall)
-    if any(_is_beyond(*pair, FORGED_SHARE) for pair in [overall, *classes]):
+    held = (overall, *classes)
+    if any(gain.lies_beyond(FORGED_SHARE) for gain in held):
         return "forged"
-    gains = [overall] if claimed.overall.verdict == "faster" else classes
-    if not all(clock.ci[0] > 1 for _, clock in gains):
-        return "unresolved"
-    is_smaller = any(_is_beyond(*pair, SLACK_SHARE) for pair in [overall, *classes])
-    return "exaggerated" if is_smaller else "agrees"
+    gains = (overall,) if claimed.overall.verdict == "faster" else classes
+    if any(gain.lies_beyond(SLACK_SHARE) for gain in held):
+        return "exaggerated" if all(gain.is_certain for gain in gains) else "unresolved"
+    return "agrees" if all(gain.is_confirmed for gain in gains) else "unresolved"
 
 
-def clock_note(claimed: Comparison, clocked: Comparison | None) -> str:
+def clock_note(claimed: Comparison, clocked: Clocked | None) -> str:
     """One line for people: the claim, and what the judge's clock says."""
     if clocked is None:
         return "the judge's own clock saw no valid pair"
-    low, high = clocked.overall.ci
+    found = clocked.likely.overall
+    low, high = found.ci
     return (
-        f"{claimed.overall.speedup:.3f}x by the workers' clocks, {clocked.overall.speedup:.3f}x"
+        f"{claimed.overall.speedup:.3f}x by the workers' clocks, {found.speedup:.3f}x"
         f" [{low:.3f}, {high:.3f}] by the judge's own on long segments"
     )
 
 
-def _is_beyond(claim: Estimate, clock: Estimate, share: float) -> bool:
-    gain = math.log(claim.speedup)
-    return gain - math.log(clock.ci[1]) > max(SLACK, share * gain)
+@dataclass(frozen=True, slots=True)
+class _Gain:
+    """Of the whole or of a class: as claimed, and by the judge's clock."""
+
+    claimed: Estimate
+    likely: Estimate
+    sure: Estimate
+
+    def lies_beyond(self, share: float) -> bool:
+        """Whether more than this share of the claim is out of the clock's reach."""
+        gain = math.log(self.claimed.speedup)
+        return gain - math.log(self.likely.ci[1]) > max(SLACK, share * gain)
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether there is one, at the target's own error rate."""
+        return self.sure.ci[0] > 1
+
+    @property
+    def is_confirmed(self) -> bool:
+        """Whether there is one for certain, or most of it is there in all likelihood."""
+        least = FORGED_SHARE * math.log(self.claimed.speedup)
+        return self.is_certain or math.log(self.likely.ci[0]) > least

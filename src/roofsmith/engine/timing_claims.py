@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from roofsmith.analysis.clock import Agreement, agreement, by_clock
+from roofsmith.analysis.clock import Agreement, Clocked, agreement, by_clock
 from roofsmith.analysis.roofline import below_floor
 from roofsmith.domain.campaign import Started
 from roofsmith.domain.comparison import Comparison, Judgement
@@ -28,7 +28,7 @@ def recounted(judgement: Judgement, started: Started) -> Comparison | None:
     """
     claimed, clocked, seen = _heard(judgement, started)
     is_heeded = seen == "exaggerated" and _passed_the_judge(judgement.outcome)
-    return clocked if is_heeded else claimed
+    return clocked.sure if clocked is not None and is_heeded else claimed
 
 
 def timing_claims(judgement: Judgement, started: Started) -> Iterator[Claim]:
@@ -65,7 +65,7 @@ def _by_times(claimed: Comparison | None, seen: Agreement | None, started: Start
 
 def _heard(
     judgement: Judgement, started: Started
-) -> tuple[Comparison | None, Comparison | None, Agreement | None]:
+) -> tuple[Comparison | None, Clocked | None, Agreement | None]:
     """By the workers' clocks, by the judge's, and how they agree; None: it wasn't asked."""
     claimed = recompared(judgement.confirmation or judgement.samples, started)
     if claimed is None or not judgement.clock:

@@ -214,6 +214,11 @@ class Bench(Protocol[KindOfInputs]):
         ...
 
     @property
+    def clock_sweeps_per_instance(self) -> int:
+        """The same of the long segments that the parent's own clock times."""
+        ...
+
+    @property
     def near_workloads(self) -> int:
         """On how many workloads near the given ones an incumbent is examined."""
         ...

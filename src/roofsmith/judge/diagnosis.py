@@ -39,6 +39,9 @@ REPRESENTABLE = 0.98
 """If this share of an output's numbers fits a narrower type, they were rounded to it."""
 CLOSER = 0.25
 """How much nearer an output must be to the truth of shortened inputs than to the truth."""
+MUCH_CLOSER = 0.05
+"""The same of another call's answer: where the order of a long sum may make large errors, the right
+answers to two calls can both lie within the budget of something that is neither."""
 SYSTEMATIC = 0.5
 """Cosine between error and truth beyond which it isn't rounding: a factor or a summand is wrong."""
 WIDESPREAD = 0.02
@@ -173,7 +176,7 @@ def _is_within(found: Evidence, answer: Array) -> bool:
     errors = measure(found.values, answer.astype(np.float64))
     return (
         errors.problem is None
-        and errors.norm <= found.norm_budget
+        and errors.norm <= min(found.norm_budget, MUCH_CLOSER * found.errors.norm)
         and errors.element <= found.element_budget
     )
 

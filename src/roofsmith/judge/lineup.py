@@ -297,6 +297,7 @@ class HostBench:
     sweeps_per_instance = 6
     """Where a process's memory and code happen to lie makes it faster or slower for its whole life,
     and more samples of it don't tell."""
+    clock_sweeps_per_instance = 6
     near_workloads = 3
     examination = SegmentPlan(1, warm=0)
     first_deadline_s = 60.0

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from statistics import fmean, median
 from typing import Any, Literal
 
-from roofsmith.analysis.clock import CLOCK_ERROR_RATE, agreement, by_clock, clock_note
+from roofsmith.analysis.clock import CLOCK_ERROR_RATE, Clocked, agreement, by_clock, clock_note
 from roofsmith.analysis.compare import compare, counts_twice, is_win
 from roofsmith.analysis.roofline import below_floor
 from roofsmith.analysis.statistics import least_observations, median_interval
@@ -195,10 +195,14 @@ class ProcessJudge:
 
         def is_over(samples: Sequence[PairSample], spent_s: float) -> bool:
             found = self._by_clock(samples)
-            if claimed is None or samples[-1].sweep + 1 >= MOST_CLOCK_FACTOR * least:
+            pairs = found.pairs if found is not None else 0
+            if claimed is None or spent_s > LONGEST_S or pairs >= MOST_CLOCK_FACTOR * least:
                 return True
-            enough = found is not None and found.overall.pairs >= least
-            return (enough and agreement(claimed, found) != "unresolved") or spent_s > LONGEST_S
+            if found is None or pairs < least:
+                return samples[-1].sweep + 1 >= MOST_CLOCK_FACTOR**2 * least
+            seen = agreement(claimed, found)
+            is_open = seen == "exaggerated" and found.sure.overall.verdict == "inconclusive"
+            return seen != "unresolved" and not is_open
 
         return is_over
 
@@ -217,7 +221,7 @@ class ProcessJudge:
             if seen == "unresolved" and verdict != "rejected":
                 verdict = "unverified"
             elif seen == "exaggerated" and verdict != "rejected" and clocked is not None:
-                comparison, verdict = clocked, clocked.overall.verdict
+                comparison, verdict = clocked.sure, clocked.sure.overall.verdict
         return Judgement(
             outcome=outcome,
             verdict=verdict,
@@ -284,7 +288,7 @@ class ProcessJudge:
         target = self._target
         return compare(samples, target.workloads, self._classes, self._floors, target.keep)
 
-    def _by_clock(self, samples: Sequence[PairSample]) -> Comparison | None:
+    def _by_clock(self, samples: Sequence[PairSample]) -> Clocked | None:
         target = self._target
         return by_clock(samples, target.workloads, self._classes, self._floors, target.keep)
 

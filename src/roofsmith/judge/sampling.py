@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -90,8 +89,8 @@ class Sampler:
             candidate: likewise.
             is_over: asked after every sweep.
             instance: number of the first pair of processes.
-            by_clock: long segments in one pair of processes, timed by this process's clock, instead
-                of short ones in many, timed by theirs.
+            by_clock: long segments, timed by this process's clock, instead of short ones, timed by
+                theirs.
         """
         kernels = (incumbent, candidate)
         samples: list[PairSample] = []
@@ -99,7 +98,7 @@ class Sampler:
         with self._all_inputs(kernels, by_clock=by_clock) as planned:
             while True:
                 try:
-                    with self._sweeps(kernels, planned, endless=by_clock) as sweeps:
+                    with self._sweeps(kernels, planned, by_clock=by_clock) as sweeps:
                         for stations in sweeps:
                             for station in stations:
                                 turn = self._turn(station, random_order(2))
@@ -182,7 +181,7 @@ class Sampler:
         kernels: Sequence[Built],
         planned: Sequence[tuple[Inputs, SegmentPlan]],
         *,
-        endless: bool = False,
+        by_clock: bool = False,
     ) -> Iterator[Iterator[list[Station]]]:
         """The stations of one set of fresh processes, as often as these may be used.
 
@@ -191,7 +190,8 @@ class Sampler:
         """
         with self._bench.lineup(kernels) as lineup:
             stations = [lineup.station(inputs, plan) for inputs, plan in planned]
-            sweeps = sys.maxsize if endless else self._bench.sweeps_per_instance
+            bench = self._bench
+            sweeps = bench.clock_sweeps_per_instance if by_clock else bench.sweeps_per_instance
             yield repeat(stations, sweeps)
 
     @contextmanager

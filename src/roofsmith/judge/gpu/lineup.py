@@ -95,6 +95,9 @@ class GpuLineup:
 class GpuBench:
     """Port `Bench` on a GPU."""
 
+    clock_sweeps_per_instance = 4
+    """A pair of processes takes a second to start: two must do for the fewest sweeps."""
+
     near_workloads = 1
     """A Python kernel is compiled anew for every other workload."""
     examination = SegmentPlan(3, warm=2, comes_back=True)
