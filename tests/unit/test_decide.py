@@ -109,6 +109,20 @@ def test_what_does_not_pass_is_rolled_back_whatever_its_times(outcome: Outcome) 
     assert decision.rule == f"{outcome.kind.replace('_', ' ')}: some_reason"
 
 
+@pytest.mark.parametrize(("speedup", "kept"), [(0.993, False), (0.997, True), (1.2, True)])
+def test_a_class_that_seems_to_pay_has_to_be_shown_to_be_spared(speedup: float, kept: bool) -> None:
+    judgement = judged(classes={"a": "faster", "b": "tie"})
+    comparison = judgement.comparison
+    assert comparison is not None
+    b = ClassComparison(config_class="b", estimate=reading("inconclusive", speedup))
+    unsure = comparison.model_copy(update={"classes": (comparison.classes[0], b)})
+    decision = decided(judgement.model_copy(update={"comparison": unsure}), aimed_at())
+    assert isinstance(decision, Kept) is kept
+    if isinstance(decision, RolledBack):
+        assert not decision.regression
+        assert "it may be slower on b (0.993x" in decision.rule
+
+
 def test_no_comparison_proves_nothing() -> None:
     empty = Judgement(outcome=Passed(), verdict="unverified", wall_s=1.0)
     decision = decided(empty, aimed_at())

@@ -115,6 +115,12 @@ def is_win(comparison: Comparison) -> bool:
     return "faster" in verdicts and "slower" not in verdicts | {comparison.overall.verdict}
 
 
+def leans_to_loss(found: Estimate, policy: KeepPolicy) -> bool:
+    """Whether it isn't shown to be spared, and looks as if it paid half the noise band or more."""
+    half = math.log1p(policy.noise_band) / 2
+    return found.verdict == "inconclusive" and math.log(found.speedup) < -half
+
+
 def diverges(comparison: Comparison) -> bool:
     """Whether some config classes gain and others lose."""
     verdicts = {found.estimate.verdict for found in comparison.classes}

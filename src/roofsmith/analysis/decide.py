@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from roofsmith.analysis.compare import LARGEST_RATIO
+from roofsmith.analysis.compare import LARGEST_RATIO, leans_to_loss
 from roofsmith.analysis.kernel_times import kernels_object
 from roofsmith.domain.campaign import Kept, RolledBack
 from roofsmith.domain.comparison import Comparison, Estimate, Judgement
@@ -28,9 +28,10 @@ def decide(
 
     Kept only if it passed, if what the hypothesis targets (the whole, or one config class) is
     faster beyond the noise band in two measurements, the second in fresh processes, and if neither
-    the whole nor a config class is slower beyond the band, no other class slower within the band in
-    both measurements, no workload slower by `policy.veto_slowdown` or more, and the profiler, where
-    it times kernels, doesn't see a slower one. A command target's own profiler has to see the gain.
+    the whole nor a config class is slower beyond the band, or looks slower by half of it and isn't
+    shown to be spared, no other class slower within the band in both measurements, no workload
+    slower by `policy.veto_slowdown` or more, and the profiler, where it times kernels, doesn't see
+    a slower one. A command target's own profiler has to see the gain.
     A class doesn't gain what the whole pays for, however little: totals of kept rounds never fall.
 
     Args:
@@ -58,6 +59,9 @@ def decide(
         )
     if loss := _loss(comparison, policy):
         return RolledBack(rule=loss, regression=True)
+    if unclear := [c for c in comparison.classes if leans_to_loss(c.estimate, policy)]:
+        named = ", ".join(f"{c.config_class} ({_interval(c.estimate)})" for c in unclear)
+        return RolledBack(rule=f"vetoed: it may be slower on {named}")
     if not judgement.confirmation:
         return RolledBack(rule="the gain was not measured a second time")
     if not judgement.clock and not judgement.self_reported:

@@ -13,7 +13,7 @@ from statistics import fmean, median
 from typing import Any, Literal
 
 from roofsmith.analysis.clock import CLOCK_ERROR_RATE, Clocked, agreement, by_clock, clock_note
-from roofsmith.analysis.compare import compare, counts_twice, is_win
+from roofsmith.analysis.compare import compare, counts_twice, is_win, leans_to_loss
 from roofsmith.analysis.roofline import below_floor
 from roofsmith.analysis.statistics import least_observations, median_interval
 from roofsmith.domain.bound import Bound
@@ -277,8 +277,11 @@ class ProcessJudge:
             return True
         if comparison is None or comparison.overall.verdict == "inconclusive":
             return False
-        classes = [c.estimate.verdict for c in comparison.classes]
-        return "inconclusive" not in classes or samples[-1].sweep + 1 >= PATIENCE * least
+        classes = [found.estimate for found in comparison.classes]
+        leaning = any(leans_to_loss(found, self._target.keep) for found in classes)
+        patience = (LEANING_PATIENCE if leaning and is_win(comparison) else PATIENCE) * least
+        decided = all(found.verdict != "inconclusive" for found in classes)
+        return decided or samples[-1].sweep + 1 >= patience
 
     def _is_win(self, samples: Sequence[PairSample]) -> bool:
         comparison = self._compared(samples)
