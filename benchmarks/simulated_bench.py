@@ -164,6 +164,11 @@ class SimulatedBench:
         """Start kernels."""
         return SimulatedLineup(tuple(kernels), self)
 
+    @contextmanager
+    def lineups(self, kernels: Sequence[Built]) -> Iterator[Callable[[], SimulatedLineup]]:
+        """Start kernels again and again."""
+        yield lambda: self.lineup(kernels)
+
     def reports(self, workload: Workload, found: Sequence[Finding]) -> tuple[ErrorReport, ...]:  # noqa: ARG002
         """None: nothing is computed."""
         return ()

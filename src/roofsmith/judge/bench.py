@@ -7,7 +7,7 @@ sampler and the examiner above know nothing else of where kernels run.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol, Self, TypeVar
@@ -250,6 +250,15 @@ class Bench(Protocol[KindOfInputs]):
 
         Raises:
             SideDiedError: one can't be loaded.
+        """
+        ...
+
+    def lineups(
+        self, kernels: Sequence[Built]
+    ) -> AbstractContextManager[Callable[[], Lineup[KindOfInputs]]]:
+        """Lineups of the same kernels, one after the other, as often as they are asked for.
+
+        What is started ahead of them ends with the block. Asking raises as `lineup` does.
         """
         ...
 

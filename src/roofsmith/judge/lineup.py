@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 
@@ -345,6 +346,11 @@ class HostBench:
             SideDiedError: a library can't be loaded.
         """
         return HostLineup(kernels, self._threads, self._checker, self._cache_bytes, self.isolation)
+
+    @contextlib.contextmanager
+    def lineups(self, kernels: Sequence[Built]) -> Iterator[Callable[[], HostLineup]]:
+        """Lineups of the same kernels, as often as they are asked for."""
+        yield lambda: self.lineup(kernels)
 
     def reports(self, workload: Workload, found: Sequence[Finding]) -> tuple[ErrorReport, ...]:
         """Worst errors of several findings, beside their budgets."""

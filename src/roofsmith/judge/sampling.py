@@ -21,6 +21,7 @@ from roofsmith.judge.bench import (
     Asides,
     Bench,
     Inputs,
+    Lineup,
     SegmentPlan,
     SideDiedError,
     Station,
@@ -95,10 +96,13 @@ class Sampler:
         kernels = (incumbent, candidate)
         samples: list[PairSample] = []
         begin, sweep = self._monotonic(), 0
-        with self._all_inputs(kernels, by_clock=by_clock) as planned:
+        with (
+            self._all_inputs(kernels, by_clock=by_clock) as planned,
+            self._bench.lineups(kernels) as lineups,
+        ):
             while True:
                 try:
-                    with self._sweeps(kernels, planned, by_clock=by_clock) as sweeps:
+                    with self._sweeps(lineups, planned, by_clock=by_clock) as sweeps:
                         for stations in sweeps:
                             for station in stations:
                                 turn = self._turn(station, random_order(2))
@@ -125,9 +129,9 @@ class Sampler:
         """
         found = {w.label: Alone([]) for w in self._target.workloads}
         begin, done = self._monotonic(), 0
-        with self._all_inputs((built,)) as planned:
+        with self._all_inputs((built,)) as planned, self._bench.lineups((built,)) as lineups:
             while True:
-                with self._sweeps((built,), planned) as sweeps:
+                with self._sweeps(lineups, planned) as sweeps:
                     for stations in sweeps:
                         for station in stations:
                             turn = self._turn(station, [0])
@@ -178,7 +182,7 @@ class Sampler:
     @contextmanager
     def _sweeps(
         self,
-        kernels: Sequence[Built],
+        lineups: Callable[[], Lineup[Any]],
         planned: Sequence[tuple[Inputs, SegmentPlan]],
         *,
         by_clock: bool = False,
@@ -188,7 +192,7 @@ class Sampler:
         A context, so that the processes end with the block: left to the garbage collector, their
         end would swallow an interrupt.
         """
-        with self._bench.lineup(kernels) as lineup:
+        with lineups() as lineup:
             stations = [lineup.station(inputs, plan) for inputs, plan in planned]
             bench = self._bench
             sweeps = bench.clock_sweeps_per_instance if by_clock else bench.sweeps_per_instance

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 
@@ -11,16 +12,16 @@ from roofsmith.domain.health import Health
 from roofsmith.domain.kernel import Built
 from roofsmith.domain.target import TimingMode, Tolerance
 from roofsmith.domain.workload import Workload
-from roofsmith.judge.bench import MAX_CLOCK_CALLS, SegmentPlan, SideDiedError
+from roofsmith.judge.bench import MAX_CLOCK_CALLS, SegmentPlan
 from roofsmith.judge.budgets import Budgets, Finding
 from roofsmith.judge.gpu.driver import Api
 from roofsmith.judge.gpu.forking import ForkServer
 from roofsmith.judge.gpu.layout import lay_out
 from roofsmith.judge.gpu.oracle import GpuOracle, Slots
-from roofsmith.judge.gpu.process import GpuWorkerProcess, server_environment
+from roofsmith.judge.gpu.process import server_environment
+from roofsmith.judge.gpu.starting import Starter, Workers, start
 from roofsmith.judge.gpu.station import GpuStation, Shared
 from roofsmith.judge.isolation import Isolation, isolate
-from roofsmith.ports import KernelDiedError
 
 SEGMENT_S = 1e-3
 """Work behind one pair of events. On an H100, segments of this length differ by 0.2%, and the
@@ -39,33 +40,18 @@ many processes, and their differences are part of the interval."""
 
 
 class GpuLineup:
-    """Fresh processes for a set of kernels; they start side by side."""
+    """Fresh processes for a set of kernels."""
 
-    def __init__(self, kernels: Sequence[Built], bench: Shared) -> None:
-        """Start them all.
+    def __init__(self, workers: Workers, bench: Shared) -> None:
+        """They are loaded, and stopped.
 
-        Raises:
-            SideDiedError: one can't be loaded.
+        Args:
+            workers: one for each kernel.
+            bench: what all lineups share.
         """
         self._shared = bench
-        self.workers: list[GpuWorkerProcess] = []
-        loaded = 0
-        try:
-            for built in kernels:
-                worker = GpuWorkerProcess(
-                    built, api=bench.api, cache_dir=bench.cache_dir,
-                    fork_server=bench.fork_server, isolation=bench.isolation,
-                )  # fmt: skip
-                self.workers.append(worker)
-                bench.living.append(worker)
-            bench.bury()
-            for worker in self.workers:
-                worker.wait_until_loaded()
-                worker.pause()
-                loaded += 1
-        except KernelDiedError as error:
-            self.close()
-            raise SideDiedError(loaded, error.outcome) from error
+        self.workers = workers
+        bench.living.extend(workers)
 
     def __enter__(self) -> GpuLineup:
         """The processes are up already."""
@@ -77,9 +63,7 @@ class GpuLineup:
 
     def close(self) -> None:
         """End the processes; the next ones start while these give their memory back."""
-        for worker in self.workers:
-            worker.end()
-        self._shared.ending.extend(self.workers)
+        self._shared.end(self.workers)
         self._shared.living.clear()
         self.workers = []
 
@@ -146,6 +130,7 @@ class GpuBench:
 
     def __exit__(self, *exception: object) -> None:
         """End what is still there, and the fork server."""
+        self._shared.dismiss()
         self._shared.bury()
         self.fork_server.close()
 
@@ -180,7 +165,13 @@ class GpuBench:
         Raises:
             SideDiedError: one can't be loaded.
         """
-        return GpuLineup(kernels, self._shared)
+        return GpuLineup(start(kernels, 1, self._shared)[0], self._shared)
+
+    @contextlib.contextmanager
+    def lineups(self, kernels: Sequence[Built]) -> Iterator[Callable[[], GpuLineup]]:
+        """Lineups of the same kernels, as often as they are asked for."""
+        with contextlib.closing(Starter(kernels, self._shared)) as starter:
+            yield lambda: GpuLineup(starter.next(), self._shared)
 
     def reports(self, workload: Workload, found: Sequence[Finding]) -> tuple[ErrorReport, ...]:
         """Worst errors of several findings, beside their budgets."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import secrets
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
@@ -58,8 +58,12 @@ class Shared:
     """Device memory that nobody holds."""
     living: list[GpuWorkerProcess] = field(default_factory=list)
     """Of the lineup that is up, by side."""
+    ahead: list[list[GpuWorkerProcess]] = field(default_factory=list)
+    """Of lineups to come, by side: loaded and stopped."""
     ending: list[GpuWorkerProcess] = field(default_factory=list)
     """Killed, but perhaps not gone yet."""
+    footprints: dict[tuple[str, ...], int] = field(default_factory=dict)
+    """Device memory in bytes that fresh processes of these candidates hold together."""
 
     @contextlib.contextmanager
     def blaming(self) -> Iterator[None]:
@@ -82,6 +86,7 @@ class Shared:
 
     def _held_bytes(self) -> list[int]:
         """How much memory the device has back from each kernel that is up, once it has ended."""
+        self.dismiss()
         self.bury()
         held, before = [], self.free_bytes()
         for worker in self.living:
@@ -91,6 +96,17 @@ class Shared:
             held.append(now - before)
             before = now
         return held
+
+    def end(self, workers: Iterable[GpuWorkerProcess]) -> None:
+        """Begin to end processes."""
+        for worker in workers:
+            worker.end()
+            self.ending.append(worker)
+
+    def dismiss(self) -> None:
+        """Begin to end what was started ahead."""
+        while self.ahead:
+            self.end(self.ahead.pop())
 
     def bury(self) -> None:
         """Wait until nothing is left of processes that were ended."""

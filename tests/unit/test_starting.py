@@ -1,0 +1,161 @@
+"""Processes for lineups to come: how many start at once, and that none is left."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from roofsmith.domain.outcome import Crashed
+from roofsmith.domain.target import Tolerance
+from roofsmith.judge.bench import SideDiedError
+from roofsmith.judge.budgets import Budgets
+from roofsmith.judge.gpu import starting
+from roofsmith.judge.gpu.lineup import GpuLineup
+from roofsmith.judge.gpu.starting import MOST_AT_ONCE, Starter
+from roofsmith.judge.gpu.station import Shared
+from roofsmith.judge.isolation import NO_ISOLATION
+from roofsmith.ports import KernelDiedError
+
+GIB = 2**30
+
+
+class Device:
+    """Memory that processes take, and give back once they are buried."""
+
+    def __init__(self, size_bytes: int) -> None:
+        self.free = size_bytes
+        self.alive: list[Worker] = []
+        self.started: list[int] = []
+        """How many lived when each one was started."""
+
+
+class Worker:
+    """A process that holds a gibibyte."""
+
+    device: Device
+    fails_after: int | None = None
+
+    def __init__(self, built: object, **_: object) -> None:
+        self.built = built
+        self.ended = False
+        self.device.started.append(len(self.device.alive))
+        self.device.alive.append(self)
+        self.device.free -= GIB
+
+    def wait_until_loaded(self) -> None:
+        if self.fails_after is not None and len(self.device.started) > self.fails_after:
+            raise KernelDiedError(Crashed(reason="load_failed", detail=str(self.built)))
+
+    def pause(self) -> None:
+        pass
+
+    def end(self) -> None:
+        self.ended = True
+
+    def close(self) -> None:
+        assert self.ended
+        if self in self.device.alive:
+            self.device.alive.remove(self)
+            self.device.free += GIB
+
+
+@pytest.fixture
+def worker(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Worker]]:
+    class Own(Worker):
+        device = Device(80 * GIB)
+
+    monkeypatch.setattr(starting, "GpuWorkerProcess", Own)
+    yield Own
+    assert not Own.device.alive
+
+
+def bench(worker: type[Worker], tmp_path: Path) -> Shared:
+    return Shared(
+        Budgets(Tolerance()), cast(Any, "cuda"), tmp_path, cast(Any, None), None, NO_ISOLATION,
+        free_bytes=lambda: worker.device.free,
+    )  # fmt: skip
+
+
+class Kernel:
+    def __init__(self, name: str) -> None:
+        self.candidate_id = name
+
+
+PAIR = cast(Any, (Kernel("old"), Kernel("new")))
+
+
+def used(starter: Starter, shared: Shared, lineups: int) -> None:
+    """Take processes, and end them, as a measurement does."""
+    for _ in range(lineups):
+        with GpuLineup(starter.next(), shared) as lineup:
+            assert [cast(Any, w).built for w in lineup.workers] == list(PAIR)
+            assert not any(cast(Any, w).ended for w in lineup.workers)
+
+
+def test_one_pair_is_looked_at_then_several_start_at_once(
+    worker: type[Worker], tmp_path: Path
+) -> None:
+    shared = bench(worker, tmp_path)
+    starter = Starter(PAIR, shared)
+    used(starter, shared, 1)
+    assert len(worker.device.started) == 2
+    used(starter, shared, 1)
+    assert len(worker.device.started) == 2 + 2 * MOST_AT_ONCE
+    used(starter, shared, MOST_AT_ONCE - 1)
+    assert len(worker.device.started) == 2 + 2 * MOST_AT_ONCE
+    starter.close()
+    again = Starter(PAIR, shared)
+    used(again, shared, 1)
+    assert len(worker.device.started) == 2 + 4 * MOST_AT_ONCE
+    again.close()
+    shared.bury()
+
+
+def test_a_small_device_holds_one_pair_at_a_time(worker: type[Worker], tmp_path: Path) -> None:
+    worker.device.free = 12 * GIB
+    shared = bench(worker, tmp_path)
+    starter = Starter(PAIR, shared)
+    used(starter, shared, 3)
+    assert len(worker.device.started) == 6
+    shared.bury()
+
+
+def test_other_kernels_have_another_footprint(worker: type[Worker], tmp_path: Path) -> None:
+    shared = bench(worker, tmp_path)
+    used(Starter(PAIR, shared), shared, 1)
+    starter = Starter(cast(Any, (Kernel("new"),)), shared)
+    with GpuLineup(starter.next(), shared):
+        assert len(worker.device.started) == 3
+    shared.bury()
+
+
+def test_whoever_fails_takes_all_that_were_started_along(
+    worker: type[Worker], tmp_path: Path
+) -> None:
+    shared = bench(worker, tmp_path)
+    starter = Starter(PAIR, shared)
+    used(starter, shared, 1)
+    worker.fails_after = 2
+    with pytest.raises(SideDiedError) as caught:
+        starter.next()
+    assert (caught.value.side, caught.value.outcome.reason) == (0, "load_failed")
+    assert all(w.ended for w in worker.device.alive)
+    starter.close()
+    shared.bury()
+
+
+def test_who_holds_the_memory_is_asked_when_nothing_waits(
+    worker: type[Worker], tmp_path: Path
+) -> None:
+    shared = bench(worker, tmp_path)
+    starter = Starter(PAIR, shared)
+    used(starter, shared, 1)
+    with GpuLineup(starter.next(), shared):
+        assert len(shared.ahead) == MOST_AT_ONCE - 1
+        assert shared._held_bytes() == [GIB, GIB]
+        assert not shared.ahead
+    starter.close()
+    shared.bury()
