@@ -39,6 +39,7 @@ from result_file import (
 )
 from roofsmith.analysis.compare import estimate
 from roofsmith.app import settings
+from roofsmith.app.hardware import fork_server_for
 from roofsmith.app.wiring import Workshop, workshop
 from roofsmith.domain.comparison import PairSample
 from roofsmith.domain.kernel import Built
@@ -202,7 +203,10 @@ class Bench:
         """Measure the pair far longer than a judgement does, decided or not."""
         shop = self.shop
         assert not isinstance(shop.oracle, RowOracle), "kernels only"
-        with shop.machine.bench(shop.target, shop.oracle, shop.survey) as bench:
+        with (
+            fork_server_for(shop.target.language) as fork_server,
+            shop.machine.bench(shop.target, shop.oracle, shop.survey, fork_server) as bench,
+        ):
             examiner = Examiner(shop.target, bench)
             sampler = Sampler(shop.target, bench, examiner)
             candidate = self.candidate("calibration")

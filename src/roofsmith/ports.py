@@ -84,6 +84,10 @@ class DeviceSource(Protocol):
         """Identify device, system and tools; no measurement, well under a second."""
         ...
 
+    def device(self) -> Device:
+        """The device alone, without looking for tools."""
+        ...
+
 
 class HealthSource(Protocol):
     """Reads a GPU's sensors around every measurement: quick, and never a reason to fail."""

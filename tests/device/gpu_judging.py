@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from roofsmith.app.hardware import Machine, machine_of, oracle_for
+from roofsmith.app.hardware import Machine, fork_server_for, machine_of, oracle_for
 from roofsmith.config import Settings
 from roofsmith.domain.comparison import Judgement
 from roofsmith.domain.kernel import Built, Candidate, Language, SourceFile, default_build
@@ -171,9 +171,9 @@ def judging(
     )
     machine = machine_of(Settings(folder / "cache", folder), language)
     classes = [ConfigClass(name="all", workloads=(workload.label,), reason="the only one")]
-    with oracle_for(target, machine) as oracle:
+    with oracle_for(target, machine) as oracle, fork_server_for(language) as fork_server:
         assert isinstance(oracle, GpuOracle)
         with GpuBench(
-            oracle, target.tolerance, api="cuda", cache_dir=machine.compiled_dir
+            oracle, target.tolerance, fork_server, api="cuda", cache_dir=machine.compiled_dir
         ) as bench:
             yield GpuJudging(machine, ProcessJudge(target, bench, classes, []), language)

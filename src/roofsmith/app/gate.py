@@ -65,7 +65,7 @@ def leased_gpu(
         except NoIdleGpuError:
             raise
         except MachineError:
-            devices.environment()
+            devices.device()
             raise
         with _environment(pinned_environment(parts.gpu(gate.uuid))):
             try:

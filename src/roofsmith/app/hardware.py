@@ -33,8 +33,10 @@ from roofsmith.judge.bench import Bench
 from roofsmith.judge.cgroup import remove_stale_groups
 from roofsmith.judge.command.oracle import RowOracle
 from roofsmith.judge.gpu.driver import Api
+from roofsmith.judge.gpu.forking import ForkServer
 from roofsmith.judge.gpu.lineup import GpuBench
-from roofsmith.judge.gpu.oracle import GpuOracle
+from roofsmith.judge.gpu.oracle import MODULES, GpuOracle
+from roofsmith.judge.gpu.process import server_environment
 from roofsmith.judge.gpu.runner import GpuRunner
 from roofsmith.judge.isolation import Isolation, isolate
 from roofsmith.judge.lineup import HostBench
@@ -109,10 +111,12 @@ class Machine:
     """In front of the GPU that was leased; None where none was: nothing may be measured there."""
 
     @contextmanager
-    def yardstick_bench(self, target: Target, oracle: GpuOracle) -> Iterator[GpuBench]:
+    def yardstick_bench(
+        self, target: Target, oracle: GpuOracle, fork_server: ForkServer
+    ) -> Iterator[GpuBench]:
         """What yardsticks are measured on: few processes, whose first call may take long."""
         with GpuBench(
-            oracle, target.tolerance, api=self._api, cache_dir=self.compiled_dir,
+            oracle, target.tolerance, fork_server, api=self._api, cache_dir=self.compiled_dir,
             health=self._reads_health(), sweeps_per_instance=YARDSTICK_SWEEPS,
             first_call_s=GpuBench.first_deadline_s, timing=target.timing,
             isolation=self.isolation,
@@ -121,12 +125,16 @@ class Machine:
 
     @contextmanager
     def bench(
-        self, target: Target, oracle: ReferenceOracle | GpuOracle, known: Survey
+        self,
+        target: Target,
+        oracle: ReferenceOracle | GpuOracle,
+        known: Survey,
+        fork_server: ForkServer,
     ) -> Iterator[Bench[Any]]:
         """What the judge measures on."""
         if isinstance(oracle, GpuOracle):
             with GpuBench(
-                oracle, target.tolerance, api=self._api, cache_dir=self.compiled_dir,
+                oracle, target.tolerance, fork_server, api=self._api, cache_dir=self.compiled_dir,
                 health=self._reads_health(), timing=target.timing, isolation=self.isolation,
             ) as bench:  # fmt: skip
                 yield bench
@@ -236,7 +244,7 @@ def machine_of(settings: Settings, language: Language = "c") -> Machine:
     devices = source_for(language)
     if language not in HOST_LANGUAGES:
         devices = let_go_of_abandoned(devices, settings)
-    gpu = None if language in HOST_LANGUAGES else devices.environment().device
+    gpu = None if language in HOST_LANGUAGES else devices.device()
     compiled_dir = settings.cache_dir / "compiled"
     toolchain = Toolchains(settings.builds_dir, gpu, compiled_dir)
     runner: KernelRunner = (
@@ -262,7 +270,7 @@ def vendor_of(gpu: Device) -> Vendor:
 
 @contextmanager
 def oracle_for(target: Target, machine: Machine) -> Iterator[ReferenceOracle | GpuOracle]:
-    """The target's reference, in a process of its own.
+    """The target's reference, in a process of its own, which starts at once.
 
     Raises:
         SignatureError: the kernel has no readable `solve`.
@@ -270,4 +278,14 @@ def oracle_for(target: Target, machine: Machine) -> Iterator[ReferenceOracle | G
     signature = machine.toolchain.signature(target.baseline)
     kind = ReferenceOracle if machine.gpu is None else GpuOracle
     with kind(target, signature) as oracle:
+        oracle.start()
         yield oracle
+
+
+@contextmanager
+def fork_server_for(language: Language) -> Iterator[ForkServer]:
+    """What forks workers for modules, which it imports torch for; at once where they are judged."""
+    with ForkServer(server_environment()) as server:
+        if language in MODULES:
+            server.warm_up()
+        yield server

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from roofsmith.analysis.sizes import smallest
 from roofsmith.app.clocks import host_clocks, locked_clocks
-from roofsmith.app.hardware import Machine, leased_machine, oracle_for
+from roofsmith.app.hardware import Machine, fork_server_for, leased_machine, oracle_for
 from roofsmith.app.repositories import (
     device_language,
     open_target_repository,
@@ -27,6 +27,7 @@ from roofsmith.engine.meter import Meter
 from roofsmith.engine.survey import Prepared, Survey, survey
 from roofsmith.errors import BaselineError, UsageError
 from roofsmith.judge.command.oracle import RowOracle
+from roofsmith.judge.gpu.forking import ForkServer
 from roofsmith.judge.gpu.oracle import GpuOracle
 from roofsmith.judge.oracle import ReferenceOracle
 from roofsmith.ports import (
@@ -263,13 +264,17 @@ def workshop(
             with _command_workshop(target, leased, settings, observer, meter) as shop:
                 yield shop
             return
-        with locked_clocks(leased, settings) as machine, oracle_for(target, machine) as oracle:
+        with (
+            locked_clocks(leased, settings) as machine,
+            oracle_for(target, machine) as oracle,
+            fork_server_for(target.language) as fork_server,
+        ):
             known = survey(
                 target, machine.devices, machine.specs, machine.toolchain, oracle, observer, meter
             )
             with (
-                machine.bench(target, oracle, known) as bench,
-                _yardstick_judge(target, machine, oracle, known) as patient,
+                machine.bench(target, oracle, known, fork_server) as bench,
+                _yardstick_judge(target, machine, oracle, known, fork_server) as patient,
             ):
                 yield Workshop(
                     target, machine, observer, oracle, Prepared(known, meter),
@@ -337,11 +342,15 @@ def try_clocks(languages: Collection[Language], settings: Settings, observer: Ob
 
 @contextmanager
 def _yardstick_judge(
-    target: Target, machine: Machine, oracle: ReferenceOracle | GpuOracle, known: Survey
+    target: Target,
+    machine: Machine,
+    oracle: ReferenceOracle | GpuOracle,
+    known: Survey,
+    fork_server: ForkServer,
 ) -> Iterator[Judge | None]:
     """Judges what PyTorch makes of the reference; None on the host's processors."""
     if isinstance(oracle, GpuOracle):
-        with machine.yardstick_bench(target, oracle) as bench:
+        with machine.yardstick_bench(target, oracle, fork_server) as bench:
             yield machine.judge(target, bench, known)
     else:
         yield None

@@ -88,6 +88,14 @@ class AmdSource:
             notes=(*_missing_notes(agent, tools), *self.beside),
         )
 
+    def device(self) -> Device:
+        """The device alone, without looking for tools.
+
+        Raises:
+            MachineError: as above.
+        """
+        return device_of(self._agent())
+
     def uuid(self) -> str:
         """Which of this machine's GPUs it is, as rocminfo names it.
 

@@ -29,9 +29,13 @@ class CpuSource:
     root: Path = Path("/")
     """Where /proc, /sys and /etc are."""
 
+    def device(self) -> Device:
+        """The processors alone."""
+        return self._device(self._fields())
+
     def environment(self) -> Environment:
         """Device, system, tools, packages and what limits measuring here."""
-        fields = first_processor(probes.text(self.root / "proc/cpuinfo") or "")
+        fields = self._fields()
         device = self._device(fields)
         tools = probes.tool_versions()
         return Environment(
@@ -41,6 +45,9 @@ class CpuSource:
             packages=probes.package_versions(),
             notes=tuple(self._notes(fields, device, tools)),
         )
+
+    def _fields(self) -> dict[str, str]:
+        return first_processor(probes.text(self.root / "proc/cpuinfo") or "")
 
     def _device(self, fields: dict[str, str]) -> Device:
         processors = probes.allowed_processors()

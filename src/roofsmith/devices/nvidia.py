@@ -107,6 +107,14 @@ class NvidiaSource:
             notes=(*setting_notes(settings), *missing_notes(tools), *self.beside),
         )
 
+    def device(self) -> Device:
+        """The device alone, without looking for tools.
+
+        Raises:
+            MachineError: as above.
+        """
+        return device_of(self._cuda())
+
     def uuid(self) -> str:
         """Which of this machine's GPUs it is, as NVML and nvidia-smi name it.
 

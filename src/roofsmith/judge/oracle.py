@@ -54,6 +54,7 @@ class ReferenceProcess:
         self.signature = signature
         self._process: subprocess.Popen[bytes] | None = None
         self._channel: socket.socket | None = None
+        self._is_loaded = False
         self._scratch: Path | None = None
         self._tolerated: Tolerated | None = None
 
@@ -139,7 +140,12 @@ class ReferenceProcess:
             BadReferenceError: the reference raised, hung, or took its process with it.
             TargetError: the workload doesn't fit in memory.
         """
-        channel = self._channel or self._start()
+        self.start()
+        if not self._is_loaded:
+            self._is_loaded = True
+            self._load(self._written(self.target.truth))
+        channel = self._channel
+        assert channel is not None  # it was started
         try:
             send(channel, {"op": op, **message}, fds)
             answer, _ = receive(channel, DEADLINE_S)
@@ -164,7 +170,10 @@ class ReferenceProcess:
     def _name(self) -> str:
         return self.target.truth.path
 
-    def _start(self) -> socket.socket:
+    def start(self) -> None:
+        """Start the process, unless it runs: it imports its libraries while the caller goes on."""
+        if self._channel is not None:
+            return
         ours, theirs = socket.socketpair()
         with theirs:
             self._process = subprocess.Popen(
@@ -174,8 +183,7 @@ class ReferenceProcess:
             )  # fmt: skip
         self._channel = ours
         self._scratch = scratch_directory("reference")
-        self._load(self._written(self.target.truth))
-        return ours
+        self._is_loaded = False
 
     def _written(self, source: SourceFile) -> Path:
         """A file of the target, where the reference's process can import it."""

@@ -106,6 +106,10 @@ class FakeDeviceSource:
         """The environment it was made with."""
         return self.found
 
+    def device(self) -> Device:
+        """Its device."""
+        return self.found.device
+
 
 @dataclass(frozen=True, slots=True)
 class FakeSpecSource:

@@ -18,7 +18,6 @@ from roofsmith.judge.gpu.driver import Api
 from roofsmith.judge.gpu.forking import ForkServer
 from roofsmith.judge.gpu.layout import lay_out
 from roofsmith.judge.gpu.oracle import GpuOracle, Slots
-from roofsmith.judge.gpu.process import server_environment
 from roofsmith.judge.gpu.starting import Starter, Workers, start
 from roofsmith.judge.gpu.station import GpuStation, Shared
 from roofsmith.judge.isolation import Isolation, isolate
@@ -92,6 +91,7 @@ class GpuBench:
         self,
         oracle: GpuOracle,
         tolerance: Tolerance,
+        fork_server: ForkServer,
         *,
         api: Api,
         cache_dir: Path,
@@ -106,6 +106,7 @@ class GpuBench:
         Args:
             oracle: owns the memory.
             tolerance: of the target.
+            fork_server: starts workers for modules.
             api: of the device's driver.
             cache_dir: holds a compilation cache per candidate.
             health: reads the device's sensors, in well under a millisecond.
@@ -117,10 +118,9 @@ class GpuBench:
         """
         self._oracle = oracle
         self.sweeps_per_instance = sweeps_per_instance
-        self.fork_server = ForkServer(server_environment())
         self.isolation = isolation or isolate("standard")
         self._shared = Shared(
-            Budgets(tolerance), api, cache_dir, self.fork_server, health, self.isolation,
+            Budgets(tolerance), api, cache_dir, fork_server, health, self.isolation,
             first_call_s, holds=timing == "kernel", free_bytes=oracle.free_bytes,
         )  # fmt: skip
 
@@ -129,10 +129,9 @@ class GpuBench:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        """End what is still there, and the fork server."""
+        """End what is still there."""
         self._shared.dismiss()
         self._shared.bury()
-        self.fork_server.close()
 
     def inputs(self, workload: Workload, slots: int) -> AbstractContextManager[Slots]:
         """Slots in device memory.
