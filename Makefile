@@ -25,9 +25,10 @@ ARGS ?=
 demo: $(INSTALLED) | tools same-python
 	@$(BIN)/roofsmith demo $(ARGS)
 
-# Two processes; what measures kernels waits until it is alone (tests/conftest.py).
+# Two processes, a file in one of them: what its tests share is made once. What measures kernels
+# waits until it is alone (tests/conftest.py).
 test: $(FOR_WORK) | tools same-python
-	@$(BIN)/python -m pytest -n 2 --dist loadgroup $(ARGS)
+	@$(BIN)/python -m pytest -n 2 --dist loadfile $(ARGS)
 
 lint: $(FOR_WORK) | same-python
 	@$(BIN)/ruff check .

@@ -14,17 +14,6 @@ import pytest
 os.environ.setdefault("ROOFSMITH_TIPS", "none")  # what tests learn is no experience
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A module's tests stay in one process, for what they share is made once per process.
-
-    Those of a module that takes minutes are dealt out, since one process would end long after the
-    others.
-    """
-    for item in items:
-        if item.get_closest_marker("dealt") is None:
-            item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
-
-
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
     """Wait until the machine is free, or as quiet as a measurement needs it."""

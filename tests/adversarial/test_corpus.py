@@ -12,7 +12,7 @@ from roofsmith.selftest.examination import Examiner, Finding, naive_opinion
 from roofsmith.selftest.samples import Sample, operator, samples
 from roofsmith.testing.observer import SilentObserver
 
-pytestmark = [needs_gcc, pytest.mark.slow, pytest.mark.dealt]
+pytestmark = [needs_gcc, pytest.mark.slow]
 
 KERNELS = {sample.id: sample for sample in samples(("c",))}
 ATTACKS = {name: sample for name, sample in KERNELS.items() if sample.is_attack}

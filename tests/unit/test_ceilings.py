@@ -322,11 +322,12 @@ def test_the_fma_loop_is_nothing_but_arithmetic(
 
 @needs_gcc
 def test_real_kernels_give_plausible_rates(tmp_path: Path) -> None:
+    """In bytes and operations per second: other work may make them low, but not by units."""
     toolchain = CToolchain(tmp_path)
     for bench, least, most in (
-        (FmaBench("float64", 1), 1e8, 1e13),
-        (FmaBench("float32", 2), 1e8, 1e13),
-        (BandwidthBench(2, (64 << 10, 1 << 20)), 1e8, 1e13),
+        (FmaBench("float64", 1), 1e5, 1e13),
+        (FmaBench("float32", 2), 1e5, 1e13),
+        (BandwidthBench(2, (64 << 10, 1 << 20)), 1e5, 1e13),
     ):
         built = toolchain.build(bench.candidate)
         assert isinstance(built, Built), built
