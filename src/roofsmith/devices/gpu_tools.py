@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from importlib import metadata
 from pathlib import Path
+
+from roofsmith.devices.probes import printed_version
 
 TOOL_DEADLINE_S = 5.0
 """For one `tool --version`; hipcc asks its compiler, which takes a second."""
@@ -58,21 +59,8 @@ def version_line(printed: str) -> str | None:
 
 def _version(tool: str) -> str | None:
     program = find(tool)
-    if program is None:
-        return None
-    try:
-        answer = subprocess.run(
-            [program, "--version"],
-            capture_output=True,
-            stdin=subprocess.DEVNULL,
-            timeout=TOOL_DEADLINE_S,
-            check=False,
-            text=True,
-            errors="replace",
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    return version_line(answer.stdout) if answer.returncode == 0 else None
+    printed = printed_version(program, TOOL_DEADLINE_S) if program is not None else None
+    return version_line(printed) if printed is not None else None
 
 
 def package_versions() -> dict[str, str]:

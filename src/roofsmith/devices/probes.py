@@ -108,22 +108,26 @@ def tool_versions() -> dict[str, str]:
 
 def _version(tool: str) -> str | None:
     program = shutil.which(tool)
-    if program is None:
-        return None
+    printed = printed_version(program, PROBE_DEADLINE_S) if program is not None else None
+    lines = printed.strip().splitlines() if printed is not None else []
+    return lines[0].strip() if lines else None
+
+
+def printed_version(program: str, deadline_s: float) -> str | None:
+    """What `--version` prints; None if it fails or doesn't answer within the deadline."""
     try:
         answer = subprocess.run(
             [program, "--version"],
             capture_output=True,
             stdin=subprocess.DEVNULL,
-            timeout=PROBE_DEADLINE_S,
+            timeout=deadline_s,
             check=False,
             text=True,
             errors="replace",
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
-    lines = answer.stdout.strip().splitlines()
-    return lines[0].strip() if answer.returncode == 0 and lines else None
+    return answer.stdout if answer.returncode == 0 else None
 
 
 def package_versions() -> dict[str, str]:
