@@ -8,6 +8,7 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 
@@ -114,7 +115,19 @@ def _version(tool: str) -> str | None:
 
 
 def printed_version(program: str, deadline_s: float) -> str | None:
-    """What `--version` prints; None if it fails or doesn't answer within the deadline."""
+    """What `--version` prints; None if it fails or doesn't answer within the deadline.
+
+    Asked once per process and file: some profilers take seconds to say it.
+    """
+    try:
+        file = Path(program).stat()
+    except OSError:
+        return None
+    return _printed_version(program, (file.st_mtime_ns, file.st_size), deadline_s)
+
+
+@cache
+def _printed_version(program: str, _file: tuple[int, int], deadline_s: float) -> str | None:
     try:
         answer = subprocess.run(
             [program, "--version"],
