@@ -5,8 +5,8 @@ from __future__ import annotations
 import fcntl
 import os
 import tempfile
-from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import pytest
@@ -14,27 +14,61 @@ import pytest
 os.environ.setdefault("ROOFSMITH_TIPS", "none")  # what tests learn is no experience
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    """Wait until the machine is free, or as quiet as a measurement needs it."""
-    with _machine(alone=item.get_closest_marker("timing") is not None):
-        return (yield)
-
-
-@contextmanager
-def _machine(*, alone: bool) -> Iterator[None]:
+class Machine:
     """The machine, shared with other test processes of this user or not, also those of other runs.
 
     Who waits to be alone holds the turnstile, so that no new test passes in front of it.
+
+    Args:
+        place: where the locks are. Tests give temporary files another folder: it must be found
+            before the first of them runs, or there is a lock for each process.
     """
-    place = Path(tempfile.gettempdir()) / f"roofsmith-tests-{os.getuid()}"
-    place.mkdir(exist_ok=True)
-    with (place / "turnstile").open("w") as turnstile, (place / "machine").open("w") as machine:
-        fcntl.flock(turnstile, fcntl.LOCK_EX)
-        fcntl.flock(machine, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
-        fcntl.flock(turnstile, fcntl.LOCK_UN)
+
+    def __init__(self, place: Path) -> None:
+        place.mkdir(exist_ok=True)
+        self._turnstile, self._machine = ((place / n).open("w") for n in ("turnstile", "machine"))
+        self._held: int = fcntl.LOCK_UN
+
+    @contextmanager
+    def held(self, *, alone: bool) -> Iterator[None]:
+        """Wait until it is free, or as quiet as a measurement needs it; then have it."""
+        before = self._held
+        wanted = fcntl.LOCK_EX if alone else fcntl.LOCK_SH
+        if before in (wanted, fcntl.LOCK_EX):
+            yield
+            return
+        self._hold(wanted)
         try:
             yield
         finally:
-            # said, not left to closing: a process that a test forked may hold a copy
-            fcntl.flock(machine, fcntl.LOCK_UN)
+            self._hold(before)
+
+    def _hold(self, wanted: int) -> None:
+        # Let go of first, and said, not left to closing: somebody may wait for this one to be
+        # alone, and a process that a test forked may hold a copy.
+        fcntl.flock(self._machine, fcntl.LOCK_UN)
+        self._held = fcntl.LOCK_UN
+        if wanted == fcntl.LOCK_UN:
+            return
+        fcntl.flock(self._turnstile, fcntl.LOCK_EX)
+        try:
+            fcntl.flock(self._machine, wanted)
+            self._held = wanted
+        finally:
+            fcntl.flock(self._turnstile, fcntl.LOCK_UN)
+
+
+MACHINE = Machine(Path(tempfile.gettempdir()) / f"roofsmith-tests-{os.getuid()}")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Have the machine while a test runs: alone if it is marked so."""
+    with MACHINE.held(alone=item.get_closest_marker("timing") is not None):
+        return (yield)
+
+
+@pytest.fixture(scope="session")
+def alone() -> Callable[[], AbstractContextManager[None]]:
+    """For fixtures that measure kernels where the tests themselves don't: nothing runs beside."""
+    return lambda: MACHINE.held(alone=True)
