@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Literal
 
+from roofsmith.analysis.rulebook import RULES
 from roofsmith.domain.bound import Bound, CeilingPair, Cost, Count
 from roofsmith.domain.campaign import (
     Baseline,
@@ -26,7 +27,6 @@ from roofsmith.domain.campaign import (
     RolledBack,
     Round,
     Started,
-    StopCode,
     Stopped,
     replay,
 )
@@ -42,6 +42,7 @@ from roofsmith.domain.comparison import (
     WorkloadComparison,
 )
 from roofsmith.domain.device import Cache, Device, Environment
+from roofsmith.domain.ending import StopCode
 from roofsmith.domain.facts import BandwidthCeiling, Citation, ComputeCeiling, Fact, FactSheet
 from roofsmith.domain.kernel import BuildSpec, Candidate, SourceFile
 from roofsmith.domain.outcome import BuildFailed, Incorrect, Outcome, Passed, Unstable
@@ -282,6 +283,7 @@ def started(campaign: str = "softmax_c_epyc7b13_20260412") -> Started:
         classes=CLASSES,
         proposers=("recipes", "sweep"),
         at="2026-04-12 10:00:07",
+        rules=RULES,
     )
 
 

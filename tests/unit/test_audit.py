@@ -26,8 +26,9 @@ from hypothesis import strategies as st
 from roofsmith.analysis.audit import Audit, Sources, audit
 from roofsmith.analysis.audit_campaign import kept_facts, quotations
 from roofsmith.analysis.audit_quantities import NUMBER
-from roofsmith.domain.campaign import Campaign, StopCode
+from roofsmith.domain.campaign import Campaign
 from roofsmith.domain.device import Cache, Device
+from roofsmith.domain.ending import StopCode
 from roofsmith.domain.examination import Check, Examination, examination
 from roofsmith.domain.facts import Citation, Fact
 from roofsmith.domain.outcome import Crashed

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from roofsmith.domain.campaign import Campaign, EndCheck, Event, Resumed, Stopped
+from roofsmith.domain.campaign import Campaign, Event, Resumed, Stopped
 from roofsmith.domain.command import CommandSpec, Direction, MetricReading
+from roofsmith.domain.ending import EndCheck
 from roofsmith.domain.kernel import Built
 from roofsmith.domain.outcome import Incorrect
 from roofsmith.domain.profile import Counter, Profile

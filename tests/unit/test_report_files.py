@@ -23,7 +23,8 @@ from campaign_builder import (
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from roofsmith.domain.campaign import Campaign, StopCode
+from roofsmith.domain.campaign import Campaign
+from roofsmith.domain.ending import StopCode
 from roofsmith.report import render_campaign
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "report_softmax"

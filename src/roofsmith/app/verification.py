@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
 from roofsmith.domain.campaign import Campaign, replay
-from roofsmith.engine.verify import Finding, verify
+from roofsmith.engine.verify import Finding, verified
 from roofsmith.errors import LedgerError, StorageError, UsageError
 from roofsmith.report import render_campaign
 from roofsmith.store.campaign_dir import LEDGER
@@ -26,10 +26,16 @@ class Verification:
     commits: int
     """Commits whose files were compared with the ledger's."""
     findings: tuple[Finding, ...]
+    notes: tuple[Finding, ...] = ()
+    """What another version of the rules, or of the files, made otherwise than this one would."""
+    versions: tuple[int, ...] = ()
+    """The versions of the rules, other than this one's, that decided something here."""
 
 
 def verify_campaign(directory: Path) -> Verification:
     """Recompute every decision from raw samples; compare rendered files and commits.
+
+    Where another version of the rules decided, facts alone can be findings.
 
     Raises:
         UsageError: there is no campaign.
@@ -44,16 +50,30 @@ def verify_campaign(directory: Path) -> Verification:
         events = JsonlLedger(directory / LEDGER).events()
     except LedgerError as error:
         return Verification(0, 0, 0, (Finding(LEDGER, error.message),))
-    findings = [*verify(events)]
+    found = verified(events)
+    findings, notes = [*found.findings], [*found.notes]
     campaign = replay(events) if not findings else None
     if campaign is None:
-        return Verification(len(events), 0, 0, tuple(findings))
-    findings += _changed_files(directory, campaign)
+        return Verification(len(events), 0, 0, found.findings, found.notes, found.versions)
+    files = render_campaign(campaign)
+    findings += _lost_files(directory, files)
+    changed = _changed_files(directory, files)
+    if found.versions:
+        notes += (replace(one, what=f"{one.what}, or is another version's") for one in changed)
+    else:
+        findings += changed
     place = _place(directory)
     commits = _commits(place) if place else {}
     if place:
         findings += _changed_commits(place, commits, campaign)
-    return Verification(len(events), len(campaign.rounds), len(commits), tuple(findings))
+    return Verification(
+        records=len(events),
+        rounds=len(campaign.rounds),
+        commits=len(commits),
+        findings=tuple(findings),
+        notes=tuple(notes),
+        versions=found.versions,
+    )
 
 
 def _place(directory: Path) -> Place | None:
@@ -62,17 +82,23 @@ def _place(directory: Path) -> Place | None:
     return place if place is not None and Path(place.repository).is_dir() else None
 
 
-def _changed_files(directory: Path, campaign: Campaign) -> Iterator[Finding]:
-    for name, text in render_campaign(campaign).items():
+def _lost_files(directory: Path, files: Mapping[str, str]) -> Iterator[Finding]:
+    for name in files:
+        if not (directory / name).exists():
+            yield Finding(name, "is missing; `roofsmith report` writes it again")
+
+
+def _changed_files(directory: Path, files: Mapping[str, str]) -> Iterator[Finding]:
+    for name, text in files.items():
         path = directory / name
         try:
             found = path.read_bytes()
-            if found != beside_readers(name, text.encode(), found):
-                yield Finding(name, "is not what the ledger's records render to; it was changed")
         except FileNotFoundError:
-            yield Finding(name, "is missing; `roofsmith report` writes it again")
+            continue  # lost
         except OSError as error:
             raise StorageError(f"can't read {path}: {error.strerror}") from error
+        if found != beside_readers(name, text.encode(), found):
+            yield Finding(name, "is not what the ledger's records render to; it was changed")
 
 
 def _commits(place: Place) -> dict[str, str]:

@@ -162,6 +162,8 @@ def verification_document(verification: Verification) -> dict[str, Any]:
         "records": verification.records,
         "rounds": verification.rounds,
         "findings": [{"where": f.where, "what": f.what} for f in verification.findings],
+        "other_rules": list(verification.versions),
+        "notes": [{"where": f.where, "what": f.what} for f in verification.notes],
     }
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from roofsmith.analysis.compiled import described
+from roofsmith.analysis.rulebook import RULES
 from roofsmith.app import Finished, Standing, Verification
 from roofsmith.cli import documents
 from roofsmith.cli.lines import decided, measured_ratio, own_fraction
@@ -169,15 +170,25 @@ def verification(found: Verification, *, as_json: bool) -> None:
         print_json(documents.verification_document(found))
         return
     if not found.findings:
-        print_lines(
-            [
-                f"verified: {fmt.plural(found.records, 'record')}, "
-                f"{fmt.plural(found.rounds, 'round')}; every comparison and decision follows "
-                "from the raw samples"
-            ]
-        )
-        return
+        size = f"{fmt.plural(found.records, 'record')}, {fmt.plural(found.rounds, 'round')}"
+        what = "every comparison and decision follows from the raw samples"
+        print_lines([f"verified: {size}; {'no fact is contradicted' if found.versions else what}"])
     print_lines(f"{finding.where}: {finding.what}" for finding in found.findings)
+    print_lines(_other_rules(found))
+
+
+def _other_rules(found: Verification) -> Iterator[str]:
+    """What was decided by other versions of the rules, and so was looked at as facts alone."""
+    if not found.versions:
+        return
+    age = "older" if found.versions[-1] < RULES else "other"
+    numbers = ", ".join(map(str, found.versions))
+    yield (
+        f"decided by {age} rules (version {numbers}; today's is {RULES}): chain, samples, medians,"
+        " totals and commits were checked; what today's rules would conclude otherwise is a note:"
+        f" {fmt.plural(len(found.notes), 'note')}"
+    )
+    yield from (f"note: {note.where}: {note.what}" for note in found.notes)
 
 
 def _failure_lines(outcome: Outcome) -> list[str]:

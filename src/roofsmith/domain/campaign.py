@@ -12,6 +12,7 @@ from roofsmith.domain.comparison import ErrorReport, Judgement, Timing, Validati
 from roofsmith.domain.device import Environment
 from roofsmith.domain.diagnosis import Diagnosed
 from roofsmith.domain.dispatch import Dispatch
+from roofsmith.domain.ending import EndCheck, StopCode
 from roofsmith.domain.examination import Examination
 from roofsmith.domain.facts import FactSheet
 from roofsmith.domain.formatting import Formatting
@@ -69,6 +70,8 @@ class Started(Value):
     """UUID of the GPU that was leased, as its driver prints it; None on the host's processors."""
     examination: Examination | None = None
     """What doctor found for the target; None in older ledgers."""
+    rules: int = 1
+    """Version of the rules that decide, see `analysis.rulebook`; 1 in older ledgers."""
     ladder: bool = False
     """Whether a round after rollbacks needs a `Diagnosed` before it; False in older ledgers."""
     tips: tuple[Tip, ...] = ()
@@ -153,23 +156,6 @@ class Round(Value):
         return self.formatting.proposed_id if self.formatting else self.candidate.id
 
 
-StopCode = Literal[
-    "goal_reached", "efficiency_reached", "max_iterations", "interrupted", "regressions", "budget",
-    "tokens", "out_of_ideas", "no_idle_gpu",
-]  # fmt: skip
-"""goal_reached: a speedup (older ledgers: also a share of the roofline); efficiency_reached: a
-share of the roofline; budget: of time."""
-
-
-class EndCheck(Value):
-    """One of the conditions that end a campaign, as it stood at an end."""
-
-    code: StopCode
-    holds: bool
-    detail: str
-    """In a sentence, with its figures."""
-
-
 class Stopped(Value):
     """The campaign ended, or paused; `resume` may go on after it."""
 
@@ -199,6 +185,8 @@ class Resumed(Value):
     at: str
     gpu: str | None = None
     """As in `Started`; another one of the same product, perhaps."""
+    rules: int | None = None
+    """As in `Started`, from here on; None in older ledgers: as before."""
 
 
 class Committed(Value):
@@ -271,6 +259,12 @@ class Campaign(Value):
         """Those found in the baseline's times; before it, those of the target and the roofline."""
         found = self.baseline.classes if self.baseline is not None else ()
         return found or self.started.classes
+
+    @property
+    def rules(self) -> int:
+        """Version of the rules that decide now: that of the last resume which says so."""
+        resumes = (a.event.rules for a in reversed(self.asides) if isinstance(a.event, Resumed))
+        return next((rules for rules in resumes if rules is not None), self.started.rules)
 
     def grounds(self, validation: Validation = "full") -> Started:
         """What judgements are computed on: the first record, with the classes that hold now.

@@ -186,6 +186,8 @@ class Diagnosed(Value):
     after_round: int = Field(ge=2)
     level: Level
     material: Material
+    rules: int | None = None
+    """Version of the rules that it was made by; None in older ledgers: that of the campaign."""
     wall_s: float = 0.0
     kernel_s: float = 0.0
     at: str

@@ -7,9 +7,11 @@ from dataclasses import replace
 from roofsmith.analysis.calibration import calibrations
 from roofsmith.analysis.ladder import COMPARED_FROM, diagnosis
 from roofsmith.analysis.lessons import usable
-from roofsmith.domain.campaign import Campaign, Round, StopCode
+from roofsmith.analysis.rulebook import RULES
+from roofsmith.domain.campaign import Campaign, Round
 from roofsmith.domain.comparison import Timing
 from roofsmith.domain.diagnosis import Diagnosed
+from roofsmith.domain.ending import StopCode
 from roofsmith.domain.kernel import Built
 from roofsmith.domain.outcome import BuildFailed, Passed
 from roofsmith.domain.proposal import Proposal
@@ -128,7 +130,7 @@ class Engine:
         lap, after = self._meter.lap(), self.campaign.last_round
         return self._recorder.record(
             Diagnosed(
-                level=level, after_round=after, material=material,
+                level=level, after_round=after, material=material, rules=RULES,
                 wall_s=lap.wall_s, kernel_s=lap.kernel_s, at=self._now(),
             )
         )  # fmt: skip
@@ -225,8 +227,11 @@ class Engine:
         )
 
     def take_up(self) -> Campaign:
-        """Go on for a round by hand; it is a resume only if the campaign had stopped."""
-        if self.campaign.stopped is not None:
+        """Go on for a round by hand.
+
+        It is a resume only if the campaign had stopped, or goes by other rules from here on.
+        """
+        if self.campaign.stopped is not None or self.campaign.rules != RULES:
             self.resume()
         else:
             self.repair()

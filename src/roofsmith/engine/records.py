@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from roofsmith.analysis.compare import compare
 from roofsmith.analysis.representatives import representatives
+from roofsmith.analysis.rulebook import RULES
 from roofsmith.analysis.strata import found_classes
 from roofsmith.domain.campaign import (
     Baseline,
@@ -67,6 +68,7 @@ def started_record(
         at=at,
         gpu=gpu,
         examination=examination,
+        rules=RULES,
         ladder=True,
         tips=tips,
     )
@@ -219,7 +221,7 @@ def resumed_record(
     note = "same environment" if same else _what_changed(started.environment, environment)
     if gpu is not None and started.gpu not in (None, gpu):
         note += f"; on another {environment.device.name}: {gpu}; it began on {started.gpu}"
-    return Resumed(environment=environment, note=note, at=at, gpu=gpu)
+    return Resumed(environment=environment, note=note, at=at, gpu=gpu, rules=RULES)
 
 
 def require_same_device(started: Started, environment: Environment) -> None:

@@ -31,6 +31,33 @@ def recounted(judgement: Judgement, started: Started) -> Comparison | None:
     return clocked.sure if clocked is not None and is_heeded else claimed
 
 
+Ratios = tuple[str, ...]
+"""Medians of a comparison: the whole's, then its classes', its workloads' and their times."""
+
+
+def ratio_claim(
+    judgement: Judgement, started: Started
+) -> tuple[str, Ratios | None, tuple[Ratios | None, ...]]:
+    """A comparison's medians, and those of which they have to be one by any version of the rules.
+
+    That is the claim's or the clock's: which of them counts, and what follows from them, is decided
+    by rules.
+    """
+    claimed, clocked, _ = _heard(judgement, started)
+    follow = [_ratios(claimed), *([_ratios(clocked.sure)] if clocked is not None else [])]
+    return "comparison's medians", _ratios(judgement.comparison), tuple(follow)
+
+
+def _ratios(found: Comparison | None) -> Ratios | None:
+    if found is None:
+        return None
+    estimates = (found.overall, *(c.estimate for c in found.classes))
+    medians = [estimate.speedup for estimate in estimates]
+    for one in found.workloads:
+        medians += (one.estimate.speedup, one.candidate_time_s, one.incumbent_time_s)
+    return tuple(f"{value:.9g}" for value in medians)
+
+
 def timing_claims(judgement: Judgement, started: Started) -> Iterator[Claim]:
     """The outcome and the verdict, as far as times decide them.
 

@@ -1,4 +1,9 @@
-"""Recomputes everything that a ledger claims from its raw samples. Pure."""
+"""Recomputes everything that a ledger claims from its raw samples. Pure.
+
+Facts follow from facts alone: the order of rounds, sums and medians, totals. Conclusions follow
+from facts by rules, which get better: those of another version of the rules can't be recomputed,
+only compared with what today's would conclude.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +16,7 @@ from roofsmith.analysis.compare import counts_twice
 from roofsmith.analysis.decide import decide
 from roofsmith.analysis.masks import complaints
 from roofsmith.analysis.representatives import representatives
+from roofsmith.analysis.rulebook import RULES
 from roofsmith.analysis.strata import found_classes
 from roofsmith.analysis.transfer import audited
 from roofsmith.domain.campaign import (
@@ -40,7 +46,7 @@ from roofsmith.engine.repairing import repair_task
 from roofsmith.engine.reported import reported_claims
 from roofsmith.engine.splitting import decided, due_split
 from roofsmith.engine.stopping import Stop, end_checks
-from roofsmith.engine.timing_claims import recounted, timing_claims
+from roofsmith.engine.timing_claims import ratio_claim, recounted, timing_claims
 from roofsmith.engine.transferring import transfer_claims
 from roofsmith.engine.validating import validation_claims
 
@@ -53,6 +59,20 @@ class Finding:
     """Such as `round 3`."""
     what: str
     """What is recorded, and what follows instead."""
+    rules: int | None = None
+    """Version of the rules that concluded it; None: facts contradict it, whatever the rules."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """What recomputing a ledger came to."""
+
+    findings: tuple[Finding, ...]
+    """Contradictions; empty if there are none."""
+    notes: tuple[Finding, ...]
+    """What was concluded by another version of the rules, and would be otherwise by today's."""
+    versions: tuple[int, ...]
+    """The other versions that decided something in this ledger, in ascending order."""
 
 
 def verify(events: Sequence[Event]) -> tuple[Finding, ...]:
@@ -60,7 +80,20 @@ def verify(events: Sequence[Event]) -> tuple[Finding, ...]:
 
     The hash chain is the ledger's own affair: reading it has checked it already.
     """
-    return tuple(_findings(events))
+    return verified(events).findings
+
+
+def verified(events: Sequence[Event]) -> Verified:
+    """The same, with what other versions of the rules concluded otherwise."""
+    found = tuple(_findings(events))
+    others = tuple(finding for finding in found if finding.rules not in (None, RULES))
+    recorded = (getattr(event, "rules", None) for event in events)
+    versions = {rules for rules in recorded if rules not in (None, RULES)}
+    return Verified(
+        findings=tuple(finding for finding in found if finding not in others),
+        notes=others,
+        versions=tuple(sorted(versions)),
+    )
 
 
 def _findings(events: Sequence[Event]) -> Iterator[Finding]:
@@ -76,8 +109,10 @@ def _findings(events: Sequence[Event]) -> Iterator[Finding]:
             case Started() if before:
                 yield Finding(f"record {number}", "the campaign starts a second time")
             case Baseline():
-                yield from _baseline_findings(event, _state(before))
-                event = _follows(event, _state(before))
+                state = _state(before)
+                yield from _baseline_findings(event, state)
+                if state.rules == RULES:
+                    event = _follows(event, state)
             case Round():
                 yield from _round_findings(event, _state(before))
             case Committed():
@@ -89,7 +124,7 @@ def _findings(events: Sequence[Event]) -> Iterator[Finding]:
             case Diagnosed():
                 state = _state(before)
                 for what in diagnosis_findings(event, state):
-                    yield Finding(f"record {number}", what)
+                    yield Finding(f"record {number}", what, event.rules or state.rules)
             case Masked():
                 state = _state(before)
                 for what in complaints(event, state):
@@ -115,7 +150,7 @@ def _baseline_findings(baseline: Baseline, campaign: Campaign) -> Iterator[Findi
             recorded, right = getattr(baseline, name), getattr(follows, name)
             if recorded != right:
                 what = f"{name} recorded as {_short(recorded)}; {_short(right)} follow"
-                yield Finding("round 1", f"{what} from its times")
+                yield Finding("round 1", f"{what} from its times", campaign.rules)
     if baseline.candidate != campaign.started.target.baseline:
         yield Finding("round 1", "the baseline is not the target's kernel")
 
@@ -145,31 +180,64 @@ def _yardstick_findings(event: Yardsticks, number: int, campaign: Campaign) -> I
         yield Finding(where, what)
     for result in event.results:
         found = result.judgement
+        what = f"the comparison with {result.name} doesn't follow from its pairs"
         if found.comparison != recounted(found, campaign.grounds()):
-            yield Finding(where, f"the comparison with {result.name} doesn't follow from its pairs")
+            yield Finding(where, what, campaign.rules)
+        _, recorded, follow = ratio_claim(found, campaign.grounds())
+        if campaign.rules != RULES and recorded not in follow:
+            yield Finding(where, what)
 
 
 def _round_findings(round_: Round, campaign: Campaign) -> Iterator[Finding]:
     where = f"round {round_.round}"
-    claims: tuple[Claim, ...] = (
-        ("number", round_.round, len(campaign.rounds) + 2),
-        ("incumbent", round_.incumbent_id, campaign.incumbent.id),
-        ("repair of round", round_.repairs, _repairable(round_, campaign)),
-        *_judgement_claims(round_, campaign),
-        *_standing_claims(round_, campaign),
-        *reported_claims(round_, campaign.started),
-    )
-    for name, recorded, follows in claims:
-        if recorded != follows:
-            yield Finding(
-                where, f"{name} is recorded as {_short(recorded)}; {_short(follows)} follows"
-            )
+    kinds = ((_facts(round_, campaign), None), (_conclusions(round_, campaign), campaign.rules))
+    for claims, rules in kinds:
+        for name, recorded, follows in claims:
+            if recorded != follows:
+                what = f"{name} is recorded as {_short(recorded)}; {_short(follows)} follows"
+                yield Finding(where, what, rules)
     for what in formatting_complaints(round_, campaign.started.target):
         yield Finding(where, what)
     if not was_diagnosed(round_, campaign):
-        yield Finding(where, "an idea after rollbacks, without what its level looks at again")
+        what = "an idea after rollbacks, without what its level looks at again"
+        yield Finding(where, what, campaign.rules)
     if campaign.baseline is None:
         yield Finding(where, "a round before the baseline")
+
+
+def _facts(round_: Round, campaign: Campaign) -> Iterator[Claim]:
+    """What no version of the rules decides."""
+    yield "number", round_.round, len(campaign.rounds) + 2
+    yield "incumbent", round_.incumbent_id, campaign.incumbent.id
+    yield "rejection by sanitizers", _rejection(round_), _failure(round_.inspection)
+    fraction, total = standing_after(campaign, round_.judgement, round_.decision)
+    yield "roofline fraction", round_.roofline_fraction, fraction
+    yield "total speedup", round_.total_speedup, total
+    yield from reported_claims(round_, campaign.started)
+    yield from transfer_claims(round_, campaign)
+    if campaign.rules != RULES:
+        yield from _whatever_the_rules(round_, campaign)
+
+
+def _whatever_the_rules(round_: Round, campaign: Campaign) -> Iterator[Claim]:
+    """What conclusions of every version have in common."""
+    judgement = round_.judgement
+    name, recorded, follow = ratio_claim(judgement, campaign.grounds(judgement.validation))
+    if recorded not in follow:
+        yield name, recorded, follow[0]
+    if isinstance(round_.decision, Kept):
+        found = judgement.comparison
+        aim = found.of(round_.hypothesis.target_class) if found is not None else None
+        yield "outcome of what was kept", judgement.outcome.kind, "passed"
+        yield "a gain of what was kept", aim is not None and aim.verdict == "faster", True
+
+
+def _conclusions(round_: Round, campaign: Campaign) -> Iterator[Claim]:
+    """What rules made of the facts."""
+    yield "repair of round", round_.repairs, _repairable(round_, campaign)
+    yield from _judgement_claims(round_, campaign)
+    if isinstance(round_.decision, Kept):
+        yield "a total that doesn't fall", True, round_.total_speedup >= campaign.total_speedup
 
 
 def _repairable(round_: Round, campaign: Campaign) -> int | None:
@@ -181,14 +249,15 @@ def _repairable(round_: Round, campaign: Campaign) -> int | None:
 def _stop_findings(event: Stopped, number: int, before: list[Event]) -> Iterator[Finding]:
     if event.limits is None or event.spent_s is None:  # an older ledger's
         return
-    stop = Stop(event.code, event.detail)
-    follow = end_checks(_state(before), event.limits, event.spent_s, stop)
+    state, stop = _state(before), Stop(event.code, event.detail)
+    follow = end_checks(state, event.limits, event.spent_s, stop)
     for check, follows in zip_longest(event.checks, follow):
         if check != follows:
             what = f"the end's check is recorded as {_short(check)}; {_short(follows)} follows"
-            yield Finding(f"record {number}", what)
+            yield Finding(f"record {number}", what, state.rules)
     if not any(check.code == event.code and check.holds for check in follow):
-        yield Finding(f"record {number}", f"it ended by {event.code}, which doesn't hold")
+        what = f"it ended by {event.code}, which doesn't hold"
+        yield Finding(f"record {number}", what, state.rules)
     if event.spent_s < spent_s(before):
         what = f"{event.spent_s:.0f} s are said to be spent; the rounds alone took longer"
         yield Finding(f"record {number}", what)
@@ -204,14 +273,12 @@ def _judgement_claims(round_: Round, campaign: Campaign) -> Iterator[Claim]:
         yield "a reason to measure again", True, first is not None and counts_twice(first)
     yield from validation_claims(round_, campaign)
     yield from timing_claims(judgement, started)
-    yield "rejection by sanitizers", _rejection(round_), _failure(round_.inspection)
     seen = Seen(round_.profile, round_.bottleneck, round_.incumbent_profile)
     profiles = profiles_of(campaign, seen)
     ordinary = decide(judgement, first, round_.hypothesis, keep, profiles)
     dims = _seen_dimensions(round_, started)
     timed = decided(ordinary, judgement, campaign, round_.splits, dims)
     yield "decision", round_.decision, audited(timed, round_.transfer, judgement, keep)
-    yield from transfer_claims(round_, campaign)
     due = due_split(campaign)
     if round_.splits is not None:
         yield "round that it splits", round_.splits, due.round if due else None
@@ -231,14 +298,6 @@ def _rejection(round_: Round) -> Incorrect | None:
 
 def _failure(inspection: Inspection | None) -> Incorrect | None:
     return inspection.failure if inspection is not None else None
-
-
-def _standing_claims(round_: Round, campaign: Campaign) -> Iterator[Claim]:
-    fraction, total = standing_after(campaign, round_.judgement, round_.decision)
-    yield "roofline fraction", round_.roofline_fraction, fraction
-    yield "total speedup", round_.total_speedup, total
-    if isinstance(round_.decision, Kept):
-        yield "a total that doesn't fall", True, round_.total_speedup >= campaign.total_speedup
 
 
 def _short(value: object) -> str:

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from statistics import geometric_mean
 
 from roofsmith.analysis.regressions import WINDOW, regressions_in_a_row
-from roofsmith.domain.campaign import Campaign, EndCheck, Masked, StopCode, Stopped
+from roofsmith.domain.campaign import Campaign, Masked, Stopped
+from roofsmith.domain.ending import EndCheck, StopCode
 from roofsmith.domain.profile import KERNEL_TIME
 from roofsmith.report.summary import Step
 

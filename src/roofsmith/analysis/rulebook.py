@@ -1,0 +1,18 @@
+"""Which version of the rules this is. Everything that a ledger concludes from what was measured
+goes by rules: whether a kernel is kept, which classes there are, what ends a campaign. They get
+better, and what was concluded by earlier ones was honest all the same."""
+
+from __future__ import annotations
+
+from typing import Final
+
+RULES: Final = 2
+"""Recorded when a campaign begins and when it is resumed; `verify` holds conclusions of another
+version as notes, and goes on checking facts. To be counted up with every change by which
+`verify` finds something in a ledger of the version before; a test has such a ledger of every
+version.
+
+1: all ledgers from before versions were recorded.
+2: a gain that the judge's clock corrects has to be proven by it alone; a class that seems to pay
+has to be shown to be spared.
+"""

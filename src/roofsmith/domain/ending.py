@@ -1,0 +1,23 @@
+"""Conditions that end a campaign."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from roofsmith.domain.values import Value
+
+StopCode = Literal[
+    "goal_reached", "efficiency_reached", "max_iterations", "interrupted", "regressions", "budget",
+    "tokens", "out_of_ideas", "no_idle_gpu",
+]  # fmt: skip
+"""goal_reached: a speedup (older ledgers: also a share of the roofline); efficiency_reached: a
+share of the roofline; budget: of time."""
+
+
+class EndCheck(Value):
+    """One of the conditions that end a campaign, as it stood at an end."""
+
+    code: StopCode
+    holds: bool
+    detail: str
+    """In a sentence, with its figures."""
