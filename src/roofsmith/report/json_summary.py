@@ -6,6 +6,7 @@ from typing import Any
 
 from roofsmith.domain.calibration import Calibration
 from roofsmith.domain.outcome import Passed
+from roofsmith.report.standings import ClassStandings
 from roofsmith.report.summary import (
     Attribution,
     ClassRow,
@@ -44,6 +45,7 @@ def summary_document(summary: Summary) -> dict[str, Any]:
         "workloads": [_workload(row) for row in summary.workloads],
         "classes": [_class(row) for row in summary.classes],
         "yardsticks": [yardstick_document(row) for row in summary.yardsticks],
+        "standings": [standing for block in summary.standings for standing in _standings(block)],
         "rounds": [_step(step) for step in summary.steps],
         "calibration": [calibration_document(found) for found in summary.calibrations],
         "diagnoses": [
@@ -55,6 +57,21 @@ def summary_document(summary: Summary) -> dict[str, Any]:
             for step in summary.next_steps
         ],
     }
+
+
+def _standings(block: ClassStandings) -> list[dict[str, Any]]:
+    """One object per class and implementation; the ratio is how much faster the kernel is."""
+    return [
+        {
+            "class": block.name,
+            "role": row.role,
+            "name": row.name,
+            "time_s": row.time_s,
+            "roofline_fraction": row.fraction,
+            **_ratio(row.ratio),
+        }
+        for row in block.rows
+    ]
 
 
 def calibration_document(found: Calibration) -> dict[str, Any]:

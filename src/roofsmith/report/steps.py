@@ -161,7 +161,7 @@ def _round_step(round: Round, holder: _Holder) -> Step:
     judgement = round.judgement
     comparison = judgement.comparison
     ratio = None
-    if comparison is not None:
+    if comparison is not None and isinstance(judgement.outcome, Passed):
         ratio = Ratio(comparison.overall.speedup, comparison.overall.ci)
     mark, status = _mark(round)
     return Step(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from statistics import geometric_mean
 
 from roofsmith.analysis.calibration import calibrations
@@ -16,6 +16,7 @@ from roofsmith.report.diagnoses import diagnosis_path
 from roofsmith.report.ends import endings
 from roofsmith.report.next_steps import next_steps
 from roofsmith.report.reported import notice, overall_metric_rows, task_lines
+from roofsmith.report.standings import standings
 from roofsmith.report.steps import fraction_of, steps_of
 from roofsmith.report.summary import (
     ClassRow,
@@ -42,6 +43,7 @@ def summarize(campaign: Campaign) -> Summary:
     started, stopped = campaign.started, campaign.stopped
     target = started.target
     steps = tuple(steps_of(campaign))
+    held = tuple(_held(steps))
     workloads = tuple(_workload_row(campaign, steps, workload) for workload in target.workloads)
     totals = _totals(campaign, steps)
     fraction, baseline_fraction = _fractions(campaign, steps)
@@ -59,7 +61,7 @@ def summarize(campaign: Campaign) -> Summary:
         stop_code=stopped.code if stopped else None,
         stop_detail=stopped.detail if stopped else None,
         stopped_at=stopped.at if stopped else None,
-        speedup=_overall(campaign, steps),
+        speedup=held[-1] if held else None,
         alone=_alone(campaign),
         fraction=fraction,
         baseline_fraction=baseline_fraction,
@@ -76,6 +78,8 @@ def summarize(campaign: Campaign) -> Summary:
         totals=totals,
         next_steps=next_steps(campaign, steps, workloads, fraction),
         yardsticks=campaign_yardsticks(campaign),
+        held=held,
+        standings=standings(campaign, workloads, classes, _final_name(steps)),
         self_reported=notice(target),
         task=task_lines(target),
         metrics=overall_metric_rows(campaign),
@@ -108,14 +112,20 @@ def _state(campaign: Campaign) -> State:
     return "interrupted" if paused else "finished"
 
 
-def _overall(campaign: Campaign, steps: tuple[Step, ...]) -> Ratio | None:
-    if campaign.baseline is None:
-        return None
-    kept = product(step.ratio for step in steps if step.mark == "kept" and step.ratio is not None)
-    # The record's own total leads; the interval is carried over to it.
-    return Ratio(1.0, (kept.ci[0] / kept.value, kept.ci[1] / kept.value)).over(
-        campaign.total_speedup
-    )
+def _held(steps: Sequence[Step]) -> Iterator[Ratio]:
+    """The total after every step. The record's own leads; the interval is carried over to it."""
+    kept = Ratio(1.0, (1.0, 1.0))
+    for step in steps:
+        if step.mark == "kept" and step.ratio is not None:
+            kept = product((kept, step.ratio))
+        low, high = (end / kept.value for end in kept.ci)
+        yield Ratio(1.0, (low, high)).over(step.total_speedup)
+
+
+def _final_name(steps: Sequence[Step]) -> str | None:
+    """Of the kernel that holds; None while the baseline does."""
+    kept = [step.number for step in steps if step.mark == "kept"]
+    return f"final, round {kept[-1]}" if kept else None
 
 
 def _alone(campaign: Campaign) -> float | None:

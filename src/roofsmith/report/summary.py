@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Literal
 
 from roofsmith.domain.bound import Bound
 from roofsmith.domain.calibration import Calibration
-from roofsmith.domain.campaign import StopCode
 from roofsmith.domain.comparison import Comparison, ErrorReport
+from roofsmith.domain.ending import StopCode
 from roofsmith.domain.formatting import Formatting
 from roofsmith.domain.inspection import Inspection
 from roofsmith.domain.outcome import Outcome, Passed, Unstable
@@ -26,6 +26,7 @@ from roofsmith.report.reported import MetricRow
 
 if TYPE_CHECKING:
     from roofsmith.report.ends import Ending
+    from roofsmith.report.standings import ClassStandings
 
 State = Literal["in_progress", "interrupted", "finished"]
 Mark = Literal["baseline", "kept", "rejected", "failed"]
@@ -77,9 +78,11 @@ class Step:
     verdict: str | None
     """None for the baseline."""
     ratio: Ratio | None
-    """Over the incumbent of its time."""
+    """Over the incumbent of its time; None if it wasn't measured or didn't pass: what was forged,
+    say, is no ratio."""
     level: Ratio | None
-    """Over the baseline, whether it was kept or not: what the trend plots."""
+    """Over the baseline, whether it was kept or not: what the trend plots. Its interval is that of
+    the ratio alone: what it stands on is taken as it is."""
     total_speedup: float
     """Of the kernel that holds after this round, over the baseline."""
     roofline_fraction: float | None
@@ -305,6 +308,10 @@ class Summary:
     next_steps: tuple[NextStep, ...] = ()
     yardsticks: tuple[YardstickRow, ...] = ()
     """Empty unless they were measured beside the kernel that holds now."""
+    held: tuple[Ratio, ...] = ()
+    """Of the kernel that holds after each step, over the baseline, intervals as in `speedup`."""
+    standings: tuple[ClassStandings, ...] = ()
+    """Baseline, final kernel, yardsticks and floor side by side; empty before the baseline."""
     endings: tuple[Ending, ...] = ()
     """Every stop, also those that a resume followed."""
     self_reported: str | None = None

@@ -45,6 +45,11 @@ def polyline(points: Iterable[tuple[float, float]], cls: str) -> Markup:
     return element("polyline", points=" ".join(f"{x:.1f},{y:.1f}" for x, y in points), cls=cls)
 
 
+def polygon(points: Iterable[tuple[float, float]], cls: str) -> Markup:
+    """A closed area."""
+    return element("polygon", points=" ".join(f"{x:.1f},{y:.1f}" for x, y in points), cls=cls)
+
+
 def group(*children: Markup, title: str | None = None, cls: str | None = None) -> Markup:
     """Elements that belong together; `title` is what a pointer or a screen reader finds there."""
     head = (element("title", escape(visible(title))),) if title is not None else ()

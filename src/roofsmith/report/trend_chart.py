@@ -1,4 +1,8 @@
-"""The trend: speedup over the baseline, round by round, on a logarithmic axis. Pure."""
+"""The trend: speedup over the baseline, round by round, on a logarithmic axis. Pure.
+
+The line is the kernel that holds, its band the total's interval; a mark's whisker is the round's
+own interval over the kernel that it was compared with.
+"""
 
 from __future__ import annotations
 
@@ -52,6 +56,7 @@ def trend_chart(summary: Summary, *, narrow: bool) -> Markup | None:
         frame.height,
         *_axes(frame, summary),
         *_limits(frame, summary),
+        _band(frame, summary),
         _staircase(frame, summary),
         *(_mark(frame, step) for step in summary.steps),
         *_labels(frame, summary),
@@ -63,7 +68,7 @@ def trend_chart(summary: Summary, *, narrow: bool) -> Markup | None:
 
 def _frame(summary: Summary, levels: list[Ratio], *, narrow: bool) -> _Frame:
     width, height = (344.0, 300.0) if narrow else (960.0, 380.0)
-    ends = [end for level in levels for end in _whisker(level)]
+    ends = [end for level in (*levels, *summary.held) for end in _whisker(level)]
     high = max(ends)
     if summary.limit_speedup is not None:
         high = max(high, summary.limit_speedup)
@@ -123,6 +128,21 @@ def _limits(frame: _Frame, summary: Summary) -> Iterator[Markup]:
             yield svg.text(frame.left + 6, goal_y + 14, label, cls="note")
 
 
+def _band(frame: _Frame, summary: Summary) -> Markup:
+    """Between the ends of the total's interval, under the staircase."""
+    upper: list[tuple[float, float]] = []
+    lower: list[tuple[float, float]] = []
+    before = Ratio(1.0, (1.0, 1.0))
+    for step, held in zip(summary.steps, summary.held, strict=True):
+        x, half = frame.x(step.number), frame.column / 2
+        for total, start, end in ((before, x - half, x), (held, x, x + half)):
+            low, high = (frame.y.clamp(value) for value in _whisker(total))
+            upper += [(start, high), (end, high)]
+            lower += [(start, low), (end, low)]
+        before = held
+    return svg.polygon([*upper, *reversed(lower)], "band")
+
+
 def _staircase(frame: _Frame, summary: Summary) -> Markup:
     """The kernel that holds: rises in the column of a round that was kept."""
     points, total = [], 1.0
@@ -170,8 +190,9 @@ def _labels(frame: _Frame, summary: Summary) -> Iterator[Markup]:
         if step is not kept[-1] and abs(after - x) < needed:
             continue
         after = x
-        value = step.level.value if step.level is not None else step.total_speedup
-        y = frame.y(value) - 11
+        value = Ratio(step.total_speedup, (step.total_speedup, step.total_speedup))
+        highest = _whisker(step.level or value)[1]
+        y = max(frame.top, frame.y(highest) - 11)
         anchor = "end" if x > frame.right - 24 else "mid"
         label = fmt.speedup(step.total_speedup, TIMES)
         yield svg.text(x, y, label, cls=f"value {anchor}")

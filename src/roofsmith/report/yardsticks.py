@@ -33,7 +33,7 @@ def ratio_over(judgement: Judgement) -> Ratio | None:
     """How much faster the kernel is than a yardstick over all workloads; None if nobody knows."""
     if judgement.comparison is None or not isinstance(judgement.outcome, Passed):
         return None
-    return _inverse(judgement.comparison.overall)
+    return inverse(judgement.comparison.overall)
 
 
 def _rows(result: YardstickResult) -> Iterator[YardstickRow]:
@@ -44,10 +44,10 @@ def _rows(result: YardstickResult) -> Iterator[YardstickRow]:
         return
     for row in found.comparison.workloads:
         yield YardstickRow(
-            name, row.workload, row.candidate_time_s, row.incumbent_time_s, _inverse(row.estimate)
+            name, row.workload, row.candidate_time_s, row.incumbent_time_s, inverse(row.estimate)
         )
     if len(found.comparison.workloads) > 1:
-        yield YardstickRow(name, None, None, None, _inverse(found.comparison.overall))
+        yield YardstickRow(name, None, None, None, inverse(found.comparison.overall))
 
 
 def _why(judgement: Judgement) -> str:
@@ -57,6 +57,7 @@ def _why(judgement: Judgement) -> str:
     return f"{outcome.kind.replace('_', ' ')}: {fmt.first_line(outcome.detail) or outcome.reason}"
 
 
-def _inverse(estimate: Estimate) -> Ratio:
+def inverse(estimate: Estimate) -> Ratio:
+    """The same ratio, seen from the kernel."""
     low, high = estimate.ci
     return Ratio(1 / estimate.speedup, (1 / high, 1 / low))

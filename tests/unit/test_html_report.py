@@ -1,0 +1,228 @@
+"""The page: who stands where, what its chart shows, and that it needs nothing but itself."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from html.parser import HTMLParser
+from itertools import pairwise
+
+import pytest
+from campaign_builder import crippled, events_for, softmax_campaign, softmax_events
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from test_yardsticks import reported
+
+from roofsmith.domain.campaign import Campaign, Round, replay
+from roofsmith.domain.outcome import Cheated
+from roofsmith.report import render_campaign, summarize
+from roofsmith.report.json_summary import summary_document
+from roofsmith.report.standings import Standing
+
+VOID = frozenset({"meta", "br", "line", "circle", "polyline", "polygon", "rect", "path"})
+
+
+class Page(HTMLParser):
+    """Ids, links, labels, and whether every element is closed in turn."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.ids: list[str] = []
+        self.links: list[str] = []
+        self.regions: list[str | None] = []
+        self.resources: list[str] = []
+        self.headings: list[int] = []
+        self.open: list[str] = []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = dict(attrs)
+        self.ids += [given["id"] or ""] if "id" in given else []
+        self.links += [given["href"] or ""] if tag == "a" else []
+        self.resources += [f"{tag} {key}" for key in ("src", "srcset", "data") if key in given]
+        self.headings += [int(tag[1])] if re.fullmatch("h[1-6]", tag) else []
+        if given.get("role") == "region":
+            self.regions.append(given.get("aria-label"))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.handle_starttag(tag, attrs)
+        if tag not in VOID:
+            self.open.pop()
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def page_of(campaign: Campaign) -> str:
+    return render_campaign(campaign)["report.html"]
+
+
+def forged() -> Campaign:
+    """A campaign whose only change was faster by its own clock alone."""
+    told: list[object] = []
+    for event in events_for(["kept", "regression"]):
+        if isinstance(event, Round) and event.decision.kind == "rolled_back":
+            cheated = Cheated(reason="clock_forged", detail="1.9x by its own clock, 1.0x by ours")
+            judgement = event.judgement.model_copy(update={"outcome": cheated})
+            told.append(event.model_copy(update={"judgement": judgement}))
+        else:
+            told.append(event)
+    campaign = replay(told)  # type: ignore[arg-type]
+    assert campaign is not None
+    return campaign
+
+
+# -- who stands where -----------------------------------------------------------------------
+
+
+def test_every_class_has_baseline_final_kernel_and_floor() -> None:
+    summary = summarize(softmax_campaign())
+    assert [block.name for block in summary.standings] == [c.name for c in summary.classes]
+    for block, found in zip(summary.standings, summary.classes, strict=True):
+        baseline, final, floor = block.rows
+        assert (baseline.role, final.role, floor.role) == ("baseline", "final", "floor")
+        assert final.name == "final, round 7"
+        assert baseline.ratio == found.speedup
+        assert (final.ratio, floor.ratio) == (None, None)
+        assert floor.fraction == pytest.approx(1.0)
+        assert final.fraction == pytest.approx(found.fraction)
+        assert floor.time_s < final.time_s < baseline.time_s
+
+
+def test_yardsticks_stand_between_kernel_and_floor_with_their_own_intervals() -> None:
+    summary = summarize(reported(eager=1e-3, compiled=0.4e-3))
+    (block,) = summary.standings
+    assert [row.role for row in block.rows] == [
+        "baseline", "final", "yardstick", "yardstick", "floor",
+    ]  # fmt: skip
+    eager, compiled = block.rows[2:4]
+    whole = {row.name: row.speedup for row in summary.yardsticks if row.workload is None}
+    assert (eager.ratio, compiled.ratio) == (whole["eager"], whole["compiled"])
+    assert eager.time_s == pytest.approx(1e-3, rel=0.01)
+    assert compiled.time_s == pytest.approx(0.4e-3, rel=0.01)
+
+
+def test_a_yardstick_beside_another_kernel_has_no_row() -> None:
+    campaign = reported(eager=1e-3)
+    assert campaign.yardsticks is not None
+    stale = campaign.yardsticks.model_copy(update={"incumbent_id": "0" * 16})
+    (block,) = summarize(campaign.model_copy(update={"yardsticks": stale})).standings
+    assert [row.role for row in block.rows] == ["baseline", "final", "floor"]
+
+
+def test_while_the_baseline_holds_it_has_one_row() -> None:
+    campaign = replay(events_for(["regression"]))
+    assert campaign is not None
+    for block in summarize(campaign).standings:
+        assert [(row.role, row.ratio) for row in block.rows] == [
+            ("baseline", None),
+            ("floor", None),
+        ]
+
+
+def test_nothing_stands_anywhere_before_something_was_timed() -> None:
+    assert summarize(crippled()).standings == ()
+
+
+def test_the_same_figures_are_in_the_page_the_benchmark_and_the_json() -> None:
+    campaign = softmax_campaign()
+    files, summary = render_campaign(campaign), summarize(campaign)
+    document = json.loads(json.dumps(summary_document(summary)))["standings"]
+    rows: list[Standing] = [row for block in summary.standings for row in block.rows]
+    assert [entry["time_s"] for entry in document] == [row.time_s for row in rows]
+    section = files["report.html"].partition('id="standings"')[2].partition("</section>")[0]
+    assert section.count("<tr class=") == len(rows)
+    side = files["benchmark.md"].partition("## Side by side")[2].partition("\n## ")[0]
+    assert len(re.findall(r"^\| (?!class|---)", side, re.MULTILINE)) == len(rows)
+
+
+# -- the chart ------------------------------------------------------------------------------
+
+
+def test_the_band_is_the_interval_of_the_total_after_every_round() -> None:
+    summary = summarize(softmax_campaign())
+    assert len(summary.held) == len(summary.steps)
+    assert summary.held[-1] == summary.speedup
+    for step, held in zip(summary.steps, summary.held, strict=True):
+        kept = [s for s in summary.kept if s.number <= step.number and s.ratio is not None]
+        assert held.value == pytest.approx(step.total_speedup)
+        for side in (0, 1):
+            product = math.prod(s.ratio.ci[side] for s in kept if s.ratio is not None)
+            assert held.ci[side] == pytest.approx(product)
+    assert page_of(softmax_campaign()).count('class="band"') == 2  # wide and narrow
+
+
+def test_forged_times_are_no_point_of_the_chart_and_no_ratio() -> None:
+    campaign = forged()
+    step = summarize(campaign).steps[-1]
+    assert (step.mark, step.status, step.ratio, step.level) == ("failed", "cheated", None, None)
+    marks = re.findall(r'<g class="mark failed">.*?</g>', page_of(campaign), re.DOTALL)
+    assert marks
+    assert not any('class="dot"' in mark for mark in marks)
+
+
+# -- what it needs --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("make", [softmax_campaign, crippled, forged])
+def test_it_is_well_formed_and_its_links_lead_somewhere(make: object) -> None:
+    assert callable(make)
+    page = Page(page_of(make()))
+    assert page.open == []
+    assert len(page.ids) == len(set(page.ids))
+    assert {link for link in page.links if link.startswith("#")} <= {f"#{id}" for id in page.ids}
+
+
+def test_every_section_is_reached_from_the_top() -> None:
+    text = page_of(reported(eager=1e-3))
+    sections = re.findall(r'<section id="([\w-]+)"', text)
+    linked = re.findall(r'href="#([\w-]+)"', text.partition("</nav>")[0])
+    assert linked == sections
+
+
+def test_nothing_is_fetched_and_no_script_runs() -> None:
+    text = page_of(softmax_campaign())
+    page = Page(text)
+    assert page.resources == []
+    assert all(link.startswith("#") for link in page.links)
+    assert not re.search(r"<script|<link|<iframe|@import|url\(|\bon\w+=", text)
+
+
+def test_regions_are_named_and_headings_don_t_skip_a_level() -> None:
+    page = Page(page_of(softmax_campaign()))
+    assert page.regions
+    assert all(page.regions)
+    assert page.headings[0] == 1
+    assert all(after <= before + 1 for before, after in pairwise(page.headings))
+
+
+def luminance(colour: str) -> float:
+    """Relative luminance of `#rrggbb` (WCAG 2.2)."""
+    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    red, green, blue = (p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+@pytest.mark.parametrize("theme", [0, 1], ids=["light", "dark"])
+def test_text_stands_out_from_what_is_behind_it(theme: int) -> None:
+    roots = re.findall(r":root \{(.*?)\}", page_of(softmax_campaign()), re.DOTALL)
+    colours = dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6});", roots[theme]))
+    behind = [colours[name] for name in ("paper", "card", "wash")]
+    pairs = [(colours[n], b) for n in ("ink", "soft", "good", "bad", "warn") for b in behind]
+    pairs += [(colours[n], colours[f"{n}-wash"]) for n in ("good", "bad", "warn")]
+    pairs += [(colours[n], colours["paper"]) for n in ("memory", "compute")]
+    for text, paper in pairs:
+        low, high = sorted((luminance(text), luminance(paper)))
+        assert (high + 0.05) / (low + 0.05) >= 4.5, (text, paper)
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(0, 7))
+def test_it_renders_after_any_round(rounds: int) -> None:
+    campaign = replay(softmax_events()[: 2 + rounds])
+    assert campaign is not None
+    assert Page(page_of(campaign)).open == []
