@@ -13,7 +13,6 @@ from pathlib import Path
 from roofsmith.app.audit import Audited, audit_campaign
 from roofsmith.app.bench import Benched, bench
 from roofsmith.app.campaigns import (
-    Change,
     Finished,
     Limits,
     Plan,
@@ -35,6 +34,7 @@ from roofsmith.app.memory import Restarted, mask, memory_note, memory_notes, par
 from roofsmith.app.roofline import Roofline, roofline
 from roofsmith.app.steps import check, classify, profile
 from roofsmith.app.subjects import Subject
+from roofsmith.app.telling import Change, untold
 from roofsmith.app.verification import Verification, verify_campaign
 from roofsmith.app.wiki import Cited, Listing, Product, cite, list_specs, show_product
 from roofsmith.app.wiring import DEFAULT_PROPOSERS, try_clocks
@@ -96,6 +96,7 @@ __all__ = [
     "show_product",
     "tell",
     "try_clocks",
+    "untold",
     "verify_campaign",
 ]
 

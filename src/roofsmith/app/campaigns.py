@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from roofsmith.app.audit import require_cited
 from roofsmith.app.doctor import Examination, examine
 from roofsmith.app.subjects import bundled_example
-from roofsmith.app.telling import contract_of, told_candidate
+from roofsmith.app.telling import Change, contract_of, keep_told, told_candidate
 from roofsmith.app.wiring import (
     DEFAULT_PROPOSERS,
     LateLineage,
@@ -25,7 +25,6 @@ from roofsmith.app.wiring import (
 )
 from roofsmith.config import Settings
 from roofsmith.domain.campaign import Campaign, Round, Started, replay
-from roofsmith.domain.category import Category
 from roofsmith.domain.proposal import Hypothesis, Proposal, RepairTask
 from roofsmith.domain.target import StopPolicy, Target
 from roofsmith.engine.diagnosing import require_material
@@ -42,6 +41,7 @@ from roofsmith.store.lineage_place import remembered
 from roofsmith.store.sources import read_text
 from roofsmith.store.target_file import load_target, load_target_file
 from roofsmith.store.target_schema import plain_name
+from roofsmith.store.told import drop
 
 DEMO_BUDGET_S = 102.0
 """Leaves room in two minutes for the final measurement and the report."""
@@ -67,29 +67,6 @@ class Limits:
     max_iterations: int | None = None
     budget_s: float | None = None
     max_tokens: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """One change that was made outside."""
-
-    kernel: Path
-    """The changed file."""
-    hypothesis: str | None = None
-    """What changed and why. None: that of the idea that is repaired."""
-    flags: str | None = None
-    """None: the incumbent's; of a repair, those of what is repaired."""
-    target_class: str | None = None
-    """The config class that should gain. None: all of them, or what the repaired idea named."""
-    repair: bool = False
-    """Whether it repairs the last round's idea, whose results were wrong."""
-    tokens: int = 0
-    """What it took to think of it."""
-    category: Category | None = None
-    """What kind of change it is; of the rest of the hypothesis see there."""
-    predicted_speedup: float | None = None
-    expected_counter: str | None = None
-    expected_delta: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,6 +217,7 @@ def tell(
         before = campaign.incumbent if task is None else task.candidate
         # Before the incumbent is put into the worktree: the change may have been made there.
         candidate = told_candidate(change.kernel, change.flags, before, campaign.started.target)
+        keep_told(change, directory, candidate, before, campaign.started.target)
         engine.take_up()
         engine.split()  # due since a crash
         told = engine.round(
@@ -250,6 +228,7 @@ def tell(
                 tokens=change.tokens,
             )
         )
+        drop(directory, candidate.id)
         split = engine.split()
         return (told,) if split is None else (told, split)
 

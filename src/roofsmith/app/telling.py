@@ -1,15 +1,22 @@
-"""A change from outside: what it may be, and the candidate that it gives."""
+"""A change from outside: what it may be, the candidate that it gives, and where it is kept."""
 
 from __future__ import annotations
 
+import shlex
+from dataclasses import dataclass
 from pathlib import Path
 
 from roofsmith.app.subjects import build_for
+from roofsmith.domain.campaign import replay
+from roofsmith.domain.category import Category
 from roofsmith.domain.kernel import Candidate
 from roofsmith.domain.target import Target
-from roofsmith.errors import UsageError
+from roofsmith.errors import LedgerError, UsageError
+from roofsmith.store.campaign_dir import LEDGER
 from roofsmith.store.edited import edited_candidate
+from roofsmith.store.ledger import JsonlLedger
 from roofsmith.store.sources import read_text
+from roofsmith.store.told import Told, drop, files_of, keep, kept
 
 _KERNEL = (
     "Change one thing. Define solve with the same parameters in the same order; const pointers are "
@@ -23,6 +30,29 @@ _ANY = (
     "was so far. After rollbacks in a row `diagnosis` holds what was tried, and what was looked at "
     "again: read it first."
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One change that was made outside."""
+
+    kernel: Path
+    """The changed file."""
+    hypothesis: str | None = None
+    """What changed and why. None: that of the idea that is repaired."""
+    flags: str | None = None
+    """None: the incumbent's; of a repair, those of what is repaired."""
+    target_class: str | None = None
+    """The config class that should gain. None: all of them, or what the repaired idea named."""
+    repair: bool = False
+    """Whether it repairs the last round's idea, whose results were wrong."""
+    tokens: int = 0
+    """What it took to think of it."""
+    category: Category | None = None
+    """What kind of change it is; of the rest of the hypothesis see there."""
+    predicted_speedup: float | None = None
+    expected_counter: str | None = None
+    expected_delta: float | None = None
 
 
 def contract_of(target: Target) -> str:
@@ -54,3 +84,67 @@ def told_candidate(path: Path, flags: str | None, before: Candidate, target: Tar
     text = read_text(path, "kernel")
     build = build_for(before.language, text, flags, default=before.build)
     return before.with_kernel_text(text).with_build(build)
+
+
+def keep_told(
+    change: Change, directory: Path, candidate: Candidate, before: Candidate, target: Target
+) -> None:
+    """Write down a change that was made in the campaign's own directory, such as its worktree.
+
+    The incumbent is about to be put back there, and no record holds the change yet.
+
+    Args:
+        change: as it was told.
+        directory: the campaign's.
+        candidate: what it makes of `before`.
+        before: what was edited.
+        target: of the campaign.
+
+    Raises:
+        StorageError: it can't be written.
+    """
+    if not change.kernel.resolve().is_relative_to(directory.resolve()):
+        return
+    changed = [source for source in candidate.sources if source not in before.sources]
+    if changed:
+        files = files_of(directory.absolute(), candidate.id)
+        path = files / candidate.kernel.path if target.command is None else files
+        keep(directory, candidate.id, changed, _command(change, directory.absolute(), path))
+
+
+def untold(directory: Path) -> tuple[Told, ...]:
+    """Changes that were told and interrupted: no record holds them, and files of theirs are kept.
+
+    Raises:
+        StorageError: what is kept can't be read.
+    """
+    found = tuple(kept(directory))
+    if not found:
+        return ()
+    try:
+        campaign = replay(JsonlLedger(directory / LEDGER).events())
+    except LedgerError:
+        return found
+    recorded = {round_.proposed_id for round_ in campaign.rounds} if campaign else frozenset()
+    for one in found:
+        if one.candidate_id in recorded:
+            drop(directory, one.candidate_id)
+    return tuple(one for one in found if one.candidate_id not in recorded)
+
+
+def _command(change: Change, directory: Path, kernel: Path) -> str:
+    """What tells a change again, from wherever it is typed."""
+    options = {
+        "--kernel": kernel,
+        "--hypothesis": change.hypothesis,
+        "--flags": change.flags,
+        "--class": change.target_class,
+        "--tokens": change.tokens or None,
+        "--category": change.category,
+        "--predict": change.predicted_speedup,
+        "--counter": change.expected_counter,
+        "--counter-ratio": change.expected_delta,
+    }
+    said = [f"{name}={value}" for name, value in options.items() if value is not None]
+    repair = ["--repair"] if change.repair else []
+    return shlex.join(["roofsmith", "tell", str(directory), *said, *repair])

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from roofsmith.cli import options
+from roofsmith.cli.reminding import reminded
 from roofsmith.cli.root import cli
 from roofsmith.cli.screen import screen
 from roofsmith.cli.signals import exit_status
@@ -86,7 +87,8 @@ def resume(
 
     settings = app.settings(isolation, lock_clocks=lock_clocks, waits=wait)
     limits = app.Limits(max_iterations, budget_s, max_tokens)
-    _run(lambda o: app.resume(directory, proposer, limits, settings, o), directory, as_json)
+    with reminded(directory):
+        _run(lambda o: app.resume(directory, proposer, limits, settings, o), directory, as_json)
 
 
 @cli.command(rich_help_panel=_CAMPAIGNS)
@@ -95,7 +97,7 @@ def ask(directory: options.CampaignDir) -> None:
     from roofsmith import app
     from roofsmith.cli import show
 
-    with screen() as observer:
+    with reminded(directory), screen() as observer:
         standing = app.ask(directory, app.settings(), observer)
     show.standing(standing)
 
@@ -180,7 +182,7 @@ def tell(
         kernel, hypothesis, flags, target_class, repair, tokens, category, predict, counter,
         counter_ratio,
     )  # fmt: skip
-    with screen() as observer:
+    with reminded(directory), screen() as observer:
         rounds = app.tell(directory, change, app.settings(isolation, waits=wait), observer)
     show.told(rounds, as_json=as_json)
     raise typer.Exit(0 if rounds[-1].decision.kind == "kept" else 1)
