@@ -14,6 +14,12 @@ DTYPES = {
 }  # fmt: skip
 
 
+def open_device() -> None:
+    """Have torch open the device now, which its first tensor would do."""
+    torch.cuda.init()
+    torch.cuda.current_stream()
+
+
 class _Bytes:
     """Speaks the CUDA array interface, version 3, for a stretch of bytes."""
 

@@ -77,6 +77,9 @@ class ModuleKernel:
     """`run_kernel` of a Python module, with tensors over device memory."""
 
     def __init__(self, message: dict[str, Any]) -> None:
+        from roofsmith.judge.gpu.tensors import open_device
+
+        open_device()  # workers are loaded side by side, but called one after the other
         path = Path(message["library"])
         spec = importlib.util.spec_from_file_location("candidate", path)
         if spec is None or spec.loader is None:
