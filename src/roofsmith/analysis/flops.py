@@ -61,9 +61,10 @@ def family_flops(
     """
     formula = _FORMULAS.get((family or "").lower())
     if formula is None:
+        if not family:
+            raise UnknownFlopsError("no operator family given")
         known = ", ".join(sorted(_FORMULAS))
-        given = f"no formula for the family {family!r}" if family else "no operator family given"
-        raise UnknownFlopsError(f"{given} (known: {known})")
+        raise UnknownFlopsError(f"no formula for the family {family!r} (known: {known})")
     return formula({name.lower(): size for name, size in dims.items()}, arrays)
 
 

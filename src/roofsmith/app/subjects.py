@@ -65,10 +65,10 @@ def target_of(subject: Subject, keep: KeepPolicy | None = None) -> Target:
 def _from_kernel(subject: Subject, keep: KeepPolicy | None) -> Target:
     if subject.reference is None or not subject.workloads:
         missing = "--ref" if subject.reference is None else "--workload"
-        command = shlex.join(["roofsmith", "COMMAND", str(subject.path)])
         raise UsageError(
             f"{subject.path} is a kernel: {missing} is needed",
-            hint=f"{command} --ref reference.py --workload N=4096,D=4096",
+            hint=f"{shlex.quote(str(subject.path))} --ref reference.py --workload N=4096,D=4096, "
+            "or the name of a target.yaml",
         )
     candidate = candidate_from(subject.path, subject.flags)
     reference = source_file(subject.reference.name, read_text(subject.reference, "reference"))

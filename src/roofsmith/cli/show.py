@@ -10,22 +10,22 @@ from roofsmith.analysis.compiled import described
 from roofsmith.analysis.rulebook import RULES
 from roofsmith.app import Finished, Standing, Verification
 from roofsmith.cli import documents
+from roofsmith.cli.errors_table import HEADERS, error_rows
 from roofsmith.cli.lines import decided, measured_ratio, own_fraction
 from roofsmith.cli.output import print_json, print_lines, print_table
 from roofsmith.domain.campaign import Round
 from roofsmith.domain.comparison import Judgement, Timing
 from roofsmith.domain.outcome import Outcome, Passed
-from roofsmith.domain.profile import Bottleneck, Counter, Profile
+from roofsmith.domain.profile import Bottleneck, Profile
 from roofsmith.engine.progress import held_fraction
 from roofsmith.ports import Measured
 from roofsmith.report import format as fmt
 from roofsmith.report.inspections import inspection_lines
 from roofsmith.report.reported import LABEL, notice
+from roofsmith.report.summarize import summarize
 
 ASIDES = ("same arrays again", "launch to launch")
 """Times of a GPU's kernel that nothing is decided on: caches warm, and as the host launches it."""
-_LARGE = 1e5
-"""Counts from here on are easier to read with a prefix."""
 
 
 def judgement(found: Judgement, *, as_json: bool) -> None:
@@ -33,8 +33,8 @@ def judgement(found: Judgement, *, as_json: bool) -> None:
     if as_json:
         print_json(documents.judgement_document(found))
         return
-    comparison = found.comparison
-    ratio = f"  {measured_ratio(found)}" if comparison else ""
+    comparison, passed = found.comparison, isinstance(found.outcome, Passed)
+    ratio = f"  {measured_ratio(found)}" if comparison and passed else ""
     print_lines([f"{found.verdict}{ratio}", *_failure_lines(found.outcome)])
     if comparison:
         print_table(
@@ -67,21 +67,7 @@ def measured(found: Measured, *, as_json: bool) -> None:
             [_timing_row(timing, asides=asides) for timing in found.timings],
         )
     elif found.errors:
-        print_table(
-            ("workload", "inputs", "output", "norm error", "allowed", "element error", "allowed"),
-            [
-                (
-                    e.workload,
-                    e.inputs,
-                    e.output,
-                    fmt.error(e.norm_error),
-                    fmt.error(e.norm_budget),
-                    fmt.error(e.element_error),
-                    fmt.error(e.element_budget),
-                )
-                for e in found.errors
-            ],
-        )
+        print_table(HEADERS, error_rows(found.errors))
     print_lines(described(kernel) for kernel in found.resources)
     if found.inspection is not None:
         print_lines(inspection_lines(found.inspection))
@@ -98,7 +84,7 @@ def profiles(found: Sequence[Profile], *, as_json: bool) -> None:
         if profile.counters:
             print_table(
                 ("counter", "value"),
-                [(c.name, _counter(c)) for c in profile.counters],
+                [(c.name, fmt.counter(c.value, c.unit, c.name)) for c in profile.counters],
             )
         print_lines(described(kernel) for kernel in profile.resources)
         print_lines(f"note: {note}" for note in profile.notes)
@@ -244,12 +230,20 @@ def _result_lines(found: Finished) -> list[str]:
 def _next_lines(found: Finished) -> list[str]:
     where = shlex.quote(_near(found.directory))
     commands = (
+        *_goes_on(found, where),
         (f"roofsmith verify {where}", "recompute every decision from the raw samples"),
         (f"roofsmith ask {where}", "what an outside proposer needs; `tell` judges its change"),
-        ("roofsmith init KERNEL --ref REF --workload N=4096", "a target of your own"),
+        ("roofsmith init KERNEL --ref REF --workload N=4096", "a target of another kernel"),
     )
     width = max(len(command) for command, _ in commands)
     return ["next:", *(f"  {command:<{width}}  {why}" for command, why in commands)]
+
+
+def _goes_on(found: Finished, where: str) -> Iterator[tuple[str, str]]:
+    """How to go on after this end, if there is a command for it: more rounds, more time."""
+    for step in summarize(found.campaign).next_steps:
+        if step.command is not None and step.command.startswith("roofsmith resume ."):
+            yield step.command.replace(" .", f" {where}", 1), step.title.lower()
 
 
 def _near(path: Path) -> str:
@@ -262,12 +256,6 @@ def _near(path: Path) -> str:
 
 def _share(floor_time_s: float | None, time_s: float) -> str:
     return fmt.percent(None if floor_time_s is None else floor_time_s / time_s)
-
-
-def _counter(counter: Counter) -> str:
-    if counter.unit in ("", "1") and counter.value >= _LARGE:
-        return fmt.quantity(counter.value, "").strip()
-    return fmt.counter(counter.value, counter.unit)
 
 
 def _tool(profile: Profile) -> str:

@@ -117,7 +117,9 @@ def plot_legend(bounds: Sequence[Bound]) -> list[str]:
         elif bound.cost.flops == 0:
             lines.append(f"-  {bound.workload}  computes nothing: only bytes count")
         else:
-            lines.append(f"-  {bound.workload}  not drawn: {bound.reason or 'UNKNOWN'}")
+            # The whole reason stands where the bound is worked out.
+            why = (bound.reason or "UNKNOWN").partition(";")[0]
+            lines.append(f"-  {bound.workload}  not drawn: {why}")
     return lines
 
 

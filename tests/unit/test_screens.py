@@ -1,0 +1,84 @@
+"""What commands print for people, where it isn't covered by whole runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from campaign_builder import campaign_of, events_for, profile, softmax_campaign
+
+from roofsmith.app import Finished
+from roofsmith.cli import show
+from roofsmith.cli.errors_table import HEADERS, error_rows
+from roofsmith.domain.campaign import Campaign
+from roofsmith.domain.comparison import ErrorReport
+from roofsmith.domain.ending import StopCode
+from roofsmith.domain.profile import Counter
+
+
+def error(
+    workload: str, inputs: str, norm: float, element: float, *, budget: float = 1e-6
+) -> ErrorReport:
+    return ErrorReport(
+        workload=workload,
+        inputs=inputs,
+        output="y",
+        norm_error=norm,
+        norm_budget=budget,
+        element_error=element,
+        element_budget=budget,
+        honest_norm_error=1e-7,
+        honest_element_error=1e-7,
+    )
+
+
+def ended(campaign: Campaign) -> Finished:
+    return Finished(campaign, Path("my run"), branch=None, wall_s=1.0, overhead_fraction=None)
+
+
+def test_errors_are_told_by_the_inputs_that_came_nearest_to_a_budget() -> None:
+    rows = error_rows(
+        [
+            error("N=1", "as drawn by setup", 1e-7, 2e-7),
+            error("N=1", "spikes", 3e-8, 9e-7),
+            error("N=2", "as drawn by setup", 1e-7, 1e-7),
+        ]
+    )
+    assert rows == [
+        ("N=1", "y", "spikes (worst of 2)", "3e-08", "1e-06", "9e-07", "1e-06"),
+        ("N=2", "y", "as drawn by setup", "1e-07", "1e-06", "1e-07", "1e-06"),
+    ]
+    assert all(len(row) == len(HEADERS) for row in rows)
+
+
+def test_an_error_where_none_is_allowed_is_the_worst() -> None:
+    exact, wrong = (error("N=1", name, off, 0.0, budget=0.0) for name, off in (("a", 0), ("b", 1)))
+    assert error_rows([exact, wrong])[0][2] == "b (worst of 2)"
+    assert error_rows([wrong, exact])[0][2] == "b (worst of 2)"
+
+
+@pytest.mark.parametrize(
+    ("stop", "command"),
+    [
+        ("max_iterations", "roofsmith resume 'my run' --max-iterations"),
+        ("interrupted", "roofsmith resume 'my run'  "),
+    ],
+)
+def test_an_end_says_first_how_to_go_on(
+    stop: StopCode, command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    show.finished(ended(campaign_of(events_for(["kept"], stop=stop))), as_json=False)
+    _, _, following = capsys.readouterr().out.partition("next:\n")
+    assert following.lstrip().startswith(command)
+
+
+def test_an_end_for_want_of_ideas_offers_no_resume(capsys: pytest.CaptureFixture[str]) -> None:
+    show.finished(ended(softmax_campaign()), as_json=False)
+    assert "roofsmith resume" not in capsys.readouterr().out
+
+
+def test_a_share_is_printed_as_one(capsys: pytest.CaptureFixture[str]) -> None:
+    rate = Counter(name="branch_miss_rate", value=0.0123, unit="1")
+    found = profile(1.0, 0.5).model_copy(update={"counters": (rate,)})
+    show.profiles([found], as_json=False)
+    assert "1.2%" in capsys.readouterr().out
