@@ -26,6 +26,7 @@ from roofsmith.engine.verify import verify
 from roofsmith.errors import UsageError
 from roofsmith.ports import Brief, Parts, Screen
 from roofsmith.report import render_campaign
+from roofsmith.testing.clock import FakeClock
 from roofsmith.testing.engine import FakeWorld, Killed, SideEffects, fake_idea, fake_target
 from roofsmith.testing.engine import fake_repair as repair_of
 from roofsmith.testing.judge import FakeKernels
@@ -79,6 +80,18 @@ class Shows:
         )
 
 
+class TakesLong(Shows):
+    """The same, when a machine is slow."""
+
+    def __init__(self, clock: FakeClock) -> None:
+        super().__init__()
+        self._clock = clock
+
+    def disassemble(self, built: Built, workload: Workload, profile: Profile) -> Disassembly:
+        self._clock.advance(2000.0)
+        return super().disassemble(built, workload, profile)
+
+
 def parts_of(world: FakeWorld) -> Parts:
     return replace(world.parts(), disassembler=Shows())
 
@@ -104,6 +117,17 @@ def levels(script: str) -> list[tuple[int, int]]:
 
 def test_a_level_for_every_rollback_in_a_row() -> None:
     assert levels("esesee") == [(2, 1), (3, 2), (4, 3), (5, 4), (6, 4), (7, 4)]
+
+
+def test_a_diagnosis_that_takes_all_the_time_is_the_last_thing() -> None:
+    world = played("eeeee", fake_target(stop=StopPolicy(budget_s=1000.0)))
+    parts = replace(world.parts(), disassembler=TakesLong(world.clock))
+    campaign = Engine(parts, "test").run()
+    assert [event.level for event in diagnosed(world)] == [1, 2, 3]
+    assert len(campaign.rounds) == 3, "the fourth idea isn't even asked for"
+    assert campaign.stopped is not None
+    assert campaign.stopped.code == "budget"
+    assert verify(world.records) == ()
 
 
 def test_a_kept_change_begins_anew() -> None:

@@ -92,15 +92,17 @@ class Engine:
             raise
 
     def next(self) -> Proposal | Stop:
-        """What to try now, or why the campaign ends: what is due, then limits, then ideas."""
+        """What to try now, or why the campaign ends: what is due, then limits, then ideas.
+
+        Limits are looked at again after a diagnosis, which may take as long as a round.
+        """
         self.heed_masks()
-        return (
-            self._split()
-            or self._ask_for_repair()
-            or self.stop_condition()
-            or self.ask()
-            or records.out_of_ideas(self._parts.proposer)
-        )
+        due = self._split() or self._ask_for_repair() or self.stop_condition()
+        if due is not None:
+            return due
+        self.diagnose()
+        stop = self.stop_condition()
+        return stop or self.ask() or records.out_of_ideas(self._parts.proposer)
 
     def heed_masks(self) -> None:
         """Make the masks that somebody set in the notes by hand the ledger's own."""
