@@ -59,6 +59,7 @@ HEAD = """
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/un.h>
+#include <sys/timerfd.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -207,6 +208,9 @@ ATTACKS = {
     "closing its memory to the judge": Attack("prctl(PR_SET_DUMPABLE, 0) == 0", (FILTER,)),
     "being woken by a timer": Attack("is_woken()", (FILTER,)),
     "being woken by a descriptor": Attack("fcntl(1, F_SETSIG, SIGCONT) == 0", (FILTER,)),
+    "timers that interrupt others": Attack("timerfd_create(CLOCK_MONOTONIC, 0) >= 0", (FILTER,)),
+    "writing back everybody's files": Attack("syncfs(1) == 0", (FILTER,)),
+    "splitting the kernel's map of memory": Attack("syscall(447, 0) >= 0", (FILTER,), False),
     "reading the user's files": Attack('reads("{place}/secret")', (LANDLOCK,)),
     "writing the user's files": Attack('writes("{place}/secret")', FILES),
     "writing new files": Attack('writes("{place}/new")', FILES),

@@ -49,6 +49,7 @@ _DENIED: tuple[tuple[int | None, int | None], ...] = (
     (303, 264), (304, 265),  # name_to_handle_at, open_by_handle_at
     (64, 190), (29, 194), (68, 186), (240, 180),  # semget, shmget, msgget, mq_open
     (256, 238), (279, 239),  # migrate_pages, move_pages
+    (162, 81), (306, 267), (447, 447),  # sync, syncfs, memfd_secret: felt by the whole machine
 )  # fmt: skip
 _DENIED_TO_LIBRARIES: tuple[tuple[int | None, int | None], ...] = (
     (57, None), (58, None), (59, 221), (322, 281),  # fork, vfork, execve, execveat
@@ -57,8 +58,10 @@ _DENIED_TO_LIBRARIES: tuple[tuple[int | None, int | None], ...] = (
     (132, None), (235, None), (261, None), (280, 88),  # utime, utimes, futimesat, utimensat
     (188, 5), (189, 6), (190, 7), (197, 14), (198, 15), (199, 16),  # setxattr, removexattr
 )  # fmt: skip
-_DENIED_ON_HOST = ((222, 107),)
-"""timer_create: a timer's signal may be SIGCONT, which wakes a process that was stopped."""
+_DENIED_ON_HOST = ((222, 107), (283, 85))
+"""timer_create: a timer's signal may be SIGCONT, which wakes a process that was stopped.
+timerfd_create: timers run out while their process is stopped, and interrupt what runs then. Thousands
+of them multiply the other side's time, which no process is charged with or waits for."""
 _FCNTL, _SET_SIGNAL = (72, 25), 10
 """`F_SETSIG`: so may that of a descriptor."""
 _OWN_PROCESS_ONLY = ((62, 129), (234, 131))
