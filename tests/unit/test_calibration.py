@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roofsmith.analysis.calibration import calibrations, landing, round_score, scores
+from roofsmith.analysis.compare import LARGEST_RATIO
 from roofsmith.domain.calibration import Calibration, Landing
 from roofsmith.domain.campaign import Campaign, Masked, Round, replay
 from roofsmith.domain.profile import Counter, Profile
@@ -137,6 +138,24 @@ def test_what_failed_was_not_measured() -> None:
     (score,) = scores(campaign_of(events_for(["build_failed"])))
     assert score.speedup.landing == "unmeasured"
     assert score.speedup.predicted == 1.4
+
+
+def test_pairs_too_few_for_an_interval_count_neither_way() -> None:
+    campaign = campaign_of(events_for(["regression", "regression"]))
+    first, second = campaign.rounds
+    comparison = second.judgement.comparison
+    assert comparison is not None
+    overall = comparison.overall.model_copy(
+        update={"ci": (1 / LARGEST_RATIO, LARGEST_RATIO), "pairs": 2, "verdict": "inconclusive"}
+    )
+    few = comparison.model_copy(update={"overall": overall})
+    judgement = second.judgement.model_copy(update={"comparison": few})
+    undecided = second.model_copy(update={"judgement": judgement})
+    assert second.hypothesis.target_class == "global"
+    campaign = campaign.model_copy(update={"rounds": (first, undecided)})
+    assert [score.speedup.landing for score in scores(campaign)][1] == "unmeasured"
+    (found,) = calibrations(campaign)
+    assert (found.rounds, found.measured) == (2, 1)
 
 
 def test_counters_are_compared_with_the_kernel_that_held() -> None:

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import Final
 
+from roofsmith.analysis.compare import LARGEST_RATIO
 from roofsmith.domain.calibration import Calibration, Landing, RoundScore, Score
 from roofsmith.domain.campaign import Campaign, Round
 from roofsmith.domain.comparison import Estimate
@@ -111,11 +112,17 @@ _COUNTED: Final[frozenset[Landing]] = frozenset(("hit", "short", "beyond", "cont
 
 
 def _aim(round_: Round) -> Estimate | None:
-    """What the hypothesis targets, as it was measured; None if the round came to no measurement."""
+    """What the hypothesis targets, as it was measured; None if the round came to no measurement.
+
+    Pairs that were too few for an interval measure nothing.
+    """
     comparison = round_.judgement.comparison
     if comparison is None or round_.judgement.outcome.kind != "passed":
         return None
-    return comparison.of(round_.hypothesis.target_class)
+    aim = comparison.of(round_.hypothesis.target_class)
+    if aim is None or aim.ci[0] <= 1 / LARGEST_RATIO or aim.ci[1] >= LARGEST_RATIO:
+        return None
+    return aim
 
 
 def _score(predicted: float | None, measured: float | None, noise: float) -> Score:
