@@ -60,8 +60,8 @@ _DENIED_TO_LIBRARIES: tuple[tuple[int | None, int | None], ...] = (
 )  # fmt: skip
 _DENIED_ON_HOST = ((222, 107), (283, 85))
 """timer_create: a timer's signal may be SIGCONT, which wakes a process that was stopped.
-timerfd_create: timers run out while their process is stopped, and interrupt what runs then. Thousands
-of them multiply the other side's time, which no process is charged with or waits for."""
+timerfd_create: timers run out while their process is stopped, and interrupt what runs then.
+Thousands of them multiply the other side's time, and no process is charged or waits for that."""
 _FCNTL, _SET_SIGNAL = (72, 25), 10
 """`F_SETSIG`: so may that of a descriptor."""
 _OWN_PROCESS_ONLY = ((62, 129), (234, 131))
