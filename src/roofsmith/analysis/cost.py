@@ -1,10 +1,11 @@
 """The work a workload can't do without: operations and bytes, and who says so.
 
 Three sources may know: a run of the reference, where it is PyTorch and its operators were counted;
-what the reference declares (`flops()`, `bytes()`); and the formula of the operator family. All that
-are known are kept. One comes before the other in this order, with one exception: of a run and a
-declaration the lower counts, since a floor must never lie above what is possible. A run counts
-every element of a masked product; whoever wrote `flops()` knows about the mask.
+what the reference declares (`flops()`, `bytes()`), or a repository's target (`command.flops`,
+`command.bytes`); and the formula of the operator family. All that are known are kept. One comes
+before the other in this order, with one exception: of a run and a declaration the lower counts,
+since a floor must never lie above what is possible. A run counts every element of a masked product;
+whoever wrote `flops()` knows about the mask.
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ class Description(Protocol):
 
     @property
     def flops(self) -> float | None:
-        """The reference's `flops(**dims)`."""
+        """The reference's `flops(**dims)`, or the target's."""
         ...
 
     @property
@@ -98,7 +99,7 @@ def cost(workload: Workload, description: Description, family: str | None) -> Co
     used = next((count for count in flops if count.used), None)
     products = description.counted is not None and description.counted.flops is not None
     dtype, mixed = _arithmetic(description, family)
-    reasons = [*_unknown(flops), *_disagreements(flops), mixed, moved.reason]
+    reasons = [*_unknown(flops, description), *_disagreements(flops), mixed, moved.reason]
     flops_source = _said(used) if used else "UNKNOWN"
     return Cost(
         flops=used.value if used else None,
@@ -122,7 +123,7 @@ def _flops_counts(
     workload: Workload, description: Description, family: str | None
 ) -> tuple[Count, ...]:
     """What each source says, the one that is used marked."""
-    counts = [*_counted(description), *declared("flops", description.flops)]
+    counts = [*_counted(description), *declared("flops", description.flops, description.arrays)]
     counts.append(_family(workload, description, family))
     known = [count for count in counts if count.value is not None]
     seen = [count for count in known if count.origin != "family"] or known
@@ -160,13 +161,14 @@ def _said(count: Count) -> str:
     return count.detail
 
 
-def _unknown(flops: Sequence[Count]) -> list[str]:
+def _unknown(flops: Sequence[Count], description: Description) -> list[str]:
     """Why there is no figure, or what is wrong with one that was declared."""
     wrong = [count.detail for count in flops if count.origin == "declared" and count.value is None]
     if any(count.used for count in flops):
         return wrong
     causes = [count.detail for count in flops]
-    return [f"flops UNKNOWN: {', '.join(causes)}; give the reference a flops(**dims)"]
+    wanted = "the reference a flops(**dims)" if description.arrays else "the target command.flops"
+    return [f"flops UNKNOWN: {', '.join(causes)}; give {wanted}"]
 
 
 def _disagreements(flops: Sequence[Count]) -> list[str]:

@@ -9,6 +9,8 @@ from typing import Literal, Protocol
 
 from roofsmith.domain.bound import Count, OperationCount
 
+Quantity = Literal["flops", "bytes"]
+
 GATHERS = frozenset({"embedding"})
 """Families that read few rows of a large table: which ones, only their indices say."""
 
@@ -78,14 +80,15 @@ def bytes_counts(description: Described, family: str | None) -> Traffic:
     counts, except for families that gather. What is declared counts where it is lower, since a
     floor must never lie above what is possible.
     """
-    sizes = _sizes(description.arrays)
-    counts = [*_counted(description, sizes), *declared("bytes", description.bytes)]
-    counts.append(_by_arrays(description.arrays, sizes, family))
+    arrays = description.arrays
+    sizes = _sizes(arrays)
+    counts = [*_counted(description, sizes), *declared("bytes", description.bytes, arrays)]
+    counts.append(_by_arrays(arrays, sizes, family))
     used = _used(counts, sizes)
     marked = tuple(c.model_copy(update={"used": True}) if c is used else c for c in counts)
     wrong = [c.detail for c in counts if c.origin == "declared" and c.value is None]
     if used is None or used.value is None:
-        reason = "; ".join(wrong) or "bytes UNKNOWN: no arrays and no bytes(**dims)"
+        reason = "; ".join(wrong) or f"bytes UNKNOWN: {declarer('bytes', arrays)} gives none"
         return Traffic(None, None, "UNKNOWN", reason, marked)
     read, written = _divided(used, sizes)
     reasons = [*wrong, *_disagreement(used, counts)]
@@ -113,17 +116,26 @@ def _counted(description: Described, sizes: _Sizes) -> list[Count]:
     ]
 
 
-def declared(quantity: Literal["flops", "bytes"], said: float | None) -> list[Count]:
-    """What the reference's `flops(**dims)` or `bytes(**dims)` gave; nothing if it has none.
+def declarer(quantity: Quantity, arrays: Sequence[SizedArray]) -> str:
+    """Where a workload's FLOPs or bytes may be declared: in its reference, or in the target.
+
+    Only rows of a repository's benchmark have no arrays; they have no reference, either.
+    """
+    return f"the reference's {quantity}()" if arrays else f"the target's command.{quantity}"
+
+
+def declared(quantity: Quantity, said: float | None, arrays: Sequence[SizedArray]) -> list[Count]:
+    """What reference or target declare; nothing if they don't.
 
     Args:
         quantity: which of the two.
         said: FLOP or byte; a negative or infinite figure and NaN are kept as not usable.
+        arrays: of the workload.
     """
     if said is None:
         return []
     usable = math.isfinite(said) and said >= 0
-    detail = f"the reference's {quantity}()" + ("" if usable else f" gave {said}, not used")
+    detail = declarer(quantity, arrays) + ("" if usable else f" gave {said}, not used")
     value = float(said) if usable else None
     return [Count(quantity=quantity, origin="declared", value=value, detail=detail)]
 

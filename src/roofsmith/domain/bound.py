@@ -34,8 +34,8 @@ class Count(Value):
 
     quantity: Literal["flops", "bytes"]
     origin: Literal["counted", "declared", "family", "arrays"]
-    """counted: seen in the reference's run; declared: its `flops()` or `bytes()`; family: the
-    operator family's formula; arrays: every input and every output once."""
+    """counted: seen in the reference's run; declared: its `flops()` or `bytes()`, or the
+    target's; family: the operator family's formula; arrays: every input and every output once."""
     value: float | None
     """None: nothing is known from there."""
     detail: str
@@ -58,7 +58,7 @@ class Cost(Value):
     matrix_product: bool = False
     """Whether nearly all operations are matrix products, which matrix units can do."""
     source: str
-    """Where the figures come from: the reference's flops()/bytes(), the arrays, the family."""
+    """Where the figures come from: who declares them, the arrays, the family."""
     reason: str | None = None
     """What is UNKNOWN, and why."""
     counts: tuple[Count, ...] = ()

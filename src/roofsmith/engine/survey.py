@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from roofsmith.analysis.config_classes import config_classes
-from roofsmith.analysis.cost import cost
+from roofsmith.analysis.cost import cost, working_set_bytes
 from roofsmith.analysis.roofline import bound
 from roofsmith.domain.bound import Bound
 from roofsmith.domain.device import Device, Environment
@@ -105,7 +105,7 @@ def bound_of(
         facts,
         device,
         threads,
-        working_set_bytes=sum(array.size_bytes for array in description.arrays),
+        working_set_bytes=working_set_bytes(description) if description.arrays else None,
         tf32=target.tf32,
         ceilings=target.ceilings,
     )

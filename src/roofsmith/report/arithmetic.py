@@ -16,7 +16,7 @@ from roofsmith.report import format as fmt
 
 _BY = {
     "counted": "the reference's run",
-    "declared": "the reference's declaration",
+    "declared": "what is declared",
     "family": "the family's formula",
     "arrays": "the arrays' sizes",
 }

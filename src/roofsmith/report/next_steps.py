@@ -7,7 +7,7 @@ from typing import assert_never
 
 from roofsmith.domain.campaign import Campaign, Stopped
 from roofsmith.domain.profile import BottleneckKind
-from roofsmith.domain.target import StopPolicy
+from roofsmith.domain.target import StopPolicy, Target
 from roofsmith.report import format as fmt
 from roofsmith.report.summary import NextStep, Step, WorkloadRow
 
@@ -44,7 +44,7 @@ def next_steps(
         )
     return (
         *_after_stop(campaign.stopped, campaign.started.target.stop),
-        *_missing_facts(workloads),
+        *_missing_facts(workloads, campaign.started.target),
         *_bottleneck(steps, fraction, campaign.started.target.goal.roofline_fraction),
         *_laggard(workloads, fraction),
         *_divided(steps),
@@ -105,14 +105,17 @@ def _after_stop(stopped: Stopped, declared: StopPolicy) -> Iterator[NextStep]:
             assert_never(stopped.code)
 
 
-def _missing_facts(workloads: tuple[WorkloadRow, ...]) -> Iterator[NextStep]:
+def _missing_facts(workloads: tuple[WorkloadRow, ...], target: Target) -> Iterator[NextStep]:
     missing = [row for row in workloads if row.floor_time_s is None]
     if missing:
         reason = missing[0].bound.reason or missing[0].bound.cost.reason or "no reason was recorded"
+        where = "flops(**dims) and bytes(**dims) in the reference"
+        if target.command is not None:
+            where = "flops and bytes under command in the target, with a metric that is a time"
         yield NextStep(
             "Make the roofline known",
             f"The bound of {missing[0].label} is UNKNOWN: {reason}. Without it nobody can say how "
-            "much is left. Declare flops(**dims) and bytes(**dims) in the reference.",
+            f"much is left. Declare {where}.",
         )
 
 
