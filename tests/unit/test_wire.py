@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from roofsmith.judge.wire import (
     MAX_MESSAGE_BYTES,
+    GarbledError,
     WireError,
     WireTimeoutError,
     receive,
@@ -129,3 +130,13 @@ def test_sending_to_nobody(ends: Ends) -> None:
     ends[1].close()
     with pytest.raises(WireError, match="could not send"):
         send(ends[0], {"op": "exit"})
+
+
+@pytest.mark.parametrize("opening", [b"[", b'{"times_ns":'])
+def test_what_is_nested_too_deep_is_no_message(ends: Ends, opening: bytes) -> None:
+    body = b'{"times_ns":' + opening * 100_000
+    sender = threading.Thread(target=ends[0].sendall, args=(framed(body),))
+    sender.start()
+    with pytest.raises(GarbledError, match="deeper"):
+        receive(ends[1], 5.0)
+    sender.join()

@@ -9,7 +9,7 @@ from pydantic import Field
 from roofsmith.domain.command import KernelPair, MetricReading
 from roofsmith.domain.health import Health
 from roofsmith.domain.outcome import Outcome, Passed
-from roofsmith.domain.values import Value
+from roofsmith.domain.values import Told, Value
 
 Verdict = Literal["faster", "slower", "tie", "inconclusive", "unverified"]
 Validation = Literal["quick", "full"]
@@ -135,7 +135,7 @@ class Judgement(Value):
     isolation: str = "none"
     """What kept the candidate apart, such as `standard: no mount namespace, no cgroup`: a weaker
     host gives a weaker label."""
-    notes: tuple[str, ...] = ()
+    notes: tuple[Told, ...] = ()
     """Disturbances, voided pairs, why a verdict is weaker than hoped, and what the source shows."""
     wall_s: float = Field(ge=0)
 

@@ -7,11 +7,11 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from roofsmith.domain.values import Value
+from roofsmith.domain.values import Told, Value
 
 
 class _Outcome(Value):
-    detail: str = ""
+    detail: Told = ""
     """One or a few lines for people: what happened, where, with the numbers."""
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import Any
+from typing import Annotated, Any, TypeAlias
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import AfterValidator, BaseModel, ConfigDict
 
 
 class Value(BaseModel):
@@ -15,6 +15,23 @@ class Value(BaseModel):
     model_config = ConfigDict(
         frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True
     )
+
+
+def printable(text: str) -> str:
+    """A text to show and to store: what steers a terminal or has no encoding is spelled out.
+
+    Compilers, loaders and kernels say what their authors want, and it ends up in front of people.
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        one if one.isprintable() or one in "\n\t" else one.encode("unicode_escape").decode()
+        for one in text
+    )
+
+
+Told: TypeAlias = Annotated[str, AfterValidator(printable)]
+"""Words of others, `printable`."""
 
 
 def canonical_json(payload: Any) -> str:

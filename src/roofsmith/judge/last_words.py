@@ -7,6 +7,7 @@ import tempfile
 from pathlib import Path
 
 from roofsmith.domain.outcome import Failure
+from roofsmith.domain.values import printable
 
 KEPT_LOG_BYTES = 64 * 1024
 """Of the beginning and of the end of what a worker printed that died."""
@@ -20,7 +21,7 @@ def with_last_words(outcome: Failure, log: Path) -> Failure:
     handle, name = tempfile.mkstemp(prefix="roofsmith-worker-", suffix=".log")
     with os.fdopen(handle, "wb") as kept:
         kept.write(printed)
-    last = printed.decode(errors="replace").strip()[-200:]
+    last = printable(printed.decode(errors="replace").strip()[-200:])
     detail = f"{outcome.detail}; it printed: {last}" if last else outcome.detail
     return outcome.model_copy(update={"log": Path(name), "detail": detail})
 

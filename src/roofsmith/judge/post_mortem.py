@@ -22,6 +22,11 @@ def hung_up(op: str) -> Crashed:
     return Crashed(reason="hung_up", detail=f"the worker closed its channel during {op}")
 
 
+def garbled(op: str, why: str) -> Crashed:
+    """What came from it is no answer."""
+    return Crashed(reason="garbled_answer", detail=f"no answer came during {op}: {why}")
+
+
 def out_of_memory(op: str) -> Crashed:
     """It was killed because its group used too much."""
     return Crashed(reason="out_of_memory", detail=f"it used more memory than it may, {_doing(op)}")

@@ -25,11 +25,11 @@ from roofsmith.judge.canary import require_loaded
 from roofsmith.judge.enclosure import Enclosure, is_stopped
 from roofsmith.judge.isolation import NO_ISOLATION, Isolation, isolate
 from roofsmith.judge.last_words import with_last_words
-from roofsmith.judge.post_mortem import ended, hung_up, late, out_of_memory
+from roofsmith.judge.post_mortem import ended, garbled, hung_up, late, out_of_memory
 from roofsmith.judge.processor_time import Spent, spent, waited_s
 from roofsmith.judge.reach import REACH, Move, read_memory, write_memory
 from roofsmith.judge.segment import Segment, times_ns
-from roofsmith.judge.wire import WireError, WireTimeoutError, receive, send
+from roofsmith.judge.wire import GarbledError, WireError, WireTimeoutError, receive, send
 from roofsmith.ports import KernelDiedError
 from roofsmith.scratch import scratch_directory
 
@@ -116,7 +116,7 @@ class WorkerProcess:
         self._hear_start()
         answer = self.ask("load", self._kernel())
         if "error" in answer:
-            raise KernelDiedError(Crashed(reason="load_failed", detail=answer["error"]))
+            raise KernelDiedError(Crashed(reason="load_failed", detail=str(answer["error"])))
         require_loaded(self._built, self.pid)
 
     def _plan(
@@ -193,6 +193,8 @@ class WorkerProcess:
             answer, strays = receive(self._channel, limit_s)
         except WireTimeoutError as error:
             raise self._died(late(op, limit_s)) from error
+        except GarbledError as error:
+            raise self._died(garbled(op, str(error))) from error
         except WireError as error:
             raise self._died(self._post_mortem(op)) from error
         for stray in strays:
@@ -209,7 +211,7 @@ class WorkerProcess:
         self._next_arena += 1
         answer = self.ask("map", {"arena": number, "size": arena.size_bytes}, fds=(arena.fd,))
         if "error" in answer:
-            raise self._died(Crashed(reason="out_of_memory", detail=answer["error"]))
+            raise self._died(Crashed(reason="out_of_memory", detail=str(answer["error"])))
         at = answer.get("private_at")
         self._private_at.append(at if isinstance(at, int) else 0)
         return number

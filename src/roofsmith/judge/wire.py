@@ -23,6 +23,10 @@ class WireError(Exception):
     """The other side hung up, or sent what isn't a message."""
 
 
+class GarbledError(WireError):
+    """What the other side sent isn't a message."""
+
+
 class WireTimeoutError(WireError):
     """No answer within the deadline."""
 
@@ -58,20 +62,23 @@ def receive(
 
     Raises:
         WireTimeoutError: the deadline passed.
-        WireError: the other side hung up or sent garbage.
+        GarbledError: the other side sent garbage.
+        WireError: it hung up.
     """
     until = None if deadline_s is None else time.monotonic() + deadline_s
     header, fds = _read(channel, _HEADER.size, until, first=True)
     (size,) = _HEADER.unpack(header)
     if size > MAX_MESSAGE_BYTES:
-        raise WireError(f"a message of {size} bytes is larger than any that is sent here")
+        raise GarbledError(f"a message of {size} bytes is larger than any that is sent here")
     body, _ = _read(channel, size, until, first=False)
     try:
         message = json.loads(body)
     except ValueError as error:
-        raise WireError(f"not JSON: {error}") from error
+        raise GarbledError(f"not JSON: {error}") from error
+    except RecursionError as error:
+        raise GarbledError("nested deeper than anything that is sent here") from error
     if not isinstance(message, dict):
-        raise WireError("a message must be an object")
+        raise GarbledError("a message must be an object")
     return message, fds
 
 
