@@ -5,11 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from campaign_builder import campaign_of, events_for, profile, softmax_campaign
+from campaign_builder import RoundKind, campaign_of, events_for, profile, softmax_campaign
+from rich.console import Console
 
 from roofsmith.app import Finished
 from roofsmith.cli import show
 from roofsmith.cli.errors_table import HEADERS, error_rows
+from roofsmith.cli.lines import round_lines
+from roofsmith.cli.output import print_table
 from roofsmith.domain.campaign import Campaign
 from roofsmith.domain.comparison import ErrorReport
 from roofsmith.domain.ending import StopCode
@@ -82,3 +85,29 @@ def test_a_share_is_printed_as_one(capsys: pytest.CaptureFixture[str]) -> None:
     found = profile(1.0, 0.5).model_copy(update={"counters": (rate,)})
     show.profiles([found], as_json=False)
     assert "1.2%" in capsys.readouterr().out
+
+
+CHANGE = "Share the loop over `i` out to 2 threads, row by row"
+ROW = ("#2", "kept", "faster", "1.94x [1.89, 2.01]", "9.8%", CHANGE)
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 100, 200])
+def test_a_narrow_table_loses_nothing_but_the_end_of_a_sentence(
+    width: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("roofsmith.cli.output.table_console", lambda: Console(width=width))
+    print_table(("round", "decision", "verdict", "speedup", "roofline", "change"), [ROW], shorten=5)
+    out = capsys.readouterr().out
+    assert all(cell in out for cell in ROW[:5])
+    assert "Share the loop over `i` out" in out
+    assert max(map(len, out.splitlines())) <= max(width, 50)
+
+
+@pytest.mark.parametrize("kind", ["kept", "regression", "tie", "inconclusive", "build_failed"])
+@pytest.mark.parametrize("width", [60, 72, 80, 110, 180])
+def test_a_round_fits_the_screen(width: int, kind: RoundKind) -> None:
+    (round_,) = campaign_of(events_for([kind])).rounds
+    lines = ["".join(text for text, _ in line) for line in round_lines(round_, width)]
+    assert max(map(len, lines)) <= width
+    assert any(round_.judgement.verdict in line for line in lines)
+    assert lines[-1].endswith("kept" if kind == "kept" else "rolled back")

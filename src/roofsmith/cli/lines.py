@@ -32,8 +32,8 @@ Line = list[tuple[str, str]]
 
 WIDE = 110
 """Columns from which a round fits one line; below, it takes two."""
-_FIGURES_WIDTH = 69
-"""What a round's line holds beside its statement."""
+_FIGURES_WIDTH = 70
+"""What a round's line holds beside its statement, in columns that are aligned."""
 _VERDICT_STYLES = {
     "faster": "green",
     "slower": "red",
@@ -91,15 +91,25 @@ def round_lines(round_: Round, width: int) -> list[Line]:
     number = (f"#{round_.round:<3}", "bold")
     figures = [
         (f"{verdict:<12}  ", _VERDICT_STYLES[verdict]),
-        (f"{measured_ratio(round_.judgement):<20}  ", ""),
+        (f"{measured_ratio(round_.judgement):<21}  ", ""),
         (f"{_of_roofline(round_.judgement):<18}", ""),
         decided(round_),
     ]
     statement = round_.hypothesis.statement
     if width < WIDE:
+        if width < _FIGURES_WIDTH + 4:
+            figures = _tight(round_, figures)
         return [[number, (fmt.one_line(statement, width - 4), "")], [("    ", ""), *figures]]
     room = width - _FIGURES_WIDTH
     return [[number, (f"{fmt.one_line(statement, room - 2):<{room}}", ""), *figures]]
+
+
+def _tight(round_: Round, figures: Line) -> Line:
+    """The same without padding, and with the bare share of the roofline."""
+    verdict, ratio, _, decision = figures
+    short = [verdict, ratio, (own_fraction(round_.judgement), ""), decision]
+    told = [(text.strip(), style) for text, style in short if text.strip()]
+    return [piece for part in told for piece in (part, ("  ", ""))][:-1]
 
 
 def measured_ratio(judgement: Judgement) -> str:

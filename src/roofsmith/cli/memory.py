@@ -35,14 +35,17 @@ def list_(directory: options.CampaignDir, as_json: options.Json = False) -> None
 def show(
     directory: options.CampaignDir,
     version: Annotated[
-        str, typer.Argument(metavar="VERSION", help="Such as v3: round 4.", show_default=False)
-    ],
+        str | None,
+        typer.Argument(metavar="VERSION", help="Such as v3: round 4.", show_default="the last"),
+    ] = None,
     as_json: options.Json = False,
 ) -> None:
     """Print one note, a line per value; with --json all of it, as it stands in its file."""
     from roofsmith import app
     from roofsmith.cli import remembered
 
+    if version is None:
+        version = app.memory_notes(directory)[-1].version
     remembered.note(app.memory_note(directory, version), as_json=as_json)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 _UNLIMITED = 10_000
 """Columns of a pipe."""
 _GAP = 2
-_LEAST_ROOM = 16
+_LEAST_ROOM = 30
+"""Columns below which a cut sentence says too little: it gets a line of its own."""
 
 
 def print_json(document: Any) -> None:
@@ -47,8 +48,8 @@ def print_table(
 ) -> None:
     """A table without frames.
 
-    On a terminal that is too narrow, column `shorten` is cut with an ellipsis, or cells wrap if
-    there is none; elsewhere nothing is cut.
+    On a terminal that is too narrow, column `shorten` is cut with an ellipsis, or stands beneath
+    its row where little would be left of it; cells wrap if there is none. Elsewhere nothing is cut.
     """
     from rich.table import Table
     from rich.text import Text
@@ -59,7 +60,10 @@ def print_table(
     if shorten is not None:
         widths = [max(map(len, column)) for column in zip(headers, *cells, strict=True)]
         rest = sum(widths) - widths[shorten] + _GAP * len(widths)
-        room = max(shown.width - rest, _LEAST_ROOM)
+        room = shown.width - rest
+        if room < min(widths[shorten], _LEAST_ROOM):
+            print_lines(_beneath([list(headers), *cells], shorten, shown.width))
+            return
         for row in cells:
             row[shorten] = _cut(row[shorten], room)
     for header in headers:
@@ -67,6 +71,18 @@ def print_table(
     for row in cells:
         table.add_row(*map(Text, row))
     print_unpadded(shown, table)
+
+
+def _beneath(rows: list[list[str]], column: int, width: int) -> Iterator[str]:
+    """Rows without one of their columns, which follows on a line of its own."""
+    sentences = [row.pop(column) for row in rows]
+    widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
+    gap = _GAP if sum(widths) + _GAP * (len(widths) - 1) <= width else 1
+    for row, sentence in zip(rows, sentences, strict=True):
+        padded = (f"{cell:<{w}}" for cell, w in zip(row, widths, strict=True))
+        yield (" " * gap).join(padded).rstrip()
+        if row is not rows[0]:
+            yield f"  {_cut(sentence, width - 2)}"
 
 
 def print_unpadded(shown: Console, *parts: RenderableType) -> None:

@@ -97,7 +97,7 @@ class LiveScreen:
         text = Text()
         for part, style in line:
             text.append(part, style or "")
-        self._progress.console.print(text, no_wrap=True, overflow="ellipsis")
+        self._progress.console.print(text)
 
     def _clear(self) -> None:
         if self._task is not None:

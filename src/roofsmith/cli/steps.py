@@ -17,7 +17,9 @@ _STEPS = "One step alone"
 
 @cli.command(rich_help_panel=_STEPS)
 def judge(
-    candidate: Annotated[Path, typer.Argument(help="The kernel to judge.", show_default=False)],
+    candidate: Annotated[
+        Path, typer.Argument(metavar="CANDIDATE", help="The kernel to judge.", show_default=False)
+    ],
     against: Annotated[
         Path, typer.Option(help="The kernel that it has to beat.", show_default=False)
     ],
