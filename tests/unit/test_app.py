@@ -9,6 +9,9 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +23,7 @@ from roofsmith.cli.root import cli
 from roofsmith.domain.kernel import BuildSpec, Candidate, SourceFile
 from roofsmith.domain.proposal import Hypothesis, Proposal
 
-pytestmark = [
-    pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc"), pytest.mark.timing,
-]  # fmt: skip
+pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
 
 SLOW = """\
 void solve(const float *x, float *y, int n)
@@ -83,21 +84,90 @@ def here(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return furnish(tmp_path)
 
 
+@dataclass(frozen=True)
+class Ended:
+    """A campaign that has ended, in `run`; not to be changed."""
+
+    here: Path
+    """Where it was started."""
+    out: str = ""
+    err: str = ""
+
+
+Alone = Callable[[], AbstractContextManager[None]]
+"""While a campaign measures; what is asked of it later may be asked beside other tests."""
+
+
 @pytest.fixture(scope="module")
-def finished_once(cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A campaign that has ended; not to be changed."""
-    directory = furnish(tmp_path_factory.mktemp("finished"))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(directory)
-        patch.setenv("ROOFSMITH_CACHE", str(cache))
-        campaign()
-    return directory / "run"
+def finished_once(cache: Path, tmp_path_factory: pytest.TempPathFactory, alone: Alone) -> Ended:
+    """Its screen is a pipe."""
+    with alone(), furnished(tmp_path_factory.mktemp("finished"), cache) as there:
+        code, out, err = roofsmith(
+            "optimize", "target.yaml", "--proposer", "replay:changes.jsonl", "--output", "run"
+        )
+        assert code == 0, err
+    return Ended(there, out, err)
 
 
 @pytest.fixture
-def finished(here: Path, finished_once: Path) -> Path:
+def finished(here: Path, finished_once: Ended) -> Path:
     """A copy of that campaign in `run`, to be changed at will."""
-    return Path(shutil.copytree(finished_once, here / "run", symlinks=True))
+    return Path(shutil.copytree(finished_once.here / "run", here / "run", symlinks=True))
+
+
+@pytest.fixture(scope="module")
+def unchanged_once(cache: Path, tmp_path_factory: pytest.TempPathFactory, alone: Alone) -> Ended:
+    """Nobody proposed anything: it has a baseline."""
+    with alone(), furnished(tmp_path_factory.mktemp("unchanged"), cache) as there:
+        campaign(proposer="none")
+    return Ended(there)
+
+
+@pytest.fixture
+def unchanged(here: Path, unchanged_once: Ended) -> Path:
+    """A copy of that campaign in `run`, with a repository of its own, to go on with."""
+    copied = Path(shutil.copytree(unchanged_once.here / "run", here / "run", symlinks=True))
+    lineage = copied / "lineage.json"
+    lineage.write_text(lineage.read_text().replace(str(unchanged_once.here), str(here)))
+    return copied
+
+
+@dataclass(frozen=True)
+class InRepository:
+    """A campaign on a kernel of a user's repository, which has a change that isn't committed."""
+
+    here: Path
+    document: dict[str, Any]
+    before: list[bytes]
+    """Status and HEAD of the repository."""
+    after: list[bytes]
+
+
+@pytest.fixture(scope="module")
+def in_repository(
+    cache: Path, tmp_path_factory: pytest.TempPathFactory, alone: Alone
+) -> InRepository:
+    with alone(), furnished(tmp_path_factory.mktemp("repository"), cache) as there:
+        git = ["git", "-c", "user.name=Ada", "-c", "user.email=ada@example.org"]
+        subprocess.run([*git, "init", "-q"], check=True)
+        subprocess.run([*git, "add", "scale.c", "reference.py", "target.yaml"], check=True)
+        subprocess.run([*git, "commit", "-q", "-m", "start"], check=True)
+        (there / "scale.c").write_text("/* dirty */\n" + SLOW)
+        status = ["git", "status", "--porcelain", "--", "scale.c"]
+        head = ["git", "rev-parse", "HEAD"]
+        before = [subprocess.check_output(command) for command in (status, head)]
+        document = campaign()
+        after = [subprocess.check_output(command) for command in (status, head)]
+    return InRepository(there, document, before, after)
+
+
+@contextmanager
+def furnished(directory: Path, cache: Path) -> Iterator[Path]:
+    """Work in a directory with target, kernels and changes."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(directory)
+        patch.setenv("ROOFSMITH_CACHE", str(cache))
+        yield furnish(directory)
 
 
 def furnish(directory: Path) -> Path:
@@ -173,8 +243,8 @@ def wait_for(path: Path, text: str, process: subprocess.Popen[str]) -> None:
 # -- campaigns ------------------------------------------------------------------------------
 
 
-def test_a_campaign_keeps_what_is_faster_and_says_why(here: Path) -> None:
-    document = campaign()
+def test_a_campaign_keeps_what_is_faster_and_says_why(in_repository: InRepository) -> None:
+    document = in_repository.document
     rounds = document["rounds"]
     assert isinstance(rounds, list)
     assert [r["outcome"] for r in rounds] == ["incorrect", "build_failed", "passed"]
@@ -193,14 +263,11 @@ def test_a_campaign_keeps_what_is_faster_and_says_why(here: Path) -> None:
         "README.md",
         "env_check.md",
     ):
-        assert (here / "run" / name).is_file(), name
+        assert (in_repository.here / "run" / name).is_file(), name
 
 
-def test_the_screen_of_a_pipe_is_plain_lines(here: Path) -> None:
-    code, out, err = roofsmith(
-        "optimize", "target.yaml", "--proposer", "replay:changes.jsonl", "--output", "run"
-    )
-    assert code == 0
+def test_the_screen_of_a_pipe_is_plain_lines(finished_once: Ended) -> None:
+    out, err = finished_once.out, finished_once.err
     assert "\x1b" not in out + err
     assert "\r" not in out + err
     [line] = [line for line in err.splitlines() if line.startswith("#4")]
@@ -209,24 +276,14 @@ def test_the_screen_of_a_pipe_is_plain_lines(here: Path) -> None:
     assert "report.html" in out
 
 
-def test_the_users_repository_is_left_alone(here: Path) -> None:
-    git = ["git", "-c", "user.name=Ada", "-c", "user.email=ada@example.org"]
-    subprocess.run([*git, "init", "-q"], check=True)
-    subprocess.run([*git, "add", "scale.c", "reference.py", "target.yaml"], check=True)
-    subprocess.run([*git, "commit", "-q", "-m", "start"], check=True)
-    (here / "scale.c").write_text("/* dirty */\n" + SLOW)
-    status = ["git", "status", "--porcelain", "--", "scale.c"]
-    head = ["git", "rev-parse", "HEAD"]
-    before = [subprocess.check_output(command) for command in (status, head)]
-    document = campaign()
-    rounds = document["rounds"]
-    assert isinstance(rounds, list)
-    assert [subprocess.check_output(command) for command in (status, head)] == before
-    require_verdicts(rounds)
+def test_the_users_repository_is_left_alone(in_repository: InRepository) -> None:
+    document = in_repository.document
+    assert in_repository.after == in_repository.before
+    require_verdicts(document["rounds"])
     branch = document["branch"]
     assert isinstance(branch, str)
-    committed = subprocess.check_output(["git", "show", f"{branch}:scale.c"], text=True)
-    assert committed == FAST
+    show = ["git", "-C", str(in_repository.here), "show", f"{branch}:scale.c"]
+    assert subprocess.check_output(show, text=True) == FAST
 
 
 def test_verify_follows_an_honest_campaign(finished: Path) -> None:
@@ -285,8 +342,8 @@ def test_a_finished_campaign_has_nothing_to_resume(finished: Path) -> None:
 # -- changes from outside -------------------------------------------------------------------
 
 
-def test_ask_and_tell_make_a_round(here: Path) -> None:
-    campaign(proposer="none")
+@pytest.mark.timing
+def test_ask_and_tell_make_a_round(unchanged: Path) -> None:
     code, out, _ = roofsmith("ask", "run")
     assert code == 0
     asked = json.loads(out)
@@ -301,8 +358,8 @@ def test_ask_and_tell_make_a_round(here: Path) -> None:
     assert json.loads(roofsmith("ask", "run")[1])["incumbent"]["sources"]["scale.c"] == FAST
 
 
-def test_a_wrong_result_is_repaired_from_outside(here: Path) -> None:
-    campaign(proposer="none")
+@pytest.mark.timing
+def test_a_wrong_result_is_repaired_from_outside(here: Path, unchanged: Path) -> None:
     tell = ("tell", "run", "--kernel")
     (here / "wrong.c").write_text(WRONG)
     untouched = (here / "run" / "ledger.jsonl").read_bytes()
@@ -330,9 +387,8 @@ def test_a_wrong_result_is_repaired_from_outside(here: Path) -> None:
     assert roofsmith("verify", "run")[0] == 0
 
 
-def test_after_rollbacks_ask_comes_before_tell(here: Path) -> None:
+def test_after_rollbacks_ask_comes_before_tell(here: Path, unchanged: Path) -> None:
     """Three kernels that don't compile: levels 1 to 3, with a real profiler and disassembler."""
-    campaign(proposer="none")
     for number, category in enumerate(("tiling", "prefetch", "algebra"), start=1):
         (here / "broken.c").write_text(f"// try {number}\n{BROKEN}")
         tell = (
@@ -383,8 +439,7 @@ def test_telling_of_a_class_that_is_not_there_is_refused(finished: Path) -> None
     assert (finished / "ledger.jsonl").read_bytes() == ledger
 
 
-def test_telling_the_incumbent_is_refused(here: Path) -> None:
-    campaign(proposer="none")
+def test_telling_the_incumbent_is_refused(unchanged: Path) -> None:
     code, _, err = roofsmith("tell", "run", "--kernel", "scale.c", "--hypothesis", "nothing")
     assert code == 2
     assert "byte for byte" in err
@@ -408,6 +463,7 @@ def test_a_bad_kernel_leaves_nothing_behind(here: Path, text: str, said: str) ->
 # -- kills, interrupts, company -------------------------------------------------------------
 
 
+@pytest.mark.timing
 def test_a_killed_campaign_goes_on(here: Path) -> None:
     arguments = ("optimize", "target.yaml", "--proposer", "replay:changes.jsonl", "-o", "run")
     process = start(*arguments)
@@ -424,7 +480,7 @@ def test_a_killed_campaign_goes_on(here: Path) -> None:
 def test_ctrl_c_says_how_to_go_on(here: Path) -> None:
     arguments = ("optimize", "target.yaml", "--proposer", "replay:changes.jsonl", "-o", "run")
     process = start(*arguments)
-    wait_for(here / "run" / "ledger.jsonl", '"kind":"baseline"', process)
+    wait_for(here / "run" / "performance.md", "| baseline |", process)  # its record is sealed
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130
@@ -437,7 +493,7 @@ def test_ctrl_c_says_how_to_go_on(here: Path) -> None:
 def test_being_told_to_end_is_a_clean_stop(here: Path, number: signal.Signals) -> None:
     arguments = ("optimize", "target.yaml", "--proposer", "replay:changes.jsonl", "-o", "run")
     process = start(*arguments)
-    wait_for(here / "run" / "ledger.jsonl", '"kind":"baseline"', process)
+    wait_for(here / "run" / "performance.md", "| baseline |", process)  # its record is sealed
     family = psutil.Process(process.pid).children(recursive=True)
     process.send_signal(number)
     _, err = process.communicate(timeout=60)
@@ -463,6 +519,7 @@ def test_two_campaigns_in_one_directory(here: Path) -> None:
     assert str(process.pid) in err
 
 
+@pytest.mark.timing
 def test_without_git_the_ledger_is_enough(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tools = here / "tools"
     tools.mkdir()
@@ -479,6 +536,7 @@ def test_without_git_the_ledger_is_enough(here: Path, monkeypatch: pytest.Monkey
 # -- single steps ---------------------------------------------------------------------------
 
 
+@pytest.mark.timing
 def test_judge_prints_the_contract(here: Path) -> None:
     code, out, _ = roofsmith(
         "judge", "fast.c", "--against", "scale.c", "--ref", "reference.py",
@@ -513,6 +571,7 @@ def test_judge_rejects(here: Path, kernel: str, outcome: str) -> None:
     assert document["detail"]
 
 
+@pytest.mark.timing
 def test_check_and_bench_one_kernel(here: Path) -> None:
     options = ("fast.c", "--ref", "reference.py", "-w", "n=100000", "--threads", "1", "--json")
     code, out, _ = roofsmith("check", *options)
@@ -548,6 +607,7 @@ def test_roofline_prints_draws_and_cites(here: Path) -> None:
     assert "can't write none/roofline.svg: No such file or directory" in err
 
 
+@pytest.mark.timing
 def test_classify_says_what_limits(here: Path) -> None:
     code, out, _ = roofsmith("classify", "target.yaml", "--json")
     [bottleneck] = json.loads(out)
