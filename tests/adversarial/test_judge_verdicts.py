@@ -15,7 +15,7 @@ from roofsmith.domain.outcome import Passed
 from roofsmith.judge.isolation import isolate
 from roofsmith.testing.observer import RecordingObserver, SilentObserver
 
-pytestmark = [needs_gcc, pytest.mark.timing]
+pytestmark = needs_gcc
 
 WORK = """
 void solve(const float *x, float *y, int n) {{
@@ -41,6 +41,7 @@ def undisturbed(judged: Judgement) -> Judgement:
     return judged
 
 
+@pytest.mark.timing
 def test_twice_as_much_work_is_slower(squares: Bench) -> None:
     judged = undisturbed(squares.compare(work(80), work(40)))
     assert isinstance(judged.outcome, Passed)
@@ -50,6 +51,7 @@ def test_twice_as_much_work_is_slower(squares: Bench) -> None:
     assert judged.comparison.overall.ci[1] < 1
 
 
+@pytest.mark.timing
 def test_half_the_work_is_faster_and_measured_again_in_fresh_processes(squares: Bench) -> None:
     judged = undisturbed(squares.compare(work(40), work(80)))
     if judged.verdict == "unverified":
@@ -63,6 +65,7 @@ def test_half_the_work_is_faster_and_measured_again_in_fresh_processes(squares: 
     assert not first & again
 
 
+@pytest.mark.timing
 @pytest.mark.parametrize("turns", [10, 20, 40])
 def test_a_kernel_is_never_faster_than_itself(turns: int, squares: Bench) -> None:
     """Same code, other content: neither side may profit from its place in the pair."""
@@ -131,6 +134,7 @@ void solve(const float *x, float *y, int n) {
 """Returns at once, and works between the clock's last reading and the collection of outputs."""
 
 
+@pytest.mark.timing
 def test_work_that_is_put_off_until_the_clock_has_stopped_wins_nothing(
     builds: Path, scratch: Path
 ) -> None:
@@ -140,6 +144,7 @@ def test_work_that_is_put_off_until_the_clock_has_stopped_wins_nothing(
     assert judged.verdict != "faster", judged.comparison
 
 
+@pytest.mark.timing
 def test_samples_hold_everything_that_the_verdict_rests_on(squares: Bench) -> None:
     judged = squares.compare(work(81), work(40))
     labels = {workload.label for workload in squares.target.workloads}
@@ -153,11 +158,13 @@ def test_samples_hold_everything_that_the_verdict_rests_on(squares: Bench) -> No
     assert all(r.norm_error <= r.norm_budget for r in judged.errors)
 
 
+@pytest.mark.timing
 def test_processes_are_replaced_while_a_measurement_lasts(squares: Bench) -> None:
     judged = squares.compare(work(82), work(40))
     assert len({sample.instance for sample in judged.samples}) > 1
 
 
+@pytest.mark.timing
 def test_measure_times_every_workload_and_tells_its_stages(squares: Bench) -> None:
     observer = RecordingObserver()
     found = squares.judge().measure(squares.built(work(40)), observer)
@@ -170,6 +177,7 @@ def test_measure_times_every_workload_and_tells_its_stages(squares: Bench) -> No
     assert observer.stages == ["check", "time"]
 
 
+@pytest.mark.timing
 def test_screening_ranks_and_rejects(squares: Bench) -> None:
     judge, incumbent = squares.judge(), squares.built(work(40))
     slow = judge.screen(squares.built(work(400)), incumbent)
