@@ -1,5 +1,5 @@
 # operator: x = 2 x + 1 for N elements, in place by contract
-# workloads: N=1000000; N=70001
+# workloads: N=65536; N=10007
 """Scale and shift in NumPy, in place."""
 
 import numpy as np
