@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -158,6 +159,35 @@ def budget_for(
     if atol is None and rtol is None:
         return Budget(norm, element, honest)
     return Budget(max(norm, rtol or 0.0), 1.0, honest, atol, rtol)
+
+
+def off_beyond(
+    out: NDArray[np.generic], truth: NDArray[np.generic], budget: Budget
+) -> tuple[NDArray[np.bool_], NDArray[Any]]:
+    """Which elements are off by more than the element-wise budget, and how much that allows each.
+
+    Args:
+        out: in any type.
+        truth: of the same shape; integers allow nothing.
+        budget: of this output.
+    """
+    exact = np.asarray(truth, np.float64)
+    if not np.issubdtype(np.asarray(truth).dtype, np.floating):
+        return np.asarray(out != truth), np.zeros(exact.shape, np.asarray(truth).dtype)
+    sizes = np.abs(exact)
+    if budget.atol is None and budget.rtol is None:
+        allowed = budget.element * np.maximum(_row_scale(sizes), sizes)
+    else:
+        allowed = (budget.atol or 0.0) + (budget.rtol or 0.0) * sizes
+    difference = np.abs(np.asarray(out, np.float64) - exact)
+    return np.asarray(~(difference <= allowed) & (out != truth)), allowed
+
+
+def _row_scale(sizes: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Root mean square of every element's row."""
+    rows = sizes.reshape(-1, row_length(sizes.shape))
+    scale = np.sqrt(np.mean(np.square(rows), axis=-1, keepdims=True))
+    return np.broadcast_to(scale, rows.shape).reshape(sizes.shape)
 
 
 def row_length(shape: Sequence[int]) -> int:

@@ -226,8 +226,9 @@ def subject(label: str, distribution: str) -> str:
 
 def incorrect(subject: str, output: str, found: Diagnosis, budget: Budget) -> Failure:
     """The outcome of a wrong output that was told."""
+    honest = f"honest arithmetic is off by {budget.honest.norm:.3g} norm-wise"
+    if budget.norm == 0:
+        honest = f"rounding alone changes {budget.honest.norm:.0f} of the reference's integers"
     return Incorrect(
-        reason=found.reason,
-        detail=f"{subject}: {output!r}: {found.detail}"
-        f" (honest arithmetic is off by {budget.honest.norm:.3g} norm-wise)",
+        reason=found.reason, detail=f"{subject}: {output!r}: {found.detail} ({honest})"
     )

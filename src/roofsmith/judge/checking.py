@@ -18,6 +18,7 @@ from roofsmith.judge.diagnosis import Evidence, diagnose
 from roofsmith.judge.distributions import OWN, RELATED
 from roofsmith.judge.draws import Draws
 from roofsmith.judge.poison import unwritten
+from roofsmith.judge.rounding import room_for_jumps
 from roofsmith.ports import ArraySpec
 
 FULL_ELEMENTS = 2**22
@@ -94,14 +95,34 @@ class Checker:
             if _is_unwritten(out, output.dtype, expected):
                 failure = _named(draws, arena, slot, output, budget)
             elif is_too_wrong(found, budget, slack):
-                own = strained_budget(
-                    found, budget, slack, partial(_strain_of, draws, slot, output.name)
-                )
+                own = _explained(draws, slot, output.name, out, found, budget, exact=exact)
                 if own is None:
                     failure = _named(draws, arena, slot, output, budget)
                 else:
                     strained[output.name] = own
+                    errors[output.name] = Errors(found.norm, found.element)
         return Finding(draws.workload.label, draws.distribution, failure, errors, strained)
+
+
+def _explained(
+    draws: Draws,
+    slot: int,
+    name: str,
+    out: Array,
+    found: Errors,
+    budget: Budget,
+    *,
+    exact: bool,
+) -> Budget | None:
+    """The budget of this very draw, where rounding explains what is beyond the usual one."""
+    slack = Errors(0, 0) if exact else budget.honest
+    own = None
+    if np.issubdtype(out.dtype, np.floating):
+        own = strained_budget(found, budget, slack, partial(_strain_of, draws, slot, name))
+    if own is None:
+        own = room_for_jumps(draws, slot, name, out, budget)
+        draws.expect(slot, exact=exact)
+    return own
 
 
 def _strain_of(draws: Draws, slot: int, name: str) -> tuple[float, float]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from roofsmith.analysis.tolerance import Errors
+from roofsmith.analysis.tolerance import Budget, Errors
 from roofsmith.domain.workload import Workload
 from roofsmith.judge.arena import Arena
 from roofsmith.judge.budgets import subject
@@ -146,6 +146,19 @@ class Draws:
         message = {"arena": self.number, "slot": slot, "draw": self._how(drawn)}
         found: dict[str, tuple[float, float]] = self._oracle.ask("strain", message)["strain"]
         return found
+
+    def jolt(self, slot: int, seed: int, name: str, budget: Budget) -> tuple[bool, int] | None:
+        """Widen what an output may be by one way of moving a slot's inputs: see `rounding.jolt`.
+
+        The least is where `expected` was in the declared precision, the largest in float64.
+        """
+        message = {
+            "arena": self.number, "slot": slot, "bounds": [DECLARED + name, TRUTH + name],
+            "which": [self._oracle.tolerated().free, seed, name],
+            "budget": [budget.norm, budget.element, budget.atol, budget.rtol],
+        }  # fmt: skip
+        found = self._oracle.ask("jolt", message)["jolted"]
+        return None if found is None else (bool(found[0]), int(found[1]))
 
     def expected(self, slot: int, name: str, *, exact: bool) -> NDArray[np.generic]:
         """A view of what an output should be, after `expect`."""

@@ -21,12 +21,15 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from roofsmith.analysis.tolerance import Budget, Errors
 from roofsmith.domain.kernel import Signature
 from roofsmith.judge.arena import Arena
 from roofsmith.judge.confinement import die_with_parent
 from roofsmith.judge.distributions import changed, transform
 from roofsmith.judge.exploration import USUAL_SEEDS, explore, honest, strain
 from roofsmith.judge.host_arithmetic import HostArithmetic
+from roofsmith.judge.rounding import jolt
+from roofsmith.judge.unwritten import unwritten, why_unwritten
 from roofsmith.judge.wire import WireError, receive, send
 from roofsmith.ports import ArraySpec
 
@@ -117,7 +120,7 @@ class Reference:
                 dtype = np.dtype(np.float64) if exact and floating else value.dtype
                 fresh = name in outputs and not self._in_place(outputs)
                 arguments[name] = (
-                    _unwritten(value.shape, dtype) if fresh else value.astype(dtype, copy=True)
+                    unwritten(value.shape, dtype) if fresh else value.astype(dtype, copy=True)
                 )
         self._module.reference(**arguments)
         return {n: a for n, a in arguments.items() if n in outputs and isinstance(a, np.ndarray)}
@@ -178,7 +181,8 @@ def declared(module: ModuleType, name: str, dims: dict[str, int]) -> float | Non
         return None
     value = float(function(**dims))
     if not value >= 0 or value == float("inf"):
-        raise Complaint(f"{name}({_spelled(dims)}) returns {value}")
+        spelled = ", ".join(f"{k}={v}" for k, v in dims.items())
+        raise Complaint(f"{name}({spelled}) returns {value}")
     return value
 
 
@@ -305,7 +309,8 @@ class Server:
         if message["twice"]:
             again = self.reference.expect(values, outputs, exact=message["exact"])
             for name, array in results.items():
-                _require_written(name, array)
+                if why := why_unwritten(name, array):
+                    raise Complaint(why)
                 if array.tobytes() != again[name].tobytes():
                     raise Complaint(f"it is not deterministic: {name!r} differs between two calls")
         for name, array in results.items():
@@ -332,6 +337,16 @@ class Server:
         with np.errstate(all="ignore"):
             return {"strain": strain(self.reference, values, outputs, usual, self._on)}
 
+    def jolt(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:  # noqa: ARG002
+        """See `judge.rounding.jolt`; the bounds are arrays of a slot."""
+        number, slot = message["arena"], message["slot"]
+        bounds = [self._arenas[number].view(slot, name) for name in message["bounds"]]
+        norm, element, atol, rtol = message["budget"]
+        budget = Budget(norm, element, Errors(0.0, 0.0), atol, rtol)
+        which, drawn = message["which"], self._drawn[number, slot]
+        with np.errstate(all="ignore"):
+            return {"jolted": jolt(self.reference, *drawn, which, budget, bounds, self._on)}
+
     def steps(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
         """A message about steps of training: the reference that is here is lent to them."""
         if self._steps is None:
@@ -345,7 +360,7 @@ class Server:
         operations = {
             "load": self.load, "describe": self.describe, "map": self.map, "unmap": self.unmap,
             "draw": self.draw, "expect": self.expect, "explore": self.explore,
-            "honest": self.honest, "strain": self.strain, "steps": self.steps,
+            "honest": self.honest, "strain": self.strain, "jolt": self.jolt, "steps": self.steps,
         }  # fmt: skip
         return operations[message["op"]](message, fds)
 
@@ -355,20 +370,6 @@ class Server:
         with np.errstate(all="ignore"):
             made = transform(how["distribution"], values, how["free"], how["seed"], self._on)
         return made, outputs
-
-
-def _require_written(name: str, array: Array) -> None:
-    if array.size and np.issubdtype(array.dtype, np.floating) and np.isnan(array).all():
-        raise Complaint(f"reference left all of output {name!r} unwritten, or NaN")
-
-
-def _unwritten(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    fill = np.nan if np.issubdtype(dtype, np.floating) else 0
-    return np.full(shape, fill, dtype=dtype)
-
-
-def _spelled(dims: dict[str, int]) -> str:
-    return ", ".join(f"{k}={v}" for k, v in dims.items())
 
 
 def serve(server: Answerer) -> None:

@@ -1,0 +1,140 @@
+"""Jumps that rounding decides: `rint(x / scale)` beside a half, bins, the nearer of two.
+
+There float64, the declared precision and an equally good kernel give different results, and none of
+them is wrong. Which elements these are, and what they may be, is seen by moving the inputs by a few
+units in their last place. An operator whose own arithmetic decides nothing (a sort, a lookup)
+gives the same in either precision, however its inputs are moved, and gets no room at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roofsmith.analysis.tolerance import Budget, measure, off_beyond
+from roofsmith.judge.distributions import SIGNIFICAND, Arithmetic
+from roofsmith.judge.exploration import Explored
+
+if TYPE_CHECKING:
+    from roofsmith.judge.draws import Draws
+
+Array = NDArray[np.generic]
+
+JOLTS = 32
+"""Ways of moving the inputs, at most. An element that rounding may tip goes over in about a third
+of them at least, so one is overlooked in (2/3)^32 = 2e-6 of the cases."""
+HALF_UNITS = (1.0, 2.0, 4.0, 8.0)
+"""How far inputs are moved, in turns: by half a unit in their last place, or that of their array's
+root mean square, as adding something of that size would; and by more, for what several roundings
+in a row make."""
+ENOUGH = 16
+"""Ways after which a wrong result that no jump has explained by far is taken for wrong."""
+FAR = 4
+"""Times as many wrong elements as honest arithmetic has."""
+
+
+def jolted(
+    values: Mapping[str, Any], free: Mapping[str, int], seed: int, on: Arithmetic
+) -> dict[str, Any]:
+    """Inputs moved by a few units in their last place; zeros and signs stay, and so does all for
+    seed 0.
+
+    Args:
+        values: by name.
+        free: the inputs that may be moved.
+        seed: of this way.
+        on: NumPy or torch.
+    """
+    made = dict(values)
+    if seed == 0:
+        return made
+    on.reseed(seed)
+    xp = on.xp
+    for key in free:
+        value = values[key]
+        x = on.double(value)
+        finite = xp.where(xp.isfinite(x), x, 0.0 * xp.ones_like(x))
+        size = xp.maximum(abs(finite), xp.sqrt((finite * finite).mean()) + 0.0 * finite)
+        step = HALF_UNITS[seed % len(HALF_UNITS)] * 2.0 ** -SIGNIFICAND[on.dtype(value)] * size
+        moved = finite + xp.where(on.uniform(value) < 0.5, -step, step)
+        made[key] = on.like(xp.where(moved * finite > 0, moved, x), value)
+    return made
+
+
+def jolt(
+    reference: Explored,
+    values: Mapping[str, Any],
+    outputs: set[str],
+    which: tuple[Mapping[str, int], int, str],
+    budget: Budget,
+    bounds: Sequence[Array],
+    on: Arithmetic,
+) -> tuple[bool, int] | None:
+    """Widen the bounds of an output by what it is for jolted inputs; seed 0 begins anew.
+
+    Args:
+        reference: computes it.
+        values: of a draw.
+        outputs: names of its outputs.
+        which: the inputs that may be moved, the seed of the way to move them, and the output.
+        budget: beyond which an element is another one.
+        bounds: the least and the largest seen of every element; changed in place.
+        on: the arithmetic.
+
+    Returns:
+        Whether an element is another one in the declared precision, and how many are others than
+        for the inputs as they are. None if the reference refuses such inputs.
+    """
+    free, seed, name = which
+    moved = jolted(values, free, seed, on)
+    try:
+        truth = reference.expect(values, outputs, exact=True)[name]
+        exact = reference.expect(moved, outputs, exact=True)[name]
+        plain = reference.expect(moved, outputs, exact=False)[name]
+    except Exception:  # noqa: BLE001  user code refuses such inputs, in whatever way
+        return None
+    low, high = bounds
+    least, most = np.minimum(exact, plain), np.maximum(exact, plain)
+    low[...] = least if seed == 0 else np.minimum(low, least)
+    high[...] = most if seed == 0 else np.maximum(high, most)
+    changed = (off_beyond(some, truth, budget)[0] for some in (exact, plain))
+    is_decided = off_beyond(plain, exact, budget)[0].any()
+    return bool(is_decided), max(int(np.count_nonzero(some)) for some in changed)
+
+
+def room_for_jumps(draws: Draws, slot: int, name: str, out: Array, budget: Budget) -> Budget | None:
+    """The budget of a draw on which rounding decides some elements, if that explains an output.
+
+    Every element beyond the budget must lie within what honest arithmetic makes of inputs that were
+    hardly moved, and there may be no more of them than that changes. The others must be as exact
+    as ever. Overwrites `expected`.
+
+    Args:
+        draws: what was drawn.
+        slot: with the draw.
+        name: of an output.
+        out: what a kernel wrote.
+        budget: that draws usually have.
+    """
+    draws.expect(slot, exact=True)
+    truth = draws.expected(slot, name, exact=True).copy()
+    off, allowed = off_beyond(out, truth, budget)
+    others = measure(np.where(off, truth, out).astype(out.dtype), truth, budget)
+    if not np.isfinite(truth).all() or others.problem is not None or others.norm > budget.norm:
+        return None
+    wrong, is_decided, most = int(np.count_nonzero(off)), False, 0
+    low, high = (draws.expected(slot, name, exact=exact) for exact in (False, True))
+    for seed in range(JOLTS):
+        decided, changed = draws.jolt(slot, seed, name, budget) or (False, 0)
+        is_decided, most = is_decided or decided, max(most, changed)
+        within = np.less_equal(low - allowed, out) & np.less_equal(out, high + allowed)
+        if is_decided and wrong <= most and bool((within | ~off).all()):
+            found = measure(out, truth, budget)
+            return budget.wider(replace(budget, norm=found.norm, element=found.element))
+        if seed >= ENOUGH and (not is_decided or wrong > FAR * most):
+            break
+    return None

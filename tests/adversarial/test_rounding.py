@@ -1,0 +1,131 @@
+"""Integers and accuracy that honest arithmetic leaves open, and what it doesn't: real C kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from judge_bench import Bench, bench, needs_gcc
+
+from roofsmith.domain.outcome import Passed
+from roofsmith.errors import BadReferenceError
+
+pytestmark = needs_gcc
+
+QUANTISE = """
+import numpy as np
+def setup(rows, n, seed=0):
+    x = np.random.default_rng(seed).standard_normal((rows, n), dtype=np.float32)
+    q, s = np.empty((rows, n), np.int8), np.empty(rows, np.float32)
+    return {"inputs": {"x": x, "q": q, "s": s, "rows": rows, "n": n}, "outputs": ["q", "s"]}
+def reference(x, q, s, rows, n):
+    s[:] = np.abs(x).max(axis=1) / 127
+    q[:] = np.rint(x / s[:, None]).astype(np.int8)
+"""
+QUANTISED = """
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+static float narrow(float x) {{ {narrow} return x; }}
+void solve(const float *x, int8_t *q, float *s, int rows, int n) {{
+    for (int r = 0; r < rows; r++, x += n, q += n) {{
+        float most = 0;
+        for (int i = 0; i < n; i++) most = fmaxf(most, fabsf(x[i]));
+        s[r] = most / 127;
+        float inverse = 127 / most;
+        for (int i = 0; i < n; i++) q[i] = (int8_t)lrintf({value});
+    }}
+    {after}
+}}
+"""
+BF16 = "unsigned u; memcpy(&u, &x, 4); u = (u + 0x8000) & ~0xffffu; memcpy(&x, &u, 4);"
+DIMS = {"rows": 1024, "n": 1024}
+"""A million elements: about one of them lies beside a half in every draw."""
+
+
+def quantised(value: str = "x[i] / s[r]", *, narrow: str = "", after: str = "") -> str:
+    return QUANTISED.format(value=value, narrow=narrow, after=after)
+
+
+@pytest.fixture(scope="module")
+def quantise(builds: Path, scratch: Path) -> Iterator[Bench]:
+    with bench(builds, kernel=quantised(), reference=QUANTISE, workloads=[DIMS]) as made:
+        yield made
+
+
+@pytest.mark.parametrize("value", ["x[i] / s[r]", "x[i] * inverse"])
+def test_integers_that_rounding_decides_are_held_against_nobody(
+    value: str, quantise: Bench
+) -> None:
+    for _ in range(3):
+        outcome = quantise.check(quantised(value)).outcome
+        assert isinstance(outcome, Passed), outcome.detail
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        quantised(after="q[-1] += q[-1] > 0 ? -1 : 1;"),
+        quantised("x[i] / s[r] * (1 + 1e-5f)"),
+        quantised("narrow(x[i]) / s[r]", narrow=BF16),
+        quantised("truncf(x[i] / s[r])"),
+    ],
+    ids=["one element", "a scale that is off", "bfloat16", "truncated"],
+)
+def test_integers_that_it_does_not_decide_are_wrong(wrong: str, quantise: Bench) -> None:
+    outcome = quantise.check(wrong).outcome
+    assert getattr(outcome, "reason", None) in ("wrong_output", "skipped_work"), outcome.detail
+
+
+ORDER = """
+import numpy as np
+def setup(n, seed=0):
+    x = np.random.default_rng(seed).standard_normal(n, dtype=np.float32)
+    return {"inputs": {"x": x, "a": np.empty(n, np.int32), "n": n}, "outputs": ["a"]}
+def reference(x, a, n):
+    a[:] = np.argsort(x, kind="stable")
+"""
+ORDERED = """
+#include <stdlib.h>
+#include <string.h>
+typedef struct {{ float key; int at; }} Entry;
+static int compare(const void *a, const void *b) {{
+    const Entry *p = a, *q = b;
+    return p->key < q->key ? -1 : p->key > q->key ? 1 : p->at - q->at;
+}}
+void solve(const float *x, int *a, int n) {{
+    Entry *all = malloc(n * sizeof *all);
+    for (int i = 0; i < n; i++) {{
+        unsigned u; memcpy(&u, x + i, 4); u &= {mask}; memcpy(&all[i].key, &u, 4); all[i].at = i;
+    }}
+    qsort(all, n, sizeof *all, compare);
+    for (int i = 0; i < n; i++) a[i] = all[i].at;
+    free(all);
+}}
+"""
+
+
+def test_what_only_compares_inputs_gets_no_room(builds: Path, scratch: Path) -> None:
+    exact, cut = ORDERED.format(mask="~0u"), ORDERED.format(mask="~3u")
+    with bench(builds, kernel=exact, reference=ORDER, workloads=[{"n": 100_000}]) as made:
+        assert isinstance(made.check(exact).outcome, Passed)
+        assert getattr(made.check(cut).outcome, "reason", None) == "wrong_output"
+
+
+ADD_TO = """
+import numpy as np
+def setup(n, seed=0):
+    x = np.random.default_rng(seed).standard_normal(n, dtype=np.float32)
+    return {"inputs": {"x": x, "y": np.zeros(n, np.float32), "n": n}, "outputs": ["y"]}
+def reference(x, y, n):
+    y += x
+"""
+
+
+def test_who_adds_to_an_output_hears_that_it_is_empty(builds: Path, scratch: Path) -> None:
+    with (
+        bench(builds, reference=ADD_TO, workloads=[{"n": 64}]) as made,
+        pytest.raises(BadReferenceError, match="must be an input of its own"),
+    ):
+        made.check(made.target.kernel.text)
