@@ -135,6 +135,20 @@ def test_submodules_are_checked_out_and_frozen(repository: Path, tmp_path: Path)
     assert checkouts.changed(target.baseline.id) == ("third/library/data/readme",)
 
 
+def test_a_submodule_that_is_not_there_is_not_there_either(
+    repository: Path, tmp_path: Path
+) -> None:
+    inner = make_repository(tmp_path / "inner")
+    git(repository, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add",
+        str(inner), "lib")  # fmt: skip
+    git(repository, "commit", "--quiet", "--message", "with a submodule")
+    git(repository, "submodule", "--quiet", "deinit", "lib")
+    target = load_target(repository)
+    folder, _ = GitCheckouts(spec_of(target), tmp_path / "out").make(target.baseline)
+    assert list((folder / "lib").iterdir()) == []
+    assert (folder / KERNEL).read_text() == ROWS
+
+
 def test_what_git_ignores_may_be_carried(repository: Path, tmp_path: Path) -> None:
     (repository / ".gitignore").write_text("out/\nbuilt\nweights/\n")
     git(repository, "commit", "--quiet", "--all", "--message", "ignore")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shlex
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -20,6 +21,7 @@ from roofsmith.domain.kernel import Candidate, SourceFile
 from roofsmith.errors import StorageError, TargetError
 from roofsmith.store.files import storage_errors
 from roofsmith.store.git import CHECKOUT_DEADLINE_S, Git
+from roofsmith.store.large_files import UNFILTERED, fill_pointers
 from roofsmith.store.sources import read_text, source_file
 
 KEPT = 4
@@ -235,12 +237,11 @@ class GitCheckouts:
         )  # fmt: skip
         git = Git(place, place / ".git")
         try:
-            git.run("checkout", "--quiet", "--detach", commit, deadline_s=CHECKOUT_DEADLINE_S)
+            checkout = (*UNFILTERED, "checkout", "--quiet", "--detach", commit)
+            git.run(*checkout, deadline_s=CHECKOUT_DEADLINE_S)
         except StorageError as error:
-            raise StorageError(
-                f"{source} has no commit {commit[:12]} to check out: {error.message}",
-                hint="the campaign began there; fetch it again, or start a new campaign",
-            ) from error
+            raise _not_checked_out(source, commit, git, error) from error
+        fill_pointers(git, source)
         for path, submodule in _submodules(git):
             if (source / path / ".git").exists():
                 self._clone(source / path, place / path, submodule)
@@ -279,6 +280,19 @@ class GitCheckouts:
                     continue  # its time stamp says to make that nothing changed
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_bytes(data)
+
+
+def _not_checked_out(source: Path, commit: str, git: Git, error: StorageError) -> StorageError:
+    if git.ask("cat-file", "-e", f"{commit}^{{commit}}") is None:
+        return StorageError(
+            f"{source} has no commit {commit[:12]} to check out: {error.message}",
+            hint="the campaign began there; fetch it again, or start a new campaign",
+        )
+    return StorageError(
+        f"a clone of {source} can't check out {commit[:12]}: {error.message}",
+        hint=f"`git clone {shlex.quote(str(source))}` has to work: a filter that .gitattributes"
+        " asks for may lack its program or its key there",
+    )
 
 
 def _tracked(repository: Repository) -> Iterator[str]:

@@ -12,6 +12,7 @@ from roofsmith.domain.command import CommandSpec
 from roofsmith.domain.kernel import Candidate, SourceFile
 from roofsmith.errors import TargetError
 from roofsmith.store.git import Git
+from roofsmith.store.large_files import pointed_to
 from roofsmith.store.sources import read_text, source_file
 from roofsmith.store.target_file import FILE_NAME
 
@@ -43,7 +44,7 @@ def edited_candidate(path: Path, spec: CommandSpec, before: Candidate) -> Candid
     else:
         name = _place_of(path, spec, before, committed)
         files = {name: read_text(path, "edited file", may_be_empty=True)}
-        if not spec.is_editable(name) and _is_as_committed(path, committed.get(name)):
+        if not spec.is_editable(name) and _is_as_committed(path, committed.get(name), spec):
             files = {}
     return before.model_copy(update={"sources": _merged(before, files)})
 
@@ -105,7 +106,7 @@ def _in_folder(
             continue  # ours, and not of what runs
         elif name not in committed:
             strange.append(name)
-        elif not _is_as_committed(folder / name, committed[name]):
+        elif not _is_as_committed(folder / name, committed[name], spec):
             yield name, read_text(folder / name, "frozen file", may_be_empty=True)
     strange = [name for name in strange if not os.path.lexists(Path(spec.repo, name))]
     new = [name for name in strange if not _is_ignored(spec, name)]
@@ -142,15 +143,21 @@ def _committed(repo: Path, commit: str) -> dict[str, str]:
     return blobs
 
 
-def _is_as_committed(path: Path, blob: str | None) -> bool:
-    """Whether a file, or a link as such, is what git calls so."""
+def _is_as_committed(path: Path, blob: str | None, spec: CommandSpec) -> bool:
+    """Whether a file, or a link as such, is what git calls so, or what a pointer stands for."""
     if blob is None:
         return False
     data = os.fsencode(path.readlink()) if path.is_symlink() else path.read_bytes()
     algorithm = "sha1" if len(blob) == 40 else "sha256"  # hexadecimal digits
     named = hashlib.new(algorithm, b"blob %d\0" % len(data), usedforsecurity=False)
     named.update(data)
-    return named.hexdigest() == blob
+    return named.hexdigest() == blob or _is_pointed_to(data, Git(Path(spec.repo)), blob)
+
+
+def _is_pointed_to(data: bytes, git: Git, blob: str) -> bool:
+    """Whether git has a pointer of Git LFS to this content."""
+    pointer = (git.ask("cat-file", "blob", blob) or "").encode("utf-8", "surrogateescape")
+    return pointed_to(pointer) == hashlib.sha256(data).hexdigest()
 
 
 def _is_ignored(spec: CommandSpec, name: str) -> bool:
