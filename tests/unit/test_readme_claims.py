@@ -1,0 +1,50 @@
+"""What README.md claims at its top is what the records in the repository say."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+RESULTS = ROOT / "benchmarks" / "results"
+
+
+def record(name: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((RESULTS / f"{name}.json").read_text())
+    return found
+
+
+def claims() -> str:
+    """The table before the first heading below the title."""
+    return (ROOT / "README.md").read_text().partition("\n## ")[0]
+
+
+def test_identical_kernels() -> None:
+    rates = [record(f"judge_rates_{name}")["summary"] for name in ("1_thread", "2_threads")]
+    wins = [rate["false_wins"] for rate in rates]
+    trials, naive = (
+        sum(rate["trials"] for rate in wins),
+        sum(rate["naive_mean_of_7"]["count"] for rate in rates),
+    )
+    assert sum(rate["count"] for rate in wins) == 0
+    assert f"of {trials} pairs of identical kernels, none" in claims()
+    assert f"The mean of 7 calls said so of {naive}." in claims()
+
+
+def test_attacks() -> None:
+    findings = record("selftest")["sections"]["c"]["findings"]
+    attacks = [found for found in findings if found["is_attack"]]
+    honest = [found for found in findings if not found["is_attack"]]
+    caught = sum(found["right"] for found in attacks)
+    believed = sum(found["deceives_naive"] for found in attacks)
+    assert f"{caught} of {len(attacks)} attacks in C" in claims()
+    assert all(found["right"] for found in honest)
+    assert f"all of {len(honest)} honest kernels" in claims()
+    assert f"believed {believed} of the attacks" in claims()
+
+
+def test_openblas() -> None:
+    ratios = [size["ratio"] for size in record("sgemm_openblas")["sizes"]]
+    assert len(ratios) == 4
+    assert f"at {min(ratios):.3f}x to {max(ratios):.3f}x of OpenBLAS on four sizes" in claims()
