@@ -43,9 +43,9 @@ def edited_candidate(path: Path, spec: CommandSpec, before: Candidate) -> Candid
         files = dict(_in_folder(path, spec, before, committed))
     else:
         name = _place_of(path, spec, before, committed)
-        files = {name: read_text(path, "edited file", may_be_empty=True)}
-        if not spec.is_editable(name) and _is_as_committed(path, committed.get(name), spec):
-            files = {}
+        files = {}
+        if spec.is_editable(name) or not _is_as_committed(path, committed.get(name), spec):
+            files = {name: read_text(path, "edited file", may_be_empty=True)}
     return before.model_copy(update={"sources": _merged(before, files)})
 
 
