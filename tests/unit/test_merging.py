@@ -21,7 +21,7 @@ from triton_kernels import needs_triton
 
 from roofsmith.domain.dispatch import Dispatch, Listed, Rule, Threshold
 from roofsmith.domain.kernel import BuildSpec, Built, Candidate, Language, SourceFile
-from roofsmith.ports import Sight, Unmergeable
+from roofsmith.ports import Sight, Toolchain, Unmergeable
 from roofsmith.toolchains import CToolchain, ModuleToolchain
 from roofsmith.toolchains.merging.builds import JointBuild, joint_build
 from roofsmith.toolchains.merging.directives import (
@@ -129,7 +129,7 @@ def toolchain(tmp_path_factory: pytest.TempPathFactory) -> CToolchain:
     return CToolchain(tmp_path_factory.mktemp("builds"))
 
 
-def factor(toolchain: CToolchain, made: Candidate, n: int) -> float:
+def factor(toolchain: Toolchain, made: Candidate, n: int) -> float:
     """What a kernel multiplies by on `n` elements; it builds without a warning."""
     built = toolchain.build(made)
     assert isinstance(built, Built), built
