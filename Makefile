@@ -26,9 +26,9 @@ demo: $(INSTALLED) | tools same-python
 	@$(BIN)/roofsmith demo $(ARGS)
 
 # Two processes, a file in one of them: what its tests share is made once. What measures kernels
-# waits until it is alone (tests/conftest.py).
+# waits until it is alone, and comes first (tests/conftest.py).
 test: $(FOR_WORK) | tools same-python
-	@$(BIN)/python -m pytest -n 2 --dist loadfile $(ARGS)
+	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 lint: $(FOR_WORK) | same-python
 	@$(BIN)/ruff check .

@@ -5,7 +5,8 @@ from __future__ import annotations
 import fcntl
 import os
 import tempfile
-from collections.abc import Callable, Generator, Iterator
+from collections import defaultdict
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
@@ -59,6 +60,24 @@ class Machine:
 
 
 MACHINE = Machine(Path(tempfile.gettempdir()) / f"roofsmith-tests-{os.getuid()}")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files in the order in which two processes are done with them soonest.
+
+    First those in which tests are alone: one process has to wait for them, whatever the other would
+    do. Then those that take long, and the smallest last, so that both end at the same time.
+    """
+    files: dict[Path, list[pytest.Item]] = defaultdict(list)
+    for item in items:
+        files[item.path].append(item)
+    items[:] = [item for tests in sorted(files.values(), key=_place) for item in tests]
+
+
+def _place(tests: Sequence[pytest.Item]) -> tuple[bool, bool, int]:
+    marks = {mark.name for test in tests for mark in test.iter_markers()}
+    return "timing" not in marks, "slow" not in marks, -len(tests)
 
 
 @pytest.hookimpl(wrapper=True)

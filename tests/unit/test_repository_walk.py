@@ -268,6 +268,7 @@ def _without_chance(value: Any) -> Any:
             return value
 
 
+@pytest.mark.slow
 def test_killed_six_times_it_is_the_same_campaign(whole: Path, tmp_path: Path) -> None:
     directory = furnish(tmp_path)
     kill_in(directory, "time", KEPT, *OPTIMIZE)

@@ -179,6 +179,7 @@ SWEPT = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SHAPES)
 def test_they_agree_with_the_reference_in_every_setting_of_a_sweep(
     name: str, interpreter: Interpreter, tmp_path: Path
