@@ -166,7 +166,6 @@ def test_a_gain_that_the_scratch_buffer_cannot_hold_is_refused(gain):
         KERNELS[1].extra_rows(gain)
 
 
-@pytest.mark.timing
 def test_plain_loops_see_what_their_calls_say():
     steady, lucky = (100,) * 37, (90,) * 7 + (100,) * 30
     pair = NaivePair(incumbent_ns=steady, candidate_ns=lucky)

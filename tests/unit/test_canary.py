@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from cuda_kernels import H100, cuda, needs_nvcc
+from repository_bench import without_ceilings
 
 from roofsmith import app
 from roofsmith.app.canary import canary_builds
@@ -228,8 +230,11 @@ class Workplace:
 
 
 @pytest.fixture(scope="module")
-def workplace(tmp_path_factory: pytest.TempPathFactory) -> Workplace:
-    return Workplace(tmp_path_factory.mktemp("workplace"))
+def workplace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workplace]:
+    place = Workplace(tmp_path_factory.mktemp("workplace"))
+    with pytest.MonkeyPatch.context() as patch:
+        without_ceilings(patch, place.settings.cache_dir)
+        yield place
 
 
 def test_a_judgement_is_of_the_source_whatever_the_cache_holds(workplace: Workplace) -> None:
