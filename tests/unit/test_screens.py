@@ -8,7 +8,7 @@ import pytest
 from campaign_builder import RoundKind, campaign_of, events_for, profile, softmax_campaign
 from rich.console import Console
 
-from roofsmith.app import Finished
+from roofsmith.app import Finished, Verification
 from roofsmith.cli import show
 from roofsmith.cli.errors_table import HEADERS, error_rows
 from roofsmith.cli.lines import round_lines
@@ -17,6 +17,7 @@ from roofsmith.domain.campaign import Campaign
 from roofsmith.domain.comparison import ErrorReport
 from roofsmith.domain.ending import StopCode
 from roofsmith.domain.profile import Counter
+from roofsmith.engine.verify import Finding
 
 
 def error(
@@ -111,3 +112,16 @@ def test_a_round_fits_the_screen(width: int, kind: RoundKind) -> None:
     assert max(map(len, lines)) <= width
     assert any(round_.judgement.verdict in line for line in lines)
     assert lines[-1].endswith("kept" if kind == "kept" else "rolled back")
+
+
+def test_what_is_said_of_many_files_is_said_once(capsys: pytest.CaptureFixture[str]) -> None:
+    other = "is another version's"
+    many = tuple(Finding(f"rounds/round-{n}/summary.md", other) for n in range(1, 40))
+    few = (Finding("ledger.jsonl:3", "was edited"), Finding("ledger.jsonl:4", "was edited"))
+    found = Verification(records=3, rounds=1, commits=0, findings=(*many, *few))
+    show.verification(found, as_json=False)
+    assert capsys.readouterr().out.splitlines() == [
+        "rounds/round-1/summary.md and 38 more: is another version's",
+        "ledger.jsonl:3: was edited",
+        "ledger.jsonl:4: was edited",
+    ]

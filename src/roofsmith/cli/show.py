@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from roofsmith.analysis.compiled import described
@@ -18,6 +18,7 @@ from roofsmith.domain.comparison import Judgement, Timing
 from roofsmith.domain.outcome import Outcome, Passed
 from roofsmith.domain.profile import Bottleneck, Profile
 from roofsmith.engine.progress import held_fraction
+from roofsmith.engine.verify import Finding
 from roofsmith.ports import Measured
 from roofsmith.report import format as fmt
 from roofsmith.report.inspections import inspection_lines
@@ -26,6 +27,8 @@ from roofsmith.report.summarize import summarize
 
 ASIDES = ("same arrays again", "launch to launch")
 """Times of a GPU's kernel that nothing is decided on: caches warm, and as the host launches it."""
+_MANY = 5
+"""Places of which the same is said, beyond which a line names the first of them only."""
 
 
 def judgement(found: Judgement, *, as_json: bool) -> None:
@@ -159,7 +162,7 @@ def verification(found: Verification, *, as_json: bool) -> None:
         size = f"{fmt.plural(found.records, 'record')}, {fmt.plural(found.rounds, 'round')}"
         what = "every comparison and decision follows from the raw samples"
         print_lines([f"verified: {size}; {'no fact is contradicted' if found.versions else what}"])
-    print_lines(f"{finding.where}: {finding.what}" for finding in found.findings)
+    print_lines(_grouped(found.findings))
     print_lines(_other_rules(found))
 
 
@@ -174,7 +177,19 @@ def _other_rules(found: Verification) -> Iterator[str]:
         " totals and commits were checked; what today's rules would conclude otherwise is a note:"
         f" {fmt.plural(len(found.notes), 'note')}"
     )
-    yield from (f"note: {note.where}: {note.what}" for note in found.notes)
+    yield from (f"note: {line}" for line in _grouped(found.notes))
+
+
+def _grouped(findings: Iterable[Finding]) -> Iterator[str]:
+    """A line each, but one for what is said of many places; JSON names every one."""
+    places: dict[str, list[str]] = {}
+    for finding in findings:
+        places.setdefault(finding.what, []).append(finding.where)
+    for what, where in places.items():
+        if len(where) > _MANY:
+            yield f"{where[0]} and {len(where) - 1} more: {what}"
+        else:
+            yield from (f"{place}: {what}" for place in where)
 
 
 def _failure_lines(outcome: Outcome) -> list[str]:

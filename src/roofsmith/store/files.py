@@ -14,12 +14,12 @@ _HINTS = {
     errno.ENOSPC: "free some space on that disk",
     errno.EDQUOT: "the disk quota is used up: free some space",
     errno.EFBIG: "the file size limit is reached (`ulimit -f`): raise it",
-    errno.EROFS: "the file system is read-only: choose another directory with --output",
-    errno.EACCES: "you may not write there: choose another directory with --output",
-    errno.EPERM: "you may not write there: choose another directory with --output",
-    errno.ENOTDIR: "a part of that path is a file: choose another directory with --output",
-    errno.EEXIST: "there is a file of that name: choose another directory with --output",
-    errno.ENAMETOOLONG: "that name is too long for the file system: choose a shorter --output",
+    errno.EROFS: "the file system is read-only: choose a folder that you can write to",
+    errno.EACCES: "you may not write there: choose a folder of your own",
+    errno.EPERM: "you may not write there: choose a folder of your own",
+    errno.ENOTDIR: "a part of that path is a file: choose another path",
+    errno.EEXIST: "there is a file of that name: choose another name",
+    errno.ENAMETOOLONG: "that name is too long for the file system: choose a shorter one",
 }
 
 
