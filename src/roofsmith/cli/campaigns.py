@@ -41,7 +41,8 @@ def demo(
 @cli.command(rich_help_panel=_CAMPAIGNS)
 def optimize(
     target: Annotated[
-        Path, typer.Argument(help="A target.yaml, or its folder.", show_default=False)
+        Path,
+        typer.Argument(metavar="TARGET", help="A target.yaml, or its folder.", show_default=False),
     ],
     proposer: options.Proposers = None,
     max_iterations: options.MaxIterations = None,

@@ -125,7 +125,8 @@ def _family_line(family: str | None, kernel: Path, kernel_text: str) -> str:
         return _line(f"family: {scalar(family)}", "decides which recipes apply")
     guess = guess_family([kernel.stem, *function_names(kernel_text), _folder_name(kernel)])
     if guess is None:
-        return _line("# family: ", f"not recognised; one of {', '.join(FAMILY_WORDS)}")
+        known = _line("# family: ", f"not recognised; one of {', '.join(FAMILY_WORDS)}")
+        return known + _line("#", "with none, and no flops() in the reference, only bytes count")
     return _line(f"family: {guess[0]}", f"a guess, from the name {guess[1]!r}; correct it if wrong")
 
 
