@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
@@ -55,9 +55,7 @@ def verify_campaign(directory: Path) -> Verification:
     campaign = replay(events) if not findings else None
     if campaign is None:
         return Verification(len(events), 0, 0, found.findings, found.notes, found.versions)
-    files = render_campaign(campaign)
-    findings += _lost_files(directory, files)
-    changed = _changed_files(directory, files)
+    changed = _changed_files(directory, campaign)
     if found.versions:
         notes += (replace(one, what=f"{one.what}, or is another version's") for one in changed)
     else:
@@ -82,23 +80,17 @@ def _place(directory: Path) -> Place | None:
     return place if place is not None and Path(place.repository).is_dir() else None
 
 
-def _lost_files(directory: Path, files: Mapping[str, str]) -> Iterator[Finding]:
-    for name in files:
-        if not (directory / name).exists():
-            yield Finding(name, "is missing; `roofsmith report` writes it again")
-
-
-def _changed_files(directory: Path, files: Mapping[str, str]) -> Iterator[Finding]:
-    for name, text in files.items():
+def _changed_files(directory: Path, campaign: Campaign) -> Iterator[Finding]:
+    for name, text in render_campaign(campaign).items():
         path = directory / name
         try:
             found = path.read_bytes()
+            if found != beside_readers(name, text.encode(), found):
+                yield Finding(name, "is not what the ledger's records render to; it was changed")
         except FileNotFoundError:
-            continue  # lost
+            yield Finding(name, "is missing; `roofsmith report` writes it again")
         except OSError as error:
             raise StorageError(f"can't read {path}: {error.strerror}") from error
-        if found != beside_readers(name, text.encode(), found):
-            yield Finding(name, "is not what the ledger's records render to; it was changed")
 
 
 def _commits(place: Place) -> dict[str, str]:
