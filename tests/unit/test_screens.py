@@ -125,3 +125,14 @@ def test_what_is_said_of_many_files_is_said_once(capsys: pytest.CaptureFixture[s
         "ledger.jsonl:3: was edited",
         "ledger.jsonl:4: was edited",
     ]
+
+
+@pytest.mark.parametrize(
+    ("kinds", "said"),
+    [(["inconclusive"], True), (["inconclusive", "kept"], False), (["tie"], False)],
+)
+def test_a_campaign_that_decided_nothing_says_what_may_help(
+    kinds: list[RoundKind], said: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    show.finished(ended(campaign_of(events_for(kinds, stop="budget"))), as_json=False)
+    assert ("undecided: 1 of 1 change," in capsys.readouterr().out) == said

@@ -72,12 +72,13 @@ def lines_for(event: Event, campaign: Campaign, width: int = WIDE) -> list[Line]
 
 
 def _diagnosed(event: Diagnosed) -> Line:
-    """`level 2  3 fruitless rounds; other directions: tiling, prefetch, layout`."""
+    """`diagnosis  level 2, after 3 fruitless rounds; other directions: tiling, prefetch`."""
     material = event.material
-    text = fmt.plural(len(material.attempts), "fruitless round")
+    attempts = fmt.plural(len(material.attempts), "fruitless round")
+    text = f"level {event.level}, after {attempts}"
     if material.review is not None:
         text += f"; other directions: {', '.join(d.category for d in material.review.directions)}"
-    return [(f"level {event.level}  ", "bold"), (text.replace("_", " "), "")]
+    return [("diagnosis  ", "bold"), (text.replace("_", " "), "")]
 
 
 def _masked(event: Masked) -> Line:

@@ -13,7 +13,7 @@ from roofsmith.cli import documents
 from roofsmith.cli.errors_table import HEADERS, error_rows
 from roofsmith.cli.lines import decided, measured_ratio, own_fraction
 from roofsmith.cli.output import print_json, print_lines, print_table
-from roofsmith.domain.campaign import Round
+from roofsmith.domain.campaign import Campaign, Round
 from roofsmith.domain.comparison import Judgement, Timing
 from roofsmith.domain.outcome import Outcome, Passed
 from roofsmith.domain.profile import Bottleneck, Profile
@@ -234,12 +234,24 @@ def _result_lines(found: Finished) -> list[str]:
     ]
     if stopped:
         lines.append(f"stopped: {stopped.code.replace('_', ' ')}: {stopped.detail}")
+    lines += _undecided(campaign)
     if said := notice(campaign.started.target):
         lines.append(said)
     lines.append(f"report:  {_near(found.report)}")
     if found.branch:
         lines.append(f"commits: branch {found.branch}")
     return [*lines, *(f"note:    {note}" for note in found.notes)]
+
+
+def _undecided(campaign: Campaign) -> Iterator[str]:
+    """Where nothing was kept: how many changes nobody can say anything of, and what helps."""
+    count = sum(step.is_undecided for step in summarize(campaign).steps)
+    if count and not campaign.kept:
+        tried = fmt.plural(len(campaign.rounds), "change")
+        yield (
+            f"undecided: {count} of {tried}, which a busy machine often causes: `roofsmith doctor`"
+            " shows the load"
+        )
 
 
 def _next_lines(found: Finished) -> list[str]:
