@@ -14,8 +14,11 @@ from hypothesis.extra import numpy as hnp
 from roofsmith.analysis.tolerance import Errors, budget_for
 from roofsmith.judge.distributions import (
     DISTRIBUTIONS,
+    LEVEL,
+    LONE,
     OWN,
     SMALLEST_NORMAL,
+    VARIED,
     nudged,
     round_to,
     shortened,
@@ -64,6 +67,26 @@ def test_transforms_keep_a_sign_that_numbers_always_have(name: str, seed: int, o
     given_["x"] = one * np.abs(given_["x"])
     made = transform(name, given_, {"x": one}, seed, ON)
     assert (one * made["x"] >= 0).all()
+
+
+@given(st.sampled_from(LONE), SEEDS)
+def test_a_lone_spike_is_one_element(name: str, seed: int) -> None:
+    given_ = values(seed)
+    made = transform(name, given_, {"x": 0}, seed, ON)
+    assert (made["x"] != given_["x"]).sum() == 1
+    assert abs(made["x"]).max() > 10
+
+
+@given(SEEDS, st.sampled_from([0.0, 1.0, -0.125]), st.integers(1, 20))
+def test_constants_are_varied_alone(seed: int, constant: float, size: int) -> None:
+    level = np.full(size, constant, np.float32)
+    given_ = {**values(seed), "scale": level}
+    free = {"x": 0, "scale": LEVEL}
+    made = transform(VARIED, given_, free, seed, ON)
+    assert made["x"] is given_["x"]
+    assert (made["scale"] != level).all()
+    assert (np.abs(made["scale"] - level) <= (0.5 * abs(constant) or 0.5)).all()
+    assert transform("normal", given_, free, seed, ON)["scale"] is level
 
 
 def test_own_draws_stay_as_they_are() -> None:
@@ -175,6 +198,32 @@ def softmax(x: np.ndarray) -> np.ndarray:
 def tolerated(operator: Operator) -> set[str]:
     with np.errstate(all="ignore"):
         return set(explore(operator, {"n": 64}, ON)["tolerated"])
+
+
+class Scaled(Operator):
+    """With a scale that is always one, a shift that is always zero, and a table."""
+
+    def inputs(self, dims: dict[str, int], seed: int) -> tuple[dict[str, Any], set[str]]:
+        values, outputs = super().inputs(dims, seed)
+        n = dims["n"]
+        level = {"scale": np.ones(n, np.float32), "shift": np.zeros(1, np.float32)}
+        return {**values, **level, "table": np.arange(n, dtype=np.float32)}, outputs
+
+    def expect(
+        self, values: dict[str, Any], outputs: set[str], *, exact: bool
+    ) -> dict[str, np.ndarray]:
+        made = super().expect(values, outputs, exact=exact)
+        return {key: one * values["scale"] + values["shift"] for key, one in made.items()}
+
+
+def test_constants_of_a_reference_are_found() -> None:
+    with np.errstate(all="ignore"):
+        found = explore(Scaled(softmax), {"n": 64}, ON)
+    assert found["free"] == {"x": 0, "scale": LEVEL, "shift": LEVEL}
+    assert VARIED in found["tolerated"]
+    assert set(found["bound"]) == {"table"}
+    with np.errstate(all="ignore"):
+        assert VARIED not in explore(Operator(softmax), {"n": 64}, ON)["tolerated"]
 
 
 def test_a_softmax_tolerates_everything() -> None:

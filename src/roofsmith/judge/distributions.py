@@ -29,6 +29,10 @@ SIGNIFICAND: Mapping[str, int] = {"float16": 11, "bfloat16": 8, "float32": 24, "
 
 SPIKES = 8
 """In a row, on average."""
+LEVEL = 2
+"""In place of a sign: one number throughout, the same in every draw, such as a scale of ones."""
+VARIED = "constants varied"
+"""A distribution that changes those alone, and no other does."""
 MASK = 1e4
 """Magnitude of a masked element in units of the root mean square: exp of it is zero."""
 
@@ -134,6 +138,23 @@ def _spiky(exponent: int) -> Callable[[Source], Any]:
     return make
 
 
+def _lone(exponent: int) -> Callable[[Source], Any]:
+    """One element of all: what judges the rest by what it reads can't know of it unread."""
+
+    def make(s: Source) -> Any:
+        chance = s.uniform()
+        spike = s.rms * 2.0**exponent + 0.0 * s.x
+        return s.xp.where(chance == chance.max(), s.xp.where(s.x < 0.0, -spike, spike), s.x)
+
+    return make
+
+
+def _varied(s: Source) -> Any:
+    """Half to one and a half times what it was; from minus to plus a half where that was zero."""
+    chance = s.uniform()
+    return s.xp.where(s.x == 0.0, chance - 0.5, s.x * (0.5 + chance))
+
+
 DISTRIBUTIONS: Mapping[str, Callable[[Source], Any]] = {
     "flipped, signs at random": _permuted,
     "normal": _normal,
@@ -146,6 +167,9 @@ DISTRIBUTIONS: Mapping[str, Callable[[Source], Any]] = {
     "times 2^-4": _scaled(-4),
     "spikes, times 2^10": _spiky(10),
     "spikes, times 2^4": _spiky(4),
+    "a lone spike of 2^20": _lone(20),
+    "a lone spike of 2^12": _lone(12),
+    "a lone spike of 2^4": _lone(4),
     "constant rows": _constant_rows,
     "rows on different scales": _rows_apart,
     "sparse": _sparse,
@@ -155,6 +179,7 @@ DISTRIBUTIONS: Mapping[str, Callable[[Source], Any]] = {
 """By the name under which people meet them."""
 
 SPIKY = ("spikes, times 2^10", "spikes, times 2^4")
+LONE = ("a lone spike of 2^20", "a lone spike of 2^12", "a lone spike of 2^4")
 RELATED = ("constant rows", "masked")
 """With equal numbers, whose sums round the same way again and again."""
 LARGE = ("times 2^10", "times 2^5", "times 2^2")
@@ -162,6 +187,7 @@ ALTERNATIVES = (
     LARGE,
     ("times 2^-20", "times 2^-10", "times 2^-4"),
     SPIKY,
+    LONE,
 )
 """Of each of these, only the first that an operator tolerates is used."""
 
@@ -174,18 +200,25 @@ def transform(
     Args:
         name: of the distribution.
         values: the draw: arrays and numbers by name.
-        free: the arrays that may change, each with the sign that its numbers always have, or 0.
+        free: the arrays that may change, each with the sign that its numbers always have, 0, or
+            `LEVEL`.
         seed: of this draw.
         on: NumPy or torch.
     """
     if name == OWN:
         return dict(values)
-    make = DISTRIBUTIONS[name]
+    make = _varied if name == VARIED else DISTRIBUTIONS[name]
+    moves = moved_by(name, free)
     on.reseed(seed)
     return {
-        key: _with_sign(make(_source(value, on)), free[key], value, on) if key in free else value
+        key: _with_sign(make(_source(value, on)), free[key], value, on) if key in moves else value
         for key, value in values.items()
     }
+
+
+def moved_by(name: str, free: Mapping[str, int]) -> frozenset[str]:
+    """The arrays that a distribution changes, of those that may."""
+    return frozenset(key for key, sign in free.items() if (sign == LEVEL) == (name == VARIED))
 
 
 def changed(values: Mapping[str, Any], change: Sequence[Any] | None, on: Arithmetic) -> Any:
@@ -243,6 +276,6 @@ def _source(value: Any, on: Arithmetic) -> Source:
 
 
 def _with_sign(made: Any, sign: int, value: Any, on: Arithmetic) -> Any:
-    if sign:
+    if sign in {1, -1}:
         made = abs(made) * float(sign)
     return on.like(made, value)

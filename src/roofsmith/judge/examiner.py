@@ -18,7 +18,7 @@ from roofsmith.errors import BadReferenceError, TargetError
 from roofsmith.judge.bench import Bench, Inputs, Lineup, SideDiedError, Station
 from roofsmith.judge.budgets import Finding
 from roofsmith.judge.diagnosis import Code
-from roofsmith.judge.distributions import LARGE, OWN, SPIKY
+from roofsmith.judge.distributions import LARGE, LONE, OWN, SPIKY, VARIED
 from roofsmith.judge.hidden import hidden, rows_of
 from roofsmith.judge.poison import NAN_GUARDS, ZERO_GUARD
 
@@ -27,8 +27,12 @@ CHECKS = 2
 OTHERS_S = 0.1
 """Time for draws from other distributions on one workload: `FIRST` ones first, the others in random
 order."""
-FIRST = (*LARGE, *SPIKY)
-"""Of other distributions: what overflows, and what leaves elements out, shows on them."""
+LEFT_OUT = (*SPIKY, *LONE, VARIED)
+"""What leaves elements or whole inputs out shows on these; it may do so at the given sizes only."""
+FIRST = (*LARGE, *LEFT_OUT)
+"""Of other distributions: beside that, what overflows shows on them."""
+LONE_LOOKS = 8
+"""More draws with a lone spike, if there is time: who leaves a share p out is caught with p."""
 RETRIES = 2
 """More draws where the operator lost its meaning on one of the first: another may keep it."""
 SECOND_LOOKS = 6
@@ -37,8 +41,8 @@ share p of a distribution's draws binds a candidate with its own arithmetic in a
 p (1 - p)^7 < 5% of examinations."""
 LEAST_OTHERS = 2
 """On a hidden workload, however long they take."""
-LEAST_OF_GIVEN = 1
-"""Spikes, if the operator bears them: a kernel may leave elements out at the given sizes only."""
+LEAST_OF_GIVEN = 3
+"""`LEFT_OUT`, as far as the operator bears them."""
 OTHER_FACTOR = 2.0
 """What such a draw takes of the time of an own one, as far as can be told before: the reference
 computes it in more ways."""
@@ -152,7 +156,9 @@ class Examiner:
             if name not in self._fatal and (incumbent is None or name in right)
         ]
         secrets.SystemRandom().shuffle(others)
-        others.sort(key=lambda name: (name not in FIRST, is_given and name not in SPIKY))
+        others.sort(key=lambda name: (name not in FIRST, is_given and name not in LEFT_OUT))
+        if incumbent is not None:
+            others += LONE_LOOKS * [name for name in others if name in LONE]
         least = LEAST_OF_GIVEN if is_given else LEAST_OTHERS
         count = max(least, int(OTHERS_S / each_s))
         tried = self._others(built, station, inputs, others[:count], incumbent)

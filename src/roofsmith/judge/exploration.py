@@ -21,12 +21,15 @@ from roofsmith.judge.distributions import (
     ALTERNATIVES,
     DISTRIBUTIONS,
     LARGEST,
+    LEVEL,
     SIGNIFICAND,
+    VARIED,
     Arithmetic,
+    moved_by,
     nudged,
     transform,
 )
-from roofsmith.judge.structure import promise, sign
+from roofsmith.judge.structure import is_level, promise, sign
 
 LOST = 4.0
 """Multiple of the own draws' honest error, or of 16 epsilons, at which an error means nothing."""
@@ -69,8 +72,8 @@ def explore(reference: Explored, dims: dict[str, int], on: Arithmetic) -> dict[s
 
     Returns:
         tolerated: their names; free: inputs that they change, each with the sign that its numbers
-        always have; bound: all other floating inputs, with what binds them; fan_in: inputs that an
-        output depends on, where these are a few neighbours and no row; else None.
+        always have, or `LEVEL`; bound: all other floating inputs, with what binds them; fan_in:
+        inputs that an output depends on, where these are a few neighbours and no row; else None.
     """
     drawn = [reference.inputs(dims, seed) for seed in SEEDS]
     values, outputs = drawn[0]
@@ -80,7 +83,9 @@ def explore(reference: Explored, dims: dict[str, int], on: Arithmetic) -> dict[s
         if name not in outputs and on.is_floating(value):
             draws = [_plain(one[name], on) for one, _ in drawn]
             why = promise(draws, SIGNIFICAND[on.dtype(value)])
-            if why is None:
+            if is_level(draws):
+                free[name] = LEVEL
+            elif why is None:
                 free[name] = sign(draws)
             else:
                 bound[name] = why
@@ -231,8 +236,8 @@ def _tolerated(
         return []
     skipped: set[str] = set()
     found = []
-    for name in DISTRIBUTIONS:
-        if name in skipped:
+    for name in (*DISTRIBUTIONS, VARIED):
+        if name in skipped or not moved_by(name, free):
             continue
         try:
             other = honest(reference, transform(name, values, free, 1, on), outputs, on)

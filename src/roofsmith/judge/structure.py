@@ -55,6 +55,17 @@ def promise(draws: list[Numbers], stored_bits: int) -> str | None:
     return None
 
 
+def is_level(draws: list[Numbers]) -> bool:
+    """Whether an input is one finite number throughout, and the same in every draw.
+
+    A kernel can leave out such a scale, shift or factor, and be right on all that `setup` draws.
+    """
+    first = draws[0].reshape(-1)[:1]
+    return bool(first.size and np.isfinite(first).all()) and all(
+        bool((draw == first).all()) for draw in draws
+    )
+
+
 def sign(draws: list[Numbers]) -> int:
     """1 if no draw has a negative number, -1 if none has a positive one, else 0."""
     if all((draw >= 0).all() for draw in draws):

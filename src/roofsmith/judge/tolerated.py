@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pydantic import Field
 
 from roofsmith.domain.values import Value
-from roofsmith.judge.distributions import ALTERNATIVES, DISTRIBUTIONS
+from roofsmith.judge.distributions import ALTERNATIVES, DISTRIBUTIONS, LEVEL
 
 
 class Tolerated(Value):
@@ -16,7 +16,8 @@ class Tolerated(Value):
     tolerated: tuple[str, ...] = ()
     """Names from `judge.distributions`."""
     free: dict[str, int] = Field(default_factory=dict)
-    """Inputs that may be drawn otherwise, each with the sign that its numbers always have, or 0."""
+    """Inputs that may be drawn otherwise, each with the sign that its numbers always have, 0, or
+    `judge.distributions.LEVEL`."""
     bound: dict[str, str] = Field(default_factory=dict)
     """All other floating inputs, and what every draw of them has in common."""
     fan_in: float | None = None
@@ -35,6 +36,8 @@ class Tolerated(Value):
 
     def _left_out(self) -> Iterator[str]:
         """Distributions that aren't tolerated, and no other in their place is."""
+        if all(sign == LEVEL for sign in self.free.values()):
+            return iter(())
         used = set(self.tolerated)
         replaced = {name for group in ALTERNATIVES if used & set(group) for name in group}
         return (name for name in DISTRIBUTIONS if name not in used | replaced)
