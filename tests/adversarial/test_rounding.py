@@ -129,3 +129,75 @@ def test_who_adds_to_an_output_hears_that_it_is_empty(builds: Path, scratch: Pat
         pytest.raises(BadReferenceError, match="must be an input of its own"),
     ):
         made.check(made.target.kernel.text)
+
+
+PRODUCT = """
+import numpy as np
+def setup(n, seed=0):
+    rng = np.random.default_rng(seed)
+    a, b = (rng.standard_normal((n, n), dtype=np.float32) for _ in range(2))
+    return {"inputs": {"a": a, "b": b, "c": np.empty_like(a), "n": n}, "outputs": ["c"]}
+def reference(a, b, c, n):
+    np.matmul(a, b, out=c)
+"""
+PLAIN = """
+void solve(const float *a, const float *b, float *c, int n) {
+    for (int i = 0; i < n; i++) for (int j = 0; j < n; j++) {
+        double sum = 0;
+        for (int k = 0; k < n; k++) sum += (double)a[i * n + k] * b[k * n + j];
+        c[i * n + j] = (float)sum;
+    }
+}
+"""
+IN_PAIRS = """
+void solve(const float *a, const float *b, float *c, int n) {
+    for (int i = 0; i < n; i++) for (int j = 0; j < n; j++) {
+        float of_a = 0, of_b = 0, sum = 0;
+        for (int k = 0; k < n; k += 2) {
+            float x = a[i * n + k], y = a[i * n + k + 1];
+            float u = b[k * n + j], v = b[(k + 1) * n + j];
+            of_a += x * y;
+            of_b += u * v;
+            sum += (x + v) * (y + u);
+        }
+        c[i * n + j] = sum - of_a - of_b;
+    }
+}
+"""
+"""Winograd's inner product: exact in relation to the largest numbers, not to each."""
+
+
+def test_products_with_another_algebra_are_held_against_nobody(builds: Path, scratch: Path) -> None:
+    with bench(builds, kernel=PLAIN, reference=PRODUCT, workloads=[{"n": 64}]) as made:
+        for _ in range(6):
+            outcome = made.compare(IN_PAIRS).outcome
+            assert isinstance(outcome, Passed), outcome.detail
+
+
+VARIANCE = """
+import numpy as np
+def setup(n, seed=0):
+    x = np.random.default_rng(seed).standard_normal(n, dtype=np.float32) + np.float32(3)
+    return {"inputs": {"x": x, "y": np.empty(2, np.float32), "n": n}, "outputs": ["y"]}
+def reference(x, y, n):
+    y[:] = x.mean(), x.var()
+"""
+TWO_PASSES = """
+typedef TYPE real;
+void solve(const float *x, float *y, int n) {
+    real sum = 0, squares = 0;
+    for (int i = 0; i < n; i++) sum += x[i];
+    real mean = sum / n;
+    for (int i = 0; i < n; i++) squares += (x[i] - mean) * (x[i] - mean);
+    y[0] = (float)mean; y[1] = (float)(squares / n);
+}
+"""
+
+
+def test_long_sums_in_float_may_follow_sums_in_double(builds: Path, scratch: Path) -> None:
+    """Beside a few huge summands small ones round to nothing, and equal ones the same way."""
+    wide, own = TWO_PASSES.replace("TYPE", "double"), TWO_PASSES.replace("TYPE", "float")
+    with bench(builds, kernel=wide, reference=VARIANCE, workloads=[{"n": 50_001}]) as made:
+        for _ in range(4):
+            outcome = made.compare(own).outcome
+            assert isinstance(outcome, Passed), outcome.detail

@@ -15,10 +15,10 @@ from roofsmith.errors import BadReferenceError
 from roofsmith.judge.arena import Arena
 from roofsmith.judge.budgets import Budgets, Finding, incorrect, is_too_wrong, strained_budget
 from roofsmith.judge.diagnosis import Evidence, diagnose
-from roofsmith.judge.distributions import OWN, RELATED
+from roofsmith.judge.distributions import OWN
 from roofsmith.judge.draws import Draws
 from roofsmith.judge.poison import unwritten
-from roofsmith.judge.rounding import room_for_jumps
+from roofsmith.judge.rounding import room_for_rounding
 from roofsmith.ports import ArraySpec
 
 FULL_ELEMENTS = 2**22
@@ -74,7 +74,7 @@ class Checker:
             return False
         return self.budgets.learn_other(
             draws.subject, draws.workload.label, draws.description, draws.outputs, honest,
-            fan_in=draws.fan_in, irregular=draws.distribution not in RELATED,
+            fan_in=draws.fan_in, irregular=False,
         )  # fmt: skip
 
     def _compare(
@@ -120,7 +120,7 @@ def _explained(
     if np.issubdtype(out.dtype, np.floating):
         own = strained_budget(found, budget, slack, partial(_strain_of, draws, slot, name))
     if own is None:
-        own = room_for_jumps(draws, slot, name, out, budget)
+        own = room_for_rounding(draws, slot, name, out, budget)
         draws.expect(slot, exact=exact)
     return own
 

@@ -147,14 +147,15 @@ class Draws:
         found: dict[str, tuple[float, float]] = self._oracle.ask("strain", message)["strain"]
         return found
 
-    def jolt(self, slot: int, seed: int, name: str, budget: Budget) -> tuple[bool, int] | None:
+    def jolt(self, slot: int, way: tuple[int, str, str], budget: Budget) -> tuple[bool, int] | None:
         """Widen what an output may be by one way of moving a slot's inputs: see `rounding.jolt`.
 
         The least is where `expected` was in the declared precision, the largest in float64.
         """
+        name = way[-1]
         message = {
             "arena": self.number, "slot": slot, "bounds": [DECLARED + name, TRUTH + name],
-            "which": [self._oracle.tolerated().free, seed, name],
+            "which": [self._oracle.tolerated().free, *way],
             "budget": [budget.norm, budget.element, budget.atol, budget.rtol],
         }  # fmt: skip
         found = self._oracle.ask("jolt", message)["jolted"]

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from roofsmith.analysis.tolerance import Budget, measure, off_beyond
-from roofsmith.judge.distributions import SIGNIFICAND, Arithmetic
+from roofsmith.judge.distributions import OWN, SIGNIFICAND, Arithmetic
 from roofsmith.judge.exploration import Explored
 
 if TYPE_CHECKING:
@@ -28,9 +28,11 @@ JOLTS = 32
 """Ways of moving the inputs, at most. An element that rounding may tip goes over in about a third
 of them at least, so one is overlooked in (2/3)^32 = 2e-6 of the cases."""
 HALF_UNITS = (1.0, 2.0, 4.0, 8.0)
-"""How far inputs are moved, in turns: by half a unit in their last place, or that of their array's
-root mean square, as adding something of that size would; and by more, for what several roundings
-in a row make."""
+"""How far inputs are moved, in turns: by half a unit in their last place, or in that of the array's
+`Size`, as adding something of that size would; and by more, for what several roundings in a row
+make."""
+Size = Literal["typical", "largest"]
+"""Of an array's numbers: their root mean square, or the largest."""
 ENOUGH = 16
 """Ways after which a wrong result that no jump has explained by far is taken for wrong."""
 FAR = 4
@@ -38,7 +40,7 @@ FAR = 4
 
 
 def jolted(
-    values: Mapping[str, Any], free: Mapping[str, int], seed: int, on: Arithmetic
+    values: Mapping[str, Any], free: Mapping[str, int], seed: int, size: Size, on: Arithmetic
 ) -> dict[str, Any]:
     """Inputs moved by a few units in their last place; zeros and signs stay, and so does all for
     seed 0.
@@ -47,6 +49,7 @@ def jolted(
         values: by name.
         free: the inputs that may be moved.
         seed: of this way.
+        size: of numbers, in whose last place small ones are moved too.
         on: NumPy or torch.
     """
     made = dict(values)
@@ -58,8 +61,9 @@ def jolted(
         value = values[key]
         x = on.double(value)
         finite = xp.where(xp.isfinite(x), x, 0.0 * xp.ones_like(x))
-        size = xp.maximum(abs(finite), xp.sqrt((finite * finite).mean()) + 0.0 * finite)
-        step = HALF_UNITS[seed % len(HALF_UNITS)] * 2.0 ** -SIGNIFICAND[on.dtype(value)] * size
+        typical = xp.sqrt((finite * finite).mean()) if size == "typical" else abs(finite).max()
+        scale = xp.maximum(abs(finite), typical + 0.0 * finite)
+        step = HALF_UNITS[seed % len(HALF_UNITS)] * 2.0 ** -SIGNIFICAND[on.dtype(value)] * scale
         moved = finite + xp.where(on.uniform(value) < 0.5, -step, step)
         made[key] = on.like(xp.where(moved * finite > 0, moved, x), value)
     return made
@@ -69,7 +73,7 @@ def jolt(
     reference: Explored,
     values: Mapping[str, Any],
     outputs: set[str],
-    which: tuple[Mapping[str, int], int, str],
+    which: tuple[Mapping[str, int], int, Size, str],
     budget: Budget,
     bounds: Sequence[Array],
     on: Arithmetic,
@@ -80,7 +84,7 @@ def jolt(
         reference: computes it.
         values: of a draw.
         outputs: names of its outputs.
-        which: the inputs that may be moved, the seed of the way to move them, and the output.
+        which: the inputs that may be moved, seed and size of the way to move them, and the output.
         budget: beyond which an element is another one.
         bounds: the least and the largest seen of every element; changed in place.
         on: the arithmetic.
@@ -89,8 +93,8 @@ def jolt(
         Whether an element is another one in the declared precision, and how many are others than
         for the inputs as they are. None if the reference refuses such inputs.
     """
-    free, seed, name = which
-    moved = jolted(values, free, seed, on)
+    free, seed, size, name = which
+    moved = jolted(values, free, seed, size, on)
     try:
         truth = reference.expect(values, outputs, exact=True)[name]
         exact = reference.expect(moved, outputs, exact=True)[name]
@@ -106,12 +110,18 @@ def jolt(
     return bool(is_decided), max(int(np.count_nonzero(some)) for some in changed)
 
 
-def room_for_jumps(draws: Draws, slot: int, name: str, out: Array, budget: Budget) -> Budget | None:
+def room_for_rounding(
+    draws: Draws, slot: int, name: str, out: Array, budget: Budget
+) -> Budget | None:
     """The budget of a draw on which rounding decides some elements, if that explains an output.
 
     Every element beyond the budget must lie within what honest arithmetic makes of inputs that were
     hardly moved, and there may be no more of them than that changes. The others must be as exact
     as ever. Overwrites `expected`.
+
+    On inputs that `setup` doesn't draw, what moving them changes needs no jump: products by
+    Strassen's or Winograd's way, and convolutions by Fourier's, are exact in relation to the
+    largest numbers around, not to each.
 
     Args:
         draws: what was drawn.
@@ -126,10 +136,12 @@ def room_for_jumps(draws: Draws, slot: int, name: str, out: Array, budget: Budge
     others = measure(np.where(off, truth, out).astype(out.dtype), truth, budget)
     if not np.isfinite(truth).all() or others.problem is not None or others.norm > budget.norm:
         return None
-    wrong, is_decided, most = int(np.count_nonzero(off)), False, 0
+    is_other = draws.distribution != OWN and np.issubdtype(out.dtype, np.floating)
+    size: Size = "largest" if is_other else "typical"
+    wrong, is_decided, most = int(np.count_nonzero(off)), is_other, 0
     low, high = (draws.expected(slot, name, exact=exact) for exact in (False, True))
     for seed in range(JOLTS):
-        decided, changed = draws.jolt(slot, seed, name, budget) or (False, 0)
+        decided, changed = draws.jolt(slot, (seed, size, name), budget) or (False, 0)
         is_decided, most = is_decided or decided, max(most, changed)
         within = np.less_equal(low - allowed, out) & np.less_equal(out, high + allowed)
         if is_decided and wrong <= most and bool((within | ~off).all()):
