@@ -7,7 +7,7 @@ KERNEL = """\
 static float burn(float x, int turns)
 {{
     volatile float burnt = x;
-    for (int turn = 0; turn < turns; turn++)
+    for (int turn = 0; turn < 8 * turns; turn++)
         burnt = burnt * 0.5f + 1.0f;
     return burnt;
 }}
@@ -31,5 +31,9 @@ def reference(x, y, n):
 
 
 def kernel(short: int, long: int, factor: int = 2) -> str:
-    """Turns per element of arrays under 1000 elements and of longer ones; right if it doubles."""
+    """Eights of turns per element of arrays under 1000 elements and of longer ones.
+
+    Right if it doubles. Calls take tenths of milliseconds: the judge draws inputs for every one,
+    and its long segments would hold hundreds of shorter ones.
+    """
     return KERNEL.format(short=short, long=long, factor=factor)

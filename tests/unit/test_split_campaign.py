@@ -46,7 +46,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> FakeWorld:
             Workload(dims={"n": 700}, config_class="short"),
             Workload(dims={"n": 3000}, config_class="long"),
         ),
-        keep=KeepPolicy(judge_budget_s=0.6),
+        keep=KeepPolicy(judge_budget_s=3.0),  # what is undecided goes on
         goal=Goal(roofline_fraction=1.0),
         threads=1,
     )
@@ -81,7 +81,9 @@ def campaign_of(world: FakeWorld) -> Campaign:
 def undisturbed(judgement: Judgement) -> None:
     comparison = judgement.comparison
     few = comparison is None or comparison.overall.pairs < least_observations(0.005)
-    if few or judgement.verdict == "unverified":
+    classes = comparison.classes if comparison is not None else ()
+    vague = any(found.estimate.verdict == "inconclusive" for found in classes)
+    if few or vague or judgement.verdict == "unverified":
         pytest.skip(f"this machine is too busy to judge: {judgement.notes}")
 
 
