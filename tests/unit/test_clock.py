@@ -132,6 +132,28 @@ def test_a_forger_wins_no_more_often_than_the_targets_error_rate() -> None:
     assert wins <= KeepPolicy().error_rate * trials
 
 
+def test_a_claim_that_may_be_small_and_a_clock_that_may_be_higher_accuse_nobody() -> None:
+    """A kernel with several threads, on a machine that was busy while it was timed."""
+    sure = compared({"N=1": 1.9})
+    vague = sure.model_copy(
+        update={"overall": sure.overall.model_copy(update={"ci": (1.13, 2.02)})}
+    ).model_copy(update={"classes": ()})
+    slow = clocked({"N=1": 1.12}, noise=[0.02 * n - 0.1 for n in range(11)])
+    alone = Clocked(*(c.model_copy(update={"classes": ()}) for c in (slow.likely, slow.sure)))
+    assert agreement(sure, slow) == "forged"
+    assert agreement(vague, alone) != "forged"
+    seven = clocked({"N=1": 1.0}, noise=JITTER[:7])
+    assert agreement(sure, seven) != "forged"
+
+
+def test_a_clock_most_of_whose_pairs_are_void_says_nothing() -> None:
+    made = pairs({"N=1": 1.0})
+    void = [sample.model_copy(update={"void": "another process ran"}) for sample in made]
+    given = (*of({"N=1": 1.0}), {}, KeepPolicy())
+    assert by_clock([*made, *void], *given) is not None
+    assert by_clock([*made, *void, *void], *given) is None
+
+
 def test_one_class_that_is_forged_is_enough() -> None:
     claimed = compared({"N=1": 1.5, "N=2": 1.5})
     assert agreement(claimed, clocked({"N=1": 1.5, "N=2": 1.0})) == "forged"

@@ -29,8 +29,11 @@ SLACK_SHARE = 0.25
 """How far a claimed log ratio may lie above the interval by the judge's clock: long segments keep
 less in caches than short ones, and a small share of them is messages."""
 FORGED_SHARE = 0.5
-"""If more than this share of a claimed gain isn't there, neither caches nor messages explain it; if
-this share is certainly there, most of it is real."""
+"""If certainly more than this share of the least gain that is claimed isn't there, neither caches
+nor messages explain it; if this share is there in all likelihood, most of it is real."""
+MOST_VOID = 0.5
+"""If more than this share of the pairs are void, the others were disturbed as well: whoever uses
+several threads takes longer on a busy machine, and has forged nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +58,13 @@ def by_clock(
     floors: Mapping[str, float | None],
     policy: KeepPolicy,
 ) -> Clocked | None:
-    """What a winner's long segments say; see `analysis.compare.compare` for the arguments."""
+    """What a winner's long segments say; see `analysis.compare.compare` for the arguments.
+
+    Returns:
+        None if most of the pairs are void, or a workload has no other.
+    """
+    if sum(sample.void is not None for sample in samples) > MOST_VOID * len(samples):
+        return None
     lenient = policy.model_copy(update={"error_rate": CLOCK_ERROR_RATE})
     likely, sure = (compare(samples, workloads, classes, floors, p) for p in (lenient, policy))
     return Clocked(likely, sure) if likely is not None and sure is not None else None
@@ -73,9 +82,10 @@ def agreement(claimed: Comparison, clocked: Clocked | None) -> Agreement:
         clocked: by the judge's; None: it saw nothing valid.
 
     Returns:
-        `forged` if most of a claim is out of reach of the judge's clock; `unresolved` if that
-        clock can't tell the gain from none; `exaggerated` if there is a gain, but a smaller one
-        than was claimed, so that what the judge's clock is sure of is what counts; else `agrees`.
+        `forged` if most of even the least gain within a claim's interval is certainly out of reach
+        of the judge's clock; `unresolved` if that clock can't tell the gain from none;
+        `exaggerated` if there is a gain, but a smaller one than was claimed, so that what the
+        judge's clock is sure of is what counts; else `agrees`.
     """
     if clocked is None:
         return "unresolved"
@@ -87,10 +97,10 @@ def agreement(claimed: Comparison, clocked: Clocked | None) -> Agreement:
         if claim.estimate.verdict == "faster"
     ]
     held = (overall, *classes)
-    if any(gain.lies_beyond(FORGED_SHARE) for gain in held):
+    if any(gain.is_forged for gain in held):
         return "forged"
     gains = (overall,) if claimed.overall.verdict == "faster" else classes
-    if any(gain.lies_beyond(SLACK_SHARE) for gain in held):
+    if any(gain.is_exaggerated for gain in held):
         return "exaggerated" if all(gain.is_certain for gain in gains) else "unresolved"
     return "agrees" if all(gain.is_confirmed for gain in gains) else "unresolved"
 
@@ -115,10 +125,15 @@ class _Gain:
     likely: Estimate
     sure: Estimate
 
-    def lies_beyond(self, share: float) -> bool:
-        """Whether more than this share of the claim is out of the clock's reach."""
-        gain = math.log(self.claimed.speedup)
-        return gain - math.log(self.likely.ci[1]) > max(SLACK, share * gain)
+    @property
+    def is_forged(self) -> bool:
+        """Whether the clock certainly misses most of it, however little was claimed."""
+        return _is_beyond(self.claimed.ci[0], self.sure.ci[1], FORGED_SHARE)
+
+    @property
+    def is_exaggerated(self) -> bool:
+        """Whether the clock misses more of it than caches and messages take, in all likelihood."""
+        return _is_beyond(self.claimed.speedup, self.likely.ci[1], SLACK_SHARE)
 
     @property
     def is_certain(self) -> bool:
@@ -130,3 +145,9 @@ class _Gain:
         """Whether there is one for certain, or most of it is there in all likelihood."""
         least = FORGED_SHARE * math.log(self.claimed.speedup)
         return self.is_certain or math.log(self.likely.ci[0]) > least
+
+
+def _is_beyond(claimed: float, reach: float, share: float) -> bool:
+    """Whether more than a share of a claimed ratio's logarithm is out of reach."""
+    gain = math.log(claimed)
+    return gain - math.log(reach) > max(SLACK, share * gain)
