@@ -36,6 +36,7 @@ from roofsmith.judge import (
     lineup,
     parent,
     process,
+    rounding,
 )
 from roofsmith.judge.diagnosis import Code
 from roofsmith.judge.gpu import lineup as gpu_lineup
@@ -143,7 +144,9 @@ NUMBERS = {
     "on up to 3 (on a GPU: 1)": lineup.HostBench.near_workloads == 3,
     "divisors (of 768)": hidden.UNIT == 768,
     "by a factor of 4": diagnosis.CLOSER == 1 / 4,
-    "off by at most 4 ε": diagnosis.FEW_EPS == 4,
+    "off by 1/64 to 4 ε": (diagnosis.LEAST_EPS, diagnosis.FEW_EPS) == (1 / 64, 4),
+    "up to 8 half units": max(rounding.HALF_UNITS) == 8,
+    "in up to 32 ways": rounding.JOLTS == 32,
     "capped at 2¹⁶": budgets.LONGEST_ROW == 2**16,
     "64 ε": tolerance.ELEMENT_FLOOR_EPS == 64,
     "16 ε": tolerance.NORM_FLOOR_EPS == 16,

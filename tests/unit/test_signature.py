@@ -506,3 +506,8 @@ class TestGpu:
         blanked = blank_gpu_syntax(text)
         assert len(blanked) == len(text)
         assert blanked.count("\n") == text.count("\n")
+
+
+def test_bool_says_what_to_write_instead() -> None:
+    message = refusal("#include <stdbool.h>\nvoid solve(const bool *m, float *y, int n) {}")
+    assert "points to bool; write uint8_t here, and np.uint8 in the reference's setup" in message

@@ -294,4 +294,6 @@ def _unknown(ctype: CType, verb: str) -> str:
         return f"{verb} char, whose sign differs between machines; write int8_t or uint8_t"
     if ctype.spelled.endswith("&"):
         return "is a reference; pass arrays as pointers and integers by value"
+    if ctype.spelled in {"bool", "_Bool"}:
+        return f"{verb} {ctype.spelled}; write uint8_t here, and np.uint8 in the reference's setup"
     return f"{verb} `{ctype.spelled}`, which is not a number type known here"
