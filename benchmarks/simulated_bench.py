@@ -156,7 +156,12 @@ class SimulatedBench:
         """One call per segment: noise is that of whole segments already."""
         return SegmentPlan(1, warm=0)
 
-    def clock_plan(self, workload: Workload, time_s: float, segment_s: float) -> SegmentPlan:  # noqa: ARG002
+    def clock_plan(
+        self,
+        workload: Workload,  # noqa: ARG002
+        times: Sequence[float],  # noqa: ARG002
+        segment_s: float,  # noqa: ARG002
+    ) -> SegmentPlan:
         """The same for the judge's own clock."""
         return SegmentPlan(1, warm=0, by_clock=True)
 

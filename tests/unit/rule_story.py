@@ -37,6 +37,7 @@ from roofsmith.testing.tracer import FakeTracer
 GOLDEN = Path(__file__).parents[1] / "golden" / "rules"
 SWEEPS = 24
 FIRST, AGAIN, CLOCK = 0, 1, 2
+CLOCK_CALLS = 500
 SMALL, LARGE = (1000, 2000), (400_000, 500_000)
 WRONG = Incorrect(reason="outside_budget", detail="off by 1")
 
@@ -142,6 +143,7 @@ class Book(FakeJudge):
                 first="incumbent" if sweep % 2 else "candidate",
                 incumbent_time_s=(_time_s(1.0, fate.spread(size), noise),),
                 candidate_time_s=(_time_s(fate.factor(size, instance), fate.spread(size), noise),),
+                calls=CLOCK_CALLS if instance == CLOCK else 1,
             )
             for sweep in range(SWEEPS)
             for workload in self._target.workloads

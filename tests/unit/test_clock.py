@@ -6,6 +6,7 @@ import math
 import random
 from collections.abc import Sequence
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -22,6 +23,7 @@ from roofsmith.analysis.compare import compare
 from roofsmith.domain.comparison import Comparison, PairSample
 from roofsmith.domain.target import KeepPolicy
 from roofsmith.domain.workload import ConfigClass, Workload
+from roofsmith.judge.bench import stretched
 
 WORKLOADS = (Workload(dims={"N": 1}), Workload(dims={"N": 2}))
 CLASSES = [ConfigClass(name=label, workloads=(label,), reason="each") for label in ("N=1", "N=2")]
@@ -31,12 +33,15 @@ JITTER = (0.0, 0.004, -0.004, 0.002, -0.002, 0.001, -0.001, 0.003, -0.003, 0.000
 def pairs(
     ratios: dict[str, float], overhead: float = 0.0, noise: Sequence[float] = JITTER
 ) -> list[PairSample]:
-    """A sweep for each number in `noise`, and what messages add to both sides."""
+    """A sweep for each number in `noise`, and the share that messages add to both sides.
+
+    Calls are so long that what messages may cost at the most is nothing.
+    """
     return [
         PairSample(
             workload=label, sweep=sweep, instance=0, first="incumbent",
-            incumbent_time_s=(1.0 + overhead,),
-            candidate_time_s=(math.exp(jitter) / ratio + overhead,),
+            incumbent_time_s=(1e3 * (1.0 + overhead),),
+            candidate_time_s=(1e3 * (math.exp(jitter) / ratio + overhead),),
         )
         for sweep, jitter in enumerate(noise)
         for label, ratio in ratios.items()
@@ -139,7 +144,9 @@ def test_a_claim_that_may_be_small_and_a_clock_that_may_be_higher_accuse_nobody(
         update={"overall": sure.overall.model_copy(update={"ci": (1.13, 2.02)})}
     ).model_copy(update={"classes": ()})
     slow = clocked({"N=1": 1.12}, noise=[0.02 * n - 0.1 for n in range(11)])
-    alone = Clocked(*(c.model_copy(update={"classes": ()}) for c in (slow.likely, slow.sure)))
+    alone = Clocked(
+        *(c.model_copy(update={"classes": ()}) for c in (slow.likely, slow.sure, slow.reach))
+    )
     assert agreement(sure, slow) == "forged"
     assert agreement(vague, alone) != "forged"
     seven = clocked({"N=1": 1.0}, noise=JITTER[:7])
@@ -171,3 +178,30 @@ def test_the_note_says_both_figures() -> None:
     note = clock_note(compared({"N=1": 1.5}), clocked({"N=1": 1.48}))
     assert "1.500x by the workers' clocks" in note
     assert "1.480x" in note
+
+
+def test_a_gain_so_large_that_messages_hide_it_is_not_forged() -> None:
+    """147 times as fast: its segment takes less than the messages around it."""
+
+    def by_ms(incumbent: float, candidate: float, calls: int) -> list[PairSample]:
+        return [
+            sample.model_copy(
+                update={
+                    "incumbent_time_s": (incumbent * 1e-3 / calls,),
+                    "candidate_time_s": (candidate * 1e-3 * math.exp(jitter) / calls,),
+                    "calls": calls,
+                }
+            )
+            for sample, jitter in zip(pairs({"N=1": 1.0}), JITTER, strict=True)
+        ]
+
+    claim, given = compared({"N=1": 147.0}), (*of({"N=1": 1.0}), {}, KeepPolicy())
+    assert agreement(claim, by_clock(by_ms(10.3, 1.2, calls=10), *given)) == "exaggerated"
+    assert agreement(claim, by_clock(by_ms(50.3, 0.7, calls=50), *given)) == "agrees"
+    assert agreement(claim, by_clock(by_ms(50.3, 7.0, calls=50), *given)) == "forged"
+
+
+def test_a_faster_side_has_a_segment_that_can_be_seen() -> None:
+    assert stretched(10e-3, [1e-3, 0.5e-3]) == 10e-3
+    assert stretched(10e-3, [1e-3, 0.05e-3]) == pytest.approx(20e-3)
+    assert stretched(10e-3, [1e-3, 1e-9]) == 50e-3

@@ -165,6 +165,10 @@ NUMBERS = {
         and parent.MOST_CLOCK_FACTOR * 7 == 21
     ),
     "More than half of the claimed": clock.FORGED_SHARE == 0.5,
+    "0.7 ms a segment": clock.MESSAGES_S == 0.7e-3,
+    "up to 50 ms where the faster side's would be shorter than 1 ms": (
+        (bench.LONGEST_SIDE_S, bench.LEAST_SIDE_S) == (50e-3, 1e-3)
+    ),
     "logarithm, and at least 2%": clock.SLACK == 0.02,
     "More than a quarter is missing": clock.SLACK_SHARE == 0.25,
     "every 6 sweeps": (

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from roofsmith.analysis.compare import compare
+from roofsmith.analysis.compare import LARGEST_RATIO, compare
 from roofsmith.domain.comparison import Comparison, Estimate, PairSample
 from roofsmith.domain.target import KeepPolicy
 from roofsmith.domain.workload import ConfigClass, Workload
@@ -31,6 +31,9 @@ less in caches than short ones, and a small share of them is messages."""
 FORGED_SHARE = 0.5
 """If certainly more than this share of the least gain that is claimed isn't there, neither caches
 nor messages explain it; if this share is there in all likelihood, most of it is real."""
+MESSAGES_S = 7e-4
+"""What messages may cost a segment: waking a worker took up to 0.55 ms on two processors. Of a
+segment that isn't much longer the clock can't tell how much is the kernel's."""
 MOST_VOID = 0.5
 """If more than this share of the pairs are void, the others were disturbed as well: whoever uses
 several threads takes longer on a busy machine, and has forged nothing."""
@@ -44,6 +47,9 @@ class Clocked:
     """With intervals at `CLOCK_ERROR_RATE`."""
     sure: Comparison
     """The same with intervals at the target's own error rate."""
+    reach: Comparison
+    """The same as `sure`, if messages cost the candidate as much as they may, and the incumbent
+    nothing: what could be there at the most."""
 
     @property
     def pairs(self) -> int:
@@ -66,8 +72,13 @@ def by_clock(
     if sum(sample.void is not None for sample in samples) > MOST_VOID * len(samples):
         return None
     lenient = policy.model_copy(update={"error_rate": CLOCK_ERROR_RATE})
-    likely, sure = (compare(samples, workloads, classes, floors, p) for p in (lenient, policy))
-    return Clocked(likely, sure) if likely is not None and sure is not None else None
+    likely, sure, reach = (
+        compare(some, workloads, classes, floors, own)
+        for some, own in ((samples, lenient), (samples, policy), (_at_most(samples), policy))
+    )
+    if likely is None or sure is None or reach is None:
+        return None
+    return Clocked(likely, sure, reach)
 
 
 def agreement(claimed: Comparison, clocked: Clocked | None) -> Agreement:
@@ -89,12 +100,13 @@ def agreement(claimed: Comparison, clocked: Clocked | None) -> Agreement:
     """
     if clocked is None:
         return "unresolved"
-    overall = _Gain(claimed.overall, clocked.likely.overall, clocked.sure.overall)
-    by_class = zip(claimed.classes, clocked.likely.classes, clocked.sure.classes, strict=True)
+    seen = (clocked.likely, clocked.sure, clocked.reach)
+    overall = _Gain(claimed.overall, *(found.overall for found in seen))
+    by_class = zip(claimed.classes, *(found.classes for found in seen), strict=True)
     classes = [
-        _Gain(claim.estimate, likely.estimate, sure.estimate)
-        for claim, likely, sure in by_class
-        if claim.estimate.verdict == "faster"
+        _Gain(*(found.estimate for found in one))
+        for one in by_class
+        if one[0].estimate.verdict == "faster"
     ]
     held = (overall, *classes)
     if any(gain.is_forged for gain in held):
@@ -124,11 +136,12 @@ class _Gain:
     claimed: Estimate
     likely: Estimate
     sure: Estimate
+    reach: Estimate
 
     @property
     def is_forged(self) -> bool:
         """Whether the clock certainly misses most of it, however little was claimed."""
-        return _is_beyond(self.claimed.ci[0], self.sure.ci[1], FORGED_SHARE)
+        return _is_beyond(self.claimed.ci[0], self.reach.ci[1], FORGED_SHARE)
 
     @property
     def is_exaggerated(self) -> bool:
@@ -145,6 +158,16 @@ class _Gain:
         """Whether there is one for certain, or most of it is there in all likelihood."""
         least = FORGED_SHARE * math.log(self.claimed.speedup)
         return self.is_certain or math.log(self.likely.ci[0]) > least
+
+
+def _at_most(samples: Sequence[PairSample]) -> list[PairSample]:
+    """The same pairs, less what messages may cost the candidate."""
+    made = []
+    for sample in samples:
+        messages_s = MESSAGES_S / sample.calls
+        times_s = tuple(max(t - messages_s, t / LARGEST_RATIO) for t in sample.candidate_time_s)
+        made.append(sample.model_copy(update={"candidate_time_s": times_s}))
+    return made
 
 
 def _is_beyond(claimed: float, reach: float, share: float) -> bool:

@@ -14,5 +14,6 @@ version.
 
 1: all ledgers from before versions were recorded.
 2: a gain that the judge's clock corrects has to be proven by it alone; a class that seems to pay
-has to be shown to be spared; pairs too few for an interval score no prediction.
+has to be shown to be spared; pairs too few for an interval score no prediction; nobody forged what
+messages may hide.
 """

@@ -29,6 +29,8 @@ class PairSample(Value):
     incumbent_time_s: tuple[float, ...]
     """Each timed call of the segment; seconds."""
     candidate_time_s: tuple[float, ...]
+    calls: int = Field(default=1, ge=1)
+    """Behind each of these times: more where they were timed together, by the judge's own clock."""
     void: str | None = None
     """Why the pair doesn't count: a disturbance that says nothing about either kernel."""
     health: tuple[Health, ...] = ()

@@ -27,8 +27,23 @@ CLOCK_S = 25e-3
 (H100); on segments of 1 to 5 ms the parent's clock scatters by 1 to 4%."""
 LEAST_CLOCK_S = 5e-3
 """Workloads of a sweep share `CLOCK_S`, but messages cost tenths of a millisecond every time."""
+LEAST_SIDE_S = 1e-3
+"""Of the faster side's segment: of a shorter one, the parent's clock sees messages above all."""
+LONGEST_SIDE_S = 50e-3
+"""Of the slower side's, where the faster one takes it to be long enough."""
 MAX_CLOCK_CALLS = 512
 """Every call has inputs of its own; a GPU's launch queue holds about a thousand."""
+
+
+def stretched(segment_s: float, times: Sequence[float]) -> float:
+    """Seconds of the slowest side's segment, so that the fastest side's isn't too short to see.
+
+    Args:
+        segment_s: of the slowest side, as long as both take about as long.
+        times: seconds that a call of each side takes, about.
+    """
+    slow, fast = max(times), max(min(times), 1e-9)
+    return max(segment_s, min(LEAST_SIDE_S * slow / fast, LONGEST_SIDE_S))
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,8 +256,16 @@ class Bench(Protocol[KindOfInputs]):
         """Segments of a kernel that takes about `time_s`."""
         ...
 
-    def clock_plan(self, workload: Workload, time_s: float, segment_s: float) -> SegmentPlan:
-        """Segments of about `segment_s` for the parent's own clock."""
+    def clock_plan(
+        self, workload: Workload, times: Sequence[float], segment_s: float
+    ) -> SegmentPlan:
+        """Segments of about `segment_s` for the parent's own clock, `stretched`.
+
+        Args:
+            workload: a workload.
+            times: seconds that a call of each side takes, about.
+            segment_s: of the slowest.
+        """
         ...
 
     def lineup(self, kernels: Sequence[Built]) -> Lineup[KindOfInputs]:

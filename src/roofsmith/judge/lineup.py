@@ -21,6 +21,7 @@ from roofsmith.judge.bench import (
     SideDiedError,
     Turn,
     random_order,
+    stretched,
 )
 from roofsmith.judge.budgets import Finding
 from roofsmith.judge.checking import Checker
@@ -334,10 +335,12 @@ class HostBench:
         """Segments of a kernel that takes about `time_s`."""
         return plan_segment(time_s, self._slot_bytes(workload))
 
-    def clock_plan(self, workload: Workload, time_s: float, segment_s: float) -> SegmentPlan:
-        """Segments of such a kernel for the parent's own clock."""
-        clock_s = min(segment_s, LONGEST_CLOCK_S)
-        return plan_segment(time_s, self._slot_bytes(workload), clock_s=clock_s)
+    def clock_plan(
+        self, workload: Workload, times: Sequence[float], segment_s: float
+    ) -> SegmentPlan:
+        """Segments of such kernels for the parent's own clock."""
+        clock_s = stretched(min(segment_s, LONGEST_CLOCK_S), times)
+        return plan_segment(max(times), self._slot_bytes(workload), clock_s=clock_s)
 
     def lineup(self, kernels: Sequence[Built]) -> HostLineup:
         """Start a process per kernel.

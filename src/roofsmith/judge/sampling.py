@@ -208,7 +208,7 @@ class Sampler:
             for workload in self._target.workloads:
                 times = [self._examiner.time_s(built, workload) or 0.0 for built in kernels]
                 plan = (
-                    self._bench.clock_plan(workload, max(times), clock_s)
+                    self._bench.clock_plan(workload, times, clock_s)
                     if by_clock
                     else self._bench.plan(workload, max(times))
                 )
@@ -249,4 +249,4 @@ def _clocked(sample: PairSample, turn: Turn) -> PairSample:
     """The same pair by the parent's clock."""
     incumbent, candidate = turn.segments
     times = {"incumbent_time_s": (incumbent.clock_s,), "candidate_time_s": (candidate.clock_s,)}
-    return sample.model_copy(update=times)
+    return sample.model_copy(update={**times, "calls": candidate.wall_calls})

@@ -12,7 +12,7 @@ from roofsmith.domain.health import Health
 from roofsmith.domain.kernel import Built
 from roofsmith.domain.target import TimingMode, Tolerance
 from roofsmith.domain.workload import Workload
-from roofsmith.judge.bench import MAX_CLOCK_CALLS, SegmentPlan
+from roofsmith.judge.bench import MAX_CLOCK_CALLS, SegmentPlan, stretched
 from roofsmith.judge.budgets import Budgets, Finding
 from roofsmith.judge.gpu.driver import Api
 from roofsmith.judge.gpu.forking import ForkServer
@@ -146,9 +146,11 @@ class GpuBench:
         """Segments of a kernel that takes about `time_s`."""
         return self._planned(workload, time_s, None)
 
-    def clock_plan(self, workload: Workload, time_s: float, segment_s: float) -> SegmentPlan:
-        """Segments of such a kernel for the parent's own clock."""
-        return self._planned(workload, time_s, segment_s)
+    def clock_plan(
+        self, workload: Workload, times: Sequence[float], segment_s: float
+    ) -> SegmentPlan:
+        """Segments of such kernels for the parent's own clock."""
+        return self._planned(workload, max(times), stretched(segment_s, times))
 
     def _planned(self, workload: Workload, time_s: float, clock_s: float | None) -> SegmentPlan:
         segment_s, most = (SEGMENT_S, MAX_CALLS) if clock_s is None else (clock_s, MAX_CLOCK_CALLS)

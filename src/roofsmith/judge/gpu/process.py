@@ -104,7 +104,7 @@ class GpuWorkerProcess(WorkerProcess):
         self._hear_start()
         answer = self._hear("load")
         if "error" in answer:
-            raise self._died(_failure(answer, "load_failed", answer["error"]))
+            raise self._died(_failure(answer, "load_failed", str(answer["error"])))
         require_loaded(self._built, self.pid)
 
     @property
