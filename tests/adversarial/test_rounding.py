@@ -201,3 +201,29 @@ def test_long_sums_in_float_may_follow_sums_in_double(builds: Path, scratch: Pat
         for _ in range(4):
             outcome = made.compare(own).outcome
             assert isinstance(outcome, Passed), outcome.detail
+
+
+PLAIN = """
+import numpy as np
+def setup(n, seed=0):
+    x = np.random.default_rng(seed).standard_normal(n, dtype=np.float32)
+    return {{"inputs": {{"x": x, "y": np.empty_like(x), "n": n}}, "outputs": ["y"]}}
+def reference(x, y, n):
+    y[:] = {value}
+"""
+COPY = "void solve(const float *x, float *y, int n) { for (int i = 0; i < n; i++) y[i] = x[i]; }"
+
+
+@pytest.mark.parametrize(
+    ("value", "jumps"),
+    [
+        ("np.tanh(x)", ()), ("np.sqrt(np.abs(x))", ()), ("np.maximum(x, 0)", ()),
+        ("np.sort(x)", ()), ("x > 0", ()), ("np.rint(x * 16) / 16", ("y",)), ("x > 0.5", ("y",)),
+    ],
+)  # fmt: skip
+def test_only_where_outputs_leap_wrong_elements_are_looked_into_by_dozens_of_runs(
+    value: str, jumps: tuple[str, ...], builds: Path, scratch: Path
+) -> None:
+    reference = PLAIN.format(value=value)
+    with bench(builds, kernel=COPY, reference=reference, workloads=[{"n": 4096}]) as made:
+        assert made.oracle.tolerated().jumps == jumps

@@ -24,7 +24,7 @@ from roofsmith.judge.distributions import (
     shortened,
     transform,
 )
-from roofsmith.judge.exploration import explore, honest, is_lost, strain
+from roofsmith.judge.exploration import Movement, explore, honest, is_lost, movement, strain
 from roofsmith.judge.host_arithmetic import HostArithmetic
 from roofsmith.judge.structure import promise, sign
 from roofsmith.judge.tolerated import Tolerated
@@ -311,6 +311,10 @@ def drawn(operator: Operator, *seeds: int) -> list[tuple[dict[str, Any], set[str
     return [operator.inputs({"n": 64}, seed) for seed in seeds]
 
 
+def moved(operator: Operator, draws: list[tuple[dict[str, Any], set[str]]]) -> list[Movement]:
+    return [movement(operator, values, outputs, ON) for values, outputs in draws]
+
+
 @given(SEEDS, st.floats(1e-6, 1.0))
 def test_strain_grows_as_a_sum_cancels(seed: int, left: float) -> None:
     operator = Operator(lambda x: x.sum(keepdims=True))
@@ -318,9 +322,8 @@ def test_strain_grows_as_a_sum_cancels(seed: int, left: float) -> None:
     x = values["x"].astype(np.float64)
     x[:, 1::2] = -x[:, ::2]  # nothing is left, but for what is added to one element
     x[0, 0] += left
-    (norm, element) = strain(operator, values | {"x": x.astype(np.float32)}, outputs, usual, ON)[
-        "y"
-    ]
+    hard = values | {"x": x.astype(np.float32)}
+    norm, element = strain(operator, hard, outputs, moved(operator, usual), ON)["y"]
     assert norm == element
     assert norm >= max(1.0, 1e-2 / left)
 
@@ -329,7 +332,7 @@ def test_strain_grows_as_a_sum_cancels(seed: int, left: float) -> None:
 def test_large_outputs_are_strained_by_no_draw(seed: int) -> None:
     operator = Operator(softmax)
     (values, outputs), *usual = drawn(operator, seed, seed + 1, seed + 2, seed + 3)
-    norm, element = strain(operator, values, outputs, usual, ON)["y"]
+    norm, element = strain(operator, values, outputs, moved(operator, usual), ON)["y"]
     assert norm < 1.2
     assert element < 3
 

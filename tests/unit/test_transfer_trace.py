@@ -292,7 +292,7 @@ def test_what_says_how_to_call_the_kernel_is_frozen():
 
 
 def test_the_judges_reference_is_lent_for_steps_and_forgets_them(tmp_path, monkeypatch):
-    monkeypatch.setattr(StepsReference, "_start", None)  # no other process may be started
+    monkeypatch.setattr(StepsReference, "start", None)  # no other process may be started
     candidate = candidate_of(CORPUS / "honest" / "packed_every_call.cpp")
     target = Target(
         name="corpus", language="cpp", kernel=candidate.kernel,

@@ -41,6 +41,8 @@ class Finding:
     """By output."""
     strained: Mapping[str, Budget] = field(default_factory=dict)
     """Budgets of outputs on which this very draw is harder than draws usually are."""
+    is_whole: bool = True
+    """False if only a part of an output was compared, another one every time."""
     counts: bool = True
     """False if the operator lost its meaning on these inputs, so that nothing was compared."""
 

@@ -81,12 +81,13 @@ class Checker:
         self, draws: Draws, arena: Arena, slot: int, *, exact: bool, elements: int
     ) -> Finding:
         failure = _trespass(draws, arena, slot)
-        errors, strained = {}, {}
+        errors, strained, is_whole = {}, {}, True
         for output in draws.outputs:
             out = arena.view(slot, output.name)
             expected = draws.expected(slot, output.name, exact=exact)
             budget = self.budgets.get(draws.subject, output.name)
             rows = _RowPicker(expected, elements)
+            is_whole = is_whole and rows.picks_all
             found = measure(rows(out), rows(expected), budget)
             errors[output.name] = found
             slack = Errors(0, 0) if exact else budget.honest
@@ -101,7 +102,9 @@ class Checker:
                 else:
                     strained[output.name] = own
                     errors[output.name] = Errors(found.norm, found.element)
-        return Finding(draws.workload.label, draws.distribution, failure, errors, strained)
+        return Finding(
+            draws.workload.label, draws.distribution, failure, errors, strained, is_whole=is_whole
+        )
 
 
 def _explained(
@@ -164,6 +167,11 @@ class _RowPicker:
             rows = like.size // columns
             rng = np.random.default_rng(secrets.randbits(64))
             self._chosen = rng.choice(rows, max(elements // columns, 1), replace=False)
+
+    @property
+    def picks_all(self) -> bool:
+        """Whether it leaves none out."""
+        return self._chosen is None
 
     def __call__(self, array: Array) -> Array:
         if self._chosen is None:

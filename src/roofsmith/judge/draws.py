@@ -147,6 +147,10 @@ class Draws:
         found: dict[str, tuple[float, float]] = self._oracle.ask("strain", message)["strain"]
         return found
 
+    def may_jump(self, name: str) -> bool:
+        """Whether an output changes by leaps where inputs hardly change."""
+        return name in self._oracle.tolerated().jumps
+
     def jolt(self, slot: int, way: tuple[int, str, str], budget: Budget) -> tuple[bool, int] | None:
         """Widen what an output may be by one way of moving a slot's inputs: see `rounding.jolt`.
 

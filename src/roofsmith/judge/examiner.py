@@ -325,11 +325,15 @@ def _renamed(found: Finding, reason: Code, why: str) -> Finding:
 def differs(one: Finding, other: Finding, *, same: bool) -> bool:
     """Whether two runs gave notably different results: more than an order of summation explains.
 
+    Where each was compared in another part, nobody knows.
+
     Args:
         one: of a run.
         other: of another.
         same: whether they had the same inputs.
     """
+    if not (one.is_whole and other.is_whole):
+        return False
     if (one.failure is None) != (other.failure is None):
         return True
     for name, first in one.errors.items():

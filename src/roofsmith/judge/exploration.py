@@ -8,7 +8,7 @@ itself, nor the truth after inputs are moved by half a unit in their last place,
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import Any, Protocol
@@ -35,14 +35,24 @@ LOST = 4.0
 """Multiple of the own draws' honest error, or of 16 epsilons, at which an error means nothing."""
 SEEDS = (1, 2, 3)
 """Of the draws that show what all have in common; fixed, so that a target always gets the same."""
-NUDGES = 4
-"""Ways of moving a draw's inputs: a single one may cancel by luck."""
+NUDGES, FEW_NUMBERS = 4, 2**16
+"""Ways of moving a draw's inputs: a single one may cancel by luck, but not on every one of more
+outputs than these few."""
+STEPS = (1e-2, 1e-4)
+"""Relative changes of inputs: what is smooth changes a hundred times less by the second."""
+LEAP = 0.2
+"""If it changes by more than this share of what it does by the first, it leaps; roots near zero
+reach a tenth."""
 PROBES = 3
 """Elements of an input that are changed to see which outputs depend on them."""
 ROW_IS_LONGER = 4
 """Times: dependence on so much less than a row is taken for a neighbourhood."""
 USUAL_SEEDS = (1, 2, 3, 4, 5)
 """Of the draws that a draw's condition is compared with."""
+
+
+Movement = dict[str, Errors]
+"""What moving inputs a little does to the truth, by output."""
 
 
 class Explored(Protocol):
@@ -73,7 +83,8 @@ def explore(reference: Explored, dims: dict[str, int], on: Arithmetic) -> dict[s
     Returns:
         tolerated: their names; free: inputs that they change, each with the sign that its numbers
         always have, or `LEVEL`; bound: all other floating inputs, with what binds them; fan_in:
-        inputs that an output depends on, where these are a few neighbours and no row; else None.
+        inputs that an output depends on, where these are a few neighbours and no row; else None;
+        jumps: outputs that leap.
     """
     drawn = [reference.inputs(dims, seed) for seed in SEEDS]
     values, outputs = drawn[0]
@@ -91,7 +102,10 @@ def explore(reference: Explored, dims: dict[str, int], on: Arithmetic) -> dict[s
                 bound[name] = why
     tolerated = _tolerated(reference, values, outputs, free, on) if free else []
     local = _fan_in(reference, values, outputs, on)
-    return {"tolerated": tolerated, "free": free, "bound": bound, "fan_in": local}
+    jumps = _jumps(reference, values, outputs, free, on)
+    return {
+        "tolerated": tolerated, "free": free, "bound": bound, "fan_in": local, "jumps": jumps,
+    }  # fmt: skip
 
 
 def honest(
@@ -121,7 +135,7 @@ def strain(
     reference: Explored,
     values: Mapping[str, Any],
     outputs: set[str],
-    usual: Iterable[tuple[Mapping[str, Any], set[str]]],
+    usual: Sequence[Movement],
     on: Arithmetic,
 ) -> dict[str, tuple[float, float]]:
     """How much worse conditioned a draw is than draws usually are, by output.
@@ -135,27 +149,27 @@ def strain(
         reference: computes the truth.
         values: of the draw.
         outputs: names of its outputs.
-        usual: other draws of the same workload and distribution.
+        usual: `movement` of other draws of the same workload and distribution.
         on: the arithmetic.
     """
-    here = _movement(reference, values, outputs, on)
-    others = [_movement(reference, *draw, on) for draw in usual]
+    here = movement(reference, values, outputs, on)
     return {
         name: (
-            _ratio(moved.norm, [other[name].norm for other in others]),
-            _ratio(moved.element, [other[name].element for other in others]),
+            _ratio(moved.norm, [other[name].norm for other in usual]),
+            _ratio(moved.element, [other[name].element for other in usual]),
         )
         for name, moved in here.items()
     }
 
 
-def _movement(
+def movement(
     reference: Explored, values: Mapping[str, Any], outputs: set[str], on: Arithmetic
-) -> dict[str, Errors]:
+) -> Movement:
     """The most that moving inputs a little does to the truth."""
     truth = reference.expect(values, outputs, exact=True)
     found = {name: Errors(0.0, 0.0) for name, exact in truth.items() if on.is_floating(exact)}
-    for seed in range(NUDGES):
+    few = sum(map(_elements, truth.values())) <= FEW_NUMBERS
+    for seed in range(NUDGES if few else 1):
         moved = reference.expect(nudged(values, seed, on), outputs, exact=True)
         for name, known in found.items():
             found[name] = worse(known, on.errors(moved[name], truth[name]))
@@ -178,6 +192,34 @@ def is_lost(found: Errors, own: Errors, dtype: str) -> bool:
     return found.norm > LOST * max(own.norm, floor) or found.element > LOST * max(
         own.element, 4 * floor
     )
+
+
+def _jumps(
+    reference: Explored,
+    values: Mapping[str, Any],
+    outputs: set[str],
+    free: Mapping[str, int],
+    on: Arithmetic,
+) -> list[str]:
+    """Outputs of which an element changes by a leap as inputs change by little."""
+
+    def moved(step: float) -> Mapping[str, Any]:
+        on.reseed(1)
+        given = {k: on.double(values[k]) for k in free}
+        given = {k: v * (1 + step * (2 * on.uniform(v) - 1)) for k, v in given.items()}
+        return reference.expect({**values, **given}, outputs, exact=True)
+
+    try:
+        truth = reference.expect(values, outputs, exact=True)
+        far, near = (moved(step) for step in STEPS)
+    except Exception:  # noqa: BLE001  user code refuses such inputs, in whatever way
+        return list(outputs)
+    jumps = []
+    for name, here in truth.items():
+        much, little = (float(abs(one[name] - here).max()) for one in (far, near))
+        if not little <= LEAP * much:  # NaN leap, too
+            jumps.append(name)
+    return jumps
 
 
 def _fan_in(

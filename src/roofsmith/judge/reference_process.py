@@ -6,8 +6,6 @@ when they are asked for, after the candidate has answered. Arrays go out through
 
 from __future__ import annotations
 
-import importlib.util
-import inspect
 import os
 import resource
 import socket
@@ -26,18 +24,15 @@ from roofsmith.domain.kernel import Signature
 from roofsmith.judge.arena import Arena
 from roofsmith.judge.confinement import die_with_parent
 from roofsmith.judge.distributions import changed, transform
-from roofsmith.judge.exploration import USUAL_SEEDS, explore, honest, strain
+from roofsmith.judge.exploration import USUAL_SEEDS, Movement, explore, honest, movement, strain
 from roofsmith.judge.host_arithmetic import HostArithmetic
 from roofsmith.judge.rounding import jolt
 from roofsmith.judge.unwritten import unwritten, why_unwritten
+from roofsmith.judge.user_module import Complaint, declared, load_module, number
 from roofsmith.judge.wire import WireError, receive, send
 from roofsmith.ports import ArraySpec
 
 Array = NDArray[np.generic]
-
-
-class Complaint(Exception):  # noqa: N818
-    """What is wrong with the reference or the workload, for people."""
 
 
 class Reference:
@@ -174,34 +169,6 @@ class Reference:
         return np.ascontiguousarray(value)
 
 
-def declared(module: ModuleType, name: str, dims: dict[str, int]) -> float | None:
-    """What the reference's `flops` or `bytes` says of a workload; None if it has none."""
-    function = getattr(module, name, None)
-    if not callable(function) or not inspect.isfunction(function):
-        return None
-    value = float(function(**dims))
-    if not value >= 0 or value == float("inf"):
-        spelled = ", ".join(f"{k}={v}" for k, v in dims.items())
-        raise Complaint(f"{name}({spelled}) returns {value}")
-    return value
-
-
-def number(module: ModuleType, name: str) -> float | None:
-    """A number that the reference declares, such as `atol`; None if it doesn't."""
-    value = getattr(module, name, None)
-    return float(value) if isinstance(value, (int, float)) else None
-
-
-def load_module(path: Path) -> ModuleType:
-    """Import a user's file under its own name."""
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    if spec is None or spec.loader is None:
-        raise Complaint("it is not a Python file")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 class Answerer(Protocol):
     """What answers the parent: on a CPU, or on a GPU."""
 
@@ -241,6 +208,8 @@ class Server:
         self.path = ""
         self._arenas: dict[int, Arena] = {}
         self._drawn: dict[tuple[int, int], tuple[dict[str, Array | int], set[str]]] = {}
+        self._usual: dict[tuple[str, str], list[Movement]] = {}
+        """Of draws, by workload and distribution."""
         self._on = HostArithmetic()
         self._steps: Answerer | None = None
 
@@ -333,9 +302,14 @@ class Server:
     def strain(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:  # noqa: ARG002
         """How ill-conditioned a slot's inputs are; see `judge.exploration.strain`."""
         values, outputs = self._drawn[message["arena"], message["slot"]]
-        usual = (self._inputs({**message["draw"], "seed": seed}) for seed in USUAL_SEEDS)
+        draw = message["draw"]
+        kind = (str(draw["dims"]), draw["distribution"])
         with np.errstate(all="ignore"):
-            return {"strain": strain(self.reference, values, outputs, usual, self._on)}
+            if kind not in self._usual:
+                others = (self._inputs({**draw, "seed": seed}) for seed in USUAL_SEEDS)
+                self._usual[kind] = [movement(self.reference, *one, self._on) for one in others]
+            found = strain(self.reference, values, outputs, self._usual[kind], self._on)
+        return {"strain": found}
 
     def jolt(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:  # noqa: ARG002
         """See `judge.rounding.jolt`; the bounds are arrays of a slot."""

@@ -23,6 +23,9 @@ class Tolerated(Value):
     fan_in: float | None = None
     """Inputs that an output depends on, where these are a few; None: perhaps a row or more."""
 
+    jumps: tuple[str, ...] = ()
+    """Outputs that change by leaps where inputs hardly change, such as those of `rint`."""
+
     def notes(self) -> Iterator[str]:
         """What a kernel is tried on beside the reference's own draws, and on what it isn't, why."""
         if not self.tolerated:

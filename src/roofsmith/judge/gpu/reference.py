@@ -12,7 +12,7 @@ from roofsmith.domain.bound import OperationCount
 from roofsmith.domain.kernel import Parameter, Signature
 from roofsmith.judge.gpu.counting import counted
 from roofsmith.judge.gpu.tensors import DTYPES, set_tf32
-from roofsmith.judge.reference_process import Complaint, declared, number
+from roofsmith.judge.user_module import Complaint, declared, number
 
 Value: TypeAlias = "torch.Tensor | int | float"
 

@@ -17,7 +17,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from roofsmith.analysis.tolerance import Errors
 from roofsmith.domain.kernel import Signature
 from roofsmith.judge.arena import Arena
-from roofsmith.judge.exploration import USUAL_SEEDS, explore, honest, strain
+from roofsmith.judge.exploration import USUAL_SEEDS, Movement, explore, honest, movement, strain
 from roofsmith.judge.gpu.arithmetic import TorchArithmetic
 from roofsmith.judge.gpu.device_arena import DeviceArena
 from roofsmith.judge.gpu.driver import DeviceError, Driver
@@ -26,7 +26,8 @@ from roofsmith.judge.gpu.measuring import compare, measure
 from roofsmith.judge.gpu.reasons import device_reason
 from roofsmith.judge.gpu.reference import GpuReference
 from roofsmith.judge.gpu.tensors import raw_bytes
-from roofsmith.judge.reference_process import Complaint, load_module, serve
+from roofsmith.judge.reference_process import serve
+from roofsmith.judge.user_module import Complaint, load_module
 from roofsmith.ports import ArraySpec
 
 COMPARED_BYTES = 2**30
@@ -49,6 +50,8 @@ class GpuServer:
         self._arenas: dict[int, DeviceArena] = {}
         self._drawn: dict[tuple[int, int], Draw] = {}
         self._memories: dict[int, Memory] = {}
+        self._usual: dict[tuple[str, str], list[Movement]] = {}
+        """Of draws, by workload and distribution."""
         self._on = TorchArithmetic()
         self._flush: torch.Tensor | None = None
 
@@ -245,11 +248,16 @@ class GpuServer:
     def strain(self, message: dict[str, Any]) -> dict[str, Any]:
         """How ill-conditioned a slot's inputs are; see `judge.exploration.strain`."""
         draw = self._drawn[message["arena"], message["slot"]]
-        others = (
-            Draw.new(self.reference, {**message["draw"], "seed": seed}, self._on)
-            for seed in USUAL_SEEDS
-        )
-        usual = ((other.values, other.outputs) for other in others)
+        how = message["draw"]
+        kind = (str(how["dims"]), how["distribution"])
+        if kind not in self._usual:
+            others = (
+                Draw.new(self.reference, {**how, "seed": seed}, self._on) for seed in USUAL_SEEDS
+            )
+            self._usual[kind] = [
+                movement(self.reference, other.values, other.outputs, self._on) for other in others
+            ]
+        usual = self._usual[kind]
         return {"strain": strain(self.reference, draw.values, draw.outputs, usual, self._on)}
 
     def explore(self, message: dict[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,40 @@
+"""A user's Python file with a reference in it: imported, and asked for what it declares."""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+from pathlib import Path
+from types import ModuleType
+
+
+class Complaint(Exception):  # noqa: N818
+    """What is wrong with the reference or the workload, for people."""
+
+
+def declared(module: ModuleType, name: str, dims: dict[str, int]) -> float | None:
+    """What the reference's `flops` or `bytes` says of a workload; None if it has none."""
+    function = getattr(module, name, None)
+    if not callable(function) or not inspect.isfunction(function):
+        return None
+    value = float(function(**dims))
+    if not value >= 0 or value == float("inf"):
+        spelled = ", ".join(f"{k}={v}" for k, v in dims.items())
+        raise Complaint(f"{name}({spelled}) returns {value}")
+    return value
+
+
+def number(module: ModuleType, name: str) -> float | None:
+    """A number that the reference declares, such as `atol`; None if it doesn't."""
+    value = getattr(module, name, None)
+    return float(value) if isinstance(value, (int, float)) else None
+
+
+def load_module(path: Path) -> ModuleType:
+    """Import a user's file under its own name."""
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None:
+        raise Complaint("it is not a Python file")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
