@@ -203,7 +203,7 @@ def test_long_sums_in_float_may_follow_sums_in_double(builds: Path, scratch: Pat
             assert isinstance(outcome, Passed), outcome.detail
 
 
-PLAIN = """
+ELEMENTWISE = """
 import numpy as np
 def setup(n, seed=0):
     x = np.random.default_rng(seed).standard_normal(n, dtype=np.float32)
@@ -224,6 +224,6 @@ COPY = "void solve(const float *x, float *y, int n) { for (int i = 0; i < n; i++
 def test_only_where_outputs_leap_wrong_elements_are_looked_into_by_dozens_of_runs(
     value: str, jumps: tuple[str, ...], builds: Path, scratch: Path
 ) -> None:
-    reference = PLAIN.format(value=value)
+    reference = ELEMENTWISE.format(value=value)
     with bench(builds, kernel=COPY, reference=reference, workloads=[{"n": 4096}]) as made:
         assert made.oracle.tolerated().jumps == jumps

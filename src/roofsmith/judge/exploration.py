@@ -38,11 +38,10 @@ SEEDS = (1, 2, 3)
 NUDGES, FEW_NUMBERS = 4, 2**16
 """Ways of moving a draw's inputs: a single one may cancel by luck, but not on every one of more
 outputs than these few."""
-STEPS = (1e-2, 1e-4)
-"""Relative changes of inputs: what is smooth changes a hundred times less by the second."""
-LEAP = 0.2
-"""If it changes by more than this share of what it does by the first, it leaps; roots near zero
-reach a tenth."""
+STEPS = ((1e-2, 1e-4, 0.2), (0.1, 0.03, 0.7))
+"""Relative changes of inputs, large and small, and the share of what the large one does beyond
+which the small one is a leap. Smooth outputs change in proportion, roots near zero by its root. The
+second kind finds edges that lie far apart."""
 PROBES = 3
 """Elements of an input that are changed to see which outputs depend on them."""
 ROW_IS_LONGER = 4
@@ -203,23 +202,27 @@ def _jumps(
 ) -> list[str]:
     """Outputs of which an element changes by a leap as inputs change by little."""
 
-    def moved(step: float) -> Mapping[str, Any]:
-        on.reseed(1)
+    def moved(step: float, seed: int) -> Mapping[str, Any]:
+        on.reseed(seed)
         given = {k: on.double(values[k]) for k in free}
         given = {k: v * (1 + step * (2 * on.uniform(v) - 1)) for k, v in given.items()}
         return reference.expect({**values, **given}, outputs, exact=True)
 
     try:
         truth = reference.expect(values, outputs, exact=True)
-        far, near = (moved(step) for step in STEPS)
+        pairs = [
+            (moved(large, seed), moved(small, seed), share)
+            for large, small, share in STEPS
+            for seed in SEEDS
+        ]
     except Exception:  # noqa: BLE001  user code refuses such inputs, in whatever way
         return list(outputs)
-    jumps = []
-    for name, here in truth.items():
-        much, little = (float(abs(one[name] - here).max()) for one in (far, near))
-        if not little <= LEAP * much:  # NaN leap, too
-            jumps.append(name)
-    return jumps
+
+    def leaps(name: str, far: Mapping[str, Any], near: Mapping[str, Any], share: float) -> bool:
+        much, little = (float(abs(one[name] - truth[name]).max()) for one in (far, near))
+        return not little <= share * much  # NaN leap, too
+
+    return [name for name in truth if any(leaps(name, *pair) for pair in pairs)]
 
 
 def _fan_in(
