@@ -146,14 +146,14 @@ def budget_for(
         atol: absolute tolerance that replaces the element-wise half, with `rtol`.
         rtol: relative one.
         irregular: whether rounding errors may be taken for random. Equal or related summands round
-            the same way again and again; then the bound is n u, which holds for all numbers.
+            the same way again and again, by up to n u in all; the rest stays random.
     """
     eps = EPSILON.get(dtype)
     if eps is None:
         return Budget(0.0, 0.0, honest)
     terms = max(terms, 1.0)
     random_walk = SUMMATION_FACTOR * terms**0.5
-    summation = (random_walk if irregular else max(random_walk, terms)) * eps / 2
+    summation = (random_walk if irregular else random_walk + terms) * eps / 2
     norm = max(factor * honest.norm, summation, NORM_FLOOR_EPS * eps)
     element = max(factor * honest.element, 4 * summation, ELEMENT_FLOOR_EPS * eps)
     if atol is None and rtol is None:
