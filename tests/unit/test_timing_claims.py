@@ -39,7 +39,7 @@ def pairs(ratio: float, *, noise: float = 1.0, void: str | None = None) -> Measu
             PairSample(
                 workload=workload.label, sweep=sweep, instance=0, first="incumbent", void=void,
                 incumbent_time_s=(1e-3,),
-                candidate_time_s=(1e-3 * math.exp(noise * jitter) / ratio,),
+                candidate_time_s=(1e-3 * math.exp(noise * jitter) / ratio,), calls=512,
             )
             for sweep, jitter in enumerate(JITTER)
             for workload in TARGET.workloads
