@@ -57,9 +57,10 @@ class Checker:
         if draws.distribution != OWN:
             if not self._tolerates(draws, slot):
                 return Finding(draws.workload.label, draws.distribution, None, {}, counts=False)
-        elif not self.knows(draws):
-            self.learn(draws, slot)
-        draws.expect(slot, exact=True)
+        else:
+            if not self.knows(draws):
+                self.learn(draws, slot)
+            draws.expect(slot, exact=True)
         return self._compare(draws, arena, slot, exact=True, elements=FULL_ELEMENTS)
 
     def spot_check(self, draws: Draws, arena: Arena, slot: int) -> Finding:

@@ -135,8 +135,9 @@ class Draws:
         )
 
     def honest(self, slot: int) -> Honest:
-        """What honest arithmetic makes of a slot's inputs."""
-        answer = self._oracle.ask("honest", {"arena": self.number, "slot": slot})
+        """What honest arithmetic makes of a slot's inputs; leaves the truth where `expect` does."""
+        message = {"arena": self.number, "slot": slot, "prefix": TRUTH}
+        answer = self._oracle.ask("honest", message)
         errors = {name: Errors(*pair) for name, pair in answer["errors"].items()}
         return Honest(errors, answer["sound"])
 

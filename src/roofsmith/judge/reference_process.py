@@ -292,10 +292,13 @@ class Server:
             return explore(self.reference, message["dims"], self._on)
 
     def honest(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:  # noqa: ARG002
-        """What honest arithmetic makes of a slot's inputs."""
-        values, outputs = self._drawn[message["arena"], message["slot"]]
+        """What honest arithmetic makes of a slot's inputs; writes the truth, as `expect` does."""
+        number, slot, prefix = message["arena"], message["slot"], message["prefix"]
+        values, outputs = self._drawn[number, slot]
         with np.errstate(all="ignore"):
             found = honest(self.reference, values, outputs, self._on)
+        for name, array in found.truth.items():
+            np.copyto(self._arenas[number].view(slot, prefix + name), array)
         errors = {name: (one.norm, one.element) for name, one in found.errors.items()}
         return {"sound": found.is_sound, "errors": errors}
 
