@@ -166,6 +166,7 @@ NUMBERS = {
     ),
     "More than half of the claimed": clock.FORGED_SHARE == 0.5,
     "0.7 ms a segment": clock.MESSAGES_S == 0.7e-3,
+    "of more than a million numbers the reference's own": exploration.MANY_NUMBERS == 2**20,
     "up to 50 ms where the faster side's would be shorter than 1 ms": (
         (bench.LONGEST_SIDE_S, bench.LEAST_SIDE_S) == (50e-3, 1e-3)
     ),
