@@ -33,13 +33,14 @@ from numpy.typing import NDArray
 
 from numpy_worker import inputs
 from result_file import Made, Times, log_ratios, made_now, say, write
+from roofsmith.analysis.clock import MESSAGES_S
 from roofsmith.analysis.statistics import median_and_interval
 from roofsmith.app.subjects import candidate_from
 from roofsmith.domain.campaign import replay
 from roofsmith.domain.kernel import Built, Candidate
 from roofsmith.domain.values import Value
 from roofsmith.judge.arena import Arena
-from roofsmith.judge.lineup import MAX_WAIT_SHARE, WAKING_S
+from roofsmith.judge.lineup import MAX_WAIT_SHARE
 from roofsmith.judge.process import WorkerProcess
 from roofsmith.ports import ArraySpec
 from roofsmith.store.ledger import JsonlLedger
@@ -185,7 +186,7 @@ def _pipes(process: subprocess.Popen[str]) -> tuple[IO[str], IO[str]]:
 
 def _waited_too_long(waited_s: float, wall_s: float) -> bool:
     """The judge's rule for a segment that another process disturbed."""
-    return waited_s > WAKING_S + MAX_WAIT_SHARE * wall_s
+    return waited_s > MESSAGES_S + MAX_WAIT_SHARE * wall_s
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from roofsmith.analysis.compare import LARGEST_RATIO, compare
+from roofsmith.analysis.compare import LARGEST_RATIO, compare, is_disturbed
 from roofsmith.domain.comparison import Comparison, Estimate, PairSample
 from roofsmith.domain.target import KeepPolicy
 from roofsmith.domain.workload import ConfigClass, Workload
@@ -32,11 +32,9 @@ FORGED_SHARE = 0.5
 """If certainly more than this share of the least gain that is claimed isn't there, neither caches
 nor messages explain it; if this share is there in all likelihood, most of it is real."""
 MESSAGES_S = 7e-4
-"""What messages may cost a segment: waking a worker took up to 0.55 ms on two processors. Of a
-segment that isn't much longer the clock can't tell how much is the kernel's."""
-MOST_VOID = 0.5
-"""If more than this share of the pairs are void, the others were disturbed as well: whoever uses
-several threads takes longer on a busy machine, and has forged nothing."""
+"""What messages may cost a segment beside the calls: waking a worker's main thread took up to
+0.55 ms on two processors, with calls as fast as without it. Of a segment that isn't much longer the
+clock can't tell how much is the kernel's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +65,10 @@ def by_clock(
     """What a winner's long segments say; see `analysis.compare.compare` for the arguments.
 
     Returns:
-        None if most of the pairs are void, or a workload has no other.
+        None if a workload has no valid pair, or most are void: whoever uses several threads takes
+        longer on a busy machine, and has forged nothing.
     """
-    if sum(sample.void is not None for sample in samples) > MOST_VOID * len(samples):
+    if is_disturbed(samples):
         return None
     lenient = policy.model_copy(update={"error_rate": CLOCK_ERROR_RATE})
     likely, sure, reach = (

@@ -20,8 +20,16 @@ from roofsmith.domain.comparison import (
 from roofsmith.domain.target import KeepPolicy
 from roofsmith.domain.workload import ConfigClass, Workload
 
+DISTURBED_SHARE = 0.5
+"""Of the pairs; if more are void, the rest says nothing good of anybody."""
 LARGEST_RATIO = 1000.0
 """It, or its inverse, stands for an interval's open side: too few pairs to say anything."""
+
+
+def is_disturbed(samples: Sequence[PairSample]) -> bool:
+    """Whether so many pairs are void that the others are no random sample of them any more."""
+    void = sum(sample.void is not None for sample in samples)
+    return void > DISTURBED_SHARE * len(samples)
 
 
 def compare(

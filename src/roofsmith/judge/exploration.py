@@ -8,7 +8,7 @@ itself, nor the truth after inputs are moved by half a unit in their last place,
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 from typing import Any, Protocol
@@ -169,6 +169,34 @@ def strain(
         )
         for name, moved in here.items()
     }
+
+
+class Usual:
+    """What moving inputs does to draws as they usually are, found once per kind of draw."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, str], list[Movement]] = {}
+
+    def of(
+        self,
+        how: Mapping[str, Any],
+        draw: Callable[[dict[str, Any]], tuple[Mapping[str, Any], set[str]]],
+        reference: Explored,
+        on: Arithmetic,
+    ) -> list[Movement]:
+        """`movement` of some draws of a workload and a distribution.
+
+        Args:
+            how: a draw is made; its `dims` and `distribution` count.
+            draw: makes another like it, with a seed of its own: arguments, and names of outputs.
+            reference: computes the truth.
+            on: the arithmetic.
+        """
+        kind = (str(how["dims"]), str(how["distribution"]))
+        if kind not in self._known:
+            draws = (draw({**how, "seed": seed}) for seed in USUAL_SEEDS)
+            self._known[kind] = [movement(reference, *one, on) for one in draws]
+        return self._known[kind]
 
 
 def movement(

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 
+from roofsmith.analysis.clock import MESSAGES_S
 from roofsmith.domain.comparison import ErrorReport
 from roofsmith.domain.kernel import Built
 from roofsmith.domain.outcome import Failure
@@ -41,7 +42,7 @@ WARM_S = 5e-3
 pools and refills caches and predictors; longer ones don't notice."""
 LONGEST_CLOCK_S = 10e-3
 """Of a segment for the parent's own clock: drawing inputs for longer ones would take most of a
-judgement. Messages, which cost up to `WAKING_S`, draw its ratio towards 1."""
+judgement. Messages, which cost up to `MESSAGES_S`, draw its ratio towards 1."""
 MAX_CALLS = 32
 MAX_SEGMENT_BYTES = 512 * 1024**2
 """Most memory that the slots of one segment may take, on either side."""
@@ -52,11 +53,8 @@ replace strictly the oldest line."""
 UNKNOWN_CACHE_BYTES = 32 * 1024**2
 """Of the last level, where the machine doesn't tell: a common size of servers."""
 
-WAKING_S = 7e-4
-"""What being woken by a message costs a worker's main thread, outside the calls: up to 0.55 ms was
-seen on two processors, with calls as fast as without it."""
 MAX_WAIT_SHARE = 0.02
-"""A segment whose threads waited for a processor longer than `WAKING_S` and this share of it is
+"""A segment whose threads waited for a processor longer than `MESSAGES_S` and this share of it is
 void: another process ran in their place."""
 
 
@@ -364,7 +362,7 @@ class HostBench:
 
 
 def _void(segment: Segment) -> str | None:
-    if segment.waited_s > WAKING_S + MAX_WAIT_SHARE * segment.wall_s:
+    if segment.waited_s > MESSAGES_S + MAX_WAIT_SHARE * segment.wall_s:
         share = segment.waited_s / segment.wall_s
         return f"threads waited for a processor for {share:.0%} of the segment"
     claimed = sum(segment.times_s)

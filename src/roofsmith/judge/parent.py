@@ -13,7 +13,7 @@ from statistics import fmean, median
 from typing import Any, Literal
 
 from roofsmith.analysis.clock import CLOCK_ERROR_RATE, Clocked, agreement, by_clock, clock_note
-from roofsmith.analysis.compare import compare, counts_twice, is_win, leans_to_loss
+from roofsmith.analysis.compare import compare, counts_twice, is_disturbed, is_win, leans_to_loss
 from roofsmith.analysis.roofline import below_floor
 from roofsmith.analysis.statistics import least_observations, median_interval
 from roofsmith.domain.bound import Bound
@@ -47,12 +47,13 @@ PATIENCE = 2
 a single outlier hides a difference. Undecided classes are given up at it, too."""
 MOST_CLOCK_FACTOR = 3
 """Multiple of the fewest pairs that the parent's clock may take to tell a gain from none."""
+MOST_CLOCK_SWEEPS = 9
+"""The same of sweeps, void ones included, while it hasn't even the fewest: two of three may be
+void until as many as that are left."""
 LEANING_PATIENCE = 4
 """The same where the ratio itself lies beyond the noise band and only its interval crosses the
 edge. Without it 5 of 77 true slowdowns of 1% stayed undecided on an H100: the trials of the first
 judge in benchmarks/results/gpu_judge_rates.json."""
-DISTURBED_SHARE = 0.5
-"""If more than this share of the pairs are void, the rest is no random sample of them any more."""
 
 
 UNMEASURED = Measurement(())
@@ -181,7 +182,7 @@ class ProcessJudge:
         instance = 1 + max(sample.instance for sample in first.samples)
         again = self._measure(incumbent, candidate, observer, instance=instance)
         won = again.failure is None and is_win(seen) and self._is_win(again.samples)
-        if not won or _is_disturbed(again.samples):
+        if not won or is_disturbed(again.samples):
             return Evidence(first, again)
         observer.stage("clock", "by the judge's own clock")
         instance = 1 + max(sample.instance for sample in again.samples)
@@ -199,7 +200,7 @@ class ProcessJudge:
             if claimed is None or spent_s > LONGEST_S or pairs >= MOST_CLOCK_FACTOR * least:
                 return True
             if found is None or pairs < least:
-                return samples[-1].sweep + 1 >= MOST_CLOCK_FACTOR**2 * least
+                return samples[-1].sweep + 1 >= MOST_CLOCK_SWEEPS * least
             seen = agreement(claimed, found)
             is_open = seen == "exaggerated" and found.sure.overall.verdict == "inconclusive"
             return seen != "unresolved" and not is_open
@@ -273,7 +274,7 @@ class ProcessJudge:
         enough = least * (LEANING_PATIENCE if _leans(comparison, self._target.keep) else PATIENCE)
         if spent_s > budget_s and (valid >= enough or spent_s > LONGEST_S):
             return True
-        if spent_s > OVERTIME_FACTOR * budget_s and _is_disturbed(samples):
+        if spent_s > OVERTIME_FACTOR * budget_s and is_disturbed(samples):
             return True
         if comparison is None or comparison.overall.verdict == "inconclusive":
             return False
@@ -350,7 +351,7 @@ def _verdict(comparison: Comparison | None, samples: Sequence[PairSample]) -> Ve
     """What the samples say, unless too many of them were disturbed to say anything good."""
     if comparison is None:
         return "unverified"
-    if is_win(comparison) and _is_disturbed(samples):
+    if is_win(comparison) and is_disturbed(samples):
         return "unverified"
     return comparison.overall.verdict
 
@@ -360,11 +361,6 @@ def _leans(comparison: Comparison | None, policy: KeepPolicy) -> bool:
     if comparison is None or comparison.overall.verdict != "inconclusive":
         return False
     return abs(math.log(comparison.overall.speedup)) > math.log1p(policy.noise_band)
-
-
-def _is_disturbed(samples: Sequence[PairSample]) -> bool:
-    void = sum(sample.void is not None for sample in samples)
-    return void > DISTURBED_SHARE * len(samples)
 
 
 def _notes(samples: Sequence[PairSample]) -> tuple[str, ...]:

@@ -24,7 +24,7 @@ from roofsmith.domain.kernel import Signature
 from roofsmith.judge.arena import Arena
 from roofsmith.judge.confinement import die_with_parent
 from roofsmith.judge.distributions import changed, transform
-from roofsmith.judge.exploration import USUAL_SEEDS, Movement, explore, honest, movement, strain
+from roofsmith.judge.exploration import Usual, explore, honest, strain
 from roofsmith.judge.host_arithmetic import HostArithmetic
 from roofsmith.judge.rounding import jolt
 from roofsmith.judge.unwritten import unwritten, why_unwritten
@@ -208,8 +208,7 @@ class Server:
         self.path = ""
         self._arenas: dict[int, Arena] = {}
         self._drawn: dict[tuple[int, int], tuple[dict[str, Array | int], set[str]]] = {}
-        self._usual: dict[tuple[str, str], list[Movement]] = {}
-        """Of draws, by workload and distribution."""
+        self._usual = Usual()
         self._on = HostArithmetic()
         self._steps: Answerer | None = None
 
@@ -305,14 +304,9 @@ class Server:
     def strain(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:  # noqa: ARG002
         """How ill-conditioned a slot's inputs are; see `judge.exploration.strain`."""
         values, outputs = self._drawn[message["arena"], message["slot"]]
-        draw = message["draw"]
-        kind = (str(draw["dims"]), draw["distribution"])
         with np.errstate(all="ignore"):
-            if kind not in self._usual:
-                others = (self._inputs({**draw, "seed": seed}) for seed in USUAL_SEEDS)
-                self._usual[kind] = [movement(self.reference, *one, self._on) for one in others]
-            found = strain(self.reference, values, outputs, self._usual[kind], self._on)
-        return {"strain": found}
+            usual = self._usual.of(message["draw"], self._inputs, self.reference, self._on)
+            return {"strain": strain(self.reference, values, outputs, usual, self._on)}
 
     def jolt(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:  # noqa: ARG002
         """See `judge.rounding.jolt`; the bounds are arrays of a slot."""

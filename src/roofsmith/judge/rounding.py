@@ -39,8 +39,8 @@ ENOUGH = 16
 ENOUGH_OTHERS = 3
 """The same on inputs that `setup` doesn't draw, where every way changes about as much."""
 LONGEST_S = 10.0
-"""Nobody waits longer for a wrong result to be explained: thirty times what a way takes on eight
-million elements."""
+"""Nobody waits longer for a wrong result to be explained: on a workload so large that the reference
+takes a second for a way, the first ten have to do."""
 FAR = 4
 """Times as many wrong elements as honest arithmetic has."""
 

@@ -6,7 +6,7 @@ are arenas: slots of arrays between guard bands, allocated here and handed out b
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from roofsmith.analysis.tolerance import Errors
 from roofsmith.domain.kernel import Signature
 from roofsmith.judge.arena import Arena
-from roofsmith.judge.exploration import USUAL_SEEDS, Movement, explore, honest, movement, strain
+from roofsmith.judge.exploration import Usual, explore, honest, strain
 from roofsmith.judge.gpu.arithmetic import TorchArithmetic
 from roofsmith.judge.gpu.device_arena import DeviceArena
 from roofsmith.judge.gpu.driver import DeviceError, Driver
@@ -50,8 +50,7 @@ class GpuServer:
         self._arenas: dict[int, DeviceArena] = {}
         self._drawn: dict[tuple[int, int], Draw] = {}
         self._memories: dict[int, Memory] = {}
-        self._usual: dict[tuple[str, str], list[Movement]] = {}
-        """Of draws, by workload and distribution."""
+        self._usual = Usual()
         self._on = TorchArithmetic()
         self._flush: torch.Tensor | None = None
 
@@ -248,16 +247,12 @@ class GpuServer:
     def strain(self, message: dict[str, Any]) -> dict[str, Any]:
         """How ill-conditioned a slot's inputs are; see `judge.exploration.strain`."""
         draw = self._drawn[message["arena"], message["slot"]]
-        how = message["draw"]
-        kind = (str(how["dims"]), how["distribution"])
-        if kind not in self._usual:
-            others = (
-                Draw.new(self.reference, {**how, "seed": seed}, self._on) for seed in USUAL_SEEDS
-            )
-            self._usual[kind] = [
-                movement(self.reference, other.values, other.outputs, self._on) for other in others
-            ]
-        usual = self._usual[kind]
+
+        def drawn(how: dict[str, Any]) -> tuple[Mapping[str, Any], set[str]]:
+            other = Draw.new(self.reference, how, self._on)
+            return other.values, other.outputs
+
+        usual = self._usual.of(message["draw"], drawn, self.reference, self._on)
         return {"strain": strain(self.reference, draw.values, draw.outputs, usual, self._on)}
 
     def explore(self, message: dict[str, Any]) -> dict[str, Any]:
