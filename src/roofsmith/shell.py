@@ -18,6 +18,8 @@ MAX_OUTPUT_BYTES = 64 * 1024**2
 """A command that prints more has gone astray."""
 _LOOK_S = 1.0
 """How often the length of the output is looked at."""
+_DYING_S = 5.0
+"""How long the end of killed processes is waited for: one with much memory takes a while."""
 _TAIL_BYTES = 4096
 _TAIL_LINES = 12
 
@@ -158,6 +160,30 @@ def _leashed(group: int) -> Iterator[None]:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
+    """Kill the group, and wait for its end: what is being killed may still write to files."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
+    until = time.monotonic() + _DYING_S
+    while _is_alive(process.pid) and time.monotonic() < until:
+        time.sleep(0.001)
+
+
+def _is_alive(group: int) -> bool:
+    """Whether any process of a group runs; zombies that nobody asks about don't."""
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return any(_runs_in(group, stat) for stat in Path("/proc").glob("[0-9]*/stat"))
+
+
+def _runs_in(group: int, stat: Path) -> bool:
+    try:
+        # proc_pid_stat(5): state, parent and group follow the name, which may hold anything.
+        state, _, its_group = stat.read_text(errors="replace").rpartition(")")[2].split()[:3]
+    except OSError:
+        return False
+    return int(its_group) == group and state not in "ZX"
