@@ -18,6 +18,7 @@ from roofsmith.analysis.clock import (
     agreement,
     by_clock,
     clock_note,
+    has_spoken,
 )
 from roofsmith.analysis.compare import compare
 from roofsmith.domain.comparison import Comparison, PairSample
@@ -205,3 +206,40 @@ def test_a_faster_side_has_a_segment_that_can_be_seen() -> None:
     assert stretched(10e-3, [1e-3, 0.5e-3]) == 10e-3
     assert stretched(10e-3, [1e-3, 0.05e-3]) == pytest.approx(20e-3)
     assert stretched(10e-3, [1e-3, 1e-9]) == 50e-3
+
+
+def spoken_after(ratios: Sequence[float | None]) -> tuple[int, Clocked | None]:
+    """How many sweeps there are before the clock has spoken on a claim of 1.6x, and what it says.
+
+    Args:
+        ratios: of each sweep, of which processes see six; None: void.
+    """
+    samples: list[PairSample] = []
+    for sweep, ratio in enumerate(ratios):
+        void = "disturbed" if ratio is None else None
+        (pair,) = pairs({"N=1": ratio or 1.0}, noise=(JITTER[sweep % len(JITTER)],))
+        at = {"sweep": sweep, "instance": sweep // 6, "void": void}
+        samples.append(pair.model_copy(update=at))
+        found = by_clock(samples, *of({"N=1": 1.6}), {}, KeepPolicy())
+        if has_spoken(compared({"N=1": 1.6}), samples, found):
+            return len(samples), found
+    pytest.fail("it never speaks")
+
+
+def test_one_pair_of_processes_that_is_disturbed_contradicts_nobody() -> None:
+    sweeps, found = spoken_after([0.7] * 6 + [1.6] * 40)
+    assert sweeps > 12
+    assert agreement(compared({"N=1": 1.6}), found) == "unresolved"
+
+
+def test_a_forger_is_told_after_three_pairs_of_processes_and_an_honest_gain_at_once() -> None:
+    sweeps, found = spoken_after([1.0] * 40)
+    assert sweeps == 13
+    assert agreement(compared({"N=1": 1.6}), found) == "forged"
+    assert spoken_after([1.6] * 40)[0] == 7
+
+
+def test_a_clock_gives_up_when_it_will_not_see_enough() -> None:
+    assert spoken_after([None] * 100) == (22, None)
+    assert spoken_after([1.6, None] * 50)[0] == 13
+    assert spoken_after([1.6, None, None] * 50)[0] == 33

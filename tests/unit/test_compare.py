@@ -7,7 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roofsmith.analysis.compare import LARGEST_RATIO, compare, estimate, is_win, verdict
+from roofsmith.analysis.compare import (
+    LARGEST_RATIO,
+    compare,
+    estimate,
+    is_disturbed,
+    is_hopeless,
+    is_win,
+    verdict,
+)
 from roofsmith.domain.comparison import (
     ClassComparison,
     Comparison,
@@ -193,3 +201,17 @@ def test_a_win_is_of_the_whole_or_of_a_class_at_nobodys_expense(
         for number, verdict in enumerate(classes)
     )
     assert is_win(Comparison(overall=found(overall), classes=named, workloads=())) is win
+
+
+@given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=60))
+def test_hopeless_is_what_stays_disturbed_if_nothing_more_is_void(
+    disturbed: list[tuple[bool, bool]],
+) -> None:
+    most = 40
+    samples = [
+        pair(sweep, 1.0, workload, "disturbed" if is_void else None)
+        for sweep, sides in enumerate(disturbed[:most])
+        for workload, is_void in zip(("N=1", "N=2"), sides, strict=True)
+    ]
+    rest = [pair(n, 1.0, w) for n in range(len(samples) // 2, most) for w in ("N=1", "N=2")]
+    assert is_hopeless(samples, most) == is_disturbed([*samples, *rest])

@@ -32,6 +32,13 @@ def is_disturbed(samples: Sequence[PairSample]) -> bool:
     return void > DISTURBED_SHARE * len(samples)
 
 
+def is_hopeless(samples: Sequence[PairSample], most_sweeps: int) -> bool:
+    """Whether it will be `is_disturbed` after so many sweeps even if no further pair is void."""
+    workloads = len({sample.workload for sample in samples})
+    void = sum(sample.void is not None for sample in samples)
+    return void > DISTURBED_SHARE * most_sweeps * workloads
+
+
 def compare(
     samples: Sequence[PairSample],
     workloads: Sequence[Workload],

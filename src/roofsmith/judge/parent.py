@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from statistics import fmean, median
 from typing import Any, Literal
 
-from roofsmith.analysis.clock import CLOCK_ERROR_RATE, Clocked, agreement, by_clock, clock_note
+from roofsmith.analysis.clock import Clocked, agreement, by_clock, clock_note, has_spoken
 from roofsmith.analysis.compare import compare, counts_twice, is_disturbed, is_win, leans_to_loss
 from roofsmith.analysis.roofline import below_floor
 from roofsmith.analysis.statistics import least_observations, median_interval
@@ -45,11 +45,6 @@ LONGEST_S = 60.0
 PATIENCE = 2
 """Multiple of the fewest pairs that can decide, which every measurement may have: with the fewest,
 a single outlier hides a difference. Undecided classes are given up at it, too."""
-MOST_CLOCK_FACTOR = 3
-"""Multiple of the fewest pairs that the parent's clock may take to tell a gain from none."""
-MOST_CLOCK_SWEEPS = 9
-"""The same of sweeps, void ones included, while it hasn't even the fewest: two of three may be
-void until as many as that are left."""
 LEANING_PATIENCE = 4
 """The same where the ratio itself lies beyond the noise band and only its interval crosses the
 edge. Without it 5 of 77 true slowdowns of 1% stayed undecided on an H100: the trials of the first
@@ -192,18 +187,11 @@ class ProcessJudge:
 
     def _by_clock_until(self, claimed: Comparison | None) -> Progress:
         """Until the parent's clock agrees with a claim, or is sure that it doesn't."""
-        least = least_observations(CLOCK_ERROR_RATE)
 
         def is_over(samples: Sequence[PairSample], spent_s: float) -> bool:
-            found = self._by_clock(samples)
-            pairs = found.pairs if found is not None else 0
-            if claimed is None or spent_s > LONGEST_S or pairs >= MOST_CLOCK_FACTOR * least:
+            if claimed is None or spent_s > LONGEST_S:
                 return True
-            if found is None or pairs < least:
-                return samples[-1].sweep + 1 >= MOST_CLOCK_SWEEPS * least
-            seen = agreement(claimed, found)
-            is_open = seen == "exaggerated" and found.sure.overall.verdict == "inconclusive"
-            return seen != "unresolved" and not is_open
+            return has_spoken(claimed, samples, self._by_clock(samples))
 
         return is_over
 
