@@ -30,7 +30,7 @@ from roofsmith.domain.fleet import GpuStatus
 from roofsmith.domain.formatting import Formatting
 from roofsmith.domain.health import Health
 from roofsmith.domain.inspection import Inspection
-from roofsmith.domain.kernel import Built, Candidate, KernelResources, Signature
+from roofsmith.domain.kernel import Built, Candidate, KernelResources, Language, Signature
 from roofsmith.domain.outcome import BuildFailed, Failure, Outcome
 from roofsmith.domain.profile import Bottleneck, Profile
 from roofsmith.domain.proposal import Proposal, RepairTask
@@ -276,6 +276,21 @@ class Toolchain(Protocol):
         """
         ...
 
+    def build_all(self, candidates: Sequence[Candidate]) -> tuple[Built | BuildFailed, ...]:
+        """The same for several, side by side; their outcomes, in order.
+
+        Whether this returns, raises or is interrupted: no compiler runs afterwards.
+
+        Raises:
+            ToolMissingError: as above.
+            StorageError: as above.
+        """
+        ...
+
+    def side_by_side(self, language: Language) -> int:
+        """How many candidates of a language `build_all` builds at the same time; at least 1."""
+        ...
+
     def resources(self, built: Built) -> tuple[KernelResources, ...]:
         """What the compiler gave each GPU kernel of a build; of Triton, once the build was called.
 
@@ -330,7 +345,7 @@ class ArraySpec:
 
     name: str
     role: str
-    """input or output."""
+    """input, output, or inout: an output that holds numbers before the call."""
     dtype: DType
     shape: tuple[int, ...]
 
@@ -364,6 +379,9 @@ class WorkloadDescription:
     """All names in the order of `setup`, where arrays and numbers are told apart by name alone."""
     counted: OperationCount | None = None
     """What a run of the reference was seen to do; None where it isn't PyTorch."""
+    written_bytes: float | None = None
+    """What a run of the reference was seen to write, where the lengths of the arrays are a guess,
+    since it has no `setup`; None where they are declared."""
 
 
 class Oracle(Protocol):
@@ -589,8 +607,24 @@ class Brief:
         return self.campaign.remembered
 
 
-Screen = Callable[[Candidate], Screening]
-"""Builds a candidate and looks at it cheaply; given to proposers by the engine."""
+class Screen(Protocol):
+    """Looks at candidates cheaply; given to proposers by the engine."""
+
+    @property
+    def side_by_side(self) -> int:
+        """How many candidates `prepare` builds at the same time; at least 1."""
+        ...
+
+    def prepare(self, candidates: Sequence[Candidate]) -> None:
+        """Build candidates side by side; those that fail keep that for their look.
+
+        Nothing is measured meanwhile, and nothing is built while a look measures.
+        """
+        ...
+
+    def __call__(self, candidate: Candidate) -> Screening:
+        """Check a candidate and time a few pairs; one that wasn't prepared is built first."""
+        ...
 
 
 class Proposer(Protocol):

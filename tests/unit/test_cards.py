@@ -8,10 +8,8 @@ import pytest
 from recipe_bench import signature_of
 from recipe_kernels import KERNELS
 
-from roofsmith.domain.comparison import Screening
 from roofsmith.domain.diagnosis import DeadEnd, Diagnosis, Material, StagnationReview
 from roofsmith.domain.kernel import Candidate, SourceFile
-from roofsmith.domain.outcome import Passed
 from roofsmith.domain.profile import Bottleneck, BottleneckKind
 from roofsmith.domain.proposal import Category
 from roofsmith.domain.workload import Workload
@@ -19,7 +17,7 @@ from roofsmith.ports import Brief
 from roofsmith.proposers.cards import Card, CardContext, Change, NotApplicable, all_cards
 from roofsmith.proposers.reading import read_kernel
 from roofsmith.proposers.recipe_proposer import RecipeProposer
-from roofsmith.testing.proposer import ProposerConformance, advance, brief_for
+from roofsmith.testing.proposer import FakeScreen, ProposerConformance, advance, brief_for
 
 
 def brief_of(name: str = "layernorm", kind: BottleneckKind = "unknown") -> Brief:
@@ -36,8 +34,7 @@ def brief_of(name: str = "layernorm", kind: BottleneckKind = "unknown") -> Brief
     )
 
 
-def screen(candidate: Candidate) -> Screening:
-    return Screening(outcome=Passed(), speedup=1.0)
+screen = FakeScreen()
 
 
 def card(

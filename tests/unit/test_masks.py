@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -31,7 +32,7 @@ from roofsmith.store.ledger import JsonlLedger
 from roofsmith.store.memory import SCHEMA, schema
 from roofsmith.testing.engine import FakeWorld, ScriptedProposer, fake_idea, fake_target
 from roofsmith.testing.judge import FakeKernels
-from roofsmith.testing.proposer import advance, brief_for
+from roofsmith.testing.proposer import FakeScreen, advance, brief_for
 
 AT = "2026-04-12 11:00:00"
 kinds = st.lists(st.sampled_from(["kept", "regression", "tie", "incorrect"]), max_size=9)
@@ -171,12 +172,12 @@ def forgetful(brief: Brief) -> Brief:
 
 def test_recipes_try_again_what_was_masked() -> None:
     brief, recipes = brief_for(written(ROWS)), RecipeProposer()
-    first = recipes.ask(brief, no_screen)
+    first = recipes.ask(brief, NoScreen())
     assert first is not None
     after_it = advance(brief, first, kept=False)
-    second = recipes.ask(after_it, no_screen)
+    second = recipes.ask(after_it, NoScreen())
     assert second is None or second.hypothesis.tactic != first.hypothesis.tactic
-    assert recipes.ask(forgetful(after_it), no_screen) == first
+    assert recipes.ask(forgetful(after_it), NoScreen()) == first
 
 
 def test_sweeps_are_made_again_if_they_were_masked() -> None:
@@ -195,8 +196,14 @@ def written(text: str) -> Candidate:
     return Candidate(language="c", sources=(SourceFile(path="solve.c", text=text),))
 
 
-def no_screen(candidate: Candidate) -> Screening:
-    raise AssertionError(f"nobody should look at {candidate.id}")
+class NoScreen(FakeScreen):
+    """Nobody should look at anything."""
+
+    def prepare(self, candidates: Sequence[Candidate]) -> None:
+        raise AssertionError("nobody should build anything")
+
+    def __call__(self, candidate: Candidate) -> Screening:
+        raise AssertionError(f"nobody should look at {candidate.id}")
 
 
 # -- a partial restart goes on ------------------------------------------------------------------

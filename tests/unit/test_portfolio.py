@@ -13,6 +13,7 @@ from roofsmith.proposers.portfolio import Portfolio, expected_sweep_gain
 from roofsmith.proposers.sweep import SweepProposer
 from roofsmith.proposers.tunables import declared_tunables
 from roofsmith.testing.proposer import (
+    FakeScreen,
     ProposerConformance,
     ScriptedProposer,
     advance,
@@ -53,8 +54,7 @@ class ByIncumbent(ScriptedProposer):
         return next((idea for idea in ideas if idea.candidate.id not in tried), None)
 
 
-def screen(candidate: Candidate) -> Screening:
-    return Screening(outcome=Passed(), speedup=1.0)
+screen = FakeScreen()
 
 
 def test_a_recipe_that_promises_more_than_a_sweep_goes_first() -> None:
@@ -168,6 +168,6 @@ class TestConformance(ProposerConformance):
     def brief(self) -> Brief:
         return brief_for(candidate(PLAIN))
 
-    def screen(self, candidate: Candidate) -> Screening:
+    def screening(self, candidate: Candidate) -> Screening:
         faster = 1.2 if declared_tunables(candidate) and "T 16" in candidate.kernel.text else 1.0
         return Screening(outcome=Passed(), speedup=faster)

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from roofsmith.domain.comparison import Screening
 from roofsmith.domain.kernel import Candidate, SourceFile
 from roofsmith.domain.outcome import Incorrect, Passed
 from roofsmith.domain.proposal import Hypothesis, Proposal
@@ -21,6 +20,7 @@ from roofsmith.proposers.replay import ManualProposer, ReplayProposer, read_prop
 from roofsmith.proposers.sweep import SweepProposer
 from roofsmith.store.ledger import JsonlLedger
 from roofsmith.testing.proposer import (
+    FakeScreen,
     ProposerConformance,
     ScriptedProposer,
     advance,
@@ -37,8 +37,7 @@ def change(number: int) -> Proposal:
     return Proposal(hypothesis=hypothesis, candidate=candidate(f"/* {number} */\n"))
 
 
-def screen(candidate: Candidate) -> Screening:
-    return Screening(outcome=Passed(), speedup=1.0)
+screen = FakeScreen()
 
 
 CHANGES = [change(number) for number in range(4)]

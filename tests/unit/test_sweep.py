@@ -8,9 +8,10 @@ import random
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,7 +23,7 @@ from roofsmith.ports import Brief
 from roofsmith.proposers.sweep import SweepProposer
 from roofsmith.proposers.tunables import Setting, find_tunables
 from roofsmith.testing.clock import FakeClock
-from roofsmith.testing.proposer import ProposerConformance, advance, brief_for
+from roofsmith.testing.proposer import FakeScreen, ProposerConformance, advance, brief_for
 
 BLOCKED = """\
 #define MC 64 // tune: MC = 64 [16, 32, 64, 128, 256]
@@ -75,7 +76,10 @@ Model = Callable[[Mapping[str, Setting]], float | None]
 
 @dataclass
 class ModelScreen:
-    """Screens by a cost model, with noise if asked, and counts."""
+    """Screens by a cost model, with noise if asked, and counts.
+
+    On a clock that tests own, looks take `seconds`, and up to `side_by_side` builds `build_s`.
+    """
 
     model: Model
     incumbent: Candidate
@@ -83,10 +87,18 @@ class ModelScreen:
     clock: FakeClock | None = None
     seconds: float = 0.5
     seed: int = 0
+    build_s: float = 0.0
+    side_by_side: int = 1
     seen: list[str] = field(default_factory=list)
+    prepared: list[tuple[str, ...]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self._random = random.Random(self.seed)
+
+    def prepare(self, candidates: Sequence[Candidate]) -> None:
+        self.prepared.append(tuple(candidate.id for candidate in candidates))
+        if self.clock is not None:
+            self.clock.advance(self.build_s * math.ceil(len(candidates) / self.side_by_side))
 
     def __call__(self, candidate: Candidate) -> Screening:
         self.seen.append(candidate.id)
@@ -124,11 +136,16 @@ def sweep(
     text: str = BLOCKED,
     noise: float = 0.0,
     seconds: float = 0.5,
+    build_s: float = 0.0,
+    side_by_side: int = 1,
     **options: float,
 ) -> tuple[Proposal | None, SweepProposer, ModelScreen]:
     clock = FakeClock()
     incumbent = candidate(text)
-    screen = ModelScreen(model, incumbent, noise, clock, seconds, int(options.get("seed", 0)))
+    screen = ModelScreen(
+        model, incumbent, noise, clock, seconds, int(options.get("seed", 0)),
+        build_s=build_s, side_by_side=side_by_side,
+    )  # fmt: skip
     proposer = SweepProposer(monotonic=clock.monotonic, **options)  # type: ignore[arg-type]
     return proposer.ask(brief_for(incumbent), screen), proposer, screen
 
@@ -239,8 +256,94 @@ class TestEnd:
     def test_failed_builds_are_counted_by_kind(self) -> None:
         proposer = SweepProposer(max_points=4)
         failed = Screening(outcome=BuildFailed(reason="compiler_error"), speedup=None)
-        assert proposer.ask(brief_for(candidate()), lambda _: failed) is None
+        assert proposer.ask(brief_for(candidate()), FakeScreen(lambda _: failed)) is None
         assert "build_failed" in proposer.last_summary
+
+
+NVCC: dict[str, Any] = {"build_s": 4.0, "seconds": 1.0, "side_by_side": 16}
+"""Of a machine with 16 processors."""
+
+
+class TestBatches:
+    """Builds of a batch run side by side, its looks one after the other."""
+
+    def test_more_points_are_seen_in_the_same_time(self) -> None:
+        _, _, alone = sweep(bowl(BEST), **{**NVCC, "side_by_side": 1})
+        _, _, beside = sweep(bowl(BEST), **NVCC)
+        assert len(set(beside.seen)) >= 2 * len(set(alone.seen))
+
+    def test_every_point_is_prepared_once_before_its_look(self) -> None:
+        proposal, _, screen = sweep(bowl(BEST), **NVCC, budget_s=90.0)
+        assert proposal is not None
+        prepared = [one for batch in screen.prepared for one in batch]
+        first = [p.candidate_id for p in proposal.screened if "(again)" not in p.label]
+        assert first == prepared
+        assert len(prepared) == len(set(prepared))
+        assert max(map(len, screen.prepared)) > 4
+
+    @pytest.mark.parametrize("side_by_side", [1, 2, 16])
+    def test_where_builds_are_quick_every_look_is_learned_from(self, side_by_side: int) -> None:
+        """With gcc, all processors are only for points that are the same whatever is learned."""
+        _, _, screen = sweep(bowl(BEST), build_s=0.2, side_by_side=side_by_side)
+        sizes = [len(batch) for batch in screen.prepared]
+        assert sizes[0] == min(side_by_side, 4)
+        assert sizes[2:10] == [1] * 8
+
+    @pytest.mark.parametrize("side_by_side", [1, 2, 4, 16])
+    def test_no_batch_is_begun_that_would_not_fit(self, side_by_side: int) -> None:
+        for build_s in (0.5, 3.0, 7.0, 40.0):
+            _, _, screen = sweep(
+                lambda _: 1.0, seconds=1.0, build_s=build_s, side_by_side=side_by_side
+            )
+            assert screen.clock is not None
+            first_s = build_s + min(side_by_side, 4) * 1.0
+            assert screen.clock.monotonic() <= max(0.8 * 22, first_s)
+
+    def test_what_was_begun_is_looked_at(self) -> None:
+        """A build that takes more than the budget was not for nothing."""
+        _, _, screen = sweep(lambda _: 1.0, seconds=1.0, build_s=60.0, side_by_side=2)
+        assert [len(batch) for batch in screen.prepared] == [2]
+        assert len(screen.seen) == 2
+
+    @pytest.mark.parametrize("text", [SMALL, FOUND_ONLY])
+    def test_small_spaces_come_to_the_same_however_many_are_built_at_once(self, text: str) -> None:
+        def time(point: Mapping[str, Setting]) -> float | None:
+            if "HEADS" in point and point["HEADS"] != 4:
+                return None
+            return 2.0 / sum(math.log(int(v)) for v in point.values() if isinstance(v, int))
+
+        found = [
+            sweep(time, text, side_by_side=side_by_side, max_points=100, budget_s=100.0)[0]
+            for side_by_side in (1, 2, 5, 16)
+        ]
+        assert found[0] is not None
+        assert len({p.candidate.id for p in found if p is not None}) == 1
+
+    @pytest.mark.parametrize("limit", [3, 10])
+    def test_limits_of_points_hold(self, limit: int) -> None:
+        _, _, screen = sweep(bowl(BEST), **NVCC, max_points=limit, budget_s=500.0)
+        assert sum(map(len, screen.prepared)) <= limit
+
+    def test_patience_holds(self) -> None:
+        _, _, screen = sweep(lambda _: 1.0, **NVCC, patience=6, budget_s=500.0)
+        assert sum(map(len, screen.prepared)) <= 6 + 16
+
+    def test_the_same_seed_and_times_give_the_same_sweep(self) -> None:
+        runs = [sweep(bowl(BEST), **NVCC, noise=0.02, seed=3)[0] for _ in range(2)]
+        assert runs[0] == runs[1]
+
+    def test_it_still_comes_close_to_the_optimum(self) -> None:
+        gains = [sweep(bowl(BEST), **NVCC, budget_s=60.0, seed=seed)[0] for seed in range(5)]
+        assert all(p is not None for p in gains)
+        predicted = [p.hypothesis.predicted_speedup for p in gains if p is not None]
+        assert sorted(predicted)[2] >= 1.15**5
+
+    def test_failures_of_a_batch_are_points(self) -> None:
+        model = bowl(BEST, lambda p: None if int(p["MC"]) * int(p["KC"]) > 16384 else 0.0)
+        proposal, _, screen = sweep(model, **NVCC, budget_s=60.0)
+        assert proposal is not None
+        assert {p.outcome.kind for p in proposal.screened} == {"passed", "incorrect"}
+        assert [p.candidate_id for p in proposal.screened] == screen.seen
 
 
 class TestOncePerIncumbent:
@@ -302,7 +405,7 @@ class TestConformance(ProposerConformance):
     def brief(self) -> Brief:
         return brief_for(candidate())
 
-    def screen(self, candidate: Candidate) -> Screening:
+    def screening(self, candidate: Candidate) -> Screening:
         return ModelScreen(bowl(BEST), TestConformance.incumbent)(candidate)
 
     incumbent = candidate()
@@ -334,7 +437,7 @@ def test_every_point_of_a_blocked_matmul_builds_and_is_right(tmp_path: Path) -> 
     incumbent = candidate()
     model = ModelScreen(bowl(BEST, lambda p: -0.2 * (p["float-math"] != "strict")), incumbent)
 
-    def screen(candidate: Candidate) -> Screening:
+    def screening(candidate: Candidate) -> Screening:
         source, library = tmp_path / f"{candidate.id}.c", tmp_path / f"{candidate.id}.so"
         source.write_text(candidate.kernel.text)
         command = ["gcc", "-Werror", "-shared", "-fPIC", *candidate.build.flags, source]
@@ -348,7 +451,7 @@ def test_every_point_of_a_blocked_matmul_builds_and_is_right(tmp_path: Path) -> 
         return model(candidate)
 
     proposer = SweepProposer(seed=1, max_points=14, budget_s=600)
-    proposal = proposer.ask(brief_for(incumbent), screen)
+    proposal = proposer.ask(brief_for(incumbent), FakeScreen(screening))
     assert proposal is not None, proposer.last_summary
     assert [point.outcome for point in proposal.screened] == [Passed()] * len(proposal.screened)
     flags = {flag for p in proposal.screened for flag in p.label.split() if flag[0] == "-"}

@@ -15,6 +15,7 @@ from roofsmith.app.clocks import let_go_of_abandoned
 from roofsmith.app.gate import HealthReader, gate_parts, leased_gpu
 from roofsmith.config import Settings
 from roofsmith.devices.amd import AmdSource
+from roofsmith.devices.build_slots import build_slots
 from roofsmith.devices.choice import source_for
 from roofsmith.devices.nvidia import NvidiaSource
 from roofsmith.devices.nvml import NvmlHealth
@@ -246,7 +247,7 @@ def machine_of(settings: Settings, language: Language = "c") -> Machine:
         devices = let_go_of_abandoned(devices, settings)
     gpu = None if language in HOST_LANGUAGES else devices.device()
     compiled_dir = settings.cache_dir / "compiled"
-    toolchain = Toolchains(settings.builds_dir, gpu, compiled_dir)
+    toolchain = Toolchains(settings.builds_dir, gpu, compiled_dir, at_once=build_slots())
     runner: KernelRunner = (
         WorkerRunner(walls) if gpu is None else GpuRunner(api_of(gpu), compiled_dir, walls)
     )

@@ -76,20 +76,36 @@ def quota(root: Path) -> float | None:
     return min(limits, default=None)
 
 
+def memory_limit(root: Path) -> int | None:
+    """Bytes that this process's cgroups allow it and those beside it; None: no limit found."""
+    said = (
+        text(folder / ("memory.max" if unified else "memory.limit_in_bytes")) or ""
+        for unified, folder in _groups(root, "memory")
+    )
+    return min((int(limit) for limit in said if limit.strip().isdigit()), default=None)
+
+
 def _quotas(root: Path) -> Iterator[float | None]:
+    for unified, folder in _groups(root, "cpu"):
+        if unified:
+            yield _parsed_quota(text(folder / "cpu.max"))
+            continue
+        limit = text(folder / "cpu.cfs_quota_us")
+        period = text(folder / "cpu.cfs_period_us")
+        if limit and period and not limit.startswith("-"):
+            yield _parsed_quota(f"{limit.strip()} {period.strip()}")
+
+
+def _groups(root: Path, controller: str) -> Iterator[tuple[bool, Path]]:
+    """The folder of this process's cgroup and those above; whether they are of version 2."""
     mount = root / "sys/fs/cgroup"
     for line in (text(root / "proc/self/cgroup") or "").splitlines():
         number, controllers, path = [*line.split(":", 2), "", ""][:3]
         relative = Path(path.lstrip("/"))
-        if number == "0" and not controllers:
-            for folder in (relative, *relative.parents):
-                yield _parsed_quota(text(mount / folder / "cpu.max"))
-        elif "cpu" in controllers.split(","):
-            for folder in (relative, *relative.parents):
-                limit = text(mount / "cpu" / folder / "cpu.cfs_quota_us")
-                period = text(mount / "cpu" / folder / "cpu.cfs_period_us")
-                if limit and period and not limit.startswith("-"):
-                    yield _parsed_quota(f"{limit.strip()} {period.strip()}")
+        unified = number == "0" and not controllers
+        if unified or controller in controllers.split(","):
+            top = mount if unified else mount / controller
+            yield from ((unified, top / folder) for folder in (relative, *relative.parents))
 
 
 def _parsed_quota(line: str | None) -> float | None:

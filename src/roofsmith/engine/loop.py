@@ -25,6 +25,7 @@ from roofsmith.engine.profiling import look
 from roofsmith.engine.progress import spent_s
 from roofsmith.engine.recorder import Recorder
 from roofsmith.engine.repairing import repair_task
+from roofsmith.engine.screening import IncumbentScreen
 from roofsmith.engine.splitting import due_split
 from roofsmith.engine.stopping import Stop, repair_condition, stop_condition
 from roofsmith.engine.survey import Prepared, Survey, survey
@@ -144,7 +145,7 @@ class Engine:
 
     def screen(self) -> Screen:
         """A cheap look at candidates, which is refused once the time budget is spent."""
-        return self._bench.screen_against(self.campaign.incumbent, self._time_is_left)
+        return IncumbentScreen(self._bench, self.campaign.incumbent, self._time_is_left)
 
     def round(self, proposal: Proposal) -> Round:
         """One hypothesis: format, build, judge, profile, decide, record.

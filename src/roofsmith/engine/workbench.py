@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from roofsmith.domain.comparison import Judgement, Screening
 from roofsmith.domain.diagnosis import Disassembly
 from roofsmith.domain.inspection import Inspection
-from roofsmith.domain.kernel import Built, Candidate, Signature
-from roofsmith.domain.outcome import BuildFailed, Unstable
+from roofsmith.domain.kernel import Built, Candidate, Language, Signature
+from roofsmith.domain.outcome import BuildFailed
 from roofsmith.domain.profile import Profile
 from roofsmith.domain.transfer import KeptValue, Trace
 from roofsmith.domain.workload import Workload
@@ -17,7 +16,7 @@ from roofsmith.domain.yardstick import YardstickResult
 from roofsmith.engine.meter import Meter
 from roofsmith.engine.yardsticks import measure_yardsticks
 from roofsmith.errors import MachineError
-from roofsmith.ports import Measured, Parts, Scope, Screen, Toolchain
+from roofsmith.ports import Measured, Parts, Scope, Toolchain
 
 
 class Workbench:
@@ -31,6 +30,18 @@ class Workbench:
         """Compile, and say so."""
         self._parts.observer.stage("build", candidate.kernel.path)
         return self._compile(candidate)
+
+    def build_all(self, candidates: Sequence[Candidate]) -> tuple[Built | BuildFailed, ...]:
+        """Compile side by side, and say so; outcomes in order."""
+        paths = dict.fromkeys(candidate.kernel.path for candidate in candidates)
+        several = f" ({len(candidates)} side by side)" if len(candidates) > 1 else ""
+        self._parts.observer.stage("build", f"{', '.join(paths)}{several}")
+        with self._meter.kernel():
+            return self._parts.toolchain.build_all(candidates)
+
+    def side_by_side(self, language: Language) -> int:
+        """How many candidates are built at the same time."""
+        return self._parts.toolchain.side_by_side(language)
 
     def _compile(self, candidate: Candidate) -> Built | BuildFailed:
         with self._meter.kernel():
@@ -110,25 +121,16 @@ class Workbench:
         with self._meter.kernel():
             return self._parts.tracer.trace(built, workload, kept_values)
 
-    def screen_against(self, incumbent: Candidate, may_go_on: Callable[[], bool]) -> Screen:
-        """A cheap look for proposers; once `may_go_on` says no, it refuses without looking."""
-        looks = itertools.count(1)
-
-        def screen(candidate: Candidate) -> Screening:
-            self._parts.observer.stage("screen", f"point {next(looks)}")
-            if not may_go_on():
-                out_of_time = Unstable(reason="budget_spent", detail="no time left to look at this")
-                return Screening(outcome=out_of_time, speedup=None)
-            built = self._compile(candidate)
-            if isinstance(built, BuildFailed):
-                return Screening(outcome=built, speedup=None)
-            holder = self.rebuild(incumbent)
-            if changed := changed_signature(built.signature, holder.signature):
-                return Screening(outcome=changed, speedup=None)
-            with self._meter.kernel():
-                return self._parts.judge.screen(built, holder)
-
-        return screen
+    def screen(self, built: Built | BuildFailed, incumbent: Candidate, label: str) -> Screening:
+        """A cheap look at a candidate beside the incumbent."""
+        self._parts.observer.stage("screen", label)
+        if isinstance(built, BuildFailed):
+            return Screening(outcome=built, speedup=None)
+        holder = self.rebuild(incumbent)
+        if changed := changed_signature(built.signature, holder.signature):
+            return Screening(outcome=changed, speedup=None)
+        with self._meter.kernel():
+            return self._parts.judge.screen(built, holder)
 
 
 def with_resources(profile: Profile, built: Built, toolchain: Toolchain) -> Profile:

@@ -23,6 +23,7 @@ from roofsmith.domain.kernel import Candidate
 from roofsmith.domain.outcome import Passed
 from roofsmith.domain.proposal import Hypothesis, Proposal, ScreenedPoint
 from roofsmith.ports import Brief, Screen
+from roofsmith.proposers.sweep_pace import Pace
 from roofsmith.proposers.tunables import Found, Group, Setting, Tunable, apply, find_tunables
 
 TACTIC = "sweep"
@@ -45,9 +46,20 @@ class _Bench:
     incumbent: Candidate
     found: Found
     screen: Screen
+    monotonic: Callable[[], float]
+    pace: Pace
     points: list[ScreenedPoint] = field(default_factory=list)
     _seen: dict[str, Screening] = field(default_factory=dict)
     _ranked: list[tuple[float, dict[str, Setting]]] = field(default_factory=list)
+
+    def prepare(self, assignments: Sequence[Mapping[str, Setting]]) -> None:
+        """Build candidates side by side that weren't looked at before."""
+        candidates = (apply(self.incumbent, assignment) for assignment in assignments)
+        fresh = {c.id: c for c in candidates if c.id not in self._seen}
+        if fresh:
+            begin = self.monotonic()
+            self.screen.prepare(tuple(fresh.values()))
+            self.pace.built(len(fresh), self.monotonic() - begin)
 
     def look(self, assignment: Mapping[str, Setting]) -> float | None:
         """Speedup over the incumbent at a first look; None if the candidate failed."""
@@ -55,7 +67,9 @@ class _Bench:
         known = self._seen.get(candidate.id)
         if known is not None:
             return _speedup(known)
+        begin = self.monotonic()
         screening = self._screened(candidate, self.label(assignment))
+        self.pace.looked(self.monotonic() - begin)
         self._seen[candidate.id] = screening
         speedup = _speedup(screening)
         if speedup is not None:
@@ -171,7 +185,8 @@ class SweepProposer:
         if not found.tunables:
             self._give_up(brief, f"no tunables in {brief.incumbent.kernel.path} or its build")
             return None
-        return self._sweep(brief, _Bench(brief.incumbent, found, screen))
+        pace = Pace(screen.side_by_side)
+        return self._sweep(brief, _Bench(brief.incumbent, found, screen, self._monotonic, pace))
 
     def tell(self, round: Round) -> None:
         """Nothing to learn: the ledger says which incumbents were swept."""
@@ -209,12 +224,12 @@ class SweepProposer:
             share = 1.0 if group == groups[-1] else PHASE_SHARE
             deadline = self._monotonic() + share * (end - self._monotonic())
             points = math.ceil(share * (self._max_points - bench.distinct))
-            allowance = Allowance(points, self._patience, self._past(deadline))
+            allowance = Allowance(points, self._patience, self._until(deadline))
             tunables = bench.found.of(group)
-            best = Search(tunables, best, bench.look, known, allowance, self._seed).run()
+            best = Search(tunables, best, bench, known, allowance, self._seed).run()
 
-    def _past(self, deadline: float) -> Callable[[], bool]:
-        return lambda: self._monotonic() >= deadline
+    def _until(self, deadline: float) -> Callable[[], float]:
+        return lambda: deadline - self._monotonic()
 
     def _screen_again(
         self, bench: _Bench, finalists: Iterable[tuple[float, dict[str, Setting]]], start: float

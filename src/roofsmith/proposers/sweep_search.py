@@ -1,10 +1,14 @@
 """The search behind a sweep: which assignments are looked at, and when enough were.
 
-Optuna proposes (ask/tell); nothing here runs a kernel, the caller's `look` does. Spaces of a few
+Optuna proposes (ask/tell); nothing here runs a kernel, the caller's bench does. Spaces of a few
 points are enumerated; larger ones are searched with a multivariate tree-structured Parzen estimator
 (Bergstra et al., "Algorithms for Hyper-Parameter Optimization", NeurIPS 2011; Falkner et al.,
 "BOHB", ICML 2018, for the multivariate kernel), which learns that block sizes must fit a cache
 together.
+
+Points come in batches, whose builds run side by side. What is not known yet of the others in a
+batch counts as bad (the constant liar of Ginsbourger et al., "Kriging is well-suited to parallelize
+optimization", 2010), so that they lie apart.
 """
 
 from __future__ import annotations
@@ -15,15 +19,17 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Protocol
 
 import optuna
 from optuna.distributions import BaseDistribution, CategoricalDistribution, IntDistribution
 from optuna.trial import Trial, TrialState
 
+from roofsmith.proposers.sweep_pace import Pace
 from roofsmith.proposers.tunables import Setting, Tunable
 
-Look = Callable[[Mapping[str, Setting]], float | None]
-"""Speedup of an assignment over the incumbent; None if the candidate failed."""
+Point = Mapping[str, Setting]
+"""An assignment that names every tunable of the sweep."""
 
 GRID_POINTS = 16
 """Up to this many points a space is enumerated: a model would need as many to learn anything."""
@@ -44,19 +50,37 @@ class Best:
     speedup: float
 
 
+class Bench(Protocol):
+    """Where points are tried."""
+
+    @property
+    def pace(self) -> Pace:
+        """What it took so far."""
+        ...
+
+    def prepare(self, points: Sequence[Point]) -> None:
+        """Build points side by side, before they are looked at."""
+        ...
+
+    def look(self, point: Point) -> float | None:
+        """Speedup of a point over the incumbent; None if the candidate failed."""
+        ...
+
+
 @dataclass(slots=True)
 class Allowance:
     """How much a search may still look at: distinct points, and points without progress."""
 
     points: int
     patience: int
-    out_of_time: Callable[[], bool]
+    left_s: Callable[[], float]
+    """Time left. A batch that was begun is finished, so none is begun that wouldn't fit."""
     _since_progress: int = 0
 
     @property
-    def used_up(self) -> bool:
-        """Nothing more may be looked at."""
-        return self.points <= 0 or self._since_progress >= self.patience or self.out_of_time()
+    def room(self) -> int:
+        """Points that may be looked at before anything but time could end the search."""
+        return max(0, min(self.points, self.patience - self._since_progress))
 
     def spend(self, *, progress: bool) -> None:
         """One point was looked at."""
@@ -70,7 +94,7 @@ class Search:
     Args:
         tunables: what to vary.
         start: the best so far; its assignment names every tunable of the sweep.
-        look: the objective.
+        bench: the objective.
         known: speedups of assignments that were looked at before; extended here.
         allowance: when to stop.
         seed: of every random choice.
@@ -80,13 +104,13 @@ class Search:
         self,
         tunables: Sequence[Tunable],
         start: Best,
-        look: Look,
+        bench: Bench,
         known: dict[tuple[tuple[str, Setting], ...], float | None],
         allowance: Allowance,
         seed: int,
     ) -> None:
         self._tunables = {t.name: t for t in tunables}
-        self._look = look
+        self._bench = bench
         self._known = known
         self._allowance = allowance
         self._seed = seed
@@ -96,7 +120,7 @@ class Search:
     def run(self) -> Best:
         """Look around until the allowance is used up or the space is exhausted."""
         self._pin_breaking()
-        if self._tunables and not self._allowance.used_up:
+        if self._tunables:
             self._explore(dict(self.best.assignment))
         return self.best
 
@@ -106,23 +130,33 @@ class Search:
         A dimension that is a constant looks just like a block size. One at a time costs a point or
         two each; left in, such a constant would make nearly every point of the search a failed one.
         """
-        for tunable in list(self._tunables.values()):
-            if tunable.kind == "constant" and len(self._tunables) > 1 and self._breaks(tunable):
-                del self._tunables[tunable.name]
+        constants = [t for t in self._tunables.values() if t.kind == "constant"]
+        if len(self._tunables) < 2:
+            return
+        above = {t.name: _neighbours(t, self.best.assignment[t.name]) for t in constants}
+        broken = self._breaking([(name, near[0]) for name, near in above.items()])
+        second = [(name, above[name][1]) for name in broken if len(above[name]) > 1]
+        spared = {name for name, _ in second} - set(self._breaking(second))
+        for name in broken:
+            if name not in spared and len(self._tunables) > 1:
+                del self._tunables[name]
 
-    def _breaks(self, tunable: Tunable) -> bool:
-        """Whether the choices next to the current one were tried alone, and both failed."""
-        start = self.best.assignment
-        tried = False
-        for setting in _neighbours(tunable, start[tunable.name]):
-            if self._allowance.used_up:
-                return False
-            point = {**start, tunable.name: setting}
-            tried = True
-            if self._evaluate(point) is not None:
-                self._probes.append(point)
-                return False
-        return tried
+    def _breaking(self, changes: Sequence[tuple[str, Setting]]) -> list[str]:
+        """Those of the tunables that break the kernel where each alone is set like this.
+
+        One that there is no room to look at is none of them.
+        """
+        broken: list[str] = []
+        waiting = list(changes)
+        while waiting and (size := self._batch_size(len(waiting))):
+            batch, waiting = waiting[:size], waiting[size:]
+            points = [{**self.best.assignment, name: setting} for name, setting in batch]
+            for (name, _), point, speedup in zip(batch, points, self._tried(points), strict=True):
+                if speedup is None:
+                    broken.append(name)
+                else:
+                    self._probes.append(point)
+        return broken
 
     def _explore(self, start: dict[str, Setting]) -> None:
         tunables = list(self._tunables.values())
@@ -137,21 +171,58 @@ class Search:
         with _quiet():
             for point in first:
                 study.enqueue_trial(_encoded(tunables, point), skip_if_exists=True)
+        while batch := self._ask(study, tunables, start, enumerated=enumerated):
+            points = [point for _, point in batch]
+            for (trial, _), speedup in zip(batch, self._tried(points), strict=True):
+                _tell(study, trial, speedup)
+
+    def _ask(
+        self,
+        study: optuna.Study,
+        tunables: Sequence[Tunable],
+        start: Mapping[str, Setting],
+        *,
+        enumerated: bool,
+    ) -> list[tuple[Trial, Point]]:
+        """The next batch: points that nobody looked at; none once space or allowance is used up."""
         space = {t.name: _distribution(t) for t in tunables}
+        size = self._batch_size(_unguided(study, enumerated=enumerated))
+        batch: dict[tuple[tuple[str, Setting], ...], tuple[Trial, Point]] = {}
         repeats = 0
-        while not self._allowance.used_up and repeats < REPEATS:
+        while len(batch) < size and repeats < REPEATS:
+            if enumerated and not _waiting(study):
+                break
             trial = study.ask(space)
             point = {**start, **_decoded(tunables, trial)}
-            repeats = repeats + 1 if _key(point) in self._known else 0
-            _tell(study, trial, self._evaluate(point))
-            if enumerated and not study.get_trials(False, (TrialState.WAITING,)):
-                return
+            key = _key(point)
+            repeats += 1
+            if key in self._known:
+                _tell(study, trial, self._known[key])
+            elif key in batch:
+                _tell(study, trial, None)  # what it comes to is told once
+            else:
+                batch[key] = trial, point
+                repeats = 0
+        return list(batch.values())
 
-    def _evaluate(self, point: Mapping[str, Setting]) -> float | None:
-        key = _key(point)
-        if key in self._known:
-            return self._known[key]
-        speedup = self._known[key] = self._look(point)
+    def _batch_size(self, unguided: int) -> int:
+        """Points of the next batch; 0: the allowance is used up.
+
+        Args:
+            unguided: points that would be the same whatever the others come to. It costs nothing
+                to build as many of them at once as can be.
+        """
+        pace = self._bench.pace
+        wanted = min(max(unguided, pace.worthwhile), pace.side_by_side)
+        return min(wanted, self._allowance.room, pace.fitting(self._allowance.left_s()))
+
+    def _tried(self, points: Sequence[Point]) -> list[float | None]:
+        """Build points side by side, then look at each."""
+        self._bench.prepare(points)
+        return [self._looked_at(point) for point in points]
+
+    def _looked_at(self, point: Point) -> float | None:
+        speedup = self._known[_key(point)] = self._bench.look(point)
         progress = speedup is not None and speedup > self.best.speedup * PROGRESS
         if speedup is not None and speedup > self.best.speedup:
             self.best = Best(dict(point), speedup)
@@ -159,7 +230,7 @@ class Search:
         return speedup
 
 
-def _key(point: Mapping[str, Setting]) -> tuple[tuple[str, Setting], ...]:
+def _key(point: Point) -> tuple[tuple[str, Setting], ...]:
     return tuple(sorted(point.items()))
 
 
@@ -197,10 +268,22 @@ def _tell(study: optuna.Study, trial: Trial, speedup: float | None) -> None:
         study.tell(trial, math.log(speedup))
 
 
+def _waiting(study: optuna.Study) -> int:
+    """Points that are still to be asked for, because they were given in advance."""
+    return len(study.get_trials(False, (TrialState.WAITING,)))
+
+
+def _unguided(study: optuna.Study, *, enumerated: bool) -> int:
+    """Points to come that no model has a say in."""
+    if enumerated:
+        return _waiting(study)
+    return max(0, STARTUP_POINTS - len(study.get_trials(False, (TrialState.COMPLETE,))))
+
+
 def _study(seed: int) -> optuna.Study:
     with _quiet():
         sampler = optuna.samplers.TPESampler(
-            seed=seed, multivariate=True, n_startup_trials=STARTUP_POINTS
+            seed=seed, multivariate=True, constant_liar=True, n_startup_trials=STARTUP_POINTS
         )
         return optuna.create_study(sampler=sampler, direction="maximize")
 

@@ -25,11 +25,48 @@ from roofsmith.domain.target import Target
 from roofsmith.domain.workload import ConfigClass, Workload
 from roofsmith.ports import Brief, Proposer, Screen, WorkloadDescription
 
+LookRule = Callable[[Candidate], Screening]
+"""What a fake screen sees in a candidate."""
+
 AT = "2026-01-01 00:00:00"
 ENDLESS = 200
 """Rounds after which a proposer that still has ideas for the same kernel is called endless."""
 
 Scripted = Proposal | Callable[[Brief], Proposal | None] | None
+
+
+def nothing_gained(candidate: Candidate) -> Screening:  # noqa: ARG001 - a `LookRule`
+    """Every candidate passes and is no faster."""
+    return Screening(outcome=Passed(), speedup=1.0)
+
+
+class FakeScreen:
+    """Looks at candidates by a rule; builds nothing.
+
+    Attributes:
+        prepared: ids of the candidates of each `prepare`.
+        seen: ids of the candidates that were looked at, in order.
+    """
+
+    def __init__(self, rule: LookRule = nothing_gained, side_by_side: int = 1) -> None:
+        self._rule = rule
+        self._side_by_side = side_by_side
+        self.prepared: list[tuple[str, ...]] = []
+        self.seen: list[str] = []
+
+    @property
+    def side_by_side(self) -> int:
+        """As it was told."""
+        return self._side_by_side
+
+    def prepare(self, candidates: Sequence[Candidate]) -> None:
+        """Note which."""
+        self.prepared.append(tuple(candidate.id for candidate in candidates))
+
+    def __call__(self, candidate: Candidate) -> Screening:
+        """What the rule says."""
+        self.seen.append(candidate.id)
+        return self._rule(candidate)
 
 
 class ScriptedProposer:
@@ -185,7 +222,7 @@ def _unknown_bound(workload: str) -> Bound:
 class ProposerConformance:
     """What the engine relies on. Subclass it, and say how to make the proposer and its first brief.
 
-    `screen` may be overridden as well; by default every candidate passes and is no faster.
+    `screening` may be overridden as well; by default every candidate passes and is no faster.
     """
 
     def proposer(self) -> Proposer:
@@ -196,9 +233,9 @@ class ProposerConformance:
         """A first brief for which the proposer should have an idea."""
         raise NotImplementedError
 
-    def screen(self, candidate: Candidate) -> Screening:  # noqa: ARG002
-        """The cheap look that the proposer is given."""
-        return Screening(outcome=Passed(), speedup=1.0)
+    def screening(self, candidate: Candidate) -> Screening:
+        """What the proposer is told of a candidate that it looks at."""
+        return nothing_gained(candidate)
 
     def test_it_has_a_name(self) -> None:
         """Reports name it."""
@@ -207,7 +244,7 @@ class ProposerConformance:
     def test_a_proposal_is_a_described_change_of_the_incumbent(self) -> None:
         """Each says what changes and why, and changes something."""
         brief = self.brief()
-        proposal = self.proposer().ask(brief, self.screen)
+        proposal = self._ask(brief)
         assert proposal is not None
         hypothesis = proposal.hypothesis
         assert hypothesis.statement
@@ -226,7 +263,7 @@ class ProposerConformance:
         """A crash loses no place: what an instance remembers can be read off the ledger."""
         proposer, brief = self.proposer(), self.brief()
         for _ in range(3):
-            proposal = proposer.ask(brief, self.screen)
+            proposal = proposer.ask(brief, FakeScreen(self.screening))
             assert proposal == self._ask(brief)
             if proposal is None:
                 return
@@ -249,18 +286,17 @@ class ProposerConformance:
     def test_screenings_that_all_fail_are_survived(self) -> None:
         """A candidate's failure is data."""
         failed = BuildFailed(reason="compiler_error", detail="does not compile")
-        proposal = self.proposer().ask(
-            self.brief(), lambda _: Screening(outcome=failed, speedup=None)
-        )
+        screen = FakeScreen(lambda _: Screening(outcome=failed, speedup=None))
+        proposal = self.proposer().ask(self.brief(), screen)
         assert proposal is None or proposal.hypothesis.statement
 
     def _ask(self, brief: Brief) -> Proposal | None:
-        return self.proposer().ask(brief, self.screen)
+        return self.proposer().ask(brief, FakeScreen(self.screening))
 
     def _until_none(self, *, kept: bool) -> list[Proposal]:
         proposer, brief = self.proposer(), self.brief()
         proposals: list[Proposal] = []
-        while (proposal := proposer.ask(brief, self.screen)) is not None:
+        while (proposal := proposer.ask(brief, FakeScreen(self.screening))) is not None:
             proposals.append(proposal)
             assert len(proposals) < ENDLESS, "it still has ideas for the same kernel"
             brief = advance(brief, proposal, kept=kept, speedup=1.1 if kept else 1.0)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from roofsmith.domain.kernel import (
     Built,
     Candidate,
     KernelResources,
+    Language,
     Parameter,
     Signature,
     SourceFile,
@@ -54,6 +55,7 @@ class FakeToolchain:
         parameters: what the entry of every candidate takes.
         rule: which candidates don't build.
         directory: where libraries and logs are said to lie.
+        at_once: builds that it says run at the same time.
     """
 
     def __init__(
@@ -62,7 +64,9 @@ class FakeToolchain:
         *,
         rule: BuildRule = error_directives_fail,
         directory: Path = Path("/nowhere"),
+        at_once: int = 1,
     ) -> None:
+        self._at_once = at_once
         self._parameters = parameters
         self._rule = rule
         self._directory = directory
@@ -106,6 +110,14 @@ class FakeToolchain:
             build_time_s=0.0,
             cached=cached,
         )
+
+    def build_all(self, candidates: Sequence[Candidate]) -> tuple[Built | BuildFailed, ...]:
+        """Each as `build` has it."""
+        return tuple(self.build(candidate) for candidate in candidates)
+
+    def side_by_side(self, language: Language) -> int:  # noqa: ARG002 - the port's
+        """As it was told."""
+        return self._at_once
 
     def resources(self, built: Built) -> tuple[KernelResources, ...]:
         """None: it has no compiler that could say."""
@@ -179,6 +191,24 @@ class ToolchainConformance:
         assert isinstance(second, Built)
         assert first.library != second.library
         assert second.candidate_id == other.id
+
+    def test_builds_several_in_their_order(self, toolchain: Toolchain) -> None:
+        """Whichever is finished first, and whatever becomes of the others."""
+        asked = [self.candidate(), self.broken(), self.built_otherwise(), self.nameless()]
+        made = toolchain.build_all(asked)
+        assert [type(one) for one in made] == [Built, BuildFailed, Built, BuildFailed]
+        for candidate, one in zip(asked, made, strict=True):
+            alone = toolchain.build(candidate)
+            if isinstance(one, Built) and isinstance(alone, Built):
+                assert one.candidate_id == candidate.id
+                assert one.library_sha256 == alone.library_sha256
+            else:
+                assert one == alone
+        assert toolchain.build_all(()) == ()
+
+    def test_it_says_how_many_it_builds_at_once(self, toolchain: Toolchain) -> None:
+        """One is building them one after the other."""
+        assert toolchain.side_by_side(self.candidate().language) >= 1
 
     def test_passes_the_environment_on(self, toolchain: Toolchain) -> None:
         """The worker must see what the build spec asks for, cached or not."""

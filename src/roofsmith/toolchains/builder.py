@@ -6,12 +6,14 @@ import posixpath
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from roofsmith.domain.kernel import Built, Candidate, KernelResources
 from roofsmith.domain.outcome import BuildFailed
 from roofsmith.domain.values import content_id
 from roofsmith.errors import SignatureError
+from roofsmith.toolchains.abreast import side_by_side
 from roofsmith.toolchains.cache import (
     LIBRARY,
     LOG,
@@ -82,25 +84,37 @@ class LibraryBuilder:
         cache_dir: folder of finished builds; may be shared by processes and, on a network file
             system, by machines.
         limits: of one build.
+        at_once: compilers that may run at the same time.
 
     Raises:
         StorageError: `cache_dir` can't be made.
     """
 
-    def __init__(self, cache_dir: Path, limits: Limits) -> None:
+    def __init__(self, cache_dir: Path, limits: Limits, at_once: int = 1) -> None:
         self._cache = BuildCache(cache_dir.expanduser().absolute())
         self._limits = limits
+        self.at_once = at_once
 
-    def build(self, plan: Plan) -> Built | BuildFailed:
-        """Compile, or take the same content from the cache.
+    def build_all(self, plans: Sequence[Plan | BuildFailed]) -> tuple[Built | BuildFailed, ...]:
+        """Compile side by side, or take the same content from the cache.
+
+        Args:
+            plans: of the builds, in whose order the outcomes come; what failed before there was a
+                plan stays as it is.
 
         Raises:
             StorageError: the cache can't be written.
         """
+        wanted = [plan for plan in plans if isinstance(plan, Plan)]
+        made = iter(side_by_side([partial(self._build, p) for p in wanted], self.at_once))
+        return tuple(next(made) if isinstance(plan, Plan) else plan for plan in plans)
+
+    def _build(self, plan: Plan, stop: int | None) -> Built | BuildFailed:
+        """One build; safe in any thread: what it writes is its own until it is published."""
         record = self._cache.load(plan.key)
         cached = record is not None
         if record is None:
-            record = self._compile(plan)
+            record = self._compile(plan, stop)
         return self._outcome(plan, record, cached=cached)
 
     def differs(self, plan: Plan) -> bool:
@@ -121,16 +135,16 @@ class LibraryBuilder:
         with self._cache.workspace() as workspace:
             return self._made(plan, workspace).files
 
-    def _compile(self, plan: Plan) -> Record:
+    def _compile(self, plan: Plan, stop: int | None) -> Record:
         with self._cache.workspace() as workspace:
-            record = self._made(plan, workspace)
+            record = self._made(plan, workspace, stop)
             if record.failure is None or record.failure.reason in _REPEATABLE:
                 return self._cache.publish(workspace, plan.key, record)
             log = self._cache.keep_log(workspace, plan.key)
             failure = record.failure.model_copy(update={"log": log})
             return record.model_copy(update={"failure": failure})
 
-    def _made(self, plan: Plan, workspace: Path) -> Record:
+    def _made(self, plan: Plan, workspace: Path, stop: int | None = None) -> Record:
         """What compiling in a workspace comes to."""
         temporary = workspace / TEMPORARY
         with storage_errors(workspace):
@@ -141,6 +155,7 @@ class LibraryBuilder:
                 environment=compiler_environment(temporary),
                 limits=self._limits,
                 log=workspace / LOG,
+                stop=stop,
             )
         if finished.returncode != 0:  # a full disk swallows the compiler's message, too
             said_so = is_out_of_space(finished.output)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
-from roofsmith.domain.kernel import Built, Candidate, KernelResources, Signature
+from roofsmith.domain.kernel import Built, Candidate, KernelResources, Language, Signature
 from roofsmith.domain.outcome import BuildFailed
 from roofsmith.domain.values import canonical_json, content_id
 from roofsmith.toolchains.builder import FORMAT, LibraryBuilder, Plan, unfit, units
@@ -26,6 +27,7 @@ class CToolchain:
         deadline_s: wall time that one build may take.
         memory_bytes: address space that each process of a build may take.
         canary: compiled into every library.
+        at_once: builds that may run at the same time.
 
     Raises:
         StorageError: `cache_dir` can't be made.
@@ -38,8 +40,9 @@ class CToolchain:
         deadline_s: float = 60.0,
         memory_bytes: int = 4 * 1024**3,
         canary: str | None = None,
+        at_once: int = 1,
     ) -> None:
-        self._builder = LibraryBuilder(cache_dir, Limits(deadline_s, memory_bytes))
+        self._builder = LibraryBuilder(cache_dir, Limits(deadline_s, memory_bytes), at_once)
         self._canary = canary
 
     def signature(self, candidate: Candidate) -> Signature:
@@ -57,10 +60,20 @@ class CToolchain:
             ToolMissingError: the compiler isn't installed.
             StorageError: the cache can't be written.
         """
-        refused = refusal(candidate.build) or unfit(candidate, "gcc", "clang")
-        if refused is not None:
-            return BuildFailed(reason=refused[0], detail=refused[1])
-        return self._builder.build(_plan(candidate, self._canary))
+        return self.build_all((candidate,))[0]
+
+    def build_all(self, candidates: Sequence[Candidate]) -> tuple[Built | BuildFailed, ...]:
+        """The same for several, side by side.
+
+        Raises:
+            ToolMissingError: the compiler isn't installed.
+            StorageError: the cache can't be written.
+        """
+        return self._builder.build_all([self._planned(candidate) for candidate in candidates])
+
+    def side_by_side(self, language: Language) -> int:  # noqa: ARG002 - the port's
+        """As many as it was told."""
+        return self._builder.at_once
 
     def differs(self, candidate: Candidate) -> bool:
         """Whether the cache holds another library than compiling a candidate gives now.
@@ -74,6 +87,12 @@ class CToolchain:
     def resources(self, built: Built) -> tuple[KernelResources, ...]:
         """None: there is no GPU kernel in it."""
         return built.resources
+
+    def _planned(self, candidate: Candidate) -> Plan | BuildFailed:
+        refused = refusal(candidate.build) or unfit(candidate, "gcc", "clang")
+        if refused is not None:
+            return BuildFailed(reason=refused[0], detail=refused[1])
+        return _plan(candidate, self._canary)
 
 
 def _plan(candidate: Candidate, canary: str | None) -> Plan:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from roofsmith.domain.command import CommandSpec
-from roofsmith.domain.kernel import Built, Candidate, KernelResources, Signature
+from roofsmith.domain.kernel import Built, Candidate, KernelResources, Language, Signature
 from roofsmith.domain.outcome import BuildFailed
 from roofsmith.domain.values import content_id
 from roofsmith.errors import StorageError
@@ -62,6 +63,18 @@ class CommandToolchain:
             return known if isinstance(known, BuildFailed) else _again(known)
         self._outcomes[candidate.id, times] = outcome = self._outcome(candidate, folder)
         return outcome
+
+    def build_all(self, candidates: Sequence[Candidate]) -> tuple[Built | BuildFailed, ...]:
+        """The same for several, one after the other.
+
+        Raises:
+            StorageError: the commit is gone, or there is no room.
+        """
+        return tuple(self.build(candidate) for candidate in candidates)
+
+    def side_by_side(self, language: Language) -> int:  # noqa: ARG002 - the port's
+        """One: a build command may use all processors by itself, and few checkouts are kept."""
+        return 1
 
     def _outcome(self, candidate: Candidate, folder: Path) -> Built | BuildFailed:
         log = self._logs / candidate.id / LOG

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path, PurePosixPath
 
 from roofsmith.domain.device import Device
-from roofsmith.domain.kernel import Built, Candidate, KernelResources, Signature
+from roofsmith.domain.kernel import Built, Candidate, KernelResources, Language, Signature
 from roofsmith.domain.outcome import BuildFailed
 from roofsmith.domain.values import canonical_json, content_id
 from roofsmith.errors import MachineError
@@ -32,7 +33,7 @@ from roofsmith.toolchains.cuda_toolkit import (
     find_toolkit,
 )
 from roofsmith.toolchains.demangling import demangled
-from roofsmith.toolchains.diagnostics import TOO_MUCH_SHARED
+from roofsmith.toolchains.diagnostics import LESS_SHARED, TOO_MUCH_SHARED
 from roofsmith.toolchains.limits import Limits
 from roofsmith.toolchains.nvcc_flags import normalised, refusal
 from roofsmith.toolchains.signature import read_signature
@@ -58,6 +59,7 @@ class CudaToolchain:
         deadline_s: wall time that one build may take.
         memory_bytes: address space that each process of a build may take; nvcc's map a lot.
         canary: compiled into every library.
+        at_once: builds that may run at the same time.
 
     Raises:
         StorageError: `cache_dir` can't be made.
@@ -71,8 +73,9 @@ class CudaToolchain:
         deadline_s: float = 120.0,
         memory_bytes: int = 16 * 1024**3,
         canary: str | None = None,
+        at_once: int = 1,
     ) -> None:
-        self._builder = LibraryBuilder(cache_dir, Limits(deadline_s, memory_bytes))
+        self._builder = LibraryBuilder(cache_dir, Limits(deadline_s, memory_bytes), at_once)
         self._canary = canary
         self._device = device
         self._found: _Setup | None = None
@@ -93,15 +96,22 @@ class CudaToolchain:
             MachineError: it can't build for the device, or the driver is older than it.
             StorageError: the cache can't be written.
         """
-        refused = (
-            refusal(candidate.build)
-            or unfit(candidate, "nvcc")
-            or unsafe_path(units(candidate, _COMPILED))
-        )
-        if refused is not None:
-            return BuildFailed(reason=refused[0], detail=refused[1])
-        result = self._builder.build(_plan(candidate, self._setup(), self._canary))
-        return self._fits(result) if isinstance(result, Built) else result
+        return self.build_all((candidate,))[0]
+
+    def build_all(self, candidates: Sequence[Candidate]) -> tuple[Built | BuildFailed, ...]:
+        """The same for several, side by side; no GPU is used.
+
+        Raises:
+            ToolMissingError: nvcc isn't installed.
+            MachineError: it can't build for the device, or the driver is older than it.
+            StorageError: the cache can't be written.
+        """
+        made = self._builder.build_all([self._planned(candidate) for candidate in candidates])
+        return tuple(self._fits(one) if isinstance(one, Built) else one for one in made)
+
+    def side_by_side(self, language: Language) -> int:  # noqa: ARG002 - the port's
+        """As many as it was told."""
+        return self._builder.at_once
 
     def differs(self, candidate: Candidate) -> bool:
         """Whether the cache holds another library than compiling a candidate gives now.
@@ -115,6 +125,16 @@ class CudaToolchain:
     def resources(self, built: Built) -> tuple[KernelResources, ...]:
         """As ptxas said when it was built."""
         return built.resources
+
+    def _planned(self, candidate: Candidate) -> Plan | BuildFailed:
+        refused = (
+            refusal(candidate.build)
+            or unfit(candidate, "nvcc")
+            or unsafe_path(units(candidate, _COMPILED))
+        )
+        if refused is not None:
+            return BuildFailed(reason=refused[0], detail=refused[1])
+        return _plan(candidate, self._setup(), self._canary)
 
     def _setup(self) -> _Setup:
         if self._found is None:
@@ -139,7 +159,7 @@ class CudaToolchain:
                 return BuildFailed(
                     reason="too_much_shared_memory",
                     detail=f"kernel {kernel.name} {TOO_MUCH_SHARED} {kernel.shared_bytes:,} bytes; "
-                    f"a block can have {limit:,}",
+                    f"a block can have {limit:,} ({LESS_SHARED})",
                     log=built.log,
                 )
         return built

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import assert_never
 
@@ -24,6 +26,7 @@ class Toolchains:
             signatures; the others do without.
         compiled_dir: where workers keep what is compiled when it runs; None: it isn't looked at.
         canary: compiled into every library.
+        at_once: compilers that may run at the same time.
     """
 
     def __init__(
@@ -33,7 +36,9 @@ class Toolchains:
         compiled_dir: Path | None = None,
         *,
         canary: str | None = None,
+        at_once: int = 1,
     ) -> None:
+        self._at_once = at_once
         self._canary = canary
         self._cache_dir = cache_dir
         self._device = device
@@ -57,6 +62,24 @@ class Toolchains:
             StorageError: the cache can't be written.
         """
         return self._for(candidate.language).build(candidate)
+
+    def build_all(self, candidates: Sequence[Candidate]) -> tuple[Built | BuildFailed, ...]:
+        """The same for several, side by side where the language has a compiler.
+
+        Raises:
+            ToolMissingError: the language's compiler isn't installed.
+            MachineError: it can't build for the device.
+            StorageError: the cache can't be written.
+        """
+        return tuple(
+            made
+            for language, alike in groupby(candidates, lambda candidate: candidate.language)
+            for made in self._for(language).build_all(tuple(alike))
+        )
+
+    def side_by_side(self, language: Language) -> int:
+        """How many candidates of a language `build_all` builds at the same time."""
+        return self._for(language).side_by_side(language)
 
     def differs(self, candidate: Candidate) -> bool:
         """Whether the cache holds another library than compiling a candidate gives now.
@@ -85,11 +108,16 @@ class Toolchains:
     def _make(self, language: Language) -> Toolchain:
         match language:
             case "c" | "cpp":
-                return CToolchain(self._cache_dir, canary=self._canary)
+                return CToolchain(self._cache_dir, canary=self._canary, at_once=self._at_once)
             case "cuda":
-                return CudaToolchain(self._cache_dir, self._of("nvidia"), canary=self._canary)
+                return CudaToolchain(
+                    self._cache_dir, self._of("nvidia"),
+                    canary=self._canary, at_once=self._at_once,
+                )  # fmt: skip
             case "hip":
-                return HipToolchain(self._cache_dir, self._of("amd"), canary=self._canary)
+                return HipToolchain(
+                    self._cache_dir, self._of("amd"), canary=self._canary, at_once=self._at_once
+                )
             case "triton" | "torch":
                 arch = self._device.arch if self._device is not None else None
                 return ModuleToolchain(self._cache_dir, self._compiled_dir, arch)

@@ -5,12 +5,19 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
 from roofsmith.domain.device import Device
-from roofsmith.domain.kernel import BuildSpec, Built, Candidate, KernelResources, Signature
+from roofsmith.domain.kernel import (
+    BuildSpec,
+    Built,
+    Candidate,
+    KernelResources,
+    Language,
+    Signature,
+)
 from roofsmith.domain.outcome import BuildFailed
 from roofsmith.domain.values import canonical_json, content_id
 from roofsmith.errors import MachineError, ToolMissingError
@@ -46,6 +53,7 @@ class HipToolchain:
         deadline_s: wall time that one build may take.
         memory_bytes: address space that each process of a build may take.
         canary: compiled into every library.
+        at_once: builds that may run at the same time.
 
     Raises:
         StorageError: `cache_dir` can't be made.
@@ -59,8 +67,9 @@ class HipToolchain:
         deadline_s: float = 120.0,
         memory_bytes: int = 16 * 1024**3,
         canary: str | None = None,
+        at_once: int = 1,
     ) -> None:
-        self._builder = LibraryBuilder(cache_dir, Limits(deadline_s, memory_bytes))
+        self._builder = LibraryBuilder(cache_dir, Limits(deadline_s, memory_bytes), at_once)
         self._canary = canary
         self._device = device
 
@@ -80,15 +89,21 @@ class HipToolchain:
             MachineError: there is no AMD device to build for.
             StorageError: the cache can't be written.
         """
-        refused = (
-            _refusal(candidate.build)
-            or unfit(candidate, "hipcc")
-            or unsafe_path(units(candidate, _COMPILED))
-        )
-        if refused is not None:
-            return BuildFailed(reason=refused[0], detail=refused[1])
-        arch = self._arch()
-        return self._builder.build(_plan(candidate, find_hipcc(), arch, self._canary))
+        return self.build_all((candidate,))[0]
+
+    def build_all(self, candidates: Sequence[Candidate]) -> tuple[Built | BuildFailed, ...]:
+        """The same for several, side by side; no GPU is used.
+
+        Raises:
+            ToolMissingError: hipcc isn't installed.
+            MachineError: there is no AMD device to build for.
+            StorageError: the cache can't be written.
+        """
+        return self._builder.build_all([self._planned(candidate) for candidate in candidates])
+
+    def side_by_side(self, language: Language) -> int:  # noqa: ARG002 - the port's
+        """As many as it was told."""
+        return self._builder.at_once
 
     def differs(self, candidate: Candidate) -> bool:
         """Whether the cache holds another library than compiling a candidate gives now.
@@ -102,6 +117,17 @@ class HipToolchain:
     def resources(self, built: Built) -> tuple[KernelResources, ...]:
         """As clang remarked when it was built."""
         return built.resources
+
+    def _planned(self, candidate: Candidate) -> Plan | BuildFailed:
+        refused = (
+            _refusal(candidate.build)
+            or unfit(candidate, "hipcc")
+            or unsafe_path(units(candidate, _COMPILED))
+        )
+        if refused is not None:
+            return BuildFailed(reason=refused[0], detail=refused[1])
+        arch = self._arch()
+        return _plan(candidate, find_hipcc(), arch, self._canary)
 
     def _arch(self) -> str:
         arch = self._device.arch if self._device is not None else None

@@ -50,6 +50,10 @@ class Finished:
     wall_s: float
 
 
+class StoppedError(Exception):
+    """A command was ended because its result is not wanted any more."""
+
+
 def run_limited(
     command: Sequence[str],
     *,
@@ -57,12 +61,24 @@ def run_limited(
     environment: Mapping[str, str],
     limits: Limits,
     log: Path,
+    stop: int | None = None,
 ) -> Finished:
     """Run a command in a session of its own, without input; its output goes to `log`.
 
-    The whole process group is killed at the deadline, and when this call is interrupted.
+    The whole process group is killed at the deadline, when this call is interrupted, and when it
+    is told to stop.
+
+    Args:
+        command: program and arguments.
+        directory: where it runs.
+        environment: all of its variables.
+        limits: of the command and each of its processes.
+        log: takes what it prints.
+        stop: a descriptor; once it can be read from, the command has to end. For threads that
+            aren't Python's main thread, which nothing interrupts.
 
     Raises:
+        StoppedError: `stop` said so.
         OSError: the log can't be written, or there is no shell to start the command from.
     """
     cpu_s = _permitted(resource.RLIMIT_CPU, math.ceil(limits.deadline_s) + 1)
@@ -86,7 +102,7 @@ def run_limited(
             )
         os.close(held)
         held = -1
-        past_deadline = _await(process, lifeline, limits.deadline_s)
+        past_deadline = _await(process, lifeline, limits.deadline_s, stop)
     finally:
         os.close(lifeline)
         if held >= 0:
@@ -105,7 +121,9 @@ def _permitted(kind: int, wanted: int) -> int:
     return wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
 
 
-def _await(process: subprocess.Popen[bytes], lifeline: int, deadline_s: float) -> bool:
+def _await(
+    process: subprocess.Popen[bytes], lifeline: int, deadline_s: float, stop: int | None
+) -> bool:
     """Wait for the end; whatever cuts it short, nothing of the process group stays behind.
 
     The lifeline is a pipe whose other end every process of the group inherits: it hangs up when
@@ -113,18 +131,26 @@ def _await(process: subprocess.Popen[bytes], lifeline: int, deadline_s: float) -
 
     Returns:
         Whether it ran too long.
+
+    Raises:
+        StoppedError: it was told to stop before its end.
     """
-    waiting = select.poll()
-    waiting.register(lifeline, select.POLLHUP)
-    past_deadline = True
+    waiting, ending = select.poll(), select.poll()
+    for poll in (waiting, ending):
+        poll.register(lifeline, select.POLLHUP)
+    if stop is not None:
+        waiting.register(stop, select.POLLIN)
+    seen: set[int] = set()
     try:
-        past_deadline = not waiting.poll(deadline_s * 1000)
+        seen = {descriptor for descriptor, _ in waiting.poll(deadline_s * 1000)}
     finally:
-        if past_deadline:  # too long, or we were interrupted
+        if lifeline not in seen:  # too long, not wanted any more, or we were interrupted
             os.killpg(process.pid, signal.SIGKILL)
-            waiting.poll(_DEATH_S * 1000)
+            ending.poll(_DEATH_S * 1000)
         process.wait()
-    return past_deadline
+    if seen and lifeline not in seen:
+        raise StoppedError
+    return not seen
 
 
 def _keep_head(log: Path) -> str:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from roofsmith.domain.kernel import Built, Candidate, KernelResources, Signature
+from roofsmith.domain.kernel import Built, Candidate, KernelResources, Language, Signature
 from roofsmith.domain.outcome import BuildFailed
 from roofsmith.domain.values import canonical_json, content_id
 from roofsmith.errors import SignatureError
@@ -74,6 +74,18 @@ class ModuleToolchain:
         if record is None:
             record = self._keep(candidate, key)
         return self._outcome(candidate, record, self._cache.folder(key), cached=cached)
+
+    def build_all(self, candidates: Sequence[Candidate]) -> tuple[Built | BuildFailed, ...]:
+        """The same for several, one after the other.
+
+        Raises:
+            StorageError: the cache can't be written.
+        """
+        return tuple(self.build(candidate) for candidate in candidates)
+
+    def side_by_side(self, language: Language) -> int:  # noqa: ARG002 - the port's
+        """One: it is done in milliseconds, by this process's own Python."""
+        return 1
 
     def resources(self, built: Built) -> tuple[KernelResources, ...]:
         """Of the Triton kernels that ran so far, also those that torch.compile made.

@@ -1,0 +1,36 @@
+"""Does several pieces of work at the same time, and leaves none of them running."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from typing import TypeVar
+
+Result = TypeVar("Result")
+Work = Callable[[int | None], Result]
+"""Gets a descriptor that can be read from once the work has to end; None: nobody will say so."""
+
+
+def side_by_side(works: Sequence[Work[Result]], at_once: int) -> tuple[Result, ...]:
+    """The results of all works, in their order; up to `at_once` run at the same time.
+
+    Each runs in a thread that is gone when this returns. If one raises, or this call is
+    interrupted, those that wait aren't begun and those that run are told to end; then that is
+    raised. Signals are Python's main thread's alone: a work in another one hears of Ctrl-C only by
+    its descriptor. A single work, or one at a time, runs in the calling thread.
+    """
+    if min(at_once, len(works)) <= 1:
+        return tuple(work(None) for work in works)
+    stop = os.eventfd(0, os.EFD_CLOEXEC)
+    pool = ThreadPoolExecutor(min(at_once, len(works)), thread_name_prefix="roofsmith-build")
+    try:
+        running = [pool.submit(work, stop) for work in works]
+        for ended in as_completed(running):
+            ended.result()  # the first that raises ends them all
+        return tuple(ended.result() for ended in running)
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+        os.eventfd_write(stop, 1)  # nobody reads it, so everybody sees it
+        pool.shutdown()
+        os.close(stop)
