@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from roofsmith.analysis.audit_quantities import quantities, quantity_of
+from roofsmith.analysis.audit_quantities import LARGEST_ROUNDING, quantities, quantity_of
 from roofsmith.analysis.audit_rule import hardware_numbers
 from roofsmith.domain.facts import Citation, Fact
 
@@ -83,6 +83,20 @@ SAID_OF_A_DEVICE = (
     "Hopper allows at most 255 registers per thread",
     "all 132 SMs",
     "from HBM at 3.35 TB/s",
+    "an H100 reaches 3.35 TB/s",
+    "one H100 can deliver up to 3.35 TB/s",
+    "the GPU reaches 989 TFLOP/s",
+    "achieves 60% of the 4.8 TB/s",
+    "60 percent of the 4.8 TB/s",
+    "reaches 63% of the memory bandwidth of 3.35 TB/s",
+    "gets 2.1 of the 3.35 TB/s",
+    "uses most of the 3.35 TB/s this GPU has",
+    "65536 registers per SM",
+    "65,536 registers/SM",
+    "2048 threads per SM",
+    "32 blocks per SM",
+    "64 warps per SM",
+    "32 wavefronts per CU",
 )
 SAID_OF_A_KERNEL = (
     "reaches 2.1 TB/s",
@@ -154,6 +168,19 @@ SAID_OF_A_KERNEL = (
     "the clock dropped to 1.4 GHz while it ran",
     "power draw hits 680 W",
     "occupancy rises from 25% to 50%",
+    "this kernel on an H100 reaches 2.1 TB/s",
+    "on the H100 reaches 2.1 TB/s",
+    "the H100 kernel reaches 2.1 TB/s",
+    "an H100 reaches 2.1 TB/s with this kernel",
+    "60% of the 2.1 TB/s that the baseline reaches",
+    "reaches 60% of the 20 GB/s goal",
+    "2 blocks per SM",
+    "launch 32 blocks per SM so that all are resident",
+    "occupancy of 2048 threads per SM",
+    "uses 40960 registers per SM",
+    "runs 64 warps per SM",
+    "needs 65536 registers per SM",
+    "use 32 blocks per SM",
 )
 units = st.sampled_from(("byte/s", "FLOP/s", "Hz", "byte"))
 
@@ -182,6 +209,10 @@ def test_both_in_one_sentence_are_told_apart() -> None:
         ("3.35 TB/s", 3.35e12, "FLOP/s", False),
         ("3350 GB/s", 3.35e12, "byte/s", True),
         ("2000 GB/s", 2.039e12, "byte/s", False),
+        ("3 TB/s", 3.35e12, "byte/s", False),
+        ("3.4 TB/s", 3.35e12, "byte/s", False),
+        ("5.3 TB/s", 5.325e12, "byte/s", True),
+        ("1 SM", 1.4, "SM", False),
         ("3e+12 byte/s", 3.35e12, "byte/s", False),
         ("50 MB", 52428800, "byte", True),
         ("80 GB", 8e10, "byte", True),
@@ -211,6 +242,16 @@ def test_another_value_does_not(value: float, unit: str, factor: float) -> None:
     fact = _fact(value, unit)
     number, printed_unit = str(fact).split(": ")[1].split(" <- ")[0].split(" ", 1)
     assert not quantity_of(number, printed_unit).says(_fact(value * factor, unit))
+
+
+@given(st.floats(min_value=1, max_value=999), st.integers(0, 4))
+def test_few_digits_are_no_licence(value: float, decimals: int) -> None:
+    printed = f"{value:.{decimals}f}"
+    off = abs(value / float(printed) - 1)
+    assume(abs(off - LARGEST_ROUNDING) > 1e-6)
+    assert quantity_of(printed, "TB/s").says(_fact(value * 1e12, "byte/s")) == (
+        off < LARGEST_ROUNDING
+    )
 
 
 @given(st.text(max_size=400))

@@ -21,9 +21,10 @@ from roofsmith.analysis.audit_quantities import (
     quantities,
     quantity_of,
 )
+from roofsmith.analysis.audit_quotes import is_quoted
 from roofsmith.analysis.audit_rule import hardware_numbers, plain, unmarked
 from roofsmith.analysis.audit_text import Statement, statements
-from roofsmith.domain.facts import Fact
+from roofsmith.domain.facts import Fact, shown
 
 Resolve = Callable[[str], Fact | None]
 """`path:line` of a citation to the fact that is written there; None if there is none."""
@@ -36,8 +37,6 @@ _PLACE: Final = re.compile(r"[^\s;|<>\"(][^;|<>\"(]*?:L?\d+(?!\d)")
 _WORD: Final = re.compile(r"[^\s,;()\[\]\"'|]+")
 _VALUE: Final = re.compile(rf":\s*(?P<number>-?{NUMBER})\s+(?P<unit>\S+)\s*$")
 _SPARSE: Final = re.compile(r"\bsparse|\bsparsity", re.IGNORECASE)
-_CONTEXT = 16
-"""Characters about a number by which it is found again in what a tool printed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,13 +214,8 @@ class _File:
         )
 
     def _is_quoted(self, text: str, number: Quantity) -> bool:
-        """Whether a tool printed it so, with the same words on one side at least."""
-        words = plain(text)
-        own = words[number.start : number.end]
-        before = words[max(0, number.start - _CONTEXT) : number.start]
-        after = words[number.end : number.end + _CONTEXT]
-        quoted = self._sources.quoted
-        return any(f"{before}{own}" in quote or f"{own}{after}" in quote for quote in quoted)
+        """Whether a tool printed it so, in the same words."""
+        return is_quoted(plain(text), number.start, number.end, self._sources.quoted)
 
     def _add(
         self,
@@ -266,7 +260,7 @@ def _covered(before: str) -> tuple[Quantity | None, tuple[int, int]]:
 
 
 def _said(fact: Fact) -> str:
-    value = "UNKNOWN" if fact.value is None else f"{fact.value:.6g} {fact.unit}"
+    value = "UNKNOWN" if fact.value is None else shown(fact.value, fact.unit)
     return f"{fact.metric}: {value}"
 
 

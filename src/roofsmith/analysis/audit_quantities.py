@@ -2,6 +2,8 @@
 
 A quantity equals a fact if the fact rounds to the digits that are printed: `3.35 TB/s` is
 3.35e12 byte/s, and 3.352e12 as well. Digits of a whole number all count: `2000 GB/s` is not 2039e9.
+And few digits are no licence: what is more than `LARGEST_ROUNDING` off is another number, so that
+`3 TB/s` and `3.4 TB/s` aren't 3.35e12 byte/s.
 """
 
 from __future__ import annotations
@@ -64,6 +66,10 @@ _FOUND: Final = re.compile(
 _EXACT: Final = tuple((dimension, re.compile(unit)) for dimension, unit in _UNITS)
 _TIME_SCALES = {"n": -9, "u": -6, "\u00b5": -6, "\u03bc": -6, "m": -3}
 _PROGRAM_MADE = re.compile(r"e[+-]\d\d+$")
+LARGEST_ROUNDING: Final = 0.01
+"""As a share of what is printed. Three digits, which reports print, are never more than half of it
+off; and a percent is the band in which two measurements count as one, so whatever is more off may
+make another share of a ceiling."""
 _FACT_DIGITS = 6
 """Significant digits that `str(Fact)` prints."""
 _PLAIN_UNITS = frozenset(("", "1", "count"))
@@ -87,7 +93,7 @@ class Quantity:
     end: int = 0
 
     def says(self, fact: Fact) -> bool:
-        """Whether the fact, rounded to the digits printed, is this number."""
+        """Whether the fact, rounded to the digits printed and hardly changed by that, is this."""
         if fact.value is None or dimension_of(fact.unit) != _measure(self.dimension):
             return False
         return self.near(fact.value)
@@ -100,7 +106,7 @@ class Quantity:
             slack: how far off the value itself may be, as a share of it.
         """
         # Two doubles that print alike differ in their last bits.
-        off = self.tolerance + slack + 1e-9
+        off = min(self.tolerance, LARGEST_ROUNDING) + slack + 1e-9
         return any(abs(own - value) <= abs(own) * off or own == value for own in self.values)
 
 

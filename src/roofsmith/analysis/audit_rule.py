@@ -7,7 +7,8 @@ Whom a quantity is said of is read off the words around it, between the stops of
 
 - **rates** are the device's, unless a word for kernels (`reaches`, `achieved`, `moves`, `goal`,
   `candidate`, `63% of ...`) is nearer than one for devices (`bandwidth`, `HBM`, `the H100's`), or
-  stands right before them; `peak`, `ceiling`, `theoretical` and the like always mean the device;
+  stands right before them; `peak`, `ceiling`, `theoretical` and the like always mean the device,
+  and so do what a device itself reaches, and what a share is of (`60% of the 4.8 TB/s`);
 - **clocks** are the device's, unless something `ran`, `averaged` or `throttled` at them;
 - **sizes** are the device's beside a word for a store (`L2 of 50 MB`, `50 MB L2`, `the GPU has
   80 GB`), unless a kernel `uses`, `needs`, `moves` or `stages` them; shared memory is what a kernel
@@ -15,7 +16,8 @@ Whom a quantity is said of is read off the words around it, between the stops of
   named (`228 KB of shared memory per SM`, `shared memory: at most 227 KB per block`);
 - **counts** are the device's (`132 SMs`, `warp size 32`), and per multiprocessor, block or thread
   where a limit is meant (`at most 255 registers per thread`), unless somebody sets it (`use at most
-  64 registers per thread`);
+  64 registers per thread`); so many per multiprocessor as the smallest has mean a limit
+  (`65536 registers per SM`), unless a word for kernels is near;
 - **watts**, **latencies**, **bus widths** and **FLOP per byte** are the device's beside `TDP`,
   `power limit`, `L2 latency`, `bus`, `ridge` and the like, if no word for kernels is nearer.
 """
@@ -101,6 +103,8 @@ def _around(text: str, quantity: Quantity) -> _Around:
 def _rate(around: _Around) -> bool:
     before, after = _clear(around.before), _clear(around.after)
     near = replace(around, before=before, after=after).between(lexicon.PAUSE)
+    if _is_reached_by_device(near) or _is_whole(around):
+        return True
     last_words = " ".join(near.before.split()[-lexicon.NEAR :])
     strong_after = lexicon.STRONG.search(" ".join(near.after.split()[:2]))
     if (
@@ -114,6 +118,22 @@ def _rate(around: _Around) -> bool:
     device = _distance(before, after, lexicon.DEVICES, lexicon.WEAK, lexicon.STRONG)
     kernel = _distance(before, after, lexicon.KERNEL)
     return device <= kernel
+
+
+def _is_reached_by_device(near: _Around) -> bool:
+    """Whether the device itself is who reaches it: `an H100 reaches 3.35 TB/s`."""
+    reaches = lexicon.DEVICE_REACHES.search(near.before)
+    if reaches is None or lexicon.BEFORE_PLACE.search(near.before[: reaches.start()]):
+        return False
+    return not lexicon.WHO_RUNS.search(near.all)
+
+
+def _is_whole(around: _Around) -> bool:
+    """Whether it is what a share is of: `60% of the 4.8 TB/s`, but not `that the baseline had`."""
+    near = around.between(lexicon.PAUSE)
+    if not lexicon.PART_OF_BEFORE.search(near.before):
+        return False
+    return bool(lexicon.DEVICES.search(near.after)) or not lexicon.KERNEL.search(near.after)
 
 
 def _clear(words: str) -> str:
@@ -195,9 +215,21 @@ def _per(around: _Around) -> bool:
     ):
         return False
     used = _distance(before, after, lexicon.HOLDS, lexicon.KERNEL)
+    if _is_all_there_is(around.quantity):
+        used = min(used, _distance(before, after, lexicon.PLACED))
+        return used == float("inf") or _distance(before, after, *_LIMITS) < used
     return _distance(before, after, lexicon.LIMIT) < used
 
 
+def _is_all_there_is(quantity: Quantity) -> bool:
+    """Whether no multiprocessor has so few that a kernel's share would be as many."""
+    match = lexicon.PER_MULTIPROCESSOR.search(quantity.text)
+    if match is None:
+        return False
+    return quantity.values[0] >= lexicon.LEAST_THERE_ARE[match["noun"].lower()]
+
+
+_LIMITS: Final = (lexicon.LIMIT, lexicon.DEVICES)
 _JUDGES: Final[dict[str, Callable[[_Around], bool]]] = {
     "byte/s": _rate,
     "bit/s": _rate,

@@ -218,3 +218,40 @@ PAUSE: Final = re.compile(r"[,:=](?=\s)")
 COMMA: Final = re.compile(r",(?=\s)")
 NEAR = 3
 """Words between which a word for kernels binds a quantity, as in `reaches about 2.1 TB/s`."""
+WHO_RUNS: Final = whole_words(
+    r"kernels?", r"candidates?", r"incumbents?", r"baseline", r"rounds?\s\d+", r"programs?",
+    r"benchmarks?", r"reference",
+)  # fmt: skip
+"""Who moves bytes on a device."""
+BEFORE_PLACE: Final = re.compile(
+    r"(?:^|\s)(?:on|at|for|of|with|by|to|from|in|per|across|than|over)\s*$", re.IGNORECASE
+)
+"""That the device is only where it happens: `on the H100 reaches`."""
+DEVICE_REACHES: Final = re.compile(
+    r"(?:(?:an?|the|this|that|our|each|every|one)\s)?"
+    rf"{DEVICES.pattern}(?:\s(?:can|could|will|itself|alone|only|easily))*"
+    r"\s(?:reach|achiev|attain|sustain|deliver|hit|get)(?:es|e|ed|s|ing)?"
+    r"(?:\s(?:only|just|about|around|nearly|up\sto|at\smost|an?|its|the))*[\s~]*$",
+    re.IGNORECASE,
+)
+PART_OF_BEFORE: Final = re.compile(
+    r"(?:\d\s?%|\bpercent|\bhalf|\bthirds?|\bquarters?|\bfraction|\bmost|\ball|\brest|\d)\sof\s"
+    r"(?:(?:the|its|their|all|those)\s)?"
+    r"(?:(?:[\w'\u2019]+\s){0,3}(?:peak|ceiling|roof|maximum|limit|bandwidth)\sof\s)?$",
+    re.IGNORECASE,
+)
+"""Before a number that something else is a share of."""
+PLACED: Final = whole_words(
+    r"launch\w*", r"grids?", r"residen\w+", r"schedul\w*", r"occupancy", r"place[sd]?", r"fits?"
+)
+"""What is done with blocks and threads."""
+PER_MULTIPROCESSOR: Final = re.compile(
+    r"(?P<noun>threads|warps|wave(?:front)?s|blocks|CTAs|workgroups|registers|regs)"
+    r"(?:\s?/\s?|\s(?:per|an?|each)\s)(?:SMs?|CUs?|multiprocessor|compute\sunit)$",
+    re.IGNORECASE,
+)
+LEAST_THERE_ARE: Final = {
+    "threads": 1024, "warps": 32, "waves": 32, "wavefronts": 32, "blocks": 16, "ctas": 16,
+    "workgroups": 16, "registers": 65536, "regs": 65536,
+}  # fmt: skip
+"""On the smallest multiprocessor of `multiprocessors.yaml`."""

@@ -17,6 +17,9 @@ DType = Literal[
 ArithmeticType = DType | Literal["tfloat32", "float8"]
 """What operations are done in: also the formats that only matrix units know."""
 
+LARGEST_WHOLE = 1e16
+"""Doubles beyond this are all whole, and their last digits mean nothing."""
+
 
 class Citation(Value):
     """Where a number can be looked up again."""
@@ -57,7 +60,17 @@ class Fact(Value):
         """`<metric>: <value> <unit> <- <citation>`, the form that audits look for."""
         if self.value is None:
             return f"{self.metric}: UNKNOWN ({self.reason or 'not found'})"
-        return f"{self.metric}: {self.value:.6g} {self.unit} <- {self.citation}"
+        return f"{self.metric}: {shown(self.value, self.unit)} <- {self.citation}"
+
+
+def shown(value: float, unit: str) -> str:
+    """A value with its unit: sizes and counts whole, everything else to six digits.
+
+    Rates and clocks are measured, or rounded by who publishes them: `3.35e+12 byte/s`. Of a size
+    every digit counts: `33554432 byte`.
+    """
+    whole = "/" not in unit and unit != "Hz" and float(value).is_integer()
+    return f"{value:.0f} {unit}" if whole and abs(value) < LARGEST_WHOLE else f"{value:.6g} {unit}"
 
 
 class BandwidthCeiling(Value):

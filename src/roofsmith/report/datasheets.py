@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from roofsmith.analysis.side_by_side import Pair, side_by_side
-from roofsmith.domain.facts import Fact, FactSheet
+from roofsmith.domain.facts import Fact, FactSheet, shown
 from roofsmith.report import format as fmt
 
 
@@ -24,4 +24,4 @@ def _cell(fact: Fact | None) -> str:
     if fact is None or fact.value is None or fact.citation is None:
         return fmt.UNKNOWN
     place, line = fact.citation.path, fact.citation.line
-    return f"{fact.value:.6g} {fact.unit} <- {place if line is None else f'{place}:{line}'}"
+    return f"{shown(fact.value, fact.unit)} <- {place if line is None else f'{place}:{line}'}"

@@ -9,7 +9,7 @@ from typing import Literal
 
 from pydantic import Field, StrictFloat, StrictInt, StrictStr
 
-from roofsmith.domain.facts import Citation, Fact
+from roofsmith.domain.facts import Citation, Fact, shown
 from roofsmith.domain.values import Value
 
 NOT_FOUND = "wiki not found"
@@ -92,9 +92,9 @@ class Entry:
             case str():
                 return value
             case tuple():
-                return f"{', '.join(f'{item:.6g}' for item in value)} {self.told.unit}"
+                return f"{', '.join(map(str, value))} {self.told.unit}"
             case _:
-                return f"{value:.6g} {self.told.unit}"
+                return shown(value, self.told.unit)
 
     def line(self, metric: str) -> str:
         """`<metric>: <value> <unit> <- <citation>`, also for texts and lists."""
