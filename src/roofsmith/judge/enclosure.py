@@ -35,6 +35,7 @@ class Enclosure:
         self._has_namespace = PROCESS in isolation.layers
         self._first: int | None = None
         self._worker = leader
+        self._is_ending = False
         self._group: Cgroup | None = None
         if CGROUP in isolation.layers:
             memory = int(psutil.virtual_memory().total * MEMORY_SHARE)
@@ -44,7 +45,7 @@ class Enclosure:
 
     def find_worker(self) -> int:
         """The worker's number, once its walls are up."""
-        if self._has_namespace:
+        if self._has_namespace and self._first is None:
             first = _children(self._leader)
             inner = _children(first[0]) if first else []
             if inner:
@@ -63,7 +64,15 @@ class Enclosure:
         return self._group is not None and self._group.out_of_memory()
 
     def kill(self) -> None:
-        """Begin to kill all that is inside. The outer process ends when everything else has."""
+        """Begin to kill all that is inside. The outer process ends when everything else has.
+
+        Killed itself, it would end at once, while the worker still gives its memory back, a
+        device's above all. So a second time changes nothing.
+        """
+        if self._is_ending:
+            return
+        self._is_ending = True
+        self.find_worker()
         with contextlib.suppress(ProcessLookupError, PermissionError):
             if self._first is None:
                 os.killpg(self._leader, signal.SIGKILL)

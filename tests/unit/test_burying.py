@@ -1,0 +1,62 @@
+"""Killed processes are gone, with the memory that they held, when they are buried."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from roofsmith.domain.kernel import Built, Signature
+from roofsmith.domain.values import content_id
+from roofsmith.judge.enclosure import state_of
+from roofsmith.judge.isolation import isolate
+from roofsmith.judge.process import WorkerProcess
+from roofsmith.judge.sandbox_namespaces import PROCESS
+
+pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
+
+HOLDER = """
+#include <stdlib.h>
+#include <string.h>
+__attribute__((constructor)) static void hold(void) {
+    size_t size = (size_t)1 << 30;
+    void *memory = malloc(size);
+    if (memory) memset(memory, 1, size);
+}
+void solve(void) {}
+"""
+"""Takes the kernel a while to take apart, as a device's context does."""
+
+
+@pytest.fixture
+def holder(tmp_path: Path) -> Built:
+    (tmp_path / "holder.c").write_text(HOLDER)
+    library = tmp_path / "holder.so"
+    command = ["gcc", "-shared", "-fPIC", "-o", library, tmp_path / "holder.c"]
+    subprocess.run(command, check=True)
+    return Built(
+        candidate_id="a" * 16,
+        language="c",
+        library=library,
+        library_sha256=content_id(library.read_bytes()),
+        signature=Signature(parameters=()),
+        environment={},
+        command="",
+        log=library,
+        build_time_s=0.0,
+    )
+
+
+@pytest.mark.skipif(
+    PROCESS not in isolate("standard").layers, reason="no process namespace: the worker is ours"
+)
+def test_the_worker_is_gone_when_its_walls_are(holder: Built) -> None:
+    """It is nobody's child here that one could wait for; the process around it is."""
+    worker = WorkerProcess(holder, threads=1)
+    worker.pause()
+    assert worker.pid != worker._process.pid
+    worker.end()
+    worker.close()
+    assert state_of(worker.pid) in ("Z", "X")
