@@ -35,6 +35,8 @@ class ForkServer:
         self._process: subprocess.Popen[bytes] | None = None
         self._channel: socket.socket | None = None
         self._lock = threading.Lock()
+        self.life = 0
+        """Which process it is: after a death there is another one, with none of its workers."""
 
     def __enter__(self) -> ForkServer:
         """Nothing starts before it is needed."""
@@ -48,6 +50,10 @@ class ForkServer:
         """Have it import what it imports while the caller does something else."""
         with self._lock:
             self._started()
+
+    def is_alive(self, life: int) -> bool:
+        """Whether it is the same process as then, as far as is known."""
+        return self._channel is not None and self.life == life
 
     def close(self) -> None:
         """End the server."""
@@ -70,7 +76,7 @@ class ForkServer:
         """
         message = {"cwd": str(cwd), "log": str(log), "environment": environment}
         answer = self.ask("fork", message, (theirs.fileno(),))
-        return ForkedProcess(self, answer["pid"])
+        return ForkedProcess(self, answer["pid"], self.life)
 
     def ask(self, op: str, message: dict[str, Any], fds: tuple[int, ...] = ()) -> dict[str, Any]:
         """One message and its answer.
@@ -87,6 +93,9 @@ class ForkServer:
                 self.close()
                 detail = "the process that imports torch and Triton for workers died"
                 raise KernelDiedError(Crashed(reason="fork_server", detail=detail)) from error
+            except BaseException:  # interrupted: the next question would get this one's answer
+                self.close()
+                raise
             return answer
 
     def _started(self) -> socket.socket:
@@ -98,22 +107,26 @@ class ForkServer:
                     environment=self._environment, bare=False,
                 )  # fmt: skip
             self._channel = ours
+            self.life += 1
         return self._channel
 
 
 class ForkedProcess:
     """A worker that the fork server made: its child, not ours."""
 
-    def __init__(self, server: ForkServer, pid: int) -> None:
+    def __init__(self, server: ForkServer, pid: int, life: int) -> None:
         self._server = server
+        self._life = life
         self.pid = pid
 
     def poll(self) -> int | None:
         """Its exit code; None while it runs."""
+        if not self._server.is_alive(self._life):
+            return -int(signal.SIGKILL)  # it dies with the server
         try:
             code: int | None = self._server.ask("reap", {"pid": self.pid})["code"]
         except KernelDiedError:
-            return -int(signal.SIGKILL)  # it dies with the server
+            return -int(signal.SIGKILL)
         return code
 
     def wait(self, timeout: float | None = None) -> int:
