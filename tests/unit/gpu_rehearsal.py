@@ -12,14 +12,15 @@ from typing import Any
 import pytest
 import torch
 
+from roofsmith.domain.bound import OperationCount
 from roofsmith.domain.kernel import Signature
 from roofsmith.domain.target import Tolerance
 from roofsmith.domain.workload import Workload
 from roofsmith.judge.budgets import Budgets, Finding
 from roofsmith.judge.gpu import device_arena
-from roofsmith.judge.gpu.oracle import Slots
 from roofsmith.judge.gpu.reference import GpuReference
 from roofsmith.judge.gpu.reference_process import GpuServer
+from roofsmith.judge.gpu.slots import Slots
 from roofsmith.judge.tolerated import Tolerated
 from roofsmith.ports import ArraySpec, WorkloadDescription
 
@@ -62,6 +63,8 @@ class HostReference(GpuReference):
 
     def inputs(self, dims: dict[str, int], seed: int) -> tuple[dict[str, Any], set[str]]:
         """Fresh arguments."""
+        if self._setup is None:
+            return super().inputs(dims, seed)
         made = self._setup(**dims, seed=seed)
         return made["inputs"], set(made["outputs"])
 
@@ -84,7 +87,8 @@ class Oracle:
         )
         return WorkloadDescription(
             arrays, told["scalars"], told["flops"], told["bytes"], told["atol"], told["rtol"],
-            tuple(told["arguments"]),
+            tuple(told["arguments"]), OperationCount.model_validate(told["counted"]),
+            told["written_bytes"],
         )  # fmt: skip
 
     def ask(self, op: str, message: dict[str, Any]) -> dict[str, Any]:
@@ -105,10 +109,11 @@ class Rehearsal:
     def __init__(
         self,
         monkeypatch: pytest.MonkeyPatch,
-        setup: Callable[..., dict[str, Any]],
+        setup: Callable[..., dict[str, Any]] | None,
         reference: Callable[..., None],
         dims: Mapping[str, int],
         slots: int = 3,
+        signature: Signature | None = None,
     ) -> None:
         monkeypatch.setattr(device_arena, "bytes_at", bytes_of_host)
         monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
@@ -119,7 +124,7 @@ class Rehearsal:
         self.server = GpuServer()
         self.server._driver = HostMemory()  # type: ignore[assignment]
         self.server._reference = HostReference(
-            module, None, Signature(parameters=()), None, tf32=False
+            module, None, signature or Signature(parameters=()), None, tf32=False, device="cpu"
         )
         workload = Workload(dims=dict(dims))
         self.slots = Slots(Oracle(self.server, workload), 0, workload, slots)  # type: ignore[arg-type]

@@ -15,7 +15,8 @@ from roofsmith.judge.bench import SegmentPlan, SideDiedError
 from roofsmith.judge.budgets import Budgets
 from roofsmith.judge.gpu.oracle import DeviceFullError
 from roofsmith.judge.gpu.process import GpuSegment
-from roofsmith.judge.gpu.station import GpuStation, Shared
+from roofsmith.judge.gpu.shared import Shared
+from roofsmith.judge.gpu.station import GpuStation
 
 SEGMENT = GpuSegment(elapsed_s=1e-3, wall_s=2e-3)
 PLAN = SegmentPlan(4, warm=2)
@@ -107,12 +108,13 @@ def shared(tmp_path: Path) -> Shared:
 
 
 def turn(*, waits: bool, tmp_path: Path) -> list[tuple[str, int]]:
-    """Two turns of one side; what the second one did."""
+    """Three turns of one side; what the last one did."""
     diary = Diary()
     station = GpuStation(
         cast(Any, Slots(diary)), [cast(Any, Worker(diary, waits=waits))], PLAN, shared(tmp_path)
     )
-    station.turn([0], 1.0)
+    for _ in range(2):
+        station.turn([0], 1.0)
     diary.entries.clear()
     station.turn([0], 1.0)
     return diary.entries
@@ -127,6 +129,20 @@ def test_without_a_plug_the_discarded_calls_see_other_inputs(tmp_path: Path) -> 
     assert turn(waits=True, tmp_path=tmp_path) == [
         ("run", 0), ("discard", 2), ("fill", 5), ("run", 4), ("discard", 0),
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("waits", "calls"), [(False, 6), (True, 4)])
+def test_the_parents_clock_counts_the_calls_that_it_saw(
+    waits: bool, calls: int, tmp_path: Path
+) -> None:
+    """The discarded ones are let go with the others, unless nothing is held back."""
+    worker = cast(Any, Worker(Diary(), waits=waits))
+    station = GpuStation(cast(Any, Slots(Diary())), [worker], PLAN, shared(tmp_path))
+    station.turn([0], 1.0)
+    (segment,) = station.turn([0], 1.0).segments
+    assert segment.wall_calls == calls
+    assert segment.clock_s == SEGMENT.wall_s / calls
+    assert segment.times_s == (SEGMENT.elapsed_s / PLAN.calls,)
 
 
 def segments(plan: SegmentPlan, tmp_path: Path) -> list[tuple[list[int], list[int]]]:

@@ -13,7 +13,7 @@ from statistics import fmean, median
 from typing import Any, Literal
 
 from roofsmith.analysis.clock import Clocked, agreement, by_clock, clock_note, has_spoken
-from roofsmith.analysis.compare import compare, counts_twice, is_disturbed, is_win, leans_to_loss
+from roofsmith.analysis.compare import compare, counts_twice, is_disturbed, is_in_doubt, is_win
 from roofsmith.analysis.roofline import below_floor
 from roofsmith.analysis.statistics import least_observations, median_interval
 from roofsmith.domain.bound import Bound
@@ -45,7 +45,7 @@ LONGEST_S = 60.0
 PATIENCE = 2
 """Multiple of the fewest pairs that can decide, which every measurement may have: with the fewest,
 a single outlier hides a difference. Undecided classes are given up at it, too."""
-LEANING_PATIENCE = 4
+LEANING_PATIENCE = 6
 """The same where the ratio itself lies beyond the noise band and only its interval crosses the
 edge. Without it 5 of 77 true slowdowns of 1% stayed undecided on an H100: the trials of the first
 judge in benchmarks/results/gpu_judge_rates.json."""
@@ -266,11 +266,10 @@ class ProcessJudge:
             return True
         if comparison is None or comparison.overall.verdict == "inconclusive":
             return False
-        classes = [found.estimate for found in comparison.classes]
-        leaning = any(leans_to_loss(found, self._target.keep) for found in classes)
-        patience = (LEANING_PATIENCE if leaning and is_win(comparison) else PATIENCE) * least
-        decided = all(found.verdict != "inconclusive" for found in classes)
-        return decided or samples[-1].sweep + 1 >= patience
+        doubt = is_win(comparison) and is_in_doubt(comparison, self._target.keep)
+        decided = all(found.estimate.verdict != "inconclusive" for found in comparison.classes)
+        patience = (LEANING_PATIENCE if doubt else PATIENCE) * least
+        return (decided and not doubt) or samples[-1].sweep + 1 >= patience
 
     def _is_win(self, samples: Sequence[PairSample]) -> bool:
         comparison = self._compared(samples)

@@ -30,6 +30,7 @@ class DeviceArena:
         self.base = driver.alloc(-(-size // PAGE_BYTES) * PAGE_BYTES)
         self.bytes = bytes_at(self.base, size)
         self.handle = driver.give(self.base)
+        self.slots = slots
         self._words = [NAN_GUARDS[0]] * slots
 
     def free(self) -> None:
@@ -60,6 +61,13 @@ class DeviceArena:
                 size = DTYPES[array.dtype].itemsize
                 bits = signed(UNWRITTEN[array.dtype], size)
                 self.raw(slot, index).view(_INTEGERS[size]).fill_(bits)
+
+    def prepare_all(self, values: Mapping[str, object]) -> None:
+        """Fill every slot with the same values, outputs with poison."""
+        self.prepare(0, values, self._words[0])
+        every = self.bytes.view(self.slots, self.layout.slot_bytes)
+        every[1:].copy_(every[:1].expand(self.slots - 1, -1))
+        self._words = [self._words[0]] * self.slots
 
     def overruns(self, slots: Sequence[int]) -> list[torch.Tensor]:
         """By guard band, whether it was written to in each slot; shape (len(slots), 1)."""

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 
+from roofsmith.analysis.clock import CLOCK_ERROR_RATE
+from roofsmith.analysis.statistics import least_observations
 from roofsmith.domain.comparison import ErrorReport
 from roofsmith.domain.health import Health
 from roofsmith.domain.kernel import Built
@@ -17,9 +19,11 @@ from roofsmith.judge.budgets import Budgets, Finding
 from roofsmith.judge.gpu.driver import Api
 from roofsmith.judge.gpu.forking import ForkServer
 from roofsmith.judge.gpu.layout import lay_out
-from roofsmith.judge.gpu.oracle import GpuOracle, Slots
+from roofsmith.judge.gpu.oracle import GpuOracle
+from roofsmith.judge.gpu.shared import Shared
+from roofsmith.judge.gpu.slots import Slots
 from roofsmith.judge.gpu.starting import Starter, Workers, start
-from roofsmith.judge.gpu.station import GpuStation, Shared
+from roofsmith.judge.gpu.station import GpuStation
 from roofsmith.judge.isolation import Isolation, isolate
 
 SEGMENT_S = 1e-3
@@ -28,6 +32,9 @@ median of fifty by 0.03 to 0.09%; longer ones gain little."""
 MAX_CALLS = 192
 """Every call has inputs of its own, which are drawn and verified one by one."""
 MAX_ARENA_BYTES = 12 * 1024**3
+ARENAS_SHARE = 0.4
+"""Of the memory of a judgement that the arenas of all its workloads may take: what is drawn for
+them takes as much again."""
 DISCARDED_CALLS = 3
 """After every switch of sides: the first call after 10 ms of idleness took up to four times as long
 as the others on an H100."""
@@ -63,7 +70,8 @@ class GpuLineup:
     def close(self) -> None:
         """End the processes; the next ones start while these give their memory back."""
         self._shared.end(self.workers)
-        self._shared.living.clear()
+        for worker in self.workers:  # another lineup may be up beside this one
+            self._shared.living.remove(worker)
         self.workers = []
 
     def station(self, inputs: Slots, plan: SegmentPlan) -> GpuStation:
@@ -122,6 +130,7 @@ class GpuBench:
         self._shared = Shared(
             Budgets(tolerance), api, cache_dir, fork_server, health, self.isolation,
             first_call_s, holds=timing == "kernel", free_bytes=oracle.free_bytes,
+            is_at_work=oracle.is_at_work,
         )  # fmt: skip
 
     def __enter__(self) -> GpuBench:
@@ -155,7 +164,8 @@ class GpuBench:
     def _planned(self, workload: Workload, time_s: float, clock_s: float | None) -> SegmentPlan:
         segment_s, most = (SEGMENT_S, MAX_CALLS) if clock_s is None else (clock_s, MAX_CLOCK_CALLS)
         slot_bytes = lay_out(self._oracle.describe(workload).arrays).slot_bytes
-        room = min(MAX_ARENA_BYTES, self._oracle.memory_bytes // 3) // slot_bytes - 1
+        share = ARENAS_SHARE * self._oracle.memory_bytes / len(self._oracle.target.workloads)
+        room = int(min(MAX_ARENA_BYTES, share)) // slot_bytes - 1
         calls = max(1, min(round(segment_s / max(time_s, 1e-9)), most, room))
         warm = 1 if time_s > LONG_S else DISCARDED_CALLS
         return SegmentPlan(calls, warm, by_clock=clock_s is not None)
@@ -169,9 +179,14 @@ class GpuBench:
         return GpuLineup(start(kernels, 1, self._shared)[0], self._shared)
 
     @contextlib.contextmanager
-    def lineups(self, kernels: Sequence[Built]) -> Iterator[Callable[[], GpuLineup]]:
+    def lineups(
+        self, kernels: Sequence[Built], *, by_clock: bool = False
+    ) -> Iterator[Callable[[], GpuLineup]]:
         """Lineups of the same kernels, as often as they are asked for."""
-        with contextlib.closing(Starter(kernels, self._shared)) as starter:
+        sweeps = self.clock_sweeps_per_instance if by_clock else self.sweeps_per_instance
+        rate = CLOCK_ERROR_RATE if by_clock else self._oracle.target.keep.error_rate
+        fewest = -(-least_observations(rate) // sweeps)
+        with contextlib.closing(Starter(kernels, self._shared, fewest)) as starter:
             yield lambda: GpuLineup(starter.next(), self._shared)
 
     def reports(self, workload: Workload, found: Sequence[Finding]) -> tuple[ErrorReport, ...]:

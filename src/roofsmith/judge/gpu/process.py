@@ -17,8 +17,9 @@ from roofsmith.judge.booting import Process, boot, worker_environment
 from roofsmith.judge.canary import require_loaded
 from roofsmith.judge.gpu.driver import Api
 from roofsmith.judge.gpu.forking import ForkServer
-from roofsmith.judge.gpu.oracle import MODULES, Slots
+from roofsmith.judge.gpu.oracle import MODULES
 from roofsmith.judge.gpu.reasons import device_failure
+from roofsmith.judge.gpu.slots import Slots
 from roofsmith.judge.isolation import Isolation
 from roofsmith.judge.process import WorkerProcess
 
@@ -37,6 +38,8 @@ class GpuSegment:
     """All timed calls together, by events: a claim."""
     wall_s: float
     """From the message that let the calls go to the answer, by the parent's clock."""
+    calls: int = 1
+    """That `wall_s` saw: where calls were held back, the discarded ones, too."""
     refused: object = None
     """Name of the last error that the runtime returned to the candidate, if any: a claim."""
 
@@ -247,9 +250,13 @@ class GpuWorkerProcess(WorkerProcess):
 
 
 def server_environment() -> dict[str, str]:
-    """What a process that imports torch needs of the user's environment."""
+    """What a process that imports torch needs of the user's environment.
+
+    And no processes that compile for torch.compile: behind the walls none comes up (semaphores lie
+    in /dev/shm), but they would import torch, for seconds, beside the calls that are timed.
+    """
     passed = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
-    return {"LC_ALL": "C.UTF-8", **passed}
+    return {"LC_ALL": "C.UTF-8", "TORCHINDUCTOR_COMPILE_THREADS": "1", **passed}
 
 
 def _failure(answer: dict[str, Any], otherwise: str, detail: str) -> Crashed:

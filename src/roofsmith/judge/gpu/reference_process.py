@@ -26,6 +26,7 @@ from roofsmith.judge.gpu.measuring import compare, measure
 from roofsmith.judge.gpu.reasons import device_reason
 from roofsmith.judge.gpu.reference import GpuReference
 from roofsmith.judge.gpu.tensors import raw_bytes
+from roofsmith.judge.gpu.watching import Probe, Sample
 from roofsmith.judge.reference_process import serve
 from roofsmith.judge.user_module import Complaint, load_module
 from roofsmith.ports import ArraySpec
@@ -50,6 +51,10 @@ class GpuServer:
         self._arenas: dict[int, DeviceArena] = {}
         self._drawn: dict[tuple[int, int], Draw] = {}
         self._memories: dict[int, Memory] = {}
+        self._decoys: dict[int, Draw] = {}
+        """By arena, one of the draws before the present ones."""
+        self._samples: dict[int, Sample] = {}
+        self._probe: Probe | None = None
         self._usual = Usual()
         self._on = TorchArithmetic()
         self._flush: torch.Tensor | None = None
@@ -70,6 +75,7 @@ class GpuServer:
         self._driver = Driver("hip" if torch.version.hip else "cuda")
         flush_bytes = 3 * torch.cuda.get_device_properties(0).L2_cache_size
         self._flush = torch.empty(flush_bytes, dtype=torch.uint8, device="cuda")
+        self._probe = Probe()
         module = load_module(Path(message["path"]))
         baseline = load_module(Path(message["kernel"])) if message["kernel"] else None
         signature = Signature.model_validate(message["signature"])
@@ -123,9 +129,17 @@ class GpuServer:
             raise MemoryError(str(error)) from error
 
     def rest(self, message: dict[str, Any]) -> dict[str, Any]:  # noqa: ARG002
-        """Give back what isn't used; the device memory that is free then."""
+        """Give back what isn't used; the device memory that is free then.
+
+        What is going to be drawn and compared is kept again afterwards.
+        """
         torch.cuda.empty_cache()
-        return {"free_bytes": torch.cuda.mem_get_info()[0]}
+        free_bytes, _ = torch.cuda.mem_get_info()
+        if self._arenas:
+            held = sum(arena.bytes.numel() for arena in self._arenas.values())
+            missing = 2 * held + RESERVED_BYTES - torch.cuda.memory_allocated()
+            self._reserve(max(missing, 0))
+        return {"free_bytes": free_bytes}
 
     def _reserve(self, size_bytes: int) -> None:
         """Have torch keep memory for what is drawn and compared: a kernel may take all the rest."""
@@ -138,6 +152,8 @@ class GpuServer:
         for key in [key for key in self._drawn if key[0] == number]:
             del self._drawn[key]
         self._memories.pop(number)
+        self._decoys.pop(number, None)
+        self._samples.pop(number, None)
         self._device.wait()
         self._arenas.pop(number).free()
         if not self._arenas and torch.cuda.memory_reserved() > KEPT_BYTES:
@@ -146,6 +162,9 @@ class GpuServer:
 
     def draw(self, message: dict[str, Any]) -> dict[str, Any]:
         """Fresh inputs for slots; nothing is written to the arena yet."""
+        before = self._drawn.get((message["arena"], message["slots"][0]))
+        if before is not None:
+            self._decoys[message["arena"]] = before
         for slot, seed in zip(message["slots"], message["seeds"], strict=True):
             how = {**message["how"], "seed": seed}
             self._drawn[message["arena"], slot] = Draw.new(self.reference, how, self._on)
@@ -176,6 +195,36 @@ class GpuServer:
             self._flush.add_(1)
         torch.cuda.synchronize()
         return {}
+
+    def scrub(self, message: dict[str, Any]) -> dict[str, Any]:
+        """An earlier draw's inputs into all slots, and poison into their outputs."""
+        number = message["arena"]
+        draw = self._decoys.get(number) or self._drawn[number, 0]
+        arena = self._arenas[number]
+        arena.prepare_all(draw.values)
+        for slot in range(arena.slots):
+            self._memories[number].add(slot, draw)
+        torch.cuda.synchronize()
+        return {}
+
+    def sample(self, message: dict[str, Any]) -> dict[str, Any]:
+        """Choose elements of outputs; whether any was written already."""
+        sample = Sample(self._arenas[message["arena"]], message["slots"])
+        self._samples[message["arena"]] = sample
+        return {"written": sample.written()}
+
+    def look(self, message: dict[str, Any]) -> dict[str, Any]:
+        """Remember these elements as they are."""
+        self._samples[message["arena"]].look()
+        return {}
+
+    def changed(self, message: dict[str, Any]) -> dict[str, Any]:
+        """Whether any of them was written since."""
+        return {"changed": self._samples[message["arena"]].has_changed()}
+
+    def probe(self, message: dict[str, Any]) -> dict[str, Any]:  # noqa: ARG002
+        """Whether the device works for anybody else."""
+        return {"at_work": self._probe is not None and self._probe.sees_work()}
 
     def learn(self, message: dict[str, Any]) -> dict[str, Any]:
         """Errors that the reference itself makes in the declared precision, by output."""
@@ -304,7 +353,8 @@ class GpuServer:
             "free": self.free, "draw": self.draw, "deal": self.deal, "fill": self.fill,
             "learn": self.learn, "verify": self.verify, "honest": self.honest,
             "strain": self.strain, "explore": self.explore, "diagnose": self.diagnose,
-            "rest": self.rest,
+            "rest": self.rest, "scrub": self.scrub, "sample": self.sample, "look": self.look,
+            "changed": self.changed, "probe": self.probe,
         }  # fmt: skip
         return operations[message["op"]](message)
 

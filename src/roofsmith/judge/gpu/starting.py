@@ -1,20 +1,25 @@
-"""Processes for lineups to come: several pairs start at once, for a start is mostly waiting."""
+"""Processes for lineups to come: several sets start at once, for a start is mostly waiting."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 from itertools import chain
 
 from roofsmith.domain.kernel import Built
+from roofsmith.domain.outcome import Failure, TimedOut
 from roofsmith.judge.bench import SideDiedError
 from roofsmith.judge.gpu.process import GpuWorkerProcess
-from roofsmith.judge.gpu.station import Shared
+from roofsmith.judge.gpu.shared import Shared
 from roofsmith.ports import KernelDiedError
 
-MOST_AT_ONCE = 5
-"""Sets of processes, beside the first: with it they make the fewest pairs that decide anything."""
+MOST_AT_ONCE = 6
+"""Sets of processes."""
 MEMORY_SHARE = 0.25
 """Of the device's free memory that processes may take before it is their turn."""
+CROWDED = frozenset(("out_of_memory", "out_of_device_memory", "no_device", "device_error"))
+"""Why a process may fail to start beside others, and start without them; so may one that is late.
+"""
 
 Workers = list[GpuWorkerProcess]
 """One for each kernel, loaded and stopped."""
@@ -23,16 +28,19 @@ Workers = list[GpuWorkerProcess]
 class Starter:
     """Starts the processes of one measurement, all of the same kernels."""
 
-    def __init__(self, kernels: Sequence[Built], shared: Shared) -> None:
+    def __init__(self, kernels: Sequence[Built], shared: Shared, fewest: int) -> None:
         """Nothing starts yet.
 
         Args:
             kernels: one per side.
             shared: what all lineups of the bench share; what is started ahead waits there.
+            fewest: sets that the measurement takes, at least.
         """
         self._kernels = kernels
         self._shared = shared
         self._key = tuple(built.candidate_id for built in kernels)
+        self._fewest = min(fewest, MOST_AT_ONCE)
+        self._started = 0
 
     def next(self) -> Workers:
         """Processes that nothing ran in yet.
@@ -49,45 +57,74 @@ class Starter:
         self._shared.dismiss()
 
     def _start(self) -> None:
-        """As many sets as there is room for; one, and what it takes is looked at, if that isn't
-        known."""
+        """As many sets as will be needed and there is room for; one, and what it takes is looked
+        at, if that isn't known."""
         shared = self._shared
         footprint = shared.footprints.get(self._key)
         if footprint is None:
             shared.bury()
             before = shared.free_bytes()
-            shared.ahead.append(start(self._kernels, 1, shared)[0])
+            self._add(1)
             shared.footprints[self._key] = before - shared.free_bytes()
             return
         room = MEMORY_SHARE * shared.free_bytes() // max(footprint, 1)
-        shared.ahead.extend(start(self._kernels, max(1, min(MOST_AT_ONCE, int(room))), shared))
+        wanted = self._fewest - self._started
+        sets = max(1, min(wanted if wanted > 0 else self._fewest, int(room)))
+        try:
+            self._add(sets)
+        except SideDiedError as error:
+            if sets == 1 or not _may_be_crowded(error.outcome):
+                raise
+            self._fewest = 1
+            shared.bury()
+            self._add(1)  # whoever fails alone has failed
+
+    def _add(self, sets: int) -> None:
+        self._shared.ahead.extend(start(self._kernels, sets, self._shared))
+        self._started += sets
 
 
 def start(kernels: Sequence[Built], sets: int, shared: Shared) -> list[Workers]:
     """Start a process per kernel, so many times, side by side.
 
+    None is stopped before all are loaded: while others open the device, a thread may stand in its
+    driver, which doesn't let go of it.
+
     Raises:
         SideDiedError: one can't be loaded; none is left.
     """
     started: list[Workers] = []
-    loaded = 0
     try:
         for _ in range(sets):
             started.append([])
-            for built in kernels:
-                worker = GpuWorkerProcess(
-                    built, api=shared.api, cache_dir=shared.cache_dir,
-                    fork_server=shared.fork_server, isolation=shared.isolation,
-                )  # fmt: skip
+            for side, built in enumerate(kernels):
+                with _blaming(side):
+                    worker = GpuWorkerProcess(
+                        built, api=shared.api, cache_dir=shared.cache_dir,
+                        fork_server=shared.fork_server, isolation=shared.isolation,
+                    )  # fmt: skip
                 started[-1].append(worker)
         shared.bury()  # what was ended before gives its memory back meanwhile
-        for worker in chain.from_iterable(started):
-            worker.wait_until_loaded()
-            worker.pause()
-            loaded += 1
-    except BaseException as error:
+        for step in (GpuWorkerProcess.wait_until_loaded, GpuWorkerProcess.pause):
+            for workers in started:
+                for side, worker in enumerate(workers):
+                    with _blaming(side):
+                        step(worker)
+    except BaseException:
         shared.end(chain.from_iterable(started))
-        if isinstance(error, KernelDiedError):
-            raise SideDiedError(loaded % len(kernels), error.outcome) from error
         raise
     return started
+
+
+@contextlib.contextmanager
+def _blaming(side: int) -> Iterator[None]:
+    """Whose kernel it is, if its process dies."""
+    try:
+        yield
+    except KernelDiedError as error:
+        raise SideDiedError(side, error.outcome) from error
+
+
+def _may_be_crowded(outcome: Failure) -> bool:
+    """Whether a process that failed beside others may start without them."""
+    return isinstance(outcome, TimedOut) or outcome.reason in CROWDED

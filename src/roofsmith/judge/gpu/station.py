@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import secrets
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+import time
+from collections.abc import Sequence
+from dataclasses import replace
 from statistics import median
 
-from roofsmith.domain.health import Health
-from roofsmith.domain.outcome import Failure
+from roofsmith.domain.outcome import Cheated, Failure
 from roofsmith.domain.workload import Workload
 from roofsmith.judge.bench import (
     Asides,
@@ -20,13 +18,11 @@ from roofsmith.judge.bench import (
     random_cycle,
     random_order,
 )
-from roofsmith.judge.budgets import Budgets, Finding
-from roofsmith.judge.gpu.driver import Api
-from roofsmith.judge.gpu.forking import ForkServer
-from roofsmith.judge.gpu.oracle import DeviceFullError, Slots
+from roofsmith.judge.budgets import Finding
 from roofsmith.judge.gpu.process import GpuSegment, GpuWorkerProcess
-from roofsmith.judge.gpu.reasons import attributed, device_failure
-from roofsmith.judge.isolation import Isolation
+from roofsmith.judge.gpu.reasons import attributed
+from roofsmith.judge.gpu.shared import Shared
+from roofsmith.judge.gpu.slots import Slots
 from roofsmith.judge.segment import Segment
 from roofsmith.ports import KernelDiedError
 
@@ -34,88 +30,6 @@ CHECKED_BY_CLOCK = 32
 """Calls of a long segment that are verified, chosen once all have run."""
 ASIDE_SEGMENTS = 5
 """For the medians of times that nothing is decided on."""
-HOARD_BYTES = 2**30
-"""Device memory that no process takes for nothing: a context and the code of torch take half."""
-
-
-@dataclass(frozen=True, slots=True)
-class Shared:
-    """What all lineups of a bench share."""
-
-    budgets: Budgets
-    api: Api
-    cache_dir: Path
-    fork_server: ForkServer
-    read_health: Callable[[], Health | None] | None
-    isolation: Isolation
-    first_call_s: float = 0.0
-    """Least deadline of the first call in a process."""
-    holds: bool = True
-    """Whether calls are queued before any may start: what is timed is the device, not the host."""
-    waiting: set[str] = field(default_factory=set)
-    """Labels of workloads on which a kernel was seen to wait for the device itself."""
-    free_bytes: Callable[[], int] = int
-    """Device memory that nobody holds."""
-    living: list[GpuWorkerProcess] = field(default_factory=list)
-    """Of the lineup that is up, by side."""
-    ahead: list[list[GpuWorkerProcess]] = field(default_factory=list)
-    """Of lineups to come, by side: loaded and stopped."""
-    ending: list[GpuWorkerProcess] = field(default_factory=list)
-    """Killed, but perhaps not gone yet."""
-    footprints: dict[tuple[str, ...], int] = field(default_factory=dict)
-    """Device memory in bytes that fresh processes of these candidates hold together."""
-
-    @contextlib.contextmanager
-    def blaming(self) -> Iterator[None]:
-        """Where the reference finds no device memory, the kernel that holds most of it is at fault.
-
-        Raises:
-            SideDiedError: it does, and all kernels that were up have ended.
-            DeviceFullError: no kernel holds much.
-        """
-        try:
-            yield
-        except DeviceFullError as error:
-            held = self._held_bytes()
-            most = max(held, default=0)
-            if most < HOARD_BYTES:
-                raise
-            said = f"it holds {most / 1e9:.1f} GB of device memory, and none is left to judge it in"
-            failure = device_failure("CUDA_ERROR_OUT_OF_MEMORY", said)
-            raise SideDiedError(held.index(most), failure) from error
-
-    def _held_bytes(self) -> list[int]:
-        """How much memory the device has back from each kernel that is up, once it has ended."""
-        self.dismiss()
-        self.bury()
-        held, before = [], self.free_bytes()
-        for worker in self.living:
-            worker.end()
-            worker.close()
-            now = self.free_bytes()
-            held.append(now - before)
-            before = now
-        return held
-
-    def end(self, workers: Iterable[GpuWorkerProcess]) -> None:
-        """Begin to end processes."""
-        for worker in workers:
-            worker.end()
-            self.ending.append(worker)
-
-    def dismiss(self) -> None:
-        """Begin to end what was started ahead."""
-        while self.ahead:
-            self.end(self.ahead.pop())
-
-    def bury(self) -> None:
-        """Wait until nothing is left of processes that were ended."""
-        while self.ending:
-            self.ending.pop().close()
-
-    def health(self) -> Health | None:
-        """The device's sensors, if anybody reads them."""
-        return self.read_health() if self.read_health is not None else None
 
 
 class GpuStation:
@@ -139,6 +53,10 @@ class GpuStation:
         self._refused: object = None
         """What the runtime refused to the side that ran last, by its own word."""
         self._is_warm = False
+        self._was_early = False
+        """Whether a segment of this turn started before all of its calls were queued."""
+        self._deadline_s = 0.0
+        """Of the last turn."""
         self._fresh_turns = 0
         for side, worker in enumerate(workers):
             try:
@@ -166,6 +84,7 @@ class GpuStation:
 
     def _turn(self, order: Sequence[int], deadline_s: float, *, fresh: bool) -> Turn:
         slots = list(range(self.plan.slots))
+        self._deadline_s = deadline_s
         if not self._is_warm:
             self._warm_up(deadline_s)
         if fresh:
@@ -173,18 +92,24 @@ class GpuStation:
             self._fresh_turns += 1
         self._wrong = None
         comes_back = self.plan.comes_back and fresh and self._fresh_turns == 2
-        held_back = self._holds
+        self._was_early = False
         segments: dict[int, GpuSegment] = {}
         health = [self._shared.health()]
-        for side in order:
+        for position, side in enumerate(order):
+            if fresh and len(self._workers) > 1:
+                if position:
+                    self._slots.scrub()
+                self._shared.require_idle(self._workers)
             segments[side] = self._run(side, deadline_s, comes_back=comes_back)
             health.append(self._shared.health())
             if fresh and len(self._workers) > 1 and self._wrong is None:
                 self._wrong = self._verify(side)
         in_order = [segments[side] for side in range(len(self._workers))]
         void = next(filter(None, map(_void, in_order)), None)
-        if held_back and not self._holds:
-            void = "a call waited for the device itself: from now on none is held back"
+        if self._was_early:
+            void = "a call waited for the device itself, or queueing took too long"
+            if not self._holds:
+                void = "a call waited for the device itself: from now on none is held back"
         return Turn(
             tuple(order), tuple(self._as_segment(s) for s in in_order), void,
             tuple(h for h in health if h is not None),
@@ -205,10 +130,27 @@ class GpuStation:
         return Asides(*(median(s.elapsed_s for s in kind) / len(timed) for kind in (hot, launched)))
 
     def examine(self) -> Finding:
-        """The first side's outputs of the last turn's first call, against float64."""
+        """The first side's outputs of the last turn's first call, against float64.
+
+        A kernel that starts on a stream of its own, which nothing holds back, sees inputs that
+        aren't there yet. So whoever is wrong runs once more with nothing held back, and if it is
+        right then, nothing is from then on.
+        """
         with self._shared.blaming():
-            self._learn()
-            found = next(self._slots.verify(self._timed[:1], self._budgets, exact=True))
+            found = self._examined()
+            if found.failure is None or not self._holds:
+                return found
+            self._shared.waiting.add(self.workload.label)
+            self._turn([0], self._deadline_s, fresh=True)
+            again = self._examined()
+        if again.failure is None and again.counts:
+            return again
+        self._shared.waiting.discard(self.workload.label)
+        return found
+
+    def _examined(self) -> Finding:
+        self._learn()
+        found = next(self._slots.verify(self._timed[:1], self._budgets, exact=True))
         return replace(found, failure=attributed(found.failure, self._refused))
 
     def spot_check(self) -> tuple[int, Failure] | None:
@@ -228,6 +170,8 @@ class GpuStation:
             failure = attributed(finding.failure, self._refused)
             if failure is not None:
                 return side, failure
+        if self.plan.by_clock and self._slots.has_changed():
+            return side, _outside("after the worker had said that all calls were done")
         return None
 
     def _learn(self) -> None:
@@ -277,28 +221,60 @@ class GpuStation:
         hold: bool,
     ) -> GpuSegment:
         worker, number = self._workers[side], self._slots.number
-        every = range(self.plan.slots)
         limit_s = deadline_s * (1 + min(len(timed), 2))
         try:
             if hold:
                 with worker.awake():
                     held = worker.queue_slots(number, timed, warm=warm, deadline_s=limit_s)
                 if held:
-                    self._slots.fill(every)
+                    self._fill(side, timed)
                 with worker.awake():
-                    ran = worker.run_queued(limit_s)
+                    begin = time.perf_counter()
+                    ran = self._seen(worker.run_queued(limit_s), begin)
                 if held:
-                    return ran
-                self._shared.waiting.add(self.workload.label)
+                    self._shared.early.discard((self.workload.label, side))
+                    return replace(ran, calls=len(warm) + len(timed))
+                self._note_early(side)
             # Discarded calls come before the inputs of those that count: what they compute ahead
             # is computed from other numbers.
             with worker.awake():
                 worker.run_slots(number, (), warm=warm, deadline_s=limit_s)
-            self._slots.fill(every)
+            self._fill(side, timed)
             with worker.awake():
-                return worker.run_slots(number, timed, warm=(), deadline_s=limit_s)
+                begin = time.perf_counter()
+                ran = worker.run_slots(number, timed, warm=(), deadline_s=limit_s)
+                ran = self._seen(ran, begin)
+            return replace(ran, calls=len(timed))
         except KernelDiedError as error:
             raise SideDiedError(side, error.outcome) from error
+
+    def _fill(self, side: int, timed: Sequence[int]) -> None:
+        """Pristine inputs, and where the parent's clock counts, nothing that is written before it.
+
+        Raises:
+            SideDiedError: an output was written while its side was stopped.
+        """
+        self._slots.fill(range(self.plan.slots))
+        if self.plan.by_clock and not self._slots.sample(timed):
+            raise SideDiedError(side, _outside("before any of the calls was let go"))
+
+    def _seen(self, ran: GpuSegment, begin: float) -> GpuSegment:
+        """The segment by the parent's clock: until the device's memory was seen from elsewhere.
+
+        That all calls are done is a claim. What is still written is found by `_verify`.
+        """
+        if not self.plan.by_clock:
+            return ran
+        self._slots.look()
+        return replace(ran, wall_s=time.perf_counter() - begin)
+
+    def _note_early(self, side: int) -> None:
+        """A segment started early; a host that is held up does that once, a kernel that waits for
+        the device each time."""
+        if (self.workload.label, side) in self._shared.early:
+            self._shared.waiting.add(self.workload.label)
+        self._shared.early.add((self.workload.label, side))
+        self._was_early = True
 
     @property
     def _holds(self) -> bool:
@@ -306,8 +282,13 @@ class GpuStation:
         return self._shared.holds and self.workload.label not in self._shared.waiting
 
     def _as_segment(self, segment: GpuSegment) -> Segment:
-        calls = self.plan.calls + self.plan.warm
-        return Segment((segment.elapsed_s / self.plan.calls,), segment.wall_s, 0.0, calls)
+        elapsed_s = segment.elapsed_s / self.plan.calls
+        return Segment((elapsed_s,), segment.wall_s, 0.0, segment.calls)
+
+
+def _outside(when: str) -> Cheated:
+    """Outputs were written when no time was counted."""
+    return Cheated(reason="work_outside_window", detail=f"outputs were written {when}")
 
 
 def _void(segment: GpuSegment) -> str | None:

@@ -1,0 +1,269 @@
+"""Sets of a workload's arrays in device memory, from the parent's side."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from roofsmith.analysis.tolerance import LARGEST_ERROR, Budget, Errors
+from roofsmith.domain.outcome import Failure, Incorrect
+from roofsmith.domain.workload import Workload
+from roofsmith.errors import BadReferenceError
+from roofsmith.judge.budgets import (
+    Budgets,
+    Finding,
+    incorrect,
+    is_too_wrong,
+    strained_budget,
+    subject,
+)
+from roofsmith.judge.diagnosis import Diagnosis
+from roofsmith.judge.distributions import OWN, RELATED
+from roofsmith.judge.exploration import Honest
+from roofsmith.judge.gpu.layout import lay_out
+from roofsmith.judge.poison import random_guard
+from roofsmith.ports import ArraySpec
+
+if TYPE_CHECKING:
+    from roofsmith.judge.gpu.oracle import GpuOracle
+
+
+class Slots:
+    """Sets of one workload's arrays in device memory, and what should be in them."""
+
+    def __init__(self, oracle: GpuOracle, number: int, workload: Workload, count: int) -> None:
+        self._oracle = oracle
+        self.number = number
+        self.workload = workload
+        self.description = oracle.describe(workload)
+        self.count = count
+        self.memory = lay_out(self.description.arrays)
+        self.is_blank = True
+        """Whether nothing was put there yet."""
+        self.distribution = OWN
+        self.repeats = False
+        self._guard: int | None = None
+        self._counts = True
+        message = {"arrays": as_json(self.description.arrays), "slots": count}
+        self.handle: str = self._ask("allocate", message)["handle"]
+
+    @property
+    def outputs(self) -> tuple[ArraySpec, ...]:
+        """Arrays that the kernel must write."""
+        return tuple(a for a in self.description.arrays if a.role != "input")
+
+    @property
+    def arguments(self) -> list[dict[str, Any]]:
+        """The call's arguments in order: offsets of arrays within a slot, and numbers."""
+        arrays = {
+            a.name: {"name": a.name, "offset": o, "shape": list(a.shape), "dtype": a.dtype}
+            for a, o in zip(self.memory.arrays, self.memory.offsets, strict=True)
+        }
+        scalars = self.description.scalars
+        return [
+            arrays[name] if name in arrays else {"name": name, "value": scalars[name]}
+            for name in self.description.arguments
+        ]
+
+    @property
+    def tolerated(self) -> tuple[str, ...]:
+        """Distributions that the operator tolerates."""
+        return self._oracle.tolerated().tolerated
+
+    @property
+    def subject(self) -> str:
+        """The workload, and what its inputs are drawn from if that isn't the reference's own."""
+        return subject(self.workload.label, self.distribution)
+
+    def use(self, distribution: str = OWN, guard: int | None = None) -> None:
+        """Draw from a distribution from now on, between guard bands of one word or of any."""
+        self.distribution, self._guard = distribution, guard
+
+    def draw(self, slots: Sequence[int], seeds: Sequence[int]) -> None:
+        """New inputs for slots; `fill` puts them there."""
+        self._ask("draw", {"slots": list(slots), "seeds": list(seeds), "how": self._how})
+
+    def deal(self, order: Sequence[int]) -> None:
+        """Give slot i what was drawn for slot `order[i]`; `fill` puts it there."""
+        self._ask("deal", {"order": list(order)})
+
+    def fill(self, slots: Sequence[int]) -> None:
+        """Pristine inputs, poisoned outputs and guards; the device's caches hold none of it."""
+        guards = [random_guard() if self._guard is None else self._guard for _ in slots]
+        self._ask("fill", {"slots": list(slots), "guards": guards})
+        self.is_blank = False
+
+    def scrub(self) -> None:
+        """Other valid inputs into all slots, and nothing in their outputs.
+
+        What a side was given, and what it made of it, isn't there any more for the next one.
+        """
+        self._ask("scrub", {})
+
+    def sample(self, slots: Sequence[int]) -> bool:
+        """Choose elements of the outputs of some calls to look at.
+
+        Args:
+            slots: of the calls, in their order; just filled.
+
+        Returns:
+            Whether all of them still wait to be written.
+        """
+        return not self._ask("sample", {"slots": list(slots)})["written"]
+
+    def look(self) -> None:
+        """Remember the elements that were chosen as they are at this instant."""
+        self._ask("look", {})
+
+    def has_changed(self) -> bool:
+        """Whether any of these elements was written after the last look."""
+        return bool(self._ask("changed", {})["changed"])
+
+    def learn(self, slot: int, budgets: Budgets) -> None:
+        """Set or widen the budgets by what the reference itself makes of a slot's inputs."""
+        if self.distribution != OWN:
+            self._counts = self._tolerates(slot, budgets)
+            return
+        honest = self._ask("learn", {"slot": slot})["honest"]
+        for output in self.outputs:
+            budgets.learn(
+                self.subject, self.description, output, _errors(honest[output.name]),
+                fan_in=self._oracle.tolerated().fan_in,
+            )  # fmt: skip
+
+    def verify(self, slots: Sequence[int], budgets: Budgets, *, exact: bool) -> Iterator[Finding]:
+        """Compare slots with float64 if `exact`, else with the reference in declared precision.
+
+        All are compared at once, but what is wrong with one is found out as it is asked for.
+
+        Args:
+            slots: in the order of their calls.
+            budgets: were learned.
+            exact: see above.
+        """
+        if self.distribution != OWN and not self._counts:
+            return (
+                Finding(self.workload.label, self.distribution, None, {}, counts=False)
+                for _ in slots
+            )
+        message = {
+            "slots": list(slots),
+            "exact": exact,
+            "tolerances": list(budgets.tolerances(self.description)),
+        }
+        reports = self._ask("verify", message)["reports"]
+        before = (None, *slots)
+        return (
+            self._finding(slot, prior, report, budgets, exact=exact)
+            for slot, prior, report in zip(slots, before, reports, strict=False)
+        )
+
+    def close(self) -> None:
+        """Give the memory back."""
+        if self._oracle.is_alive:
+            self._ask("free", {})
+
+    def _tolerates(self, slot: int, budgets: Budgets) -> bool:
+        """Whether the operator keeps its meaning on this very draw; learn the budgets if so."""
+        try:
+            answer = self._ask("honest", {"slot": slot})
+        except BadReferenceError:  # it refuses such inputs at this size
+            return False
+        errors = {name: Errors(*pair) for name, pair in answer["errors"].items()}
+        return budgets.learn_other(
+            self.subject, self.workload.label, self.description, self.outputs,
+            Honest(errors, answer["sound"]), fan_in=self._oracle.tolerated().fan_in,
+            irregular=self.distribution not in RELATED,
+        )  # fmt: skip
+
+    def _finding(
+        self,
+        slot: int,
+        before: int | None,
+        report: dict[str, list[float]],
+        budgets: Budgets,
+        *,
+        exact: bool,
+    ) -> Finding:
+        failure = self._trespass(self.subject, report)
+        errors, strained = {}, {}
+        for output in self.outputs:
+            found = errors[output.name] = _errors(report[output.name])
+            budget = budgets.get(self.subject, output.name)
+            slack = Errors(0, 0) if exact else budget.honest
+            extra = report[output.name][4] > report[output.name][5]  # NaN beyond the rows compared
+            if failure is not None or not (extra or is_too_wrong(found, budget, slack)):
+                continue
+            strain = partial(self._strain, slot, output.name)
+            own = None if extra else strained_budget(found, budget, slack, strain)
+            if own is None:
+                failure = self._named(slot, before, output, found, budget)
+            else:
+                strained[output.name] = own
+        return Finding(self.workload.label, self.distribution, failure, errors, strained)
+
+    def _strain(self, slot: int, name: str) -> tuple[float, float]:
+        """How much worse conditioned a slot's inputs are than usual."""
+        answer = self._ask("strain", {"slot": slot, "draw": self._how})
+        norm, element = answer["strain"].get(name, (1.0, 1.0))
+        return norm, element
+
+    def _named(
+        self, slot: int, before: int | None, output: ArraySpec, found: Errors, budget: Budget
+    ) -> Failure:
+        """A failed output with its reason."""
+        message = {
+            "slot": slot, "before": before, "output": output.name, "norm": found.norm,
+            "element": found.element, "problem": found.problem,
+            "budget": [budget.norm, budget.element],
+        }  # fmt: skip
+        told = self._ask("diagnose", message)
+        return incorrect(self.subject, output.name, Diagnosis(**told), budget)
+
+    def _trespass(self, label: str, report: dict[str, list[float]]) -> Failure | None:
+        names = [array.name for array in self.description.arrays]
+        places = [f"in front of {names[0]}", *(f"behind {name}" for name in names)]
+        for key, (touched,) in ((k, v) for k, v in report.items() if ":" in k):
+            kind, _, which = key.partition(":")
+            if not touched:
+                continue
+            if kind == "guard":
+                return Incorrect(
+                    reason="out_of_bounds",
+                    detail=f"{label}: wrote outside its arrays, {places[int(which)]}",
+                )
+            return Incorrect(reason="input_altered", detail=f"{label}: changed its input {which!r}")
+        return None
+
+    @property
+    def _how(self) -> dict[str, Any]:
+        """What draws are made of, but for their seeds."""
+        free = {} if self.distribution == OWN else self._oracle.tolerated().free
+        return {"dims": self.workload.dims, "distribution": self.distribution, "free": free}
+
+    def _ask(self, op: str, message: dict[str, Any]) -> dict[str, Any]:
+        return self._oracle.ask(op, {"arena": self.number, **message})
+
+
+def _errors(numbers: Sequence[float]) -> Errors:
+    """What `gpu.measuring.measure` returned."""
+    norm, element, mismatched, not_finite, _, _ = numbers
+    problem = None
+    if not_finite:
+        problem = f"{not_finite:.0f} elements are NaN or infinite where the reference is finite"
+    elif mismatched:
+        problem = f"{mismatched:.0f} elements should be exactly the reference's and aren't"
+    return Errors(_bounded(norm), _bounded(element), problem)
+
+
+def _bounded(error: float) -> float:
+    return LARGEST_ERROR if math.isnan(error) else min(error, LARGEST_ERROR)
+
+
+def as_json(arrays: Sequence[ArraySpec]) -> list[dict[str, Any]]:
+    """Arrays as a message to the reference's process has them."""
+    return [
+        {"name": a.name, "role": a.role, "dtype": a.dtype, "shape": list(a.shape)} for a in arrays
+    ]

@@ -1,0 +1,306 @@
+"""What the judge sees of device memory and of the device while every process is stopped."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+
+from gpu_rehearsal import Rehearsal  # noqa: E402
+
+from roofsmith.domain.outcome import Failure, Incorrect  # noqa: E402
+from roofsmith.domain.target import Tolerance  # noqa: E402
+from roofsmith.domain.workload import Workload  # noqa: E402
+from roofsmith.judge.bench import SegmentPlan, SideDiedError  # noqa: E402
+from roofsmith.judge.budgets import Budgets, Finding  # noqa: E402
+from roofsmith.judge.gpu import shared as shared_module  # noqa: E402
+from roofsmith.judge.gpu.process import GpuSegment  # noqa: E402
+from roofsmith.judge.gpu.shared import BUSY_LOOKS, Shared  # noqa: E402
+from roofsmith.judge.gpu.station import GpuStation  # noqa: E402
+
+PLAN = SegmentPlan(4, warm=2)
+CLOCK_PLAN = SegmentPlan(4, warm=2, by_clock=True)
+WRONG = Incorrect(reason="skipped_work", detail="left it unwritten")
+
+
+def setup(N: int, seed: int) -> dict[str, object]:
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.randn(N, generator=generator)
+    return {"inputs": {"x": x, "y": torch.empty(N)}, "outputs": ["y"]}
+
+
+def reference(x: torch.Tensor, y: torch.Tensor) -> None:
+    torch.mul(x, 2.0, out=y)
+
+
+@pytest.fixture
+def doubled(monkeypatch: pytest.MonkeyPatch) -> Rehearsal:
+    return Rehearsal(monkeypatch, setup, reference, {"N": 1000}, slots=12)
+
+
+def twice(x: torch.Tensor, y: torch.Tensor) -> None:
+    y.copy_(2 * x)
+
+
+def test_between_sides_nothing_of_the_last_turn_is_left(doubled: Rehearsal) -> None:
+    arena = doubled.server._arenas[0]
+    doubled.draw()
+    before = {arena.raw(slot, 0).numpy().tobytes() for slot in range(12)}
+    doubled.turn(twice)
+    present = {arena.raw(slot, 0).numpy().tobytes() for slot in range(12)}
+    doubled.slots.scrub()
+    for slot in range(12):
+        raw = arena.raw(slot, 0).numpy().tobytes()
+        assert raw not in present
+        assert raw in before  # an earlier draw: valid inputs
+        assert bool(torch.isnan(arena.view(slot, 1)).all())
+    assert not any(bool(touched.any()) for touched in arena.overruns(range(12)))
+
+
+def test_a_scrubbed_arena_is_filled_as_ever(doubled: Rehearsal) -> None:
+    doubled.turn(twice)
+    doubled.slots.scrub()
+    assert all(found.failure is None for found in doubled.turn(twice))
+
+
+def test_an_output_that_is_written_before_the_calls_is_seen(doubled: Rehearsal) -> None:
+    doubled.draw()
+    assert doubled.slots.sample(range(12))
+    doubled.run(twice, 11)
+    assert not doubled.slots.sample(range(12))
+
+
+def test_an_output_that_is_written_after_the_answer_is_seen(doubled: Rehearsal) -> None:
+    doubled.draw()
+    doubled.slots.sample(range(12))
+    for slot in range(11):
+        doubled.run(twice, slot)
+    doubled.slots.look()
+    assert not doubled.slots.has_changed()
+    doubled.run(twice, 11)
+    assert doubled.slots.has_changed()
+
+
+def test_a_tenth_of_the_last_call_is_enough_to_see(doubled: Rehearsal) -> None:
+    arena = doubled.server._arenas[0]
+    doubled.draw()
+    doubled.slots.sample(range(12))
+    for slot in range(12):
+        doubled.run(twice, slot)
+    arena.view(11, 1)[:100] = float("nan")
+    doubled.slots.look()
+    doubled.run(twice, 11)
+    assert doubled.slots.has_changed()
+
+
+class Slots:
+    """Device memory in which nothing is wrong, unless it is said so."""
+
+    number, is_blank = 0, False
+    workload = Workload(dims={"N": 8})
+    outputs = ()
+
+    def __init__(self, diary: list[str]) -> None:
+        self._diary = diary
+        self.are_blank, self.changes = True, False
+        self.failures: list[Failure | None] = []
+
+    def draw(self, slots: Sequence[int], seeds: Sequence[int]) -> None:
+        pass
+
+    def deal(self, order: Sequence[int]) -> None:
+        pass
+
+    def fill(self, slots: Sequence[int]) -> None:
+        self._diary.append("fill")
+
+    def scrub(self) -> None:
+        self._diary.append("scrub")
+
+    def sample(self, slots: Sequence[int]) -> bool:
+        self._diary.append("sample")
+        return self.are_blank
+
+    def look(self) -> None:
+        self._diary.append("look")
+
+    def has_changed(self) -> bool:
+        return self.changes
+
+    def learn(self, slot: int, budgets: Budgets) -> None:
+        pass
+
+    def verify(self, slots: Sequence[int], budgets: Budgets, *, exact: bool) -> Iterator[Finding]:
+        self._diary.append("verify")
+        failure = self.failures.pop(0) if self.failures else None
+        return iter([Finding("N=8", "own", failure, {})])
+
+
+class Worker:
+    """A process whose calls are queued in time, but for those of some segments."""
+
+    def __init__(self, diary: list[str], early: Sequence[bool] = ()) -> None:
+        self._diary, self._early = diary, list(early)
+        self.ended = False
+
+    @contextlib.contextmanager
+    def awake(self) -> Iterator[None]:
+        yield
+        self._diary.append("stop")
+
+    def attach(self, slots: object) -> None:
+        pass
+
+    wake = pause = begin_first_call = end_first_call = lambda *_: None
+
+    def queue_slots(self, arena: int, slots: Sequence[int], **_: object) -> bool:
+        self._diary.append("queue")
+        return not (self._early.pop(0) if self._early else False)
+
+    def run_queued(self, deadline_s: float) -> GpuSegment:
+        self._diary.append("go")
+        return GpuSegment(elapsed_s=1e-9, wall_s=1e-9)
+
+    def run_slots(self, arena: int, slots: Sequence[int], **_: object) -> GpuSegment:
+        self._diary.append("run" if slots else "discard")
+        return GpuSegment(elapsed_s=1e-9, wall_s=1e-9)
+
+    def end(self) -> None:
+        self.ended = True
+
+    close = end
+
+
+def shared(tmp_path: Path) -> Shared:
+    """A bench without a device."""
+    return Shared(Budgets(Tolerance()), "cuda", tmp_path, cast(Any, None), None, cast(Any, None))
+
+
+def station(
+    slots: Slots, workers: Sequence[Worker], bench: Shared, plan: SegmentPlan = PLAN
+) -> GpuStation:
+    return GpuStation(cast(Any, slots), cast(Any, workers), plan, bench)
+
+
+def test_the_second_side_queues_its_calls_beside_other_inputs(tmp_path: Path) -> None:
+    diary: list[str] = []
+    made = station(Slots(diary), [Worker(diary), Worker(diary)], shared(tmp_path))
+    made.turn([1, 0], 1.0)
+    diary.clear()
+    made.turn([0, 1], 1.0)
+    first = ["queue", "stop", "fill", "go", "stop", "verify"]
+    assert diary == [*first, "scrub", *first]
+
+
+def test_by_the_clock_the_memory_is_seen_before_and_right_after_the_calls(tmp_path: Path) -> None:
+    diary: list[str] = []
+    workers = [Worker(diary), Worker(diary)]
+    turn = station(Slots(diary), workers, shared(tmp_path), CLOCK_PLAN).turn([0, 1], 1.0)
+    assert diary[-9:-1] == ["scrub", "queue", "stop", "fill", "sample", "go", "look", "stop"]
+    # The worker's word came at once; what counts is the time until the memory was seen.
+    assert all(segment.wall_s > 1e-9 for segment in turn.segments)
+
+
+def test_outputs_that_are_written_early_or_late_are_no_outputs(tmp_path: Path) -> None:
+    slots = Slots([])
+    made = station(slots, [Worker([]), Worker([])], shared(tmp_path), CLOCK_PLAN)
+    made.turn([0, 1], 1.0)
+    assert made.spot_check() is None
+    slots.changes = True
+    made.turn([1, 0], 1.0)
+    wrong = made.spot_check()
+    assert wrong is not None
+    assert (wrong[0], wrong[1].reason) == (1, "work_outside_window")
+    slots.are_blank = False
+    with pytest.raises(SideDiedError) as caught:
+        made.turn([1, 0], 1.0)
+    assert (caught.value.side, caught.value.outcome.reason) == (1, "work_outside_window")
+
+
+@pytest.fixture
+def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shared_module, "BUSY_LOOK_S", 0.0)
+
+
+def watched(tmp_path: Path, workers: Sequence[Worker], busy: Iterator[bool] | None) -> Shared:
+    """A bench whose device works for the second process until that has ended, or as given."""
+    bench = shared(tmp_path)
+    is_at_work = (lambda: not workers[1].ended) if busy is None else (lambda: next(busy))
+    return replace(bench, is_at_work=is_at_work)
+
+
+@pytest.mark.usefixtures("hurried")
+def test_who_left_work_behind_is_whose_end_leaves_the_device_idle(tmp_path: Path) -> None:
+    workers = [Worker([]), Worker([])]
+    made = station(Slots([]), workers, watched(tmp_path, workers, None))
+    with pytest.raises(SideDiedError) as caught:
+        made.turn([0, 1], 1.0)
+    assert (caught.value.side, caught.value.outcome.reason) == (1, "leftover_work")
+    assert not workers[0].ended
+
+
+@pytest.mark.usefixtures("hurried")
+def test_work_for_somebody_else_is_nobodys_fault(tmp_path: Path) -> None:
+    workers = [Worker([]), Worker([])]
+    made = station(Slots([]), workers, watched(tmp_path, workers, iter([True] * 1000)))
+    with pytest.raises(SideDiedError) as caught:
+        made.turn([0, 1], 1.0)
+    assert (caught.value.outcome.kind, caught.value.outcome.reason) == ("unstable", "device_busy")
+
+
+@pytest.mark.usefixtures("hurried")
+def test_a_device_that_is_busy_for_a_moment_accuses_nobody(tmp_path: Path) -> None:
+    workers = [Worker([]), Worker([])]
+    moments = iter([True] * (2 * BUSY_LOOKS - 1) + [False] * 2)
+    made = station(Slots([]), workers, watched(tmp_path, workers, moments))
+    assert made.turn([0, 1], 1.0).void is None
+
+
+def test_a_host_that_is_held_up_once_changes_nothing_but_that_pair(tmp_path: Path) -> None:
+    diary: list[str] = []
+    workers = [Worker(diary), Worker(diary, early=[True])]
+    made = station(Slots(diary), workers, shared(tmp_path))
+    assert "queueing took too long" in str(made.turn([0, 1], 1.0).void)
+    diary.clear()
+    assert made.turn([0, 1], 1.0).void is None
+    assert "run" not in diary
+
+
+def test_a_kernel_that_waits_each_time_is_held_back_no_more(tmp_path: Path) -> None:
+    diary: list[str] = []
+    workers = [Worker(diary), Worker(diary, early=[True] * 9)]
+    made = station(Slots(diary), workers, shared(tmp_path))
+    made.turn([0, 1], 1.0)
+    assert "from now on" in str(made.turn([0, 1], 1.0).void)
+    diary.clear()
+    assert made.turn([0, 1], 1.0).void is None
+    assert "queue" not in diary
+
+
+def examined(tmp_path: Path, failures: Sequence[Failure | None]) -> tuple[Finding, Shared]:
+    """What examining one kernel comes to, whose outputs are right or wrong in turn."""
+    slots, bench = Slots([]), shared(tmp_path)
+    slots.failures = list(failures)
+    made = station(slots, [Worker([])], bench)
+    made.turn([0], 1.0)
+    return made.examine(), bench
+
+
+def test_a_stream_of_its_own_is_no_fault(tmp_path: Path) -> None:
+    """What starts whatever is held back is right if nothing is."""
+    found, bench = examined(tmp_path, [WRONG, None])
+    assert found.failure is None
+    assert bench.waiting == {"N=8"}
+
+
+def test_who_is_wrong_either_way_is_wrong_for_the_first_reason(tmp_path: Path) -> None:
+    other = Incorrect(reason="error_budget", detail="off")
+    found, bench = examined(tmp_path, [WRONG, other])
+    assert found.failure == WRONG
+    assert bench.waiting == set()
