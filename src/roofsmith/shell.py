@@ -20,6 +20,8 @@ _LOOK_S = 1.0
 """How often the length of the output is looked at."""
 _DYING_S = 5.0
 """How long the end of killed processes is waited for: one with much memory takes a while."""
+_WAITING = 'read -r _ || exit; exec </dev/null /bin/sh -c "$0"'
+"""Begins with a command when it is told to: what is killed before has begun nothing."""
 _TAIL_BYTES = 4096
 _TAIL_LINES = 12
 
@@ -92,17 +94,23 @@ def run_shell(
         with ExitStack() as stack:
             errors = stack.enter_context(log.open("wb"))
             out = errors if output is None else stack.enter_context(output.open("wb"))
-            begin = time.monotonic()
             process = subprocess.Popen(
-                ["/bin/sh", "-c", command],
+                ["/bin/sh", "-c", _WAITING, command],
                 cwd=directory, env={**os.environ, **environment},
-                stdin=subprocess.DEVNULL, stdout=out, stderr=errors, start_new_session=True,
+                bufsize=0, stdin=subprocess.PIPE, stdout=out, stderr=errors,
+                start_new_session=True,
             )  # fmt: skip
+            assert process.stdin is not None  # it is a pipe
+            go = stack.enter_context(process.stdin)
             try:
                 with _leashed(process.pid):
+                    begin = time.monotonic()
+                    with suppress(BrokenPipeError):  # somebody has killed it
+                        go.write(b"\n")
+                    go.close()
                     stopped = _await(process, begin + deadline_s, deadline_s, (log, output or log))
             finally:
-                _end(process)
+                end_group(process)
             wall_s = time.monotonic() - begin
     except OSError as error:
         raise StorageError(f"can't run `{command}` in {directory}: {error.strerror}") from error
@@ -159,8 +167,12 @@ def _leashed(group: int) -> Iterator[None]:
         leash.communicate()
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """Kill the group, and wait for its end: what is being killed may still write to files."""
+def end_group(process: subprocess.Popen[bytes]) -> None:
+    """Kill a process and its group, and wait for their end: what dies may still write to files.
+
+    Args:
+        process: leads a group of its own.
+    """
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()

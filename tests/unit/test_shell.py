@@ -7,11 +7,13 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
 
+from roofsmith import shell
 from roofsmith.shell import Ran, run_shell
 
 RUN = """\
@@ -65,15 +67,28 @@ def test_commands_end_with_a_process_that_is_killed(tmp_path: Path, number: sign
         while not (group.exists() and group.read_text().strip()):
             assert running.poll() is None
             time.sleep(0.01)
-        time.sleep(0.2)
         running.send_signal(number)
     left = int(group.read_text())
     try:
-        for _ in range(1000):
-            if not is_alive(left):
-                return
+        until = time.monotonic() + 60
+        while is_alive(left):
+            assert time.monotonic() < until
             time.sleep(0.01)
-        pytest.fail("it is still running")
     finally:
         if is_alive(left):
             os.killpg(left, signal.SIGKILL)
+
+
+def test_nothing_of_a_command_runs_before_it_would_end_with_its_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @contextmanager
+    def dies(group: int) -> Iterator[None]:
+        time.sleep(0.1)
+        raise KeyboardInterrupt
+        yield  # a context manager must be able to give something
+
+    monkeypatch.setattr(shell, "_leashed", dies)
+    with pytest.raises(KeyboardInterrupt):
+        run("touch begun", tmp_path)
+    assert not (tmp_path / "begun").exists()

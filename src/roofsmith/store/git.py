@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from roofsmith.errors import StorageError, ToolMissingError
+from roofsmith.shell import end_group
 
 DEADLINE_S = 60.0
 CHECKOUT_DEADLINE_S = 300.0
@@ -175,4 +176,4 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
         os.killpg(process.pid, signal.SIGTERM)
         with suppress(subprocess.TimeoutExpired):
             process.wait(_GRACE_S)
-        os.killpg(process.pid, signal.SIGKILL)
+    end_group(process)
