@@ -9,7 +9,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import psutil
@@ -26,7 +27,7 @@ from roofsmith.judge.sandbox import LANDLOCK, LAYERS, TASKS
 from roofsmith.judge.sandbox_namespaces import MOUNT, PROCESS, USER
 
 SOURCES = str(Path(roofsmith.__file__).parent.parent)
-DEADLINE_S = 20.0
+DEADLINE_S = 60.0
 
 needs_processes = pytest.mark.skipif(
     probe()[PROCESS] is not None, reason=f"no {PROCESS} here: {probe()[PROCESS]}"
@@ -113,6 +114,13 @@ if plan: put_up(plan)
             enclosure.close()
 
 
+def wait_until(holds: Callable[[], bool]) -> None:
+    until = time.monotonic() + DEADLINE_S
+    while not holds():
+        assert time.monotonic() < until
+        time.sleep(0.01)
+
+
 def said(process: subprocess.Popen[bytes]) -> str:
     assert process.stdout is not None
     return process.stdout.readline().decode().strip()
@@ -179,10 +187,8 @@ def test_stopping_the_group_stops_everything_inside(tmp_path: Path) -> None:
         enclosure.find_worker()
         os.killpg(process.pid, signal.SIGSTOP)
         inside = psutil.Process(process.pid).children(recursive=True)
-        until = time.monotonic() + DEADLINE_S
-        while {state_of(c.pid) for c in inside} != {"T"} and time.monotonic() < until:
-            time.sleep(0.01)
-        assert [state_of(child.pid) for child in inside] == ["T"] * 3
+        assert len(inside) == 3
+        wait_until(lambda: {state_of(child.pid) for child in inside} == {"T"})
 
 
 @pytest.mark.skipif(
@@ -234,7 +240,8 @@ def test_without_walls_the_group_is_killed(tmp_path: Path) -> None:
         child = psutil.Process(process.pid).children()[0]
         enclosure.kill()
         assert process.wait(DEADLINE_S) == -signal.SIGKILL
-        child.wait(DEADLINE_S)
+        # Whoever has it now may never ask about it: a container's first process often doesn't.
+        wait_until(lambda: state_of(child.pid) in "ZX")
 
 
 @pytest.mark.skipif(cgroup_refusal() is not None, reason=f"no cgroup here: {cgroup_refusal()}")
@@ -253,15 +260,18 @@ def test_a_group_bounds_memory_and_is_removed() -> None:
 
 
 @pytest.mark.skipif(cgroup_refusal() is not None, reason=f"no cgroup here: {cgroup_refusal()}")
-def test_groups_of_a_killed_judge_are_removed() -> None:
+def test_groups_of_a_killed_judge_are_removed(
+    alone: Callable[[], AbstractContextManager[None]],
+) -> None:
     code = """
 import os, signal
 from roofsmith.judge.cgroup import Cgroup
 print(Cgroup.create(memory_bytes=1 << 30, tasks=100).path, flush=True)
 os.kill(os.getpid(), signal.SIGKILL)
 """
-    killed = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, check=False)
-    left = Path(killed.stdout.decode().strip())
-    assert left.exists()
-    assert left in remove_stale_groups()
-    assert not left.exists()
+    with alone():  # every command that starts removes what it finds
+        killed = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, check=False)
+        left = Path(killed.stdout.decode().strip())
+        assert left.exists()
+        assert left in remove_stale_groups()
+        assert not left.exists()
