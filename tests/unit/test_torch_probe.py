@@ -12,7 +12,7 @@ from roofsmith.errors import MachineError
 
 TORCH = """print('{"torch": null, "arch_list": ["sm_90"]}', flush=True)\n"""
 SEES = {"torch": None, "arch_list": ["sm_90"]}
-PATIENT_S = 60.0
+PATIENT_S = 300.0
 
 
 def asked(

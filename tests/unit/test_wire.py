@@ -20,6 +20,7 @@ from roofsmith.judge.wire import (
     send,
 )
 
+PATIENT_S = 60.0
 Ends = tuple[socket.socket, socket.socket]
 
 
@@ -52,14 +53,14 @@ def test_messages_arrive_whole_and_in_order(sent: list[dict[str, object]]) -> No
     with ours, theirs:
         for message in sent:
             send(ours, message)
-        assert [receive(theirs, 5.0)[0] for _ in sent] == sent
+        assert [receive(theirs, PATIENT_S)[0] for _ in sent] == sent
 
 
 def test_long_messages_come_in_pieces(ends: Ends) -> None:
     message = {"text": "x" * (2 * 1024**2)}
     sender = threading.Thread(target=send, args=(ends[0], message))
     sender.start()
-    assert receive(ends[1], 10.0)[0] == message
+    assert receive(ends[1], PATIENT_S)[0] == message
     sender.join()
 
 
@@ -67,7 +68,7 @@ def test_a_descriptor_travels_along(ends: Ends) -> None:
     read, write = os.pipe()
     send(ends[0], {"op": "map"}, (write,))
     os.close(write)
-    message, (copy,) = receive(ends[1], 5.0)
+    message, (copy,) = receive(ends[1], PATIENT_S)
     assert message == {"op": "map"}
     os.write(copy, b"through")
     assert os.read(read, 16) == b"through"
@@ -77,7 +78,7 @@ def test_a_descriptor_travels_along(ends: Ends) -> None:
 
 def test_messages_without_descriptors_bring_none(ends: Ends) -> None:
     send(ends[0], {})
-    assert receive(ends[1], 5.0) == ({}, [])
+    assert receive(ends[1], PATIENT_S) == ({}, [])
 
 
 @pytest.mark.parametrize(
@@ -95,7 +96,7 @@ def test_messages_without_descriptors_bring_none(ends: Ends) -> None:
 def test_what_is_no_message_is_refused(data: bytes, complaint: str, ends: Ends) -> None:
     ends[0].sendall(data)
     with pytest.raises(WireError, match=complaint):
-        receive(ends[1], 5.0)
+        receive(ends[1], PATIENT_S)
 
 
 @given(st.binary(min_size=1, max_size=60))
@@ -105,7 +106,7 @@ def test_garbage_is_a_wire_error_or_a_message(data: bytes) -> None:
         ours.sendall(data)
         ours.shutdown(socket.SHUT_WR)
         try:
-            message, _ = receive(theirs, 5.0)
+            message, _ = receive(theirs, PATIENT_S)
         except WireError:
             return
         assert json.loads(data[4:][: struct.unpack("<I", data[:4])[0]]) == message
@@ -116,7 +117,7 @@ def test_hanging_up_is_noticed_at_every_point(data: bytes, ends: Ends) -> None:
     ends[0].sendall(data)
     ends[0].close()
     with pytest.raises(WireError, match="hung up"):
-        receive(ends[1], 5.0)
+        receive(ends[1], PATIENT_S)
 
 
 @pytest.mark.parametrize("data", [b"", b"\x02", framed(b"{}")[:-1]])
@@ -138,5 +139,5 @@ def test_what_is_nested_too_deep_is_no_message(ends: Ends, opening: bytes) -> No
     sender = threading.Thread(target=ends[0].sendall, args=(framed(body),))
     sender.start()
     with pytest.raises(GarbledError, match="deeper"):
-        receive(ends[1], 5.0)
+        receive(ends[1], PATIENT_S)
     sender.join()
