@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -114,20 +115,24 @@ def wrong(job):
         close = {"rtol": 2e-3, "atol": 2e-3} if tensor.dtype == torch.float16 else {}
         torch.testing.assert_close(tensor, expected, **close)
 
-for job in json.load(sys.stdin):
+def told(job):
     try:
         wrong(job)
-        print(json.dumps(None))
     except AssertionError as error:
-        print(json.dumps(str(error)))
+        return str(error)
+
+for line in sys.stdin:
+    print(json.dumps([told(job) for job in json.loads(line)]), flush=True)
 """
+PATIENT_S = 600.0
 
 
 @dataclass(frozen=True, slots=True)
 class Interpreter:
-    """Runs kernels beside their references, all of one question in one process."""
+    """Runs kernels beside their references, in a process that has imported all that they need."""
 
     folder: Path
+    process: subprocess.Popen[str]
 
     def mistakes(
         self, candidates: Mapping[str, Candidate], reference: Path, shapes: Sequence[dict[str, int]]
@@ -143,23 +148,34 @@ class Interpreter:
                     "kernel": str(built.library), "reference": str(reference), "dims": dims,
                     "seed": seed,
                 }  # fmt: skip
-        finished = subprocess.run(
-            [sys.executable, "-c", RUNNER],
-            input=json.dumps(list(jobs.values())),
-            env={**os.environ, "TRITON_INTERPRET": "1", "CUDA_VISIBLE_DEVICES": ""},
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=False,
-        )
-        assert finished.returncode == 0, finished.stderr
-        found = [json.loads(line) for line in finished.stdout.splitlines()]
+        found = self._asked(list(jobs.values()))
         return {job: said for job, said in zip(jobs, found, strict=True) if said is not None}
 
+    def _asked(self, jobs: list[dict[str, object]]) -> list[str | None]:
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        print(json.dumps(jobs), file=self.process.stdin, flush=True)
+        assert select.select([self.process.stdout], [], [], PATIENT_S)[0], "no answer came"
+        answer = self.process.stdout.readline()
+        assert answer, (self.folder / "errors").read_text()
+        return list(json.loads(answer))
 
-@pytest.fixture
-def interpreter(tmp_path: Path) -> Interpreter:
-    return Interpreter(tmp_path)
+
+@pytest.fixture(scope="module")
+def interpreter(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Interpreter]:
+    folder = tmp_path_factory.mktemp("interpreter")
+    with (
+        (folder / "errors").open("w") as errors,
+        subprocess.Popen(
+            [sys.executable, "-c", RUNNER],
+            env={**os.environ, "TRITON_INTERPRET": "1", "CUDA_VISIBLE_DEVICES": ""},
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True,
+        ) as process,
+    ):  # fmt: skip
+        try:
+            yield Interpreter(folder, process)
+        finally:
+            process.kill()
 
 
 def subject(name: str, folder: Path) -> tuple[Candidate, Path]:
