@@ -95,13 +95,31 @@ def test_a_class_stays_where_nothing_divides_it(times_s: list[float]) -> None:
     assert [name for name, _ in found(*pairs)] == ["all"]
 
 
-def test_declared_classes_win() -> None:
-    declared = [Workload(dims={"N": n}, config_class="mine") for n in (1, 2, 3, 4)]
-    known = ConfigClass(
-        name="mine", workloads=tuple(w.label for w in declared), reason="declared in the target"
-    )
-    timings = [timing(w, t) for w, t in zip(declared, (1e-4, 1e-4, 9e-3, 9e-3), strict=True)]
-    assert found_classes(declared, [known], timings) == (known,)
+def declared(name: str, *sizes: int) -> tuple[list[Workload], ConfigClass]:
+    workloads = [Workload(dims={"N": n}, config_class=name) for n in sizes]
+    labels = tuple(w.label for w in workloads)
+    return workloads, ConfigClass(name=name, workloads=labels, reason="declared in the target")
+
+
+def test_declared_classes_stay_apart() -> None:
+    """Whatever the times say: here one side of each is as slow as one of the other."""
+    ours, mine = declared("mine", 1, 2, 3, 4)
+    others, yours = declared("yours", 5, 6)
+    times_s = (1e-4, 1e-4, 9e-3, 9e-3, 1e-4, 9e-3)
+    timings = [timing(w, t) for w, t in zip([*ours, *others], times_s, strict=True)]
+    classes = found_classes([*ours, *others], [mine, yours], timings)
+    assert [(c.name, c.workloads) for c in classes] == [
+        ("mine: N <= 2", ("N=1", "N=2")),
+        ("mine: N >= 3", ("N=3", "N=4")),
+        ("yours", ("N=5", "N=6")),
+    ]
+    assert classes[0].reason.startswith("declared in the target; N explains 100% of how")
+
+
+def test_a_declared_class_stays_whole_where_its_times_agree() -> None:
+    workloads, mine = declared("mine", 1, 2, 3, 4)
+    timings = [timing(w, t) for w, t in zip(workloads, (1e-3, 1.1e-3, 1.2e-3, 1e-3), strict=True)]
+    assert found_classes(workloads, [mine], timings) == (mine,)
 
 
 def test_the_reason_says_what_explains_how_much() -> None:

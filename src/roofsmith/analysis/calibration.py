@@ -52,7 +52,7 @@ def scores(campaign: Campaign) -> tuple[RoundScore, ...]:
     before = campaign.baseline.profile if campaign.baseline is not None else None
     found = []
     for round_ in campaign.rounds:
-        found.append(round_score(round_, before, noise_band))
+        found.append(round_score(round_, round_.incumbent_profile or before, noise_band))
         if round_.decision.kind == "kept" and round_.profile is not None:
             before = round_.profile
     return tuple(found)

@@ -136,6 +136,34 @@ def leans_to_loss(found: Estimate, policy: KeepPolicy) -> bool:
     return found.verdict == "inconclusive" and math.log(found.speedup) < -half
 
 
+def leans_to_veto(
+    workload: WorkloadComparison, before: WorkloadComparison | None, policy: KeepPolicy
+) -> bool:
+    """Whether a workload isn't shown to be spared, and looks as if it lost half the limit or more.
+
+    The limit is `policy.veto_slowdown`. Halfway to it, who loses nothing is as seldom taken for a
+    loser as who loses all of it is passed over. What noise does to one workload's median it seldom
+    does twice: the mean of both measurements' estimates counts.
+
+    Args:
+        workload: in the measurement that counts.
+        before: in the one before it; None: there is none.
+        policy: the target's.
+    """
+    limit = math.log1p(-policy.veto_slowdown)
+    found = [w.estimate for w in (workload, before) if w is not None]
+    if any(math.log(one.ci[0]) > limit for one in found):
+        return False
+    return fmean(math.log(one.speedup) for one in found) < limit / 2
+
+
+def is_in_doubt(comparison: Comparison, policy: KeepPolicy) -> bool:
+    """Whether somebody may pay for a gain, so that more pairs are worth their time."""
+    return any(leans_to_loss(c.estimate, policy) for c in comparison.classes) or any(
+        leans_to_veto(w, None, policy) for w in comparison.workloads
+    )
+
+
 def diverges(comparison: Comparison) -> bool:
     """Whether some config classes gain and others lose."""
     verdicts = {found.estimate.verdict for found in comparison.classes}

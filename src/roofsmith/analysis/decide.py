@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from roofsmith.analysis.compare import LARGEST_RATIO, leans_to_loss
-from roofsmith.analysis.kernel_times import kernels_object
+from roofsmith.analysis.compare import LARGEST_RATIO, leans_to_loss, leans_to_veto
+from roofsmith.analysis.kernel_times import kernel_estimate, kernels_object
+from roofsmith.analysis.profiled import Profiles, profiler_objects
 from roofsmith.domain.campaign import Kept, RolledBack
 from roofsmith.domain.comparison import Comparison, Estimate, Judgement
 from roofsmith.domain.outcome import Passed
-from roofsmith.domain.profile import KERNEL_TIME, Profile
 from roofsmith.domain.proposal import Hypothesis
 from roofsmith.domain.target import KeepPolicy
-
-Profiles = tuple[Profile, Profile]
-"""What the profiler saw of the incumbent and of the candidate."""
 
 
 def decide(
@@ -22,7 +19,7 @@ def decide(
     first: Comparison | None,
     hypothesis: Hypothesis,
     policy: KeepPolicy,
-    profiles: Profiles | None = None,
+    profiles: Sequence[Profiles] = (),
 ) -> Kept | RolledBack:
     """Whether the candidate becomes the incumbent.
 
@@ -30,16 +27,18 @@ def decide(
     faster beyond the noise band in two measurements, the second in fresh processes, and if neither
     the whole nor a config class is slower beyond the band, or looks slower by half of it and isn't
     shown to be spared, no other class slower within the band in both measurements, no workload
-    slower by `policy.veto_slowdown` or more, and the profiler, where it times kernels, doesn't see
-    a slower one. A command target's own profiler has to see the gain.
+    slower by `policy.veto_slowdown` or more, or by half of that without being shown to be spared,
+    and the profiler, where it times kernels, agrees. A command target's own profiler has the last
+    word: its interval has to show the gain.
     A class doesn't gain what the whole pays for, however little: totals of kept rounds never fall.
+    Whoever is slower beyond the band, whether it was aimed at or not, makes it a regression.
 
     Args:
         judgement: of the candidate against the incumbent.
         first: what the judgement's first samples say, where there are any.
         hypothesis: names what should gain.
         policy: the target's.
-        profiles: where both kernels were looked at.
+        profiles: of both kernels, on every workload that was looked at.
     """
     comparison = judgement.comparison
     if not isinstance(judgement.outcome, Passed):
@@ -52,16 +51,19 @@ def decide(
     aim = comparison.of(hypothesis.target_class)
     if aim is None:
         return RolledBack(rule=f"there is no config class called {hypothesis.target_class!r}")
+    loss = _loss(comparison, policy)
     if aim.verdict != "faster":
-        return RolledBack(
-            rule=f"{_where(hypothesis)} {_reading(aim, policy)}",
-            regression=aim.verdict == "slower",
-        )
-    if loss := _loss(comparison, policy):
-        return RolledBack(rule=loss, regression=True)
+        reading = f"{_where(hypothesis)} {_reading(aim, policy)}"
+        if aim.verdict == "slower" or loss is None:
+            return RolledBack(rule=reading, regression=aim.verdict == "slower")
+        return RolledBack(rule=f"{reading}; {loss}", regression=True)
+    if loss:
+        return RolledBack(rule=f"vetoed: {loss}", regression=True)
     if unclear := [c for c in comparison.classes if leans_to_loss(c.estimate, policy)]:
         named = ", ".join(f"{c.config_class} ({_interval(c.estimate)})" for c in unclear)
         return RolledBack(rule=f"vetoed: it may be slower on {named}")
+    if doubt := _doubt(comparison, first, policy):
+        return RolledBack(rule=doubt)
     if not judgement.confirmation:
         return RolledBack(rule="the gain was not measured a second time")
     if not judgement.clock and not judgement.self_reported:
@@ -74,32 +76,47 @@ def decide(
         return RolledBack(rule=f"{_where(hypothesis)} only the second measurement gained{seen}")
     if first and (loss := _lost_twice(first, comparison)):
         return RolledBack(rule=loss)
-    if profiles and (loss := _seen_slower(*profiles, policy)):
-        return RolledBack(rule=loss)
+    kernels = kernel_estimate(judgement.kernels, policy)
+    if kernels is None and (unseen := profiler_objects(profiles, comparison, policy)):
+        return RolledBack(rule=unseen)
     if comparison.overall.speedup < 1:
         return RolledBack(rule=f"vetoed: the total would fall ({_interval(comparison.overall)})")
+    last = f"; {_interval(kernels)} by the target's profiler, which counts" if kernels else ""
     return Kept(
         rule=f"{_where(hypothesis)} {_reading(aim, policy)}; measured again in fresh processes;"
-        " no class is slower"
+        f" no class is slower{last}"
     )
 
 
 def _loss(comparison: Comparison, policy: KeepPolicy) -> str | None:
     """The class or workload that pays for the gain; None if nobody does."""
     if comparison.overall.verdict == "slower":
-        return f"vetoed: slower overall ({_interval(comparison.overall)})"
+        return f"slower overall ({_interval(comparison.overall)})"
     slower = [c for c in comparison.classes if c.estimate.verdict == "slower"]
     if slower:
         named: Sequence[str] = [f"{c.config_class} ({_interval(c.estimate)})" for c in slower]
-        return f"vetoed: slower beyond the noise band on {', '.join(named)}"
+        return f"slower beyond the noise band on {', '.join(named)}"
     for workload in comparison.workloads:
         found = workload.estimate
         if found.verdict == "slower" and found.speedup <= 1 - policy.veto_slowdown:
             return (
-                f"vetoed: {workload.workload} is slower ({_interval(found)}),"
+                f"{workload.workload} is slower ({_interval(found)}),"
                 f" by {policy.veto_slowdown:.0%} or more"
             )
     return None
+
+
+def _doubt(comparison: Comparison, first: Comparison | None, policy: KeepPolicy) -> str | None:
+    """Workloads that look like losing much of the limit, and that nothing shows to be spared."""
+    before = {w.workload: w for w in first.workloads} if first else {}
+    unclear = [
+        f"{w.workload} ({_interval(w.estimate)})"
+        for w in comparison.workloads
+        if leans_to_veto(w, before.get(w.workload), policy)
+    ]
+    if not unclear:
+        return None
+    return f"vetoed: it may be slower by {policy.veto_slowdown:.0%} on {', '.join(unclear)}"
 
 
 def _lost_twice(first: Comparison, again: Comparison) -> str | None:
@@ -111,19 +128,6 @@ def _lost_twice(first: Comparison, again: Comparison) -> str | None:
         if c.config_class in before and max(before[c.config_class].ci[1], c.estimate.ci[1]) < 1
     ]
     return f"vetoed: slower in both measurements on {', '.join(lost)}" if lost else None
-
-
-def _seen_slower(incumbent: Profile, candidate: Profile, policy: KeepPolicy) -> str | None:
-    """The profiler's own times, where they contradict the judge's."""
-    if (incumbent.tool, incumbent.workload) != (candidate.tool, candidate.workload):
-        return None
-    before_s, after_s = incumbent.get(KERNEL_TIME), candidate.get(KERNEL_TIME)
-    if before_s is None or after_s is None or after_s <= before_s * (1 + policy.noise_band):
-        return None
-    return (
-        f"the profiler contradicts the gain: {candidate.tool} sees {before_s:.4g} s become"
-        f" {after_s:.4g} s on {candidate.workload}, beyond the noise band"
-    )
 
 
 def _where(hypothesis: Hypothesis) -> str:

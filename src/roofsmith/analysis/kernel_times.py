@@ -6,10 +6,14 @@ import math
 from collections.abc import Sequence
 
 from roofsmith.analysis.clock import CLOCK_ERROR_RATE
-from roofsmith.analysis.compare import estimate
+from roofsmith.analysis.compare import LARGEST_RATIO, estimate
 from roofsmith.domain.command import KernelPair
-from roofsmith.domain.comparison import Estimate
+from roofsmith.domain.comparison import Comparison, Estimate, Judgement
 from roofsmith.domain.target import KeepPolicy
+
+KERNELS_COUNT = 2
+"""The version of the rules from which on totals are products of the profiler's ratios, where a
+target names a profiler; before, of the script's."""
 
 
 def kernel_estimate(pairs: Sequence[KernelPair], policy: KeepPolicy) -> Estimate | None:
@@ -23,13 +27,47 @@ def kernel_estimate(pairs: Sequence[KernelPair], policy: KeepPolicy) -> Estimate
     return estimate(logs, policy.model_copy(update={"error_rate": CLOCK_ERROR_RATE}))
 
 
+def kernels_have_spoken(
+    pairs: Sequence[KernelPair], claimed: Comparison, policy: KeepPolicy
+) -> bool:
+    """Whether further pairs would change nothing about what the profiler says of a gain.
+
+    Args:
+        pairs: runs under the profiler so far.
+        claimed: by the script's number; a win, of the whole or of a class alone.
+        policy: noise band.
+    """
+    found = kernel_estimate(pairs, policy)
+    if found is None or found.ci[0] == 1 / LARGEST_RATIO:
+        return False
+    if found.verdict in ("faster", "slower") or found.ci[1] < 1:
+        return True
+    if claimed.overall.verdict == "faster":
+        return found.verdict == "tie"
+    return found.ci[0] > 1
+
+
+def overall_gain(judgement: Judgement, rules: int) -> float:
+    """What a kept judgement multiplies a campaign's total by; 1.0 if it came to no comparison.
+
+    Args:
+        judgement: of what was kept.
+        rules: version of the rules it was kept by: before 2 the script's number counted.
+    """
+    found = kernel_estimate(judgement.kernels, KeepPolicy()) if rules >= KERNELS_COUNT else None
+    if found is None:
+        found = judgement.comparison.overall if judgement.comparison is not None else None
+    return found.speedup if found is not None else 1.0
+
+
 def kernels_object(
     pairs: Sequence[KernelPair], policy: KeepPolicy, target_class: str
 ) -> tuple[str, bool] | None:
     """Why the profiler doesn't confirm a gain, and whether it saw a slowdown; None if it does.
 
     A gain of the whole has to be one of the kernels, beyond the noise band. One number per run
-    can't tell classes apart: where one class should gain, the kernels must not be slower together.
+    can't tell classes apart: what one class gains is thinned by all others, so that any gain of all
+    kernels together will do there, if the interval shows it.
 
     Args:
         pairs: runs under the profiler; none: there is no profiler, so it has nothing to say.
@@ -40,7 +78,7 @@ def kernels_object(
     if found is None or found.verdict == "faster":
         return None
     slower = found.verdict == "slower"
-    if target_class != "global" and not slower and found.speedup > 1:
+    if target_class != "global" and found.ci[0] > 1:
         return None
     low, high = found.ci
     return (

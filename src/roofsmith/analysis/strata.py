@@ -47,7 +47,7 @@ class _Split:
 def found_classes(
     workloads: Sequence[Workload], classes: Sequence[ConfigClass], timings: Sequence[Timing]
 ) -> tuple[ConfigClass, ...]:
-    """The classes, each divided by what its times show; those with a declared member stay.
+    """The classes, each divided by what its times show; what is declared apart stays apart.
 
     A class is split in two where one column (a threshold on a dimension, or one value of a tag)
     explains most of how its times differ: as multiples of the roofline's floor, or by themselves
@@ -56,7 +56,8 @@ def found_classes(
 
     Args:
         workloads: of the target.
-        classes: a partition of them: declared ones, and those of the roofline.
+        classes: a partition of them: declared ones, and those of the roofline. The parts of a
+            declared class begin with its name.
         timings: of the baseline; a class with a workload that has none stays as it is.
     """
     by_label = {workload.label: workload for workload in workloads}
@@ -64,7 +65,7 @@ def found_classes(
     found: list[ConfigClass] = []
     for known in classes:
         members = [by_label[label] for label in known.workloads]
-        if any(w.config_class is not None or w.label not in times for w in members):
+        if any(w.label not in times for w in members):
             found.append(known)
         else:
             found += _divided(known, members, times)

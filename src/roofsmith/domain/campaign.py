@@ -127,8 +127,11 @@ class Round(Value):
     """Of the candidate, where it passed."""
     bottleneck: Bottleneck | None = None
     incumbent_profile: Profile | None = None
-    """The incumbent's, taken anew beside the candidate's, where the profiler contradicted the
-    judge; None: it didn't."""
+    """The incumbent's, taken anew beside the candidate's, where the profiler contradicted the judge
+    or had last seen the incumbent on another workload; None: neither."""
+    aimed_profiles: tuple[Profile, Profile] | None = None
+    """The incumbent's and the candidate's on the workload of the class that should gain, where it
+    would else have been kept and `profile` is of a workload of another class."""
     inspection: Inspection | None = None
     """By sanitizers, of a candidate that would else have been kept."""
     transfer: TransferCheck | None = None

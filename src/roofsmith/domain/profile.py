@@ -31,6 +31,8 @@ CounterCategory = Literal[
 
 KERNEL_TIME = "kernel_time_s"
 """The counter that holds a profiler's own time of all kernels of one call."""
+KERNELS_PER_CALL = "kernels_per_call"
+"""The counter that says how many those are."""
 
 
 class Counter(Value):

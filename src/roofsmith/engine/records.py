@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from roofsmith.analysis.compare import compare
+from roofsmith.analysis.kernel_times import overall_gain
 from roofsmith.analysis.representatives import representatives
 from roofsmith.analysis.rulebook import RULES
 from roofsmith.analysis.strata import found_classes
@@ -131,6 +132,7 @@ def round_record(
         profile=seen.profile,
         bottleneck=seen.bottleneck,
         incumbent_profile=seen.incumbent_profile,
+        aimed_profiles=seen.aimed,
         inspection=inspection,
         transfer=transfer,
         roofline_fraction=fraction,
@@ -171,12 +173,14 @@ def standing_after(
 ) -> tuple[float | None, float]:
     """Roofline fraction and total speedup of the kernel that holds after a decision.
 
-    A kept round multiplies the total by its proven ratio; any other leaves both as they were.
+    A kept round multiplies the total by its proven ratio, that of the target's own profiler where
+    there is one; any other leaves both as they were. The fraction is always of judged times: a
+    profiler's one number is of no workload that a roofline could be of.
     """
     comparison = judgement.comparison
     if not isinstance(decision, Kept) or comparison is None:
         return held_fraction(campaign), campaign.total_speedup
-    total = campaign.total_speedup * comparison.overall.speedup
+    total = campaign.total_speedup * overall_gain(judgement, campaign.rules)
     return fraction_of_candidate(comparison), total
 
 

@@ -14,7 +14,7 @@ from roofsmith.domain.outcome import BuildFailed
 from roofsmith.domain.proposal import Proposal
 from roofsmith.engine import records
 from roofsmith.engine.meter import Meter, timestamp
-from roofsmith.engine.profiling import Seen, look_again, look_at, profiles_of
+from roofsmith.engine.profiling import Seen, profiles_of, see
 from roofsmith.engine.repairing import repaired_round
 from roofsmith.engine.splitting import decided, seen_dimensions, split_proposal, with_refusal
 from roofsmith.engine.survey import Survey
@@ -78,18 +78,21 @@ class Trial:
         return self._bench.inspect(built, workload)
 
     def _see(self, built: Built | BuildFailed, judgement: Judgement) -> Seen:
-        """Profile a candidate that passed; once more where that alone is against it."""
+        """Profile a candidate that passed; once more where that alone is against it, or where the
+        incumbent was last looked at on another workload."""
         if not isinstance(built, Built):
             return Seen()
-        seen = look_at(self._bench, self._campaign, built, judgement)
-        if self._decide(judgement) == self._decide(judgement, seen):
-            return seen
-        return look_again(self._bench, self._campaign, built, judgement)
+        aim = self._proposal.hypothesis.target_class
+
+        def would_be_kept(seen: Seen | None) -> bool:
+            return isinstance(self._decide(judgement, seen), Kept)
+
+        return see(self._bench, self._campaign, built, judgement, aim, would_be_kept)
 
     def _decide(self, judgement: Judgement, seen: Seen | None = None) -> Decision:
         grounds = self._campaign.grounds(judgement.validation)
         first = records.recompared(judgement.samples, grounds)
-        profiles = profiles_of(self._campaign, seen) if seen is not None else None
+        profiles = profiles_of(self._campaign, seen) if seen is not None else ()
         hypothesis, policy = self._proposal.hypothesis, self._parts.target.keep
         return decide(judgement, first, hypothesis, policy, profiles)
 

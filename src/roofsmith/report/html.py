@@ -105,7 +105,8 @@ def _lede(summary: Summary) -> str:
 
 
 def _gain(step: Step) -> float:
-    return step.ratio.value if step.ratio is not None else 1.0
+    counts = step.counting_ratio
+    return counts.value if counts is not None else 1.0
 
 
 def _budget(error: float, budget: float) -> Markup:

@@ -25,7 +25,8 @@ class PerformanceRow:
     profiled_s: float | None
     """By the profiler, on the workload that it looked at."""
     delta: float | None
-    """Of the time, against the kernel before it: -0.05 is 5% less. None for the baseline."""
+    """Of the time, against the kernel before it: -0.05 is 5% less; by the target's own profiler
+    where there is one. None for the baseline."""
 
 
 def performance_rows(campaign: Campaign, steps: tuple[Step, ...]) -> tuple[PerformanceRow, ...]:
@@ -42,7 +43,7 @@ def performance_rows(campaign: Campaign, steps: tuple[Step, ...]) -> tuple[Perfo
             kernel=_kernel(step) or _named(campaign.started.target),
             time_s=geometric_mean(step.times_s.values()) if step.times_s else None,
             profiled_s=profiled_s(step),
-            delta=1 / step.ratio.value - 1 if step.ratio is not None else None,
+            delta=1 / counts.value - 1 if (counts := step.counting_ratio) is not None else None,
         )
         for step in steps
         if step.mark in ("baseline", "kept")

@@ -37,7 +37,10 @@ def notice(target: Target) -> str | None:
         " printed, beside candidate code; nobody else measured it"
     )
     if spec.profile is not None:
-        said += f". What was kept gained by its profiler ({spec.profile.command}) as well"
+        said += (
+            f". What was kept gained by its profiler ({spec.profile.command}) as well, and totals"
+            " are products of the profiler's ratios"
+        )
     return said if spec.gives_times else f"{said}. {_no_times(spec)}"
 
 

@@ -164,6 +164,8 @@ def _round_step(round: Round, holder: _Holder) -> Step:
     if comparison is not None and isinstance(judgement.outcome, Passed):
         ratio = Ratio(comparison.overall.speedup, comparison.overall.ci)
     mark, status = _mark(round)
+    by_profiler = _by_profiler(judgement)
+    counting = by_profiler or ratio
     return Step(
         number=round.round,
         mark=mark,
@@ -179,7 +181,7 @@ def _round_step(round: Round, holder: _Holder) -> Step:
         outcome=judgement.outcome,
         verdict=judgement.verdict,
         ratio=ratio,
-        level=ratio.over(holder.total) if ratio is not None else None,
+        level=counting.over(holder.total) if counting is not None else None,
         total_speedup=round.total_speedup,
         roofline_fraction=round.roofline_fraction,
         rule=round.decision.rule,
@@ -205,7 +207,7 @@ def _round_step(round: Round, holder: _Holder) -> Step:
         dispatches=dispatch_lines(round),
         metrics=metric_rows(judgement.metrics),
         self_reported=judgement.self_reported,
-        kernel_ratio=_by_profiler(judgement),
+        kernel_ratio=by_profiler,
     )
 
 

@@ -116,8 +116,8 @@ def _held(steps: Sequence[Step]) -> Iterator[Ratio]:
     """The total after every step. The record's own leads; the interval is carried over to it."""
     kept = Ratio(1.0, (1.0, 1.0))
     for step in steps:
-        if step.mark == "kept" and step.ratio is not None:
-            kept = product((kept, step.ratio))
+        if step.mark == "kept" and step.counting_ratio is not None:
+            kept = product((kept, step.counting_ratio))
         low, high = (end / kept.value for end in kept.ci)
         yield Ratio(1.0, (low, high)).over(step.total_speedup)
 

@@ -120,7 +120,8 @@ class Step:
     self_reported: bool = False
     """Whether the repository's own benchmark measured."""
     kernel_ratio: Ratio | None = None
-    """Over the incumbent, by the target's own profiler."""
+    """Over the incumbent, by the target's own profiler; where there is one, totals are made of it.
+    """
     predictions: tuple[str, ...] = ()
     """How the hypothesis's predictions came out, a line each."""
     diagnosis: tuple[int, str] | None = None
@@ -128,6 +129,11 @@ class Step:
     representative: tuple[str, ...] = ()
     """Of the baseline: workloads that stand for all. Of a round: those that it was judged on alone;
     empty: on all."""
+
+    @property
+    def counting_ratio(self) -> Ratio | None:
+        """Over the incumbent of its time, by whoever has the last word on it."""
+        return self.kernel_ratio or self.ratio
 
     @property
     def is_undecided(self) -> bool:

@@ -65,7 +65,7 @@ def bucket_shares(steps: Sequence[Step]) -> Iterator[BucketShare]:
                 bucket=bucket,
                 meaning=meaning,
                 rounds=tuple(step.number for step in members),
-                speedup=math.prod(step.ratio.value for step in members if step.ratio is not None),
+                speedup=math.prod(map(_headline, members)),
                 real_speedup=math.prod(map(_real, members)),
                 transfers=bucket in TRANSFERRING,
             )
@@ -90,9 +90,14 @@ def attribution(steps: Sequence[Step], headline: float) -> Attribution | None:
     )
 
 
+def _headline(step: Step) -> float:
+    """What totals are made of."""
+    counts = step.counting_ratio
+    return counts.value if counts is not None else 1.0
+
+
 def _real(step: Step) -> float:
-    headline = step.ratio.value if step.ratio is not None else 1.0
-    return real_speedup(step.transfer, headline, bucket_of(step))
+    return real_speedup(step.transfer, _headline(step), bucket_of(step))
 
 
 def _estimate(step: Step) -> str:

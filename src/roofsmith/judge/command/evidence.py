@@ -10,9 +10,18 @@ from typing import Literal
 
 from roofsmith.domain.command import KernelPair, MetricReading
 from roofsmith.domain.comparison import PairSample
+from roofsmith.domain.outcome import Failure
 from roofsmith.judge.command.runs import Benchmarked
 
 Side = Literal["incumbent", "candidate"]
+
+
+class RunFailedError(Exception):
+    """A run failed; `outcome` says whose fault it is."""
+
+    def __init__(self, outcome: Failure) -> None:
+        super().__init__(outcome.detail)
+        self.outcome = outcome
 
 
 @dataclass(slots=True)

@@ -17,12 +17,11 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Literal
 
-from roofsmith.analysis.clock import CLOCK_ERROR_RATE
-from roofsmith.analysis.compare import compare, counts_twice, is_win
+from roofsmith.analysis.compare import compare, counts_twice, is_in_doubt, is_win
 from roofsmith.analysis.roofline import below_floor
 from roofsmith.analysis.statistics import least_observations, median_interval
 from roofsmith.domain.bound import Bound
-from roofsmith.domain.command import CommandSpec, KernelPair, MetricReading
+from roofsmith.domain.command import CommandSpec, MetricReading
 from roofsmith.domain.comparison import (
     Comparison,
     Judgement,
@@ -35,7 +34,8 @@ from roofsmith.domain.kernel import Built
 from roofsmith.domain.outcome import BuildFailed, Cheated, Failure, Outcome, Passed, Unstable
 from roofsmith.domain.target import Target
 from roofsmith.domain.workload import ConfigClass
-from roofsmith.judge.command.evidence import Evidence, Side
+from roofsmith.judge.command.evidence import Evidence, RunFailedError, Side
+from roofsmith.judge.command.kernels import time_kernels
 from roofsmith.judge.command.runs import Benchmarked, Runs
 from roofsmith.ports import Checkouts, KernelTimer, Measured, Observer, Scope
 
@@ -46,14 +46,6 @@ PATIENCE = 2
 LEANING_PATIENCE = 4
 """The same while the ratio itself lies beyond the noise band and only its interval doesn't."""
 _SHOWN = 5
-
-
-class RunFailedError(Exception):
-    """A run failed; `outcome` says whose fault it is."""
-
-    def __init__(self, outcome: Failure) -> None:
-        super().__init__(outcome.detail)
-        self.outcome = outcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,7 +232,8 @@ class CommandJudge:
         again = self._compared(evidence.again)
         if self._timer is not None and again is not None and is_win(again):
             observer.stage("profile", "by the target's own profiler")
-            self._time_kernels(self._timer, candidate, incumbent, evidence, observer)
+            sides: dict[Side, Built] = {"incumbent": incumbent, "candidate": candidate}
+            time_kernels(self._timer, sides, again, evidence, observer, self._target.keep)
 
     def _measure(
         self,
@@ -267,14 +260,16 @@ class CommandJudge:
 
     def _is_over(self, found: Comparison | None, pairs: int, spent_s: float) -> bool:
         policy = self._target.keep
+        least = least_observations(policy.error_rate)
         if spent_s > policy.judge_budget_s / 2 or found is None:
             return True
         if found.overall.verdict == "inconclusive":
             leans = abs(math.log(found.overall.speedup)) > math.log1p(policy.noise_band)
-            least = least_observations(policy.error_rate)
             return not leans and pairs >= PATIENCE * least
+        if is_win(found) and is_in_doubt(found, policy):
+            return pairs >= LEANING_PATIENCE * least
         undecided = "inconclusive" in {c.estimate.verdict for c in found.classes}
-        return not undecided or pairs >= PATIENCE * least_observations(policy.error_rate)
+        return not undecided or pairs >= PATIENCE * least
 
     def _pair(
         self, candidate: Built, incumbent: Built, sweep: int, evidence: Evidence
@@ -308,36 +303,6 @@ class CommandJudge:
         if isinstance(run, Benchmarked):
             return run
         raise RunFailedError(run if side == "candidate" else _incumbent_failed(run))
-
-    def _time_kernels(
-        self,
-        timer: KernelTimer,
-        candidate: Built,
-        incumbent: Built,
-        evidence: Evidence,
-        observer: Observer,
-    ) -> None:
-        """Interleaved runs under the profiler: a number per run, all rows together."""
-        least = least_observations(CLOCK_ERROR_RATE)
-        for sweep in range(least):
-            order: list[Side] = ["incumbent", "candidate"]
-            secrets.SystemRandom().shuffle(order)
-            times_s: dict[Side, float] = {}
-            for side in order:
-                found = timer.kernel_time(incumbent if side == "incumbent" else candidate)
-                if isinstance(found, str):
-                    detail = f"the target's profiler gave no kernel time of the {side}: {found}"
-                    raise RunFailedError(Unstable(reason="no_kernel_time", detail=detail))
-                times_s[side] = found
-            evidence.kernels.append(
-                KernelPair(
-                    sweep=sweep,
-                    first=order[0],
-                    incumbent_time_s=times_s["incumbent"],
-                    candidate_time_s=times_s["candidate"],
-                )
-            )
-            observer.progress((sweep + 1) / least)
 
     def _alone(self, candidate: Built, observer: Observer, *, timed: bool) -> list[Benchmarked]:
         """Runs of one checkout.

@@ -1,0 +1,151 @@
+"""What decides on a repository: classes that its times show, and its own profiler's last word."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from repository_bench import BENCHMARK, TARGET, make_repository, needs_git, run
+from test_command_campaign import FASTER, PROFILE, TRACE, begin, here, tell
+
+from roofsmith.analysis.kernel_times import kernels_have_spoken, overall_gain
+from roofsmith.domain.campaign import Campaign, replay
+from roofsmith.domain.command import KernelPair
+from roofsmith.domain.comparison import Comparison, Estimate, Judgement
+from roofsmith.domain.target import KeepPolicy
+from roofsmith.engine.verify import verify
+from roofsmith.store.ledger import JsonlLedger
+
+pytestmark = needs_git
+__all__ = ["here"]  # a fixture
+
+LENGTHS = """\
+16 1 256 20.0 0
+16 1 512 21.0 0
+16 1 8192 90.0 0
+16 1 16384 95.0 0
+1024 1 256 20.0 0
+1024 1 16384 90.0 0
+"""
+
+
+def campaign_of(here: Path) -> Campaign:
+    events = JsonlLedger(here / "run/ledger.jsonl").events()
+    assert not verify(events)
+    campaign = replay(events)
+    assert campaign is not None
+    return campaign
+
+
+def test_a_further_column_divides_declared_classes(here: Path) -> None:
+    bench = BENCHMARK.replace("head_size", "length")
+    target = TARGET.replace("[block_size, mtp, head_size]", "[block_size, mtp]\n  rows: [length]")
+    make_repository(here / "other", src__pa_rows=LENGTHS, bench_sh=bench, target_yaml=target)
+    begin(here, "other")
+    campaign = campaign_of(here)
+    assert [c.name for c in campaign.started.classes] == [
+        "block_size=16, mtp=1", "block_size=1024, mtp=1",
+    ]  # fmt: skip
+    assert [(c.name, len(c.workloads)) for c in campaign.classes] == [
+        ("block_size=16, mtp=1: length <= 512", 2),
+        ("block_size=16, mtp=1: length >= 8192", 2),
+        ("block_size=1024, mtp=1", 2),  # too few to say that anything is a pattern
+    ]
+    shorter = LENGTHS.replace("20.0", "15.0").replace("21.0", "16.0")
+    aim = campaign.classes[0].name
+    code, told = tell(here, shorter, "--class", aim)
+    assert (code, told["decision"]) == (0, "kept")
+
+
+def traced(here: Path, rows: str, kernels_ns: str, *options: str) -> tuple[int, str]:
+    """Tell of rows whose kernels take so long by the profiler; exit code and rule."""
+    edited = here / "edited" / "src"
+    edited.mkdir(parents=True, exist_ok=True)
+    (edited / "pa.rows").write_text(rows)
+    (edited / "trace.rows").write_text(kernels_ns)
+    code, out, err = run(
+        "tell", "run", "--kernel", "edited", "--hypothesis", "x", "--json", *options
+    )
+    assert code in (0, 1), err
+    return code, json.loads(out)["rule"]
+
+
+def test_the_total_is_the_profilers(here: Path) -> None:
+    make_repository(here / "other", trace_sh=TRACE, target_yaml=TARGET + PROFILE)
+    begin(here, "other")
+    code, rule = traced(here, FASTER, "175000\n")  # 210 us before: 1.2x, where the script says 1.25
+    assert code == 0
+    assert "1.200x [1.200, 1.200] by the target's profiler, which counts" in rule
+    campaign = campaign_of(here)
+    (round_,) = campaign.rounds
+    assert round_.judgement.comparison is not None
+    assert round_.judgement.comparison.overall.speedup > 1.23
+    assert campaign.total_speedup == pytest.approx(1.2)
+    (held,) = [
+        line for line in (here / "run/performance.md").read_text().splitlines() if "| keep" in line
+    ]
+    assert "| -17% |" in held
+
+
+@pytest.mark.parametrize(("percent", "kept"), [(1, True), (9, False)])
+def test_what_a_class_gains_the_profiler_has_to_show(here: Path, percent: int, kept: bool) -> None:
+    """A class that gains 2% of the whole: by turns, the profiler sees so much more or less."""
+    wavering = TRACE.replace(
+        "t=$(awk",
+        "n=$(($(cat out/turn 2> /dev/null) + 1)); echo $n > out/turn\n"
+        f"        w=0; if grep -q 25.0 src/pa.rows; then w=$(((n % 2 * 2 - 1) * {percent})); fi\n"
+        "        t=$(awk -v w=$w",
+    ).replace("s * 1000 }", "s * 1000 * (1 + w / 100) }")
+    make_repository(here / "other", trace_sh=wavering, target_yaml=TARGET + PROFILE)
+    begin(here, "other")
+    aim = "block_size=1024, mtp=1, head_size=64"
+    rows = (here / "other/src/pa.rows").read_text().replace("30.0", "25.0")
+    code, told = tell(here, rows, "--class", aim)
+    assert (code == 0) is kept, told["rule"]
+    if not kept:
+        assert "the target's profiler doesn't confirm it: " in told["rule"]
+    campaign_of(here)
+
+
+POLICY = KeepPolicy()
+
+
+def pairs(*ratios: float) -> list[KernelPair]:
+    return [
+        KernelPair(sweep=n, first="incumbent", incumbent_time_s=ratio, candidate_time_s=1.0)
+        for n, ratio in enumerate(ratios)
+    ]
+
+
+def claimed(verdict: str) -> Comparison:
+    overall = Estimate(speedup=1.2, ci=(1.1, 1.3), pairs=11, verdict=verdict)  # type: ignore[arg-type]
+    return Comparison(overall=overall, classes=(), workloads=())
+
+
+@pytest.mark.parametrize(
+    ("ratios", "whole", "of_class"),
+    [
+        ((1.1,) * 6, False, False),
+        ((1.1,) * 7, True, True),
+        ((0.9,) * 7, True, True),
+        ((1.004,) * 7, True, True),
+        ((0.996,) * 7, True, True),
+        ((0.995, 1.005, 1.0, 1.0, 1.0, 1.0, 1.0), True, False),
+        ((1.005, 1.02, 1.01, 1.01, 1.01, 1.01, 1.01), False, True),
+    ],
+)
+def test_when_the_profiler_has_spoken(
+    ratios: tuple[float, ...], whole: bool, of_class: bool
+) -> None:
+    assert kernels_have_spoken(pairs(*ratios), claimed("faster"), POLICY) is whole
+    assert kernels_have_spoken(pairs(*ratios), claimed("tie"), POLICY) is of_class
+
+
+def test_before_version_2_totals_were_the_scripts() -> None:
+    found = Judgement(
+        verdict="faster", comparison=claimed("faster"), kernels=tuple(pairs(*(1.1,) * 7)), wall_s=1
+    )
+    assert overall_gain(found, rules=1) == 1.2
+    assert overall_gain(found, rules=2) == pytest.approx(1.1)
+    assert overall_gain(found.model_copy(update={"kernels": ()}), rules=2) == 1.2
