@@ -170,7 +170,12 @@ class SimulatedBench:
         return SimulatedLineup(tuple(kernels), self)
 
     @contextmanager
-    def lineups(self, kernels: Sequence[Built]) -> Iterator[Callable[[], SimulatedLineup]]:
+    def lineups(
+        self,
+        kernels: Sequence[Built],
+        *,
+        by_clock: bool = False,  # noqa: ARG002
+    ) -> Iterator[Callable[[], SimulatedLineup]]:
         """Start kernels again and again."""
         yield lambda: self.lineup(kernels)
 

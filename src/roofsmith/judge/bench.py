@@ -277,11 +277,15 @@ class Bench(Protocol[KindOfInputs]):
         ...
 
     def lineups(
-        self, kernels: Sequence[Built]
+        self, kernels: Sequence[Built], *, by_clock: bool = False
     ) -> AbstractContextManager[Callable[[], Lineup[KindOfInputs]]]:
         """Lineups of the same kernels, one after the other, as often as they are asked for.
 
         What is started ahead of them ends with the block. Asking raises as `lineup` does.
+
+        Args:
+            kernels: one per side.
+            by_clock: whether the parent's own clock will count.
         """
         ...
 

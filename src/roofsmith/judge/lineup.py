@@ -349,7 +349,12 @@ class HostBench:
         return HostLineup(kernels, self._threads, self._checker, self._cache_bytes, self.isolation)
 
     @contextlib.contextmanager
-    def lineups(self, kernels: Sequence[Built]) -> Iterator[Callable[[], HostLineup]]:
+    def lineups(
+        self,
+        kernels: Sequence[Built],
+        *,
+        by_clock: bool = False,  # noqa: ARG002
+    ) -> Iterator[Callable[[], HostLineup]]:
         """Lineups of the same kernels, as often as they are asked for."""
         yield lambda: self.lineup(kernels)
 

@@ -98,7 +98,7 @@ class Sampler:
         begin, sweep = self._monotonic(), 0
         with (
             self._all_inputs(kernels, by_clock=by_clock) as planned,
-            self._bench.lineups(kernels) as lineups,
+            self._bench.lineups(kernels, by_clock=by_clock) as lineups,
         ):
             while True:
                 try:
