@@ -1,0 +1,52 @@
+"""The fork server's life: what an interrupt leaves, and what torch.compile may do behind walls."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from roofsmith.judge.gpu import forking
+from roofsmith.judge.gpu.forking import ForkServer
+from roofsmith.judge.gpu.process import server_environment
+from roofsmith.judge.wire import receive
+
+pytest.importorskip("torch", reason="PyTorch is not installed")
+
+
+def test_an_interrupted_question_leaves_no_answer_for_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And nobody starts a server to ask about a worker that went with the last one."""
+    asked: list[str] = []
+
+    def interrupted(channel: socket.socket, deadline_s: float) -> Any:
+        asked.append("once")
+        if len(asked) == 2:
+            raise KeyboardInterrupt
+        return receive(channel, deadline_s)
+
+    monkeypatch.setattr(forking, "receive", interrupted)
+    with ForkServer(server_environment()) as server:
+        ours, theirs = socket.socketpair()
+        with ours, theirs:
+            worker = server.spawn(theirs, cwd=tmp_path, log=tmp_path / "log", environment={})
+            with pytest.raises(KeyboardInterrupt):
+                worker.poll()
+            assert worker.wait(0.0) == -signal.SIGKILL
+        assert len(asked) == 2
+        assert not server.is_alive(server.life)
+
+
+def test_torch_compile_starts_no_pool_of_processes() -> None:
+    """Its semaphores would lie in /dev/shm, which nobody writes behind the walls."""
+    code = "import torch._inductor.config as c; print(c.compile_threads)"
+    told = subprocess.run(
+        [sys.executable, "-c", code], env=server_environment(), check=True, capture_output=True
+    )
+    assert told.stdout.split() == [b"1"]
