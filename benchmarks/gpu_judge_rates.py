@@ -1,19 +1,26 @@
 """How often the judge is wrong on a GPU, and how long it takes.
 
-    python benchmarks/gpu_judge_rates.py --identical softmax=70 small-softmax=70 gemm=60 \\
-        --slower 0.01=100 0.02=40 --faster 0.01=100 0.02=100 \\
+    python benchmarks/gpu_judge_rates.py \\
+        --identical softmax=100 small-softmax=100 gemm=100 triton-softmax=100 \\
+        --slower 0.01=100 0.02=40 --faster 0.01=100 0.02=200 --invocations 3 \\
         --out benchmarks/results/gpu_judge_rates.json
 
 Identical pairs differ in a comment only, so that each `faster` is a false win. Slower ones do a
-known number of rows twice; of faster ones, the incumbent does. A result that is there already is
-gone on with: what it lacks is made.
+known number of rows twice; of faster ones, the incumbent does. A result of the same judge that is
+there already is gone on with: what it lacks is made. Invocations are whole commands, `roofsmith
+judge`, on the same two files, of which one does 1% more rows where a kernel can.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
+import json
 import math
 import random
+import subprocess
+import sys
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -23,6 +30,7 @@ from itertools import combinations
 from pathlib import Path
 from statistics import fmean, median
 
+import roofsmith
 from gpu_rate_kernels import KERNELS, GpuRateKernel
 from result_file import Made, Rate, Times, made_now, pair_times, percent, rate, say, write
 from roofsmith.app import settings
@@ -39,8 +47,11 @@ SAVE_EVERY_S = 20.0
 AGREEMENT = 0.005
 FIRST_JUDGE = "inputs first, then calls"
 """Inputs were in place before calls were queued; winners were not held against its own clock."""
-JUDGE = "calls first, then inputs"
+SECOND_JUDGE = "calls first, then inputs"
 """Inputs come once all calls are held back; winners are held against the judge's own clock."""
+JUDGED_BY = ("judge", "analysis")
+"""Folders of the package that verdicts and times come from."""
+INVOKED_SLOWDOWN = 0.01
 
 
 class GpuTrial(Value):
@@ -67,7 +78,9 @@ class GpuTrial(Value):
     clock_ns: tuple[Times, ...] = ()
     """Valid pairs of a winner's long segments, by the judge's own clock."""
     judge: str = FIRST_JUDGE
-    """Which version of it."""
+    """Which version of it: a name, or the digest that `judge_version` gives."""
+    order: int | None = None
+    """How many candidates the same judge had judged before."""
 
 
 class Group(Value):
@@ -87,6 +100,18 @@ class Group(Value):
     max_wall_s: float
 
 
+class Invocation(Value):
+    """One `roofsmith judge` on two files."""
+
+    kernel: str
+    slowdown: float
+    verdict: str
+    speedup: float | None
+    ci: tuple[float, float] | None
+    wall_s: float
+    """Of the command as a whole, by itself: it starts everything anew."""
+
+
 class GpuJudgeRates(Value):
     """A result file."""
 
@@ -95,6 +120,7 @@ class GpuJudgeRates(Value):
     groups: tuple[Group, ...]
     """Follow from the trials; `summarize` makes them again."""
     trials: tuple[GpuTrial, ...]
+    invocations: tuple[Invocation, ...] = ()
 
 
 def summarize(trials: Sequence[GpuTrial]) -> tuple[Group, ...]:
@@ -124,6 +150,16 @@ def _group(kernel: str, slowdown: float, trials: Sequence[GpuTrial]) -> Group:
     )
 
 
+def judge_version() -> str:
+    """Digest of the sources that verdicts come from: 12 hexadecimal digits of SHA-256."""
+    package = Path(roofsmith.__file__).parent
+    files = sorted(path for part in JUDGED_BY for path in (package / part).rglob("*.py"))
+    digest = hashlib.sha256()
+    for path in files:
+        digest.update(f"{path.relative_to(package)}\0".encode() + path.read_bytes())
+    return digest.hexdigest()[:12]
+
+
 def repeatability(speedups: Sequence[float]) -> float | None:
     """Share of pairs of invocations that agree to half a percent; None for fewer than two."""
     pairs = list(combinations(speedups, 2))
@@ -140,8 +176,8 @@ class GpuBenchmark:
     incumbents: dict[float, Built]
     """By how much more they do than they need."""
 
-    def trial(self, slowdown: float) -> GpuTrial:
-        """Build a candidate that nobody has seen, and judge it."""
+    def trial(self, slowdown: float, order: int) -> GpuTrial:
+        """Build a candidate that nobody has seen, and judge it: the first has order 0."""
         begin = time.monotonic()
         note = f"trial {random.getrandbits(64)}"
         more = max(slowdown, 0.0)
@@ -166,7 +202,8 @@ class GpuBenchmark:
             instances=tuple(s.instance for s in judgement.samples if s.void is None),
             confirmation_ns=pair_times(judgement.confirmation),
             clock_ns=pair_times(judgement.clock),
-            judge=JUDGE,
+            judge=judge_version(),
+            order=order,
         )
 
 
@@ -200,7 +237,7 @@ def benchmark(
 
 def run(options: argparse.Namespace) -> GpuJudgeRates:
     """Make the trials that are missing, in a random order, until all are made or time is up."""
-    trials = earlier_trials(options.out)
+    trials, invocations = earlier(options.out)
     missing = Counter(plan(options))
     missing.subtract(Counter((trial.kernel, trial.slowdown) for trial in trials))
     todo = [kind for kind, count in missing.items() for _ in range(max(count, 0))]
@@ -211,8 +248,9 @@ def run(options: argparse.Namespace) -> GpuJudgeRates:
 
     def save() -> GpuJudgeRates:
         result = GpuJudgeRates(
-            made=made, policy=policy, groups=summarize(trials), trials=tuple(trials)
-        )
+            made=made, policy=policy, groups=summarize(trials), trials=tuple(trials),
+            invocations=tuple(invocations),
+        )  # fmt: skip
         write(result, options.out)
         return result
 
@@ -228,8 +266,10 @@ def run(options: argparse.Namespace) -> GpuJudgeRates:
                 )
                 for name in names
             }  # fmt: skip
+            judged: Counter[str] = Counter()
             for name, slowdown in todo:
-                trials.append(benches[name].trial(slowdown))
+                trials.append(benches[name].trial(slowdown, judged[name]))
+                judged[name] += 1
                 now = time.monotonic()
                 if now - saved > SAVE_EVERY_S:
                     save()
@@ -237,16 +277,66 @@ def run(options: argparse.Namespace) -> GpuJudgeRates:
                 if now - begin > options.limit_s:
                     say(f"time is up after {len(trials)} trials; the same command goes on")
                     break
+        for name in KERNELS if options.invocations else ():
+            done = sum(one.kernel == name for one in invocations)
+            for _ in range(options.invocations - done):
+                if time.monotonic() - begin > options.limit_s:
+                    break
+                invocations.append(invoked(KERNELS[name]))
     finally:
         result = save()
     return result
 
 
-def earlier_trials(path: Path) -> list[GpuTrial]:
-    """Trials of a result file that is there; none otherwise."""
+def earlier(path: Path) -> tuple[list[GpuTrial], list[Invocation]]:
+    """What a result file that is there has of the present judge."""
     if not path.exists():
-        return []
-    return list(GpuJudgeRates.model_validate_json(path.read_text()).trials)
+        return [], []
+    found = GpuJudgeRates.model_validate_json(path.read_text())
+    trials = [trial for trial in found.trials if trial.judge == judge_version()]
+    if len(trials) < len(found.trials):
+        say(f"{len(found.trials) - len(trials)} trials of other versions of the judge are left out")
+        return trials, []
+    return trials, list(found.invocations)
+
+
+def invoked(kernel: GpuRateKernel) -> Invocation:
+    """Judge two files by the command line, as a user would.
+
+    Raises:
+        BaselineError: the command says something else than a judgement.
+    """
+    slowdown = INVOKED_SLOWDOWN if "@EXTRA@" in kernel.source_text else 0.0
+    sources = [kernel.source(kernel.extra_rows(more), "invoked") for more in (0.0, slowdown)]
+    with tempfile.TemporaryDirectory() as made:
+        files = [Path(made, f"{i}-{source.path}") for i, source in enumerate(sources)]
+        for file, source in zip(files, sources, strict=True):
+            file.write_text(source.text)
+        reference = Path(made, "reference.py")
+        reference.write_text(kernel.reference)
+        workload = ",".join(f"{name}={value}" for name, value in kernel.dims.items())
+        begin = time.monotonic()
+        ran = subprocess.run(
+            [
+                sys.executable, "-m", "roofsmith", "judge", str(files[1]),
+                "--against", str(files[0]), "--ref", str(reference), "--workload", workload,
+                "--json",
+            ],
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        wall_s = time.monotonic() - begin
+    try:
+        said = json.loads(ran.stdout)
+    except ValueError as error:
+        raise BaselineError(f"roofsmith judge said {ran.stderr[-500:]!r}") from error
+    return Invocation(
+        kernel=kernel.name,
+        slowdown=slowdown,
+        verdict=said["verdict"],
+        speedup=said["speedup"],
+        ci=said["ci"],
+        wall_s=wall_s,
+    )
 
 
 def plan(options: argparse.Namespace) -> list[tuple[str, float]]:
@@ -272,6 +362,10 @@ def table(result: GpuJudgeRates) -> str:
             f"  seconds per candidate: median {group.median_wall_s:.2f},"
             f" 95% {group.p95_wall_s:.2f}, most {group.max_wall_s:.2f}",
         ]
+    for name in sorted({one.kernel for one in result.invocations}):
+        same = [one for one in result.invocations if one.kernel == name]
+        ratios = ", ".join("-" if one.speedup is None else f"{one.speedup:.4f}x" for one in same)
+        lines.append(f"{name}, {same[0].slowdown:.0%} slower, by separate commands: {ratios}")
     return "\n".join(lines)
 
 
@@ -287,6 +381,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--identical", type=counted, nargs="*", default=[], help="softmax=70 ...")
     made.add_argument("--slower", type=counted, nargs="*", default=[], help="0.01=100 0.02=40")
     made.add_argument("--faster", type=counted, nargs="*", default=[], help="0.01=100 0.02=100")
+    made.add_argument("--invocations", type=int, default=0, help="commands, for every kernel")
     made.add_argument("--budget-s", type=float, default=6.0, help="for one judgement")
     made.add_argument("--limit-s", type=float, default=math.inf, help="for all of it")
     made.add_argument("--out", type=Path, required=True)

@@ -1,4 +1,4 @@
-"""CUDA kernels whose work is known exactly: the subjects of the judge's rates on a GPU.
+"""Kernels whose work is known exactly: the subjects of the judge's rates on a GPU.
 
 The softmax makes N rows, and then `EXTRA` of them again into a scratch buffer, in one launch: two
 versions differ in one number, and the row counts say by how much one does more.
@@ -7,6 +7,7 @@ versions differ in one number, and the row counts say by how much one does more.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from roofsmith.domain.kernel import SourceFile, default_build
 from roofsmith.domain.target import KeepPolicy, Target, default_keep
@@ -88,6 +89,34 @@ def flops(N, D):
 def bytes(N, D):
     return 8 * N * D
 """
+_TRITON = """\
+# @NOTE@
+import torch
+import triton
+import triton.language as tl
+
+EXTRA_ROWS = @EXTRA@
+scratch = []
+
+
+@triton.jit
+def softmax_rows(input, output, beside, N, D: tl.constexpr):
+    row = tl.program_id(0)
+    again = row >= N
+    row = tl.where(again, row - N, row)
+    columns = tl.arange(0, D)
+    value = tl.load(input + row * D + columns)
+    value = tl.exp(value - tl.max(value, 0))
+    value /= tl.sum(value, 0)
+    tl.store(output + row * D + columns, value, mask=columns < tl.where(again, 0, D))
+    tl.store(beside + row * D + columns, value, mask=columns < tl.where(again, D, 0))
+
+
+def run_kernel(input, output, N, D):
+    if not scratch:
+        scratch.append(torch.empty(max(EXTRA_ROWS, 1), D, device=input.device))
+    softmax_rows[(N + EXTRA_ROWS,)](input, output, scratch[0], N, D, num_warps=8)
+"""
 _GEMM = """\
 // @NOTE@
 #include <cuda_runtime.h>
@@ -141,6 +170,7 @@ class GpuRateKernel:
     source_text: str
     reference: str
     dims: dict[str, int]
+    language: Literal["cuda", "triton"] = "cuda"
 
     def extra_rows(self, slowdown: float) -> int:
         """Rows on top that make the softmax do more by the factor 1 + `slowdown`.
@@ -163,16 +193,17 @@ class GpuRateKernel:
         }  # fmt: skip
         for name, value in filled.items():
             text = text.replace(name, str(value))
-        return SourceFile(path="kernel.cu", text=text)
+        return SourceFile(path="kernel.cu" if self.language == "cuda" else "kernel.py", text=text)
 
     def target(self, budget_s: float) -> Target:
         """A target whose incumbent does no needless work."""
-        keep: KeepPolicy = default_keep("cuda").model_copy(update={"judge_budget_s": budget_s})
+        keep: KeepPolicy = default_keep(self.language)
+        keep = keep.model_copy(update={"judge_budget_s": budget_s})
         return Target(
             name=self.name,
-            language="cuda",
+            language=self.language,
             kernel=self.source(0, "incumbent"),
-            build=default_build("cuda"),
+            build=default_build(self.language),
             reference=SourceFile(path="reference.py", text=self.reference),
             workloads=(Workload(dims=self.dims),),
             keep=keep,
@@ -183,7 +214,10 @@ KERNELS = {
     kernel.name: kernel
     for kernel in (
         GpuRateKernel("softmax", _SOFTMAX, _SOFTMAX_REFERENCE, {"N": 4096, "D": 4096}),
-        GpuRateKernel("small-softmax", _SOFTMAX, _SOFTMAX_REFERENCE, {"N": 1024, "D": 2048}),
-        GpuRateKernel("gemm", _GEMM, _GEMM_REFERENCE, {"N": 1792}),
+        GpuRateKernel("small-softmax", _SOFTMAX, _SOFTMAX_REFERENCE, {"N": 1280, "D": 2048}),
+        GpuRateKernel("gemm", _GEMM, _GEMM_REFERENCE, {"N": 2112}),
+        GpuRateKernel(
+            "triton-softmax", _TRITON, _SOFTMAX_REFERENCE, {"N": 4096, "D": 4096}, "triton"
+        ),
     )
 }

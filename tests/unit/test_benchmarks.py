@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -10,10 +12,13 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from repository_bench import without_ceilings
 
 from roofsmith.analysis.compare import estimate
 from roofsmith.domain.comparison import PairSample
 from roofsmith.domain.kernel import BuildSpec
+from roofsmith.domain.target import KeepPolicy
+from roofsmith.judge import parent
 from roofsmith.selftest import record
 from roofsmith.selftest.page import page
 
@@ -55,18 +60,26 @@ def schema_of(path: Path):
     return next(schema for name, schema in SCHEMAS.items() if path.name.startswith(name))
 
 
-@pytest.mark.parametrize("script", SCRIPTS)
-def test_explains_itself(script):
-    done = run(script, "--help")
-    assert done.returncode == 0
-    assert "--out" in done.stdout
+def run_here(monkeypatch, script, *arguments):
+    """The same without a process of its own, which takes seconds to import what it needs."""
+    monkeypatch.setattr(sys, "argv", [f"{script}.py", *arguments])
+    runpy.run_path(str(BENCHMARKS / f"{script}.py"), run_name="__main__")
 
 
 @pytest.mark.parametrize("script", SCRIPTS)
-def test_refuses_to_run_without_a_place_for_the_result(script):
-    done = run(script)
-    assert done.returncode == 2
-    assert "--out" in done.stderr
+def test_explains_itself(script, monkeypatch, capsys):
+    with pytest.raises(SystemExit) as ended:
+        run_here(monkeypatch, script, "--help")
+    assert ended.value.code == 0
+    assert "--out" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_refuses_to_run_without_a_place_for_the_result(script, monkeypatch, capsys):
+    with pytest.raises(SystemExit) as ended:
+        run_here(monkeypatch, script)
+    assert ended.value.code == 2
+    assert "--out" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("path", RESULTS, ids=lambda path: path.name)
@@ -111,13 +124,15 @@ def test_committed_figures_follow_from_their_samples(path):
 
 
 @pytest.mark.timing
-def test_an_identical_pair_is_judged_and_recorded(tmp_path):
+def test_an_identical_pair_is_judged_and_recorded(tmp_path, monkeypatch):
+    without_ceilings(monkeypatch, tmp_path / "cache")
+    monkeypatch.setattr(parent, "LONGEST_S", 3.0)  # whatever the verdicts are
     out = tmp_path / "rates.json"
-    done = run(
+    run_here(
+        monkeypatch,
         "judge_rates", "--pairs", "1", "--gain", "0.03", "--gain-trials", "1",
         "--calibration-pairs", "1", "--budget-s", "0.1", "--out", str(out),
     )  # fmt: skip
-    assert done.returncode == 0, done.stderr
     result = judge_rates.JudgeRates.model_validate_json(out.read_text(encoding="utf-8"))
     assert sorted(trial.kind for trial in result.trials) == ["gain", "identical"]
     assert {trial.outcome for trial in result.trials} == {"passed"}
@@ -236,3 +251,18 @@ def test_chains_of_known_changes_add_up():
     assert not any(change.kept for change in changes if change.true <= 1)
     for campaign in made:
         assert campaign.claimed_total == pytest.approx(campaign.true_total, rel=0.02)
+
+
+def test_trials_of_another_judge_are_not_gone_on_with(tmp_path, capsys):
+    assert re.fullmatch("[0-9a-f]{12}", gpu_judge_rates.judge_version())
+    path = BENCHMARKS / "results" / "gpu_judge_rates.json"
+    trial = gpu_judge_rates.GpuJudgeRates.model_validate_json(path.read_text()).trials[0]
+    ours = trial.model_copy(update={"judge": gpu_judge_rates.judge_version()})
+    result = gpu_judge_rates.GpuJudgeRates(
+        made=result_file.made_now(), policy=KeepPolicy(), groups=(), trials=(trial, ours)
+    )
+    out = tmp_path / "rates.json"
+    result_file.write(result, out)
+    assert gpu_judge_rates.earlier(out) == ([ours], [])
+    assert "1 trials of other versions" in capsys.readouterr().err
+    assert gpu_judge_rates.earlier(tmp_path / "none.json") == ([], [])
