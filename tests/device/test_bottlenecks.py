@@ -1,11 +1,13 @@
 """Eight kernels with a known bottleneck, on a real H100: `pytest -m device -rs tests/device`.
 
 Needs ncu and the permission to count. At least seven of the eight must come out right; what was
-seen of each is printed (`-s`).
+seen of each is printed (`-s`), and written to the file that `ROOFSMITH_BOTTLENECKS` names.
 """
 
 from __future__ import annotations
 
+import json
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -72,9 +74,12 @@ def is_right(case: Case, found: Bottleneck) -> bool:
 
 def test_known_bottlenecks_are_found(tmp_path: Path) -> None:
     environment_or_skip()
-    wrong = []
+    wrong, record = [], {}
     for case in CASES:
         profile, found = classified(case, tmp_path)
+        record[case.name] = {
+            "profile": profile.model_dump(mode="json"), "found": found.model_dump(mode="json"),
+        }  # fmt: skip
         verdict = "right" if is_right(case, found) else "WRONG"
         report = [f"{case.name}: {found.kind} ({found.confidence:.2f}): {verdict}"]
         report += [f"    {line}" for line in found.evidence]
@@ -82,4 +87,6 @@ def test_known_bottlenecks_are_found(tmp_path: Path) -> None:
             report += [f"    {c.name} {c.value:.6g} {c.unit}" for c in profile.counters]
             wrong.append("\n".join(report))
         print("\n".join(report))
+    if path := os.environ.get("ROOFSMITH_BOTTLENECKS"):
+        Path(path).write_text(json.dumps(record, indent=1), encoding="utf-8")
     assert len(wrong) <= MOST_WRONG, "\n".join(wrong)
