@@ -48,6 +48,7 @@ COMMANDS = (
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty working directory with a kernel and a reference, and a cache of its own."""
+    monkeypatch.setattr("roofsmith.app.doctor.DEADLINE_S", 300.0)  # this machine may be busy
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("ROOFSMITH_CACHE", str(tmp_path / "cache"))
     (tmp_path / "scale.c").write_text(KERNEL)
@@ -98,7 +99,7 @@ def test_help_needs_none_of_the_heavy_packages() -> None:
     heavy = ("numpy", "optuna", "pydantic", "tree_sitter", "jinja2", "yaml")
     code = f"import sys, roofsmith.cli; print([m for m in {heavy!r} if m in sys.modules])"
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=600
     )
     assert done.stdout.strip() == "[]"
 
@@ -217,12 +218,12 @@ class Slow:
 end_like_ctrl_c()
 try:
     Slow()
-    time.sleep(30)
+    time.sleep(300)
 except KeyboardInterrupt as end:
     print(end, exit_status(end))
 """.replace("NUMBER", str(int(number)))
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=600
     )
     assert (done.returncode, done.stderr) == (0, "")
     said = [] if number is signal.SIGINT else ["ended", "by", number.name]

@@ -275,11 +275,11 @@ def test_capabilities_and_the_gpus_counters(root: Path) -> None:
 
 def test_frameworks_stay_out_of_our_own_process(tmp_path: Path) -> None:
     code = (
-        "import sys; from pathlib import Path; from roofsmith import app;"
+        "import sys; from roofsmith import app; app.doctor.DEADLINE_S = 300.0;"
         " app.examine(app.settings()); print({'torch', 'triton'} & sys.modules.keys() or 'none')"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True,
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=600, check=True,
         env=os.environ | {"ROOFSMITH_CACHE": str(tmp_path)},
     )  # fmt: skip
     assert done.stdout == "none\n"

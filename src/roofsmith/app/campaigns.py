@@ -45,6 +45,9 @@ from roofsmith.store.told import drop
 
 DEMO_BUDGET_S = 102.0
 """Leaves room in two minutes for the final measurement and the report."""
+LOOK_S = 30.0
+"""For the machine to say what it is before a campaign begins. Nobody waits for that as for doctor's
+answer, and without it there is no campaign: a busy machine must not be taken for one that hangs."""
 REPORT = "report.html"
 
 
@@ -276,7 +279,7 @@ def _start(
     with CampaignDirectory.create(directory) as files:
         try:
             # Before any process of ours is on the GPU, which a container's driver may call others'.
-            seen = examine(settings, target)
+            seen = examine(settings, target, deadline_s=LOOK_S)
             with workshop(target, settings, observer) as shop:
                 name = plain_name(files.directory.name)
                 return _run(shop, files, proposer, name, kernel_path, None, seen)

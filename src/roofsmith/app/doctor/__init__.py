@@ -26,7 +26,10 @@ __all__ = ["Check", "Examination", "examine"]
 
 
 def examine(
-    settings: Settings, subject: Path | Target | None = None, sources: Sources | None = None
+    settings: Settings,
+    subject: Path | Target | None = None,
+    sources: Sources | None = None,
+    deadline_s: float | None = None,
 ) -> Examination:
     """Look at devices, tools, permissions and folders; changes nothing, builds one small kernel.
 
@@ -34,13 +37,15 @@ def examine(
         settings: where files go.
         subject: a target, its file or folder, or a kernel; None: all that this machine can run.
         sources: who is asked; None: this machine.
+        deadline_s: for all of them together; None: as soon as people are promised.
 
     Raises:
         TargetError: the subject can't be read.
+        MachineError: not even the operating system answered in time.
     """
     question = _question(subject)
     sources = sources or sources_of(settings)
-    inquiry = Inquiry(DEADLINE_S)
+    inquiry = Inquiry(DEADLINE_S if deadline_s is None else deadline_s)
     found, modules = gpus.vendors(sources.root), gpus.vendor_of_modules(sources.root)
     on_gpu = question.about(gpus.GPU)
     devices = GpuLook(sources, inquiry, found, modules) if on_gpu else None
