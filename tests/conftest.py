@@ -11,8 +11,16 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 os.environ.setdefault("ROOFSMITH_TIPS", "none")  # what tests learn is no experience
+
+# How long an example takes says how busy the machine is, and nothing about what it shows. The rest
+# is as it was: where there is a variable CI, Hypothesis has chosen a profile by itself.
+settings.register_profile(
+    "any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("any machine")
 
 
 class Machine:
