@@ -166,13 +166,16 @@ def test_any_text_can_be_a_cpuinfo(text: str) -> None:
 
 
 def test_a_tool_that_hangs_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, script in (("gcc", "sleep 60"), ("git", "echo git version 9"), ("perf", "exit 1")):
+    for name, script in (("gcc", "sleep 600"), ("git", "echo git version 9"), ("perf", "exit 1")):
         tool = tmp_path / name
         tool.write_text(f"#!/bin/sh\n{script}\n")
         tool.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    monkeypatch.setattr(probes, "PROBE_DEADLINE_S", 0.5)
-    versions = probes.tool_versions()
+    for deadline_s in (0.5, 5.0, 60.0):  # a busy machine takes longer to say it
+        monkeypatch.setattr(probes, "PROBE_DEADLINE_S", deadline_s)
+        versions = probes.tool_versions()
+        assert "gcc" not in versions
+        assert "perf" not in versions
+        if "git" in versions:
+            break
     assert versions["git"] == "git version 9"
-    assert "gcc" not in versions
-    assert "perf" not in versions

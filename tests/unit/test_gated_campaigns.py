@@ -347,7 +347,13 @@ class Competitor:
     """Another roofsmith on this host."""
 
     def __init__(
-        self, folder: Path, name: str, *, gpus: int = 1, give_up_s: float = 60, holds_s: float = 60
+        self,
+        folder: Path,
+        name: str,
+        *,
+        gpus: int = 1,
+        give_up_s: float = 600,
+        holds_s: float = 600,
     ) -> None:
         arguments = [str(folder), name, str(gpus), str(give_up_s), str(holds_s)]
         command = [sys.executable, "-c", COMPETE, *arguments]
@@ -377,7 +383,7 @@ def test_two_processes_share_one_gpu_in_turn(folder: Path) -> None:
         assert first.says() == fake_uuid(0)
         with Competitor(folder, "b") as second:
             assert second.says() == fake_uuid(0)
-            assert first.process.wait(timeout=30) == 0
+            assert first.process.wait(timeout=300) == 0
 
 
 def test_who_gives_up_names_the_holder(folder: Path) -> None:

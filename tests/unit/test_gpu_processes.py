@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+import psutil
 import pytest
 
 from roofsmith.domain.kernel import Built, Signature
@@ -39,6 +40,9 @@ def has_driver() -> bool:
         return False
     return True
 
+
+LONG_S = 60.0
+"""For what takes milliseconds on a machine that has nothing else to do."""
 
 without_gpu = pytest.mark.skipif(has_driver(), reason="this machine has a GPU")
 needs_gcc = pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
@@ -102,7 +106,7 @@ def test_a_forked_worker_is_reaped(tmp_path: Path) -> None:
             worker = server.spawn(theirs, cwd=tmp_path, log=tmp_path / "log", environment={})
             assert worker.poll() is None
             ours.shutdown(socket.SHUT_RDWR)  # hangs up: a worker that hears nothing ends
-            assert worker.wait(10.0) == 0
+            assert worker.wait(LONG_S) == 0
 
 
 def test_a_killed_worker_says_which_signal(tmp_path: Path) -> None:
@@ -111,7 +115,7 @@ def test_a_killed_worker_says_which_signal(tmp_path: Path) -> None:
         with ours, theirs:
             worker = server.spawn(theirs, cwd=tmp_path, log=tmp_path / "log", environment={})
             os.kill(worker.pid, signal.SIGKILL)
-            assert worker.wait(10.0) == -signal.SIGKILL
+            assert worker.wait(LONG_S) == -signal.SIGKILL
 
 
 def test_workers_end_with_their_server(tmp_path: Path) -> None:
@@ -121,7 +125,7 @@ def test_workers_end_with_their_server(tmp_path: Path) -> None:
         worker = server.spawn(theirs, cwd=tmp_path, log=tmp_path / "log", environment={})
         server.close()
         theirs.close()
-        ours.settimeout(10.0)
+        ours.settimeout(LONG_S)
         assert worker.pid > 0
         assert ours.recv(1) == b""
 
@@ -146,10 +150,22 @@ def test_bfloat16_keeps_its_name_on_the_host() -> None:
     assert kernel_dtype(np.zeros(3, np.uint16).dtype) == "uint16"
 
 
+def has_ended(pid: int) -> bool:
+    """Whether a process ends soon; a zombie that nobody asks about has."""
+    until = time.monotonic() + LONG_S
+    while time.monotonic() < until:
+        try:
+            if psutil.Process(pid).status() == psutil.STATUS_ZOMBIE:
+                return True
+        except psutil.NoSuchProcess:
+            return True
+        time.sleep(0.01)
+    return False
+
+
 def test_a_profiler_that_hangs_is_killed_with_all_that_it_started(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(process, "LAUNCHED_DEADLINE_S", 1.0)
     started = tmp_path / "started"
     hanging = tmp_path / "ncu"
     hanging.write_text(f"#!/bin/sh\nsleep 600 &\necho $! > '{started}'\nwait\n")
@@ -157,13 +173,13 @@ def test_a_profiler_that_hangs_is_killed_with_all_that_it_started(
     runner = GpuRunner("cuda", tmp_path / "cache")
     library = tmp_path / "kernel.so"
     library.write_bytes(b"never loaded")
-    under = runner.open(built(library, "cuda"), {}, launcher=(str(hanging),))
-    with pytest.raises(KernelDiedError) as caught, under:
-        pass
-    assert caught.value.outcome.kind == "timed_out"
-    assert caught.value.outcome.reason == "worker_deadline"
-    child = Path(f"/proc/{started.read_text().strip()}/stat")
-    until = time.monotonic() + 10
-    while child.exists() and child.read_text().split()[2] != "Z" and time.monotonic() < until:
-        time.sleep(0.01)
-    assert not child.exists() or child.read_text().split()[2] == "Z"
+    for deadline_s in (1.0, 5.0, 25.0):  # a busy machine takes longer to start both
+        monkeypatch.setattr(process, "LAUNCHED_DEADLINE_S", deadline_s)
+        under = runner.open(built(library, "cuda"), {}, launcher=(str(hanging),))
+        with pytest.raises(KernelDiedError) as caught, under:
+            pass
+        assert caught.value.outcome.kind == "timed_out"
+        assert caught.value.outcome.reason == "worker_deadline"
+        if started.exists() and started.read_text():
+            break
+    assert has_ended(int(started.read_text()))
