@@ -111,6 +111,6 @@ class ProcessRunner:
             finally:
                 assert process.stdin is not None
                 process.stdin.close()
-                process.wait(timeout=60)
+                process.wait(timeout=600)
                 assert process.stdout is not None
                 process.stdout.close()

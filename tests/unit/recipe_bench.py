@@ -93,7 +93,7 @@ def compile_candidate(candidate: Candidate, folder: Path) -> ctypes.CDLL:
     flags = [flag if flag != "-O3" else "-O2" for flag in candidate.build.flags]
     command = [compiler, *flags, "-shared", "-fPIC", str(source), "-o", str(library)]
     done = subprocess.run(
-        [*command, *candidate.build.link], capture_output=True, text=True, check=False, timeout=60
+        [*command, *candidate.build.link], capture_output=True, text=True, check=False, timeout=600
     )
     assert done.returncode == 0, f"{' '.join(command)}\n{done.stderr}\n{candidate.kernel.text}"
     _LOADED[candidate.id] = ctypes.CDLL(str(library))

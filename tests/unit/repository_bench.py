@@ -77,7 +77,7 @@ def git(folder: Path, *arguments: str) -> str:
     identity = ("-c", "user.name=a", "-c", "user.email=a@b")
     command = ["git", *identity, *arguments]
     return subprocess.run(
-        command, cwd=folder, check=True, capture_output=True, text=True, timeout=60
+        command, cwd=folder, check=True, capture_output=True, text=True, timeout=600
     ).stdout
 
 

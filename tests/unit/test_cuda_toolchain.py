@@ -309,7 +309,7 @@ class TestDeferredWaits:
         command = ["g++", "-Wall", "-Werror", "-shared", "-fPIC", "-fvisibility=hidden"]
         command += ["-fvisibility=default", f"-I{tmp_path}", "-include", str(header)]
         command += ["-o", str(tmp_path / "kernel.so"), str(tmp_path / "kernel.cpp")]
-        subprocess.run(command, check=True, timeout=60)
+        subprocess.run(command, check=True, timeout=600)
         return ctypes.CDLL(str(tmp_path / "kernel.so"))
 
     def waits(self, library: ctypes.CDLL) -> tuple[int, int]:

@@ -236,7 +236,7 @@ def test_they_compile_for_other_architectures(bench: GpuArithmeticBench, tmp_pat
         *(architecture.flag for architecture in architectures), candidate.kernel.path,
         "-o", "fatbin",
     ]  # fmt: skip
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, cwd=tmp_path)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=900, cwd=tmp_path)
     said = done.stdout + done.stderr
     assert done.returncode == 0, said
     assert {f"'{a.name}'" for a in architectures} == set(re.findall(r"' for ('\w+')", said)), said
