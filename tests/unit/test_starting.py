@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -12,6 +13,7 @@ from roofsmith.domain.outcome import Cheated, Crashed, TimedOut
 from roofsmith.domain.target import Tolerance
 from roofsmith.judge.bench import SideDiedError
 from roofsmith.judge.budgets import Budgets
+from roofsmith.judge.gpu import shared as shared_module
 from roofsmith.judge.gpu import starting
 from roofsmith.judge.gpu.lineup import GpuLineup
 from roofsmith.judge.gpu.shared import Shared
@@ -206,6 +208,27 @@ def test_a_lineup_beside_another_leaves_it_among_the_living(
             assert len(shared.living) == 3
         assert shared.living == outer.workers
     assert not shared.living
+    shared.bury()
+
+
+def test_what_works_on_in_lineups_to_come_is_found_too(
+    worker: type[Worker], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A kernel that starts work on the device when it is loaded does so in all its processes."""
+    monkeypatch.setattr(shared_module, "BUSY_LOOK_S", 0.0)
+
+    def is_at_work() -> bool:
+        return any(one.built.candidate_id == "new" for one in worker.device.alive)
+
+    shared = replace(bench(worker, tmp_path), is_at_work=is_at_work)
+    starter = Starter(PAIR, shared, FEWEST)
+    used(starter, shared, 1)
+    with GpuLineup(starter.next(), shared) as lineup:
+        assert shared.ahead
+        with pytest.raises(SideDiedError) as caught:
+            shared.require_idle(lineup.workers)
+    assert (caught.value.side, caught.value.outcome.reason) == (1, "leftover_work")
+    starter.close()
     shared.bury()
 
 

@@ -218,8 +218,9 @@ class Sampler:
 
 
 def blame(side: int, failure: Failure) -> Failure:
-    """The candidate's failure as it is; the incumbent's means that nothing can be decided."""
-    if side == CANDIDATE:
+    """The candidate's failure as it is; the incumbent's means that nothing can be decided. What is
+    nobody's fault keeps its name."""
+    if side == CANDIDATE or isinstance(failure, Unstable):
         return failure
     return Unstable(
         reason="incumbent_failed",

@@ -119,8 +119,12 @@ class Shared:
         if not self._is_busy():
             return
         for side in reversed(range(len(workers))):
-            workers[side].end()
-            workers[side].close()
+            # Of lineups to come, too: what a kernel starts when it is loaded runs in all of them.
+            own = [workers[side], *(later[side] for later in self.ahead)]
+            for worker in own:
+                worker.end()
+            for worker in own:
+                worker.close()
             if not self._is_busy():
                 detail = (
                     "the device went on working for it while its process was stopped, and was idle"
