@@ -27,6 +27,7 @@ BENCHMARKS = ROOT / "benchmarks"
 RESULTS = sorted((BENCHMARKS / "results").glob("*.json"))
 SCRIPTS = (
     "judge_rates", "gpu_judge_rates", "campaigns", "sgemm_openblas", "simulated_campaigns",
+    "workload_veto",
 )  # fmt: skip
 
 sys.path.insert(0, str(BENCHMARKS))  # scripts import their neighbours, as when they are run
@@ -38,6 +39,7 @@ import result_file  # noqa: E402
 import sgemm_openblas  # noqa: E402
 import simulated_bench  # noqa: E402
 import simulated_campaigns  # noqa: E402
+import workload_veto  # noqa: E402
 from naive_harness import NaivePair  # noqa: E402
 from rate_kernels import KERNELS, MAX_EXTRA_ROWS  # noqa: E402
 
@@ -48,6 +50,7 @@ SCHEMAS = {
     "sgemm_openblas": sgemm_openblas.SgemmOpenblas,
     "selftest": record.Record,
     "simulated_campaigns": simulated_campaigns.SimulatedCampaigns,
+    "workload_veto": workload_veto.WorkloadVeto,
 }
 
 
@@ -119,6 +122,9 @@ def test_committed_figures_follow_from_their_samples(path):
             assert simulated_campaigns.summarize(result.campaigns) == result.summary
             drawn = (ROOT / "docs" / "simulated_campaigns.svg").read_text(encoding="utf-8")
             assert drawn == simulated_campaigns.plot(result)
+        case workload_veto.WorkloadVeto():
+            shown = (ROOT / "docs" / "judge.md").read_text(encoding="utf-8")
+            assert workload_veto.table(result) in shown
         case record.Record():
             assert (ROOT / "docs" / "selftest.md").read_text(encoding="utf-8") == page(result)
 
@@ -266,3 +272,13 @@ def test_trials_of_another_judge_are_not_gone_on_with(tmp_path, capsys):
     assert gpu_judge_rates.earlier(out) == ([ours], [])
     assert "1 trials of other versions" in capsys.readouterr().err
     assert gpu_judge_rates.earlier(tmp_path / "none.json") == ([], [])
+
+
+@pytest.mark.parametrize("scale", [1, 3])
+def test_noise_alone_makes_no_workload_veto(scale):
+    noise = json.loads((BENCHMARKS / "results" / "judge_rates_1_thread.json").read_text())
+    trials = simulated_bench.trials_of(noise)
+    spared = workload_veto.case(trials, scale, 1.0, times=60)
+    loser = workload_veto.case(trials, scale, 0.93, times=60)
+    assert spared.rule.count <= 1
+    assert loser.rule.count >= 59

@@ -325,6 +325,54 @@ def test_a_gain_that_the_profiler_contradicts_twice_is_not_kept(
     assert times == ["1.00 ms", *([{0.5e-3: "500 µs", 1.5e-3: "1.50 ms"}[last_s]] if kept else [])]
 
 
+SIZES = {"small": 1000, "large": 500_000}
+
+
+@dataclass
+class SizedProfiler:
+    """Says how long kernels take on a workload, always the same."""
+
+    times_s: dict[tuple[str, int], float]
+    asked: list[tuple[str, int]] = field(default_factory=list)
+
+    def profile(self, built: Built, workload: Workload) -> Profile:
+        what = (built.candidate_id, workload.dims["n"])
+        self.asked.append(what)
+        counter = Counter(name="kernel_time_s", value=self.times_s[what], unit="s")
+        return Profile(tool="ncu", workload=workload.label, counters=(counter,))
+
+
+@pytest.mark.parametrize(("seen_s", "kept"), [(0.7e-4, True), (1e-4, False)])
+def test_the_class_that_should_gain_is_profiled(seen_s: float, kept: bool) -> None:
+    """The large one takes longest, and is as it was: there is nothing to be seen of the gain."""
+    target = fake_target(
+        workloads=tuple(Workload(dims={"n": n}, config_class=name) for name, n in SIZES.items())
+    )
+    idea = fake_idea(target, "idea")
+    hypothesis = idea.hypothesis.model_copy(update={"target_class": "small"})
+    kernels = FakeKernels()
+    times_s = {}
+    for found, small_s in ((target.baseline, 1e-4), (idea.candidate, 0.7e-4)):
+        kernels.add(found, time_s=2e-3, on={target.workloads[0].label: small_s})
+        times_s |= {(found.id, SIZES["small"]): small_s, (found.id, SIZES["large"]): 2e-3}
+    times_s[idea.candidate.id, SIZES["small"]] = seen_s
+    here = FakeWorld(target, kernels, [idea.model_copy(update={"hypothesis": hypothesis})])
+    here.profiler = profiler = SizedProfiler(times_s)
+    [round_] = run(here).rounds
+    assert (round_.decision.kind == "kept") is kept, round_.decision.rule
+    assert ("the profiler doesn't see the gain" in round_.decision.rule) is not kept
+    assert round_.aimed_profiles is not None
+    assert {p.workload for p in round_.aimed_profiles} == {target.workloads[0].label}
+    looks = profiler.asked.count((idea.candidate.id, SIZES["small"]))
+    assert looks == (1 if kept else 2)
+    assert not verify(here.records)
+    forgotten = [
+        e.model_copy(update={"aimed_profiles": None}) if e.kind == "round" else e
+        for e in here.records
+    ]
+    assert bool(verify(forgotten)) is not kept
+
+
 def test_a_profile_that_was_left_out_is_found() -> None:
     here = world(0.5e-3)
     here.profiler = TimingProfiler({here.ideas[0].candidate.id: [1.5e-3]})
