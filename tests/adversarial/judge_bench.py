@@ -13,10 +13,12 @@ from pathlib import Path
 
 import pytest
 
+from roofsmith.analysis.statistics import least_observations
 from roofsmith.domain.bound import Bound, Cost
 from roofsmith.domain.comparison import Judgement
 from roofsmith.domain.facts import Citation, Fact
 from roofsmith.domain.kernel import BuildSpec, Built, Candidate, SourceFile
+from roofsmith.domain.outcome import Passed
 from roofsmith.domain.target import KeepPolicy, Target
 from roofsmith.domain.workload import ConfigClass, Workload
 from roofsmith.judge.lineup import HostBench
@@ -88,11 +90,14 @@ class Bench:
         assert isinstance(built, Built), built
         return built
 
-    def judge(self, bounds: Sequence[Bound] = ()) -> ProcessJudge:
+    @property
+    def classes(self) -> tuple[ConfigClass, ...]:
         labels = tuple(workload.label for workload in self.target.workloads)
-        classes = (ConfigClass(name="all", workloads=labels, reason="a test"),)
+        return (ConfigClass(name="all", workloads=labels, reason="a test"),)
+
+    def judge(self, bounds: Sequence[Bound] = ()) -> ProcessJudge:
         bench = HostBench(self.oracle, self.target.tolerance, self.threads)
-        return ProcessJudge(self.target, bench, classes, bounds)
+        return ProcessJudge(self.target, bench, self.classes, bounds)
 
     def check(self, text: str, **environment: str) -> Measured:
         """Examine a kernel; nothing is timed."""
@@ -104,6 +109,18 @@ class Bench:
     ) -> Judgement:
         against = self.built(incumbent or self.target.kernel.text)
         return self.judge(bounds).compare(self.built(candidate), against, SilentObserver())
+
+
+def undisturbed(judged: Judgement) -> Judgement:
+    """A judgement on quiet pairs; on a machine that was too busy for one, the test is void."""
+    comparison, notes = judged.comparison, judged.notes
+    if not comparison and isinstance(judged.outcome, Passed) and notes:
+        pytest.skip(f"this machine is too busy to judge: {notes}")
+    assert comparison is not None, judged.outcome
+    few = comparison.overall.pairs < least_observations(KeepPolicy().error_rate)
+    if few or (notes and judged.verdict in ("inconclusive", "unverified")):
+        pytest.skip(f"this machine is too busy to judge: {notes}")
+    return judged
 
 
 @contextmanager

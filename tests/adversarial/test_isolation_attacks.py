@@ -396,7 +396,8 @@ def test_two_gigabytes_of_output_are_cut_off(squares: Bench) -> None:
     assert outcome.log is not None
     assert outcome.log.stat().st_size < 1024**2
     outcome.log.unlink()
-    assert psutil.disk_usage(tempfile.gettempdir()).used - before < 512 * 1024**2
+    # Others write to that disk as well, but hardly as much as this kernel wants to.
+    assert psutil.disk_usage(tempfile.gettempdir()).used - before < 3 * 2**29
 
 
 def test_log_of_a_noisy_crash_keeps_its_ends(squares: Bench) -> None:

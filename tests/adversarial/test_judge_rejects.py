@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
+import sys
 import time
 import uuid
 from pathlib import Path
 
 import psutil
 import pytest
-from judge_bench import HONEST, Bench, bound_of, needs_gcc
+from judge_bench import HONEST, Bench, bound_of, needs_gcc, undisturbed
 
-from roofsmith.domain.kernel import Built
 from roofsmith.domain.outcome import Passed
 from roofsmith.domain.values import content_id
+from roofsmith.judge.enclosure import state_of
 from roofsmith.judge.lineup import HostBench
-from roofsmith.judge.process import WorkerProcess
 from roofsmith.testing.observer import SilentObserver
 
 pytestmark = needs_gcc
@@ -190,7 +192,7 @@ def test_children_do_not_outlive_the_judgement(escape: str, squares: Bench) -> N
     mark = uuid.uuid4().hex
     body = f"if (fork() == 0) {{ {escape} sleep(600); _exit(0); }}"
     squares.check(kernel(body), OMP_SAMPLE_MARK=mark)
-    _, left = psutil.wait_procs(_marked(mark), timeout=5)  # dying takes a moment
+    _, left = psutil.wait_procs(_marked(mark), timeout=60)  # dying takes a moment
     for process in left:
         process.kill()
     assert not left
@@ -237,6 +239,7 @@ def test_crash_while_timed_is_a_crash(squares: Bench) -> None:
 def test_impossibly_fast_is_rejected(squares: Bench) -> None:
     labels = [workload.label for workload in squares.target.workloads]
     judged = squares.compare(HONEST, bounds=[bound_of(label, 1.0) for label in labels])
+    undisturbed(judged)
     assert judged.verdict == "rejected"
     assert (judged.outcome.kind, getattr(judged.outcome, "reason", None)) == (
         "cheated",
@@ -292,24 +295,30 @@ def test_descriptors_are_given_back(squares: Bench) -> None:
     assert len(list(Path("/proc/self/fd").iterdir())) <= before
 
 
-def test_worker_dies_with_its_parent(squares: Bench) -> None:
-    built: Built = squares.built(HONEST)
-    read, write = os.pipe()
-    parent = os.fork()
-    if parent == 0:  # a judge that is killed in the middle of its work
-        worker = WorkerProcess(built, threads=1)
-        os.write(write, str(worker.pid).encode())
-        os.kill(os.getpid(), 9)
-    os.close(write)
-    os.waitpid(parent, 0)
-    pid = int(os.read(read, 32))
-    os.close(read)
-    for _ in range(200):
-        if not psutil.pid_exists(pid) or psutil.Process(pid).status() == "zombie":
-            return
+def test_worker_dies_with_its_parent(squares: Bench, scratch: Path) -> None:
+    """A judge that is killed in the middle of its work."""
+    built = squares.built(HONEST).model_dump_json()
+    killed = subprocess.run(
+        [sys.executable, "-c", KILLED_JUDGE, built], stdout=subprocess.PIPE, check=False,
+        env={**os.environ, "TMPDIR": str(scratch)},
+    )  # fmt: skip
+    assert killed.returncode == -signal.SIGKILL
+    pid, until = int(killed.stdout), time.monotonic() + 60
+    while state_of(pid) not in "ZX":
+        if time.monotonic() > until:
+            os.kill(pid, signal.SIGKILL)
+            pytest.fail("the worker outlived its parent")
         time.sleep(0.02)
-    psutil.Process(pid).kill()
-    pytest.fail("the worker outlived its parent")
+
+
+KILLED_JUDGE = """
+import os, sys
+from roofsmith.domain.kernel import Built
+from roofsmith.judge.process import WorkerProcess
+worker = WorkerProcess(Built.model_validate_json(sys.argv[1]), threads=1)
+print(worker.pid, flush=True)
+os.kill(os.getpid(), 9)
+"""
 
 
 def _marked(mark: str) -> list[psutil.Process]:

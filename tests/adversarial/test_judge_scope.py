@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from judge_bench import HONEST, bench, needs_gcc
 
 from roofsmith.domain.workload import ConfigClass
@@ -32,6 +33,8 @@ def test_a_quick_judgement_is_of_some_workloads_and_never_confirmed(tmp_path: Pa
         assert {sample.workload for sample in found.samples} == {"n=1000", "n=1203"}
         assert not found.confirmation
         assert not found.clock
+        if all(sample.void for sample in found.samples):
+            pytest.skip(f"this machine is too busy to judge: {found.notes}")
         assert found.comparison is not None
         assert [w.workload for w in found.comparison.workloads] == ["n=1000", "n=1203"]
         assert [c.config_class for c in found.comparison.classes] == ["few"]

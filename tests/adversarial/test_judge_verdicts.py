@@ -6,10 +6,8 @@ import os
 from pathlib import Path
 
 import pytest
-from judge_bench import HONEST, REFERENCE, Bench, bench, needs_gcc
+from judge_bench import HONEST, REFERENCE, Bench, bench, needs_gcc, undisturbed
 
-from roofsmith.analysis.statistics import least_observations
-from roofsmith.domain.comparison import Judgement
 from roofsmith.domain.kernel import BuildSpec
 from roofsmith.domain.outcome import Passed
 from roofsmith.judge.isolation import isolate
@@ -33,14 +31,6 @@ def work(turns: int) -> str:
     return WORK.format(turns=turns)
 
 
-def undisturbed(judged: Judgement) -> Judgement:
-    """A judgement that had enough quiet pairs; on a machine too busy for that, the test is void."""
-    comparison = judged.comparison
-    if comparison is None or comparison.overall.pairs < least_observations(0.005):
-        pytest.skip(f"this machine is too busy to judge: {judged.notes}")
-    return judged
-
-
 @pytest.mark.timing
 def test_twice_as_much_work_is_slower(squares: Bench) -> None:
     judged = undisturbed(squares.compare(work(80), work(40)))
@@ -54,8 +44,6 @@ def test_twice_as_much_work_is_slower(squares: Bench) -> None:
 @pytest.mark.timing
 def test_half_the_work_is_faster_and_measured_again_in_fresh_processes(squares: Bench) -> None:
     judged = undisturbed(squares.compare(work(40), work(80)))
-    if judged.verdict == "unverified":
-        pytest.skip(f"this machine is too busy to judge: {judged.notes}")
     assert isinstance(judged.outcome, Passed)
     assert judged.verdict == "faster"
     assert judged.comparison is not None
@@ -146,7 +134,7 @@ def test_work_that_is_put_off_until_the_clock_has_stopped_wins_nothing(
 
 @pytest.mark.timing
 def test_samples_hold_everything_that_the_verdict_rests_on(squares: Bench) -> None:
-    judged = squares.compare(work(81), work(40))
+    judged = undisturbed(squares.compare(work(81), work(40)))
     labels = {workload.label for workload in squares.target.workloads}
     sweeps = {sample.sweep for sample in judged.samples}
     assert {sample.workload for sample in judged.samples} == labels
@@ -160,7 +148,7 @@ def test_samples_hold_everything_that_the_verdict_rests_on(squares: Bench) -> No
 
 @pytest.mark.timing
 def test_processes_are_replaced_while_a_measurement_lasts(squares: Bench) -> None:
-    judged = squares.compare(work(82), work(40))
+    judged = undisturbed(squares.compare(work(82), work(40)))
     assert len({sample.instance for sample in judged.samples}) > 1
 
 
