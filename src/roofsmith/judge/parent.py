@@ -306,12 +306,14 @@ class ProcessJudge:
                 return Cheated(reason="below_floor", detail=why)
         return None
 
-    def _enough_alone(self, observer: Observer) -> Callable[[int, float], bool]:
+    def _enough_alone(self, observer: Observer) -> Callable[[int, bool, float], bool]:
         least = least_observations(self._target.keep.error_rate)
+        patience_s = OVERTIME_FACTOR * self._target.keep.judge_budget_s / 2
 
-        def is_over(sweeps: int, spent_s: float) -> bool:
+        def is_over(sweeps: int, seen: bool, spent_s: float) -> bool:
             observer.progress(min(sweeps / least, 1.0))
-            return sweeps >= least or spent_s > LONGEST_S
+            enough = sweeps >= least and (seen or spent_s > patience_s)
+            return enough or spent_s > LONGEST_S
 
         return is_over
 

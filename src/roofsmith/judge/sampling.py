@@ -117,12 +117,13 @@ class Sampler:
                     return Measurement(tuple(samples), blame(error.side, error.outcome))
                 instance += 1
 
-    def alone(self, built: Built, is_over: Callable[[int, float], bool]) -> dict[str, Alone]:
+    def alone(self, built: Built, is_over: Callable[[int, bool, float], bool]) -> dict[str, Alone]:
         """One kernel on its own, by workload label.
 
         Args:
             built: passed an examination.
-            is_over: asked after every sweep, with sweeps and seconds so far.
+            is_over: asked after every sweep: sweeps so far, whether each workload has a sample that
+                nobody disturbed, and seconds.
 
         Raises:
             SideDiedError: it crashed, or ran past its deadline.
@@ -141,7 +142,8 @@ class Sampler:
                                 times_s = found[station.workload.label].times_s
                                 times_s.append(fmean(turn.segments[0].times_s))
                         done += 1
-                        if is_over(done, self._monotonic() - begin):
+                        seen = all(of_one.times_s for of_one in found.values())
+                        if is_over(done, seen, self._monotonic() - begin):
                             self._look_aside(stations, found)
                             return found
 
