@@ -61,6 +61,8 @@ class Fate:
     """On workloads of this size, where a class isn't alike."""
     wrong: bool = False
     repair: bool = False
+    aim: str = "global"
+    """The class that should gain."""
 
     def factor(self, size: int, instance: int) -> float:
         whole = {FIRST: self.first, CLOCK: self.clock}.get(instance)
@@ -83,6 +85,9 @@ FATES = (
     Fate("a small class pays a little, twice", 0.85, small=1.007, noise_small=0.001),
     Fate("a small class pays", 0.85, small=1.05),
     Fate("one workload pays", 0.8, at={SMALL[0]: 1.08, SMALL[1]: 0.7}),
+    Fate("one workload may pay", 0.85, at={SMALL[0]: 1.045, SMALL[1]: 0.7}, noise_small=0.03),
+    Fate("a class gains", small=0.7, aim="small"),
+    Fate("another class pays for a tie", small=1.0, large=1.08, aim="small"),
     Fate("a tie", 1.0),
     Fate("too noisy", 0.97, noise=0.2),
     Fate("wrong", wrong=True),
@@ -165,6 +170,8 @@ def story() -> FakeWorld:
             idea = fake_repair(ideas[-1].model_copy(update={"repair": False}), number)
         else:
             idea = fake_idea(target, fate.name)
+            aimed = idea.hypothesis.model_copy(update={"target_class": fate.aim})
+            idea = idea.model_copy(update={"hypothesis": aimed})
         kernels.add(idea.candidate, outcome=WRONG if fate.wrong else None)
         ideas.append(idea)
     return FakeWorld(

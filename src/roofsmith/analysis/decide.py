@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from roofsmith.analysis.compare import LARGEST_RATIO, leans_to_loss, leans_to_veto
 from roofsmith.analysis.kernel_times import kernel_estimate, kernels_object
@@ -20,6 +20,7 @@ def decide(
     hypothesis: Hypothesis,
     policy: KeepPolicy,
     profiles: Sequence[Profiles] = (),
+    uneven: Collection[str] = (),
 ) -> Kept | RolledBack:
     """Whether the candidate becomes the incumbent.
 
@@ -39,6 +40,8 @@ def decide(
         hypothesis: names what should gain.
         policy: the target's.
         profiles: of both kernels, on every workload that was looked at.
+        uneven: workloads of a grouped operator whose groups are, by label: one of them at least has
+            to gain.
     """
     comparison = judgement.comparison
     if not isinstance(judgement.outcome, Passed):
@@ -74,6 +77,10 @@ def decide(
     if before is None or before.verdict != "faster":
         seen = f": {_reading(before, policy)}" if before else ""
         return RolledBack(rule=f"{_where(hypothesis)} only the second measurement gained{seen}")
+    if first and (
+        even := _gains_on_even_groups_alone(first, comparison, hypothesis, policy, uneven)
+    ):
+        return RolledBack(rule=even)
     if first and (loss := _lost_twice(first, comparison)):
         return RolledBack(rule=loss)
     kernels = kernel_estimate(judgement.kernels, policy)
@@ -117,6 +124,30 @@ def _doubt(comparison: Comparison, first: Comparison | None, policy: KeepPolicy)
     if not unclear:
         return None
     return f"vetoed: it may be slower by {policy.veto_slowdown:.0%} on {', '.join(unclear)}"
+
+
+def _gains_on_even_groups_alone(
+    first: Comparison,
+    again: Comparison,
+    hypothesis: Hypothesis,
+    policy: KeepPolicy,
+    uneven: Collection[str],
+) -> str | None:
+    """That no workload with uneven groups gains, in both measurements; None if one does.
+
+    Of a class that has none, nobody can say.
+    """
+    before = {w.workload: w.estimate.speedup for w in first.workloads}
+    members = [
+        w
+        for w in again.workloads
+        if w.workload in uneven and hypothesis.target_class in ("global", w.config_class)
+    ]
+    gains = (min(w.estimate.speedup, before.get(w.workload, 1.0)) for w in members)
+    if not members or max(gains) > 1 + policy.noise_band:
+        return None
+    named = ", ".join(f"{w.workload} ({_interval(w.estimate)})" for w in members)
+    return f"the gain is not there where groups are uneven: {named}"
 
 
 def _lost_twice(first: Comparison, again: Comparison) -> str | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from roofsmith.analysis.regressions import regressions_in_a_row
 from roofsmith.domain.campaign import Campaign
@@ -20,22 +20,28 @@ RISKY: frozenset[Category] = frozenset(("precision", "algebra", "dispatch"))
 
 
 def representatives(
-    target: Target, classes: Sequence[ConfigClass], timings: Sequence[Timing]
+    target: Target,
+    classes: Sequence[ConfigClass],
+    timings: Sequence[Timing],
+    unevenness: Mapping[str, float] | None = None,
 ) -> tuple[str, ...]:
     """Labels of three to five workloads, in the target's order; none where there are few anyway.
 
-    The quickest, the one in the middle and the slowest in the baseline; the most skewed shape; and
-    of each class that none of these is in, the slowest, the class that takes longest first.
+    The quickest, the one in the middle and the slowest in the baseline; the most skewed one: of a
+    grouped operator the one with the most uneven groups, else the most oblong shape; and of each
+    class that none of these is in, the slowest, the class that takes longest first.
 
     Args:
         target: whose workloads they are; a repository's benchmark runs all of its rows anyway.
         classes: a partition of them.
         timings: of the baseline, one of each workload.
+        unevenness: of a grouped operator's groups, by label.
     """
     if target.command is not None or len(target.workloads) <= FEW:
         return ()
     ordered = sorted(timings, key=lambda timing: (timing.time_s, timing.workload))
-    skewed = max(ordered, key=_skew)
+    uneven = unevenness or {}
+    skewed = max(ordered, key=lambda t: (uneven.get(t.workload, 1.0), _oblongness(t)))
     wanted = [t.workload for t in (ordered[0], ordered[-1], ordered[len(ordered) // 2], skewed)]
     chosen = list(dict.fromkeys(wanted))
     for timing in reversed(ordered):
@@ -45,7 +51,7 @@ def representatives(
     return tuple(w.label for w in target.workloads if w.label in chosen)
 
 
-def _skew(timing: Timing) -> float:
+def _oblongness(timing: Timing) -> float:
     """How much longer a shape is in one dimension than in another."""
     sizes = timing.dims.values()
     return max(sizes) / min(sizes) if sizes else 1.0

@@ -1,4 +1,5 @@
-"""Deals rows to groups unevenly: what a grouped operator meets outside of a benchmark. Pure."""
+"""How unevenly rows are dealt to groups, and dealing them so: what a grouped operator meets outside
+of a benchmark. Pure."""
 
 from __future__ import annotations
 
@@ -7,6 +8,42 @@ from collections.abc import Mapping, Sequence
 from itertools import accumulate, pairwise
 
 from roofsmith.analysis.overfitting.group_names import SIZES, is_offsets
+
+UNEVEN = 2.0
+"""The largest group over the mean one, from which on groups are called uneven."""
+
+
+def unevenness(arrays: Mapping[str, Sequence[int]]) -> float | None:
+    """The largest group over the mean one, of the most uneven array of sizes or offsets.
+
+    Args:
+        arrays: one-dimensional inputs of integers, by name.
+
+    Returns:
+        1.0 for equal groups; None if no array holds sizes or offsets.
+    """
+    found = [_ratio(sizes) for name, values in arrays.items() if (sizes := _sizes(name, values))]
+    return max(found, default=None)
+
+
+def uneven_workloads(found: Mapping[str, float]) -> frozenset[str]:
+    """Labels of the workloads whose groups are uneven, by how uneven each one's are."""
+    return frozenset(label for label, ratio in found.items() if ratio >= UNEVEN)
+
+
+def _ratio(sizes: Sequence[int]) -> float:
+    return max(sizes) * len(sizes) / sum(sizes)
+
+
+def _sizes(name: str, values: Sequence[int]) -> list[int]:
+    """Rows per group; empty if that isn't what the array holds."""
+    if not SIZES.fullmatch(name) or len(values) < 2:
+        return []
+    sizes = list(values)
+    if is_offsets(name):
+        ends = list(values) if values[0] == 0 else [0, *values]
+        sizes = [b - a for a, b in pairwise(ends)]
+    return sizes if len(sizes) > 1 and min(sizes) >= 0 and sum(sizes) > 0 else []
 
 
 def skewed(arrays: Mapping[str, Sequence[int]], seed: int) -> dict[str, list[int]]:

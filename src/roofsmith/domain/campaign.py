@@ -76,6 +76,9 @@ class Started(Value):
     """Whether a round after rollbacks needs a `Diagnosed` before it; False in older ledgers."""
     tips: tuple[Tip, ...] = ()
     """What earlier campaigns left on the same device, operator and language."""
+    unevenness: dict[str, float] = Field(default_factory=dict)
+    """Of a grouped operator's workloads, by label: the largest group over the mean one, as the
+    reference's `setup` deals rows. Empty where nothing is grouped, and in older ledgers."""
 
 
 class Baseline(Value):

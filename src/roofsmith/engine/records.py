@@ -72,6 +72,7 @@ def started_record(
         rules=RULES,
         ladder=True,
         tips=tips,
+        unevenness=dict(survey.unevenness),
     )
 
 
@@ -94,7 +95,7 @@ def baseline_record(
         errors=measured.errors,
         metrics=measured.metrics,
         classes=classes,
-        representative=representatives(target, classes, measured.timings),
+        representative=representatives(target, classes, measured.timings, started.unevenness),
         profile=profile,
         bottleneck=bottleneck,
         wall_s=lap.wall_s,

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+import numpy as np
 
 from roofsmith.analysis.config_classes import config_classes
 from roofsmith.analysis.cost import cost, working_set_bytes
+from roofsmith.analysis.overfitting.group_names import SIZES
 from roofsmith.analysis.roofline import bound
+from roofsmith.analysis.skew import unevenness
 from roofsmith.domain.bound import Bound
 from roofsmith.domain.device import Device, Environment
 from roofsmith.domain.facts import FactSheet
@@ -17,6 +21,7 @@ from roofsmith.domain.workload import ConfigClass, Workload
 from roofsmith.engine.meter import Meter
 from roofsmith.errors import UsageError
 from roofsmith.ports import (
+    ArraySpec,
     DeviceSource,
     Observer,
     Oracle,
@@ -24,6 +29,9 @@ from roofsmith.ports import (
     Toolchain,
     WorkloadDescription,
 )
+
+SEED = 0
+"""Of the draw that groups are looked at in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +46,8 @@ class Survey:
     """By workload label."""
     bounds: tuple[Bound, ...]
     classes: tuple[ConfigClass, ...]
+    unevenness: Mapping[str, float] = field(default_factory=dict)
+    """Of a grouped operator's workloads, by label."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +97,33 @@ def survey(
         descriptions=descriptions,
         bounds=bounds,
         classes=config_classes(target.workloads, bounds, environment.device),
+        unevenness=_unevenness(target, descriptions, oracle),
     )
+
+
+def _unevenness(
+    target: Target, descriptions: Mapping[str, WorkloadDescription], oracle: Oracle
+) -> dict[str, float]:
+    """How unevenly the reference deals rows to groups; empty where no input says so.
+
+    Nothing is drawn unless an array is called as sizes or offsets of groups are.
+    """
+    found: dict[str, float] = {}
+    for workload in target.workloads:
+        arrays = descriptions[workload.label].arrays
+        names = [a.name for a in arrays if _may_hold_sizes(a)]
+        if not names:
+            continue
+        drawn = oracle.inputs(workload, SEED)
+        values = {n: a.tolist() for n in names if isinstance(a := drawn[n], np.ndarray)}
+        if (ratio := unevenness(values)) is not None:
+            found[workload.label] = ratio
+    return found
+
+
+def _may_hold_sizes(array: ArraySpec) -> bool:
+    is_whole = array.dtype.lstrip("u").startswith("int")
+    return is_whole and len(array.shape) == 1 and SIZES.fullmatch(array.name) is not None
 
 
 def bound_of(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from roofsmith.analysis.decide import decide
 from roofsmith.analysis.scan import with_remarks
 from roofsmith.analysis.sizes import smallest
+from roofsmith.analysis.skew import uneven_workloads
 from roofsmith.analysis.transfer import audited
 from roofsmith.domain.campaign import Campaign, Decision, Kept, RolledBack, Round
 from roofsmith.domain.comparison import Judgement
@@ -94,7 +95,8 @@ class Trial:
         first = records.recompared(judgement.samples, grounds)
         profiles = profiles_of(self._campaign, seen) if seen is not None else ()
         hypothesis, policy = self._proposal.hypothesis, self._parts.target.keep
-        return decide(judgement, first, hypothesis, policy, profiles)
+        uneven = uneven_workloads(grounds.unevenness)
+        return decide(judgement, first, hypothesis, policy, profiles, uneven)
 
     def _settle(self, judgement: Judgement, seen: Seen) -> Decision:
         """The decision, with what divergence and dispatch add to it."""

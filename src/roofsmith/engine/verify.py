@@ -17,6 +17,7 @@ from roofsmith.analysis.decide import decide
 from roofsmith.analysis.masks import complaints
 from roofsmith.analysis.representatives import representatives
 from roofsmith.analysis.rulebook import RULES
+from roofsmith.analysis.skew import uneven_workloads
 from roofsmith.analysis.strata import found_classes
 from roofsmith.analysis.transfer import audited
 from roofsmith.domain.campaign import (
@@ -161,7 +162,7 @@ def _follows(baseline: Baseline, campaign: Campaign) -> Baseline:
     if not baseline.classes:
         return baseline
     classes = found_classes(started.target.workloads, started.classes, baseline.timings)
-    chosen = representatives(started.target, classes, baseline.timings)
+    chosen = representatives(started.target, classes, baseline.timings, started.unevenness)
     return baseline.model_copy(update={"classes": classes, "representative": chosen})
 
 
@@ -274,7 +275,8 @@ def _judgement_claims(round_: Round, campaign: Campaign) -> Iterator[Claim]:
     yield from validation_claims(round_, campaign)
     yield from timing_claims(judgement, started)
     profiles = profiles_of(campaign, Seen.recorded(round_))
-    ordinary = decide(judgement, first, round_.hypothesis, keep, profiles)
+    uneven = uneven_workloads(started.unevenness)
+    ordinary = decide(judgement, first, round_.hypothesis, keep, profiles, uneven)
     dims = _seen_dimensions(round_, started)
     timed = decided(ordinary, judgement, campaign, round_.splits, dims)
     yield "decision", round_.decision, audited(timed, round_.transfer, judgement, keep)
