@@ -11,11 +11,13 @@ from campaign_builder import environment, softmax_events
 from typer.testing import CliRunner
 
 from roofsmith.app import audit_campaign
-from roofsmith.app.audit import require_cited
+from roofsmith.app.audit import recorded, sources_for
+from roofsmith.app.citing import require_cited
 from roofsmith.cli.root import cli
 from roofsmith.config import Settings
 from roofsmith.domain.campaign import Started, replay
 from roofsmith.domain.facts import FactSheet
+from roofsmith.domain.proposal import Hypothesis
 from roofsmith.errors import UsageError
 from roofsmith.report import render_campaign
 from roofsmith.specs.sheet import Measurement, MeasurementFile, fact_sheet, render
@@ -257,4 +259,6 @@ def test_a_hypothesis_with_a_number_of_its_own_is_refused(
 def test_a_hypothesis_that_cites_or_claims_nothing_is_taken(
     campaign: Path, places: Settings, ceilings: Path, hypothesis: str
 ) -> None:
-    require_cited(hypothesis.format(ceilings=ceilings), campaign, places)
+    known, _ = recorded(campaign)
+    said = Hypothesis(statement=hypothesis.format(ceilings=ceilings), rationale="", tactic="a")
+    require_cited(said, sources_for(known, places))

@@ -224,7 +224,7 @@ WHO_RUNS: Final = whole_words(
 )  # fmt: skip
 """Who moves bytes on a device."""
 BEFORE_PLACE: Final = re.compile(
-    r"(?:^|\s)(?:on|at|for|of|with|by|to|from|in|per|across|than|over)\s*$", re.IGNORECASE
+    r"(?:^|\W)(?:on|at|for|of|with|by|to|from|in|per|across|than|over)\s*$", re.IGNORECASE
 )
 """That the device is only where it happens: `on the H100 reaches`."""
 DEVICE_REACHES: Final = re.compile(

@@ -15,7 +15,6 @@ from roofsmith.analysis.audit import (
     Resolve,
     Sources,
     audit,
-    audit_text,
 )
 from roofsmith.analysis.audit_campaign import kept_facts, quotations
 from roofsmith.config import Settings
@@ -61,7 +60,7 @@ def audit_campaign(directory: Path, settings: Settings) -> Audited:
             hint="name the directory that `roofsmith optimize` printed",
         )
     texts = dict(_texts(directory))
-    campaign, problems = _recorded(directory)
+    campaign, problems = recorded(directory)
     if not texts and campaign is None and not problems:
         raise UsageError(
             f"{directory} holds nothing to audit: no ledger, no reports, no notes",
@@ -73,23 +72,6 @@ def audit_campaign(directory: Path, settings: Settings) -> Audited:
         replace(found, problems=(*problems, *found.problems)),
         tuple(_notes(campaign)),
     )
-
-
-def require_cited(hypothesis: str, directory: Path, settings: Settings) -> None:
-    """Refuse what the audit of the campaign would find in every file that shows the hypothesis.
-
-    Raises:
-        UsageError: a hardware number has no citation, or another value than it cites.
-    """
-    campaign, _ = _recorded(directory)
-    problems = audit_text("hypothesis", hypothesis, sources_for(campaign, settings))
-    if problems:
-        complaints = "".join(f"\n  {p.number}: {p.why}; {p.fix}" for p in problems)
-        raise UsageError(
-            f"the hypothesis states hardware numbers that don't hold:{complaints}",
-            hint="`roofsmith specs cite PRODUCT METRIC` prints number and citation, such as"
-            " `3.35e+12 byte/s <- wiki/PAGE.yaml:LINE`",
-        )
 
 
 def sources_for(campaign: Campaign | None, settings: Settings) -> Sources:
@@ -158,7 +140,7 @@ def _read(path: Path) -> str:
         raise StorageError(f"can't read {path}: {error.strerror}") from error
 
 
-def _recorded(directory: Path) -> tuple[Campaign | None, list[Problem]]:
+def recorded(directory: Path) -> tuple[Campaign | None, list[Problem]]:
     """The campaign that the ledger holds; a ledger that was changed vouches for nothing."""
     path = directory / LEDGER
     if not path.is_file():

@@ -11,7 +11,8 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from roofsmith.app.audit import require_cited
+from roofsmith.app.audit import recorded, sources_for
+from roofsmith.app.citing import require_cited
 from roofsmith.app.doctor import Examination, examine
 from roofsmith.app.subjects import bundled_example
 from roofsmith.app.telling import Change, contract_of, keep_told, told_candidate
@@ -111,7 +112,7 @@ def demo(directory: Path, threads: int | None, settings: Settings, observer: Obs
         target = load_target(folder, overrides=overrides)
     # one workload that doesn't fit in a cache: the whole story in the time people have
     target = target.model_copy(update={"workloads": target.workloads[:1]})
-    proposer = make_proposer("recipes")  # a sweep would take a quarter of the time
+    proposer = make_proposer("recipes", settings)  # a sweep would take a quarter of the time
     return _start(target, None, proposer, directory, settings, observer)
 
 
@@ -130,7 +131,7 @@ def optimize(plan: Plan, directory: Path, settings: Settings, observer: Observer
         "threads": plan.threads,
     }
     loaded = load_target_file(plan.target, overrides=overrides)
-    proposer = make_proposer(plan.proposers)
+    proposer = make_proposer(plan.proposers, settings)
     return _start(loaded.target, loaded.kernel_path, proposer, directory, settings, observer)
 
 
@@ -156,7 +157,7 @@ def resume(
     """
     with CampaignDirectory.open(directory) as files:
         started = _campaign_in(files).started
-        proposer = make_proposer(proposers or proposers_of(started.proposers))
+        proposer = make_proposer(proposers or proposers_of(started.proposers), settings)
         policy = _limited(started.target.stop, limits)
         with _going_on(started, settings, observer) as shop:
             return _run(shop, files, proposer, started.campaign, None, policy)
@@ -204,7 +205,8 @@ def tell(
     if not change.kernel.is_dir():
         read_text(change.kernel, "kernel", may_be_empty=True)
     if change.hypothesis is not None:
-        require_cited(change.hypothesis, directory, settings)
+        known, _ = recorded(directory)
+        require_cited(_hypothesis(change, None), sources_for(known, settings))
     elif not change.repair:
         raise UsageError(
             "there is no hypothesis", hint="say what changed and why: --hypothesis TEXT"
@@ -312,7 +314,7 @@ def _opened(directory: Path, settings: Settings, observer: Observer) -> Iterator
         started = _campaign_in(files).started
         lineage = LateLineage(files.directory, started.campaign, started.target.baseline, None)
         with _going_on(started, settings, observer) as shop:
-            proposer = make_proposer("none")
+            proposer = make_proposer("none", settings)
             parts = shop.parts(proposer, files, lineage)
             yield Engine(parts, started.campaign, prepared=shop.prepared)
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from roofsmith.analysis.sizes import smallest
+from roofsmith.app.citing import CitedProposer, CitedTips, require_citable
 from roofsmith.app.clocks import host_clocks, locked_clocks
 from roofsmith.app.hardware import Machine, fork_server_for, leased_machine, oracle_for
 from roofsmith.app.repositories import (
@@ -42,11 +43,12 @@ from roofsmith.ports import (
     Profiler,
     Proposer,
     Screen,
+    TipShelf,
     Tracer,
 )
 from roofsmith.proposers.portfolio import Portfolio
 from roofsmith.proposers.recipe_proposer import RecipeProposer
-from roofsmith.proposers.replay import ReplayProposer
+from roofsmith.proposers.replay import ReplayProposer, read_proposals
 from roofsmith.proposers.sweep import SweepProposer
 from roofsmith.report import render_campaign
 from roofsmith.store.campaign_dir import CampaignDirectory
@@ -76,7 +78,7 @@ class Workshop:
     formatter: Formatter | None = None
     yardsticks: tuple[Yardstick, ...] = ()
     yardstick_judge: Judge | None = None
-    tips: TipFile | None = None
+    tips: TipShelf | None = None
 
     @property
     def survey(self) -> Survey:
@@ -198,19 +200,21 @@ class NoProposer:
         """Nothing to remember."""
 
 
-def make_proposer(names: str) -> Proposer:
+def make_proposer(names: str, settings: Settings) -> Proposer:
     """`recipes`, `sweep`, `replay:FILE`, a list of these with commas between, or `none`.
+
+    Whoever proposes, a hardware number without a citation is refused.
 
     Raises:
         UsageError: a name that nobody answers to, or a file that can't be replayed.
     """
     if names == "none":
         return NoProposer()
-    proposers = [_proposer(name.strip()) for name in names.split(",")]
-    return proposers[0] if len(proposers) == 1 else Portfolio(proposers)
+    proposers = [_proposer(name.strip(), settings) for name in names.split(",")]
+    return CitedProposer(proposers[0] if len(proposers) == 1 else Portfolio(proposers), settings)
 
 
-def _proposer(name: str) -> Proposer:
+def _proposer(name: str, settings: Settings) -> Proposer:
     kind, _, argument = name.partition(":")
     match kind:
         case "recipes" if not argument:
@@ -218,7 +222,9 @@ def _proposer(name: str) -> Proposer:
         case "sweep" if not argument:
             return SweepProposer()
         case "replay" if argument:
-            return ReplayProposer.from_file(Path(argument))
+            proposals = read_proposals(Path(argument))
+            require_citable(proposals, argument, settings)
+            return ReplayProposer(proposals)
         case _:
             raise UsageError(
                 f"no proposer is called {name!r}",
@@ -314,10 +320,11 @@ def _command_workshop(
         )  # fmt: skip
 
 
-def _tip_file(settings: Settings, known: Survey, target: Target) -> TipFile | None:
+def _tip_file(settings: Settings, known: Survey, target: Target) -> TipShelf | None:
     if settings.tips_dir is None:
         return None
-    return TipFile.of(settings.tips_dir, known.environment.device, target)
+    file = TipFile.of(settings.tips_dir, known.environment.device, target)
+    return CitedTips(file, settings)
 
 
 def try_clocks(languages: Collection[Language], settings: Settings, observer: Observer) -> None:
