@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from roofsmith.domain.comparison import Screening
-from roofsmith.domain.kernel import BuildSpec, Candidate, SourceFile
+from roofsmith.domain.kernel import BuildSpec, Candidate, Language, SourceFile
 from roofsmith.domain.outcome import BuildFailed, Incorrect, Passed
 from roofsmith.domain.proposal import Proposal
 from roofsmith.ports import Brief
@@ -305,6 +305,12 @@ class TestBatches:
         assert [len(batch) for batch in screen.prepared] == [2]
         assert len(screen.seen) == 2
 
+    def test_a_batch_whose_looks_take_long_is_cut(self) -> None:
+        """At most one look runs past the end, as if points were built one at a time."""
+        _, _, screen = sweep(lambda _: 1.0, seconds=10.0, build_s=0.3, side_by_side=16)
+        assert [len(batch) for batch in screen.prepared] == [4]
+        assert len(screen.seen) == 2
+
     @pytest.mark.parametrize("text", [SMALL, FOUND_ONLY])
     def test_small_spaces_come_to_the_same_however_many_are_built_at_once(self, text: str) -> None:
         def time(point: Mapping[str, Setting]) -> float | None:
@@ -337,6 +343,17 @@ class TestBatches:
         assert all(p is not None for p in gains)
         predicted = [p.hypothesis.predicted_speedup for p in gains if p is not None]
         assert sorted(predicted)[2] >= 1.15**5
+
+    @pytest.mark.parametrize(("language", "budget_s"), [("cpp", 22.0), ("cuda", 60.0)])
+    def test_where_builds_are_slow_there_is_more_time(
+        self, language: Language, budget_s: float
+    ) -> None:
+        clock = FakeClock()
+        incumbent = candidate().model_copy(update={"language": language})
+        screen = ModelScreen(lambda _: 1.0, incumbent, 0, clock, 1.0, build_s=4.0, side_by_side=4)
+        proposer = SweepProposer(monotonic=clock.monotonic, patience=99)
+        assert proposer.ask(brief_for(incumbent), screen) is None
+        assert 0.8 * budget_s - 6 < clock.monotonic() <= 0.8 * budget_s
 
     def test_failures_of_a_batch_are_points(self) -> None:
         model = bowl(BEST, lambda p: None if int(p["MC"]) * int(p["KC"]) > 16384 else 0.0)

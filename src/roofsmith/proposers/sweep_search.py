@@ -74,7 +74,7 @@ class Allowance:
     points: int
     patience: int
     left_s: Callable[[], float]
-    """Time left. A batch that was begun is finished, so none is begun that wouldn't fit."""
+    """Time left; no batch is begun that wouldn't be over by then."""
     _since_progress: int = 0
 
     @property
@@ -151,7 +151,7 @@ class Search:
         while waiting and (size := self._batch_size(len(waiting))):
             batch, waiting = waiting[:size], waiting[size:]
             points = [{**self.best.assignment, name: setting} for name, setting in batch]
-            for (name, _), point, speedup in zip(batch, points, self._tried(points), strict=True):
+            for (name, _), point, speedup in zip(batch, points, self._tried(points), strict=False):
                 if speedup is None:
                     broken.append(name)
                 else:
@@ -173,7 +173,7 @@ class Search:
                 study.enqueue_trial(_encoded(tunables, point), skip_if_exists=True)
         while batch := self._ask(study, tunables, start, enumerated=enumerated):
             points = [point for _, point in batch]
-            for (trial, _), speedup in zip(batch, self._tried(points), strict=True):
+            for (trial, _), speedup in zip(batch, self._tried(points), strict=False):
                 _tell(study, trial, speedup)
 
     def _ask(
@@ -217,9 +217,19 @@ class Search:
         return min(wanted, self._allowance.room, pace.fitting(self._allowance.left_s()))
 
     def _tried(self, points: Sequence[Point]) -> list[float | None]:
-        """Build points side by side, then look at each."""
+        """Build points side by side, then look at each; fewer, where that took far too long.
+
+        Past the deadline looks go on for as long as the builds took, which would be wasted.
+        """
+        left_s = self._allowance.left_s
+        before_s = left_s()
         self._bench.prepare(points)
-        return [self._looked_at(point) for point in points]
+        built_s = before_s - left_s()
+        until_s = min(0.0, left_s() - built_s)
+        speedups = [self._looked_at(points[0])]
+        while len(speedups) < len(points) and left_s() > until_s:
+            speedups.append(self._looked_at(points[len(speedups)]))
+        return speedups
 
     def _looked_at(self, point: Point) -> float | None:
         speedup = self._known[_key(point)] = self._bench.look(point)
