@@ -13,13 +13,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from roofsmith.analysis.tolerance import (
-    ELEMENT_FLOOR_EPS,
-    EPSILON,
-    NORM_FLOOR_EPS,
-    Errors,
-    measure,
-)
+from roofsmith.analysis.tolerance import NORM_FLOOR_EPS, Errors, floors, measure
 from roofsmith.judge.distributions import SIGNIFICAND, round_to
 from roofsmith.judge.poison import NAN_GUARDS, unwritten
 
@@ -46,6 +40,9 @@ SYSTEMATIC = 0.5
 """Cosine between error and truth beyond which it isn't rounding: a factor or a summand is wrong."""
 WIDESPREAD = 0.02
 """Least median of |error| in units of its root mean square: rounding spares few elements."""
+SURE_SHARE = 0.5
+"""How near to 1 the truth's share in an error must be for a missing part, and three times its own
+noise below that."""
 SAMPLED = 2**20
 """Elements that shares and medians are taken of."""
 FEW_EPS = 4.0
@@ -80,7 +77,7 @@ class Narrow:
 FLOAT32 = Narrow("float32", 24)
 TF32 = Narrow("TF32 or float16", 11)
 BFLOAT16 = Narrow("bfloat16", 8)
-FLOAT8 = Narrow("float8", 4)
+FLOAT8 = Narrow("float8 or int8", 4)
 
 NARROWER: Mapping[str, tuple[Narrow, ...]] = {
     "float64": (FLOAT32, TF32, BFLOAT16), "float32": (TF32, BFLOAT16),
@@ -197,7 +194,7 @@ def _imprecise(found: Evidence) -> Diagnosis | None:
     for narrow in kinds:
         why = _from_shortened(found, narrow)
         if why is None and _looks_rounded(found, narrow):
-            why = "the error is as large as rounding to it makes, and as irregular"
+            why = "the error is as large as rounding to it makes, or sums in it, and as irregular"
         if why is not None:
             return _narrow(found, narrow, why)
     return None
@@ -245,8 +242,23 @@ def _looks_rounded(found: Evidence, narrow: Narrow) -> bool:
     if size == 0 or length == 0 or error.size < 16:
         return False
     cosine = abs(float((error * truth).sum() / size / length))
+    if _lacks_terms(found):
+        return False
     typical = float(np.median(np.abs(error))) / (size / error.size**0.5)
     return cosine < SYSTEMATIC and typical > WIDESPREAD
+
+
+def _lacks_terms(found: Evidence) -> bool:
+    """Whether the error is a part of the result that is missing, as terms of a sum that were left
+    out: subtracted from itself, so that the truth's share in it is all of it. Rounding has none."""
+    truth = _sample(found.truth).astype(np.float64)
+    error = _sample(found.values).astype(np.float64) - truth
+    size = float(np.square(error).sum())
+    if size == 0:
+        return False
+    share = -float((error * truth).sum()) / size
+    noise = float(np.sqrt(np.square(truth).sum() / size / error.size))
+    return noise < SURE_SHARE / 3 and abs(share - 1) < SURE_SHARE
 
 
 def _sample(array: Array) -> Array:
@@ -263,9 +275,11 @@ def _plainly_wrong(found: Evidence) -> Diagnosis:
         return Diagnosis("wrong_output", found.errors.problem)
     truth = found.truth.astype(np.float64, copy=False)
     off = np.abs(found.values.astype(np.float64, copy=False) - truth)
-    wrong = np.asarray(off > ELEMENT_FLOOR_EPS * EPSILON[found.dtype] * np.abs(truth))
+    wrong = np.asarray(off > floors(found.dtype)[1] * np.abs(truth))
     if found.errors.norm > found.norm_budget:
         what = f"off by {found.errors.norm:.3g} norm-wise; the budget is {found.norm_budget:.3g}"
+        if _lacks_terms(found):
+            what += "; it is what leaving out a part of every sum would make"
     else:
         what = (
             f"an element is off by {found.errors.element:.3g} of its row's scale; the budget is"

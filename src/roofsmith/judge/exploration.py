@@ -3,7 +3,7 @@
 The rule: the float64 reference and the reference in the declared precision stay finite on it, the
 result isn't zero throughout, and honest arithmetic doesn't lose its meaning: neither the reference
 itself, nor the truth after inputs are moved by half a unit in their last place, is off by more than
-`LOST` times what is allowed on the reference's own draws.
+`LOST` times what is allowed on the reference's own draws, or `MEANINGLESS`.
 """
 
 from __future__ import annotations
@@ -33,6 +33,8 @@ from roofsmith.judge.structure import is_level, promise, sign
 
 LOST = 4.0
 """Multiple of the own draws' honest error, or of 16 epsilons, at which an error means nothing."""
+MEANINGLESS = Errors(0.2, 0.8)
+"""Errors that mean nothing in any type: 64 epsilons of bfloat16 are half of a result."""
 MANY_NUMBERS = 2**20
 """Of outputs, beyond which a run of the reference takes long."""
 SEEDS = (1, 2, 3)
@@ -226,8 +228,9 @@ def worse(one: Errors, other: Errors) -> Errors:
 def is_lost(found: Errors, own: Errors, dtype: str) -> bool:
     """Whether honest arithmetic is so far off that an error says little."""
     floor = NORM_FLOOR_EPS * EPSILON.get(dtype, 0.0)
-    return found.norm > LOST * max(own.norm, floor) or found.element > LOST * max(
-        own.element, 4 * floor
+    most = Errors(LOST * max(own.norm, floor), LOST * max(own.element, 4 * floor))
+    return found.norm > min(most.norm, MEANINGLESS.norm) or found.element > min(
+        most.element, MEANINGLESS.element
     )
 
 
