@@ -10,6 +10,7 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
 from gpu_rehearsal import HostMemory, Kernel, Rehearsal  # noqa: E402
 
+from roofsmith.domain.kernel import Signature  # noqa: E402
 from roofsmith.errors import BadReferenceError  # noqa: E402
 from roofsmith.judge.budgets import Finding  # noqa: E402
 from roofsmith.judge.gpu.driver import DeviceError  # noqa: E402
@@ -267,6 +268,7 @@ def test_a_full_device_is_told_from_a_wrong_reference(gemm: Rehearsal) -> None:
     assert answer["memory"] is True
     oracle = GpuOracle.__new__(GpuOracle)
     oracle.target = SimpleNamespace(truth=SimpleNamespace(path="reference.py"))  # type: ignore[assignment]
+    oracle.signature = Signature(parameters=())
     assert isinstance(oracle._complaint("allocate", {}, answer), DeviceFullError)
     wrong = oracle._complaint("draw", {}, {"error": "ValueError: no"})
     assert isinstance(wrong, BadReferenceError)

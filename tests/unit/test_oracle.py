@@ -123,9 +123,9 @@ def test_without_setup_const_tells_inputs_from_outputs() -> None:
     assert roles == {"x": ("input", (6,)), "y": ("output", (6,))}
 
 
-def test_without_setup_and_const_every_buffer_is_both() -> None:
-    kernel = "void solve(double *a, int *b, int m, int n) { }"
-    reference = "def reference(a, b, m, n):\n    a += b\n"
+def test_without_setup_and_const_the_reference_tells_what_is_what() -> None:
+    kernel = "void solve(double *a, int *b, float *c, int m, int n) { }"
+    reference = "def reference(a, b, c, m, n):\n    a += b\n    c[:] = b\n"
     workload = Workload(dims={"m": 3, "n": 4})
     with oracle_of(reference, kernel, workloads=(workload,)) as oracle:
         described = oracle.describe(workload)
@@ -135,10 +135,26 @@ def test_without_setup_and_const_every_buffer_is_both() -> None:
             draws.expect(0, exact=True)
             total = draws.expected(0, "a", exact=True)
             assert np.array_equal(total, given["a"] + given["b"])
+            assert "c" not in given
+            assert np.array_equal(draws.expected(0, "c", exact=True), given["b"])
     assert [(a.role, a.dtype, a.shape) for a in described.arrays] == [
         ("inout", "float64", (12,)),
-        ("inout", "int32", (12,)),
+        ("input", "int32", (12,)),
+        ("output", "float32", (12,)),
     ]
+    assert described.written_bytes == 12 * (8 + 4)
+
+
+def test_without_setup_the_reference_is_called_by_the_names_of_solve() -> None:
+    text = complaint("def reference(**given):\n    given['out'][:] = given['x']\n")
+    assert "for n=6: reference: KeyError (line 2): 'out'" in text
+    assert "without a setup, reference is called with solve's names: x, y, n" in text
+
+
+def test_a_reference_that_writes_nothing_is_told_so() -> None:
+    kernel = "void solve(float *x, float *y, int n) { }"
+    text = complaint("def reference(x, y, n):\n    y = 2 * x\n", kernel)
+    assert "writes none of the arrays that solve takes without const (x, y)" in text
 
 
 def test_without_setup_the_length_may_be_given() -> None:

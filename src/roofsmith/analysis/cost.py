@@ -85,6 +85,11 @@ class Description(Protocol):
         """What a run of the reference was seen to do."""
         ...
 
+    @property
+    def written_bytes(self) -> float | None:
+        """What it was seen to write, where the lengths of the arrays are a guess; else None."""
+        ...
+
 
 def cost(workload: Workload, description: Description, family: str | None) -> Cost:
     """FLOPs and bytes of one workload, and where each figure comes from.
@@ -111,6 +116,7 @@ def cost(workload: Workload, description: Description, family: str | None) -> Co
         reason="; ".join(reason for reason in reasons if reason) or None,
         counts=(*flops, *moved.counts),
         least_flops=_vouched(used.value, flops, description, family) if used else None,
+        least_bytes=moved.least,
     )
 
 

@@ -24,8 +24,9 @@ unless the target allows TF32.
 A ceiling is measured, or printed in the device's datasheet; the target says which of the two floor
 and goal stand on. A time is called impossible by the higher of both, with the margins below, and by
 operations that somebody vouches for (`Cost.least_flops`): one algorithm's count is no proof that no
-other does with less. That a product can be put together from faster ones of less precise types
-widens the slack too, not the floor.
+other does with less. Bytes that are a guess prove nothing, either (`Cost.least_bytes`). That a
+product can be put together from faster ones of less precise types widens the slack too, not the
+floor.
 """
 
 from __future__ import annotations
@@ -177,7 +178,7 @@ def _memory_limit(
 ) -> Limit:
     """By bytes: what caches can hold back comes off."""
     ceiling = highest([pair.bandwidth for pair in pairs])
-    moved = cost.total_bytes
+    moved = cost.total_bytes if cost.least_bytes is None else cost.least_bytes
     if ceiling is None or not moved or not ceiling.value:
         return 0.0, None
     margin = CLOCKED_FLOOR_MARGIN if level != MEMORY else _held_back(moved, device, threads)

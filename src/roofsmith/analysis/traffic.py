@@ -14,6 +14,14 @@ Quantity = Literal["flops", "bytes"]
 GATHERS = frozenset({"embedding"})
 """Families that read few rows of a large table: which ones, only their indices say."""
 
+UNUSED = 0.01
+"""Of all arrays; what a run happens to write as it was already isn't seen."""
+
+_GUESSED = (
+    "bytes: how long arrays must be is a guess without a setup, so no time is called impossible by"
+    " them; give the reference a setup, or bytes(**dims)"
+)
+
 
 class SizedArray(Protocol):
     """An array, as far as its bytes go."""
@@ -47,6 +55,11 @@ class Described(Protocol):
         """What a run of the reference was seen to do."""
         ...
 
+    @property
+    def written_bytes(self) -> float | None:
+        """What it was seen to write, where the lengths of the arrays are a guess; else None."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
@@ -57,6 +70,8 @@ class Traffic:
     source: str
     reason: str | None
     counts: tuple[Count, ...]
+    least: float | None = None
+    """See `Cost.least_bytes`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,10 +93,11 @@ def bytes_counts(description: Described, family: str | None) -> Traffic:
 
     A run of the reference shows which parts of the inputs are touched; else all of every input
     counts, except for families that gather. What is declared counts where it is lower, since a
-    floor must never lie above what is possible.
+    floor must never lie above what is possible. Where the lengths of the arrays are a guess, only a
+    run that uses all of them proves that they are needed, and lie where they are thought to lie.
     """
     arrays = description.arrays
-    sizes = _sizes(arrays)
+    sizes = _sizes(description)
     counts = [*_counted(description, sizes), *declared("bytes", description.bytes, arrays)]
     counts.append(_by_arrays(arrays, sizes, family))
     used = _used(counts, sizes)
@@ -92,14 +108,27 @@ def bytes_counts(description: Described, family: str | None) -> Traffic:
         return Traffic(None, None, "UNKNOWN", reason, marked)
     read, written = _divided(used, sizes)
     reasons = [*wrong, *_disagreement(used, counts)]
-    return Traffic(read, written, used.detail, "; ".join(reasons) or None, marked)
+    least = None
+    if _is_guess(used, description):
+        least = 0.0
+        reasons.append(_GUESSED)
+    return Traffic(read, written, used.detail, "; ".join(reasons) or None, marked, least)
 
 
-def _sizes(arrays: Sequence[SizedArray]) -> _Sizes:
+def _is_guess(used: Count, description: Described) -> bool:
+    """Whether bytes rest on lengths that nobody gave, and that no run was seen to need."""
+    if description.written_bytes is None or used.origin == "declared":
+        return False
+    whole = sum(array.size_bytes for array in description.arrays)
+    return used.origin == "arrays" or (used.value or 0.0) < (1 - UNUSED) * whole
+
+
+def _sizes(description: Described) -> _Sizes:
     def total(*roles: str) -> float:
-        return float(sum(a.size_bytes for a in arrays if a.role in roles))
+        return float(sum(a.size_bytes for a in description.arrays if a.role in roles))
 
-    return _Sizes(total("input"), total("output", "inout"), total("inout"))
+    written, seen = total("output", "inout"), description.written_bytes
+    return _Sizes(total("input"), written if seen is None else min(seen, written), total("inout"))
 
 
 def _counted(description: Described, sizes: _Sizes) -> list[Count]:

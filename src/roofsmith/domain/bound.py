@@ -66,6 +66,9 @@ class Cost(Value):
     least_flops: float | None = None
     """Operations that no correct kernel does without, by which times are called impossible.
     None: `flops`; 0: nobody vouches for any, since another algorithm may do with fewer."""
+    least_bytes: float | None = None
+    """Bytes that no correct kernel does without, by which times are called impossible. None: all of
+    them; 0: nobody vouches for any, since how long the arrays must be is a guess."""
 
     @property
     def total_bytes(self) -> float | None:

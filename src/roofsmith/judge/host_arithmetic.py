@@ -51,3 +51,8 @@ class HostArithmetic:
     def reseed(self, seed: int) -> None:
         """Begin the numbers of `uniform` anew."""
         self._rng = np.random.default_rng(seed)
+
+
+def differ(one: Any, other: Any) -> Any:
+    """Which elements of two arrays aren't the same; a NaN equals itself."""
+    return (one != other) & ((one == one) | (other == other))

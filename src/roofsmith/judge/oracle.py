@@ -35,6 +35,12 @@ from roofsmith.scratch import scratch_directory
 DEADLINE_S = 120.0
 """For one answer of the reference; float64 on the largest workloads takes a few seconds."""
 
+KILLED_S = 30.0
+"""For a process that was killed to be gone: one with much memory takes a while."""
+
+HUNG_UP_S = 5.0
+"""For a process to end that has hung up."""
+
 MEMORY_SHARE = 0.7
 """Of the machine's memory that the reference may address."""
 
@@ -76,7 +82,7 @@ class ReferenceProcess:
         if self._process is not None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)
-            self._process.wait(5.0)
+            self._process.wait(KILLED_S)
             self._process = None
         if self._channel is not None:
             self._channel.close()
@@ -104,6 +110,7 @@ class ReferenceProcess:
             rtol=answer["rtol"],
             arguments=tuple(answer.get("arguments", ())),
             counted=OperationCount.model_validate(answer["counted"]) if answer["counted"] else None,
+            written_bytes=answer["written_bytes"],
         )
 
     def tolerated(self) -> Tolerated:
@@ -156,19 +163,32 @@ class ReferenceProcess:
                 hint="make the reference or the workload smaller",
             ) from error
         except WireError as error:
-            code = self._process.wait(2.0) if self._process else None
+            how = self._ending()
             self.close()
             raise BadReferenceError(
-                f"{self._name}: its process ended during {op} (exit code {code})",
-                hint=f"call it by hand: python -c 'import {Path(self._name).stem}'",
+                f"{self._name}: its process ended during {op} ({how})",
+                hint=self._by_hand,
             ) from error
         if "error" in answer:
             raise self._complaint(op, message, answer)
         return answer
 
+    def _ending(self) -> str:
+        """Of a process that hung up."""
+        assert self._process is not None  # it had a channel
+        try:
+            return f"exit code {self._process.wait(HUNG_UP_S)}"
+        except subprocess.TimeoutExpired:
+            return "it closed its channel, and had to be killed"
+
     @property
     def _name(self) -> str:
         return self.target.truth.path
+
+    @property
+    def _by_hand(self) -> str:
+        """What to try where the process ended without a word."""
+        return f"call it by hand: python -c 'import {Path(self._name).stem}'"
 
     def start(self) -> None:
         """Start the process, unless it runs: it imports its libraries while the caller goes on."""
@@ -226,10 +246,15 @@ class ReferenceProcess:
                 out.write(answer["trace"])
             log = Path(name)
         doing = {"load": "", "describe": "setup: ", "draw": "setup: ", "expect": "reference: "}
+        function = answer.get("function")
+        at = f"{function}: " if function in ("setup", "reference") else doing.get(op, "")
+        names = ", ".join(parameter.name for parameter in self.signature.parameters)
+        unset = f"; without a setup, reference is called with solve's names: {names}"
         return BadReferenceError(
-            f"{self._name}{where}: {doing.get(op, '')}{answer['error']}",
+            f"{self._name}{where}: {at}{answer['error']}",
             log=log,
-            hint="setup(**dims, seed) and reference(**inputs) must fit solve's arguments",
+            hint="setup(**dims, seed) and reference(**inputs) must fit solve's arguments"
+            f"{unset if names else ''}",
         )
 
 

@@ -11,13 +11,10 @@ import resource
 import socket
 import sys
 import traceback
-from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from roofsmith.analysis.tolerance import Budget, Errors
 from roofsmith.domain.kernel import Signature
@@ -26,147 +23,12 @@ from roofsmith.judge.confinement import die_with_parent
 from roofsmith.judge.distributions import changed, transform
 from roofsmith.judge.exploration import Usual, explore, honest, strain
 from roofsmith.judge.host_arithmetic import HostArithmetic
+from roofsmith.judge.reference import Array, Reference
 from roofsmith.judge.rounding import jolt
-from roofsmith.judge.unwritten import unwritten, why_unwritten
-from roofsmith.judge.user_module import Complaint, declared, load_module, number
+from roofsmith.judge.unwritten import why_unwritten
+from roofsmith.judge.user_module import Complaint, load_module
 from roofsmith.judge.wire import WireError, receive, send
 from roofsmith.ports import ArraySpec
-
-Array = NDArray[np.generic]
-
-
-class Reference:
-    """A user's reference module, read against the kernel's signature."""
-
-    def __init__(self, module: ModuleType, signature: Signature, ptr_size: int | None) -> None:
-        self._module = module
-        self._signature = signature
-        self._ptr_size = ptr_size
-        if not callable(getattr(module, "reference", None)):
-            raise Complaint("it has no function `reference(**inputs)`")
-        self._setup: Callable[..., Any] | None = getattr(module, "setup", None)
-
-    def describe(self, dims: dict[str, int]) -> dict[str, Any]:
-        """Arrays, scalars and declared cost of a workload."""
-        values, outputs = self.inputs(dims, seed=0)
-        parameters = self._signature.parameters
-        arrays = [
-            {
-                "name": name,
-                "role": self._role(name, parameter.role, outputs),
-                "dtype": parameter.dtype,
-                "shape": list(value.shape),
-            }
-            for (name, value), parameter in zip(values.items(), parameters, strict=True)
-            if isinstance(value, np.ndarray)
-        ]
-        return {
-            "arrays": arrays,
-            "scalars": {k: v for k, v in values.items() if isinstance(v, int)},
-            "flops": declared(self._module, "flops", dims),
-            "bytes": declared(self._module, "bytes", dims),
-            "atol": number(self._module, "atol"),
-            "rtol": number(self._module, "rtol"),
-            "counted": self._counted(values, outputs),
-        }
-
-    def _counted(self, values: dict[str, Array | int], outputs: set[str]) -> dict[str, Any] | None:
-        """What a run does, if the module computes with PyTorch; NumPy has nobody who counts."""
-        if "torch" not in sys.modules:
-            return None
-        from roofsmith.judge.gpu.counting import counted
-
-        found = counted(lambda: self.expect(values, outputs, exact=False), {})
-        return found.model_dump(mode="json")
-
-    def inputs(self, dims: dict[str, int], seed: int) -> tuple[dict[str, Array | int], set[str]]:
-        """Fresh arguments in `solve`'s order and types, and which of them are outputs."""
-        if self._setup is None:
-            return self._plain_inputs(dims, seed)
-        made = self._setup(**dims, seed=seed)
-        if not isinstance(made, dict) or not isinstance(made.get("inputs"), dict):
-            raise Complaint(
-                'setup must return {"inputs": {name: array or int}, "outputs": [names]}'
-            )
-        values: dict[str, Any] = made["inputs"]
-        outputs = set(made.get("outputs") or ())
-        if strange := outputs - set(values):
-            raise Complaint(f"setup names outputs that are not among its inputs: {sorted(strange)}")
-        parameters = self._signature.parameters
-        if len(values) != len(parameters):
-            raise Complaint(
-                f"setup gives {len(values)} arguments ({', '.join(values)}), but solve takes"
-                f" {len(parameters)} ({', '.join(p.name for p in parameters)})"
-            )
-        for (name, value), parameter in zip(values.items(), parameters, strict=True):
-            values[name] = self._fitting(name, value, parameter.role, parameter.dtype)
-        return values, outputs
-
-    def expect(
-        self, values: dict[str, Array | int], outputs: set[str], *, exact: bool
-    ) -> dict[str, Array]:
-        """What the reference computes, in float64 if `exact`, else in the declared precision."""
-        arguments: dict[str, Array | int] = {}
-        for name, value in values.items():
-            if isinstance(value, int):
-                arguments[name] = value
-            else:
-                floating = np.issubdtype(value.dtype, np.floating)
-                dtype = np.dtype(np.float64) if exact and floating else value.dtype
-                fresh = name in outputs and not self._in_place(outputs)
-                arguments[name] = (
-                    unwritten(value.shape, dtype) if fresh else value.astype(dtype, copy=True)
-                )
-        self._module.reference(**arguments)
-        return {n: a for n, a in arguments.items() if n in outputs and isinstance(a, np.ndarray)}
-
-    def _in_place(self, outputs: set[str]) -> bool:
-        """Whether outputs have a value before the call: if all of the arrays are outputs."""
-        return len(outputs) == len(self._signature.arrays)
-
-    def _role(self, name: str, declared: str, outputs: set[str]) -> str:
-        if name not in outputs:
-            return "input"
-        if declared == "input":
-            raise Complaint(f"setup calls {name!r} an output, but solve takes it as const")
-        return "inout" if self._in_place(outputs) else "output"
-
-    def _plain_inputs(
-        self, dims: dict[str, int], seed: int
-    ) -> tuple[dict[str, Array | int], set[str]]:
-        """For a reference without `setup`: flat buffers of random numbers, dimensions by name."""
-        rng = np.random.default_rng(seed)
-        largest = sorted(dims.values())[-2:]
-        size = self._ptr_size or int(np.prod(largest, dtype=np.int64))
-        values: dict[str, Array | int] = {}
-        for p in self._signature.parameters:
-            if p.role == "size":
-                if p.name not in dims:
-                    raise Complaint(
-                        f"solve takes the size {p.name!r}, but the workload gives {', '.join(dims)}"
-                    )
-                values[p.name] = dims[p.name]
-            elif np.issubdtype(np.dtype(p.dtype), np.floating):
-                values[p.name] = rng.standard_normal(size).astype(p.dtype)
-            else:
-                values[p.name] = rng.integers(0, 100, size).astype(p.dtype)
-        outputs = {p.name for p in self._signature.parameters if p.role == "output"}
-        return values, outputs
-
-    def _fitting(self, name: str, value: Any, role: str, dtype: str) -> Array | int:
-        if role == "size":
-            if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
-                raise Complaint(
-                    f"setup gives {type(value).__name__} for {name!r}, but solve takes an integer"
-                )
-            return int(value)
-        if not isinstance(value, np.ndarray):
-            raise Complaint(
-                f"setup gives {type(value).__name__} for {name!r}, but solve takes an array"
-            )
-        if value.dtype != np.dtype(dtype):
-            raise Complaint(f"setup gives {value.dtype} for {name!r}, but solve takes {dtype}")
-        return np.ascontiguousarray(value)
 
 
 class Answerer(Protocol):
@@ -190,12 +52,13 @@ def answering(server: Answerer, message: dict[str, Any], fds: list[int]) -> dict
         return {"error": str(error) or "out of memory", "memory": True}
     except Exception as error:  # noqa: BLE001  user code may raise anything; it is reported whole
         frames = traceback.extract_tb(error.__traceback__)
-        own = [frame.lineno for frame in frames if frame.filename == server.path]
-        line = own[-1] if own else None
+        own = [frame for frame in frames if frame.filename == server.path]
+        line = own[-1].lineno if own else None
         at = f" (line {line})" if line else ""
         return {
             "error": f"{type(error).__name__}{at}: {error}",
             "trace": traceback.format_exc(),
+            "function": own[0].name if own else None,
             "memory": type(error).__name__ == "OutOfMemoryError",
         }
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from types import ModuleType
 from typing import Any, TypeAlias
 
 import numpy as np
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
 
 from roofsmith.domain.bound import OperationCount
 from roofsmith.domain.kernel import Parameter, Signature
 from roofsmith.judge.gpu.counting import counted
-from roofsmith.judge.gpu.tensors import DTYPES, set_tf32
+from roofsmith.judge.gpu.tensors import DTYPES, differ, set_tf32
+from roofsmith.judge.roles import LARGEST_WHOLE, Roles, find_roles
 from roofsmith.judge.user_module import Complaint, declared, number
 
 Value: TypeAlias = "torch.Tensor | int | float"
@@ -52,15 +55,17 @@ class GpuReference:
         self._setup = getattr(module, "setup", None) or getattr(baseline, "setup", None)
         if self._setup is None and not signature.parameters:
             raise Complaint("neither it nor the kernel has a function `setup(**dims, seed)`")
+        self._found: dict[tuple[tuple[str, int], ...], Roles] = {}
 
     def describe(self, dims: dict[str, int]) -> dict[str, Any]:
         """Arrays, arguments in order, and declared cost of a workload."""
         values, outputs = self.inputs(dims, seed=0)
         self._fit(values)
+        held = self._held(dims, values, outputs)
         arrays = [
             {
                 "name": name,
-                "role": _role(name, values, outputs),
+                "role": _role(name, outputs, held),
                 "dtype": NAMES[value.dtype],
                 "shape": list(value.shape),
             }
@@ -75,15 +80,18 @@ class GpuReference:
             "bytes": declared(self._module, "bytes", dims),
             "atol": number(self._module, "atol"),
             "rtol": number(self._module, "rtol"),
-            "counted": self._counted(values, outputs).model_dump(mode="json"),
+            "counted": self._counted(values, outputs, held).model_dump(mode="json"),
+            "written_bytes": self._roles(dims).written_bytes if self._setup is None else None,
         }
 
     def inputs(self, dims: dict[str, int], seed: int) -> tuple[dict[str, Value], set[str]]:
         """Fresh arguments on the device, in order, and which of them are outputs."""
+        if self._setup is None:
+            roles, drawn = self._roles(dims), self._plain_inputs(dims, seed)
+            blank = {k: _blank(v) for k, v in drawn.items() if k in roles.blank}
+            return {**drawn, **blank}, set(roles.outputs)
         torch.manual_seed(seed)
         with torch.device(self._device):
-            if self._setup is None:
-                return self._plain_inputs(dims)
             made = self._setup(**dims, seed=seed)
         if not isinstance(made, dict) or not isinstance(made.get("inputs"), dict):
             raise Complaint(
@@ -109,18 +117,58 @@ class GpuReference:
             self._module.reference(**arguments)
         return {n: t for n, t in arguments.items() if n in outputs and isinstance(t, torch.Tensor)}
 
-    def _counted(self, values: dict[str, Value], outputs: set[str]) -> OperationCount:
+    def _counted(
+        self, values: dict[str, Value], outputs: set[str], held: Collection[str]
+    ) -> OperationCount:
         """What a run in the declared precision does."""
         set_tf32(self._tf32)
         arguments = self._arguments(values, outputs, exact=False)
-        given = set(arguments) if _in_place(values, outputs) else set(arguments) - outputs
+        given = set(arguments) - outputs | set(held)
         inputs = {n: t for n, t in arguments.items() if n in given and isinstance(t, torch.Tensor)}
         with torch.device(self._device):
             return counted(lambda: self._module.reference(**arguments), inputs)
 
-    @staticmethod
-    def _arguments(values: dict[str, Value], outputs: set[str], *, exact: bool) -> dict[str, Value]:
-        """What the reference is called with: copies of inputs, and outputs of NaN."""
+    def _held(
+        self, dims: dict[str, int], values: Mapping[str, Value], outputs: set[str]
+    ) -> Collection[str]:
+        """Outputs that have a value before the call, by whoever says so."""
+        if self._setup is None:
+            return self._roles(dims).held
+        return outputs if _in_place(values, outputs) else ()
+
+    def _roles(self, dims: dict[str, int]) -> Roles:
+        """What the reference does with the arrays of a workload that has no `setup`.
+
+        Tensors without numbers, which stand for some that don't fit, show nothing: all that may be
+        written counts as output then.
+        """
+        key = tuple(sorted(dims.items()))
+        if key in self._found:
+            return self._found[key]
+        drawn, again = (self._plain_inputs(dims, seed) for seed in (0, 1))
+        writable = [p.name for p in self._signature.arrays if p.role == "output"]
+        if any(isinstance(value, FakeTensor) for value in drawn.values()):
+            return Roles(frozenset(writable), frozenset(), 0)
+        other = {name: _unlike(drawn[name], value) for name, value in again.items()}
+        self._found[key] = find_roles(self._run, drawn, other, writable, differ)
+        return self._found[key]
+
+    def _run(self, values: Mapping[str, Any]) -> Mapping[str, Any]:
+        """A run in the declared precision on copies; what they hold afterwards."""
+        set_tf32(self._tf32)
+        arguments = {k: v.clone() if isinstance(v, torch.Tensor) else v for k, v in values.items()}
+        with torch.device(self._device), torch.no_grad():
+            self._module.reference(**arguments)
+        return arguments
+
+    def _arguments(
+        self, values: dict[str, Value], outputs: set[str], *, exact: bool
+    ) -> dict[str, Value]:
+        """What the reference is called with: copies of inputs, and outputs of NaN.
+
+        Without `setup`, a draw holds what there is before the call, blank outputs included.
+        """
+        blank = self._setup is not None and not _in_place(values, outputs)
         arguments: dict[str, Value] = {}
         for name, value in values.items():
             if not isinstance(value, torch.Tensor):
@@ -128,8 +176,8 @@ class GpuReference:
                 continue
             floating = value.is_floating_point()
             kind = torch.float64 if exact and floating else value.dtype
-            if name in outputs and not _in_place(values, outputs):
-                arguments[name] = torch.full_like(value, torch.nan if floating else 0, dtype=kind)
+            if name in outputs and blank:
+                arguments[name] = _blank(value).to(kind)
             else:
                 arguments[name] = value.to(kind, copy=True)
         return arguments
@@ -147,8 +195,9 @@ class GpuReference:
         for (name, value), parameter in zip(values.items(), parameters, strict=True):
             _fit_one(name, value, parameter)
 
-    def _plain_inputs(self, dims: dict[str, int]) -> tuple[dict[str, Value], set[str]]:
+    def _plain_inputs(self, dims: dict[str, int], seed: int) -> dict[str, Value]:
         """For a reference without `setup`: flat buffers of random numbers, dimensions by name."""
+        torch.manual_seed(seed)
         largest = sorted(dims.values())[-2:]
         size = self._ptr_size or int(np.prod(largest, dtype=np.int64))
         values: dict[str, Value] = {}
@@ -160,11 +209,11 @@ class GpuReference:
                     )
                 values[p.name] = dims[p.name]
             elif DTYPES[p.dtype].is_floating_point:
-                values[p.name] = torch.randn(size).to(DTYPES[p.dtype])
+                values[p.name] = torch.randn(size, device=self._device).to(DTYPES[p.dtype])
             else:
-                values[p.name] = torch.randint(0, 100, (size,)).to(DTYPES[p.dtype])
-        roles = {p.name: p.role for p in self._signature.parameters}
-        return values, {name for name, role in roles.items() if role == "output"}
+                whole = torch.randint(0, LARGEST_WHOLE + 1, (size,), device=self._device)
+                values[p.name] = whole.to(DTYPES[p.dtype])
+        return values
 
 
 def _on_device(name: str, value: Any, device: str) -> Value:
@@ -182,15 +231,30 @@ def _on_device(name: str, value: Any, device: str) -> Value:
     raise Complaint(f"setup gives {type(value).__name__} for {name!r}: no tensor and no number")
 
 
-def _in_place(values: dict[str, Value], outputs: set[str]) -> bool:
+def _blank(value: Value) -> torch.Tensor:
+    """An output that holds nothing yet."""
+    assert isinstance(value, torch.Tensor)  # outputs are arrays
+    return torch.full_like(value, torch.nan if value.is_floating_point() else 0)
+
+
+def _unlike(drawn: Value, other: Value) -> Value:
+    """Numbers none of which is what it was in the first draw."""
+    if not isinstance(drawn, torch.Tensor):
+        return drawn
+    if drawn.is_floating_point():
+        return other + (other == drawn)
+    return (LARGEST_WHOLE - drawn.to(torch.int64)).to(drawn.dtype)
+
+
+def _in_place(values: Mapping[str, Value], outputs: set[str]) -> bool:
     """Whether outputs have a value before the call: if all of the tensors are outputs."""
     return all(name in outputs for name, v in values.items() if isinstance(v, torch.Tensor))
 
 
-def _role(name: str, values: dict[str, Value], outputs: set[str]) -> str:
+def _role(name: str, outputs: set[str], held: Collection[str]) -> str:
     if name not in outputs:
         return "input"
-    return "inout" if _in_place(values, outputs) else "output"
+    return "inout" if name in held else "output"
 
 
 def _fit_one(name: str, value: Value, parameter: Parameter) -> None:

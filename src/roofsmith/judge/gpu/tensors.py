@@ -51,6 +51,20 @@ def raw_bytes(value: object) -> torch.Tensor:
     return value.contiguous().view(torch.uint8).reshape(-1)
 
 
+def differ(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+    """Which elements of two tensors of one type aren't the same; a NaN equals itself.
+
+    Wide unsigned integers can't be compared everywhere, their bits can.
+    """
+    if not one.is_floating_point():
+        bits = _SIGNED[one.dtype.itemsize]
+        return one.view(bits) != other.view(bits)
+    return (one != other) & ~(one.isnan() & other.isnan())
+
+
+_SIGNED = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+
+
 def set_tf32(allowed: bool) -> None:
     """TF32 or full float32 in products from here on, whatever a module set when it was imported."""
     torch.backends.cuda.matmul.allow_tf32 = allowed

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from roofsmith.analysis.skew import skewed, spelled
 from roofsmith.domain.kernel import Signature
 from roofsmith.judge.arena import Arena
-from roofsmith.judge.reference_process import Reference, serve
+from roofsmith.judge.reference import Reference
+from roofsmith.judge.reference_process import serve
 from roofsmith.judge.user_module import Complaint, load_module
 from roofsmith.ports import ArraySpec
 

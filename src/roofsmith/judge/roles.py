@@ -1,0 +1,81 @@
+"""What a reference without `setup` does with its arrays: found by running it.
+
+A pointer to `const` is an input, but one that isn't may be anything: many kernels are written
+without the word. So the reference runs on random numbers, and it shows which arrays it writes, how
+much of them, and whether what they held before matters.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from roofsmith.judge.user_module import Complaint
+
+LARGEST_WHOLE = 99
+"""Integers are drawn from 0 to this. It is odd, so that what is left to it is another number."""
+
+Arrays = Mapping[str, Any]
+"""NumPy's or torch's, by name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Roles:
+    """What is more than an input, of the arrays that a kernel may write."""
+
+    outputs: frozenset[str]
+    """Those that the reference writes."""
+    held: frozenset[str]
+    """Outputs that must hold numbers before the call: they reach a result, or stay in parts."""
+    written_bytes: int
+    """Of all outputs, less what is left as it was."""
+
+    @property
+    def blank(self) -> frozenset[str]:
+        """Outputs that hold nothing before the call."""
+        return self.outputs - self.held
+
+
+def find_roles(
+    run: Callable[[Arrays], Arrays],
+    drawn: Arrays,
+    other: Arrays,
+    writable: Collection[str],
+    differ: Callable[[Any, Any], Any],
+) -> Roles:
+    """Run a reference once, and once more for every array that it writes.
+
+    An element that both runs give what it held already, as maximum(x, 0) may, counts as left alone.
+    That makes fewer bytes written, never more.
+
+    Args:
+        run: calls it on copies of arrays; what they hold afterwards.
+        drawn: random numbers for every array.
+        other: other ones, of the same shapes; none is as in `drawn`.
+        writable: arrays that the kernel doesn't take as `const`.
+        differ: which elements of two arrays aren't the same; a NaN equals itself.
+
+    Raises:
+        Complaint: it writes none of them.
+    """
+    after = run(drawn)
+    outputs = [name for name in writable if bool(differ(after[name], drawn[name]).any())]
+    if not outputs:
+        raise Complaint(
+            "reference writes none of the arrays that solve takes without const"
+            f" ({', '.join(writable)}): it must fill the outputs in place"
+        )
+    held, written_bytes = set(), 0
+    for name in outputs:
+        again = run({**drawn, name: other[name]})
+        left = ~(differ(after[name], drawn[name]) | differ(again[name], other[name]))
+        changed = differ(after[name], again[name]) & ~left
+        others = (k for k in outputs if k != name)
+        reaches = changed.any() or any(differ(after[k], again[k]).any() for k in others)
+        elements, left_alone = math.prod(left.shape), int(left.sum())
+        if reaches or left_alone:
+            held.add(name)
+        written_bytes += (elements - left_alone) * int(after[name].itemsize)
+    return Roles(frozenset(outputs), frozenset(held), written_bytes)
