@@ -18,6 +18,7 @@ from roofsmith.errors import MachineError, ToolMissingError, UsageError
 from roofsmith.ports import Toolchain
 from roofsmith.testing.toolchain import ToolchainConformance
 from roofsmith.toolchains import CudaToolchain, cuda_toolkit, listing
+from roofsmith.toolchains.diagnostics import LESS_SHARED
 from roofsmith.toolchains.elf import exported_functions
 from roofsmith.toolchains.listing import find_cuobjdump
 
@@ -170,12 +171,13 @@ class TestFailures:
         failure = failed(toolchain.build(cuda(MUCH_SHARED, "-DFLOATS=70000")))
         assert failure.reason == "too_much_shared_memory"
         assert "kernel reversed takes too much shared memory: 280,000 bytes" in failure.detail
+        assert LESS_SHARED in failure.detail
 
     def test_more_shared_memory_than_this_device_has(self, cache: Path) -> None:
         small = H100.model_copy(update={"limits": {"max_shared_bytes_per_block": 49_152}})
         failure = failed(CudaToolchain(cache, small).build(cuda(MUCH_SHARED, "-DFLOATS=20000")))
         assert failure.reason == "too_much_shared_memory"
-        assert "80,000 bytes; a block can have 49,152" in failure.detail
+        assert f"80,000 bytes; a block can have 49,152 ({LESS_SHARED})" in failure.detail
 
     def test_undefined_on_the_host_and_on_the_device(self, toolchain: CudaToolchain) -> None:
         host = "void helper();\n" + SCALE.replace("    cudaDev", "    helper();\n    cudaDev")

@@ -8,11 +8,14 @@ from roofsmith.domain.outcome import Crashed, Failure, Incorrect, TimedOut
 from roofsmith.judge.gpu.reasons import (
     ADVICE,
     DEVICE_REASONS,
+    OTHER_DEVICE_REASON,
     REFUSED_LAUNCHES,
     attributed,
     device_failure,
     device_reason,
 )
+from roofsmith.judge.post_mortem import ADVICE as LATE
+from roofsmith.judge.post_mortem import late
 
 UNWRITTEN = Incorrect(reason="nan_output", detail="4 elements of 'y' were not written")
 
@@ -40,8 +43,20 @@ def test_one_reason_for_the_names_of_one_error(names: tuple[str, ...], reason: s
     assert {device_reason(name) for name in names} == {reason}
 
 
-def test_every_advice_belongs_to_a_reason() -> None:
-    assert ADVICE.keys() <= {*DEVICE_REASONS.values(), *REFUSED_LAUNCHES.values()}
+def test_every_reason_says_what_to_try() -> None:
+    reasons = {*DEVICE_REASONS.values(), *REFUSED_LAUNCHES.values(), OTHER_DEVICE_REASON}
+    assert ADVICE.keys() == reasons
+    for name in ("CUDA_ERROR_ASSERT", "cudaErrorLaunchTimeout", "CUDA_ERROR_ECC_UNCORRECTABLE"):
+        found = device_failure(name, "run: cuCtxSynchronize")
+        assert found.detail.endswith(f"({ADVICE[found.reason]})")
+
+
+@pytest.mark.parametrize("op", ["finish", "map"])
+def test_a_hang_says_what_to_try(op: str) -> None:
+    found = late(op, 3.0)
+    reason = "call_deadline" if op == "finish" else "worker_deadline"
+    assert found.reason == reason
+    assert found.detail == f"{op} did not answer within 3 s and was killed ({LATE[reason]})"
 
 
 def test_an_allocation_that_failed_explains_what_came_after() -> None:

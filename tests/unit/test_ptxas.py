@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from roofsmith.toolchains import amdgpu_remarks, ptxas
 from roofsmith.toolchains.demangling import demangled, without_parameters
+from roofsmith.toolchains.diagnostics import LESS_SHARED
 
 RECORDED = """\
 ptxas info    : 0 bytes gmem
@@ -88,8 +89,8 @@ def test_garbage_in_between_does_no_harm(noise: str, start: int, length: int) ->
             "ptxas error   : Entry function '_Z1kPf' uses too much shared data "
             "(0x10000 bytes, 0xc000 max)",
             "ptxas: error: kernel _Z1kPf takes too much shared memory: 65,536 bytes; at most "
-            "49,152 may be declared; more is there as dynamic memory (`extern __shared__` and "
-            "cudaFuncAttributeMaxDynamicSharedMemorySize)",
+            f"49,152 may be declared ({LESS_SHARED}); more is there as dynamic memory (`extern "
+            "__shared__` and cudaFuncAttributeMaxDynamicSharedMemorySize)",
         ),
         (
             "nvcc fatal   : Value 'c++99' is not defined for option 'std'",

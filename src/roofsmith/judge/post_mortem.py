@@ -9,11 +9,19 @@ from roofsmith.domain.outcome import Crashed, TimedOut
 CALLING = frozenset(("run", "queue", "finish"))
 """Messages during which candidate code runs."""
 
+ADVICE = {
+    "call_deadline": "look for a loop, a spin or a barrier that never ends: on a GPU, one across"
+    " blocks that aren't all resident at once; or try a smaller workload",
+    "worker_deadline": "look for what the kernel's file does when it is loaded; if the machine is"
+    " busy, try again",
+}
+"""What to try, by reason code."""
+
 
 def late(op: str, limit_s: float) -> TimedOut:
     """It had to be killed at its deadline."""
     reason = "call_deadline" if op in CALLING else "worker_deadline"
-    detail = f"{op} did not answer within {limit_s:.3g} s and was killed"
+    detail = f"{op} did not answer within {limit_s:.3g} s and was killed ({ADVICE[reason]})"
     return TimedOut(reason=reason, detail=detail)
 
 

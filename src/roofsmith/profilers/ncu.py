@@ -16,7 +16,7 @@ from roofsmith.domain.workload import Workload
 from roofsmith.ports import Arguments, KernelDiedError, KernelRunner, Oracle
 from roofsmith.profilers.attempts import SEED, Attempt, first_that_works
 from roofsmith.profilers.launches import Launch, NoProfileError, profile_of
-from roofsmith.profilers.ncu_messages import NO_KERNELS, explain
+from roofsmith.profilers.ncu_messages import HUNG, NO_KERNELS, explain
 from roofsmith.profilers.ncu_output import parse_ncu_csv
 from roofsmith.scratch import scratch_prefix
 
@@ -175,7 +175,7 @@ def _last_half(launches: tuple[Launch, ...]) -> tuple[Launch, ...]:
 
 def _death(died: KernelDiedError) -> str:
     if isinstance(died.outcome, TimedOut):
-        return f"ncu hung and was stopped: {died}"
+        return f"ncu hung and was stopped: {died.outcome.detail}. {HUNG}"
     return f"the kernel did not survive ncu: {died}"
 
 

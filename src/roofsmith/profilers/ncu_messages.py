@@ -37,6 +37,12 @@ _KNOWN: tuple[tuple[str, str], ...] = (
         " them",
     ),
 )
+HUNG = (
+    "Try `ncu --version`, an ncu no older than the driver, and to end what else profiles this GPU"
+    " (`dcgmi profile --pause`); a kernel whose blocks wait for each other, or for another kernel,"
+    " can't be replayed"
+)
+"""What to try with an ncu that doesn't end."""
 _ERROR = re.compile(r"^==ERROR== *(.+)$", re.MULTILINE)
 _NOTHING = re.compile(r"No kernels were profiled", re.IGNORECASE)
 NO_KERNELS = "ncu saw no kernel launch"

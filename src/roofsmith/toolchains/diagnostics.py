@@ -47,6 +47,8 @@ MAX_ERROR_CHARS = 400
 
 TOO_MUCH_SHARED = "takes too much shared memory:"
 """Words of the message about a kernel that no block could run."""
+LESS_SHARED = "smaller tiles, fewer stages or a narrower type"
+"""What to try then."""
 
 Reason = Literal[
     "compile_error", "link_error", "compiler_memory", "compiler_timeout", "compiler_crash",

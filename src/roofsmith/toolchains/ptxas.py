@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from roofsmith.domain.kernel import KernelResources
-from roofsmith.toolchains.diagnostics import TOO_MUCH_SHARED
+from roofsmith.toolchains.diagnostics import LESS_SHARED, TOO_MUCH_SHARED
 
 Demangle = Callable[[Iterable[str]], Mapping[str, str]]
 
@@ -143,7 +143,7 @@ def _explained(line: str, temporary: Path, demangle: Demangle) -> str:
         )
         return (
             f"ptxas: error: kernel {demangle([match['name']])[match['name']]} {TOO_MUCH_SHARED} "
-            f"{used:,} bytes; at most {limit:,} may be declared"
+            f"{used:,} bytes; at most {limit:,} may be declared ({LESS_SHARED})"
             f"{dynamic if limit == _OLD_STATIC_LIMIT else ''}"
         )
     if match := _UNRESOLVED.match(line):
