@@ -16,6 +16,7 @@ from roofsmith.domain.workload import Workload
 from roofsmith.errors import BadReferenceError, MachineError
 from roofsmith.ports import WorkloadDescription
 from roofsmith.toolchains.cuda import CudaToolchain
+from roofsmith.toolchains.cuda_toolkit import find_toolkit
 
 FOLDER = Path(__file__).parent / "bottlenecks"
 
@@ -34,6 +35,15 @@ def environment_or_skip() -> Environment:
     if isinstance(found, MachineError):
         pytest.skip(found.message)
     return found
+
+
+def nvcc_or_skip() -> list[str]:
+    """The beginning of a command line of the nvcc that the toolchain finds; skips without one."""
+    try:
+        toolkit = find_toolkit()
+    except MachineError as error:
+        pytest.skip(error.message)
+    return [str(toolkit.compiler.path), *(f"-I{folder}" for folder in toolkit.includes)]
 
 
 def build(name: str, cache: Path) -> Built:

@@ -7,13 +7,13 @@ note says how to allow them, and the tests that need them are skipped with it.
 from __future__ import annotations
 
 import ctypes
-import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
+from gpu_bench import nvcc_or_skip
 from numpy.typing import NDArray
 
 from roofsmith.domain.kernel import Built, Parameter, Signature
@@ -65,8 +65,7 @@ def _gpu() -> None:
         is_there = False
     if not is_there:
         pytest.skip("no NVIDIA GPU here")
-    if shutil.which("nvcc") is None:
-        pytest.skip("nvcc is not on PATH")
+    nvcc_or_skip()
 
 
 @pytest.fixture
@@ -78,7 +77,7 @@ def runner(tmp_path: Path) -> Iterator[object]:
 def build(folder: Path, called: str) -> Built:
     source, library = folder / f"{called}.cu", folder / f"{called}.so"
     source.write_text(KERNELS.replace("CALLED", called))
-    command = ["nvcc", "-O3", "-arch=native", "-lineinfo", "-Xcompiler=-fPIC", "-shared",
+    command = [*nvcc_or_skip(), "-O3", "-arch=native", "-lineinfo", "-Xcompiler=-fPIC", "-shared",
                "-cudart=shared", "-o", str(library), str(source)]  # fmt: skip
     subprocess.run(command, check=True, timeout=120)
     parameters = (

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import ctypes
 import re
-import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from gpu_bench import environment_or_skip
+from gpu_bench import environment_or_skip, nvcc_or_skip
 
 from roofsmith.analysis.occupancy import Multiprocessor, multiprocessor, nvidia_occupancy
 from roofsmith.profilers.ncu import find_ncu
@@ -57,10 +56,9 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
     assert arch is not None
     processor = multiprocessor(arch)
     assert processor is not None, arch
-    if shutil.which("nvcc") is None:
-        pytest.skip("nvcc is not on PATH")
+    nvcc = nvcc_or_skip()
     path = tmp_path_factory.mktemp("occupancy") / "kernels.so"
-    command = ["nvcc", "-O3", f"-arch={arch.rstrip('af')}", "-Xptxas=-v", "-Xcompiler=-fPIC",
+    command = [*nvcc, "-O3", f"-arch={arch.rstrip('af')}", "-Xptxas=-v", "-Xcompiler=-fPIC",
                "-shared", "-cudart=static", "-o", str(path), str(SOURCE)]  # fmt: skip
     said = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300)
     library = ctypes.CDLL(str(path))

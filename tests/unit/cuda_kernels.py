@@ -2,14 +2,34 @@
 
 from __future__ import annotations
 
-import shutil
+from pathlib import Path
 
 import pytest
 
 from roofsmith.domain.device import Device
 from roofsmith.domain.kernel import Candidate, SourceFile, default_build
+from roofsmith.errors import MachineError
+from roofsmith.toolchains.cuda_toolkit import Toolkit, find_toolkit
 
-needs_nvcc = pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not installed")
+
+def _nvcc() -> Toolkit | None:
+    """Where the toolchain finds it: on PATH, beside CUDA, or in a wheel."""
+    try:
+        return find_toolkit()
+    except MachineError:
+        return None
+
+
+TOOLKIT = _nvcc()
+"""What CUDA kernels are built with; None without."""
+needs_nvcc = pytest.mark.skipif(TOOLKIT is None, reason="nvcc is not installed")
+
+
+def nvcc(*arguments: str | Path) -> list[str | Path]:
+    """A command line of that compiler."""
+    assert TOOLKIT is not None
+    return [TOOLKIT.compiler.path, *(f"-I{folder}" for folder in TOOLKIT.includes), *arguments]
+
 
 H100 = Device(
     kind="nvidia",

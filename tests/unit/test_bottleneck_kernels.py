@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
+from cuda_kernels import needs_nvcc
 
 from roofsmith.domain.device import Device
 from roofsmith.domain.kernel import Built, Candidate, SourceFile
@@ -16,10 +16,7 @@ KERNELS = sorted(path.stem for path in FOLDER.glob("*.cu"))
 QUICK = {"register_spills", "tensor_cores"}
 H100 = Device(kind="nvidia", name="NVIDIA H100 80GB HBM3", cores=132, arch="sm_90")
 
-pytestmark = pytest.mark.skipif(
-    shutil.which("nvcc") is None and not Path("/usr/local/cuda/bin/nvcc").exists(),
-    reason="nvcc is not installed",
-)
+pytestmark = needs_nvcc
 
 
 def test_there_are_eight() -> None:

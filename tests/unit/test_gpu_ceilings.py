@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -9,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from cuda_kernels import needs_nvcc
 from numpy.typing import NDArray
 
 from roofsmith.domain.device import Cache, Device, Environment
@@ -38,11 +38,6 @@ H100 = Device(
     memory_bytes=80 << 30,
     arch="sm_90",
 )
-needs_nvcc = pytest.mark.skipif(
-    shutil.which("nvcc") is None and not Path("/usr/local/cuda/bin/nvcc").exists(),
-    reason="nvcc is not installed",
-)
-
 OTHER_ARCHITECTURES = ("sm_75", "sm_80", "sm_89", "sm_100")
 
 

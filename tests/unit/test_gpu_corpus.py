@@ -5,13 +5,13 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from cuda_kernels import needs_nvcc, nvcc
 
 from roofsmith.selftest.samples import OPERATORS, Sample, operator, samples
 
@@ -54,12 +54,10 @@ def test_expectations_can_be_met_and_operators_exist() -> None:
         assert (sample.wins is not None) is sample.is_attack
 
 
+@needs_nvcc
 @pytest.mark.parametrize("path", CUDA, ids=lambda p: f"{p.parent.parent.name}-{p.stem}")
 def test_cuda_kernels_compile(path: Path, tmp_path: Path) -> None:
-    nvcc = shutil.which("nvcc")
-    if nvcc is None:
-        pytest.skip("nvcc is not installed")
-    command = [nvcc, "-arch=sm_90", "-ptx", "-Xcicc", "-O0", "-o", str(tmp_path / "x.ptx"), path]
+    command = nvcc("-arch=sm_90", "-ptx", "-Xcicc", "-O0", "-o", tmp_path / "x.ptx", path)
     ran = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
     assert (ran.returncode, ran.stdout + ran.stderr) == (0, "")
 

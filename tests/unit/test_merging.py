@@ -8,14 +8,13 @@ from __future__ import annotations
 import ctypes
 import importlib
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
 
 import pytest
-from cuda_kernels import needs_nvcc
+from cuda_kernels import needs_nvcc, nvcc
 from recipe_bench import needs_gcc
 from triton_kernels import needs_triton
 
@@ -363,9 +362,7 @@ def test_cuda_kernels_compile_side_by_side(tmp_path: Path) -> None:
     assert read_signature(made) == read_signature(old)
     source = tmp_path / "kernel.cu"
     source.write_text(made.kernel.text)
-    nvcc = shutil.which("nvcc")
-    assert nvcc is not None
-    command = [nvcc, "-Werror=all-warnings", "-arch=sm_90", "-c", "-o", f"{source}.o", str(source)]
+    command = nvcc("-Werror=all-warnings", "-arch=sm_90", "-c", "-o", f"{source}.o", source)
     subprocess.run(command, check=True, capture_output=True)
 
 
