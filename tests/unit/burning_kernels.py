@@ -28,6 +28,8 @@ def setup(n, seed=0):
 def reference(x, y, n):
     np.multiply(x, x.dtype.type(2), out=y)
 """
+DISTURBED = "was disturbed by other processes"
+"""What the judge says of a kernel where a busy machine left it no sample."""
 
 
 def kernel(short: int, long: int, factor: int = 2) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from burning_kernels import REFERENCE, kernel
+from burning_kernels import DISTURBED, REFERENCE, kernel
 from recorded_changes import changes
 from repository_bench import git, needs_git, run, without_ceilings
 
@@ -34,20 +34,19 @@ threads: 1
 keep: {judge_budget_s: 0.6, error_rate: 0.05, noise_band: 0.05}
 stop: {max_consecutive_regressions: 2}
 """
+BASELINE = kernel(16, 16)
 SCRIPT: tuple[tuple[str, str], ...] = (
-    ("half of it", kernel(16, 32)),
-    ("other words", "/* the same */\n" + kernel(16, 32)),
-    ("half again", kernel(8, 16, factor=3)),
-    ("repair", kernel(8, 16, factor=1)),
-    ("repair", kernel(8, 16)),
+    ("other words", "/* the same */\n" + BASELINE),
+    ("half of it", kernel(8, 8, factor=3)),
+    ("repair", kernel(8, 8, factor=1)),
+    ("repair", kernel(8, 8)),
     ("nothing left", kernel(1, 1, factor=0)),
-    ("for long arrays", kernel(32, 4)),
-    ("slower", kernel(32, 16)),
-    ("slower still", kernel(48, 32)),
+    ("for long arrays", kernel(32, 2)),
+    ("slower", kernel(32, 8)),
+    ("slower still", kernel(48, 16)),
 )
 ROUNDS = (
-    "kept", "tie", "incorrect", "incorrect", "kept", "incorrect", "diverged", "kept",
-    "slower", "slower",
+    "tie", "incorrect", "incorrect", "kept", "incorrect", "diverged", "kept", "slower", "slower",
 )  # fmt: skip
 
 
@@ -61,7 +60,7 @@ def candidate(text: str) -> Candidate:
 def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The campaign, stopped by regressions, half forgotten, and gone on with."""
     here = tmp_path_factory.mktemp("walk")
-    (here / "burn.c").write_text(kernel(32, 64))
+    (here / "burn.c").write_text(BASELINE)
     (here / "reference.py").write_text(REFERENCE)
     (here / "target.yaml").write_text(TARGET)
     (here / "changes.jsonl").write_text(changes(SCRIPT, candidate))
@@ -75,6 +74,8 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
             ("resume", "run", *replayed),
         ):
             code, _, err = run(*command)
+            if DISTURBED in err:
+                pytest.skip(f"this machine is too busy to measure: {err}")
             assert code == 0, err
     rounds = campaign_in(here).rounds
     vague = [r for r in rounds if {"unverified", "inconclusive"} & set(verdicts(r))]
@@ -115,8 +116,8 @@ def fate(round_: Round) -> str:
 def test_real_kernels_walk_every_rule(directory: Path) -> None:
     campaign = campaign_in(directory)
     assert fates(campaign.rounds) == ROUNDS
-    assert [round_.repairs for round_ in campaign.rounds if round_.repairs] == [4, 4]
-    split = campaign.rounds[7].decision
+    assert [round_.repairs for round_ in campaign.rounds if round_.repairs] == [3, 3]
+    split = campaign.rounds[6].decision
     assert isinstance(split, Kept)
     assert split.dispatch is not None
     assert (split.dispatch.new, split.dispatch.old) == (("long",), ("short",))
@@ -128,7 +129,7 @@ def test_it_stops_after_regressions_and_goes_on_after_a_restart(directory: Path)
     events = JsonlLedger(directory / "run" / "ledger.jsonl").events()
     assert [e.code for e in events if isinstance(e, Stopped)] == ["regressions", "out_of_ideas"]
     (masked,) = (event for event in events if isinstance(event, Masked))
-    assert not {1, 9} & set(masked.rounds), "the baseline and the last success"
+    assert not {1, 8} & set(masked.rounds), "the baseline and the last success"
 
 
 def test_what_holds_is_committed(directory: Path) -> None:
