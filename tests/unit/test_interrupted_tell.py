@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
-from test_app import SLOW, campaign, furnish, roofsmith, start
+from test_app import SLOW, campaign, furnish, roofsmith, started
 
 from roofsmith import app
 from roofsmith.app.telling import keep_told
@@ -49,12 +49,12 @@ def test_what_is_killed_can_be_told_again(edited: Path, number: signal.Signals) 
     ledger = Path("run/ledger.jsonl")
     before = ledger.read_bytes()
     told = ("tell", "run", "--kernel", str(edited), "--hypothesis", IDEA, "--predict", "2")
-    process = start(*told)
-    while text_of(edited) != SLOW:  # until the incumbent is put back
-        assert process.poll() is None, process.communicate()
-        time.sleep(0.01)
-    process.send_signal(number)
-    printed = process.communicate()[1]
+    with started(*told) as process:
+        while text_of(edited) != SLOW:  # until the incumbent is put back
+            assert process.poll() is None, process.communicate()
+            time.sleep(0.01)
+        process.send_signal(number)
+        printed = process.communicate()[1]
     assert edited.read_text() == SLOW
     assert ledger.read_bytes().startswith(before)
     assert IDEA not in ledger.read_text()
