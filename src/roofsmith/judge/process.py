@@ -41,6 +41,8 @@ MAX_FILE_BYTES = 16 * 1024**2
 """Largest file a worker may write, its log included."""
 MEMORY_SHARE = 0.8
 """Of the machine's memory that a worker may address beside its arenas."""
+HUNG_UP_S = 5.0
+"""For a process to end that has hung up; behind walls three of them end, one after the other."""
 STOPPING_S = 1e-5
 """Between looks at whether a process has stopped. Its main thread must run to stop the others, and
 this one has to leave it a processor: yielding alone gave threads that spin in a pool 0.2 to 5 ms
@@ -377,7 +379,7 @@ class WorkerProcess:
 
     def _post_mortem(self, op: str) -> Crashed:
         try:
-            code = self._process.wait(2.0)
+            code = self._process.wait(HUNG_UP_S)
         except subprocess.TimeoutExpired:
             return hung_up(op)
         if code < 0 and self._walls.ran_out_of_memory():
