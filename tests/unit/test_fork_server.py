@@ -6,6 +6,7 @@ import signal
 import socket
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from roofsmith.judge.gpu.forking import ForkServer
 from roofsmith.judge.gpu.process import server_environment
 from roofsmith.judge.wire import receive
 
-pytest.importorskip("torch", reason="PyTorch is not installed")
+pytestmark = pytest.mark.skipif(find_spec("torch") is None, reason="PyTorch is not installed")
 
 
 def test_an_interrupted_question_leaves_no_answer_for_the_next(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import shutil
 import subprocess
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, cast
 
@@ -155,9 +156,9 @@ def test_a_measurement_takes_them_one_after_the_other(
     assert all(state_of(pid) in ("Z", "X") for pid in seen)
 
 
+@pytest.mark.skipif(find_spec("torch") is None, reason="PyTorch is not installed")
 def test_forked_workers_that_fail_leave_nobody_behind(folder: Path) -> None:
     """This machine's torch has no device: each says so, and the first one's side is named."""
-    pytest.importorskip("torch", reason="PyTorch is not installed")
     (folder / "module.py").write_text("def run_kernel(): pass\n")
     module = built(folder / "module.py", "torch")
     with ForkServer(server_environment()) as server:
