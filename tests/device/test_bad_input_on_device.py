@@ -23,13 +23,15 @@ from roofsmith.errors import MachineError, TargetError, ToolMissingError
 from roofsmith.judge import process
 from roofsmith.judge.gpu.reasons import ADVICE
 from roofsmith.judge.gpu.runner import GpuRunner
+from roofsmith.judge.post_mortem import ADVICE as LATE
 from roofsmith.profilers.gpu import GpuProfiler
 from roofsmith.profilers.ncu import NcuProfiler
-from roofsmith.profilers.ncu_messages import COUNTERS_FORBIDDEN
+from roofsmith.profilers.ncu_messages import COUNTERS_FORBIDDEN, HUNG
 from roofsmith.testing.observer import SilentObserver
 from roofsmith.toolchains import cuda as cuda_toolchain
 from roofsmith.toolchains import cuda_toolkit
 from roofsmith.toolchains.cuda import CudaToolchain
+from roofsmith.toolchains.diagnostics import LESS_SHARED
 
 pytestmark = pytest.mark.device
 
@@ -166,6 +168,7 @@ def test_an_ncu_that_hangs(strided: Built, tmp_path: Path, monkeypatch: pytest.M
     found = profiler.profile(strided, WORKLOAD)
     assert found.tool == "none"
     assert found.notes[0].startswith("ncu hung and was stopped: ")
+    assert HUNG in found.notes[0]
 
 
 # -- kernels ----------------------------------------------------------------------------------
@@ -192,6 +195,7 @@ def test_more_shared_memory_than_a_block_can_have(softmax: GpuJudging) -> None:
     built = softmax.machine.toolchain.build(candidate("cuda", text))
     assert isinstance(built, BuildFailed)
     assert built.reason == "too_much_shared_memory"
+    assert LESS_SHARED in built.detail
 
 
 def test_code_for_another_device(softmax: GpuJudging, tmp_path: Path) -> None:
@@ -229,6 +233,21 @@ def test_an_address_that_is_not_mapped(softmax: GpuJudging) -> None:
     assert "--sanitize" in named(outcome, "crashed", "illegal_address")
 
 
+def test_an_assertion_that_fails(softmax: GpuJudging) -> None:
+    text = cuda("#include <cassert>", "assert(D < 0);")
+    detail = named(softmax.check(text).outcome, "crashed", "assertion")
+    assert ADVICE["assertion"] in detail
+    assert "D < 0" in detail  # what it printed
+
+
+def test_a_trap(softmax: GpuJudging) -> None:
+    """Drivers have two names for it."""
+    outcome = softmax.check(cuda(inside="if (threadIdx.x == 0) __trap();")).outcome
+    reason = getattr(outcome, "reason", None)
+    assert reason in ("illegal_instruction", "device_error"), outcome
+    assert ADVICE[reason] in named(outcome, "crashed", reason)
+
+
 def test_more_memory_than_the_device_has(softmax: GpuJudging) -> None:
     greedy = "float* p = 0; cudaMalloc(&p, 1ull << 50); softmax_rows<<<1, 256>>>(p, p, D);"
     detail = named(softmax.check(cuda(after=greedy)).outcome, "crashed", "out_of_device_memory")
@@ -238,7 +257,8 @@ def test_more_memory_than_the_device_has(softmax: GpuJudging) -> None:
 def test_a_kernel_that_never_ends(softmax: GpuJudging) -> None:
     softmax.check(cuda())  # how long it may take is known from now on
     endless = "while (*(volatile const float*)row == *(volatile const float*)row) {}"
-    named(softmax.check(cuda(inside=endless)).outcome, "timed_out", "call_deadline")
+    detail = named(softmax.check(cuda(inside=endless)).outcome, "timed_out", "call_deadline")
+    assert LATE["call_deadline"] in detail
     assert softmax.check(cuda("// after it")).outcome.kind == "passed"
 
 
