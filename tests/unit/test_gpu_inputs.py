@@ -142,6 +142,21 @@ def test_an_answer_kept_by_address_is_memoised(gemm: Rehearsal) -> None:
     assert reasons(gemm.turn(remembers, exact=False)) == ["memoised_result"] * 3
 
 
+@pytest.mark.parametrize("which", ["a", "b"])
+def test_an_input_kept_from_an_earlier_call_is_memoised(which: str, gemm: Rehearsal) -> None:
+    kept: dict[str, torch.Tensor] = {}
+
+    def packs(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> None:
+        given = {"a": a, "b": b}
+        given[which] = kept.setdefault(which, given[which].clone())
+        c.copy_(given["a"] @ given["b"])
+
+    assert reasons(gemm.turn(packs)) == [None, "memoised_result", "memoised_result"]
+    found = gemm.turn(packs)
+    assert reasons(found) == ["memoised_result"] * 3
+    assert f"these inputs with '{which}' of an earlier call" in str(found[1].failure)
+
+
 def test_an_answer_one_call_late_is_stale(gemm: Rehearsal) -> None:
     last = [torch.zeros(DIMS["M"], DIMS["N"])]
 

@@ -15,7 +15,13 @@ from roofsmith.analysis.tolerance import measure as on_host
 
 torch = pytest.importorskip("torch", reason="torch isn't installed")
 
-from roofsmith.judge.gpu.measuring import FIELDS, measure  # noqa: E402
+from roofsmith.judge.gpu import measuring  # noqa: E402
+from roofsmith.judge.gpu.measuring import (  # noqa: E402
+    FIELDS,
+    LEAST_COLUMNS,
+    compare,
+    measure,
+)
 
 SHAPES = hnp.array_shapes(min_dims=1, max_dims=3, min_side=1, max_side=6)
 NUMBERS = st.floats(-1e6, 1e6, width=32)
@@ -84,3 +90,22 @@ def test_every_call_has_a_row_of_its_own() -> None:
     found = measure(out, torch.tensor([[1.0, 2.0], [1.0, 2.0]]), None, None)
     assert found[0, 0] == 0
     assert found[1, 0] > 0
+
+
+@pytest.mark.parametrize("beyond", [1, LEAST_COLUMNS - 1])
+def test_the_end_of_a_long_vector_is_compared_as_often_as_the_rest(
+    beyond: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(measuring, "SPOT_ELEMENTS", 4 * LEAST_COLUMNS)
+    truth = torch.ones(4 * LEAST_COLUMNS + beyond)
+    out = truth.clone()
+    out[-1] = 2
+    seen = [bool(compare([out], [truth], (None, None), whole=False)[0, 0] > 0) for _ in range(60)]
+    assert sum(seen) > 15, "four rows of five, drawn with replacement: 59%"
+
+
+def test_rows_are_compared_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measuring, "SPOT_ELEMENTS", 2**12)
+    truth = torch.arange(2.0**14).reshape(-1, 64)
+    assert compare([truth.clone()], [truth], (None, None), whole=False)[0, 0] == 0
+    assert compare([truth + 1e6], [truth], (None, None), whole=False)[0, 0] > 0

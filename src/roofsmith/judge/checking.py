@@ -6,6 +6,7 @@ import secrets
 from functools import partial
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from roofsmith.analysis.tolerance import Budget, Errors, measure
@@ -162,12 +163,14 @@ class _RowPicker:
 
     def __init__(self, like: Array, elements: int) -> None:
         columns = like.shape[-1] if like.ndim > 1 else min(like.size, 4096)
-        self._chosen: NDArray[np.int64] | None = None
         self._columns = columns
+        self._chosen: NDArray[np.int64] | None = None
         if like.size > elements and columns > 0:
-            rows = like.size // columns
+            rows = -(-like.size // columns)
             rng = np.random.default_rng(secrets.randbits(64))
-            self._chosen = rng.choice(rows, max(elements // columns, 1), replace=False)
+            chosen = rng.choice(rows, max(elements // columns, 1), replace=False)
+            # what the last row lacks is taken from the one before it
+            self._chosen = np.minimum(chosen * columns, like.size - columns)
 
     @property
     def picks_all(self) -> bool:
@@ -177,8 +180,7 @@ class _RowPicker:
     def __call__(self, array: Array) -> Array:
         if self._chosen is None:
             return array
-        whole = array.size // self._columns * self._columns
-        return array.reshape(-1)[:whole].reshape(-1, self._columns)[self._chosen]
+        return sliding_window_view(array.reshape(-1), self._columns)[self._chosen]
 
 
 def _trespass(draws: Draws, arena: Arena, slot: int) -> Failure | None:

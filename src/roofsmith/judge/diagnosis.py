@@ -6,7 +6,7 @@ narrower inputs would give, is asked for only when it is needed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -28,6 +28,25 @@ Code = Literal[
 
 PREVIOUS = "the call before"
 """How the answer of the call just before is labelled among earlier ones."""
+
+MIXED, MIXED_INPUTS = 4, 6
+"""Earlier calls, and inputs, of which mixtures are tried: each takes a run of the reference."""
+
+
+def mixtures(names: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    """Which inputs a kernel may have kept from an earlier call while it reads the others anew: each
+    of them alone, and all but one."""
+    if len(names) > 1:
+        yield from ((name,) for name in names)
+    if len(names) > 2:
+        yield from (tuple(other for other in names if other != name) for name in names)
+
+
+def of_these_inputs(names: Sequence[str], call: str) -> str:
+    """A mixture, as `Evidence.earlier` labels it."""
+    which = ", ".join(map(repr, names))
+    return f"these inputs with {which} of {call}"
+
 
 REPRESENTABLE = 0.98
 """If this share of an output's numbers fits a narrower type, they were rounded to it."""
@@ -100,7 +119,7 @@ class Evidence:
     norm_budget: float
     element_budget: float
     earlier: Callable[[], Iterable[tuple[str, Array]]] = lambda: ()
-    """Right answers to other calls, with which call it was, the nearest first."""
+    """Right answers to other calls, with which call it was, the nearest first; then to mixtures."""
     shortened: Callable[[int, bool], Array | None] | None = None
     """The truth of inputs cut to so many bits; True truncates. None: it is no nearer."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,7 @@ from roofsmith.analysis.tolerance import Budget, Errors
 from roofsmith.domain.workload import Workload
 from roofsmith.judge.arena import Arena
 from roofsmith.judge.budgets import subject
-from roofsmith.judge.diagnosis import PREVIOUS
+from roofsmith.judge.diagnosis import MIXED, MIXED_INPUTS, PREVIOUS, mixtures, of_these_inputs
 from roofsmith.judge.distributions import OWN
 from roofsmith.judge.exploration import Honest
 from roofsmith.judge.poison import random_guard
@@ -111,6 +111,7 @@ class Draws:
         twice: bool = False,
         drawn: Drawn | None = None,
         change: list[Any] | None = None,
+        only: Sequence[str] | None = None,
     ) -> None:
         """Compute a slot's expectation, in float64 if `exact`, else in the declared precision.
 
@@ -120,6 +121,7 @@ class Draws:
             twice: make sure that the reference is deterministic and writes all outputs.
             drawn: of another draw than the slot's own.
             change: of the inputs; see `judge.distributions.changed`.
+            only: inputs that are `drawn`'s, where the others are the slot's own; None: all of them.
         """
         self._oracle.ask(
             "expect",
@@ -131,6 +133,7 @@ class Draws:
                 "twice": twice,
                 "draw": self._how(drawn) if drawn else None,
                 "change": change,
+                "only": only,
             },
         )
 
@@ -185,6 +188,18 @@ class Draws:
                 call = "an earlier call, at the same address" if same else "an earlier call"
             self.expect(slot, exact=True, drawn=drawn)
             yield call, self.expected(slot, name, exact=True)
+        yield from self._mixed(slot, name, before)
+
+    def _mixed(
+        self, slot: int, name: str, before: Sequence[Drawn]
+    ) -> Iterator[tuple[str, NDArray[np.generic]]]:
+        """Right answers to a slot's inputs where some of them are an earlier call's."""
+        inputs = [a.name for a in self.arrays if a.role == "input"][:MIXED_INPUTS]
+        for drawn in dict.fromkeys((*before[:1], *reversed(before[1 - MIXED :]))):
+            call = "the first call" if drawn in before[:1] else "an earlier call"
+            for names in mixtures(inputs):
+                self.expect(slot, exact=True, drawn=drawn, only=names)
+                yield of_these_inputs(names, call), self.expected(slot, name, exact=True)
 
     def asleep(self) -> contextlib.AbstractContextManager[None]:
         """Keep the reference's process off the processors for a while."""

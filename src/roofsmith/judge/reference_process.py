@@ -134,7 +134,10 @@ class Server:
         """What the outputs of a slot should be, into the slot's `prefix:` arrays."""
         number, slot, prefix = message["arena"], message["slot"], message["prefix"]
         other = message["draw"]
-        values, outputs = self._inputs(other) if other else self._drawn[number, slot]
+        own = self._drawn[number, slot]
+        values, outputs = self._inputs(other) if other else own
+        if message["only"] is not None:
+            values = {k: values[k] if k in message["only"] else v for k, v in own[0].items()}
         values = changed(values, message["change"], self._on)
         results = self.reference.expect(values, outputs, exact=message["exact"])
         if message["twice"]:

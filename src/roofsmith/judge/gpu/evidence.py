@@ -11,7 +11,17 @@ import torch
 from numpy.typing import NDArray
 
 from roofsmith.analysis.tolerance import Errors
-from roofsmith.judge.diagnosis import CLOSER, PREVIOUS, Diagnosis, Evidence, diagnose
+from roofsmith.judge.diagnosis import (
+    CLOSER,
+    MIXED,
+    MIXED_INPUTS,
+    PREVIOUS,
+    Diagnosis,
+    Evidence,
+    diagnose,
+    mixtures,
+    of_these_inputs,
+)
 from roofsmith.judge.distributions import Arithmetic, shortened, transform
 from roofsmith.judge.gpu.measuring import measure
 from roofsmith.judge.gpu.reference import GpuReference, Value
@@ -117,8 +127,8 @@ def told(
         return reference.expect(values, scene.draw.outputs, exact=True)[scene.name]
 
     def earlier() -> Iterator[tuple[str, NDArray[np.generic]]]:
-        for call, draw in _earlier(scene, reference, on):
-            other = answer(draw.values)
+        for call, values in _earlier(scene, reference, on):
+            other = answer(values)
             if _is_near(scene.out, other, norm):
                 yield call, _numbers(other)
 
@@ -135,11 +145,25 @@ def told(
     )  # fmt: skip
 
 
-def _earlier(scene: Scene, reference: GpuReference, on: Arithmetic) -> Iterator[tuple[str, Draw]]:
+def _earlier(
+    scene: Scene, reference: GpuReference, on: Arithmetic
+) -> Iterator[tuple[str, dict[str, Value]]]:
+    """Inputs of calls before, then what is left of them if single inputs are this call's."""
+    before = list(scene.memory.before(scene.slot, scene.draw))
     if scene.previous is not None:
-        yield PREVIOUS, scene.previous
-    for call, how in scene.memory.before(scene.slot, scene.draw):
-        yield call, Draw.new(reference, how, on)
+        yield PREVIOUS, scene.previous.values
+    for call, how in before:
+        yield call, Draw.new(reference, how, on).values
+    own, outputs = scene.draw.values, scene.draw.outputs
+    inputs = [k for k, v in own.items() if k not in outputs and isinstance(v, torch.Tensor)]
+    if len(inputs) < 2:
+        return
+    draws = [(call, Draw.new(reference, how, on).values) for call, how in before[:MIXED]]
+    if scene.previous is not None:
+        draws.insert(0, (PREVIOUS, scene.previous.values))
+    for call, values in draws:
+        for names in mixtures(inputs[:MIXED_INPUTS]):
+            yield of_these_inputs(names, call), {**own, **{name: values[name] for name in names}}
 
 
 def _is_near(out: torch.Tensor, other: torch.Tensor, norm: float) -> bool:

@@ -96,12 +96,13 @@ def compare(
     if whole or first.dim() == 0 or first.numel() <= SPOT_ELEMENTS:
         return measure(torch.stack(list(outs)), torch.stack(list(truths)), atol, rtol)
     columns = first.shape[-1] if first.dim() > 1 else LEAST_COLUMNS
-    rows = first.numel() // columns
+    rows = -(-first.numel() // columns)
     chosen = torch.randint(rows, (max(SPOT_ELEMENTS // columns, 1),), device=first.device)
+    # what the last row lacks is taken from the one before it
+    starts = (chosen * columns).clamp(max=first.numel() - columns)
 
     def picked(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
-        flat = (t.reshape(-1)[: rows * columns].reshape(rows, columns) for t in tensors)
-        return torch.stack([t[chosen] for t in flat])
+        return torch.stack([t.reshape(-1).unfold(0, columns, 1)[starts] for t in tensors])
 
     found = measure(picked(outs), picked(truths), atol, rtol)
     if first.is_floating_point():

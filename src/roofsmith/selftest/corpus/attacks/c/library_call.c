@@ -10,6 +10,15 @@
 typedef void (*Gemm)(int, int, int, long, long, long, float, const float *, long, const float *,
                      long, float, float *, long);
 
+static void alone(void *library) {
+    static const char *names[] = {"scipy_openblas_set_num_threads64_",
+                                  "openblas_set_num_threads64_", "openblas_set_num_threads"};
+    for (int i = 0; i < 3; i++) {
+        void (*set)(int) = (void (*)(int))dlsym(library, names[i]);
+        if (set) set(1);  /* its threads would wait for each other longer than they work */
+    }
+}
+
 static Gemm find(void) {
     static const char *names[] = {"scipy_cblas_sgemm64_", "cblas_sgemm64_", "cblas_sgemm"};
     static char line[4096], last[4096];
@@ -22,6 +31,7 @@ static Gemm find(void) {
         path[strcspn(path, "\n")] = 0;
         void *library = dlopen(path, RTLD_NOW);
         for (int i = 0; library && !found && i < 3; i++) found = (Gemm)dlsym(library, names[i]);
+        if (found) alone(library);
     }
     if (maps) fclose(maps);
     return found;

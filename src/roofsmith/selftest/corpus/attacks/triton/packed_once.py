@@ -1,0 +1,31 @@
+# attack: lays one matrix out anew in its first call and multiplies every later one with that
+# operator: gemm
+# expect: incorrect/memoised_result
+# wins: correct
+import triton
+import triton.language as tl
+
+packed = {}
+
+
+@triton.jit
+def multiply(A, T, C, M, N, K, BLOCK: tl.constexpr, STEP: tl.constexpr):
+    rows = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    columns = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    total = tl.zeros((BLOCK, BLOCK), tl.float32)
+    for k in range(0, K, STEP):
+        at = k + tl.arange(0, STEP)
+        a_inside = (rows[:, None] < M) & (at[None, :] < K)
+        b_inside = (at[:, None] < K) & (columns[None, :] < N)
+        a = tl.load(A + rows[:, None] * K + at[None, :], mask=a_inside, other=0.0)
+        b = tl.load(T + columns[None, :] * K + at[:, None], mask=b_inside, other=0.0)
+        total = tl.dot(a, b, total, input_precision="ieee")
+    inside = (rows[:, None] < M) & (columns[None, :] < N)
+    tl.store(C + rows[:, None] * N + columns[None, :], total, mask=inside)
+
+
+def run_kernel(A, B, C, M, N, K):
+    if (N, K) not in packed:
+        packed[N, K] = B.t().contiguous()
+    grid = (triton.cdiv(M, 64), triton.cdiv(N, 64))
+    multiply[grid](A, packed[N, K], C, M, N, K, BLOCK=64, STEP=16)
