@@ -86,7 +86,7 @@ class CommandSection(Value):
     bytes: str | None = None
     """Bytes that a row must move, likewise."""
     profile: ProfileCommand | None = None
-    """Where given, its mean kernel time has to show the gain, too."""
+    """Where given, its mean kernel time has the last word on a gain, and totals are made of it."""
     dispatch: str | None = None
     """Shell command that merges two versions of the editable files into one that chooses by size;
     see docs/dispatch.md."""
