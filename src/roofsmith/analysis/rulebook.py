@@ -13,8 +13,8 @@ version as notes, and goes on checking facts. To be counted up with every change
 version.
 
 1: all ledgers from before versions were recorded.
-2: a gain that the judge's clock corrects has to be proven by it alone; a class or workload that seems
-to pay has to be shown to be spared; whoever is slower makes a regression, aimed at or not;
+2: a gain that the judge's clock corrects has to be proven by it alone; a class or a workload that
+seems to pay has to be shown to be spared; whoever is slower makes a regression, aimed at or not;
 profilers have to see a gain, and a repository's own makes its totals; declared classes are divided;
 grouped operators gain on uneven groups; pairs too few for an interval score no prediction; nobody
 forged what messages may hide.
