@@ -19,8 +19,8 @@ from typer.testing import CliRunner
 
 from roofsmith import app
 from roofsmith.cli.root import cli
-from roofsmith.domain.facts import FactSheet
-from roofsmith.specs.sheet import Measurement, MeasurementFile, render
+from roofsmith.domain.facts import Citation, Fact, FactSheet
+from roofsmith.specs.sheet import Measurement, MeasurementFile, kept_sheet, parse, render
 from roofsmith.specs.wiki import MAX_PAGE_BYTES, Wiki
 from roofsmith.specs.wiki_datasheet import MEMORY_TOLERANCE, missing
 from roofsmith.specs.wiki_page import Quality, Statement
@@ -149,6 +149,99 @@ def test_cite_does_not_guess_which_product() -> None:
     assert (found.exit_code, found.stdout) == (2, "")
     for product in ("H100 NVL", "H100 PCIe 80GB", "H100 SXM5 80GB"):
         assert product in found.stderr
+
+
+def test_show_puts_products_of_one_name_side_by_side() -> None:
+    found = specs("show", "H100")
+    assert found.exit_code == 0
+    rows = [line.split("  ") for line in found.stdout.splitlines()]
+    cells = {row[0]: [cell.strip() for cell in row[1:] if cell.strip()] for row in rows}
+    assert cells["datasheet"] == [
+        "nvidia-h100-nvl",
+        "nvidia-h100-pcie-80gb",
+        "nvidia-h100-sxm5-80gb",
+    ]
+    assert cells["memory bandwidth"] == ["3.94 TB/s", "2.00 TB/s", "3.35 TB/s"]
+    assert cells["execution.pcie_byte_per_s"][0] == "UNKNOWN"
+    assert cells["caches.shared_memory_carveouts_bytes"][0] == "10 values :292"
+    wiki = Wiki.load()
+    for place, page in enumerate(wiki.called("H100")):
+        for entry in page.entries.values():
+            if entry.metric.startswith(("measured.", "other.")) or entry.number is None:
+                continue
+            assert cells[entry.metric][place] == f"{entry.said} :{entry.citation.line}"
+            assert wiki.resolve(f"{cells['page'][place]}:{entry.citation.line}") == entry.fact()
+    document = json.loads(specs("show", "h100", "--json").stdout)
+    assert [one["id"] for one in document["products"]] == cells["datasheet"]
+    assert len(document["products"][2]["facts"]) == len(wiki.page("H100 SXM").entries)
+
+
+def test_sizes_and_counts_are_cited_whole() -> None:
+    assert specs("cite", "MI300X", "l2").stdout.startswith("l2: 33554432 byte <- ")
+    assert specs("cite", "H100 SXM", "memory").stdout.startswith("memory: 80000000000 byte <- ")
+    for page in Wiki.load().pages:
+        for entry in page.entries.values():
+            if isinstance(entry.number, int) and entry.told.unit == "byte":
+                assert f": {entry.number} byte <- " in entry.line("x")
+
+
+@pytest.mark.parametrize("command", [("cite", "H100 SXM", "bandwidth"), ("show", "H100 SXM")])
+def test_a_page_that_replaces_in_vain_is_named(home: Path, command: tuple[str, ...]) -> None:
+    own = home / "wiki" / "nvidia-h100-sxm5-80gb.yaml"
+    own.parent.mkdir()
+    bundled = next(page.file for page in Wiki.load().pages if page.id == own.stem)
+    own.write_text(bundled.read_text().replace("3350000000000.0", "3.30e+12"))
+    assert specs(*command).stderr.count(str(own)) == 0
+    own.write_text(bundled.read_text().replace("unit: byte/s", "unit: TB/s", 1))
+    found = specs(*command)
+    assert found.exit_code == 0
+    assert "3.35" in found.stdout
+    assert f"roofsmith: this is {bundled}, since your own page is left out: {own}:" in found.stderr
+    assert "bad_unit" in found.stderr
+    (warning,) = json.loads(specs(*command, "--json").stdout)["warnings"]
+    assert str(own) in warning
+    own.rename(own.with_name("other.yaml"))
+    assert "a page of your own can't be used" in specs(*command).stderr
+
+
+def test_a_wiki_that_is_named_wins(home: Path) -> None:
+    folder = home / "mine"
+    folder.mkdir()
+    bundled = next(p.file for p in Wiki.load().pages if p.id == "nvidia-h100-sxm5-80gb")
+    (folder / bundled.name).write_text(bundled.read_text().replace("3350000000000.0", "3.30e+12"))
+    chosen = ("--wiki", str(folder))
+    found = specs("cite", "H100 SXM", "bandwidth", *chosen).stdout
+    assert found == f"bandwidth: 3.3e+12 byte/s <- {folder / bundled.name}:296\n"
+    assert "3.30 TB/s" in specs("show", "H100 SXM", *chosen).stdout
+    assert str(folder) in specs("list", *chosen).stdout
+    (home / "run").mkdir()
+    (home / "run" / "notes.md").write_text(found)
+    assert specs("audit", str(home / "run"), *chosen).exit_code == 0
+    (folder / bundled.name).unlink()
+    assert specs("audit", str(home / "run"), *chosen).exit_code == 1
+    assert specs("cite", "H100 SXM", "bandwidth", "--wiki", str(home / "none")).exit_code == 2
+
+
+def test_this_machine_in_tables(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = kept(home, "AMD EPYC")
+    file = parse(path.read_text())
+    assert file is not None
+    told = Citation(path="/proc/meminfo", command="free -b")
+    memory = Fact(metric="memory", value=1 << 34, unit="byte", citation=told)
+    sheet = kept_sheet(file, path)
+    sheet = sheet.model_copy(
+        update={"other": (*sheet.other, memory, missing("datasheet of a CPU", "1"))}
+    )
+    monkeypatch.setattr(app, "ceilings", lambda *args, **kwargs: sheet)
+    found = specs("show").stdout
+    assert f"file: {path}\n      roofsmith specs measure, 2026-11-20 10:00; `:6`" in found
+    rows = [line.split() for line in found.splitlines()]
+    assert ["1", "GiB", "1", "3.02", "TB/s", ":6", "UNKNOWN"] in rows
+    assert ["16", "MiB", "1", "UNKNOWN", "7.00", "TB/s", ":7"] in rows
+    assert ["memory", "16", "GiB", "<-", "/proc/meminfo", "(free", "-b)"] in rows
+    assert "792 TFLOP/s :8" in found
+    assert found.count(str(path)) == 1
+    assert found.endswith("datasheet of a CPU: UNKNOWN (wiki not found)\n")
 
 
 def test_cite_in_json() -> None:

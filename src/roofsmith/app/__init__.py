@@ -36,7 +36,7 @@ from roofsmith.app.steps import check, classify, profile
 from roofsmith.app.subjects import Subject
 from roofsmith.app.telling import Change, untold
 from roofsmith.app.verification import Verification, verify_campaign
-from roofsmith.app.wiki import Cited, Listing, Product, cite, list_specs, show_product
+from roofsmith.app.wiki import Cited, Listing, Product, cite, list_specs, show_products
 from roofsmith.app.wiring import DEFAULT_PROPOSERS, try_clocks
 from roofsmith.config import Settings
 from roofsmith.domain.isolation import IsolationMode
@@ -93,7 +93,7 @@ __all__ = [
     "resume",
     "roofline",
     "settings",
-    "show_product",
+    "show_products",
     "tell",
     "try_clocks",
     "untold",
@@ -102,7 +102,11 @@ __all__ = [
 
 
 def settings(
-    isolation: IsolationMode | None = None, *, lock_clocks: bool = False, waits: bool = True
+    isolation: IsolationMode | None = None,
+    *,
+    lock_clocks: bool = False,
+    waits: bool = True,
+    wiki: Path | None = None,
 ) -> Settings:
     """Of this user, from environment and working directory.
 
@@ -110,9 +114,11 @@ def settings(
         isolation: overrides the environment's.
         lock_clocks: hold the clocks of the GPU that is measured on.
         waits: for a GPU, where none is idle.
+        wiki: folder of the user's own pages, in place of the environment's.
     """
     found = Settings.from_environment(os.environ, Path.cwd())
     found = replace(found, lock_clocks=lock_clocks, waits=waits)
+    found = found if wiki is None else replace(found, wiki_dir=wiki.absolute())
     return found if isolation is None else replace(found, isolation=isolation)
 
 

@@ -38,6 +38,8 @@ class Product:
     sheet: FactSheet
     measured_in: tuple[Path, ...]
     """Files of kept ceilings; empty where it was never measured."""
+    warnings: tuple[str, ...] = ()
+    """Pages of the user's own that were left out."""
 
     @property
     def ceilings(self) -> tuple[Pair, ...]:
@@ -56,6 +58,8 @@ class Cited:
     """None: the wiki doesn't say."""
     hint: str | None = None
     """Similar names, where there is no such fact or product."""
+    warnings: tuple[str, ...] = ()
+    """Pages of the user's own that were left out."""
 
     @property
     def line(self) -> str:
@@ -72,27 +76,40 @@ def list_specs(settings: Settings) -> Listing:
     return Listing(wiki.pages, wiki.problems, kept, settings.wiki_dir)
 
 
-def show_product(name: str, settings: Settings) -> Product:
-    """A product's page, with what was measured on such a device here.
+def show_products(name: str, settings: Settings) -> tuple[Product, ...]:
+    """The page of every product of this name, with what was measured on such a device here.
 
     Raises:
         UnknownNameError: no page has the name.
-        AmbiguousNameError: several products share it.
     """
-    page = Wiki.load(settings.wiki_dir).page(name)
+    wiki, kept = Wiki.load(settings.wiki_dir), _kept(settings)
+    return tuple(_product(page, kept, wiki) for page in wiki.called(name))
+
+
+def _product(page: Page, kept: list[tuple[Path, MeasurementFile]], wiki: Wiki) -> Product:
     sheet = FactSheet(device_id="", datasheet=datasheet_of(page))
-    files = [(path, file) for path, file in _kept(settings) if file.device in page.driver_names]
+    files = [(path, file) for path, file in kept if file.device in page.driver_names]
     for path, file in files:
         measured = kept_sheet(file, path)
-        bandwidth, compute = measured.bandwidth, measured.compute
         sheet = sheet.model_copy(
             update={
-                "bandwidth": (*sheet.bandwidth, *bandwidth),
-                "compute": (*sheet.compute, *compute),
+                "bandwidth": (*sheet.bandwidth, *measured.bandwidth),
+                "compute": (*sheet.compute, *measured.compute),
                 "other": (*sheet.other, *measured.other),
             }
         )
-    return Product(page, sheet, tuple(path for path, _ in files))
+    return Product(page, sheet, tuple(path for path, _ in files), _left_out(wiki, page))
+
+
+def _left_out(wiki: Wiki, page: Page) -> tuple[str, ...]:
+    """That a page is asked which isn't the user's own, though there is one."""
+    if found := wiki.in_vain(page):
+        return tuple(f"this is {page.file}, since your own page is left out: {p}" for p in found)
+    if wiki.problems:
+        count = len({problem.path for problem in wiki.problems})
+        what = "a page of your own can't" if count == 1 else f"{count} pages of your own can't"
+        return (f"{what} be used; `roofsmith specs list` says why",)
+    return ()
 
 
 def cite(product: str, metric: str, settings: Settings) -> Cited:
@@ -108,14 +125,14 @@ def cite(product: str, metric: str, settings: Settings) -> Cited:
         left_out = len({problem.path for problem in wiki.problems})
         why = f"; {left_out} of your own can't be used" if left_out else ""
         return Cited(metric, None, None, f"{error}{why}")
-    entry = wiki.entry(page, metric)
+    entry, warnings = wiki.entry(page, metric), _left_out(wiki, page)
     if entry is not None:
-        return Cited(metric, page, entry)
+        return Cited(metric, page, entry, warnings=warnings)
     close = ", ".join(near(page, metric))
     hint = (
         f"{page.id} has {close}" if close else f"`roofsmith specs show {page.id}` lists its facts"
     )
-    return Cited(metric, page, None, hint)
+    return Cited(metric, page, None, hint, warnings)
 
 
 def _kept(settings: Settings) -> list[tuple[Path, MeasurementFile]]:

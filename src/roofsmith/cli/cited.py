@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from roofsmith.analysis.side_by_side import Pair, side_by_side
 from roofsmith.app import Cited, Entry, Listing, Product
 from roofsmith.cli.output import print_json, print_lines, print_table
+from roofsmith.cli.sheets import compared, measured
 from roofsmith.domain.facts import Fact, FactSheet
 from roofsmith.report import format as fmt
 
@@ -64,33 +66,28 @@ def machine(sheet: FactSheet, *, as_json: bool) -> None:
     if sheet.datasheet is not None:
         print_lines([f"{sheet.datasheet.product} (page {sheet.datasheet.page})", ""])
         _print_pairs(pairs)
-    print_lines(str(fact) for fact in sheet.facts())
+    measured(sheet)
+    print_lines(map(str, sheet.datasheet.facts() if sheet.datasheet else ()))
+
+
+def products(name: str, found: Sequence[Product], *, as_json: bool) -> None:
+    """The page of a name; of several that share it, the facts side by side."""
+    if len(found) == 1:
+        product(found[0], as_json=as_json)
+    elif as_json:
+        print_json({"name": name, "products": [*map(_product, found)]})
+    else:
+        compared(name, found)
+        _warn(dict.fromkeys(warning for one in found for warning in one.warnings))
 
 
 def product(found: Product, *, as_json: bool) -> None:
     """A page: its ceilings beside what was measured, then every fact with its citation."""
-    page, measured = found.page, found.sheet
+    page, known = found.page, found.sheet
     if as_json:
-        print_json(
-            {
-                "id": page.id,
-                "product": page.product,
-                "vendor": page.vendor,
-                "arch": page.arch,
-                "short": list(page.short),
-                "driver_names": list(page.driver_names),
-                "file": str(page.file),
-                "side_by_side": [*map(_pair, found.ceilings)],
-                "facts": [_entry(entry) for entry in page.entries.values()],
-                "measured": [
-                    fact.model_dump(mode="json")
-                    for fact in measured.model_copy(update={"datasheet": None}).facts()
-                ],
-                "notes": list(page.notes),
-                "unknown": list(page.unknown),
-            }
-        )
+        print_json(_product(found))
         return
+    _warn(found.warnings)
     print_lines(
         [
             f"{page.product} ({page.vendor}, {page.arch or fmt.UNKNOWN})",
@@ -103,7 +100,7 @@ def product(found: Product, *, as_json: bool) -> None:
     if not found.measured_in:
         print_lines(["never measured here; on such a GPU: roofsmith specs measure --gpu", ""])
     print_lines(entry.line(entry.metric) for entry in page.entries.values())
-    print_lines(str(fact) for fact in measured.model_copy(update={"datasheet": None}).facts())
+    print_lines(str(fact) for fact in known.model_copy(update={"datasheet": None}).facts())
     print_lines(f"{fmt.UNKNOWN}: {what}" for what in page.unknown)
     print_lines(f"note: {note}" for note in page.notes)
 
@@ -114,6 +111,7 @@ def cited(found: Cited, *, as_json: bool) -> None:
         print_json(_cited(found))
         return
     print_lines([found.line])
+    _warn(found.warnings)
     if found.entry is None:
         print(f"roofsmith: {found.hint}", file=sys.stderr)
         return
@@ -127,13 +125,37 @@ def _cited(found: Cited) -> dict[str, Any]:
     where = {"page": page.id if page else None, "product": page.product if page else None}
     if found.entry is None:
         missing = {"value": None, "unit": None, "citation": None}
-        return {"metric": found.metric, **where, **missing, "line": found.line, "hint": found.hint}
+        answer = {"metric": found.metric, **where, **missing, "line": found.line}
+        return {**answer, "hint": found.hint, "warnings": list(found.warnings)}
     return {
         **_entry(found.entry),
         "path": found.entry.metric,
         "metric": found.metric,
         "line": found.line,
         **where,
+        "warnings": list(found.warnings),
+    }
+
+
+def _product(found: Product) -> dict[str, Any]:
+    page = found.page
+    return {
+        "id": page.id,
+        "product": page.product,
+        "vendor": page.vendor,
+        "arch": page.arch,
+        "short": list(page.short),
+        "driver_names": list(page.driver_names),
+        "file": str(page.file),
+        "side_by_side": [*map(_pair, found.ceilings)],
+        "facts": [_entry(entry) for entry in page.entries.values()],
+        "measured": [
+            fact.model_dump(mode="json")
+            for fact in found.sheet.model_copy(update={"datasheet": None}).facts()
+        ],
+        "notes": list(page.notes),
+        "unknown": list(page.unknown),
+        "warnings": list(found.warnings),
     }
 
 
@@ -164,6 +186,11 @@ def _print_pairs(pairs: tuple[Pair, ...]) -> None:
         ],
     )
     print_lines([""])
+
+
+def _warn(warnings: Iterable[str]) -> None:
+    for warning in warnings:
+        print(f"roofsmith: {warning}", file=sys.stderr)
 
 
 def _rate(fact: Fact | None) -> str:

@@ -72,6 +72,14 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on std
 CampaignDir = Annotated[
     Path, typer.Argument(metavar="DIR", help="A campaign directory.", show_default=False)
 ]
+WikiDir = Annotated[
+    Path | None,
+    typer.Option(
+        "--wiki", metavar="DIR", exists=True, file_okay=False,
+        help="Wiki pages of your own, which win over the bundled ones.",
+        show_default="$ROOFSMITH_WIKI, else ~/.config/roofsmith/wiki",
+    ),
+]  # fmt: skip
 MaxIterations = Annotated[
     int | None,
     typer.Option(min=1, max=119, help="Rounds after the baseline.", show_default=False),

@@ -75,36 +75,40 @@ def show_(
         str | None,
         typer.Argument(
             metavar="PRODUCT",
-            help="A product of the wiki, such as 'H100 SXM'; without one, this machine.",
+            help="A product of the wiki, such as 'H100 SXM', or several of one name, such as H100; "
+            "without one, this machine.",
             show_default=False,
         ),
     ] = None,
     threads: options.Threads = None,
     gpu: Gpu = False,
+    wiki: options.WikiDir = None,
     as_json: options.Json = False,
 ) -> None:
     """Limits, each with its citation: the datasheet's beside the measured ones.
 
-    This machine's are measured now if they aren't kept.
+    Products that share a name stand side by side. This machine's limits are measured now if they
+    aren't kept.
     """
     from roofsmith import app
     from roofsmith.cli import cited
 
+    settings = app.settings(wiki=wiki)
     if product is not None:
-        cited.product(app.show_product(product, app.settings()), as_json=as_json)
+        cited.products(product, app.show_products(product, settings), as_json=as_json)
         return
     with screen() as observer:
-        sheet = app.ceilings(threads, app.settings(), observer, gpu=gpu)
+        sheet = app.ceilings(threads, settings, observer, gpu=gpu)
     cited.machine(sheet, as_json=as_json)
 
 
 @specs.command("list")
-def list_(as_json: options.Json = False) -> None:
+def list_(wiki: options.WikiDir = None, as_json: options.Json = False) -> None:
     """Pages of the hardware wiki, files of measured ceilings, and pages that are wrong."""
     from roofsmith import app
     from roofsmith.cli import cited
 
-    cited.listing(app.list_specs(app.settings()), as_json=as_json)
+    cited.listing(app.list_specs(app.settings(wiki=wiki)), as_json=as_json)
 
 
 @specs.command()
@@ -118,6 +122,7 @@ def cite(
             metavar="METRIC", help="Such as bandwidth, fp16, vector.fp32.", show_default=False
         ),
     ],
+    wiki: options.WikiDir = None,
     as_json: options.Json = False,
 ) -> None:
     """Print one fact of a product, and the line of the wiki that says so.
@@ -127,13 +132,17 @@ def cite(
     from roofsmith import app
     from roofsmith.cli import cited
 
-    found = app.cite(product, metric, app.settings())
+    found = app.cite(product, metric, app.settings(wiki=wiki))
     cited.cited(found, as_json=as_json)
     raise typer.Exit(0 if found.entry is not None else 1)
 
 
 @specs.command()
-def audit(directory: options.CampaignDir, as_json: options.Json = False) -> None:
+def audit(
+    directory: options.CampaignDir,
+    wiki: options.WikiDir = None,
+    as_json: options.Json = False,
+) -> None:
     """Find a campaign's hardware numbers without a citation, or that differ from what they cite.
 
     Exit 1 if there is one.
@@ -141,6 +150,6 @@ def audit(directory: options.CampaignDir, as_json: options.Json = False) -> None
     from roofsmith import app
     from roofsmith.cli.audited import audited
 
-    found = app.audit_campaign(directory, app.settings())
+    found = app.audit_campaign(directory, app.settings(wiki=wiki))
     audited(found, as_json=as_json)
     raise typer.Exit(1 if found.problems else 0)

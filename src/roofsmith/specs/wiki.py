@@ -66,13 +66,30 @@ class Wiki:
             UnknownNameError: no page has the name; the hint has similar ones.
             AmbiguousNameError: several products share it; the hint has them.
         """
-        found = [page for page in self.pages if _folded(name) in map(_folded, page.names)]
+        found = self.called(name)
         if len(found) == 1:
             return found[0]
-        if not found:
-            raise UnknownNameError(f"no page of the wiki is called {name!r}", hint=self._near(name))
         choices = ", ".join(f"{page.product} ({page.id})" for page in found)
         raise AmbiguousNameError(f"{name!r} is the name of {len(found)} products", hint=choices)
+
+    def called(self, name: str) -> tuple[Page, ...]:
+        """Every product that people call so, by id; `H100` is three.
+
+        Raises:
+            UnknownNameError: no page has the name; the hint has similar ones.
+        """
+        found = tuple(p for p in self.pages if _folded(name) in map(_folded, p.names))
+        if not found:
+            raise UnknownNameError(f"no page of the wiki is called {name!r}", hint=self._near(name))
+        return found
+
+    def in_vain(self, page: Page) -> tuple[PageProblem, ...]:
+        """What is wrong with a file that was to replace a page, where it can't."""
+        return tuple(
+            problem
+            for problem in self.problems
+            if Path(problem.path).stem == page.id and problem.path != str(page.file)
+        )
 
     def entry(self, page: Page, metric: str) -> Entry | None:
         """What a page states under a path or another name of a metric; None if nothing.
