@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import shutil
 import subprocess
@@ -304,6 +305,26 @@ def test_a_moved_campaign_is_found_again(user: Path, kernel: Path, campaign: Pat
     assert again.commit(FASTER, "Round 2: faster") == kept
     git(user, "worktree", "prune")
     assert str(moved / "worktree") in git(user, "worktree", "list")
+
+
+@pytest.mark.parametrize("kept_where", [None, "/gone/repo/.git"])
+def test_a_moved_campaign_takes_its_own_repository_along(
+    tmp_path: Path, campaign: Path, monkeypatch: pytest.MonkeyPatch, kept_where: str | None
+) -> None:
+    (tmp_path / "kernel.c").write_text(text_of(NAIVE))
+    kept = opened(campaign, tmp_path / "kernel.c").commit(FASTER, "Round 2: faster")
+    moved = campaign.rename(campaign.with_name("moved"))
+    record = json.loads((moved / "lineage.json").read_text())
+    assert record["repository"] == "repo/.git"
+    if kept_where is not None:  # as it was once written down
+        (moved / "lineage.json").write_text(json.dumps(record | {"repository": kept_where}))
+    monkeypatch.chdir(moved.parent)
+    place = lineage_place.remembered(Path("moved"))
+    assert place is not None
+    assert place.ask("rev-parse", place.ref) == kept
+    again = opened(moved)
+    assert (again.worktree, again.notes) == (moved / "repo", ())
+    assert again.commit(FASTER, "Round 2: faster") == kept
 
 
 def test_a_branch_in_use_elsewhere_is_left_alone(user: Path, kernel: Path, campaign: Path) -> None:

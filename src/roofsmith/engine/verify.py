@@ -50,6 +50,7 @@ from roofsmith.engine.stopping import Stop, end_checks
 from roofsmith.engine.timing_claims import ratio_claim, recounted, timing_claims
 from roofsmith.engine.transferring import transfer_claims
 from roofsmith.engine.validating import validation_claims
+from roofsmith.engine.wording import contrasted
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,8 +151,9 @@ def _baseline_findings(baseline: Baseline, campaign: Campaign) -> Iterator[Findi
         for name in ("classes", "representative"):
             recorded, right = getattr(baseline, name), getattr(follows, name)
             if recorded != right:
-                what = f"{name} recorded as {_short(recorded)}; {_short(right)} follow"
-                yield Finding("round 1", f"{what} from its times", campaign.rules)
+                old, new = contrasted(recorded, right)
+                what = f"{name} recorded as {old}; {new} follow from its times"
+                yield Finding("round 1", what, campaign.rules)
     if baseline.candidate != campaign.started.target.baseline:
         yield Finding("round 1", "the baseline is not the target's kernel")
 
@@ -195,8 +197,8 @@ def _round_findings(round_: Round, campaign: Campaign) -> Iterator[Finding]:
     for claims, rules in kinds:
         for name, recorded, follows in claims:
             if recorded != follows:
-                what = f"{name} is recorded as {_short(recorded)}; {_short(follows)} follows"
-                yield Finding(where, what, rules)
+                old, new = contrasted(recorded, follows)
+                yield Finding(where, f"{name} is recorded as {old}; {new} follows", rules)
     for what in formatting_complaints(round_, campaign.started.target):
         yield Finding(where, what)
     if not was_diagnosed(round_, campaign):
@@ -254,7 +256,8 @@ def _stop_findings(event: Stopped, number: int, before: list[Event]) -> Iterator
     follow = end_checks(state, event.limits, event.spent_s, stop)
     for check, follows in zip_longest(event.checks, follow):
         if check != follows:
-            what = f"the end's check is recorded as {_short(check)}; {_short(follows)} follows"
+            old, new = contrasted(check, follows)
+            what = f"the end's check is recorded as {old}; {new} follows"
             yield Finding(f"record {number}", what, state.rules)
     if not any(check.code == event.code and check.holds for check in follow):
         what = f"it ended by {event.code}, which doesn't hold"
@@ -299,8 +302,3 @@ def _rejection(round_: Round) -> Incorrect | None:
 
 def _failure(inspection: Inspection | None) -> Incorrect | None:
     return inspection.failure if inspection is not None else None
-
-
-def _short(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 160 else f"{text[:157]}..."

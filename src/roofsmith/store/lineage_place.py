@@ -28,7 +28,7 @@ class Place:
     kernel: str
     """The user's kernel file, absolute; empty if it isn't known."""
     repository: str
-    """The git directory that holds the branch."""
+    """The git directory that holds the branch, absolute."""
     checkout: str
     """`worktree` or `repo`, inside the campaign directory."""
     branch: str
@@ -73,18 +73,27 @@ class Place:
 
 
 def remember(directory: Path, place: Place) -> None:
-    """Write a place down, before it is made: a crash in between leaves it findable."""
+    """Write a place down, before it is made: a crash in between leaves it findable.
+
+    A repository of the campaign's own moves with it, so it is named by where it is inside.
+    """
     path = directory / LINEAGE
+    kept = dataclasses.asdict(place)
+    if place.checkout == REPOSITORY:
+        kept["repository"] = f"{REPOSITORY}/.git"
     with storage_errors("write", path):
-        replace(path, (json.dumps(dataclasses.asdict(place), indent=2) + "\n").encode("ascii"))
+        replace(path, (json.dumps(kept, indent=2) + "\n").encode("ascii"))
 
 
 def remembered(directory: Path) -> Place | None:
     """The place that was written down; None if there is none, or none that can be read."""
     try:
-        return Place(**json.loads((directory / LINEAGE).read_bytes()))
+        place = Place(**json.loads((directory / LINEAGE).read_bytes()))
     except (OSError, ValueError, TypeError):
         return None
+    if place.checkout != REPOSITORY:
+        return place
+    return dataclasses.replace(place, repository=str(directory.resolve() / REPOSITORY / ".git"))
 
 
 def make_own_repository(directory: Path, campaign: str, kernel: Path | None) -> Place:
@@ -97,7 +106,7 @@ def make_own_repository(directory: Path, campaign: str, kernel: Path | None) -> 
     place = Place(
         campaign=campaign,
         kernel=str(kernel or ""),
-        repository=str(checkout / ".git"),
+        repository=str(checkout.resolve() / ".git"),
         checkout=REPOSITORY,
         branch=_ref_safe(f"optimize/{campaign}"),
         base=None,
