@@ -90,6 +90,7 @@ def gate_parts(
         own=OwnProcesses().among,
         nobody=nobody,
         waits=settings.waits,
+        sensors=NvmlHealth() if kind == "nvidia" else None,
     )
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 
 from roofsmith.analysis.idle import described, foreign
 from roofsmith.domain.fleet import GpuStatus
 from roofsmith.domain.health import Health
+from roofsmith.engine.sampler import SAMPLE_S, sampled
 from roofsmith.engine.waiting import SETTLING_LOOKS, TICK_S, GateParts, Patience, name_of
 from roofsmith.errors import NoIdleGpuError, RoofsmithError
 from roofsmith.ports import Result, Watched
@@ -19,12 +22,18 @@ class GpuGate:
 
     parts: GateParts
     uuid: str
+    sample_s: float = SAMPLE_S
+    """From one look to the next while something is measured."""
     _heard: set[str] = field(default_factory=set)
     """What has disturbed the measurement that runs."""
+    _heard_at_s: float | None = None
+    """When the sensors were last read, by this process's own clock."""
     _harmless: set[int] = field(default_factory=set)
     """Processes that were met: ours, and the driver's."""
     _strangers: dict[int, str] = field(default_factory=dict)
     """Those that are neither, as people call them."""
+    _hearing: threading.RLock = field(default_factory=threading.RLock, repr=False)
+    """Who measures reads sensors, too, on another thread than the sampler."""
 
     def pass_through(self) -> None:
         """Wait until nobody else is on the GPU.
@@ -50,6 +59,8 @@ class GpuGate:
     ) -> Watched[Result]:
         """Pass through, measure, and look again; what was disturbed is measured again.
 
+        Meanwhile the GPU is looked at every second, unless who measures reads its sensors anyway.
+
         Raises:
             NoIdleGpuError: somebody stayed for too long, or the GPU is gone.
         """
@@ -67,11 +78,13 @@ class GpuGate:
 
     def hear(self, health: Health) -> None:
         """A reading of the sensors, taken within a `watch`."""
-        unknown = set(health.processes) - self._harmless
-        if unknown - self._strangers.keys():
-            self._meet(unknown)
-        self._heard.update(self._strangers[pid] for pid in unknown & self._strangers.keys())
-        self._heard.update(self._held_down(health.throttle_reasons))
+        with self._hearing:
+            unknown = set(health.processes) - self._harmless
+            if unknown - self._strangers.keys():
+                self._meet(unknown)
+            self._heard.update(self._strangers[pid] for pid in unknown & self._strangers.keys())
+            self._heard.update(self._held_down(health.throttle_reasons))
+            self._heard_at_s = time.monotonic()
 
     def require_gpu(self, error: RoofsmithError) -> None:
         """See whether the GPU is there after an error, or explains it.
@@ -86,12 +99,27 @@ class GpuGate:
 
     def _measured(self, measure: Callable[[], Result]) -> Result:
         try:
-            return measure()
+            with sampled(self._listen, self.sample_s):
+                return measure()
         except NoIdleGpuError:
             raise
         except RoofsmithError as error:
             self.require_gpu(error)
             raise
+
+    def _listen(self) -> None:
+        """A look from beside a measurement; by the fleet's reading where sensors don't answer."""
+        now_s = time.monotonic()
+        if self._heard_at_s is not None and now_s - self._heard_at_s < self.sample_s / 2:
+            return
+        sensors = self.parts.sensors
+        if sensors is not None and (health := sensors.sample(self.uuid)) is not None:
+            self.hear(health)
+            return
+        for status in self.parts.fleet.gpus():
+            if status.uuid == self.uuid:
+                with self._hearing:
+                    self._heard.update(self._obstacles(status))
 
     def _disturbance(self) -> str | None:
         status = self.parts.gpu(self.uuid)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from roofsmith.domain.fleet import GatePolicy, GpuStatus
 from roofsmith.errors import MachineError, NoIdleGpuError
-from roofsmith.ports import Clock, FleetSource, LeaseSource, Observer
+from roofsmith.ports import Clock, FleetSource, HealthSource, LeaseSource, Observer
 
 TICK_S = 1.0
 """From one figure of the countdown to the next."""
@@ -33,6 +33,8 @@ class GateParts:
     """Which of some numbers, as the driver lists them, mean no process here that uses a GPU."""
     waits: bool = True
     """False gives up where else one would wait."""
+    sensors: HealthSource | None = None
+    """Quicker than the fleet; None where a GPU's driver has nothing of the kind."""
 
     def gpu(self, uuid: str) -> GpuStatus:
         """One GPU now.
