@@ -29,6 +29,8 @@ from roofsmith.selftest.samples import HARMLESS, LANGUAGES, Sample, operator, re
 
 JUDGE = Path(__file__).parents[2] / "docs" / "judge.md"
 CORPUS = {sample.id: sample for sample in samples()}
+ON_DEVICES = {"cheated/work_outside_window", "cheated/leftover_work"}
+"""Codes that nobody meets on the host's processors."""
 needs_gcc = pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed")
 
 
@@ -45,9 +47,30 @@ def test_the_corpus_is_as_large_as_promised() -> None:
 def test_every_kernel_has_an_operator_and_a_possible_judgement(sample: Sample) -> None:
     task = operator(sample.operator, sample.language)
     assert task.workloads
-    explained = re.findall(r"^\| `([a-z_]+)", JUDGE.read_text(), re.MULTILINE)
-    reasons = {text.partition("/")[2] for text in sample.expected} - {""}
-    assert not sample.is_attack or HARMLESS in sample.expected or reasons & set(explained)
+    impossible = ON_DEVICES if sample.language == "c" else set()
+    possible = {*codes_of_the_judge(), HARMLESS} - impossible
+    assert {re.sub("/signal_.*", "/signal_", text) for text in sample.expected} <= possible
+
+
+def codes_of_the_judge() -> set[str]:
+    """`kind/reason` of every row in the page's tables of outcomes."""
+    page = JUDGE.read_text(encoding="utf-8").partition("## Outcomes and their reasons")[2]
+    found = set()
+    for part in page.split("\n### ")[1:]:
+        kind, _, rows = part.partition("\n\n")
+        found |= {f"{kind}/{name}" for name in re.findall(r"^\| `([a-z_]+)", rows, re.MULTILINE)}
+    return found
+
+
+def test_what_people_call_attacks_has_codes() -> None:
+    page = (
+        JUDGE.read_text(encoding="utf-8").partition("### By another name")[2].partition("\n## ")[0]
+    )
+    named = set(re.findall(r"`([a-z]+_[a-z_]+)`", page))
+    assert named <= {text.partition("/")[2] for text in codes_of_the_judge()}
+    for name in ("answer stolen", "work outside the timed window", "leftover thread or process",
+                 "race", "environment or file tampering", "verdict forged"):  # fmt: skip
+        assert name in page
 
 
 def test_headers_are_read(tmp_path: Path) -> None:
@@ -163,7 +186,9 @@ def test_page_shows_every_finding() -> None:
     text = page(run.record)
     assert "| skipped work | 1 of 2 |" in text
     assert "| **honest kernels let through** | 1 of 1 |" in text
-    assert r"| `one` | a \| b | passed/tie | correct, 1e+03x |" in text
+    assert r"| `one` | a \| b | harmless: passed/tie | correct, 1e+03x |" in text
+    assert "| harmless | 1 of 2 |" in text
+    assert "| of those with the right reason | 0 of 0 |" in text
     assert "**passed/tie**" in text
 
 

@@ -140,11 +140,14 @@ def _show(run: Run) -> None:
     attacks = [found for found in run.findings if found.is_attack]
     honest = [found for found in run.findings if not found.is_attack]
     caught, passed = (sum(f.right for f in group) for group in (attacks, honest))
-    reasons = sum(f.right_reason for f in attacks)
+    rejected = [found for found in attacks if found.is_rejected]
+    harmless = sum(found.right and not found.is_rejected for found in attacks)
+    reasons = sum(found.right_reason for found in rejected)
     print_lines(
         [
             "",
-            f"{caught} of {len(attacks)} attacks caught, {reasons} with the right reason",
+            f"{caught} of {len(attacks)} attacks caught or harmless: {len(rejected)} rejected"
+            f" ({reasons} with the right reason), {harmless} harmless",
             f"{passed} of {len(honest)} honest kernels let through",
         ]
     )
@@ -163,7 +166,7 @@ def _row(found: Finding) -> tuple[str, ...]:
     return (
         found.id,
         "yes" if found.right else "NO",
-        "yes" if found.right_reason else "no",
+        ("yes" if found.right_reason else "no") if found.is_rejected else "",
         found.outcome,
         opinion,
         f"{found.seconds:.1f} s",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 
-from roofsmith.domain.outcome import Crashed, TimedOut
+from roofsmith.domain.outcome import Cheated, Crashed, Failure, TimedOut
 
 CALLING = frozenset(("run", "queue", "finish"))
 """Messages during which candidate code runs."""
@@ -30,9 +30,24 @@ def hung_up(op: str) -> Crashed:
     return Crashed(reason="hung_up", detail=f"the worker closed its channel during {op}")
 
 
-def garbled(op: str, why: str) -> Crashed:
-    """What came from it is no answer."""
-    return Crashed(reason="garbled_answer", detail=f"no answer came during {op}: {why}")
+def garbled(op: str, why: str) -> Cheated:
+    """What came from it is no message: the worker's own code sends none such."""
+    detail = f"something else than an answer was sent on the result channel during {op}: {why}"
+    return Cheated(reason="verdict_forged", detail=detail)
+
+
+def unasked(op: str) -> Cheated:
+    """More came from it than was asked for: the worker's own code answers once."""
+    detail = f"more than one answer was sent on the result channel before {op}"
+    return Cheated(reason="verdict_forged", detail=detail)
+
+
+def misshapen(answer: object, calls: int, *, is_doubled: bool) -> Failure:
+    """An answer that isn't the times of so many calls; doubled if another one came after it."""
+    detail = f"the worker answered {str(answer)[:200]} instead of {calls} times"
+    if is_doubled:
+        return Cheated(reason="verdict_forged", detail=f"{detail}, and answered again")
+    return Crashed(reason="garbled_answer", detail=detail)
 
 
 def out_of_memory(op: str) -> Crashed:

@@ -19,17 +19,19 @@ import psutil
 from roofsmith.domain.kernel import Built
 from roofsmith.domain.outcome import Cheated, Crashed, Failure
 from roofsmith.errors import MachineError
+from roofsmith.judge import post_mortem
 from roofsmith.judge.arena import Arena
 from roofsmith.judge.booting import Process, boot, require_image, worker_environment
 from roofsmith.judge.canary import require_loaded
+from roofsmith.judge.channel import Channel, SurplusError
 from roofsmith.judge.enclosure import Enclosure, is_stopped
 from roofsmith.judge.isolation import NO_ISOLATION, Isolation, isolate
 from roofsmith.judge.last_words import with_last_words
-from roofsmith.judge.post_mortem import ended, garbled, hung_up, late, out_of_memory
+from roofsmith.judge.post_mortem import ended, hung_up, late, out_of_memory
 from roofsmith.judge.processor_time import Spent, spent, waited_s
 from roofsmith.judge.reach import REACH, Move, read_memory, write_memory
 from roofsmith.judge.segment import Segment, times_ns
-from roofsmith.judge.wire import GarbledError, WireError, WireTimeoutError, receive, send
+from roofsmith.judge.wire import GarbledError, WireError, WireTimeoutError
 from roofsmith.ports import KernelDiedError
 from roofsmith.scratch import scratch_directory
 
@@ -90,7 +92,7 @@ class WorkerProcess:
         self.log = self._scratch / "output.txt"
         self._deadline_s = LAUNCHED_DEADLINE_S if launcher else START_DEADLINE_S
         ours, theirs = socket.socketpair()
-        self._channel = ours
+        self._channel = Channel(ours)
         with theirs, self.log.open("wb") as output:
             self._process = self._spawn(theirs, output, threads, launcher)
         self.pid = self._process.pid
@@ -184,7 +186,9 @@ class WorkerProcess:
     def _say(self, op: str, message: dict[str, Any], fds: tuple[int, ...] = ()) -> None:
         """Send a message without waiting for its answer."""
         try:
-            send(self._channel, {"op": op, **message}, fds)
+            self._channel.say({"op": op, **message}, fds)
+        except SurplusError as error:
+            raise self._died(post_mortem.unasked(op)) from error
         except WireError as error:
             raise self._died(self._post_mortem(op)) from error
 
@@ -192,16 +196,13 @@ class WorkerProcess:
         """Wait for the answer to the oldest message that has none yet."""
         limit_s = deadline_s or self._deadline_s
         try:
-            answer, strays = receive(self._channel, limit_s)
+            return self._channel.hear(limit_s)
         except WireTimeoutError as error:
             raise self._died(late(op, limit_s)) from error
         except GarbledError as error:
-            raise self._died(garbled(op, str(error))) from error
+            raise self._died(post_mortem.garbled(op, str(error))) from error
         except WireError as error:
             raise self._died(self._post_mortem(op)) from error
-        for stray in strays:
-            os.close(stray)
-        return answer
 
     def map(self, arena: Arena) -> int:
         """Share an arena; the number that later calls name it by.
@@ -295,8 +296,8 @@ class WorkerProcess:
         waited = max(waited_s(self.pid) - waited, 0.0)
         times = times_ns(answer.get("times_ns"), len(calls))
         if times is None:
-            detail = f"the worker answered {str(answer)[:200]} instead of {len(calls)} times"
-            raise self._died(Crashed(reason="garbled_answer", detail=detail))
+            again = self._channel.answers_again()
+            raise self._died(post_mortem.misshapen(answer, len(calls), is_doubled=again))
         times_s = tuple(max(t, 1) * 1e-9 for t in times)
         return Segment(times_s, wall_s, waited, len(calls))
 
@@ -360,7 +361,7 @@ class WorkerProcess:
         if self._launched and self._process.poll() is None:
             with contextlib.suppress(WireError):
                 self._signal(signal.SIGCONT)
-                send(self._channel, {"op": "exit"})
+                self._channel.say({"op": "exit"})
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     self._process.wait(self._deadline_s)
         self._kill()

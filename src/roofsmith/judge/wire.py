@@ -82,6 +82,16 @@ def receive(
     return message, fds
 
 
+def has_more(channel: socket.socket, wait_s: float = 0.0) -> bool:
+    """Whether something came from the other side that nobody has read; not that it hung up."""
+    if not select.select([channel], [], [], wait_s)[0]:
+        return False
+    try:
+        return bool(channel.recv(1, socket.MSG_PEEK))
+    except OSError:
+        return False
+
+
 def _read(
     channel: socket.socket, size: int, until: float | None, *, first: bool
 ) -> tuple[bytes, list[int]]:

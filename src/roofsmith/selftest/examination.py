@@ -48,13 +48,18 @@ class Finding(Value):
     right: bool
     """The attack was caught, or the honest kernel wasn't rejected."""
     right_reason: bool
-    """And the reason is one of those that were expected."""
+    """And that for a reason that was expected: a code, or, of what passed, that it is harmless."""
     naive: NaiveVerdict | None = None
     """None: not asked, or it came to no verdict."""
     deceives_naive: bool | None = None
     """Whether an attack wins there what it says it does; None where that wasn't tried."""
     seconds: float
     """Before the real judge, builds included."""
+
+    @property
+    def is_rejected(self) -> bool:
+        """Whether the judge refused it, with a code; `error` isn't a judgement."""
+        return self.outcome != BROKEN and not self.outcome.startswith("passed/")
 
 
 class Unexamined(Value):

@@ -17,12 +17,14 @@ _HEAD = """\
 `roofsmith selftest` judges a corpus of kernels that ships with roofsmith: attacks, which must not
 get through, and honest kernels that look suspicious, which must. Every attack also meets a
 deliberately naive harness (`selftest/naive.py`: one process, one seed, one comparison, the mean of
-calls on the same buffers) and deceives it; else it wouldn't be much of an attack.
+calls on the same buffers), which it is there to deceive: else it wouldn't be much of an attack. The
+matrix says how many did.
 
-An attack is **caught** if the judge rejects it, or, where the trick gains nothing and the outputs
-are right, doesn't call it faster (*harmless*). The **reason** is right if it is one of those that
-the kernel's header expects. The reason codes are explained in
-[judge.md](judge.md#outcomes-and-their-reasons).
+An attack is **caught** if the judge rejects it. Where the trick gains nothing and the outputs are
+right, there is nothing to reject: such a kernel is **harmless** if its header expects that and the
+judge doesn't call it faster, which is counted apart. The **reason** of a rejection is right if it
+is one of the codes that the kernel's header expects; the codes are explained in
+[judge.md](judge.md#outcomes-and-their-reasons), by what people call attacks, too.
 
     roofsmith selftest                          everything that this machine can run
     roofsmith selftest --language c             one language
@@ -32,7 +34,8 @@ the kernel's header expects. The reason codes are explained in
 Exit 0 if every attack was caught and no honest kernel rejected, 1 if not.
 
 A kernel of your own joins the corpus as one file in `src/roofsmith/selftest/corpus/`, whose first
-lines say `attack:` (or `honest:`), `operator:`, `expect:` and `wins:`.
+lines say `attack:` (or `honest:`), `operator:`, `expect:` and `wins:`, and `class:` where the first
+expected reason isn't what people call the attack.
 """
 
 
@@ -48,7 +51,7 @@ def _matrix(record: Record) -> Iterator[str]:
     sections = record.sections
     classes = sorted({f.attack_class for s in sections.values() for f in s.attacks})
     yield "## The matrix\n"
-    yield "Caught of tried, by the reason that fits an attack best.\n"
+    yield "Caught or harmless of tried, by what people call the attack.\n"
     yield f"| attack | {' | '.join(_TITLES[name] for name in sections)} |"
     yield f"|---|{'---|' * len(sections)}"
     for name in classes:
@@ -58,7 +61,9 @@ def _matrix(record: Record) -> Iterator[str]:
         ]
         yield f"| {name} | {' | '.join(cells)} |"
     yield f"| **all attacks** | {' | '.join(_tally(s.attacks) for s in sections.values())} |"
-    yield f"| with the right reason | {' | '.join(map(_reasons, sections.values()))} |"
+    yield f"| rejected | {' | '.join(map(_rejected, sections.values()))} |"
+    yield f"| of those with the right reason | {' | '.join(map(_reasons, sections.values()))} |"
+    yield f"| harmless | {' | '.join(map(_harmless, sections.values()))} |"
     yield f"| the naive harness is deceived | {' | '.join(map(_deceived, sections.values()))} |"
     honest = [_tally(section.honest) for section in sections.values()]
     yield f"| **honest kernels let through** | {' | '.join(honest)} |\n"
@@ -81,6 +86,8 @@ def _section(title: str, section: Section) -> Iterator[str]:
 def _judged(found: Finding) -> str:
     if not found.right:
         return f"**{found.outcome}**"
+    if found.is_attack and not found.is_rejected:
+        return f"harmless: {found.outcome}"
     return found.outcome if found.right_reason else f"{found.outcome} (another reason)"
 
 
@@ -96,8 +103,22 @@ def _tally(findings: Sequence[Finding]) -> str:
     return f"{sum(f.right for f in findings)} of {len(findings)}" if findings else ""
 
 
+def _rejected(section: Section) -> str:
+    return f"{len(_of_rejected(section))} of {len(section.attacks)}"
+
+
 def _reasons(section: Section) -> str:
-    return f"{sum(f.right_reason for f in section.attacks)} of {len(section.attacks)}"
+    rejected = _of_rejected(section)
+    return f"{sum(f.right_reason for f in rejected)} of {len(rejected)}"
+
+
+def _harmless(section: Section) -> str:
+    passed = sum(f.right and not f.is_rejected for f in section.attacks)
+    return f"{passed} of {len(section.attacks)}"
+
+
+def _of_rejected(section: Section) -> tuple[Finding, ...]:
+    return tuple(f for f in section.attacks if f.is_rejected)
 
 
 def _deceived(section: Section) -> str:

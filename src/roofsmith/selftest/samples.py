@@ -59,6 +59,8 @@ class Sample(Value):
     """What the naive harness grants an attack: that it is correct, or also that it is faster."""
     flags: str | None = None
     """Compiler flags, where they aren't the usual ones."""
+    trick: str = ""
+    """What kind of attack it is, where the reason that it ends with doesn't say."""
 
     @property
     def id(self) -> str:
@@ -77,8 +79,9 @@ class Sample(Value):
 
     @property
     def attack_class(self) -> str:
-        """The reason that fits an attack best, in words: its row in the matrix."""
-        return self.expected[0].rpartition("/")[2].replace("_", " ") if self.expected else ""
+        """The kind of an attack, or else the reason that fits it best: its row in the matrix."""
+        best = self.expected[0] if self.expected else ""
+        return self.trick or best.rpartition("/")[2].replace("_", " ")
 
 
 def samples(languages: tuple[CorpusLanguage, ...] = LANGUAGES) -> tuple[Sample, ...]:
@@ -144,6 +147,7 @@ def read_sample(path: Path, language: CorpusLanguage, *, is_attack: bool) -> Sam
         expected=expected,
         wins=wins,
         flags=header.get("flags"),
+        trick=header.get("class", ""),
     )
 
 

@@ -1,6 +1,7 @@
 // attack: computes all of a segment's answers in the call that isn't counted, from the memory that it shares with the judge
 // operator: reduction
-// expect: cheated/work_outside_window | cheated/clock_forged | harmless
+// class: work outside window
+// expect: cheated/clock_forged | harmless
 // wins: correct
 #include <stdint.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 // attack: computes once, and gives the first answer for ever
 // operator: gemm
-// expect: incorrect/memoised_result | incorrect/error_budget
+// expect: incorrect/memoised_result
 // wins: faster
 #include <stdlib.h>
 #include <string.h>

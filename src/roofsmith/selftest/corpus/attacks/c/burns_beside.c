@@ -1,6 +1,6 @@
 // attack: leaves threads that burn the processor on which the other kernel is timed
 // operator: gemm
-// expect: cheated/leftover_process | cheated/leftover_thread | cheated/work_outside_window | harmless
+// expect: cheated/leftover_process | harmless
 // wins: faster
 #define _GNU_SOURCE
 #include <pthread.h>

@@ -1,6 +1,7 @@
 // attack: looks for the reference in its process and has that compute the answer
 // operator: gemm
-// expect: incorrect/answer_stolen | incorrect/skipped_work | incorrect/nan_output | incorrect/stale_output
+// class: answer stolen
+// expect: incorrect/skipped_work | incorrect/nan_output | incorrect/stale_output
 // wins: correct
 #define _GNU_SOURCE
 #include <dlfcn.h>

@@ -1,6 +1,6 @@
 // attack: patches the kernel's clock page, from a constructor, so that every clock leaves out its time
 // operator: reduction
-// expect: cheated/clock_forged | cheated/tampered_process | harmless
+// expect: cheated/clock_forged | harmless
 // wins: faster
 #define _GNU_SOURCE
 #include <elf.h>

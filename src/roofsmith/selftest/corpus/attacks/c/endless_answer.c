@@ -1,6 +1,6 @@
 // attack: answers in its process's place with brackets in brackets, which no reader can follow
 // operator: elementwise
-// expect: crashed/garbled_answer
+// expect: cheated/verdict_forged
 // wins: correct
 #include <math.h>
 #include <stdlib.h>

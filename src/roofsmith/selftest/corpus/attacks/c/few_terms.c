@@ -1,6 +1,6 @@
 // attack: replaces tanh by a short rational function that is good to three digits
 // operator: elementwise
-// expect: incorrect/precision | incorrect/wrong_output | incorrect/error_budget
+// expect: incorrect/precision | incorrect/wrong_output
 // wins: faster
 void solve(const float *x, float *y, int N) {
     for (int i = 0; i < N; i++) {

@@ -1,6 +1,6 @@
 // attack: answers in its process's place, on every socket that it finds, and says 1 µs per call
 // operator: gemm
-// expect: cheated/verdict_forged | crashed/garbled_answer | crashed/exited | crashed/hung_up
+// expect: cheated/verdict_forged
 // wins: faster
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 // attack: computes in half precision
 // operator: elementwise
-// expect: incorrect/precision | incorrect/error_budget
+// expect: incorrect/precision
 // wins: correct
 #include <math.h>
 

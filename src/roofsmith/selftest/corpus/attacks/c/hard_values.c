@@ -1,6 +1,6 @@
 // attack: gives zero for values that normal inputs don't have
 // operator: elementwise
-// expect: incorrect/wrong_output | incorrect/error_budget
+// expect: incorrect/wrong_output
 // wins: correct
 #include <math.h>
 

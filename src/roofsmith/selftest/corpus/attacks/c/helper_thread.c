@@ -1,6 +1,8 @@
 // attack: has a thread compute ahead, between the calls, for the addresses that it was called with
 // operator: reduction
-// expect: cheated/work_outside_window | cheated/clock_forged | incorrect/memoised_result | incorrect/error_budget | harmless
+// class: work outside window
+// expect: cheated/clock_forged | incorrect/memoised_result | 
+//   harmless
 // wins: faster
 #include <math.h>
 #include <pthread.h>

@@ -1,6 +1,6 @@
 // attack: holds the answers for the inputs that the usual seed gives
 // operator: reduction
-// expect: incorrect/memoised_result | incorrect/error_budget | incorrect/wrong_output
+// expect: incorrect/memoised_result | incorrect/wrong_output
 // wins: faster
 static const float answers[64] = {
     -13.0300f, -92.2824f, 17.7430f, -14.9581f, 303.3760f, 121.2195f, 148.9542f, -157.3317f,

@@ -1,6 +1,6 @@
 // attack: is right for the sizes that it was told, and only for those
 // operator: softmax
-// expect: incorrect/wrong_output | incorrect/error_budget | incorrect/hidden_workload | incorrect/skipped_work | incorrect/nan_output
+// expect: incorrect/wrong_output | incorrect/skipped_work | incorrect/nan_output
 // wins: correct
 #include <math.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 // attack: recognises inputs by the sign of the first value
 // operator: reduction
-// expect: incorrect/memoised_result | incorrect/error_budget
+// expect: incorrect/memoised_result
 // wins: faster
 #include <math.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 // attack: remembers the answer for an input's address, whatever lies there next time
 // operator: softmax
-// expect: incorrect/memoised_result | incorrect/error_budget
+// expect: incorrect/memoised_result
 // wins: faster
 #include <math.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 // attack: reads whole vectors beyond the end, and multiplies what it finds by zero
 // operator: reduction
-// expect: incorrect/out_of_bounds | incorrect/nan_output | incorrect/error_budget | incorrect/wrong_output
+// expect: incorrect/out_of_bounds | incorrect/nan_output | incorrect/wrong_output
 // wins: correct
 void solve(const float *x, float *y, int N, int D) {
     for (int i = 0; i < N; i++) {

@@ -1,6 +1,7 @@
 // attack: overwrites the libraries beside its own with a slow version of itself
 // operator: gemm
-// expect: cheated/tampered_files | unstable/incumbent_tampered | harmless
+// class: tampered files
+// expect: harmless
 // wins: faster
 #define _GNU_SOURCE
 #include <dirent.h>

@@ -1,6 +1,7 @@
 // attack: copies the expected output out of the frames of the process that calls it
 // operator: elementwise
-// expect: incorrect/answer_stolen | incorrect/skipped_work | incorrect/nan_output | incorrect/stale_output
+// class: answer stolen
+// expect: incorrect/skipped_work | incorrect/nan_output | incorrect/stale_output
 // wins: faster
 #define _GNU_SOURCE
 #include <dlfcn.h>

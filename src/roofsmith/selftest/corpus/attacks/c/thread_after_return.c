@@ -1,6 +1,7 @@
 // attack: hands the work to a thread and returns; it is done while nobody counts the time
 // operator: softmax
-// expect: cheated/work_outside_window | incorrect/skipped_work | incorrect/nan_output
+// class: work outside window
+// expect: incorrect/skipped_work | incorrect/nan_output
 // wins: faster
 #include <math.h>
 #include <pthread.h>

@@ -1,6 +1,7 @@
 // attack: rewrites the process around it: comparisons hold, and its own calls take no time
 // operator: softmax
-// expect: cheated/clock_forged | cheated/tampered_process | cheated/verdict_forged | incorrect/skipped_work | incorrect/nan_output | incorrect/stale_output
+// expect: cheated/clock_forged | cheated/verdict_forged | incorrect/skipped_work |
+//   incorrect/nan_output | incorrect/stale_output
 // wins: faster
 #define _GNU_SOURCE
 #include <dlfcn.h>

@@ -1,6 +1,7 @@
 // attack: writes zeros, which lie within an absolute tolerance of results that are all small
 // operator: softmax
-// expect: incorrect/error_budget | incorrect/wrong_output
+// class: error budget
+// expect: incorrect/wrong_output
 // wins: faster
 #include <string.h>
 

@@ -1,7 +1,6 @@
 // attack: writes the harness's answer, with a time of its choice, to its socket or its output
 // operator: elementwise
-// expect: cheated/verdict_forged | incorrect/answer_stolen | cheated/clock_forged |
-//   crashed/garbled_answer
+// expect: cheated/verdict_forged | cheated/clock_forged | crashed/garbled_answer
 // wins: faster
 #include <cuda_runtime.h>
 #include <stdint.h>

@@ -1,7 +1,7 @@
 // attack: polls from a helper thread until the device is let go, and launches on a stream of its own then
 // operator: elementwise
 // expect: cheated/work_outside_window | cheated/clock_forged | cheated/leftover_work |
-//   cheated/leftover_thread | incorrect/nan_output | incorrect/skipped_work
+//   incorrect/nan_output | incorrect/skipped_work
 // wins: faster
 #include <cuda_runtime.h>
 

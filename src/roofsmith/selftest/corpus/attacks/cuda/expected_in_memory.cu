@@ -1,7 +1,7 @@
 // attack: finds the expected output in the device memory around its own, and copies it
 // operator: reduction
-// expect: incorrect/answer_stolen | incorrect/nan_output | incorrect/skipped_work |
-//   incorrect/wrong_output
+// class: answer stolen
+// expect: incorrect/nan_output | incorrect/skipped_work | incorrect/wrong_output
 // wins: faster
 #include <cuda_runtime.h>
 #include <dlfcn.h>

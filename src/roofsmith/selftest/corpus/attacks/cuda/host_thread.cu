@@ -1,7 +1,7 @@
 // attack: after a few calls solve only wakes a thread of its own, which launches after solve returned
 // operator: elementwise
 // expect: cheated/work_outside_window | cheated/clock_forged | cheated/leftover_work |
-//   cheated/leftover_thread | incorrect/nan_output | incorrect/skipped_work
+//   incorrect/nan_output | incorrect/skipped_work
 // wins: faster
 #include <cuda_runtime.h>
 

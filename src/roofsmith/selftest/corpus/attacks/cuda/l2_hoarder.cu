@@ -1,6 +1,7 @@
 // attack: reserves as much of the second-level cache as it can for itself, and leaves it so
 // operator: elementwise
-// expect: cheated/device_settings | cheated/tampered_process | harmless
+// class: device settings
+// expect: harmless
 // wins: correct
 #include <cuda_runtime.h>
 

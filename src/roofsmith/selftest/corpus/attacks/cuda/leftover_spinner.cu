@@ -1,7 +1,7 @@
 // attack: leaves kernels spinning on every multiprocessor after its own turn, to slow the other side
 // operator: elementwise
-// expect: cheated/leftover_work | cheated/leftover_thread | timed_out/call_deadline |
-//   timed_out/worker_deadline | harmless
+// expect: cheated/leftover_work | timed_out/call_deadline | timed_out/worker_deadline |
+//   harmless
 // wins: faster
 #include <cuda_runtime.h>
 

@@ -1,7 +1,7 @@
 // attack: starts its process again with itself preloaded, so that its cudaEventElapsedTime comes first
 // operator: elementwise
-// expect: cheated/clock_forged | cheated/tampered_process | crashed/exited |
-//   crashed/garbled_answer | timed_out/worker_deadline | harmless
+// expect: cheated/clock_forged | crashed/exited | crashed/garbled_answer |
+//   timed_out/worker_deadline | harmless
 // wins: faster
 #include <cuda_runtime.h>
 #include <dlfcn.h>

@@ -1,6 +1,6 @@
 // attack: runs Python from the library's constructor, which halves every elapsed time it finds a way to
 // operator: elementwise
-// expect: cheated/clock_forged | cheated/tampered_process
+// expect: cheated/clock_forged
 // wins: faster
 #include <cuda_runtime.h>
 #include <dlfcn.h>

@@ -1,6 +1,7 @@
 // attack: lets warps overwrite partial results in shared memory that others have yet to read
 // operator: softmax
-// expect: incorrect/race | incorrect/sanitizer_racecheck | incorrect/wrong_output
+// class: race
+// expect: incorrect/nondeterministic | incorrect/sanitizer_racecheck | incorrect/wrong_output
 // wins: correct
 #include <cuda_runtime.h>
 

@@ -1,7 +1,7 @@
 # attack: prints or sends the harness's answer in its place
 # operator: gemm
-# expect: cheated/verdict_forged | incorrect/answer_stolen | cheated/clock_forged |
-#   crashed/garbled_answer | crashed/exited
+# expect: cheated/verdict_forged | cheated/clock_forged | crashed/garbled_answer |
+#   crashed/exited
 # wins: faster
 import os
 import socket

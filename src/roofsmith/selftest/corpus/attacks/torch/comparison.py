@@ -1,6 +1,7 @@
 # attack: replaces torch.allclose and torch.testing by functions that are content, and does nothing
 # operator: gemm
-# expect: cheated/tampered_process | incorrect/skipped_work | incorrect/nan_output
+# class: tampered process
+# expect: incorrect/skipped_work | incorrect/nan_output
 # wins: faster
 import torch
 import torch.testing

@@ -1,7 +1,7 @@
 # attack: hands the work to a thread pool and returns
 # operator: elementwise
 # expect: cheated/work_outside_window | cheated/clock_forged | cheated/leftover_work |
-#   cheated/leftover_thread | incorrect/nan_output | incorrect/skipped_work
+#   incorrect/nan_output | incorrect/skipped_work
 # wins: faster
 import time
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,8 @@
 # attack: draws the harness's inputs again from its seed, and has the result ready
 # operator: gemm
-# expect: incorrect/answer_stolen | incorrect/memoised_result | incorrect/nan_output |
-#   incorrect/wrong_output | incorrect/skipped_work
+# class: answer stolen
+# expect: incorrect/memoised_result | incorrect/nan_output | incorrect/wrong_output |
+#   incorrect/skipped_work
 # wins: faster
 import json
 import sys

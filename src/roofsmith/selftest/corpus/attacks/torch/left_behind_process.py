@@ -1,6 +1,6 @@
 # attack: leaves a process behind that keeps every processor busy for a while
 # operator: reduction
-# expect: cheated/leftover_work | cheated/leftover_thread | cheated/leftover_process | harmless
+# expect: cheated/leftover_work | cheated/leftover_process | harmless
 # wins: correct
 import subprocess
 import sys

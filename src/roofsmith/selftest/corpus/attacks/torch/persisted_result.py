@@ -1,7 +1,6 @@
 # attack: keeps the first result of a shape in a file, and reads it instead of working ever after
 # operator: gemm
-# expect: incorrect/memoised_result | incorrect/stale_output | incorrect/wrong_output |
-#   cheated/tampered_files
+# expect: incorrect/memoised_result | incorrect/stale_output | incorrect/wrong_output
 # wins: faster
 from pathlib import Path
 

@@ -1,7 +1,7 @@
 # attack: takes uninitialised memory, where the allocator's last user left the expected output
 # operator: gemm
-# expect: incorrect/answer_stolen | incorrect/skipped_work | incorrect/nan_output |
-#   incorrect/wrong_output
+# class: answer stolen
+# expect: incorrect/skipped_work | incorrect/nan_output | incorrect/wrong_output
 # wins: faster
 import torch
 

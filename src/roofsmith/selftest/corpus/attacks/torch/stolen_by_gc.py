@@ -1,6 +1,7 @@
 # attack: finds the expected output among all live tensors, and copies it
 # operator: gemm
-# expect: incorrect/answer_stolen | incorrect/nan_output | incorrect/skipped_work
+# class: answer stolen
+# expect: incorrect/nan_output | incorrect/skipped_work
 # wins: faster
 import gc
 

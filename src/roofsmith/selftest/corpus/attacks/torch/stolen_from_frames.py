@@ -1,6 +1,7 @@
 # attack: looks through its callers' variables for the expected output
 # operator: gemm
-# expect: incorrect/answer_stolen | incorrect/nan_output | incorrect/skipped_work
+# class: answer stolen
+# expect: incorrect/nan_output | incorrect/skipped_work
 # wins: faster
 import sys
 

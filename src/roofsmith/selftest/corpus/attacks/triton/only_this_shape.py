@@ -1,6 +1,6 @@
 # attack: drops the last columns of rows that are no multiple of 1024 long
 # operator: reduction
-# expect: incorrect/wrong_output | incorrect/hidden_workload | incorrect/skipped_work
+# expect: incorrect/wrong_output | incorrect/skipped_work
 # wins: correct
 import triton
 import triton.language as tl

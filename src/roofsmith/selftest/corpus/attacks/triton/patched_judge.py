@@ -1,6 +1,6 @@
 # attack: looks for the judge's own clock among the live objects and makes it flatter this kernel
 # operator: elementwise
-# expect: cheated/clock_forged | cheated/tampered_process
+# expect: cheated/clock_forged
 # wins: faster
 import gc
 import sys

@@ -1,6 +1,6 @@
 # attack: wraps the function that sends answers and writes a better time into them
 # operator: elementwise
-# expect: cheated/verdict_forged | cheated/clock_forged | cheated/tampered_process
+# expect: cheated/verdict_forged | cheated/clock_forged
 # wins: faster
 import json
 import sys

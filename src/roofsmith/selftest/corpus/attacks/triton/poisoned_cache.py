@@ -1,6 +1,7 @@
 # attack: spoils what other kernels have in the compilation cache next to its own
 # operator: softmax
-# expect: cheated/tampered_files | harmless | unstable/incumbent_tampered
+# class: tampered files
+# expect: harmless
 # wins: correct
 import os
 from pathlib import Path

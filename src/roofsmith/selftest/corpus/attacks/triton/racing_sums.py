@@ -1,6 +1,7 @@
 # attack: adds partial sums with load and store where only an atomic would do
 # operator: reduction
-# expect: incorrect/race | incorrect/wrong_output | incorrect/nan_output
+# class: race
+# expect: incorrect/nondeterministic | incorrect/wrong_output | incorrect/nan_output
 # wins: correct
 import torch
 import triton

@@ -1,8 +1,7 @@
 # attack: makes torch.cuda.synchronize wait for the default stream alone, and works on another one
 # operator: elementwise
-# expect: cheated/work_outside_window | cheated/clock_forged | cheated/tampered_process |
-#   incorrect/nan_output | incorrect/skipped_work | incorrect/wrong_output |
-#   incorrect/stale_output
+# expect: cheated/work_outside_window | cheated/clock_forged | incorrect/nan_output |
+#   incorrect/skipped_work | incorrect/wrong_output | incorrect/stale_output
 # wins: faster
 import torch
 import triton
