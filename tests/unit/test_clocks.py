@@ -16,14 +16,17 @@ import pytest
 from roofsmith.devices import clock_claims
 from roofsmith.devices.clock_claims import is_alive, recorded, slot_of, this_process
 from roofsmith.devices.clocks import held_clocks, restore_abandoned, undisturbed
+from roofsmith.devices.clocks_amd import RocmSmiClocks
 from roofsmith.devices.clocks_nvidia import NvmlClocks
 from roofsmith.domain.clocks import ClockClaim, ClockOwner, ClockSettings, LockedClocks
 from roofsmith.errors import MachineError, StorageError
 from roofsmith.testing.clocks import (
+    AMD_UUID,
     BASE_MHZ,
     OTHER_UUID,
     UUID,
     SimulatedNvml,
+    SimulatedRocmSmi,
 )
 
 HOLDER = Path(__file__).with_name("clock_holder.py")
@@ -52,6 +55,10 @@ def told() -> Told:
 
 def on(nvml: SimulatedNvml, *, root: bool = True) -> NvmlClocks:
     return NvmlClocks(nvml, may_administer=lambda: root)
+
+
+def restored(nvml: SimulatedNvml, claims: Path, told: Told) -> frozenset[str]:
+    return restore_abandoned(lambda _: on(nvml), claims, told)
 
 
 @contextmanager
@@ -156,12 +163,54 @@ def test_what_a_killed_process_left_locked_the_next_one_lets_go_of(
         process.communicate()
     assert nvml.gpu()["sm"] == LOCKED
     assert len(recorded(claims)) == 1
-    assert restore_abandoned(on(nvml), UUID, claims, told) is False
+    assert restored(nvml, claims, told) == set()
     assert nvml.gpu()["sm"] == UNLOCKED
     assert nvml.gpu()["memory"] == UNLOCKED
     assert recorded(claims) == ()
     assert str(process.pid) in told[0]
     assert "clock_holder.py" in told[0]
+
+
+def test_every_gpu_is_let_go_of_but_those_whose_run_lives(
+    nvml: SimulatedNvml, claims: Path, tmp_path: Path, told: Told
+) -> None:
+    with slot_of(claims, OTHER_UUID) as slot:
+        slot.write(
+            ClockClaim(
+                uuid=OTHER_UUID, vendor="nvidia", before=ClockSettings(),
+                owner=this_process().model_copy(update={"pid": 2**22 + 1, "command": "gone"}),
+            )
+        )  # fmt: skip
+    nvml.set(OTHER_UUID, sm=LOCKED)
+    with holder(tmp_path) as process:
+        assert restored(nvml, claims, told) == {UUID}
+        assert nvml.gpu(OTHER_UUID)["sm"] == UNLOCKED
+        assert nvml.gpu(UUID)["sm"] == LOCKED
+        process.kill()
+        process.communicate()
+    assert restored(nvml, claims, told) == set()
+    assert nvml.gpu(UUID)["sm"] == UNLOCKED
+    assert [OTHER_UUID in told[0], UUID in told[1], len(told)] == [True, True, 2]
+    assert recorded(claims) == ()
+
+
+def test_each_vendor_s_clocks_are_let_go_of_by_its_own_driver(
+    nvml: SimulatedNvml, claims: Path, tmp_path: Path, told: Told
+) -> None:
+    smi = SimulatedRocmSmi(tmp_path / "smi.json")
+    gone = this_process().model_copy(update={"pid": 2**22 + 1})
+    before = {"amd": ClockSettings(performance_level="auto"), "nvidia": ClockSettings()}
+    for vendor, uuid in (("amd", AMD_UUID), ("nvidia", UUID)):
+        with slot_of(claims, uuid) as slot:
+            slot.write(
+                ClockClaim(uuid=uuid, vendor=vendor, before=before[vendor], owner=gone)  # type: ignore[arg-type]
+            )
+    smi.set_levels({"0": "auto", "1": "perf_determinism"})
+    nvml.set(sm=LOCKED)
+    drivers = {"nvidia": on(nvml), "amd": RocmSmiClocks(None, smi, is_root=lambda: True)}
+    assert restore_abandoned(lambda vendor: drivers[vendor], claims, told) == set()
+    assert smi.levels() == {"0": "auto", "1": "auto"}
+    assert nvml.gpu()["sm"] == UNLOCKED
 
 
 def test_a_run_that_locks_again_first_undoes_what_a_killed_one_left(
@@ -182,7 +231,7 @@ def test_a_process_that_lives_keeps_its_clocks_and_is_named(
     nvml: SimulatedNvml, claims: Path, tmp_path: Path, told: Told
 ) -> None:
     with holder(tmp_path) as process:
-        assert restore_abandoned(on(nvml), UUID, claims, told) is True
+        assert restored(nvml, claims, told) == {UUID}
         with pytest.raises(MachineError, match=f"pid {process.pid}"), held(on(nvml), claims, told):
             pass
         assert nvml.gpu()["sm"] == LOCKED
@@ -197,11 +246,11 @@ def test_a_file_system_that_grants_every_lock_does_not_hide_who_lives(
 ) -> None:
     monkeypatch.setattr("fcntl.flock", lambda *_: None)
     with holder(tmp_path) as process:
-        assert restore_abandoned(on(nvml), UUID, claims, told) is True
+        assert restored(nvml, claims, told) == {UUID}
         assert nvml.gpu()["sm"] == LOCKED
         process.kill()
         process.communicate()
-    assert restore_abandoned(on(nvml), UUID, claims, told) is False
+    assert restored(nvml, claims, told) == set()
     assert nvml.gpu()["sm"] == UNLOCKED
 
 
@@ -224,7 +273,7 @@ def test_a_record_from_before_a_reboot_is_just_deleted(
     with slot_of(claims, UUID) as slot:
         slot.write(abandoned)
     nvml.set(sm=[900, 900])  # somebody's, of this boot
-    assert restore_abandoned(on(nvml), UUID, claims, told) is False
+    assert restored(nvml, claims, told) == set()
     assert nvml.gpu()["sm"] == [900, 900]
     assert recorded(claims) == ()
     assert told == []
@@ -235,7 +284,7 @@ def test_a_record_that_cannot_be_read_is_said_and_left(
 ) -> None:
     with slot_of(claims, UUID) as slot:
         slot.path.write_text("{")
-    assert restore_abandoned(on(nvml), UUID, claims, told) is True
+    assert restored(nvml, claims, told) == {UUID}
     assert str(slot.path) in told[0]
     with pytest.raises(MachineError, match="can't be read"), held(on(nvml), claims, told):
         pass
@@ -322,9 +371,9 @@ def test_a_lock_that_cannot_be_taken_back_is_loud_and_the_next_start_tries_again
     (message,) = told
     assert f"THE CLOCKS OF {UUID} MAY STILL BE LOCKED" in message
     assert f"sudo nvidia-smi -i {UUID} -rgc" in message
-    assert restore_abandoned(on(nvml), UUID, claims, told) is True
+    assert restored(nvml, claims, told) == {UUID}
     nvml.refuse("nvmlDeviceResetGpuLockedClocks", None)
-    assert restore_abandoned(on(nvml), UUID, claims, told) is False
+    assert restored(nvml, claims, told) == set()
     assert nvml.gpu()["sm"] == UNLOCKED
 
 

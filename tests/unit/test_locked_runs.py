@@ -3,12 +3,17 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NoReturn, cast
 
 import pytest
 from test_nvidia_source import UUID, source
 
+from roofsmith.app import hardware
 from roofsmith.app.clocks import (
     LOOK_AGAIN_S,
     Clocked,
@@ -16,17 +21,19 @@ from roofsmith.app.clocks import (
     clocked,
     let_go_of_abandoned,
     locked_clocks,
+    noting_locks,
 )
 from roofsmith.app.hardware import Machine, SystemClock
 from roofsmith.app.wiring import try_clocks
 from roofsmith.config import Settings
 from roofsmith.devices.amd import AmdSource
-from roofsmith.devices.clock_claims import recorded
+from roofsmith.devices.clock_claims import recorded, slot_of, this_process
 from roofsmith.devices.clocks import held_clocks
 from roofsmith.devices.clocks_nvidia import NvmlClocks
 from roofsmith.devices.cpu import CpuSource
+from roofsmith.domain.clocks import ClockClaim, ClockSettings
 from roofsmith.domain.fleet import GpuProcess, GpuStatus
-from roofsmith.errors import MachineError, UsageError
+from roofsmith.errors import MachineError, NoIdleGpuError, UsageError
 from roofsmith.ports import DeviceSource
 from roofsmith.testing.clocks import SimulatedNvml
 from roofsmith.testing.fleet import idle_gpu
@@ -69,6 +76,9 @@ class Bench:
 
     def find(self, devices: DeviceSource) -> Clocked:
         return self.gpu
+
+    def driver_of(self, vendor: str) -> NvmlClocks:
+        return self.driver
 
     @property
     def locked(self) -> bool:
@@ -156,11 +166,11 @@ def test_the_next_start_lets_go_of_what_a_killed_run_left(
     )
     assert subprocess.run([sys.executable, "-c", lock], check=False).returncode == -9
     assert bench.locked
-    devices = let_go_of_abandoned(bench.machine.devices, bench.settings, bench.find)
-    assert devices is bench.machine.devices
+    assert let_go_of_abandoned(bench.settings, bench.driver_of) == set()
+    assert noting_locks(bench.machine.devices, set(), bench.find) is bench.machine.devices
     assert not bench.locked
     assert "left locked" in capfd.readouterr().err
-    let_go_of_abandoned(bench.machine.devices, bench.settings, bench.find)
+    let_go_of_abandoned(bench.settings, bench.driver_of)
     assert capfd.readouterr().err == ""
 
 
@@ -170,9 +180,42 @@ def test_a_run_beside_one_that_holds_clocks_records_that(tmp_path: Path) -> None
         bench.driver, "nvidia", UUID, bench.settings.clocks_dir,
         strangers=lambda _: (), tell=print,
     ):  # fmt: skip
-        devices = let_go_of_abandoned(bench.machine.devices, bench.settings, bench.find)
+        locked = let_go_of_abandoned(bench.settings, bench.driver_of)
+        devices = noting_locks(bench.machine.devices, locked, bench.find)
         assert any("may be locked by another run" in n for n in devices.environment().notes)
         assert bench.locked
+    others = noting_locks(bench.machine.devices, {"GPU-another"}, bench.find)
+    assert others is bench.machine.devices
+
+
+def test_what_a_killed_run_left_on_another_gpu_is_let_go_of_before_any_is_chosen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where the command gets no GPU at all in the end."""
+    bench = Bench(tmp_path)
+    bench.nvml.set(UUID, sm=[1590, 1590])
+    gone = this_process().model_copy(update={"pid": 2**22 + 1})
+    with slot_of(bench.settings.clocks_dir, UUID) as slot:
+        slot.write(ClockClaim(uuid=UUID, vendor="nvidia", before=ClockSettings(), owner=gone))
+    monkeypatch.setattr(hardware, "let_go_of_abandoned", partial(
+        let_go_of_abandoned, driver_of=bench.driver_of
+    ))  # fmt: skip
+    elsewhere = tmp_path / "elsewhere"
+
+    @contextmanager
+    def nobody_is_idle(*_: object) -> Iterator[NoReturn]:
+        assert not bench.locked
+        raise NoIdleGpuError("no GPU was idle")
+        yield
+
+    monkeypatch.setattr(hardware, "leased_gpu", nobody_is_idle)
+    settings = replace(bench.settings, lock_clocks=False, lease_dir=elsewhere)
+    with (
+        pytest.raises(NoIdleGpuError),
+        hardware.leased_machine(settings, "cuda", SilentObserver()),
+    ):
+        pass
+    assert recorded(settings.clocks_dir) == ()
 
 
 def test_processors_have_no_clocks_of_ours(tmp_path: Path) -> None:

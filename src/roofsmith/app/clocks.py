@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from roofsmith.analysis.idle import described
 from roofsmith.devices.amd import AmdSource
-from roofsmith.devices.clock_claims import recorded
-from roofsmith.devices.clocks import held_clocks, restore_abandoned
+from roofsmith.devices.clocks import DriverOf, Vendor, held_clocks, restore_abandoned
 from roofsmith.devices.clocks_amd import RocmSmiClocks
 from roofsmith.devices.clocks_nvidia import NvmlClocks
 from roofsmith.devices.fleet import HostFleet
@@ -34,7 +33,7 @@ class Clocked:
     """A GPU whose clocks can be held, and who sees what else runs on it."""
 
     uuid: str
-    vendor: Literal["nvidia", "amd"]
+    vendor: Vendor
     driver: ClockDriver
     fleet: FleetSource
     sleep: Callable[[float], None] = time.sleep
@@ -101,23 +100,30 @@ def locked_clocks(machine: Machine, settings: Settings, find: Find = clocked) ->
         )
 
 
-def let_go_of_abandoned(
-    devices: DeviceSource, settings: Settings, find: Find = clocked
-) -> DeviceSource:
-    """Undo what a killed run left locked on the GPU of this run.
+def clock_driver(vendor: Vendor) -> ClockDriver:
+    """What lets go of a GPU's clocks; to lock them it would have to know more of an AMD GPU."""
+    return NvmlClocks() if vendor == "nvidia" else RocmSmiClocks(None)
+
+
+def let_go_of_abandoned(settings: Settings, driver_of: DriverOf = clock_driver) -> frozenset[str]:
+    """Undo what killed runs left locked, on every GPU, whichever this run will get.
 
     Args:
-        devices: where kernels run.
-        settings: where records are.
-        find: who can hold a device's clocks.
+        settings: where this user's records are.
+        driver_of: who lets go of clocks.
 
     Returns:
-        The source; with a note if the clocks may be locked still.
+        UUIDs of GPUs whose clocks may be locked still.
     """
-    if not recorded(settings.clocks_dir):
-        return devices
-    gpu = find(devices)
-    if gpu is None or not restore_abandoned(gpu.driver, gpu.uuid, settings.clocks_dir, say):
+    return restore_abandoned(driver_of, settings.clocks_dir, say)
+
+
+def noting_locks(
+    devices: DeviceSource, locked: Collection[str], find: Find = clocked
+) -> DeviceSource:
+    """The source, with a note if the clocks of its GPU are among those that may be locked."""
+    gpu = find(devices) if locked else None
+    if gpu is None or gpu.uuid not in locked:
         return devices
     assert isinstance(devices, NvidiaSource | AmdSource)
     note = "clocks may be locked by another run, or by one that was killed"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from roofsmith.app.clocks import let_go_of_abandoned
+from roofsmith.app.clocks import let_go_of_abandoned, noting_locks
 from roofsmith.app.gate import HealthReader, gate_parts, leased_gpu
 from roofsmith.config import Settings
 from roofsmith.devices.amd import AmdSource
@@ -222,9 +222,10 @@ def leased_machine(
         return
     devices, clock = source_for(language), SystemClock()
     kind: Vendor = "amd" if isinstance(devices, AmdSource) else "nvidia"
+    locked = let_go_of_abandoned(settings)
     parts = gate_parts(settings, kind, clock, observer)
     with leased_gpu(parts, kind, devices, product) as gate:
-        machine = machine_of(settings, language)
+        machine = _machine(settings, language, locked)
         measured = replace(machine.specs.measured, gate=gate)
         yield replace(machine, gate=gate, specs=replace(machine.specs, measured=measured))
 
@@ -238,13 +239,17 @@ def machine_of(settings: Settings, language: Language = "c") -> Machine:
         MachineError: strict isolation is asked for, and the host lacks a layer of it.
         MachineError: the language needs a GPU, and there is none that answers.
     """
+    on_host = language in HOST_LANGUAGES
+    return _machine(settings, language, frozenset() if on_host else let_go_of_abandoned(settings))
+
+
+def _machine(settings: Settings, language: Language, locked: Collection[str]) -> Machine:
+    """As above; `locked` are GPUs whose clocks may be held by another run."""
     remove_stale()
     remove_stale_groups()
     walls = isolate(settings.isolation)
     clock = SystemClock()
-    devices = source_for(language)
-    if language not in HOST_LANGUAGES:
-        devices = let_go_of_abandoned(devices, settings)
+    devices = noting_locks(source_for(language), locked)
     gpu = None if language in HOST_LANGUAGES else devices.device()
     compiled_dir = settings.cache_dir / "compiled"
     toolchain = Toolchains(settings.builds_dir, gpu, compiled_dir, at_once=build_slots())

@@ -16,20 +16,29 @@ from pathlib import Path
 from types import FrameType
 from typing import Literal
 
-from roofsmith.devices.clock_claims import BusyError, Slot, boot_id, slot_of, this_process
+from roofsmith.devices.clock_claims import (
+    BusyError,
+    Slot,
+    boot_id,
+    recorded,
+    slot_of,
+    this_process,
+)
 from roofsmith.domain.clocks import ClockClaim, LockedClocks
 from roofsmith.errors import MachineError
 from roofsmith.ports import ClockDriver
 
 ENDING: tuple[int, ...] = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+Vendor = Literal["nvidia", "amd"]
 Tell = Callable[[str], None]
 """Says something to the user at once."""
+DriverOf = Callable[[Vendor], ClockDriver]
 
 
 @contextmanager
 def held_clocks(
     driver: ClockDriver,
-    vendor: Literal["nvidia", "amd"],
+    vendor: Vendor,
     uuid: str,
     folder: Path,
     *,
@@ -70,26 +79,34 @@ def held_clocks(
                 atexit.unregister(release)
 
 
-def restore_abandoned(driver: ClockDriver, uuid: str, folder: Path, tell: Tell) -> bool:
-    """Let go of clocks whose run was killed.
+def restore_abandoned(driver_of: DriverOf, folder: Path, tell: Tell) -> frozenset[str]:
+    """Let go of the clocks of every GPU whose run was killed.
 
     Args:
-        driver: of the GPU.
-        uuid: of the GPU.
-        folder: where records are.
+        driver_of: who holds clocks of a vendor's GPUs.
+        folder: where records are, which are all of this user's.
         tell: hears what was done, or could not be.
 
     Returns:
-        Whether they may be locked still, because a run holds them or letting go failed.
+        UUIDs of GPUs that may be locked still: a run holds their clocks, or letting go failed.
     """
-    try:
-        with slot_of(folder, uuid) as slot:
-            return not _restore_recorded(driver, slot, tell)
-    except BusyError:
-        return True
-    except MachineError as error:
-        tell(str(error))
-        return True
+    held = set()
+    for path in recorded(folder):
+        name = path.stem
+        try:
+            with slot_of(folder, name) as slot:
+                claim = slot.read()
+                if claim is None:
+                    continue
+                name = claim.uuid
+                if _restore_recorded(driver_of(claim.vendor), slot, tell):
+                    continue
+        except BusyError:
+            pass
+        except MachineError as error:
+            tell(str(error))
+        held.add(name)
+    return frozenset(held)
 
 
 @contextmanager
@@ -153,7 +170,10 @@ def _restore_recorded(driver: ClockDriver, slot: Slot, tell: Tell) -> bool:
         return True
     restored = _restore(driver, claim, slot, tell)
     if restored:
-        tell(f"let go of GPU clocks that a killed run had left locked ({claim.owner.sentence})")
+        tell(
+            f"let go of the clocks of {claim.uuid}, which a killed run had left locked"
+            f" ({claim.owner.sentence})"
+        )
     return restored
 
 
@@ -164,7 +184,7 @@ def _restore(driver: ClockDriver, claim: ClockClaim, slot: Slot, tell: Tell) -> 
         tell(
             f"THE CLOCKS OF {claim.uuid} MAY STILL BE LOCKED: {error.message}\n"
             f"by hand: {driver.by_hand(claim.uuid)}\n"
-            f"the next run on it tries again, because of {slot.path}"
+            f"the next run on any GPU tries again, because of {slot.path}"
         )
         return False
     slot.clear()

@@ -51,7 +51,7 @@ def clock_checks(folder: Path) -> Iterator[Check]:
         yield Check(
             area="GPU", name="locked clocks", level="limited",
             detail=f"of {claim.uuid}, by a run that was killed ({claim.owner.sentence})",
-            fix=f"{driver.by_hand(claim.uuid)} (the next run on that GPU does it too)",
+            fix=f"{driver.by_hand(claim.uuid)} (the next run on any GPU does it too)",
         )  # fmt: skip
 
 
