@@ -6,10 +6,13 @@ from dataclasses import dataclass, replace
 
 from roofsmith.app.clocks import clock_notes
 from roofsmith.app.subjects import Subject, target_of
-from roofsmith.app.wiring import workshop
+from roofsmith.app.wiring import Workshop, workshop
 from roofsmith.config import Settings
 from roofsmith.domain.bound import Bound
+from roofsmith.domain.kernel import Built
 from roofsmith.domain.outcome import BuildFailed
+from roofsmith.domain.profile import Profile
+from roofsmith.domain.target import HOST_LANGUAGES
 from roofsmith.domain.yardstick import YardstickResult
 from roofsmith.engine.yardsticks import measure_yardsticks
 from roofsmith.ports import Measured, Observer
@@ -24,10 +27,21 @@ class Benched:
     """Of every workload."""
     yardsticks: tuple[YardstickResult, ...] = ()
     """None on the host's processors, and none for a kernel that can't be timed."""
+    profile: Profile | None = None
+    """On the workload that takes longest; None where nobody looked, and off a GPU."""
 
 
-def bench(subject: Subject, settings: Settings, observer: Observer) -> Benched:
-    """Build a kernel, check its outputs, time it on its own, and hold it against yardsticks."""
+def bench(
+    subject: Subject, settings: Settings, observer: Observer, *, profiled: bool = True
+) -> Benched:
+    """Build a kernel, check its outputs, time it on its own, and hold it against yardsticks.
+
+    Args:
+        subject: the kernel.
+        settings: where caches are.
+        observer: hears what happens.
+        profiled: have a profiler look at it as well, where it runs on a GPU.
+    """
     with workshop(target_of(subject), settings, observer) as shop:
         bounds = shop.survey.bounds
         observer.stage("build", shop.target.kernel.path)
@@ -49,4 +63,18 @@ def bench(subject: Subject, settings: Settings, observer: Observer) -> Benched:
             shop.yardstick_judge or shop.judge,
             observer,
         )
-        return Benched(measured, bounds, results)
+        seen = profile_of_slowest(shop, built, measured) if profiled else None
+        return Benched(measured, bounds, results, seen)
+
+
+def profile_of_slowest(shop: Workshop, built: Built, measured: Measured) -> Profile | None:
+    """How much of the GPU a kernel keeps busy, on the workload that takes it longest.
+
+    None off a GPU, where speed of light and occupancy mean nothing, and where a repository's own
+    commands run the kernel. A profiler that isn't there or isn't allowed is a note in the profile.
+    """
+    if shop.target.language in HOST_LANGUAGES or shop.target.command is not None:
+        return None
+    label = max(measured.timings, key=lambda timing: timing.time_s).workload
+    shop.observer.stage("profile", label)
+    return shop.profiler.profile(built, shop.target.workload(label))

@@ -122,6 +122,14 @@ def check(
 @takes_subject
 def bench(
     subject: Any,
+    profile: Annotated[
+        bool,
+        typer.Option(
+            "--profile/--no-profile",
+            help="On a GPU, have a profiler see occupancy and speed of light on the slowest "
+            "workload: some seconds.",
+        ),
+    ] = True,
     isolation: options.Isolation = None,
     lock_clocks: options.LockClocks = False,
     wait: options.Wait = True,
@@ -136,7 +144,7 @@ def bench(
 
     settings = app.settings(isolation, lock_clocks=lock_clocks, waits=wait)
     with screen() as observer:
-        found = app.bench(subject, settings, observer)
+        found = app.bench(subject, settings, observer, profiled=profile)
     benched(found, as_json=as_json)
     raise typer.Exit(0 if found.measured.outcome.kind == "passed" else 1)
 

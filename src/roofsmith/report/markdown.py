@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-import shlex
+from collections.abc import Callable
+from dataclasses import dataclass
 
 from roofsmith.analysis.audit_campaign import REPORTED
 from roofsmith.analysis.compiled import described
 from roofsmith.domain.campaign import Campaign
 from roofsmith.domain.facts import Fact
-from roofsmith.domain.kernel import BuildSpec
 from roofsmith.domain.outcome import Passed
+from roofsmith.domain.standing import limits_in_force
 from roofsmith.report import format as fmt
 from roofsmith.report.arithmetic import absolute_target, limiter_words, roofline_lines
 from roofsmith.report.counters import by_category, counter_rows, headlines, speed_of_light
 from roofsmith.report.datasheets import datasheet_rows
 from roofsmith.report.diagnoses import calibration_row
-from roofsmith.report.documents import metric_goal
+from roofsmith.report.documents import build_line, metric_goal
 from roofsmith.report.inspections import inspection_lines
 from roofsmith.report.logs import end_block
 from roofsmith.report.performance import benchmark_command, performance_rows
 from roofsmith.report.pitfalls import pitfalls
-from roofsmith.report.rates import rates
+from roofsmith.report.rates import ceilings_used, has_datasheet, rates
 from roofsmith.report.roofline_plot import plain_drawing
 from roofsmith.report.steps import held_profile
 from roofsmith.report.summary import Step, Summary, WorkloadRow
@@ -52,6 +53,7 @@ def readme(campaign: Campaign, summary: Summary) -> str:
         pitfalls=[str(pitfall) for pitfall in pitfalls(campaign)],
         state_line=state_line(summary),
         commands=COMMANDS,
+        limits=limits_in_force(campaign),
         metric_goal=metric_goal,
         limiter=limiter_words,
         goal=lambda bound: Raw(absolute_target(bound, started.target.goal)),
@@ -119,9 +121,33 @@ def benchmark(campaign: Campaign, summary: Summary) -> str:
         environment=campaign.started.environment,
         state_line=state_line(summary),
         achieved=lambda row: Raw(achieved(row)),
+        alone=intervals(campaign),
         rates=rates,
+        cited=has_datasheet(campaign.started.bounds),
+        ceilings=fact_lines(ceilings_used(campaign.started.bounds)),
         light=speed_of_light(held_profile(summary)),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Intervals:
+    """How sure the times of a kernel that was measured alone are; `-` where that wasn't done."""
+
+    baseline: Raw
+    final: Raw
+
+
+def intervals(campaign: Campaign) -> Callable[[WorkloadRow], Intervals]:
+    """The intervals of a workload's two times, first and last."""
+    first = campaign.baseline.timings if campaign.baseline is not None else ()
+    last = campaign.stopped.final_timings if campaign.stopped is not None else ()
+    known = [{timing.workload: timing.ci for timing in timings} for timings in (first, last)]
+
+    def alone(row: WorkloadRow) -> Intervals:
+        found = (by_label.get(row.label) for by_label in known)
+        return Intervals(*(Raw("-" if ci is None else fmt.time_interval(ci)) for ci in found))
+
+    return alone
 
 
 def final_report(summary: Summary) -> str:
@@ -179,13 +205,6 @@ def achieved(row: WorkloadRow) -> str:
 def fact_lines(facts: tuple[Fact, ...]) -> str:
     """Facts in the form that audits look for, one a line."""
     return "\n".join(fmt.one_line(str(fact)) for fact in facts) or "none"
-
-
-def build_line(build: BuildSpec) -> str:
-    """A build spec as it would be typed: `OMP_NUM_THREADS=2 gcc -O3 ...`."""
-    settings = [f"{name}={shlex.quote(value)}" for name, value in build.environment.items()]
-    compiler = "cc" if build.compiler == "auto" else build.compiler
-    return " ".join([*settings, shlex.join([compiler, *build.flags, *build.link])])
 
 
 def _used(error: float, budget: float) -> Raw:

@@ -1,0 +1,194 @@
+"""What `roofsmith bench` and `benchmark.md` say of a time: both kinds of ceiling, and a profile."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from campaign_builder import WORKLOADS, bounds, softmax_campaign, timings
+
+from roofsmith.app import Benched
+from roofsmith.app.bench import profile_of_slowest
+from roofsmith.app.wiring import Workshop
+from roofsmith.cli.benched import CITED, benched
+from roofsmith.domain.bound import Bound, CeilingPair
+from roofsmith.domain.facts import Citation, Fact
+from roofsmith.domain.kernel import Language
+from roofsmith.domain.outcome import Passed
+from roofsmith.domain.profile import Counter, Profile
+from roofsmith.domain.workload import Workload
+from roofsmith.ports import Measured
+from roofsmith.report import render_campaign
+from roofsmith.report.rates import ceilings_used, has_datasheet, rates
+from roofsmith.testing.engine import fake_target
+from roofsmith.testing.observer import SilentObserver
+
+PAGE = Citation(path="wiki/some-gpu.yaml", line=12)
+TIMES_S = {workload.label: 1e-3 * (n + 1) for n, workload in enumerate(WORKLOADS)}
+SEEN = Profile(
+    tool="ncu",
+    workload=WORKLOADS[-1].label,
+    kernel="softmax_rows",
+    counters=(
+        Counter(name="sm_throughput", value=0.31, unit="fraction", category="speed of light"),
+        Counter(name="achieved_occupancy", value=0.47, unit="fraction", category="occupancy"),
+        Counter(name="registers_per_thread", value=40, unit="1", category="launch"),
+    ),
+    notes=("clocks not fixed",),
+)
+
+
+def with_datasheet(bound: Bound, *, leads: bool = False) -> Bound:
+    """As if the product's page said twice what was measured; `leads`: the floor stands on it."""
+    assert bound.measured is not None
+    bandwidth, peak = (
+        Fact(metric=f"cited {f.metric}", value=2 * (f.value or 0), unit=f.unit, citation=PAGE)
+        for f in (bound.measured.bandwidth, bound.measured.peak)
+    )
+    cited = {"bandwidth": bandwidth, "peak": peak}
+    pair = CeilingPair(**cited)
+    return bound.model_copy(update={"datasheet": pair, **(cited if leads else {})})
+
+
+def found(*, cited: bool = True, profile: Profile | None = None) -> Benched:
+    return Benched(
+        Measured(outcome=Passed(), timings=timings(TIMES_S), errors=()),
+        tuple(with_datasheet(bound) if cited else bound for bound in bounds()),
+        profile=profile,
+    )
+
+
+# -- ceilings -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("leads", [False, True])
+def test_both_kinds_of_ceiling_count_whichever_the_floor_stands_on(leads: bool) -> None:
+    bound = with_datasheet(bounds()[0], leads=leads)
+    reached = rates(bound, 10e-3)
+    moved, measured = bound.cost.total_bytes, bound.measured
+    assert moved is not None
+    assert measured is not None
+    assert reached.rate_byte_per_s == pytest.approx(moved / 10e-3)
+    assert reached.bandwidth_fraction == pytest.approx(moved / 10e-3 / measured.bandwidth.value)  # type: ignore[operator]
+    assert reached.datasheet_bandwidth_fraction == pytest.approx(reached.bandwidth_fraction / 2)  # type: ignore[operator]
+    assert reached.datasheet_peak_fraction == pytest.approx(reached.peak_fraction / 2)  # type: ignore[operator]
+
+
+def test_an_older_record_has_measured_ceilings_alone() -> None:
+    old = bounds()[0].model_copy(update={"measured": None})
+    assert rates(old, 1e-3).bandwidth_fraction == rates(bounds()[0], 1e-3).bandwidth_fraction
+    assert rates(old, 1e-3).datasheet_bandwidth_fraction is None
+    assert not has_datasheet([old])
+
+
+def test_a_ceiling_that_is_not_known_gives_no_share() -> None:
+    unknown = Fact(metric="peak", value=None, unit="FLOP/s", reason="no page says so")
+    bound = with_datasheet(bounds()[0])
+    assert bound.datasheet is not None
+    pair = bound.datasheet.model_copy(update={"peak": unknown})
+    bound = bound.model_copy(update={"datasheet": pair})
+    assert rates(bound, 1e-3).datasheet_peak_fraction is None
+    assert unknown not in ceilings_used([bound])
+    assert has_datasheet([bound])
+
+
+def test_benchmark_md_holds_the_kernel_against_both() -> None:
+    campaign = softmax_campaign()
+    started = campaign.started
+    cited = tuple(with_datasheet(bound, leads=True) for bound in started.bounds)
+    target = started.target.model_copy(update={"ceilings": "datasheet"})
+    update = {"bounds": cited, "target": target}
+    text = render_campaign(
+        campaign.model_copy(update={"started": started.model_copy(update=update)})
+    )["benchmark.md"]
+    section = text.partition("## Against the ceilings")[2].partition("##")[0]
+    assert "| of the measured bandwidth | of the datasheet's |" in section
+    assert "| 19.7 GB/s | 85% | 43% | 12.3 GFLOP/s | 6.2% | 3.1% |" in section
+    assert "stand on datasheet ceilings" in section
+    assert "<- wiki/some-gpu.yaml:12" in section
+
+
+def test_benchmark_md_gives_times_with_their_intervals() -> None:
+    campaign = softmax_campaign()
+    assert "| 6.80 ms | [6.79 ms, 6.88 ms] |" in render_campaign(campaign)["benchmark.md"]
+    unfinished = campaign.model_copy(update={"stopped": None})
+    row = next(
+        line
+        for line in render_campaign(unfinished)["benchmark.md"].splitlines()
+        if line.startswith("| N=4096,D=4096 |")
+    )
+    assert [cell.strip() for cell in row.split("|")][4:7:2] == ["[58.0 ms, 58.8 ms]", "-"]
+
+
+# -- what is printed ------------------------------------------------------------------------
+
+
+def test_shares_of_the_datasheet_are_printed_where_there_is_one(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    benched(found(), as_json=False)
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "<- wiki/some-gpu.yaml:12" in shown
+    assert all(name in shown for name in CITED)
+    benched(found(cited=False), as_json=False)
+    plain = " ".join(capsys.readouterr().out.split())
+    assert "of the measured bandwidth" in plain
+    assert not any(name in plain for name in CITED)
+
+
+def test_occupancy_and_speed_of_light_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    benched(found(profile=SEEN), as_json=False)
+    shown = capsys.readouterr().out
+    assert f"what ncu saw of softmax_rows on {WORKLOADS[-1].label}" in shown
+    assert "achieved_occupancy" in shown
+    assert "47%" in shown
+    assert "31%" in shown
+    assert "registers_per_thread" not in shown
+    assert "note: clocks not fixed" in shown
+
+
+def test_without_a_profiler_the_reason_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    blind = Profile(tool="none", workload="N=1", notes=("ncu may not count: ask for it",))
+    benched(found(profile=blind), as_json=False)
+    shown = capsys.readouterr().out
+    assert "nobody saw occupancy or speed of light on N=1" in shown
+    assert "note: ncu may not count" in shown
+
+
+def test_all_of_it_is_in_the_json(capsys: pytest.CaptureFixture[str]) -> None:
+    benched(found(profile=SEEN), as_json=True)
+    document = json.loads(capsys.readouterr().out)
+    timing = document["timings"][0]
+    assert timing["datasheet_peak_fraction"] == pytest.approx(timing["peak_fraction"] / 2)
+    assert document["profile"]["tool"] == "ncu"
+    assert {fact["citation"]["path"] for fact in document["ceilings"]} >= {PAGE.path}
+    benched(found(), as_json=True)
+    assert json.loads(capsys.readouterr().out)["profile"] is None
+
+
+# -- which workload is looked at ------------------------------------------------------------
+
+
+class Profiler:
+    """Remembers what it was asked for."""
+
+    def __init__(self) -> None:
+        self.seen: list[str] = []
+
+    def profile(self, built: object, workload: Workload) -> Profile:
+        del built
+        self.seen.append(workload.label)
+        return SEEN
+
+
+@pytest.mark.parametrize(("language", "looks"), [("cuda", True), ("triton", True), ("c", False)])
+def test_the_slowest_workload_is_profiled_on_a_gpu(language: Language, looks: bool) -> None:
+    target = fake_target(workloads=WORKLOADS).model_copy(update={"language": language})
+    profiler = Profiler()
+    shop = SimpleNamespace(target=target, profiler=profiler, observer=SilentObserver())
+    measured = found().measured
+    seen = profile_of_slowest(cast(Workshop, shop), cast(Any, None), measured)
+    slowest = max(TIMES_S, key=TIMES_S.__getitem__)
+    assert (seen, profiler.seen) == ((SEEN, [slowest]) if looks else (None, []))
