@@ -11,7 +11,7 @@ from roofsmith.domain.kernel import Candidate, Language, SourceFile
 
 CORPUS = Path(__file__).parent.parent / "golden" / "overfitting"
 LANGUAGES: dict[str, Language] = {".py": "torch", ".c": "c", ".cpp": "cpp", ".cu": "cuda"}
-FOLDERS = ("W1", "W2", "W3", "uniform", "honest")
+FOLDERS = ("W1", "W2", "W3", "uniform", "honest", "inherited")
 
 EXAMPLES = sorted(p for folder in FOLDERS for p in (CORPUS / folder).iterdir() if p.is_file())
 
@@ -52,3 +52,20 @@ def test_the_corpus_is_as_large_as_it_should_be():
     assert len(honest) >= 12
     assert all(header(p, "finds") for p in EXAMPLES if p not in honest)
     assert {p.suffix for p in honest} == set(LANGUAGES)
+
+
+@pytest.mark.parametrize(
+    ("name", "is_same"),
+    [(f"{n}_{k}{s}", k == "same") for n, s in (("widened", ".py"), ("packed", ".c"))
+     for k in ("same", "more")],
+)  # fmt: skip
+def test_what_was_there_before_is_no_news_unless_it_holds_more(name, is_same):
+    path = CORPUS / "inherited" / name
+    incumbent = candidate_of(path.with_stem(path.stem.partition("_")[0]))
+    ours, theirs = candidate_of(path).sources[0], incumbent.sources[0]
+    same_file = ours.model_copy(update={"path": theirs.path})
+    found = audit(Candidate(language=incumbent.language, sources=(same_file,)), incumbent)
+    assert [value.inherited for value in found.kept_values] == [is_same] * len(found.kept_values)
+    assert found.kept_values
+    elsewhere = audit(Candidate(language=incumbent.language, sources=(ours,)), incumbent)
+    assert not any(value.inherited for value in elsewhere.kept_values)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from roofsmith.analysis.overfitting.groups_native import assumptions_native
 from roofsmith.analysis.overfitting.groups_python import assumptions_python
+from roofsmith.analysis.overfitting.inheritance import PLAIN_C, PYTHON, origin
 from roofsmith.analysis.overfitting.native import kept_values_native
 from roofsmith.analysis.overfitting.python import kept_values_python, weights_in
 from roofsmith.domain.kernel import Candidate, SourceFile
@@ -17,8 +18,6 @@ from roofsmith.domain.transfer import Assumption, KeptValue
 
 __all__ = ["Audit", "audit", "weights_of"]
 
-PYTHON = (".py",)
-PLAIN_C = (".c",)
 NATIVE = (".c", ".h", ".cc", ".cpp", ".cxx", ".hpp", ".cu", ".cuh", ".hip", ".inl")
 
 
@@ -37,21 +36,22 @@ def audit(
 
     Args:
         candidate: any text will do; what can't be parsed shows nothing, and doesn't build either.
-        incumbent: what it has as well is marked as inherited.
+        incumbent: what it has as well, made by the same statements, is marked as inherited.
         reference: its `setup` may name the weights.
     """
     weights = weights_of(candidate, reference)
     values, assumptions = _read(candidate, weights)
     old_values, old_assumptions = _read(incumbent, weights) if incumbent else ((), ())
-    known = {(v.name, v.bucket, v.versioned) for v in old_values}
-    assumed = {(a.code, a.detail) for a in old_assumptions}
+    known = {origin(v, incumbent) for v in old_values} if incumbent and values else set()
+    assumed = {(a.path, a.code, a.detail) for a in old_assumptions}
     return Audit(
         tuple(
-            v.model_copy(update={"inherited": (v.name, v.bucket, v.versioned) in known})
+            v.model_copy(update={"inherited": bool(known) and origin(v, candidate) in known})
             for v in values
         ),
         tuple(
-            a.model_copy(update={"inherited": (a.code, a.detail) in assumed}) for a in assumptions
+            a.model_copy(update={"inherited": (a.path, a.code, a.detail) in assumed})
+            for a in assumptions
         ),
     )
 
