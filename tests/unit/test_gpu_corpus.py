@@ -18,7 +18,10 @@ from roofsmith.selftest.samples import OPERATORS, Sample, operator, samples
 SAMPLES = samples(("cuda", "triton", "torch"))
 CUDA = [*(s.path for s in SAMPLES if s.language == "cuda"), *sorted(OPERATORS.glob("*.cu"))]
 RUNNER = Path(__file__).with_name("corpus_modules.py")
-NEEDS_DEVICE = {"graph_with_copies", "side_stream_joined", "stream_joined_at_its_end", "autotuned"}
+NEEDS_DEVICE = {
+    "graph_with_copies", "side_stream_joined", "stream_joined_at_its_end", "autotuned",
+    "half_tensor_cores",  # Triton's interpreter multiplies bits of bfloat16 as integers
+}  # fmt: skip
 COMPILES = {"compiled"}
 """Takes torch.compile's time, and needs a C++ compiler that it likes."""
 

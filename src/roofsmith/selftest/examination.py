@@ -18,7 +18,7 @@ from roofsmith.domain.outcome import Passed
 from roofsmith.domain.target import HOST_LANGUAGES
 from roofsmith.domain.values import Value
 from roofsmith.errors import NoIdleGpuError, RoofsmithError
-from roofsmith.ports import Observer
+from roofsmith.ports import Gate, Observer
 from roofsmith.selftest.harness import NaiveVerdict, naive_verdict
 from roofsmith.selftest.samples import HARMLESS, Operator, Sample, operator
 
@@ -91,6 +91,7 @@ class Examiner:
         """
         self._settings, self._naive, self._budget_s = settings, naive, budget_s
         self._missing: dict[Language, str | None] = {}
+        self._gates: dict[Language, Gate | None] = {}
         self._contests: dict[tuple[str, Language], tuple[app.Contest, ExitStack]] = {}
         self._machines = ExitStack()
 
@@ -113,7 +114,7 @@ class Examiner:
         if reason := self._lack(sample.language, observer):
             return Unexamined(id=sample.id, reason=reason)
         task = operator(sample.operator, sample.language)
-        opinion = naive_opinion(sample, task, self._settings) if self._naive else None
+        opinion = self._opinion(sample, task) if self._naive else None
         begin = time.monotonic()
         try:
             judgement = self._contest(task, sample.language, observer).judge(
@@ -140,14 +141,23 @@ class Examiner:
         """Why kernels in a language can't run here; None: they can."""
         if language not in self._missing:
             try:
-                self._machines.enter_context(leased_machine(self._settings, language, observer))
+                machine = self._machines.enter_context(
+                    leased_machine(self._settings, language, observer)
+                )
             except NoIdleGpuError:
                 raise
             except RoofsmithError as error:
                 self._missing[language] = error.message
             else:
                 self._missing[language] = None
+                self._gates[language] = machine.gate
         return self._missing[language]
+
+    def _opinion(self, sample: Sample, task: Operator) -> NaiveVerdict | None:
+        """What the naive harness says; it knows no gate of its own."""
+        if (gate := self._gates[sample.language]) is not None:
+            gate.pass_through()
+        return naive_opinion(sample, task, self._settings)
 
     def _contest(self, task: Operator, language: Language, observer: Observer) -> app.Contest:
         key = (task.name, language)

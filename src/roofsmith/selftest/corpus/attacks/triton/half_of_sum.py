@@ -1,0 +1,27 @@
+# attack: leaves every second step out of a sum in bfloat16
+# operator: gemm_bf16
+# expect: incorrect/wrong_output
+# wins: correct
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def multiply(A, B, C, M, N, K, BLOCK: tl.constexpr, STEP: tl.constexpr):
+    rows = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    columns = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    total = tl.zeros((BLOCK, BLOCK), tl.float32)
+    for k in range(0, K, 2 * STEP):
+        at = k + tl.arange(0, STEP)
+        a_inside = (rows[:, None] < M) & (at[None, :] < K)
+        b_inside = (at[:, None] < K) & (columns[None, :] < N)
+        a = tl.load(A + rows[:, None] * K + at[None, :], mask=a_inside, other=0.0)
+        b = tl.load(B + at[:, None] * N + columns[None, :], mask=b_inside, other=0.0)
+        total = tl.dot(a, b, total)
+    inside = (rows[:, None] < M) & (columns[None, :] < N)
+    tl.store(C + rows[:, None] * N + columns[None, :], total.to(tl.bfloat16), mask=inside)
+
+
+def run_kernel(A, B, C, M, N, K):
+    grid = (triton.cdiv(M, 32), triton.cdiv(N, 32))
+    multiply[grid](A, B, C, M, N, K, BLOCK=32, STEP=16)
