@@ -88,6 +88,8 @@ class Summary(Value):
     total_error_abs_median: float
     total_error_abs_p95: float
     totals_within_1_percent: Rate
+    total_error_most: float
+    """The one that is farthest from nothing, with its sign."""
     first_look_error_median: float
     mean_total_error: float
     """Geometric mean of claimed over true totals, minus 1."""
@@ -258,6 +260,7 @@ def summarize(campaigns: Sequence[SimulatedCampaign]) -> Summary:
         total_error_abs_median=median(map(abs, errors)),
         total_error_abs_p95=sorted(map(abs, errors))[math.ceil(0.95 * len(errors)) - 1],
         totals_within_1_percent=rate([abs(error) <= 0.01 for error in errors]),
+        total_error_most=max(errors, key=abs),
         first_look_error_median=median(first),
         mean_total_error=math.exp(
             sum(math.log(m.claimed_total / m.true_total) for m in moved) / len(moved)
@@ -278,7 +281,8 @@ def table(result: SimulatedCampaigns) -> str:
         *(f"true gains of {size} kept: {percent(kept)}" for size, kept in found.gains_kept.items()),
         f"claimed over true total: median {found.total_error_median:+.2%}, mean"
         f" {found.mean_total_error:+.2%}, 95% within {found.total_error_abs_p95:.2%}",
-        f"within 1% of the truth:      {percent(found.totals_within_1_percent)}",
+        f"within 1% of the truth:      {percent(found.totals_within_1_percent)}; farthest from it:"
+        f" {found.total_error_most:+.1%}",
         f"by first looks, without measuring again: median {found.first_look_error_median:+.2%}",
     ]
     return "\n".join(lines)
