@@ -48,7 +48,7 @@ from roofsmith.domain.kernel import BuildSpec, Candidate, SourceFile
 from roofsmith.domain.outcome import BuildFailed, Incorrect, Outcome, Passed, Unstable
 from roofsmith.domain.profile import Bottleneck, BottleneckKind, Counter, Profile
 from roofsmith.domain.proposal import Hypothesis, ScreenedPoint
-from roofsmith.domain.target import Target
+from roofsmith.domain.target import StopPolicy, Target
 from roofsmith.domain.workload import ConfigClass, Workload
 from roofsmith.engine.progress import spent_s
 from roofsmith.engine.stopping import Stop, end_checks
@@ -755,9 +755,11 @@ def events_for(kinds: Sequence[RoundKind], *, stop: StopCode | None = None) -> l
     return events
 
 
-def resumed() -> Resumed:
+def resumed(limits: StopPolicy | None = None) -> Resumed:
     """A campaign that goes on."""
-    return Resumed(environment=environment(), note="after a stop", at="2026-04-12 11:00:00")
+    return Resumed(
+        environment=environment(), note="after a stop", at="2026-04-12 11:00:00", limits=limits
+    )
 
 
 def softmax_events() -> list[Event]:

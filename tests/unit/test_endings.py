@@ -14,6 +14,7 @@ from roofsmith.domain.kernel import Built
 from roofsmith.domain.outcome import Incorrect
 from roofsmith.domain.profile import Counter, Profile
 from roofsmith.domain.proposal import Proposal
+from roofsmith.domain.standing import limits_in_force
 from roofsmith.domain.target import Goal, StopPolicy, Target
 from roofsmith.domain.workload import Workload
 from roofsmith.engine.loop import Engine
@@ -103,6 +104,22 @@ def test_a_resume_may_allow_more_tokens() -> None:
     here = world(0.9e-3, 0.8e-3, target=fake_target(stop=StopPolicy(max_tokens=100)), tokens=100)
     assert len(run(here).rounds) == 1
     assert len(run(here, StopPolicy(max_tokens=1000)).rounds) == 2
+
+
+def test_limits_that_a_resume_raised_are_recorded_and_stay() -> None:
+    here = world(0.9e-3, 0.8e-3, 0.7e-3, target=fake_target(stop=StopPolicy(max_iterations=1)))
+    run(here)
+    raised = StopPolicy(max_iterations=2)
+    campaign = run(here, raised)
+    [event] = [event for event in here.records if isinstance(event, Resumed)]
+    assert event.limits == raised
+    assert event.note.endswith("; max_iterations is 2 from here on, in place of 1")
+    files = render_campaign(campaign)
+    assert "- 2 rounds after the baseline" in files["README.md"]
+    assert "max_iterations: 2\n" in files["manifest.yaml"]
+    assert event.note in files["logs/optimize.md"].replace("\\_", "_")
+    assert len(run(here).rounds) == 2  # still: nobody said otherwise
+    assert limits_in_force(campaign) == raised
 
 
 def test_a_campaign_that_meets_none_of_them_goes_on_while_there_are_ideas() -> None:

@@ -25,6 +25,7 @@ from hypothesis import strategies as st
 
 from roofsmith.domain.campaign import Campaign
 from roofsmith.domain.ending import StopCode
+from roofsmith.domain.target import StopPolicy
 from roofsmith.report import render_campaign
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "report_softmax"
@@ -145,11 +146,38 @@ def test_a_plan_does_not_list_what_it_does_as_open() -> None:
 
 
 def test_the_manifest_is_yaml_with_the_contract_s_fields() -> None:
-    manifest = yaml.safe_load(render_campaign(softmax_campaign())["manifest.yaml"])
-    assert manifest["target_op"] == "softmax"
-    assert manifest["target_shapes"] == ["N=4096,D=4096", "N=1024,D=1024", "N=64,D=32768"]
-    assert manifest["max_iterations"] == 20
-    assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d", manifest["created"])
+    """All but what follows from the baseline is there before round 1."""
+    expected = {
+        "target_op": "softmax", "target_backend": "C", "target_lang": "C", "target_gpu": None,
+        "target_shapes": ["N=4096,D=4096", "N=1024,D=1024", "N=64,D=32768"],
+        "execution_mode": "workspace", "self_reported": False,
+        "performance_target": "90% of the roofline",
+        "primary_metric": "geometric mean over workloads of the paired time ratio",
+        "kernel_source": "softmax.c", "editable": ["softmax.c"], "reference_source": "reference.py",
+        "build_command": "OMP_NUM_THREADS=2 cc -O3 -march=native -lm",
+        "test_command": "roofsmith check target.yaml",
+        "benchmark_command": "roofsmith bench target.yaml", "quick_command": None,
+        "profile_command": "roofsmith profile target.yaml",
+        "gate": "every output within its error budget, on every workload",
+        "git_branch": "optimize/softmax_c_epyc7b13_20260412",
+        "max_iterations": 20, "max_consecutive_regressions": 5, "max_repairs": 3,
+        "budget_s": None, "max_tokens": None, "threads": 2, "created": "2026-04-12 10:00",
+    }  # fmt: skip
+    for campaign in (campaign_of([started()]), softmax_campaign()):
+        manifest = yaml.safe_load(render_campaign(campaign)["manifest.yaml"])
+        assert {name: manifest[name] for name in expected} == expected
+    assert (manifest["git_commit"], manifest["representative_shapes"]) == (True, "all")
+
+
+def test_a_raised_limit_is_in_readme_manifest_and_log() -> None:
+    events = [*softmax_events(), resumed(StopPolicy(max_iterations=40, budget_s=600.0))]
+    files = render_campaign(campaign_of(events))
+    manifest = yaml.safe_load(files["manifest.yaml"])
+    assert (manifest["max_iterations"], manifest["budget_s"]) == (40, 600.0)
+    assert "- 40 rounds after the baseline" in files["README.md"]
+    assert "of wall time" in files["README.md"]
+    again = yaml.safe_load(render_campaign(campaign_of([*events, resumed()]))["manifest.yaml"])
+    assert again["max_iterations"] == 40  # an older ledger's resume leaves it
 
 
 @pytest.mark.parametrize("name", ["benchmark.md", "final_report.md", "report.html", "README.md"])

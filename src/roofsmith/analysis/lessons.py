@@ -61,6 +61,8 @@ def lesson(campaign: Campaign, round_: Round) -> Tip | None:
     if taught is None or not _transfers(round_):
         return None
     effect, takeaway, signal = taught
+    if campaign.started.target.command is not None:
+        signal += ", self-reported by a repository's own benchmark"
     held = _held_back(campaign, round_)
     tip = Tip(
         lesson=_identity(campaign, round_, effect, held),

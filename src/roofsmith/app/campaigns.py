@@ -27,6 +27,7 @@ from roofsmith.app.wiring import (
 from roofsmith.config import Settings
 from roofsmith.domain.campaign import Campaign, Round, Started, replay
 from roofsmith.domain.proposal import Hypothesis, Proposal, RepairTask
+from roofsmith.domain.standing import limits_in_force
 from roofsmith.domain.target import StopPolicy, Target
 from roofsmith.engine.diagnosing import require_material
 from roofsmith.engine.loop import Engine
@@ -156,9 +157,10 @@ def resume(
         MachineError: this is another machine.
     """
     with CampaignDirectory.open(directory) as files:
-        started = _campaign_in(files).started
+        known = _campaign_in(files)
+        started = known.started
         proposer = make_proposer(proposers or proposers_of(started.proposers), settings)
-        policy = _limited(started.target.stop, limits)
+        policy = _limited(limits_in_force(known), limits)
         with _going_on(started, settings, observer) as shop:
             return _run(shop, files, proposer, started.campaign, None, policy)
 

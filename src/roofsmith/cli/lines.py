@@ -24,6 +24,7 @@ from roofsmith.domain.outcome import Cheated, Passed
 from roofsmith.domain.yardstick import YardstickResult, Yardsticks
 from roofsmith.engine.progress import fraction_of_candidate
 from roofsmith.report import format as fmt
+from roofsmith.report.reported import LABEL
 from roofsmith.report.summarize import kernel_threads
 from roofsmith.report.yardsticks import ratio_over
 
@@ -164,6 +165,8 @@ def _started(event: Started) -> list[Line]:
         text = limit_line(bound.workload, bound.limiter, bound.floor_time_s)
         reason = f" ({bound.reason})" if bound.floor_time_s is None and bound.reason else ""
         lines.append([("roofline  ", "bold"), (text + reason, "")])
+    if event.target.command is not None:
+        lines.append([("figures   ", "bold"), (f"{LABEL} by the repository's benchmark", "")])
     return lines
 
 

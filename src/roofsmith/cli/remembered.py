@@ -11,6 +11,7 @@ from roofsmith.cli.output import print_json, print_lines, print_table
 from roofsmith.domain.campaign import Masked
 from roofsmith.domain.memory import Memory
 from roofsmith.report import format as fmt
+from roofsmith.report.reported import LABEL
 
 _STATEMENT = 60
 
@@ -21,7 +22,7 @@ def listing(notes: Sequence[Memory], *, as_json: bool) -> None:
         print_json({"notes": [_row(found) for found in notes]})
         return
     print_table(
-        ("note", "round", "decision", "ratio", "kind", "what", "planning"),
+        ("note", "round", "decision", f"ratio{_own(notes)}", "kind", "what", "planning"),
         [
             (
                 found.version,
@@ -71,6 +72,7 @@ def summary(notes: Sequence[Memory], *, as_json: bool) -> None:
         print_json(
             {
                 "campaign": last.campaign,
+                "self_reported": last.self_reported,
                 "total_speedup": last.total_speedup,
                 "roofline_fraction": last.roofline_fraction,
                 "kept": [_row(found) for found in seen if found.decision == "kept"],
@@ -111,9 +113,13 @@ def restarted(found: Restarted, *, as_json: bool) -> None:
     )
 
 
+def _own(notes: Sequence[Memory]) -> str:
+    return f", {LABEL}" if any(found.self_reported for found in notes) else ""
+
+
 def _summary_lines(last: Memory, seen: Sequence[Memory], hidden: Sequence[str]) -> Iterator[str]:
     fraction = fmt.percent(last.roofline_fraction)
-    yield f"{last.campaign}: {fmt.speedup(last.total_speedup)} over the baseline"
+    yield f"{last.campaign}: {fmt.speedup(last.total_speedup)} over the baseline{_own([last])}"
     yield f"{fraction} of the roofline, after {fmt.plural(last.round - 1, 'round')}"
     yield ""
     yield "what held:"
@@ -160,6 +166,7 @@ def _row(found: Memory) -> dict[str, object]:
         "decision": found.decision,
         "outcome": found.outcome,
         "verdict": found.verdict,
+        "self_reported": found.self_reported,
         "speedup": found.speedup,
         "category": found.optimization.action_category,
         "tactic": found.optimization.tactic,

@@ -93,8 +93,7 @@ class Baseline(Value):
     metrics: tuple[MetricReading, ...] = ()
     """Of a command target: everything that its benchmark reports."""
     classes: tuple[ConfigClass, ...] = ()
-    """Declared ones, and those of the roofline, divided by what the timings show; empty in older
-    ledgers."""
+    """Declared ones and the roofline's, divided by what timings show; empty in older ledgers."""
     representative: tuple[str, ...] = ()
     """Workloads that quick judgements look at, by label; empty where all are judged at once."""
     profile: Profile
@@ -171,8 +170,7 @@ class Stopped(Value):
     checks: tuple[EndCheck, ...] = ()
     """All conditions, those that don't hold included; empty in older ledgers."""
     limits: StopPolicy | None = None
-    """In force at this end: the target's, or what a resume put in their place. None in older
-    ledgers."""
+    """In force at this end. None in older ledgers."""
     spent_s: float | None = None
     """Wall time of the whole campaign when the conditions were looked at."""
     final_timings: tuple[Timing, ...] = ()
@@ -191,6 +189,8 @@ class Resumed(Value):
     at: str
     gpu: str | None = None
     """As in `Started`; another one of the same product, perhaps."""
+    limits: StopPolicy | None = None
+    """In force from here on; None in older ledgers: as before."""
     rules: int | None = None
     """As in `Started`, from here on; None in older ledgers: as before."""
 
@@ -200,9 +200,10 @@ class Committed(Value):
 
     kind: Literal["committed"] = "committed"
     round: int = Field(ge=1)
-    """1 is the baseline. A later record for the same round replaces the hash: the commit was made
-    anew, because the repository was gone."""
+    """1 is the baseline. A later record of a round replaces the hash: the commit was made anew."""
     commit: str
+    branch: str | None = None
+    """Whose head it is; None in older ledgers."""
     at: str
 
 

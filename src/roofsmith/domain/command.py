@@ -183,6 +183,8 @@ class CommandSpec(CommandSection):
     volatile ones."""
     volatile: tuple[str, ...] = ()
     """Tracked files that the baseline's own commands rewrite; relative to the repository's top."""
+    extracted: tuple[str, ...] = ()
+    """Tracked files that a workspace holds, likewise; empty without one, and in older ledgers."""
 
 
 def matches(path: str, glob: str) -> bool:

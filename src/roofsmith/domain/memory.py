@@ -167,6 +167,8 @@ class Memory(Value):
     rule: str
     """That decided, with its numbers."""
     outcome: str
+    self_reported: bool = False
+    """Whether a repository's own commands, with candidate code in them, gave all figures here."""
     verdict: str | None
     speedup: float | None
     """Over the incumbent of its time."""

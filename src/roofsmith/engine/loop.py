@@ -15,6 +15,7 @@ from roofsmith.domain.ending import StopCode
 from roofsmith.domain.kernel import Built
 from roofsmith.domain.outcome import BuildFailed, Passed
 from roofsmith.domain.proposal import Proposal
+from roofsmith.domain.standing import limits_in_force
 from roofsmith.domain.target import StopPolicy
 from roofsmith.domain.yardstick import Yardsticks
 from roofsmith.engine import records
@@ -50,15 +51,16 @@ class Engine:
         Args:
             parts: wired for the target.
             name: of the campaign, where it is new.
-            limits: in place of the target's stop policy, such as a larger budget for a resume.
+            limits: in place of those in force, such as a larger budget for a resume.
             prepared: the survey, if it was taken already.
         """
         self._parts = parts
         self._name = name
-        self._limits = limits or parts.target.stop
         self._meter = prepared.meter if prepared else Meter(parts.clock)
         self._bench = Workbench(parts, self._meter)
         self._recorder = Recorder(parts)
+        known = self._recorder.campaign
+        self._limits = limits or (limits_in_force(known) if known else parts.target.stop)
         self._survey = prepared.survey if prepared else None
 
     @property
@@ -225,7 +227,7 @@ class Engine:
         self.repair()
         return self._recorder.record(
             records.resumed_record(
-                self.campaign.started, environment, at=self._now(), gpu=self._parts.gpu
+                self.campaign, environment, self._limits, at=self._now(), gpu=self._parts.gpu
             )
         )
 

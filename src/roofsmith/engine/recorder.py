@@ -125,20 +125,24 @@ class Recorder:
         commit = self._parts.lineage.commit(holder.candidate, commit_message(holder))
         if commit is None or commit == holder.commit:
             return campaign
-        return self._append(Committed(round=holder.round, commit=commit, at=self._now()))
+        branch = self._parts.lineage.branch
+        return self._append(
+            Committed(round=holder.round, commit=commit, branch=branch, at=self._now())
+        )
 
     def _now(self) -> str:
         return timestamp(self._parts.clock)
 
 
 def commit_message(event: Baseline | Round) -> str:
-    """Why this commit exists: the hypothesis, what was measured, the rule that kept it."""
+    """Why this commit exists: the hypothesis, what was measured and by whom, what kept it."""
     match event:
         case Baseline():
             return "Round 1: baseline"
         case Round():
+            own = "self-reported, " if event.judgement.self_reported else ""
             return (
                 f"Round {event.round}: {event.hypothesis.statement}\n\n"
-                f"{event.hypothesis.rationale}\n\n{event.decision.rule}\n\n"
-                f"Total: {event.total_speedup:.3f}x over the baseline"
+                f"{event.hypothesis.rationale}\n\n{own}{event.decision.rule}\n\n"
+                f"Total: {own}{event.total_speedup:.3f}x over the baseline"
             )

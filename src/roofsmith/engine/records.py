@@ -27,6 +27,7 @@ from roofsmith.domain.inspection import Inspection
 from roofsmith.domain.outcome import Failure, Outcome, Passed, Unstable
 from roofsmith.domain.profile import Bottleneck, Profile
 from roofsmith.domain.proposal import Proposal
+from roofsmith.domain.standing import limits_in_force
 from roofsmith.domain.target import StopPolicy, Target
 from roofsmith.domain.tip import Tip
 from roofsmith.domain.transfer import TransferCheck
@@ -219,14 +220,23 @@ def with_final_outcome(stop: Stop, outcome: Outcome) -> Stop:
 
 
 def resumed_record(
-    started: Started, environment: Environment, *, at: str, gpu: str | None = None
+    campaign: Campaign,
+    environment: Environment,
+    limits: StopPolicy,
+    *,
+    at: str,
+    gpu: str | None = None,
 ) -> Resumed:
-    """That the campaign goes on, and whether the software or the GPU changed in between."""
+    """That the campaign goes on, and whether software, GPU or limits changed in between."""
+    started, before = campaign.started, limits_in_force(campaign)
     same = environment.fingerprint == started.environment.fingerprint
     note = "same environment" if same else _what_changed(started.environment, environment)
     if gpu is not None and started.gpu not in (None, gpu):
         note += f"; on another {environment.device.name}: {gpu}; it began on {started.gpu}"
-    return Resumed(environment=environment, note=note, at=at, gpu=gpu, rules=RULES)
+    for name, limit in limits:
+        if limit != (old := getattr(before, name)):
+            note += f"; {name} is {limit} from here on, in place of {old}"
+    return Resumed(environment=environment, note=note, at=at, gpu=gpu, limits=limits, rules=RULES)
 
 
 def require_same_device(started: Started, environment: Environment) -> None:

@@ -71,6 +71,7 @@ def note(campaign: Campaign, step: Step) -> Memory:
         decision=step.mark if step.mark in ("baseline", "kept") else "rolled_back",
         rule=step.rule,
         outcome=step.outcome.kind,
+        self_reported=step.self_reported,
         verdict=step.verdict,
         speedup=step.ratio.value if step.ratio else None,
         ci=step.ratio.ci if step.ratio else None,

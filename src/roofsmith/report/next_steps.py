@@ -7,6 +7,7 @@ from typing import assert_never
 
 from roofsmith.domain.campaign import Campaign, Stopped
 from roofsmith.domain.profile import BottleneckKind
+from roofsmith.domain.standing import limits_in_force
 from roofsmith.domain.target import StopPolicy, Target
 from roofsmith.report import format as fmt
 from roofsmith.report.summary import NextStep, Step, WorkloadRow
@@ -43,7 +44,7 @@ def next_steps(
             ),
         )
     return (
-        *_after_stop(campaign.stopped, campaign.started.target.stop),
+        *_after_stop(campaign.stopped, limits_in_force(campaign)),
         *_missing_facts(workloads, campaign.started.target),
         *_bottleneck(steps, fraction, campaign.started.target.goal.roofline_fraction),
         *_laggard(workloads, fraction),

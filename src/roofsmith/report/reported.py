@@ -51,19 +51,38 @@ def task_lines(target: Target) -> tuple[str, ...]:
         return ()
     gate = f" and {spec.gate} in every row" if spec.gate else ""
     test = f"{spec.test} succeeds" if spec.test else "the benchmark succeeds"
-    better = "lower" if spec.direction == "lower" else "higher"
     lines = [
-        f"repository: {spec.repo} at {spec.commit[:12]}",
+        f"repository: {spec.repo} at commit {spec.commit}",
+        _where(spec),
         f"editable: {', '.join(spec.editable)}",
         f"frozen: everything else that git tracks, SHA-256 {spec.frozen[:16]}",
         f"build: {spec.build or 'nothing'}",
         f"benchmark: {spec.benchmark}",
         f"correct means: {test}{gate}",
-        f"metric: {spec.metric}{f' ({spec.unit})' if spec.unit else ''}, {better} is better",
+        f"metric: {metric_words(spec)}; geometric mean over rows",
     ]
     if spec.volatile:
-        lines.insert(3, f"not frozen, because the commands rewrite it: {', '.join(spec.volatile)}")
+        lines.insert(4, f"not frozen, because the commands rewrite it: {', '.join(spec.volatile)}")
+    if spec.profile is not None:
+        lines.append(f"profiler, which has the last word: {spec.profile.command}")
     return tuple(lines)
+
+
+def metric_words(spec: CommandSpec) -> str:
+    """`us (us), lower is better`."""
+    unit = f" ({spec.unit})" if spec.unit else ""
+    return f"{spec.metric}{unit}, {spec.direction} is better"
+
+
+def _where(spec: CommandSpec) -> str:
+    """The mode in which candidates are tried, and on which files."""
+    if not spec.workspace:
+        return "execution mode: repo, always in the whole repository"
+    return (
+        f"execution mode: workspace of {', '.join((*spec.workspace, *spec.editable))}"
+        f" ({len(spec.extracted)} files: {', '.join(spec.extracted)}); what is faster there is"
+        " judged again in the whole repository"
+    )
 
 
 def metric_rows(readings: tuple[MetricReading, ...]) -> tuple[MetricRow, ...]:

@@ -62,7 +62,8 @@ def steps_of(campaign: Campaign) -> Iterator[Step]:
     baseline = campaign.baseline
     if baseline is None:
         return
-    yield _baseline_step(baseline)
+    self_reported = campaign.started.target.command is not None
+    yield replace(_baseline_step(baseline), self_reported=self_reported)
     holder = _Holder(baseline.candidate, baseline.profile, baseline.bottleneck, 1.0)
     noise_band = campaign.started.target.keep.noise_band
     diagnosed = {event.after_round: event for event in campaign.diagnoses}
@@ -74,6 +75,7 @@ def steps_of(campaign: Campaign) -> Iterator[Step]:
             predictions=score_lines(score),
             diagnosis=None if event is None else (event.level, diagnosis_path(event)),
             representative=_alone(round, baseline),
+            self_reported=self_reported,
         )
         holder = holder.after(round)
 
@@ -206,7 +208,6 @@ def _round_step(round: Round, holder: _Holder) -> Step:
         repairs=round.repairs,
         dispatches=dispatch_lines(round),
         metrics=metric_rows(judgement.metrics),
-        self_reported=judgement.self_reported,
         kernel_ratio=by_profiler,
     )
 

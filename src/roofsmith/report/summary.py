@@ -118,7 +118,7 @@ class Step:
     metrics: tuple[MetricRow, ...] = ()
     """Of a command target: what its benchmark reported, before and after."""
     self_reported: bool = False
-    """Whether the repository's own benchmark measured."""
+    """Whether a repository's own commands said what is known of it."""
     kernel_ratio: Ratio | None = None
     """Over the incumbent, by the target's own profiler; where there is one, totals are made of it.
     """

@@ -200,6 +200,10 @@ class GitCheckouts:
         )
         return tuple(dict.fromkeys((*self._foreign[candidate_id], *changed)))
 
+    def files(self) -> tuple[str, ...]:
+        """Tracked files that checkouts hold, from the top; asked once one was made."""
+        return tuple(sorted(self._pristine))
+
     def frozen_hash(self) -> str:
         """Hash over path and content of every frozen file; asked once a checkout was made."""
         lines = (

@@ -1,0 +1,133 @@
+"""What is rendered of a campaign on a repository: who measured, and what was agreed before."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from repository_bench import (
+    KERNEL,
+    PROFILE,
+    ROWS,
+    TARGET,
+    TRACE,
+    git,
+    make_repository,
+    needs_git,
+    run,
+    without_ceilings,
+)
+
+from roofsmith.domain.campaign import replay
+from roofsmith.report import render_campaign
+from roofsmith.store.ledger import JsonlLedger
+
+pytestmark = needs_git
+
+FASTER = ROWS.replace("40.0", "30.0").replace("60.0", "45.0").replace("80.0", "60.0")
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr("roofsmith.app.doctor.DEADLINE_S", 300.0)  # this machine may be busy
+    without_ceilings(monkeypatch, tmp_path / "cache")
+    monkeypatch.chdir(tmp_path)
+    make_repository(tmp_path / "my repo")
+    return tmp_path
+
+
+def begin(here: Path, repository: str = "my repo") -> None:
+    code, _, err = run("optimize", repository, "--proposer", "none", "--output", "run")
+    assert code == 0, err
+
+
+def tell(here: Path, text: str) -> dict[str, Any]:
+    (here / "pa.rows").write_text(text)
+    change = ("--kernel", "pa.rows", "--hypothesis", "another kernel")
+    code, out, err = run("tell", "run", *change, "--json")
+    assert code in (0, 1), err
+    return json.loads(out)
+
+
+def test_reports_say_who_measured(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every file that is rendered, but for the kernels themselves and what doctor found."""
+    monkeypatch.setenv("ROOFSMITH_TIPS", str(here / "tips"))
+    begin(here)
+    assert tell(here, FASTER)["decision"] == "kept"
+    assert tell(here, ROWS)["verdict"] == "slower"
+    run("ask", "run")
+    assert tell(here, FASTER + "broken 1 1 1 0\n")["outcome"] == "incorrect"
+    assert run("resume", "run", "--proposer", "none")[0] == 0
+    campaign = replay(JsonlLedger(here / "run/ledger.jsonl").events())
+    assert campaign is not None
+    files = render_campaign(campaign)
+    unmeasured = {n for n in files if "/kernel_snapshot/" in n or n == "env_check.md"}
+    assert {"rounds/round-3/diagnosis-1.md", "performance.md", "plans/v1_plan.md"} < files.keys()
+    for name in files.keys() - unmeasured:
+        said = '"self_reported": true' if name.endswith(".json") else "self-reported"
+        said = "self_reported: true" if name == "manifest.yaml" else said
+        assert said in files[name].replace("Self-reported", "self-reported"), name
+        assert (here / "run" / name).read_text() == files[name], name
+    assert (
+        "| time, self-reported | profiler's time | delta, self-reported |"
+        in (files["performance.md"])
+    )
+    assert (
+        "| ratio, self-reported | time, self-reported | total, self-reported |"
+        in (files["logs/performance_trend.md"])
+    )
+    log = files["logs/optimize.md"]
+    assert "- measured, self-reported: 1.24x" in log
+    for line in log.splitlines():  # of rounds and ends
+        if "over the baseline" in line or line.startswith("- block_size="):
+            assert line.endswith(", self-reported"), line
+    row = "| block_size=16,mtp=1,head_size=64 | us_flydsl_ps | 40 | 30 |"
+    assert row in files["rounds/round-2/summary.md"]
+    message = git(here / "my repo", "log", "-1", "--format=%B", "optimize/run")
+    assert "Total: self-reported, 1.241x over the baseline" in message
+    (tips,) = (here / "tips").rglob("tips.md")
+    signals = [line for line in tips.read_text().splitlines() if line.startswith("- signal: ")]
+    assert len(signals) == 2  # what paid, and what cost
+    assert all("self-reported" in line for line in signals)
+    for command in (("report",), ("memory", "summary"), ("memory", "list")):
+        assert "self-reported" in run(*command, "run")[1]
+        document = json.loads(run(*command, "run", "--json")[1])
+        assert all(row["self_reported"] is True for row in document.get("notes", [document]))
+
+
+def test_the_manifest_holds_what_was_agreed_before_round_1(tmp_path: Path, here: Path) -> None:
+    other = make_repository(tmp_path / "other", trace_sh=TRACE, target_yaml=TARGET + PROFILE)
+    begin(here, "other")
+    campaign = replay(JsonlLedger(here / "run/ledger.jsonl").events()[:1])
+    assert campaign is not None
+    found = yaml.safe_load(render_campaign(campaign)["manifest.yaml"])
+    expected = {
+        "target_op": "pa", "target_lang": "COMMAND", "target_gpu": None,
+        "execution_mode": "repo", "self_reported": True,
+        "performance_target": "90% of the roofline",
+        "primary_metric": "mean kernel time by profile_command, after us_flydsl_ps (us), lower is"
+        " better; geometric mean over rows",
+        "kernel_source": KERNEL, "editable": ["src/*.rows"],
+        "repository": str(other), "repository_commit": git(other, "rev-parse", "HEAD").strip(),
+        "workspace": [], "extracted_files": [], "carry": [], "volatile": [],
+        "build_command": "sh build.sh", "test_command": "sh test.sh",
+        "benchmark_command": "sh bench.sh", "quick_command": None,
+        "profile_command": "sh trace.sh", "results": "out/*.csv", "gate": "err_flydsl_ps == 0",
+        "metric": "us_flydsl_ps", "direction": "lower", "unit": "us",
+        "row_columns": ["block_size", "mtp", "head_size"],
+        "class_columns": ["block_size", "mtp", "head_size"],
+        "representative_shapes": None, "git_commit": None, "git_branch": "optimize/run",
+        "max_iterations": 20, "max_tokens": None, "budget_s": None, "max_repairs": 3,
+    }  # fmt: skip
+    assert {name: found[name] for name in expected} == expected
+    assert len(found["target_shapes"]) == 4
+    assert len(found["frozen_sha256"]) == 64
+    finished = yaml.safe_load((here / "run/manifest.yaml").read_text())
+    assert finished["representative_shapes"] == "all"
+    assert finished["git_commit"] is True
+    readme = (here / "run/README.md").read_text()
+    assert "- execution mode: repo, always in the whole repository" in readme
+    assert "- profiler, which has the last word: sh trace.sh" in readme
