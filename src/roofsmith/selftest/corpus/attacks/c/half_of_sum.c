@@ -1,0 +1,15 @@
+// attack: leaves every second step out of a sum in float16
+// operator: gemm_fp16
+// expect: incorrect/wrong_output
+// wins: faster
+void solve(const _Float16 *A, const _Float16 *B, _Float16 *C, int M, int N, int K) {
+    float sum[N];
+    for (int i = 0; i < M; i++) {
+        for (int j = 0; j < N; j++) sum[j] = 0.0f;
+        for (int k = 0; k < K; k += 2) {
+            float a = (float)A[(long)i * K + k];
+            for (int j = 0; j < N; j++) sum[j] += a * (float)B[(long)k * N + j];
+        }
+        for (int j = 0; j < N; j++) C[(long)i * N + j] = (_Float16)sum[j];
+    }
+}
