@@ -41,7 +41,8 @@ def flops(n):
 """
 COMMANDS = (
     "demo", "init", "optimize", "resume", "ask", "tell", "report", "verify",
-    "judge", "check", "bench", "profile", "roofline", "classify", "doctor", "specs", "memory",
+    "judge", "check", "bench", "profile", "listing", "roofline", "classify", "doctor",
+    "specs", "memory",
 )  # fmt: skip
 
 

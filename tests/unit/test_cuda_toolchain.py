@@ -242,18 +242,15 @@ class TestListing:
         made = built(toolchain.build(cuda()))
         if find_cuobjdump() is None:
             with pytest.raises(ToolMissingError, match="cuobjdump"):
-                listing(made, "sass")
+                listing(made, "sass", tmp_path)
             pytest.skip("cuobjdump is not installed")
-        assert "EXIT" in listing(made, "sass")
-        assert ".visible .entry" in listing(made, "ptx")
+        assert "EXIT" in listing(made, "sass", tmp_path)
+        assert ".visible .entry" in listing(made, "ptx", tmp_path)
         broken = made.model_copy(update={"library": tmp_path / "nothing"})
         with pytest.raises(MachineError, match="cuobjdump"):
-            listing(broken, "sass")
-
-    def test_other_languages_have_none(self, toolchain: CudaToolchain) -> None:
-        made = built(toolchain.build(cuda())).model_copy(update={"language": "triton"})
-        with pytest.raises(UsageError, match="triton"):
-            listing(made, "ptx")
+            listing(broken, "sass", tmp_path)
+        with pytest.raises(UsageError, match="a kernel in cuda has no asm"):
+            listing(made, "asm", tmp_path)
 
 
 class TestNoCompiler:

@@ -29,6 +29,7 @@ from roofsmith.app.doctor import Check, Examination, examine
 from roofsmith.app.init import initialize
 from roofsmith.app.init_repository import Initialized, RepositoryInit, initialize_repository
 from roofsmith.app.judging import Contest, contest, judge
+from roofsmith.app.listing import Listed, listed
 from roofsmith.app.machine import ceilings, measure_ceilings
 from roofsmith.app.memory import Restarted, mask, memory_note, memory_notes, partial_restart
 from roofsmith.app.roofline import Roofline, roofline
@@ -56,6 +57,7 @@ __all__ = [
     "Finished",
     "Initialized",
     "Limits",
+    "Listed",
     "Listing",
     "Plan",
     "Product",
@@ -80,6 +82,7 @@ __all__ = [
     "initialize_repository",
     "judge",
     "list_specs",
+    "listed",
     "mask",
     "measure_ceilings",
     "memory_note",

@@ -11,6 +11,7 @@ from roofsmith.cli import options
 from roofsmith.cli.root import cli
 from roofsmith.cli.screen import screen
 from roofsmith.cli.subject import takes_subject
+from roofsmith.domain.kernel import CodeKind
 
 _STEPS = "One step alone"
 
@@ -159,6 +160,34 @@ def profile(subject: Any, wait: options.Wait = True, as_json: options.Json = Fal
     with screen() as observer:
         profiles = app.profile(subject, app.settings(waits=wait), observer)
     show.profiles(profiles, as_json=as_json)
+
+
+@cli.command(name="listing", rich_help_panel=_STEPS)
+@takes_subject
+def listing_(
+    subject: Any,
+    kind: Annotated[
+        CodeKind | None,
+        typer.Option(metavar="KIND", help="asm, ptx or sass.", show_default="what the device runs"),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write it there.", show_default="stdout"),
+    ] = None,
+    wait: options.Wait = True,
+    as_json: options.Json = False,
+) -> None:
+    """Print a kernel's instructions, as its compiler made them.
+
+    A kernel file alone is enough, but for Triton and PyTorch, which compile for the workloads that
+    they run.
+    """
+    from roofsmith import app
+    from roofsmith.cli.listings import listed
+
+    with screen() as observer:
+        found = app.listed(subject, kind, app.settings(waits=wait), observer)
+    listed(found, out=out, as_json=as_json)
 
 
 @cli.command(rich_help_panel=_STEPS)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 
 from roofsmith.analysis.instructions import Dialect, Function, hot_loops, read_gcn, read_sass
@@ -14,10 +13,8 @@ from roofsmith.domain.profile import Profile
 from roofsmith.domain.workload import Workload
 from roofsmith.errors import MachineError
 from roofsmith.toolchains.demangling import demangled
-from roofsmith.toolchains.listing import sass
+from roofsmith.toolchains.listing import kept_files, sass
 
-_MAX_FILES = 50
-_MAX_CODE_BYTES = 64 * 1024**2
 _STALLS = 5
 """Instructions that are named for their stalls."""
 
@@ -83,11 +80,7 @@ def _sass_of(paths: Sequence[Path], missing: list[str]) -> list[Function]:
 
 def _kept(folder: Path, suffix: str, kernel: str | None) -> Iterator[Path]:
     """Files of compiled kernels, those of the profiled one where there are any."""
-    files = [
-        path
-        for path in sorted(islice(folder.glob(f"*/*.{suffix}"), _MAX_FILES))
-        if not path.is_symlink() and path.stat().st_size <= _MAX_CODE_BYTES
-    ]
+    files = kept_files(folder, suffix)
     of_kernel = [path for path in files if path.stem == kernel]
     yield from of_kernel or files
 

@@ -1,39 +1,92 @@
-"""The instructions of a built CUDA kernel, to be read."""
+"""The instructions of a built GPU kernel, to be read."""
 
 from __future__ import annotations
 
 import shutil
 import subprocess
 import sysconfig
+from collections.abc import Iterator, Mapping
+from itertools import islice
 from pathlib import Path
 from typing import Literal
 
-from roofsmith.domain.kernel import Built
+from roofsmith.domain.kernel import Built, CodeKind
 from roofsmith.errors import MachineError, ToolMissingError, UsageError
 from roofsmith.toolchains.compilers import compiler_environment
 from roofsmith.toolchains.cuda_toolkit import find_toolkit
 
-Listing = Literal["ptx", "sass"]
+Printed = Literal["ptx", "sass"]
+"""What cuobjdump prints."""
 _DEADLINE_S = 60.0
+_MAX_FILES = 50
+"""Kernels of one module that are listed."""
+_MAX_CODE_BYTES = 64 * 1024**2
+"""A cubin with its line tables has some hundred kilobytes."""
 _TRITON_BRINGS = "triton/backends/nvidia/bin"
 """Its wheel holds NVIDIA's binary utilities: ptxas, cuobjdump, nvdisasm."""
 
 
-def listing(built: Built, kind: Listing) -> str:
-    """The PTX or the SASS of every kernel in a library, as cuobjdump prints it.
+_SUFFIXES: Mapping[CodeKind, str] = {"asm": "amdgcn", "ptx": "ptx", "sass": "cubin"}
+"""Of what Triton keeps, by what is made of it."""
+
+
+def listing(built: Built, kind: CodeKind, compiled_dir: Path) -> str:
+    """The code of every kernel of a candidate: as cuobjdump prints it, or as Triton kept it.
+
+    Args:
+        built: in CUDA; or a module, once it has run.
+        kind: of code.
+        compiled_dir: where workers keep what Triton compiles, in a folder per candidate.
 
     Raises:
-        UsageError: this kernel isn't of CUDA.
+        UsageError: there is no such code of this kernel.
         ToolMissingError: cuobjdump isn't installed.
         MachineError: it fails.
     """
-    if built.language != "cuda":
+    match built.language:
+        case "cuda" if kind != "asm":
+            return _cuobjdump(kind, built.library)
+        case "triton" | "torch":
+            return "\n".join(_kept(built, kind, compiled_dir))
+        case "hip":
+            raise UsageError(
+                "HIP libraries are not taken apart here",
+                hint=f"`llvm-objdump --offloading {built.library}`, then `llvm-objdump -d` on what "
+                "it writes",
+            )
+        case _:
+            raise UsageError(f"a kernel in {built.language} has no {kind}")
+
+
+def kept_kinds(candidate_id: str, compiled_dir: Path) -> tuple[CodeKind, ...]:
+    """What can be listed of the kernels that Triton compiled for a candidate."""
+    folder = compiled_dir / candidate_id / "triton"
+    return tuple(kind for kind, suffix in _SUFFIXES.items() if kept_files(folder, suffix))
+
+
+def kept_files(folder: Path, suffix: str) -> tuple[Path, ...]:
+    """Files of compiled kernels in Triton's cache, sorted; none that only a forger would leave."""
+    return tuple(
+        path
+        for path in sorted(islice(folder.glob(f"*/*.{suffix}"), _MAX_FILES))
+        if path.is_file() and not path.is_symlink() and path.stat().st_size <= _MAX_CODE_BYTES
+    )
+
+
+def _kept(built: Built, kind: CodeKind, compiled_dir: Path) -> Iterator[str]:
+    files = kept_files(compiled_dir / built.candidate_id / "triton", _SUFFIXES[kind])
+    if not files:
+        there = kept_kinds(built.candidate_id, compiled_dir)
         raise UsageError(
-            f"a listing of {kind.upper()} is made from CUDA libraries; this kernel is in "
-            f"{built.language}",
-            hint="Triton keeps its own .ptx files in TRITON_CACHE_DIR",
+            f"Triton kept no {kind} of this kernel",
+            hint=f"there is {' and '.join(there)}: --kind {there[0]}"
+            if there
+            else "its kernels are PyTorch's own, whose code only a profiler sees, or it never ran",
         )
-    return _cuobjdump(kind, built.library)
+    for path in files:
+        yield f"// {path.stem}, {path.parent.name}"
+        is_text = kind != "sass"
+        yield path.read_text(encoding="utf-8", errors="replace") if is_text else sass(path)
 
 
 def sass(code: Path) -> str:
@@ -59,7 +112,7 @@ def find_cuobjdump() -> Path | None:
     return brought if brought.is_file() else None
 
 
-def _cuobjdump(kind: Listing, code: Path) -> str:
+def _cuobjdump(kind: Printed, code: Path) -> str:
     program = find_cuobjdump()
     if program is None:
         raise ToolMissingError(

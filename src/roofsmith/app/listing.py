@@ -1,0 +1,122 @@
+"""The instructions of one kernel, as its compiler made them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from roofsmith.app.hardware import machine_of
+from roofsmith.app.subjects import Subject, candidate_from, target_of
+from roofsmith.app.wiring import workshop
+from roofsmith.config import Settings
+from roofsmith.domain.kernel import Built, Candidate, CodeKind, Language
+from roofsmith.domain.outcome import BuildFailed
+from roofsmith.domain.target import HOST_LANGUAGES
+from roofsmith.errors import BaselineError, ToolMissingError, UsageError
+from roofsmith.judge.gpu.oracle import MODULES
+from roofsmith.ports import Observer
+from roofsmith.profilers.listing import disassemble
+from roofsmith.store.sources import LANGUAGES
+from roofsmith.toolchains.listing import kept_kinds, listing
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A kernel's code, to be read."""
+
+    candidate_id: str
+    language: Language
+    kind: CodeKind
+    text: str
+
+
+def listed(
+    subject: Subject, kind: CodeKind | None, settings: Settings, observer: Observer
+) -> Listed:
+    """Build a kernel and list its code; run it first where it is compiled when it runs.
+
+    Args:
+        subject: the kernel; without reference and workloads where building it is enough.
+        kind: of code; None: what the device runs.
+        settings: where caches are.
+        observer: hears what happens.
+
+    Raises:
+        UsageError: there is no such code of this kernel.
+        ToolMissingError: the program that prints it isn't installed.
+        BaselineError: it doesn't build, or left nothing behind.
+    """
+    candidate = _candidate(subject)
+    if candidate.language in MODULES:
+        return _of_module(subject, kind, settings, observer)
+    chosen = kind or _default(candidate.language)
+    if candidate.language in HOST_LANGUAGES and chosen != "asm":
+        raise UsageError(
+            f"{chosen} is code of NVIDIA's GPUs; {subject.path} is {candidate.language}",
+            hint="--kind asm",
+        )
+    machine = machine_of(replace(settings, lock_clocks=False), candidate.language)
+    observer.stage("build", candidate.kernel.path)
+    built = machine.toolchain.build(candidate)
+    if isinstance(built, BuildFailed):
+        raise _unbuilt(subject, built)
+    text = (
+        _assembly(built)
+        if candidate.language in HOST_LANGUAGES
+        else listing(built, chosen, machine.compiled_dir)
+    )
+    return Listed(built.candidate_id, built.language, chosen, text)
+
+
+def _candidate(subject: Subject) -> Candidate:
+    """The kernel; nothing but its file is needed to build one."""
+    if subject.path.suffix in LANGUAGES and subject.reference is None:
+        return candidate_from(subject.path, subject.flags)
+    target = target_of(subject)
+    if target.command is not None:
+        raise UsageError(
+            f"{subject.path} is built by its repository's own commands",
+            hint="list what they built: `objdump -d FILE`, `cuobjdump -sass FILE`",
+        )
+    return target.baseline
+
+
+def _of_module(
+    subject: Subject, kind: CodeKind | None, settings: Settings, observer: Observer
+) -> Listed:
+    """Of a module, which Triton compiles while it is checked: for these workloads."""
+    target = target_of(subject)
+    with workshop(target, settings, observer) as shop:
+        built = shop.built_baseline()
+        measured = shop.judge.measure(built, observer, timed=False)
+        compiled_dir = shop.machine.compiled_dir
+        kinds = kept_kinds(built.candidate_id, compiled_dir)
+        if not kinds and measured.outcome.kind != "passed":
+            raise BaselineError(
+                f"{subject.path} left no code behind: {measured.outcome.detail}",
+                hint="`roofsmith check` says more",
+            )
+        chosen = kind or ("asm" if kinds == ("asm",) else "sass")
+        text = listing(built, chosen, compiled_dir)
+        return Listed(built.candidate_id, built.language, chosen, text)
+
+
+def _default(language: Language) -> CodeKind:
+    return "sass" if language == "cuda" else "asm"
+
+
+def _assembly(built: Built) -> str:
+    text = disassemble(built.library)
+    if text is None:
+        raise ToolMissingError(
+            f"objdump is not installed, or failed on {built.library}",
+            hint="install it: `apt-get install binutils`",
+        )
+    return text
+
+
+def _unbuilt(subject: Subject, failed: BuildFailed) -> BaselineError:
+    return BaselineError(
+        f"{subject.path} doesn't build: {failed.detail}",
+        log=failed.log,
+        hint="fix it, or give the right --flags",
+    )

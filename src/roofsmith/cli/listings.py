@@ -1,0 +1,30 @@
+"""What `roofsmith listing` prints: code for a pager, or one JSON object."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+
+from roofsmith.app import Listed
+from roofsmith.cli.output import print_json, print_lines
+from roofsmith.errors import StorageError
+from roofsmith.report import format as fmt
+
+
+def listed(found: Listed, *, out: Path | None, as_json: bool) -> None:
+    """Show a listing, or write it to a file.
+
+    Raises:
+        StorageError: the file can't be written.
+    """
+    if out is not None:
+        try:
+            out.write_text(found.text, encoding="utf-8")
+        except OSError as error:
+            raise StorageError(f"can't write {out}: {error.strerror}") from error
+    if as_json:
+        print_json({**asdict(found), "file": None if out is None else str(out)})
+    elif out is None:
+        print_lines([fmt.visible(found.text)])
+    else:
+        print_lines([f"{found.kind}: {fmt.plural(len(found.text.splitlines()), 'line')} in {out}"])

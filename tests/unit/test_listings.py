@@ -1,0 +1,199 @@
+"""`roofsmith listing`: assembly, PTX and SASS, from wherever a language keeps its code."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from roofsmith.app import Subject
+from roofsmith.app import listing as app_listing
+from roofsmith.cli.root import cli
+from roofsmith.config import Settings
+from roofsmith.domain.kernel import Built, CodeKind, Language, Signature
+from roofsmith.domain.outcome import Passed
+from roofsmith.errors import UsageError
+from roofsmith.ports import Measured
+from roofsmith.testing.observer import SilentObserver
+from roofsmith.toolchains.listing import kept_kinds, listing
+
+TOOLCHAIN = importlib.import_module("roofsmith.toolchains.listing")
+"""The module; the package has a function of that name."""
+C = "void solve(const float *x, float *y, int N) { for (int i = 0; i < N; i++) y[i] = x[i]; }"
+MODULE = "def run_kernel(x, y): ...\n"
+
+needs_objdump = pytest.mark.skipif(
+    shutil.which("gcc") is None or shutil.which("objdump") is None,
+    reason="gcc or objdump is not installed",
+)
+
+
+def ran(*words: object) -> Result:
+    return CliRunner().invoke(cli, ["listing", *map(str, words)])
+
+
+def module(folder: Path, language: Language = "triton") -> Built:
+    return Built(
+        candidate_id="c" * 8,
+        language=language,
+        library=folder / "kernel.py",
+        library_sha256="0" * 64,
+        signature=Signature(entry="run_kernel", parameters=()),
+        environment={},
+        command="cp",
+        log=folder / "log",
+        build_time_s=0.0,
+    )
+
+
+def keep(folder: Path, *names: str) -> None:
+    """As Triton does, a folder per kernel."""
+    for number, name in enumerate(names):
+        place = folder / ("c" * 8) / "triton" / f"hash{number}" / name
+        place.parent.mkdir(parents=True)
+        place.write_text(f"code of {name}")
+
+
+# -- the command ----------------------------------------------------------------------------
+
+
+@needs_objdump
+def test_a_kernel_of_the_host_needs_no_reference(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ROOFSMITH_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "k.c").write_text(C)
+    shown = ran(tmp_path / "k.c")
+    assert shown.exit_code == 0, shown.output
+    assert "<solve>:" in shown.stdout
+    out = tmp_path / "k.s"
+    written = ran(tmp_path / "k.c", "--kind", "asm", "--out", out, "--json")
+    assert written.exit_code == 0, written.output
+    document = json.loads(written.stdout)
+    assert document["kind"] == "asm"
+    assert document["file"] == str(out)
+    assert out.read_text() == document["text"]
+    assert "<solve>:" in document["text"]
+
+
+@needs_objdump
+def test_a_kernel_that_does_not_build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ROOFSMITH_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "k.c").write_text(C.replace("y[i] =", "z[i] ="))
+    failed = ran(tmp_path / "k.c")
+    assert failed.exit_code == 1
+    assert "doesn't build" in failed.output
+
+
+def test_a_file_that_can_not_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = app_listing.Listed("c" * 8, "c", "asm", "nop\n")
+    monkeypatch.setattr("roofsmith.app.listed", lambda *_: found)
+    failed = ran(tmp_path / "k.c", "--out", tmp_path / "no" / "k.s")
+    assert failed.exit_code == 2
+    assert "can't write" in failed.output
+
+
+@pytest.mark.parametrize("kind", ["ptx", "sass"])
+def test_the_host_has_no_code_of_a_gpu(tmp_path: Path, kind: str) -> None:
+    (tmp_path / "k.c").write_text(C)
+    failed = ran(tmp_path / "k.c", "--kind", kind)
+    assert failed.exit_code == 2
+    assert "try: --kind asm" in failed.output
+
+
+def test_a_module_has_to_run_and_so_needs_a_reference(tmp_path: Path) -> None:
+    (tmp_path / "k.py").write_text(MODULE)
+    failed = ran(tmp_path / "k.py")
+    assert failed.exit_code == 2
+    assert "--ref is needed" in failed.output
+
+
+# -- what Triton keeps ----------------------------------------------------------------------
+
+
+def test_ptx_is_what_triton_kept(tmp_path: Path) -> None:
+    keep(tmp_path, "softmax.ptx", "scale.ptx")
+    text = listing(module(tmp_path), "ptx", tmp_path)
+    assert text.splitlines() == [
+        "// softmax, hash0", "code of softmax.ptx", "// scale, hash1", "code of scale.ptx",
+    ]  # fmt: skip
+
+
+def test_sass_is_read_from_its_cubins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    keep(tmp_path, "softmax.cubin")
+    monkeypatch.setattr(TOOLCHAIN, "sass", lambda path: f"EXIT of {path.name}")
+    text = listing(module(tmp_path, "torch"), "sass", tmp_path)
+    assert text == "// softmax, hash0\nEXIT of softmax.cubin"
+
+
+def test_assembly_of_amd(tmp_path: Path) -> None:
+    keep(tmp_path, "softmax.amdgcn")
+    assert "code of softmax.amdgcn" in listing(module(tmp_path), "asm", tmp_path)
+    assert kept_kinds("c" * 8, tmp_path) == ("asm",)
+    with pytest.raises(UsageError, match="kept no ptx") as caught:
+        listing(module(tmp_path), "ptx", tmp_path)
+    assert caught.value.hint == "there is asm: --kind asm"
+
+
+def test_links_are_not_followed(tmp_path: Path) -> None:
+    keep(tmp_path, "softmax.ptx")
+    (tmp_path / "secret").write_text("secret")
+    (tmp_path / ("c" * 8) / "triton" / "hash0" / "other.ptx").symlink_to(tmp_path / "secret")
+    assert "secret" not in listing(module(tmp_path), "ptx", tmp_path)
+
+
+@pytest.mark.parametrize("kind", ["asm", "ptx", "sass"])
+def test_nothing_was_kept(tmp_path: Path, kind: CodeKind) -> None:
+    with pytest.raises(UsageError, match=f"kept no {kind}") as caught:
+        listing(module(tmp_path), kind, tmp_path)
+    assert "PyTorch's own" in str(caught.value)
+
+
+def test_hip_is_said_to_be_left_out(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="HIP") as caught:
+        listing(module(tmp_path, "hip"), "asm", tmp_path)
+    assert "llvm-objdump --offloading" in str(caught.value)
+
+
+# -- a module, run by a stand-in ------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [(("a.ptx", "a.cubin"), "sass"), (("a.amdgcn",), "asm")],
+)
+def test_what_the_device_runs_is_the_default(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, names: tuple[str, ...], expected: str
+) -> None:
+    """A module is run first, on a GPU that stands in."""
+    (tmp_path / "k.py").write_text(MODULE)
+    (tmp_path / "r.py").write_text("def reference(x, y): y.copy_(x)\n")
+
+    class Judge:
+        def measure(self, *_: object, timed: bool) -> Measured:
+            assert not timed
+            keep(tmp_path, *names)
+            return Measured(outcome=Passed(), timings=(), errors=())
+
+    @contextmanager
+    def workshop(*_: object) -> Iterator[object]:
+        yield SimpleNamespace(
+            built_baseline=lambda: module(tmp_path),
+            judge=Judge(),
+            machine=SimpleNamespace(compiled_dir=tmp_path),
+        )
+
+    monkeypatch.setattr(app_listing, "workshop", workshop)
+    monkeypatch.setattr(TOOLCHAIN, "sass", lambda path: f"EXIT of {path.name}")
+    subject = Subject(tmp_path / "k.py", tmp_path / "r.py", ("N=8",))
+    settings = Settings(tmp_path / "cache", tmp_path)
+    found = app_listing.listed(subject, None, settings, SilentObserver())
+    assert found.kind == expected
+    assert "a" in found.text
