@@ -10,22 +10,36 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 from typing import NoReturn
 
 import pytest
 import typer
+from repository_bench import BENCHMARK, TARGET, make_repository, needs_git, run
 
 from roofsmith import app
+from roofsmith.app import init_repository
+from roofsmith.app.repositories import open_target_repository
+from roofsmith.app.ungated import noticing_gpu_use
 from roofsmith.cli import campaigns
 from roofsmith.cli.screen import PlainScreen
+from roofsmith.config import Settings
 from roofsmith.devices.lease import FileLeases, lock_name
+from roofsmith.domain.command import CommandSpec
 from roofsmith.engine.loop import Engine
 from roofsmith.errors import NoIdleGpuError
+from roofsmith.selftest import examination
+from roofsmith.selftest.samples import samples
+from roofsmith.store.target_file import load_target
 from roofsmith.testing.clock import FakeClock
 from roofsmith.testing.engine import FakeWorld, fake_target
 from roofsmith.testing.judge import FakeKernels
+from roofsmith.testing.observer import SilentObserver
 
 RECORDED = Path(__file__).parent.parent / "golden" / "gpu" / "nvidia_smi_q_h100.xml"
 UUID = "GPU-00000000-1111-2222-3333-444444444444"
@@ -68,15 +82,17 @@ def occupied_by(here: Path, pid: int, name: str) -> None:
     smi.write_text(text.replace("<used>0 MiB</used>", "<used>2048 MiB</used>", 1))
 
 
-def roofsmith(here: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    given = {
-        **os.environ,
+def environment_of(here: Path) -> dict[str, str]:
+    return {
         "PATH": f"{here}/bin:{os.environ['PATH']}",
         "ROOFSMITH_CACHE": f"{here}/cache",
         "ROOFSMITH_LEASES": f"{here}/leases",
         "ROOFSMITH_GATE_WINDOW_S": "0.1",
-        **environment,
     }
+
+
+def roofsmith(here: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    given = {**os.environ, **environment_of(here), **environment}
     return subprocess.run(
         [sys.executable, "-c", "from roofsmith.cli import main; main()", *arguments],
         cwd=here, env=given, capture_output=True, text=True, timeout=600, check=False,
@@ -133,6 +149,120 @@ def test_garbage_of_a_driver_is_a_sentence(here: Path) -> None:
     assert done.returncode == 2
     assert "no NVIDIA GPU can be used here" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+INIT = ("--editable", "src/*.rows", "--test", "sh test.sh",
+        "--benchmark", "sh bench.sh", "--results", "out/*.csv", "--force")  # fmt: skip
+
+
+@needs_git
+def test_the_commands_of_a_repository_on_a_gpu_wait_before_init_runs_any(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_repository(here / "repo", test_sh=f"touch {here}/ran\n")
+    written = (here / "repo" / "target.yaml").read_text()
+    occupied_by(here, os.getppid(), "python3")
+    for name, value in environment_of(here).items():
+        monkeypatch.setenv(name, value)
+    code, _, errors = run("init", "--repo", here / "repo", *INIT, "--device", "gpu", "--no-wait")
+    assert code == 2
+    assert f"pid {os.getppid()}" in errors
+    assert "no GPU was idle; nobody is preempted" in errors
+    assert not (here / "ran").exists()
+    assert (here / "repo" / "target.yaml").read_text() == written
+
+
+@dataclass
+class Turnstile:
+    """A gate that notes what has run by the time when it is passed."""
+
+    log: Path
+    uuid: str = UUID
+    passed: list[str] = field(default_factory=list)
+
+    def pass_through(self) -> None:
+        self.passed.append(self.log.read_text() if self.log.exists() else "")
+
+
+@needs_git
+def test_before_each_run_of_a_repository_s_commands_the_gate_looks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By init, and by a campaign's first look at the repository."""
+    log = tmp_path / "log"
+    make_repository(
+        tmp_path / "repo", test_sh=f"echo test >> {log}\n",
+        bench_sh=f"echo bench >> {log}\n{BENCHMARK}", target_yaml=TARGET + "  device: gpu\n",
+    )  # fmt: skip
+    gate = Turnstile(log)
+
+    @contextmanager
+    def leased(settings: object, language: str, observer: object) -> Iterator[SimpleNamespace]:
+        assert language == "triton"
+        yield SimpleNamespace(gate=gate)
+
+    settings = Settings(tmp_path / "cache", tmp_path)
+    target = load_target(tmp_path / "repo")
+    with open_target_repository(target, settings) as repository:
+        repository.surveyed(target, SilentObserver(), gate)  # type: ignore[arg-type]
+    assert gate.passed == ["", "test\n"]
+
+    log.unlink()
+    gate.passed.clear()
+    monkeypatch.setattr(init_repository, "leased_machine", leased)
+    said = {"editable": ["src/*.rows"], "test": "sh test.sh", "benchmark": "sh bench.sh",
+            "results": "out/*.csv", "device": "gpu"}  # fmt: skip
+    wanted = app.RepositoryInit(tmp_path / "repo", said)
+    found = app.initialize_repository(wanted, True, settings, SilentObserver())
+    assert gate.passed == ["", "test\n", "test\nbench\n"]
+    assert "device: gpu" in found.path.read_text()
+
+
+def test_before_the_naive_harness_runs_a_kernel_the_gate_looks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = Turnstile(tmp_path / "log")
+
+    @contextmanager
+    def leased(settings: object, language: str, observer: object) -> Iterator[SimpleNamespace]:
+        yield SimpleNamespace(gate=gate)
+
+    def opinion(*_: object) -> NoReturn:
+        assert gate.passed == [""]
+        raise NoIdleGpuError("that will do")
+
+    monkeypatch.setattr(examination, "leased_machine", leased)
+    monkeypatch.setattr(examination, "naive_opinion", opinion)
+    sample = samples(("cuda",))[0]
+    with (
+        examination.Examiner(Settings(tmp_path, tmp_path)) as examiner,
+        pytest.raises(NoIdleGpuError, match="will do"),
+    ):
+        examiner.examine(sample, SilentObserver())
+
+
+def test_commands_for_the_processors_that_use_a_gpu_are_warned_of(tmp_path: Path) -> None:
+    """A file stands in for the GPU's."""
+    (tmp_path / "nvidia0").touch()
+    files, told = (f"{tmp_path}/nvidia",), list[str]()
+    spec = CommandSpec(repo=".", editable=("x",), benchmark="x", metric="x", rows=("n",))
+    for seconds in (0.1, 1.0, 10.0, 60.0):
+        user = subprocess.Popen(
+            ["sh", "-c", f"exec 3<{tmp_path}/nvidia0; read _"], stdin=subprocess.PIPE
+        )
+        with noticing_gpu_use(spec, told.append, files, every_s=0.01):
+            time.sleep(seconds)
+        user.communicate()
+        if told:
+            break
+    (warning,) = told
+    assert "use a GPU (sh), but its target says `device: cpu`" in warning
+    gpu, elsewhere = spec.model_copy(update={"device": "gpu"}), (f"{tmp_path}/kfd",)
+    with noticing_gpu_use(spec, told.append, files), noticing_gpu_use(gpu, told.append, files):
+        pass
+    with noticing_gpu_use(spec, told.append, elsewhere):
+        pass
+    assert len(told) == 1
 
 
 def test_the_hosts_languages_know_no_gate(here: Path) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,14 +22,22 @@ from roofsmith.analysis.column_guess import (
 )
 from roofsmith.analysis.expressions import ExpressionError, Row
 from roofsmith.analysis.statistics import least_observations
-from roofsmith.app.repositories import Repository, open_target_repository, unfit
+from roofsmith.app.hardware import leased_machine
+from roofsmith.app.repositories import (
+    Repository,
+    device_language,
+    open_target_repository,
+    pass_through,
+    unfit,
+)
+from roofsmith.app.ungated import noticing_gpu_use
 from roofsmith.config import Settings
 from roofsmith.domain.command import CommandSection, CommandSpec
 from roofsmith.domain.kernel import Built
 from roofsmith.domain.outcome import BuildFailed
-from roofsmith.domain.target import Target, default_keep
+from roofsmith.domain.target import HOST_LANGUAGES, Target, default_keep
 from roofsmith.errors import TargetError
-from roofsmith.ports import Observer
+from roofsmith.ports import Gate, Observer
 from roofsmith.store.checkouts import editable_sources, open_repository, require_clean
 from roofsmith.store.repository_init import Draft, repository_target
 from roofsmith.store.target_file import FILE_NAME, load_text
@@ -75,6 +84,7 @@ def initialize_repository(
         TargetError: there is a target already; a value can't be used; what the benchmark writes
             can't be understood.
         BaselineError: a command fails.
+        NoIdleGpuError: the commands use a GPU, and none is idle.
     """
     repository = open_repository(wanted.folder)
     path = repository.folder / FILE_NAME
@@ -90,8 +100,12 @@ def initialize_repository(
     target = Target(
         name=name, language="command", kernel=kernel, includes=tuple(others), command=spec
     )
-    with open_target_repository(target, settings) as parts:
-        texts, run_s = _two_runs(parts, target, observer)
+    with (
+        _gate_for(target, settings, observer) as gate,
+        open_target_repository(target, settings) as parts,
+        noticing_gpu_use(spec),
+    ):
+        texts, run_s = _two_runs(parts, target, observer, gate)
     said, guessed = _completed(wanted.said, [rows_of(text) for text in texts])
     section = _section({"repo": ".", **said})
     readings = _understood(section, texts[0])
@@ -111,17 +125,32 @@ def _section(values: Mapping[str, Any]) -> CommandSection:
         raise TargetError(f"{where}: {said}" if where else said) from error
 
 
-def _two_runs(parts: Repository, target: Target, observer: Observer) -> tuple[list[str], float]:
+@contextmanager
+def _gate_for(target: Target, settings: Settings, observer: Observer) -> Iterator[Gate | None]:
+    """In front of the GPU that was leased for the commands; None where they use none."""
+    language = device_language(target)
+    if language in HOST_LANGUAGES:
+        yield None
+        return
+    with leased_machine(settings, language, observer) as machine:
+        yield machine.gate
+
+
+def _two_runs(
+    parts: Repository, target: Target, observer: Observer, gate: Gate | None
+) -> tuple[list[str], float]:
     """What two runs of the benchmark wrote, and how long one takes."""
     observer.stage("build", parts.spec.build or "nothing to build")
     built = parts.toolchain.build(target.baseline)
     if isinstance(built, BuildFailed):
         raise unfit(built)
+    pass_through(gate)
     observer.stage("check", "the test")
     if failure := parts.runs.test(built):
         raise unfit(failure)
     texts, walls_s = [], []
     for number in (1, 2):
+        pass_through(gate)
         observer.stage("check", f"the benchmark, run {number} of 2")
         text, wall_s = _one_run(parts, built)
         texts.append(text)

@@ -19,7 +19,7 @@ from roofsmith.errors import BaselineError, StorageError
 from roofsmith.judge.command.judge import CommandJudge, Whole
 from roofsmith.judge.command.oracle import RowOracle
 from roofsmith.judge.command.runs import Benchmarked, Runs
-from roofsmith.ports import Observer
+from roofsmith.ports import Gate, Observer
 from roofsmith.profilers.command import CommandProfiler
 from roofsmith.scratch import scratch_directory
 from roofsmith.store.checkouts import GitCheckouts, require_clean
@@ -65,12 +65,18 @@ class Repository:
             target, self.runs, self.checkouts, known.classes, known.bounds, timer, whole
         )
 
-    def surveyed(self, target: Target, observer: Observer) -> Target:
+    def surveyed(self, target: Target, observer: Observer, gate: Gate | None = None) -> Target:
         """The target with its workloads, and with what is frozen; as it is if it has them.
 
         Builds the repository as it is, and runs its test and its benchmark once.
 
+        Args:
+            target: whose repository it is.
+            observer: hears what runs.
+            gate: in front of the GPU that the commands use; None: they use none.
+
         Raises:
+            NoIdleGpuError: others stayed on the GPU for too long.
             TargetError: the repository has changes that aren't committed.
             BaselineError: a command fails, or what the benchmark writes can't be used.
             StorageError: the repository isn't what it was when the campaign began.
@@ -82,14 +88,17 @@ class Repository:
         require_clean(whole.repository, but=(whole.repository.folder / FILE_NAME,))
         observer.stage("build", self.spec.build or "nothing to build")
         extracted = _passed(self.toolchain.build(target.baseline))
-        run = self._first_run(_passed(self.toolchain.in_repository(extracted)), observer)
+        run = self._first_run(_passed(self.toolchain.in_repository(extracted)), observer, gate)
         workloads = tuple(reading.workload for reading in run.readings)
         volatile = set(whole.changed(target.baseline.id))
         if self.whole is not None:
             observer.stage("check", "the same in the workspace")
-            self._first_run(extracted, observer, [workload.label for workload in workloads])
+            expected = [workload.label for workload in workloads]
+            self._first_run(extracted, observer, gate, expected)
             volatile |= set(self.checkouts.changed(target.baseline.id))
-        spec = self.spec.model_copy(update={"volatile": tuple(sorted(volatile))})
+        files = self.checkouts.files() if self.whole is not None else ()
+        known = {"volatile": tuple(sorted(volatile)), "extracted": files}
+        spec = self.spec.model_copy(update=known)
         self._adopt(spec)
         spec = spec.model_copy(update={"frozen": whole.frozen_hash()})
         self._adopt(spec)
@@ -97,11 +106,17 @@ class Repository:
         return Target.model_validate(dict(target) | {"command": spec, "workloads": workloads})
 
     def _first_run(
-        self, built: Built, observer: Observer, expected: list[str] | None = None
+        self,
+        built: Built,
+        observer: Observer,
+        gate: Gate | None,
+        expected: list[str] | None = None,
     ) -> Benchmarked:
+        pass_through(gate)
         observer.stage("check", "the test")
         if failure := self.runs.test(built):
             raise unfit(failure)
+        pass_through(gate)
         observer.stage("check", "the benchmark, once")
         run = self.runs.benchmark(built, expected)
         if isinstance(run, Benchmarked):
@@ -163,6 +178,16 @@ def device_language(target: Target) -> Language:
     if target.command is None:
         return target.language
     return "triton" if target.command.device == "gpu" else "c"
+
+
+def pass_through(gate: Gate | None) -> None:
+    """Before a command that uses a GPU; where none does, nobody is waited for.
+
+    Raises:
+        NoIdleGpuError: others stayed on the GPU for too long.
+    """
+    if gate is not None:
+        gate.pass_through()
 
 
 def without_family(target: Target) -> Target:

@@ -16,6 +16,7 @@ from roofsmith.app.repositories import (
     open_target_repository,
     without_family,
 )
+from roofsmith.app.ungated import noticing_gpu_use
 from roofsmith.config import Settings
 from roofsmith.domain.campaign import Round
 from roofsmith.domain.inspection import Inspection
@@ -301,8 +302,8 @@ def _command_workshop(
         open_target_repository(target, settings) as repository,
     ):
         machine = replace(machine, toolchain=repository.toolchain)
-        with meter.kernel():
-            target = repository.surveyed(target, observer)
+        with meter.kernel(), noticing_gpu_use(repository.spec):
+            target = repository.surveyed(target, observer, machine.gate)
         bounded = target if repository.spec.gives_times else without_family(target)
         known = survey(
             bounded, machine.devices, machine.specs, machine.toolchain, repository.oracle, observer,

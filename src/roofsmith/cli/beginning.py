@@ -88,6 +88,7 @@ def init(
         str | None, _of_repository("cpu or gpu: where its kernels run.", metavar="KIND")
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace a target.yaml.")] = False,
+    wait: options.Wait = True,
 ) -> None:
     """Write a target.yaml for a kernel, or with --repo for a repository.
 
@@ -113,7 +114,7 @@ def init(
                 )
         wanted = app.RepositoryInit(repo, said, name, family)
         with screen() as observer:
-            found = app.initialize_repository(wanted, force, app.settings(), observer)
+            found = app.initialize_repository(wanted, force, app.settings(waits=wait), observer)
         print_lines(_told(found))
         return
     _refuse({f"--{key}": value for key, value in said.items()}, "without --repo")
@@ -125,8 +126,9 @@ def init(
         )
     with screen() as observer:
         path = app.initialize(
-            kernel, ref, tuple(workload or ()), name, family, force, app.settings(), observer
-        )
+            kernel, ref, tuple(workload or ()), name, family, force, app.settings(waits=wait),
+            observer,
+        )  # fmt: skip
     print_lines([f"wrote {path}", f"next: roofsmith optimize {shlex.quote(str(path))}"])
 
 

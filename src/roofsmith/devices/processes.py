@@ -39,6 +39,18 @@ class OwnProcesses:
         """Those that are this command's, also those that were and are gone."""
         return frozenset(pid for pid in pids if self._is_own(pid))
 
+    def with_open(self, files: Sequence[str]) -> frozenset[str]:
+        """Programs of this command, but not itself, that have a file open, by their names.
+
+        Args:
+            files: how the names of such files begin.
+        """
+        there = (int(path.name) for path in Path("/proc").iterdir() if path.name.isdecimal())
+        ours = self.among(there) - {os.getpid()}
+        return frozenset(
+            name for pid in ours if _has_open(pid, files) and (name := _name_of(pid)) is not None
+        )
+
     def _is_own(self, pid: int) -> bool:
         line = [pid]
         while not self._is_known(line[-1]):
@@ -132,6 +144,14 @@ def _has_open(pid: int, files: Sequence[str]) -> bool | None:
     except OSError:
         return None
     return False
+
+
+def _name_of(pid: int) -> str | None:
+    try:
+        text = Path(f"/proc/{pid}/comm").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
+    return text.strip()
 
 
 def _field(pid: int, number: int) -> int | None:
