@@ -171,7 +171,7 @@ def test_prints_without_end_are_cut_off(squares: Bench, scratch: Path) -> None:
 def test_garbage_on_the_channel(squares: Bench) -> None:
     body = 'for (int fd = 3; fd < 64; fd++) if (write(fd, "garbage garbage", 15) < 0) continue;'
     found = squares.check(kernel(body)).outcome
-    assert found.kind == "crashed"
+    assert (found.kind, getattr(found, "reason", None)) == ("cheated", "verdict_forged")
 
 
 def test_forged_answers_do_not_pass(squares: Bench) -> None:
@@ -182,7 +182,17 @@ def test_forged_answers_do_not_pass(squares: Bench) -> None:
         " if (write(fd, &size, 4) == 4 && write(fd, said, size) < 0) continue; return;"
     )
     found = squares.check(HEAD + OPEN + forge + "}").outcome
-    assert found.kind in ("crashed", "incorrect")
+    assert found.kind in ("cheated", "incorrect")
+
+
+def test_answering_twice_is_forgery_though_all_is_right(squares: Bench) -> None:
+    forge = (
+        'const char *said = "{\\"times_ns\\":[1]}"; unsigned size = strlen(said);'
+        " for (int fd = 3; fd < 64; fd++)"
+        " if (write(fd, &size, 4) == 4 && write(fd, said, size) < 0) continue;"
+    )
+    found = squares.check(kernel("", after=forge)).outcome
+    assert (found.kind, getattr(found, "reason", None)) == ("cheated", "verdict_forged")
 
 
 @pytest.mark.parametrize(
