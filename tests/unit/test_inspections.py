@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, cast
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 from typer.testing import CliRunner
 
 from roofsmith.analysis.sizes import smallest
+from roofsmith.app.hardware import Machine
 from roofsmith.cli import show
 from roofsmith.cli.root import cli
 from roofsmith.domain.campaign import Campaign, Event, Round
 from roofsmith.domain.inspection import Defect, Found, Inspection, Unavailable
-from roofsmith.domain.outcome import Incorrect, Passed
+from roofsmith.domain.kernel import Built, Language
+from roofsmith.domain.outcome import Incorrect, Passed, TimedOut
 from roofsmith.domain.workload import Workload
 from roofsmith.engine.loop import Engine
 from roofsmith.engine.verify import verify
-from roofsmith.ports import Measured
+from roofsmith.errors import BadReferenceError, RoofsmithError
+from roofsmith.ports import Arguments, KernelDiedError, KernelRunner, Measured, Oracle
+from roofsmith.profilers.repeatability import RepeatInspector
+from roofsmith.profilers.sanitizer import SanitizerInspector
 from roofsmith.report import render_campaign
 from roofsmith.testing.engine import FakeWorld, fake_idea, fake_target
 from roofsmith.testing.inspector import FakeInspector
@@ -155,6 +165,133 @@ def test_only_cuda_can_be_sanitized(tmp_path: Path) -> None:
     done = CliRunner().invoke(cli, [*words, "--sanitize"])
     assert done.exit_code == 2
     assert "--sanitize is for CUDA kernels" in done.output
+    assert "-fsanitize=address" in done.output
+    done = CliRunner().invoke(cli, [*words, "--repeats"])
+    assert done.exit_code == 2
+    assert "--repeats is for GPU kernels" in done.output
+
+
+@pytest.mark.parametrize(
+    ("name", "text"), [("k.py", "import triton\n"), ("k.py", ""), ("k.hip", "")]
+)
+def test_another_gpu_language_is_told_of_repeats(tmp_path: Path, name: str, text: str) -> None:
+    (tmp_path / name).write_text(text + "def run_kernel(x, y): ...\n")
+    (tmp_path / "r.py").write_text("def reference(x, y): y[:] = x\n")
+    words = ["check", str(tmp_path / name), "--ref", str(tmp_path / "r.py"), "--workload", "N=8"]
+    done = CliRunner().invoke(cli, [*words, "--sanitize"])
+    assert done.exit_code == 2
+    assert "try: --repeats sees whether it is deterministic" in done.output
+
+
+# -- languages that no sanitizer knows ------------------------------------------------------
+
+
+class Once:
+    """Gives the next of these outputs to every session."""
+
+    def __init__(self, *outputs: float | Exception) -> None:
+        self._outputs = iter(outputs)
+
+    @contextmanager
+    def open(self, built: Built, arguments: Arguments, **_: object) -> Iterator[Once]:
+        del built, arguments
+        yield self
+
+    def call(self, times: int) -> tuple[float, ...]:
+        return (1e-6,) * times
+
+    def outputs(self) -> dict[str, NDArray[np.generic]]:
+        found = next(self._outputs)
+        if isinstance(found, Exception):
+            raise found
+        return {"y": np.array([found], np.float32)}
+
+
+class Inputs:
+    """One array, or none."""
+
+    def __init__(self, failure: RoofsmithError | None = None) -> None:
+        self._failure = failure
+
+    def inputs(self, workload: Workload, seed: int) -> dict[str, NDArray[np.generic] | int]:
+        del workload, seed
+        if self._failure is not None:
+            raise self._failure
+        return {"y": np.zeros(1, np.float32)}
+
+
+def repeated(runner: Once, inputs: Inputs) -> Inspection:
+    inspector = RepeatInspector(cast(KernelRunner, runner), cast(Oracle, inputs))
+    return inspector.inspect(cast(Built, None), Workload(dims={"n": 1}))
+
+
+DEATH = KernelDiedError(TimedOut(reason="call_deadline", detail="no answer"))
+
+
+@pytest.mark.parametrize(
+    ("outputs", "repeatable", "says"),
+    [
+        ((1.0, 1.0), True, "bit for bit"),
+        ((1.0, 1.5), False, "differ in y: it is not deterministic"),
+        ((0.0, -0.0), False, "differ in y"),
+        ((1.0, DEATH), None, "is not known: no answer"),
+    ],
+)
+def test_two_runs_say_whether_it_is_deterministic(
+    outputs: tuple[float | Exception, ...], repeatable: bool | None, says: str
+) -> None:
+    found = repeated(Once(*outputs), Inputs())
+    assert found.repeatable is repeatable
+    assert found.reports == ()
+    assert found.failure is None
+    assert says in found.notes[0]
+
+
+def test_without_inputs_nothing_is_known() -> None:
+    found = repeated(Once(), Inputs(BadReferenceError("setup raises")))
+    assert found.repeatable is None
+    assert "setup raises" in found.notes[0]
+
+
+class Twice:
+    """An inspector without sanitizers."""
+
+    def inspect(self, built: Built, workload: Workload) -> Inspection:
+        del built
+        note = "two runs on the same inputs differ in y: it is not deterministic"
+        return Inspection(workload=workload.label, reports=(), repeatable=False, notes=(note,))
+
+
+def test_what_is_not_deterministic_is_kept_and_said() -> None:
+    here = world(0.5e-3)
+    here.inspector = Twice()
+    campaign = Engine(here.parts(), "test").run()
+    assert campaign.rounds[0].decision.kind == "kept"
+    assert campaign.rounds[0].inspection is not None
+    assert campaign.rounds[0].inspection.repeatable is False
+    assert verify(here.records) == ()
+    text = render_campaign(campaign)["rounds/round-2/correctness.md"]
+    assert "Run twice on n=" in text
+    assert "- two runs on the same inputs differ in y: it is not deterministic" in text
+    assert "compute-sanitizer" not in text
+
+
+@pytest.mark.parametrize(
+    ("language", "kind"),
+    [
+        ("cuda", SanitizerInspector),
+        ("triton", RepeatInspector),
+        ("torch", RepeatInspector),
+        ("hip", RepeatInspector),
+        ("c", type(None)),
+    ],
+)
+def test_every_gpu_language_has_an_inspector(language: Language, kind: type) -> None:
+    nothing = cast(Any, None)
+    machine = Machine(
+        nothing, nothing, nothing, nothing, nothing, nothing, nothing, compiled_dir=Path()
+    )
+    assert type(machine.inspector(nothing, language)) is kind
 
 
 @pytest.mark.parametrize("as_json", [False, True])

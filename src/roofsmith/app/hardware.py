@@ -61,6 +61,7 @@ from roofsmith.ports import (
 from roofsmith.profilers.cpu import CpuProfiler
 from roofsmith.profilers.disassembly import HostDisassembler
 from roofsmith.profilers.gpu import GpuProfiler
+from roofsmith.profilers.repeatability import RepeatInspector
 from roofsmith.profilers.sanitizer import SanitizerInspector
 from roofsmith.scratch import remove_stale
 from roofsmith.specs.ceilings import MeasuredCeilings
@@ -159,10 +160,14 @@ class Machine:
     def inspector(
         self, oracle: ReferenceOracle | GpuOracle, language: Language
     ) -> Inspector | None:
-        """What watches a kernel for defects; None where no sanitizer knows its language."""
-        if language != "cuda":
+        """What watches a GPU kernel for defects, and sees if it repeats itself; None on the host.
+
+        No sanitizer knows any language but CUDA.
+        """
+        if language in HOST_LANGUAGES:
             return None
-        inspector = SanitizerInspector(self.runner, oracle)
+        kind = SanitizerInspector if language == "cuda" else RepeatInspector
+        inspector: Inspector = kind(self.runner, oracle)
         return inspector if self.gate is None else GuardedInspector(inspector, self.gate)
 
     def tracer(

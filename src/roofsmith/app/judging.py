@@ -96,9 +96,12 @@ class Contest:
         if changed := changed_signature(built.signature, incumbent.signature):
             return Judgement(outcome=changed, verdict="rejected", wall_s=0.0)
         judgement = shop.judge.compare(built, incumbent, observer)
+        seen: tuple[str, ...] = ()
         if judgement.verdict == "faster" or (sanitize and isinstance(judgement.outcome, Passed)):
-            judgement = records.inspected(judgement, shop.inspect(built))
-        notes = (*judgement.notes, *clock_notes(shop.machine))
+            inspection = shop.inspect(built)
+            judgement = records.inspected(judgement, inspection)
+            seen = inspection.notes if inspection is not None else ()
+        notes = (*judgement.notes, *seen, *clock_notes(shop.machine))
         return with_remarks(judgement.model_copy(update={"notes": notes}), challenger)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping
 from dataclasses import replace
 
 from roofsmith.analysis.bottleneck import classify as classified
@@ -10,16 +11,35 @@ from roofsmith.analysis.scan import remarks_on
 from roofsmith.app.subjects import Subject, target_of
 from roofsmith.app.wiring import Workshop, workshop
 from roofsmith.config import Settings
-from roofsmith.domain.kernel import Built
+from roofsmith.domain.kernel import Built, Language
 from roofsmith.domain.outcome import BuildFailed, Passed
 from roofsmith.domain.profile import Bottleneck, Profile
+from roofsmith.domain.target import HOST_LANGUAGES
+from roofsmith.engine.guarded import GuardedInspector
 from roofsmith.engine.workbench import with_resources
 from roofsmith.errors import BaselineError, UsageError
-from roofsmith.ports import Measured, Observer
+from roofsmith.ports import Inspector, Measured, Observer
+from roofsmith.profilers.repeatability import RepeatInspector
+
+_ON_HOST = "build with -fsanitize=address,undefined and run your own tests"
+_INSTEAD: Mapping[Language, str] = {
+    "triton": "--repeats sees whether it is deterministic; what goes out of bounds, "
+    "`compute-sanitizer python` around a script of your own that calls it",
+    "torch": "--repeats sees whether it is deterministic; what goes out of bounds, "
+    "`compute-sanitizer python` around a script of your own that calls it",
+    "hip": "--repeats sees whether it is deterministic; what goes out of bounds, a build of your "
+    "own with hipcc -fsanitize=address",
+}
+"""What to try where compute-sanitizer can't be asked for."""
 
 
 def check(
-    subject: Subject, settings: Settings, observer: Observer, *, sanitize: bool = False
+    subject: Subject,
+    settings: Settings,
+    observer: Observer,
+    *,
+    sanitize: bool = False,
+    repeats: bool = False,
 ) -> Measured:
     """Build a kernel and check its outputs.
 
@@ -28,28 +48,46 @@ def check(
         settings: where caches are.
         observer: hears what happens.
         sanitize: have one that passes run under compute-sanitizer as well.
+        repeats: have one that passes run twice, to see whether it is deterministic; who asks for
+            sanitizers gets that, too.
 
     Raises:
-        UsageError: no sanitizer knows the kernel's language.
+        UsageError: the kernel's language doesn't go with what is asked for.
     """
-    if not sanitize:
-        return _checked(subject, settings, observer)
     target = target_of(subject)
-    if target.language != "cuda":
+    if sanitize and target.language != "cuda":
         raise UsageError(
             f"--sanitize is for CUDA kernels; {target.kernel.path} is {target.language}",
-            hint="for C and C++: build with -fsanitize=address,undefined and run your own tests",
+            hint=_INSTEAD.get(target.language, _ON_HOST),
+        )
+    if repeats and (target.language in HOST_LANGUAGES or target.command is not None):
+        raise UsageError(
+            f"--repeats is for GPU kernels; {target.kernel.path} is {target.language}",
+            hint="every check compares what the kernel makes of several inputs with the truth",
         )
     with workshop(target, settings, observer) as shop:
-        built = shop.build(target.baseline)
+        built = shop.build(shop.target.baseline)
         if isinstance(built, BuildFailed):
             return Measured(outcome=built, timings=(), errors=())
-        return _inspected(shop, built, _checks(shop, built, observer))
+        measured = _checks(shop, built, observer)
+        if sanitize:
+            return _inspected(shop, built, measured, shop.inspector)
+        return _inspected(shop, built, measured, _repeater(shop)) if repeats else measured
 
 
-def _inspected(shop: Workshop, built: Built, measured: Measured) -> Measured:
-    """What was measured, and what sanitizers say of the same kernel on the smallest workload."""
-    inspection = shop.inspect(built) if isinstance(measured.outcome, Passed) else None
+def _repeater(shop: Workshop) -> Inspector:
+    """What runs a kernel twice, without any sanitizer."""
+    inspector = RepeatInspector(shop.machine.runner, shop.oracle)
+    gate = shop.machine.gate
+    return inspector if gate is None else GuardedInspector(inspector, gate)
+
+
+def _inspected(
+    shop: Workshop, built: Built, measured: Measured, inspector: Inspector | None
+) -> Measured:
+    """What was measured, and what an inspector says of the same kernel on the smallest workload."""
+    passed = isinstance(measured.outcome, Passed)
+    inspection = replace(shop, inspector=inspector).inspect(built) if passed else None
     if inspection is None:
         return measured
     outcome = inspection.failure or measured.outcome
@@ -88,14 +126,6 @@ def classify(
             (seen.workload, classified(bounds[label], times[label], seen))
             for label, seen in zip(bounds, _profiles(shop, built), strict=True)
         )
-
-
-def _checked(subject: Subject, settings: Settings, observer: Observer) -> Measured:
-    with workshop(target_of(subject), settings, observer) as shop:
-        built = shop.build(shop.target.baseline)
-        if isinstance(built, BuildFailed):
-            return Measured(outcome=built, timings=(), errors=())
-        return _checks(shop, built, observer)
 
 
 def _checks(shop: Workshop, built: Built, observer: Observer) -> Measured:

@@ -101,6 +101,14 @@ def check(
             help="Run a CUDA kernel under compute-sanitizer too, and see if it repeats itself.",
         ),
     ] = False,
+    repeats: Annotated[
+        bool,
+        typer.Option(
+            "--repeats",
+            help="Run a GPU kernel twice on the same inputs, and see if its outputs are the same "
+            "bit by bit.",
+        ),
+    ] = False,
     isolation: options.Isolation = None,
     wait: options.Wait = True,
     as_json: options.Json = False,
@@ -114,7 +122,7 @@ def check(
 
     with screen() as observer:
         settings = app.settings(isolation, waits=wait)
-        measured = app.check(subject, settings, observer, sanitize=sanitize)
+        measured = app.check(subject, settings, observer, sanitize=sanitize, repeats=repeats)
     show.measured(measured, as_json=as_json)
     raise typer.Exit(0 if measured.outcome.kind == "passed" else 1)
 

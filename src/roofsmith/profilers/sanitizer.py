@@ -5,13 +5,10 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import get_args
-
-import numpy as np
-from numpy.typing import NDArray
 
 from roofsmith.domain.inspection import Inspection, SanitizerTool, Unavailable
 from roofsmith.domain.kernel import Built
@@ -20,6 +17,7 @@ from roofsmith.domain.workload import Workload
 from roofsmith.errors import RoofsmithError
 from roofsmith.ports import Arguments, KernelDiedError, KernelRunner, Oracle
 from roofsmith.profilers.attempts import SEED
+from roofsmith.profilers.repeatability import repeats
 from roofsmith.profilers.sanitizer_output import Reading, read, trouble
 from roofsmith.scratch import scratch_prefix
 
@@ -93,7 +91,9 @@ class SanitizerInspector:
             arguments = self.oracle.inputs(workload, SEED)
         except RoofsmithError as error:
             return _blind(workload, f"no inputs to inspect it with: {error.message}")
-        repeatable, note = self._repeats(built, arguments)
+        repeatable, note = repeats(
+            self.runner, built, arguments, threads=self.threads, deadline_s=self.deadline_s / 2
+        )
         program = self.find_program()
         if program is None:
             reason = (
@@ -131,30 +131,6 @@ class SanitizerInspector:
                 return Reading(Unavailable(tool=tool, reason=reason))
             return read(tool, _text(log))
 
-    def _repeats(self, built: Built, arguments: Arguments) -> tuple[bool | None, str]:
-        """Whether two fresh processes make the same of the same inputs.
-
-        One process called twice would not do: its second call finds the first one's outputs.
-        """
-        try:
-            first, second = (self._outputs(built, arguments) for _ in range(2))
-        except KernelDiedError as died:
-            return None, f"whether it repeats itself is not known: {died}"
-        if not first:
-            return None, "whether it repeats itself is not known: it has no outputs to compare"
-        different = [name for name in first if _bits(first[name]) != _bits(second[name])]
-        if different:
-            names = ", ".join(different)
-            return False, f"two runs on the same inputs differ in {names}: it is not deterministic"
-        return True, "two runs on the same inputs made the same outputs, bit for bit"
-
-    def _outputs(self, built: Built, arguments: Arguments) -> Mapping[str, NDArray[np.generic]]:
-        with self.runner.open(
-            built, arguments, threads=self.threads, call_deadline_s=self.deadline_s / 2
-        ) as session:
-            session.call(1)
-            return session.outputs()
-
 
 def _blind(workload: Workload, reason: str) -> Inspection:
     """No tool could look."""
@@ -183,10 +159,6 @@ def _warned(readings: list[Reading]) -> tuple[str, ...]:
         f"racecheck: {count} warnings, no errors by themselves: accesses of one warp that only the"
         " order of its execution keeps apart",
     )
-
-
-def _bits(array: NDArray[np.generic]) -> bytes:
-    return np.ascontiguousarray(array).tobytes()
 
 
 def _text(path: Path) -> str:
