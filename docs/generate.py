@@ -231,7 +231,8 @@ _UNDOCUMENTED: Mapping[str, str] = {
     "build.compiler": "`auto` takes gcc, else clang; for CUDA nvcc, for HIP hipcc.",
     "build.link": "Behind the sources on the command line.",
     "tolerance.error_factor": "The budget is at least this multiple of the error that the "
-    "reference itself makes in the declared precision.",
+    "reference itself makes in the declared precision; for float16 and "
+    "bfloat16 four tenths of it.",
     "tolerance.atol": "With `rtol`, replaces the element-wise half of the budget: "
     "|out - ref| <= atol + rtol * |ref|.",
     "tolerance.rtol": "As `atol`.",
