@@ -12,7 +12,9 @@ from xml.sax.saxutils import escape
 
 import pynvml
 
+from roofsmith.devices.fleet_amdsmi import _VIOLATIONS
 from roofsmith.devices.fleet_nvidia_smi import _REASONS
+from roofsmith.devices.throttling_amd import VIOLATIONS
 from roofsmith.domain.fleet import MIB, GpuStatus
 
 GARBAGE = "\x00\ufffd<gpu>{]99999999999999999999 %,,N/A\n" * 20
@@ -275,6 +277,11 @@ def amd_smi_answers(gpus: Sequence[GpuStatus], *, wrapped: bool) -> dict[str, st
                 "total_vram": value(_mebibytes(status.memory_total_bytes), "MB"),
             },
             "temperature": {"edge": "N/A", "hotspot": value(status.temperature_c, "C")},
+            "power": {"throttle_status": "N/A"},
+            "throttle": {
+                f"{name}_violation_status": {True: "ACTIVE", False: "NOT ACTIVE", None: "N/A"}[flag]
+                for name, flag in violations(status).items()
+            },
         }
         for number, status in enumerate(gpus)
     ]
@@ -297,6 +304,15 @@ def amd_smi_answers(gpus: Sequence[GpuStatus], *, wrapped: bool) -> dict[str, st
         ),
         "static": json.dumps({"gpu_data": products} if wrapped else products),
     }  # fmt: skip
+
+
+def violations(status: GpuStatus) -> dict[str, bool | None]:
+    """An MI300X's flags, as AMD calls them."""
+    untold = "throttle_reasons" in status.unread
+    return {
+        name: None if untold else name == "prochot" and reason in status.throttle_reasons
+        for name, reason in VIOLATIONS.items()
+    }
 
 
 def _mebibytes(size: int | None) -> int | None:
@@ -376,6 +392,10 @@ def fake_amdsmi(gpus: Sequence[GpuStatus]) -> Any:
             for p in status.processes
         ]
 
+    def violation_status(status: GpuStatus) -> dict[str, Any]:
+        flags = violations(status)
+        return {_VIOLATIONS[name]: "N/A" if on is None else on for name, on in flags.items()}
+
     return SimpleNamespace(
         AmdSmiException=AmdSmiError,
         AmdSmiTemperatureType=SimpleNamespace(EDGE="edge", HOTSPOT="hotspot"),
@@ -394,4 +414,5 @@ def fake_amdsmi(gpus: Sequence[GpuStatus]) -> Any:
         },
         amdsmi_get_temp_metric=temperature,
         amdsmi_get_gpu_process_list=processes,
+        amdsmi_get_violation_status=violation_status,
     )  # fmt: skip

@@ -115,7 +115,7 @@ class TestAmdSmi(FleetSourceSuite):
         def answers(gpus: tuple[GpuStatus, ...]) -> dict[str, str]:
             return amd_smi_answers(gpus, wrapped=request.param)
 
-        return Programs(tmp_path, AmdSmiFleet, answers, False, True, False)
+        return Programs(tmp_path, AmdSmiFleet, answers, False, True, True)
 
 
 class TestRocmSmi(FleetSourceSuite):
@@ -195,7 +195,7 @@ class TestAmdSmiLibrary(FleetSourceSuite):
             lambda: AmdSmiLibraryFleet(lambda: Hung(woken), deadline_s=SHORT_S),
             lambda: AmdSmiLibraryFleet(lambda: Babble(request.param)),
             sliced=False,
-            throttling=False,
+            throttling=True,
         )
 
 

@@ -1,6 +1,8 @@
 """Which GPUs are idle, and which one is the idlest. Pure.
 
-Unknown is not idle: what a driver doesn't tell is a reason against its GPU, never for it.
+Unknown is not idle: what a driver doesn't tell is a reason against its GPU, never for it. With one
+exception, which whoever gets the GPU is told of (`leaves_unknown`): several of AMD's tools and GPUs
+never say whether clocks are held down, and would never be idle.
 """
 
 from __future__ import annotations
@@ -77,6 +79,13 @@ def foreign(status: GpuStatus, own: Collection[int]) -> tuple[GpuProcess, ...]:
         for process in status.processes
         if process.pid not in own and not _is_daemon(process) and not _draws(process)
     )
+
+
+def leaves_unknown(status: GpuStatus) -> str | None:
+    """What nobody knows of a GPU that counts as idle all the same, for its records."""
+    if "throttle_reasons" not in status.unread:
+        return None
+    return "the driver doesn't tell whether heat or power supply holds this GPU's clocks down"
 
 
 def described(process: GpuProcess) -> str:
@@ -156,7 +165,8 @@ def _heat(window: Sequence[GpuStatus], policy: GatePolicy) -> Iterator[str]:
 
 def _clocks(window: Sequence[GpuStatus], policy: GatePolicy) -> Iterator[str]:
     blocking = frozenset(policy.blocking_throttle_reasons)
-    if blocking and any("throttle_reasons" in status.unread for status in window):
+    untold = any("throttle_reasons" in status.unread for status in window)
+    if blocking and untold and window[-1].kind != "amd":
         yield "the driver doesn't tell whether its clocks are held down"
     seen = {reason for status in window for reason in status.throttle_reasons}
     if held := sorted(seen & blocking):

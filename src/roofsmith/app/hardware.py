@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
+from roofsmith.analysis.idle import leaves_unknown
 from roofsmith.app.clocks import let_go_of_abandoned, noting_locks
 from roofsmith.app.gate import HealthReader, gate_parts, leased_gpu
 from roofsmith.config import Settings
@@ -116,12 +117,11 @@ class Machine:
     def yardstick_bench(
         self, target: Target, oracle: GpuOracle, fork_server: ForkServer
     ) -> Iterator[GpuBench]:
-        """What yardsticks are measured on: few processes, whose first call may take long."""
+        """What yardsticks are measured on: few processes, since each compiles for long."""
         with GpuBench(
             oracle, target.tolerance, fork_server, api=self._api, cache_dir=self.compiled_dir,
             health=self._reads_health(), sweeps_per_instance=YARDSTICK_SWEEPS,
-            first_call_s=GpuBench.first_deadline_s, timing=target.timing,
-            isolation=self.isolation,
+            timing=target.timing, isolation=self.isolation,
         ) as bench:  # fmt: skip
             yield bench
 
@@ -232,7 +232,16 @@ def leased_machine(
     with leased_gpu(parts, kind, devices, product) as gate:
         machine = _machine(settings, language, locked)
         measured = replace(machine.specs.measured, gate=gate)
-        yield replace(machine, gate=gate, specs=replace(machine.specs, measured=measured))
+        yield replace(
+            machine, gate=gate, specs=replace(machine.specs, measured=measured),
+            devices=_with_note(machine.devices, leaves_unknown(parts.gpu(gate.uuid))),
+        )  # fmt: skip
+
+
+def _with_note(devices: DeviceSource, note: str | None) -> DeviceSource:
+    if note is None or not isinstance(devices, NvidiaSource | AmdSource):
+        return devices
+    return replace(devices, beside=(*devices.beside, note))
 
 
 def machine_of(settings: Settings, language: Language = "c") -> Machine:

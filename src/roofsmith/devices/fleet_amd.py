@@ -10,7 +10,7 @@ import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from roofsmith.devices.fleet_processes import merged, seen
 from roofsmith.devices.fleet_tools import (
@@ -23,6 +23,7 @@ from roofsmith.devices.fleet_tools import (
     size_bytes,
     words,
 )
+from roofsmith.devices.throttling_amd import of_summary, of_violations
 from roofsmith.domain.fleet import GpuProcess, GpuStatus
 from roofsmith.errors import MachineError
 
@@ -110,6 +111,7 @@ def parse_amd_smi(
     for number, gpu in sorted(_by_gpu(listed).items()):
         said = measured.get(number)
         known = _amd_smi_processes(entry(running.get(number), "process_list"))
+        reasons = _amd_smi_reasons(said)
         found.append(
             GpuStatus(
                 uuid=uuid_of(entry(gpu, "hip_uuid"), entry(gpu, "bdf"), number),
@@ -124,8 +126,9 @@ def parse_amd_smi(
                 temperature_c=hottest(
                     entry(said, "temperature", sensor) for sensor in ("edge", "hotspot")
                 ),
+                throttle_reasons=reasons or (),
                 processes=known or (),
-                unread=() if known is not None else ("processes",),
+                unread=unread(known, reasons),
                 at_s=at_s,
             )
         )
@@ -162,6 +165,14 @@ def _amd_smi_processes(listed: Any) -> tuple[GpuProcess, ...] | None:
     return merged(found)
 
 
+def _amd_smi_reasons(said: Any) -> tuple[str, ...] | None:
+    """Why clocks are held down; of older GPUs the program tells only whether they are."""
+    reasons = of_violations(lambda name: entry(said, "throttle", f"{name}_violation_status"))
+    if reasons is not None:
+        return reasons
+    return of_summary(entry(said, "power", "throttle_status"))
+
+
 def parse_rocm_smi(cards: str | None, processes: str | None, at_s: float) -> tuple[GpuStatus, ...]:
     """Every GPU of `rocm-smi ... --json`.
 
@@ -194,7 +205,7 @@ def parse_rocm_smi(cards: str | None, processes: str | None, at_s: float) -> tup
                     for sensor in ("edge", "junction")
                 ),
                 processes=known or (),
-                unread=() if known is not None else ("processes",),
+                unread=unread(known, None),
                 at_s=at_s,
             )
         )
@@ -245,6 +256,16 @@ def uuid_of(said: object, place: object, number: int) -> str:
     if match and int(match[1], 16):
         return f"GPU-{match[1].lower():0>16}"
     return f"PCI-{(words(place) or str(number)).lower()}"
+
+
+def unread(
+    processes: tuple[GpuProcess, ...] | None, reasons: tuple[str, ...] | None
+) -> tuple[Literal["processes", "throttle_reasons"], ...]:
+    """Which of a GPU's lists are None, so that their emptiness means nothing."""
+    return (
+        *(("processes",) if processes is None else ()),
+        *(("throttle_reasons",) if reasons is None else ()),
+    )
 
 
 def hottest(said: Iterator[object]) -> float | None:

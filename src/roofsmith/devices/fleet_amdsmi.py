@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from roofsmith.devices.fleet_amd import HINT, hottest, uuid_of, whole
+from roofsmith.devices.fleet_amd import HINT, hottest, unread, uuid_of, whole
 from roofsmith.devices.fleet_processes import merged, seen
 from roofsmith.devices.fleet_tools import (
     DEADLINE_S,
@@ -22,10 +22,16 @@ from roofsmith.devices.fleet_tools import (
     size_bytes,
     words,
 )
+from roofsmith.devices.throttling_amd import of_bits, of_violations
 from roofsmith.domain.fleet import GpuProcess, GpuStatus
 from roofsmith.errors import MachineError
 
 SENSORS = ("EDGE", "HOTSPOT")
+_VIOLATIONS = {
+    "prochot": "active_prochot_thrm", "socket_thermal": "active_socket_thrm",
+    "vr_thermal": "active_vr_thrm", "hbm_thermal": "active_hbm_thrm", "ppt": "active_ppt_pwr",
+}  # fmt: skip
+"""Keys of `amdsmi_get_violation_status`."""
 
 
 def find_amdsmi() -> Any:
@@ -80,6 +86,7 @@ class AmdSmiLibraryFleet:
         names = _told(library, "amdsmi_get_gpu_enumeration_info", handle)
         used = _told(library, "amdsmi_get_gpu_vram_usage", handle)
         known = _processes(_told(library, "amdsmi_get_gpu_process_list", handle))
+        reasons = _reasons(library, handle)
         return GpuStatus(
             uuid=uuid_of(
                 words(entry(names, "hip_uuid")) or entry(asic, "asic_serial"),
@@ -97,8 +104,9 @@ class AmdSmiLibraryFleet:
                 size_bytes(entry(used, "vram_total"), "MB"),
             ),
             temperature_c=hottest(_temperature(library, handle, sensor) for sensor in SENSORS),
+            throttle_reasons=reasons or (),
             processes=known or (),
-            unread=() if known is not None else ("processes",),
+            unread=unread(known, reasons),
             at_s=self.clock(),
         )
 
@@ -107,6 +115,16 @@ def _temperature(library: Any, handle: Any, sensor: str) -> Any:
     kind = getattr(getattr(library, "AmdSmiTemperatureType", None), sensor, None)
     now = getattr(getattr(library, "AmdSmiTemperatureMetric", None), "CURRENT", None)
     return _told(library, "amdsmi_get_temp_metric", handle, kind, now)
+
+
+def _reasons(library: Any, handle: Any) -> tuple[str, ...] | None:
+    """Why clocks are held down; None if neither newer nor older GPUs' way tells."""
+    flags = _told(library, "amdsmi_get_violation_status", handle)
+    reasons = of_violations(lambda name: entry(flags, _VIOLATIONS[name]))
+    if reasons is not None:
+        return reasons
+    metrics = _told(library, "amdsmi_get_gpu_metrics_info", handle)
+    return of_bits(entry(metrics, "indep_throttle_status"))
 
 
 def _processes(listed: Any) -> tuple[GpuProcess, ...] | None:
