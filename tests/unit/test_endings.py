@@ -18,9 +18,11 @@ from roofsmith.domain.standing import limits_in_force
 from roofsmith.domain.target import Goal, StopPolicy, Target
 from roofsmith.domain.workload import Workload
 from roofsmith.engine.loop import Engine
+from roofsmith.engine.records import recompared
 from roofsmith.engine.stopping import conditions, stop_condition
 from roofsmith.engine.verify import verify
 from roofsmith.report import render_campaign
+from roofsmith.report.summarize import summarize
 from roofsmith.testing.engine import FakeWorld, fake_idea, fake_target
 from roofsmith.testing.judge import FakeKernels
 
@@ -205,7 +207,7 @@ def test_conditions_that_were_edited_are_found() -> None:
     campaign = run(here)
     rosy = tuple(c.model_copy(update={"holds": True}) for c in checks(campaign).values())
     found = verify(with_stop(here.records, checks=rosy))
-    assert any("EndCheck(code='goal_reached', holds=True" in finding.what for finding in found)
+    assert any("recorded as holds yes; holds no follows" in finding.what for finding in found)
 
 
 def test_time_that_was_not_spent_is_found() -> None:
@@ -294,6 +296,53 @@ def test_the_log_keeps_every_stop() -> None:
     later = render_campaign(campaign)["logs/optimize.md"]
     assert later.startswith(first)
     assert later.count("## Stop: max iterations") == 2
+
+
+# -- what was claimed, measured at once -------------------------------------------------------
+
+
+def test_baseline_and_final_kernel_are_paired_once_more_at_the_end() -> None:
+    here = world(0.8e-3, 0.5e-3)
+    campaign = run(here)
+    assert campaign.stopped is not None
+    found = campaign.stopped.against_baseline
+    assert found is not None
+    assert found.comparison is not None
+    assert found.comparison.overall.speedup == pytest.approx(2.0, rel=0.02)
+    summary = summarize(campaign)
+    assert summary.measured is not None
+    low, high = summary.measured.ci
+    assert low < 2.0 < high
+    said = f"| measured | baseline and final kernel in turns, once it was over | {low:.2f}"
+    page = render_campaign(campaign)["final_report.md"]
+    assert said.rpartition("|")[0] in page
+    assert "Claimed more" not in page
+    assert verify(here.records) == ()
+
+
+def test_one_kept_change_was_measured_against_the_baseline_already() -> None:
+    campaign = run(world(0.8e-3, 1.1e-3))
+    assert campaign.stopped is not None
+    assert campaign.stopped.against_baseline is None
+
+
+def test_a_total_that_was_not_measured_at_the_end_is_named() -> None:
+    here = world(0.8e-3, 0.5e-3)
+    found = run(here).stopped
+    assert found is not None
+    assert found.against_baseline is not None
+    slower = tuple(
+        pair.model_copy(update={"candidate_time_s": tuple(1.2 * t for t in pair.candidate_time_s)})
+        for pair in found.against_baseline.samples
+    )
+    edited = found.against_baseline.model_copy(update={"samples": slower, "confirmation": ()})
+    records = with_stop(here.records, against_baseline=edited)
+    assert any("the comparison with the baseline" in finding.what for finding in verify(records))
+    campaign = run(here)
+    honest = edited.model_copy(update={"comparison": recompared(slower, campaign.grounds())})
+    stopped = found.model_copy(update={"against_baseline": honest})
+    page = render_campaign(campaign.model_copy(update={"stopped": stopped}))["final_report.md"]
+    assert "**Claimed more than was measured**: " in page
 
 
 # -- the profiler's own times -----------------------------------------------------------------

@@ -175,6 +175,8 @@ class Stopped(Value):
     """Wall time of the whole campaign when the conditions were looked at."""
     final_timings: tuple[Timing, ...] = ()
     """The final kernel, measured on its own in fresh processes."""
+    against_baseline: Judgement | None = None
+    """The final kernel beside the baseline; None where fewer than two changes were kept."""
     wall_s: float
     kernel_s: float = 0.0
     at: str
@@ -307,8 +309,7 @@ class Campaign(Value):
     @property
     def incumbent(self) -> Candidate:
         """The best kernel that was proven so far."""
-        kept = [r.candidate for r in self.rounds if r.decision.kind == "kept"]
-        return kept[-1] if kept else self.started.target.baseline
+        return self.kept[-1].candidate if self.kept else self.started.target.baseline
 
     @property
     def kept(self) -> tuple[Round, ...]:
@@ -323,9 +324,8 @@ class Campaign(Value):
     @property
     def last_round(self) -> int:
         """Number of the last round that was recorded; 1 is the baseline, 0 before that."""
-        if self.rounds:
-            return self.rounds[-1].round
-        return 0 if self.baseline is None else self.baseline.round
+        last = self.rounds[-1] if self.rounds else self.baseline
+        return 0 if last is None else last.round
 
     @property
     def times_s(self) -> dict[str, float]:

@@ -9,7 +9,7 @@ from roofsmith.analysis.ladder import COMPARED_FROM, diagnosis
 from roofsmith.analysis.lessons import usable
 from roofsmith.analysis.rulebook import RULES
 from roofsmith.domain.campaign import Campaign, Round
-from roofsmith.domain.comparison import Timing
+from roofsmith.domain.comparison import Judgement, Timing
 from roofsmith.domain.diagnosis import Diagnosed
 from roofsmith.domain.ending import StopCode
 from roofsmith.domain.kernel import Built
@@ -250,17 +250,19 @@ class Engine:
         return self.campaign
 
     def finish(self, stop: Stop) -> Campaign:
-        """Measure the final kernel in fresh processes, also beside the yardsticks; record the end.
+        """Measure the final kernel in fresh processes, beside baseline and yardsticks; record it.
 
         The yardsticks' time is part of the last record's.
         """
         spent_s = self._spent_s()
         final = self._bench.rebuild(self.campaign.incumbent)
         measured = self._bench.measure(final)
+        total = None
         if isinstance(measured.outcome, Passed):
+            total = self._against_baseline(final)
             self._measure_yardsticks(final)
         stop = records.with_final_outcome(stop, measured.outcome)
-        return self._stopped(stop, spent_s, measured.timings)
+        return self._stopped(stop, spent_s, measured.timings, total)
 
     def stop_condition(self) -> Stop | None:
         """The stop condition that holds now, if any."""
@@ -307,6 +309,13 @@ class Engine:
     def _ask(self, brief: Brief) -> Proposal | None:
         self._parts.observer.stage("ask", self._parts.proposer.name)
         return self._parts.proposer.ask(brief, self.screen())
+
+    def _against_baseline(self, final: Built) -> Judgement | None:
+        """The whole chain at once; a single link was measured so when it was kept."""
+        if len(self.campaign.kept) < 2:
+            return None
+        baseline = self.campaign.started.target.baseline
+        return self._bench.judge(final, baseline, Scope(self.campaign.classes))
 
     def _measure_yardsticks(self, final: Built) -> None:
         """Beside the final kernel, unless that was done before the campaign was resumed."""
@@ -364,9 +373,15 @@ class Engine:
         stop = Stop(code, f"{how}; the round in flight is lost")
         return self._stopped(stop, self._spent_s())
 
-    def _stopped(self, stop: Stop, spent_s: float, timings: tuple[Timing, ...] = ()) -> Campaign:
+    def _stopped(
+        self,
+        stop: Stop,
+        spent_s: float,
+        timings: tuple[Timing, ...] = (),
+        total: Judgement | None = None,
+    ) -> Campaign:
         record = records.stopped_record(
-            self.campaign, stop, timings, self._limits, spent_s,
+            self.campaign, stop, timings, total, self._limits, spent_s,
             lap=self._meter.lap(), at=self._now(),
         )  # fmt: skip
         return self._recorder.record(record)

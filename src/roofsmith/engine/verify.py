@@ -33,6 +33,7 @@ from roofsmith.domain.campaign import (
     Stopped,
     replay,
 )
+from roofsmith.domain.comparison import Judgement
 from roofsmith.domain.diagnosis import Diagnosed
 from roofsmith.domain.inspection import Inspection, by_sanitizers
 from roofsmith.domain.outcome import Incorrect
@@ -182,13 +183,18 @@ def _yardstick_findings(event: Yardsticks, number: int, campaign: Campaign) -> I
         what = f"yardsticks beside {event.incumbent_id}, when {campaign.incumbent.id} was held"
         yield Finding(where, what)
     for result in event.results:
-        found = result.judgement
-        what = f"the comparison with {result.name} doesn't follow from its pairs"
-        if found.comparison != recounted(found, campaign.grounds()):
-            yield Finding(where, what, campaign.rules)
-        _, recorded, follow = ratio_claim(found, campaign.grounds())
-        if campaign.rules != RULES and recorded not in follow:
-            yield Finding(where, what)
+        yield from _comparison_findings(where, result.name, result.judgement, campaign)
+
+
+def _comparison_findings(
+    where: str, name: str, found: Judgement, campaign: Campaign
+) -> Iterator[Finding]:
+    what = f"the comparison with {name} doesn't follow from its pairs"
+    if found.comparison != recounted(found, campaign.grounds()):
+        yield Finding(where, what, campaign.rules)
+    _, recorded, follow = ratio_claim(found, campaign.grounds())
+    if campaign.rules != RULES and recorded not in follow:
+        yield Finding(where, what)
 
 
 def _round_findings(round_: Round, campaign: Campaign) -> Iterator[Finding]:
@@ -250,6 +256,9 @@ def _repairable(round_: Round, campaign: Campaign) -> int | None:
 
 
 def _stop_findings(event: Stopped, number: int, before: list[Event]) -> Iterator[Finding]:
+    if event.against_baseline is not None:
+        found, known = event.against_baseline, _state(before)
+        yield from _comparison_findings(f"record {number}", "the baseline", found, known)
     if event.limits is None or event.spent_s is None:  # an older ledger's
         return
     state, stop = _state(before), Stop(event.code, event.detail)

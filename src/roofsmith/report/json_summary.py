@@ -34,6 +34,7 @@ def summary_document(summary: Summary) -> dict[str, Any]:
         "stopped": _stopped(summary),
         **_ratio(summary.speedup),
         "speedup_alone": summary.alone,
+        "speedup_measured_at_end": _ratio(summary.measured),
         "roofline_fraction": summary.fraction,
         "baseline_roofline_fraction": summary.baseline_fraction,
         "goal_roofline_fraction": summary.goal_fraction,

@@ -212,6 +212,14 @@ def _round_step(round: Round, holder: _Holder) -> Step:
     )
 
 
+def counting_ratio(judgement: Judgement) -> Ratio | None:
+    """Of what passed, over what it was judged against, by whoever has the last word on it."""
+    found = judgement.comparison
+    if found is None or not isinstance(judgement.outcome, Passed):
+        return None
+    return _by_profiler(judgement) or Ratio(found.overall.speedup, found.overall.ci)
+
+
 def _by_profiler(judgement: Judgement) -> Ratio | None:
     found = kernel_estimate(judgement.kernels, KeepPolicy())
     return Ratio(found.speedup, found.ci) if found else None

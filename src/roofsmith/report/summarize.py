@@ -17,7 +17,7 @@ from roofsmith.report.ends import endings
 from roofsmith.report.next_steps import next_steps
 from roofsmith.report.reported import notice, overall_metric_rows, task_lines
 from roofsmith.report.standings import standings
-from roofsmith.report.steps import fraction_of, steps_of
+from roofsmith.report.steps import counting_ratio, fraction_of, steps_of
 from roofsmith.report.summary import (
     ClassRow,
     Ratio,
@@ -28,7 +28,7 @@ from roofsmith.report.summary import (
     Totals,
     WorkloadRow,
 )
-from roofsmith.report.transfer import attribution, bucket_shares
+from roofsmith.report.transfer import LARGEST_GAP, attribution, bucket_shares
 from roofsmith.report.yardsticks import campaign_yardsticks
 
 
@@ -63,6 +63,9 @@ def summarize(campaign: Campaign) -> Summary:
         stopped_at=stopped.at if stopped else None,
         speedup=held[-1] if held else None,
         alone=_alone(campaign),
+        measured=(measured := _measured(campaign)),
+        is_overclaimed=measured is not None
+        and campaign.total_speedup - measured.ci[1] > LARGEST_GAP,
         fraction=fraction,
         baseline_fraction=baseline_fraction,
         goal_fraction=target.goal.roofline_fraction,
@@ -126,6 +129,11 @@ def _final_name(steps: Sequence[Step]) -> str | None:
     """Of the kernel that holds; None while the baseline does."""
     kept = [step.number for step in steps if step.mark == "kept"]
     return f"final, round {kept[-1]}" if kept else None
+
+
+def _measured(campaign: Campaign) -> Ratio | None:
+    found = campaign.stopped.against_baseline if campaign.stopped is not None else None
+    return None if found is None else counting_ratio(found)
 
 
 def _alone(campaign: Campaign) -> float | None:

@@ -295,6 +295,11 @@ class Summary:
     the interval holds whatever each factor is within its own. None before the baseline."""
     alone: float | None
     """The same from kernels measured on their own, baseline against final: a cross-check."""
+    measured: Ratio | None
+    """The same, from pairs of baseline and final kernel at the end: what was claimed, measured at
+    once. None where fewer than two changes were kept."""
+    is_overclaimed: bool
+    """The product lies above that interval, by enough to be named."""
     fraction: float | None
     baseline_fraction: float | None
     goal_fraction: float
