@@ -38,6 +38,7 @@ H100 = Device(
     memory_bytes=80 << 30,
     arch="sm_90",
 )
+MI300X = H100.model_copy(update={"kind": "amd", "name": "AMD Instinct MI300X", "arch": "gfx942"})
 OTHER_ARCHITECTURES = ("sm_75", "sm_80", "sm_89", "sm_100")
 
 
@@ -87,11 +88,12 @@ class Session:
     def outputs(self) -> dict[str, NDArray[np.generic]]:
         rates = {
             "bandwidth.cu": [3e12, 2e12] * (self.count // 2),
-            "fma.cu": [6e13, 3e13, 1.2e14, 1.2e14],
+            "fma.cu": [6e13, 3e13, 1.2e14, 1.2e14, 3e13],
             "mma.cu": [8e14, 8e14, 4e14, 1.6e15, 0.0, 6e13],
+            "mma.hip": [9e14, 9e14, 0.0, 1.8e15, 1.8e15, 1.2e14, 1.1e14],
             "launch.cu": [4e5, 2e5],
             "shared.cu": [3e13],
-        }[self.name]
+        }[self.name if self.name == "mma.hip" else self.name.replace(".hip", ".cu")]
         return {"rates": np.array(rates, dtype=np.float64)}
 
 
@@ -143,8 +145,9 @@ def test_every_ceiling_is_cited_as_a_measurement(tmp_path: Path) -> None:
     shared = next(f for f in sheet.other if f.metric == "shared memory read bandwidth")
     assert (shared.value, shared.unit) == (3e13, "byte/s")
     assert not any("thread" in fact.metric for fact in sheet.facts())
-    assert {c.dtype: c.fact.unit for c in sheet.compute}["int8"] == "OP/s"
-    assert {c.fact.unit for c in sheet.compute if c.dtype != "int8"} == {"FLOP/s"}
+    units = {c.dtype: c.fact.unit for c in sheet.compute}
+    assert {dtype for dtype, unit in units.items() if unit == "OP/s"} == {"int8", "int32"}
+    assert set(units.values()) == {"OP/s", "FLOP/s"}
     sm = next(f for f in sheet.other if f.metric == "multiprocessors")
     assert sm.citation is not None
     assert "nvidia-smi" in str(sm.citation)
@@ -156,7 +159,8 @@ def test_what_the_device_cannot_do_is_unknown_not_zero(tmp_path: Path) -> None:
     assert fp8.value is None
     assert "sm_90" in str(fp8)
     assert {key for key in values(sheet) if key[0] == "fma"} == {("fma", t) for t in FMA_TYPES}
-    assert {key for key in values(sheet) if key[0] == "mma"} == {("mma", t) for t in MMA_TYPES}
+    matrix = {key for key in values(sheet) if key[0] == "mma"}
+    assert matrix == {("mma", t) for t in MMA_TYPES["cuda"]}
 
 
 def test_measured_once_per_device_and_driver(tmp_path: Path) -> None:
@@ -174,7 +178,7 @@ def test_a_failed_build_leaves_every_ceiling_unknown(tmp_path: Path) -> None:
     sheet = ceilings(tmp_path, Runner(), failure).facts(environment(), 1, SilentObserver())
     assert all(c.fact.value is None for c in (*sheet.compute, *sheet.bandwidth))
     assert "mma.cu:3: error" in str(sheet.bandwidth[0].fact)
-    assert len(sheet.compute) == len(FMA_TYPES) + len(MMA_TYPES)
+    assert len(sheet.compute) == len(FMA_TYPES) + len(MMA_TYPES["cuda"])
     shared = next(f for f in sheet.other if f.metric == "shared memory read bandwidth")
     assert "mma.cu:3: error" in str(shared)
 
@@ -188,14 +192,29 @@ def test_working_sets_lie_well_inside_and_well_outside_the_cache() -> None:
     assert gpu_working_sets(H100.model_copy(update={"caches": ()})) == FALLBACK_BYTES
 
 
-def test_amd_gets_the_same_kernels_in_hip_without_matrix_products() -> None:
-    amd = H100.model_copy(update={"kind": "amd", "arch": "gfx942"})
-    benches = gpu_benches(amd, 1)
+def test_amd_gets_the_same_kernels_in_hip_and_matrix_products_of_its_own() -> None:
+    benches = gpu_benches(MI300X, 1)
     assert {bench.candidate.language for bench in benches} == {"hip"}
-    assert not any(isinstance(b, GpuArithmeticBench) and b.kind == "mma" for b in benches)
+    own = {bench.candidate.kernel.text for bench in benches}
+    common = {bench.candidate.kernel.text for bench in gpu_benches(H100, 1)}
+    assert len(own - common) == 1
+    assert all("__builtin_amdgcn_mfma_" in text for text in own - common)
 
 
-@pytest.mark.parametrize("bench", gpu_benches(H100, 1), ids=lambda b: b.candidate.kernel.path)
+def test_matrix_ceilings_of_amd_are_cited_or_unknown(tmp_path: Path) -> None:
+    sheet = ceilings(tmp_path, Runner()).facts(environment(MI300X), 1, SilentObserver())
+    found = {dtype: rate for (kind, dtype), rate in values(sheet).items() if kind == "mma"}
+    assert set(found) == set(MMA_TYPES["hip"])
+    assert (found["float16"], found["float32"], found["tfloat32"]) == (9e14, 1.1e14, None)
+    unknown = next(c.fact for c in sheet.compute if c.dtype == "tfloat32")
+    assert "gfx942" in str(unknown)
+
+
+@pytest.mark.parametrize(
+    "bench",
+    [*gpu_benches(H100, 1), *gpu_benches(MI300X, 1)],
+    ids=lambda b: b.candidate.kernel.path,
+)
 def test_arguments_fit_the_signature(bench: GpuArithmeticBench, tmp_path: Path) -> None:
     signature = Toolchain(tmp_path).signature(bench.candidate)
     arguments = bench.arguments()

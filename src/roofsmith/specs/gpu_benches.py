@@ -6,10 +6,10 @@ as fp8 products before compute capability 8.9; it becomes no measurement.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
-from typing import Literal
+from typing import Final, Literal
 
 import numpy as np
 
@@ -26,9 +26,13 @@ WHOLE_DEVICE = 1
 PATTERNS = ("read", "copy", "triad")
 STYLES = ("persistent blocks", "a block per tile")
 """In the order of the enumerations in bandwidth.cu."""
-FMA_TYPES = ("float32", "float64", "float16", "bfloat16")
-MMA_TYPES = ("float16", "bfloat16", "tfloat32", "int8", "float8", "float64")
-"""In the order of `enum Type` in fma.cu and mma.cu."""
+FMA_TYPES = ("float32", "float64", "float16", "bfloat16", "int32")
+"""In the order of `enum Type` in fma.cu."""
+MMA_TYPES: Final[Mapping[GpuLanguage, tuple[str, ...]]] = {
+    "cuda": ("float16", "bfloat16", "tfloat32", "int8", "float8", "float64"),
+    "hip": ("float16", "bfloat16", "tfloat32", "int8", "float8", "float64", "float32"),
+}
+"""In the order of `enum Type` in mma.cu and mma.hip; tensor cores have no products of float32."""
 
 BANDWIDTH_US = 2000
 """Least time of one measurement; a pass over an L2 takes ten microseconds."""
@@ -64,7 +68,13 @@ def _source(name: str) -> SourceFile:
     return SourceFile(path=name, text=(folder / name).read_text(encoding="utf-8"))
 
 
+def gpu_language(device: Device) -> GpuLanguage:
+    """What the kernels of a GPU are written in."""
+    return "hip" if device.kind == "amd" else "cuda"
+
+
 def _candidate(language: GpuLanguage, kernel: str) -> Candidate:
+    """What to build: a source in CUDA, which HIP reads as well, or one in HIP alone."""
     source = _source(kernel)
     if language == "hip":
         source = SourceFile(path=kernel.replace(".cu", ".hip"), text=source.text)
@@ -122,11 +132,13 @@ class GpuArithmeticBench:
     @property
     def types(self) -> Sequence[str]:
         """What the kernel measures, in its order."""
-        return FMA_TYPES if self.kind == "fma" else MMA_TYPES
+        return FMA_TYPES if self.kind == "fma" else MMA_TYPES[self.language]
 
     @property
     def candidate(self) -> Candidate:
         """What to build."""
+        if self.kind == "mma" and self.language == "hip":
+            return _candidate(self.language, "mma.hip")
         return _candidate(self.language, f"{self.kind}.cu")
 
     def arguments(self) -> Arguments:
@@ -201,18 +213,12 @@ GpuBench = GpuBandwidthBench | SharedMemoryBench | GpuArithmeticBench | LaunchBe
 
 
 def gpu_benches(device: Device, _threads: int) -> list[GpuBench]:
-    """What is measured of a GPU.
-
-    Matrix units are measured on NVIDIA's alone: AMD's need other instructions, and a ceiling that
-    wasn't measured is UNKNOWN.
-    """
-    language: GpuLanguage = "hip" if device.kind == "amd" else "cuda"
-    benches: list[GpuBench] = [
+    """What is measured of a GPU."""
+    language = gpu_language(device)
+    return [
         LaunchBench(language),
         SharedMemoryBench(language),
         GpuArithmeticBench(language, "fma"),
         GpuBandwidthBench(language, gpu_working_sets(device)),
+        GpuArithmeticBench(language, "mma"),
     ]
-    if device.kind == "nvidia":
-        benches.append(GpuArithmeticBench(language, "mma"))
-    return benches

@@ -16,6 +16,7 @@ from roofsmith.specs.gpu_benches import (
     PATTERNS,
     WHOLE_DEVICE,
     gpu_benches,
+    gpu_language,
     gpu_working_sets,
 )
 from roofsmith.specs.sheet import Key, unknown_sheet
@@ -27,7 +28,7 @@ def _keys(device: Device, _threads: int) -> list[Key]:
         *(("bandwidth", pattern, WHOLE_DEVICE, size) for size in sizes for pattern in PATTERNS),
         ("shared", "read", WHOLE_DEVICE, 0),
         *(("fma", dtype, WHOLE_DEVICE, 0) for dtype in FMA_TYPES),
-        *(("mma", dtype, WHOLE_DEVICE, 0) for dtype in MMA_TYPES),
+        *(("mma", dtype, WHOLE_DEVICE, 0) for dtype in MMA_TYPES[gpu_language(device)]),
     ]
 
 
@@ -46,8 +47,8 @@ class GpuCeilings:
 
     Kept per device, compiler and driver, cited as measurements, and UNKNOWN with the reason where
     they can't be measured, all as `MeasuredCeilings` does it. What this device can't do (fp8 before
-    compute capability 8.9) or what nothing here reaches the peak of (compute capability 10.x, AMD's
-    matrix cores) is UNKNOWN as well.
+    compute capability 8.9 or gfx942) or what nothing here reaches the peak of (compute capability
+    10.x, gfx908) is UNKNOWN as well.
     """
 
     runner: KernelRunner

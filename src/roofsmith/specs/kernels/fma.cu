@@ -1,7 +1,8 @@
-/* Peak of fused multiply-adds outside the matrix units: independent chains in registers.
+/* Peak of multiply-adds outside the matrix units: independent chains in registers.
  *
  * A multiply-add counts as two operations. Half-precision types go in pairs, as the hardware does
- * them. Values go to the fixed point of v * v + TERM, so nothing overflows however long it runs.
+ * them. Values go to the fixed point of v * v + TERM, so nothing overflows however long it runs;
+ * integers wrap around.
  *
  * One register is all that a step reads. Compute capabilities 8.0 and 9.0 have two pipes for pairs,
  * HFMA2 and HFMA2.MMA, and ptxas (12.9 and 13.0) takes both in turn only then; with a second
@@ -9,7 +10,9 @@
  */
 #include "gpu.h"
 
-#if defined(__HIP__) /* CDNA has no multiply-add of bfloat16 outside its matrix cores */
+/* CDNA has no multiply-add of bfloat16 outside its matrix cores, and does one of int32 more slowly
+ * than an addition: no ceiling of the type. */
+#if defined(__HIP__)
 #include <hip/hip_fp16.h>
 typedef float single __attribute__((ext_vector_type(2))); /* v_pk_fma_f32: twice the rate */
 constexpr int SINGLES = 2;
@@ -17,11 +20,12 @@ constexpr int SINGLES = 2;
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #define HAS_BFLOAT16 1
+#define HAS_INT32 1
 typedef float single;
 constexpr int SINGLES = 1;
 #endif
 
-enum Type { FLOAT32, FLOAT64, FLOAT16, BFLOAT16, TYPES };
+enum Type { FLOAT32, FLOAT64, FLOAT16, BFLOAT16, INT32, TYPES };
 
 constexpr int THREADS = 512;
 constexpr int CHAINS = 8;   /* of every thread: enough to hide the latency at any occupancy */
@@ -57,6 +61,11 @@ __device__ __forceinline__ __nv_bfloat162 fuse(__nv_bfloat162 a, __nv_bfloat162 
 }
 __device__ __forceinline__ void set(__nv_bfloat162 &v, float x) { v = __float2bfloat162_rn(x); }
 __device__ __forceinline__ float first(__nv_bfloat162 v) { return __low2float(v); }
+#endif
+#if defined(HAS_INT32) /* unsigned, since those may wrap; odd, since even ones would end in zeros */
+__device__ __forceinline__ unsigned fuse(unsigned a, unsigned b, unsigned c) { return a * b + c; }
+__device__ __forceinline__ void set(unsigned &v, float x) { v = __float_as_uint(x) | 1; }
+__device__ __forceinline__ float first(unsigned v) { return static_cast<float>(v); }
 #endif
 
 template <class T>
@@ -97,7 +106,7 @@ static double measure(const Device &device, float *sink, int lanes, double least
     });
 }
 
-/* rates: FLOP/s, the best of some bursts; [TYPES]. */
+/* rates: FLOP/s (operations per second for int32), the best of some bursts; [TYPES]. */
 extern "C" void solve(double *rates, int bursts, int microseconds) {
     const Device device;
     Memory sink(sizeof(float));
@@ -111,6 +120,9 @@ extern "C" void solve(double *rates, int bursts, int microseconds) {
             measure<__half2>(device, out, 2, least_s),
 #if defined(HAS_BFLOAT16)
             device.major >= 8 ? measure<__nv_bfloat162>(device, out, 2, least_s) : 0.0,
+#endif
+#if defined(HAS_INT32)
+            measure<unsigned>(device, out, 1, least_s),
 #endif
         };
         for (int type = 0; type < TYPES; type++) {
