@@ -10,11 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from repository_bench import (
     BENCHMARK,
     KERNEL,
+    PROFILE,
     ROWS,
     TARGET,
+    TRACE,
     git,
     make_repository,
     needs_git,
@@ -29,19 +32,6 @@ from roofsmith.store.ledger import JsonlLedger
 pytestmark = needs_git
 
 FASTER = ROWS.replace("40.0", "30.0").replace("60.0", "45.0").replace("80.0", "60.0")
-TRACE = """\
-#!/bin/sh
-# A profiler: the kernel's time is the sum of the rows, or what src/trace.rows says instead.
-mkdir -p prof
-{
-    echo "Kernel_Name,Start_Timestamp,End_Timestamp"
-    if [ -f src/trace.rows ]; then t=$(cat src/trace.rows); else
-        t=$(awk '{ s += $4 } END { print s * 1000 }' src/pa.rows); fi
-    echo "pa_main,0,$t"
-    echo "fill,0,123456789"
-} > prof/trace.csv
-"""
-PROFILE = "  profile: {command: sh trace.sh, results: prof/*.csv, kernel: ^pa_}\n"
 
 
 @pytest.fixture
@@ -82,21 +72,6 @@ def test_a_faster_candidate_is_kept_committed_and_verified(here: Path) -> None:
     assert gains[1024, 1, 64] == 1
     assert git(here / "my repo", "show", "optimize/run:" + KERNEL) == FASTER
     assert run("verify", "run")[0] == 0
-
-
-def test_reports_say_who_measured(here: Path) -> None:
-    begin(here)
-    tell(here, FASTER)
-    run("report", "run")
-    for name in ("README.md", "final_report.md", "benchmark.md", "report.html",
-                 "rounds/round-2/summary.md"):  # fmt: skip
-        assert "self-reported" in (here / "run" / name).read_text(), name
-    summary = (here / "run/rounds/round-2/summary.md").read_text()
-    assert "| block_size=16,mtp=1,head_size=64 | us_flydsl_ps | 40 | 30 |" in summary
-    _, out, _ = run("report", "run", "--json")
-    assert json.loads(out)["self_reported"] is True
-    _, out, _ = run("report", "run")
-    assert "self-reported" in out
 
 
 def test_a_change_may_be_made_in_the_campaigns_worktree(here: Path) -> None:
@@ -448,6 +423,12 @@ def test_a_workspace_iterates_and_the_repository_decides(tmp_path: Path, here: P
     assert (code, told["decision"]) == (0, "kept")
     assert git(here / "other", "diff", "--name-only", "HEAD", "optimize/run") == KERNEL + "\n"
     assert run("verify", "run")[0] == 0
+    manifest = yaml.safe_load((here / "run/manifest.yaml").read_text())
+    assert (manifest["execution_mode"], manifest["workspace"]) == ("workspace", ["*.sh"])
+    assert manifest["repository_commit"] == git(here / "other", "rev-parse", "HEAD").strip()
+    assert manifest["extracted_files"] == ["bench.sh", "build.sh", KERNEL, "test.sh"]
+    readme = (here / "run/README.md").read_text()
+    assert "(4 files: bench.sh, build.sh, src/pa.rows, test.sh); what is faster there" in readme
 
 
 def test_a_workspace_that_lacks_a_file_is_explained(tmp_path: Path, here: Path) -> None:
