@@ -30,7 +30,7 @@ from roofsmith.analysis.audit_quantities import NUMBER
 from roofsmith.domain.campaign import Campaign
 from roofsmith.domain.device import Cache, Device
 from roofsmith.domain.ending import StopCode
-from roofsmith.domain.examination import Check, Examination, examination
+from roofsmith.domain.examination import Area, Check, Examination, examination
 from roofsmith.domain.facts import Citation, Fact
 from roofsmith.domain.outcome import Crashed
 from roofsmith.report import render_campaign
@@ -47,6 +47,8 @@ L2 = PAGE.entries["caches.l2_bytes"].fact()
 SPARSE = PAGE.entries["peak_rates.tensor.sparse.bf16"].fact()
 COUNT = PAGE.entries["execution.sm_count"].fact()
 PROGRAM_TEXT = "kernel_snapshot"
+DOCTORS_PAGE = Path(__file__).parents[1] / "golden" / "doctor" / "env_check_h100.md"
+AREAS = {area if area in ("GPU", "Python") else area.capitalize(): area for area in get_args(Area)}
 kinds = st.sampled_from(get_args(RoundKind))
 stops = st.none() | st.sampled_from(get_args(StopCode))
 
@@ -99,14 +101,23 @@ def gpu_campaign() -> Campaign:
 
 
 def looked_at() -> Examination:
-    """What doctor saw of that GPU."""
-    found = {
-        "clocks": "SM clock 345 MHz now, 1980 MHz at most",
-        "power": "71 W now, limit 700 W",
-        "memory": "80 GB of HBM3, 79 GB free",
-    }
-    checks = [Check(area="GPU", name=n, level="ok", detail=text) for n, text in found.items()]
-    return examination(checks, machine="NVIDIA H100 80GB HBM3, driver 580.95.05")
+    """What doctor found of an H100 and its host, read back from the recorded page."""
+    title, machine, *lines = filter(None, DOCTORS_PAGE.read_text().splitlines())
+    assert title == "# Environment"
+    area, checks = "", []
+    for line in lines:
+        if line.startswith("## "):
+            area = line.removeprefix("## ")
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if area and len(cells) == 4 and set(cells[0]) - {"-"}:
+            name, level, detail, _ = cells
+            checks.append(
+                Check.model_validate(
+                    {"area": AREAS[area], "name": name, "level": level, "detail": detail}
+                )
+            )
+    assert len(checks) > 20
+    return examination(checks, machine=machine)
 
 
 CAMPAIGNS = {
@@ -193,7 +204,7 @@ def test_whatever_happens_in_a_campaign_its_files_pass(
 
 def test_the_readme_of_a_gpu_campaign_holds_what_the_audit_is_about() -> None:
     readme = rendered(gpu_campaign())["README.md"]
-    assert "1980 MHz at most" in rendered(gpu_campaign())["env_check.md"]
+    assert "SM 1980 of 1980 MHz, memory up to 2619 MHz" in rendered(gpu_campaign())["env_check.md"]
     for part in ("SM clock up to 1980 MHz", "L2 unified: 50 MiB", str(BANDWIDTH), "241 FLOP/byte"):
         assert part in readme
 

@@ -27,6 +27,7 @@ from roofsmith.domain.fleet import MIB, GatePolicy, GpuStatus
 from roofsmith.testing.fleet import GIB, NOBODY_PID, busy_gpu, idle_gpu, mig_instance
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "gpu"
+IDLE_APPS = GOLDEN / "nvidia_smi_query_compute_apps_idle.csv"
 POLICY = GatePolicy(samples=1, window_s=0.0)
 BUSY = busy_gpu(pid=NOBODY_PID)
 UUID = "GPU-00000000-0000-0000-0000-000000000001"
@@ -48,10 +49,25 @@ def test_the_recorded_h100_is_idle() -> None:
 
 def test_the_recorded_table_lacks_throttling_and_is_therefore_not_idle() -> None:
     table = (GOLDEN / "nvidia_smi_query_gpu_h100.csv").read_text()
-    (status,) = parse_csv(table, "pid, process_name, used_gpu_memory [MiB], gpu_uuid\n", 1.0)
+    (status,) = parse_csv(table, IDLE_APPS.read_text(), 1.0)
     assert (status.utilisation, status.temperature_c, status.memory_used_bytes) == (0.0, 38.0, 0)
     assert status.unread == ("throttle_reasons",)
     assert idle((status,)) == []
+
+
+def test_a_recorded_list_of_no_processes_has_its_columns_in_another_order_than_ours() -> None:
+    """And one that lists some is read by these columns."""
+    table = nvidia_csv([idle_gpu(), idle_gpu(1)])
+    first, second = parse_csv(table, IDLE_APPS.read_text(), 1.0)
+    assert (first.processes, first.unread, second.processes) == ((), (), ())
+    assert idle((first, second)) == [first.uuid, second.uuid]
+    line = f"4242, /usr/bin/python3, 2048 MiB, {second.uuid}\n"
+    first, second = parse_csv(table, IDLE_APPS.read_text() + line, 1.0)
+    (process,) = second.processes
+    assert (process.pid, process.name, process.memory_bytes) == (
+        4242, "/usr/bin/python3", 2048 * MIB,
+    )  # fmt: skip
+    assert idle((first, second)) == [first.uuid]
 
 
 @pytest.mark.parametrize(
