@@ -147,6 +147,7 @@ def test_every_type_is_a_stream_of_its_instruction(target: str, tmp_path: Path) 
             continue
         loop = loop_of(body[1], name)
         assert {word for word, _ in loop if not word.startswith("s_")} == {name}
+        assert sum(word == "s_nop" for word, _ in loop) <= 1  # where the loop begins anew
         sums = [operands.split("],")[0] for word, operands in loop if word == name]
         assert len(products) == len(sums) == 64
         assert all(len(set(sums[i : i + SUMS])) == SUMS for i in range(len(sums) - SUMS + 1))
