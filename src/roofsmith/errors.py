@@ -14,6 +14,7 @@ input or its environment is at fault.
     │   ├── ToolMissingError
     │   ├── CampaignBusyError   another process holds the campaign directory
     │   ├── NoIdleGpuError      every GPU is in use, or the one that was leased is gone
+    │   │   └── DeviceFailedError   it is listed, and fails whoever computes on it
     │   └── StorageError        disk full, read-only directory, git refuses
     ├── LedgerError             a ledger that can't be trusted             exit 1
     └── BaselineError           the user's own kernel doesn't pass         exit 1
@@ -86,6 +87,10 @@ class CampaignBusyError(MachineError):
 
 class NoIdleGpuError(MachineError):
     """No GPU was idle for as long as one may wait, or the one that was leased is gone."""
+
+
+class DeviceFailedError(NoIdleGpuError):
+    """The GPU is listed, but fails or doesn't answer: not even the reference can compute on it."""
 
 
 class StorageError(MachineError):

@@ -26,6 +26,7 @@ from roofsmith.engine.profiling import look
 from roofsmith.engine.progress import spent_s
 from roofsmith.engine.recorder import Recorder
 from roofsmith.engine.repairing import repair_task
+from roofsmith.engine.retrying import once_more
 from roofsmith.engine.screening import IncumbentScreen
 from roofsmith.engine.splitting import due_split
 from roofsmith.engine.stopping import Stop, repair_condition, stop_condition
@@ -160,8 +161,12 @@ class Engine:
         if proposal.candidate.id == self.campaign.incumbent.id:
             raise records.nothing_changed()
         require_diagnosis(self.campaign, proposal)
-        trial = Trial(self._parts, self._bench, self._known(), self.campaign, proposal)
-        round_ = trial.round(self._meter)
+        round_ = once_more(
+            lambda: Trial(self._parts, self._bench, self._known(), self.campaign, proposal).round(
+                self._meter
+            ),
+            self._parts.observer,
+        )
         self._recorder.record(round_)
         if proposal.splits is None:
             self._parts.proposer.tell(round_)
@@ -198,7 +203,7 @@ class Engine:
         built = self._bench.build(candidate)
         if isinstance(built, BuildFailed):
             raise records.baseline_error(built)
-        measured = self._bench.measure(built)
+        measured = once_more(lambda: self._bench.measure(built), self._parts.observer)
         if not isinstance(measured.outcome, Passed):
             raise records.baseline_error(measured.outcome)
         slowest = max(measured.timings, key=lambda timing: timing.time_s)
@@ -256,7 +261,7 @@ class Engine:
         """
         spent_s = self._spent_s()
         final = self._bench.rebuild(self.campaign.incumbent)
-        measured = self._bench.measure(final)
+        measured = once_more(lambda: self._bench.measure(final), self._parts.observer)
         total = None
         if isinstance(measured.outcome, Passed):
             total = self._against_baseline(final)

@@ -23,7 +23,7 @@ from roofsmith.domain.bound import OperationCount
 from roofsmith.domain.kernel import Signature, SourceFile
 from roofsmith.domain.target import Target
 from roofsmith.domain.workload import Workload
-from roofsmith.errors import BadReferenceError, TargetError
+from roofsmith.errors import BadReferenceError, RoofsmithError, TargetError
 from roofsmith.judge.arena import Arena
 from roofsmith.judge.draws import Draws
 from roofsmith.judge.hidden import reductions
@@ -82,7 +82,8 @@ class ReferenceProcess:
         if self._process is not None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)
-            self._process.wait(KILLED_S)
+            with contextlib.suppress(subprocess.TimeoutExpired):  # stuck in a driver: it is left
+                self._process.wait(KILLED_S)
             self._process = None
         if self._channel is not None:
             self._channel.close()
@@ -146,6 +147,7 @@ class ReferenceProcess:
         Raises:
             BadReferenceError: the reference raised, hung, or took its process with it.
             TargetError: the workload doesn't fit in memory.
+            DeviceFailedError: on a GPU, that is at fault.
         """
         self.start()
         if not self._is_loaded:
@@ -158,20 +160,30 @@ class ReferenceProcess:
             answer, _ = receive(channel, DEADLINE_S)
         except WireTimeoutError as error:
             self.close()
-            raise BadReferenceError(
+            silent = BadReferenceError(
                 f"{self._name}: no answer to {op} within {DEADLINE_S:.0f} s",
                 hint="make the reference or the workload smaller",
-            ) from error
+            )
+            raise self._lost(op, message, silent) from error
         except WireError as error:
             how = self._ending()
             self.close()
-            raise BadReferenceError(
-                f"{self._name}: its process ended during {op} ({how})",
-                hint=self._by_hand,
-            ) from error
+            ended = BadReferenceError(
+                f"{self._name}: its process ended during {op} ({how})", hint=self._by_hand
+            )
+            raise self._lost(op, message, ended) from error
         if "error" in answer:
             raise self._complaint(op, message, answer)
+        self._heard(op, message)
         return answer
+
+    def _lost(self, op: str, message: dict[str, Any], error: BadReferenceError) -> RoofsmithError:
+        """What a process that doesn't answer any more comes to."""
+        del op, message
+        return error
+
+    def _heard(self, op: str, message: dict[str, Any]) -> None:
+        """Every message that was answered."""
 
     def _ending(self) -> str:
         """Of a process that hung up."""
@@ -231,7 +243,7 @@ class ReferenceProcess:
 
     def _complaint(
         self, op: str, message: dict[str, Any], answer: dict[str, Any]
-    ) -> BadReferenceError | TargetError:
+    ) -> RoofsmithError:
         dims = message.get("dims")
         where = f" for {','.join(f'{k}={v}' for k, v in dims.items())}" if dims else ""
         if answer.get("memory"):

@@ -12,8 +12,14 @@ from numpy.typing import NDArray
 from roofsmith.domain.kernel import Signature
 from roofsmith.domain.target import Target
 from roofsmith.domain.workload import Workload
-from roofsmith.errors import BadReferenceError, TargetError
+from roofsmith.errors import BadReferenceError, RoofsmithError, TargetError
 from roofsmith.judge.arena import Arena
+from roofsmith.judge.gpu.device_faults import (
+    device_failed,
+    is_device_fault,
+    is_from_device,
+    why_silent,
+)
 from roofsmith.judge.gpu.layout import BFLOAT16, host_spec
 from roofsmith.judge.gpu.needs import SEES_GPU, require_torch
 from roofsmith.judge.gpu.slots import Slots, as_json
@@ -44,6 +50,10 @@ class GpuOracle(ReferenceProcess):
         self._descriptions: dict[str, WorkloadDescription] = {}
         self._next_arena = 0
         self._memory_bytes = 0
+        self._answered: set[str] = set()
+        """What the reference was seen to do, in this process's life or an earlier one's."""
+        self.starts = 0
+        """Processes so far: what one held is gone with it."""
 
     def start(self) -> None:
         """Start the process, unless it runs.
@@ -53,6 +63,7 @@ class GpuOracle(ReferenceProcess):
         """
         if not self.is_alive:
             require_torch(self._name)
+            self.starts += 1
         super().start()
 
     @property
@@ -145,11 +156,37 @@ class GpuOracle(ReferenceProcess):
 
     def _complaint(
         self, op: str, message: dict[str, Any], answer: dict[str, Any]
-    ) -> BadReferenceError | TargetError:
+    ) -> RoofsmithError:
         error = super()._complaint(op, message, answer)
         if answer.get("memory"):
             return DeviceFullError(error.message, hint=error.hint)
-        return error
+        if not is_from_device(answer["error"]):
+            return error
+        self.close()  # nothing works in this context any more
+        return self._blamed(op, message, error, certain=is_device_fault(answer["error"]))
+
+    def _lost(self, op: str, message: dict[str, Any], error: BadReferenceError) -> RoofsmithError:
+        return self._blamed(op, message, error)
+
+    def _heard(self, op: str, message: dict[str, Any]) -> None:
+        self._answered.add(_deed(op, message))
+
+    def _blamed(
+        self, op: str, message: dict[str, Any], error: RoofsmithError, *, certain: bool = False
+    ) -> RoofsmithError:
+        """The reference's fault, or the device's.
+
+        It is the device's where the driver says so, where the reference did the same before, and
+        where nobody else can compute on it either.
+        """
+        if certain:
+            return device_failed(error, "the driver says that the device is at fault")
+        if "load" not in self._answered:
+            return error  # PyTorch may not work here at all
+        if _deed(op, message) in self._answered:
+            return device_failed(error, "the reference did the same before")
+        why = why_silent()
+        return error if why is None else device_failed(error, f"nor does another process: {why}")
 
     def _require_started(self) -> None:
         if not self._memory_bytes:
@@ -164,6 +201,12 @@ class GpuOracle(ReferenceProcess):
                 " are free",
                 hint="choose a smaller workload, or free the device",
             )
+
+
+def _deed(op: str, message: dict[str, Any]) -> str:
+    """What a message asks for, as far as it decides how much work that is."""
+    how = message.get("how", {"dims": message.get("dims")})
+    return f"{op} {sorted(how.items())}" if op != "load" else op
 
 
 def _on_host(array: ArraySpec, arena: Arena) -> NDArray[np.generic]:

@@ -47,6 +47,7 @@ class Slots:
         self._guard: int | None = None
         self._counts = True
         message = {"arrays": as_json(self.description.arrays), "slots": count}
+        self._start = oracle.starts
         self.handle: str = self._ask("allocate", message)["handle"]
 
     @property
@@ -161,8 +162,8 @@ class Slots:
         )
 
     def close(self) -> None:
-        """Give the memory back."""
-        if self._oracle.is_alive:
+        """Give the memory back, unless it went with the process that held it."""
+        if self._oracle.is_alive and self._oracle.starts == self._start:
             self._ask("free", {})
 
     def _tolerates(self, slot: int, budgets: Budgets) -> bool:
