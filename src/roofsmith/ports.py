@@ -41,8 +41,11 @@ from roofsmith.domain.workload import ConfigClass, Workload
 from roofsmith.domain.yardstick import Yardstick
 
 Result = TypeVar("Result")
-Arguments = Mapping[str, NDArray[np.generic] | int]
-"""What `solve` is called with: parameter name to array (declared dtype) or integer."""
+Scalar = int | float | str | None
+"""What is no array: integers, and for modules anything that a call may be told."""
+
+Arguments = Mapping[str, NDArray[np.generic] | Scalar]
+"""What a kernel is called with: parameter name to array (declared dtype) or scalar."""
 
 
 class Clock(Protocol):
@@ -358,7 +361,7 @@ class ArraySpec:
 DTYPE_BYTES: Mapping[DType, int] = {
     "float16": 2, "bfloat16": 2, "float32": 4, "float64": 8,
     "int8": 1, "int16": 2, "int32": 4, "int64": 8,
-    "uint8": 1, "uint16": 2, "uint32": 4, "uint64": 8,
+    "uint8": 1, "uint16": 2, "uint32": 4, "uint64": 8, "bool": 1,
 }  # fmt: skip
 
 
@@ -367,8 +370,8 @@ class WorkloadDescription:
     """What the reference says about one workload, without running a kernel."""
 
     arrays: tuple[ArraySpec, ...]
-    scalars: Mapping[str, int | float]
-    """Numbers by name; floats only for modules, which are called by name."""
+    scalars: Mapping[str, Scalar]
+    """By name; anything but integers only for modules, which are called by name."""
     flops: float | None
     """From the reference's `flops(**dims)`; None if it has none."""
     bytes: float | None
@@ -383,6 +386,11 @@ class WorkloadDescription:
     """What a run of the reference was seen to write, where the lengths of the arrays are a guess,
     since it has no `setup`; None where they are declared."""
 
+    @property
+    def sizes(self) -> dict[str, int]:
+        """The integers among the scalars: all of them, where `solve` takes them by value."""
+        return {name: int(v) for name, v in self.scalars.items() if isinstance(v, int)}
+
 
 class Oracle(Protocol):
     """The reference, running in a process of its own, under deadlines."""
@@ -396,7 +404,7 @@ class Oracle(Protocol):
         """
         ...
 
-    def inputs(self, workload: Workload, seed: int) -> dict[str, NDArray[np.generic] | int]:
+    def inputs(self, workload: Workload, seed: int) -> Arguments:
         """Fresh arguments for `solve`, in its order and declared types; outputs are allocated.
 
         Raises:

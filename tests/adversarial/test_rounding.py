@@ -120,17 +120,28 @@ def test_what_only_compares_inputs_gets_no_room(builds: Path, scratch: Path) -> 
 ADD_TO = """
 import numpy as np
 def setup(n, seed=0):
-    x = np.random.default_rng(seed).standard_normal(n, dtype=np.float32)
-    return {"inputs": {"x": x, "y": np.zeros(n, np.float32), "n": n}, "outputs": ["y"]}
+    x, y = np.random.default_rng(seed).standard_normal((2, n), dtype=np.float32)
+    return {"inputs": {"x": x, "y": y, "n": n}, "outputs": ["y"]}
 def reference(x, y, n):
-    y += x
+    VALUE
 """
+WRITES = (
+    "void solve(const float *x, float *y, int n) {{ for (int i = 0; i < n; i++) y[i] {} x[i]; }}"
+)
 
 
-def test_who_adds_to_an_output_hears_that_it_is_empty(builds: Path, scratch: Path) -> None:
+def test_what_the_reference_adds_to_holds_what_setup_gives(builds: Path, scratch: Path) -> None:
+    reference, right = ADD_TO.replace("VALUE", "y += x"), WRITES.format("+=")
+    with bench(builds, kernel=right, reference=reference, workloads=[{"n": 64}]) as made:
+        assert isinstance(made.check(right).outcome, Passed)
+        wrong = made.check(WRITES.format("=")).outcome
+        assert getattr(wrong, "reason", None) == "wrong_output"
+
+
+def test_an_output_that_the_reference_forgets_is_no_input(builds: Path, scratch: Path) -> None:
     with (
-        bench(builds, reference=ADD_TO, workloads=[{"n": 64}]) as made,
-        pytest.raises(BadReferenceError, match="must be an input of its own"),
+        bench(builds, reference=ADD_TO.replace("VALUE", "pass"), workloads=[{"n": 64}]) as made,
+        pytest.raises(BadReferenceError, match="left all of output 'y' unwritten"),
     ):
         made.check(made.target.kernel.text)
 

@@ -58,21 +58,10 @@ def bytes_of_host(address: int, size: int) -> torch.Tensor:
     return torch.frombuffer((ctypes.c_char * size).from_address(address), dtype=torch.uint8)
 
 
-class HostReference(GpuReference):
-    """A reference whose tensors lie in the host's memory."""
-
-    def inputs(self, dims: dict[str, int], seed: int) -> tuple[dict[str, Any], set[str]]:
-        """Fresh arguments."""
-        if self._setup is None:
-            return super().inputs(dims, seed)
-        made = self._setup(**dims, seed=seed)
-        return made["inputs"], set(made["outputs"])
-
-
 class Oracle:
     """Answers as the reference's process would, without one."""
 
-    is_alive = True
+    is_alive, starts = True, 0
 
     def __init__(self, server: GpuServer, workload: Workload) -> None:
         self.server = server
@@ -123,7 +112,7 @@ class Rehearsal:
         module.setup, module.reference = setup, reference  # type: ignore[attr-defined]
         self.server = GpuServer()
         self.server._driver = HostMemory()  # type: ignore[assignment]
-        self.server._reference = HostReference(
+        self.server._reference = GpuReference(
             module, None, signature or Signature(parameters=()), None, tf32=False, device="cpu"
         )
         workload = Workload(dims=dict(dims))

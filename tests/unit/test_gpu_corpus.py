@@ -20,6 +20,7 @@ CUDA = [*(s.path for s in SAMPLES if s.language == "cuda"), *sorted(OPERATORS.gl
 RUNNER = Path(__file__).with_name("corpus_modules.py")
 NEEDS_DEVICE = {
     "graph_with_copies", "side_stream_joined", "stream_joined_at_its_end", "autotuned",
+    "many_configurations",
     "half_tensor_cores",  # Triton's interpreter multiplies bits of bfloat16 as integers
 }  # fmt: skip
 COMPILES = {"compiled"}

@@ -8,11 +8,12 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
-from gpu_rehearsal import HostMemory, Kernel, Rehearsal  # noqa: E402
+from gpu_rehearsal import HostMemory, Kernel, Rehearsal, bytes_of_host  # noqa: E402
 
 from roofsmith.domain.kernel import Signature  # noqa: E402
 from roofsmith.errors import BadReferenceError  # noqa: E402
 from roofsmith.judge.budgets import Finding  # noqa: E402
+from roofsmith.judge.gpu import tensors  # noqa: E402
 from roofsmith.judge.gpu.driver import DeviceError  # noqa: E402
 from roofsmith.judge.gpu.oracle import DeviceFullError, GpuOracle  # noqa: E402
 from roofsmith.judge.poison import UNWRITTEN  # noqa: E402
@@ -287,3 +288,86 @@ def test_a_full_device_is_told_from_a_wrong_reference(gemm: Rehearsal) -> None:
     assert isinstance(oracle._complaint("allocate", {}, answer), DeviceFullError)
     wrong = oracle._complaint("draw", {}, {"error": "ValueError: no"})
     assert isinstance(wrong, BadReferenceError)
+
+
+def test_a_number_alone_is_an_output_and_an_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    def loss(n: int, seed: int) -> dict[str, object]:
+        x, t, scale = torch.randn(n), torch.randn(n), torch.randn(())
+        values = {"x": x, "t": t, "scale": scale, "y": torch.empty(())}
+        return {"inputs": values, "outputs": ["y"]}
+
+    def squares(x: torch.Tensor, t: torch.Tensor, scale: torch.Tensor, y: torch.Tensor) -> None:
+        y.copy_(((x - t) ** 2).mean() * scale)
+
+    def forgets(x: torch.Tensor, t: torch.Tensor, scale: torch.Tensor, y: torch.Tensor) -> None:
+        y.copy_(((x - t) ** 2).mean())
+
+    made = Rehearsal(monkeypatch, loss, squares, {"n": 1000})
+    assert {"normal", "sparse", "constant rows"} <= set(made.slots.tolerated)
+    for name in (None, *made.slots.tolerated):
+        made.slots.use(*([name] if name else []))
+        assert reasons(made.turn(squares)) == [None] * 3, name
+    made.slots.use()
+    assert reasons(made.turn(forgets)) == ["wrong_output"] * 3
+    assert reasons(made.turn(lambda x, t, scale, y: None)) == ["skipped_work"] * 3
+    address = torch.tensor([2.5])
+    monkeypatch.setattr(tensors, "bytes_at", bytes_of_host)
+    assert tensors.tensor_at(address.data_ptr(), (), "float32") == torch.tensor(2.5)
+
+
+def test_what_is_added_to_holds_what_setup_gives(monkeypatch: pytest.MonkeyPatch) -> None:
+    def residual(n: int, seed: int) -> dict[str, object]:
+        x, h, w = torch.randn(4, n), torch.randn(4, n), torch.rand(n)
+        values = {"x": x, "h": h, "w": w, "y": torch.empty(4, n)}
+        return {"inputs": values, "outputs": ["h", "y"]}
+
+    def normed(x: torch.Tensor, h: torch.Tensor, w: torch.Tensor, y: torch.Tensor) -> None:
+        h += x
+        y.copy_(h * torch.rsqrt(h.square().mean(-1, keepdim=True) + 1e-6) * w)
+
+    def overwrites(x: torch.Tensor, h: torch.Tensor, w: torch.Tensor, y: torch.Tensor) -> None:
+        normed(x, h.zero_(), w, y)
+
+    made = Rehearsal(monkeypatch, residual, normed, {"n": 64})
+    roles = {a.name: a.role for a in made.slots.description.arrays}
+    assert roles == {"x": "input", "h": "inout", "w": "input", "y": "output"}
+    for name in (None, *made.slots.tolerated):
+        made.slots.use(*([name] if name else []))
+        assert reasons(made.turn(normed)) == [None] * 3, name
+    made.slots.use()
+    assert reasons(made.turn(overwrites)) == ["wrong_output"] * 3
+
+
+def test_setup_may_say_what_is_added_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    def clamped(n: int, seed: int) -> dict[str, object]:
+        values = {"x": torch.randn(n), "y": torch.rand(n)}
+        return {"inputs": values, "outputs": [], "inouts": ["y"]}
+
+    def least(x: torch.Tensor, y: torch.Tensor) -> None:
+        torch.fmax(y, torch.zeros(()), out=y)
+
+    made = Rehearsal(monkeypatch, clamped, least, {"n": 64})
+    assert {a.role for a in made.slots.description.arrays} == {"input", "inout"}
+    assert reasons(made.turn(least)) == [None] * 3
+
+
+def test_masks_are_given_and_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    def masked(n: int, seed: int) -> dict[str, object]:
+        x = torch.randn(n, n)
+        values = {"x": x, "mask": torch.rand(n, n) < 0.5, "y": x.clone(), "kept": x > 9}
+        return {"inputs": values, "outputs": ["y", "kept"]}
+
+    def fills(x: torch.Tensor, mask: torch.Tensor, y: torch.Tensor, kept: torch.Tensor) -> None:
+        y.copy_(x.masked_fill(mask, -1.0))
+        kept.copy_(~mask & (x > 0))
+
+    def inverts(x: torch.Tensor, mask: torch.Tensor, y: torch.Tensor, kept: torch.Tensor) -> None:
+        fills(x, mask, y, kept)
+        kept.logical_not_()
+
+    made = Rehearsal(monkeypatch, masked, fills, {"n": 32})
+    assert reasons(made.turn(fills)) == [None] * 3
+    assert reasons(made.turn(inverts)) == ["wrong_output"] * 3
+    assert reasons(made.turn(lambda x, mask, y, kept: y.copy_(x.masked_fill(mask, -1.0)))) == (
+        ["skipped_work"] * 3
+    )

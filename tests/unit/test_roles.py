@@ -1,4 +1,4 @@
-"""What a reference without `setup` does with arrays that nobody calls inputs or outputs."""
+"""What a reference does with its arrays, where nobody says it."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roofsmith.judge.host_arithmetic import differ
-from roofsmith.judge.roles import Roles, find_roles
+from roofsmith.judge.host_arithmetic import HostArithmetic, differ
+from roofsmith.judge.roles import Roles, find_roles, read_outputs
 from roofsmith.judge.user_module import Complaint
 
 N = 64
@@ -118,3 +118,58 @@ def test_any_dependence_is_found(written: set[str], reads: set[tuple[str, str]])
     assert found.outputs == written
     assert found.held == written & needed
     assert found.written_bytes == 4 * N * len(written)
+
+
+def fills(x: Any, y: Any, n: Any) -> None:
+    y[:], n[:] = 2 * x, x > 0
+
+
+def steps(x: Any, y: Any, n: Any) -> None:
+    y -= x * 0.1
+    n += 1
+
+
+def scales_by_zero(x: Any, y: Any, n: Any) -> None:
+    y[:], n[:] = x + 0 * y, 1
+
+
+def fills_in_parts(x: Any, y: Any, n: Any) -> None:
+    y[1:], n[:] = x[1:], 1
+
+
+def counts_on(x: Any, y: Any, n: Any) -> None:
+    y[:] = x
+    n[0] += 1
+
+
+def forgets(x: Any, y: Any, n: Any) -> None:
+    n[:] = 1
+
+
+@pytest.mark.parametrize(
+    ("reference", "held"),
+    [
+        (fills, set()), (steps, {"y", "n"}), (scales_by_zero, {"y"}), (fills_in_parts, {"y"}),
+        (counts_on, {"n"}), (forgets, set()),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("on", ["NumPy", "torch"])
+def test_outputs_of_a_setup_hold_its_numbers_where_these_count(
+    on: str, reference: Reference, held: set[str]
+) -> None:
+    x, y = np.random.default_rng(0).standard_normal((2, N))
+    given: dict[str, Any] = {"x": x, "y": y, "n": np.arange(N) % 3}
+    arithmetic: Any = HostArithmetic()
+    if on == "torch":
+        torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+        from roofsmith.judge.gpu.arithmetic import TorchArithmetic
+
+        given = {name: torch.from_numpy(array) for name, array in given.items()}
+        arithmetic = TorchArithmetic()
+
+    def run(values: Mapping[str, Any]) -> Mapping[str, Any]:
+        copies = {name: value * 1 for name, value in values.items()}
+        reference(**copies)
+        return copies
+
+    assert read_outputs(run, given, ("y", "n"), arithmetic) == held

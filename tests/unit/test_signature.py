@@ -508,6 +508,8 @@ class TestGpu:
         assert blanked.count("\n") == text.count("\n")
 
 
-def test_bool_says_what_to_write_instead() -> None:
-    message = refusal("#include <stdbool.h>\nvoid solve(const bool *m, float *y, int n) {}")
-    assert "points to bool; write uint8_t here, and np.uint8 in the reference's setup" in message
+@pytest.mark.parametrize("kind", ["bool", "_Bool"])
+def test_a_mask_may_be_bool_and_a_switch_is_an_int(kind: str) -> None:
+    assert ("m", "input", "bool") in read(f"void solve(const {kind} *m, float *y, int n) {{}}")
+    message = refusal(f"void solve(float *y, {kind} causal) {{}}")
+    assert f"is a {kind} by value; write int here" in message

@@ -245,7 +245,7 @@ def _stored(arrays: Sequence[Array]) -> DType:
         if dtype in present:
             return dtype
     integers: tuple[DType, ...] = ("int64", "uint64", "int32", "uint32", "int16", "uint16")
-    for dtype in (*integers, "int8", "uint8"):
+    for dtype in (*integers, "int8", "uint8", "bool"):
         if dtype in present:
             return dtype
     return "float32"

@@ -10,7 +10,7 @@ from roofsmith.domain.values import Value
 
 DType = Literal[
     "float16", "bfloat16", "float32", "float64",
-    "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
+    "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "bool",
 ]  # fmt: skip
 """Element types of the arrays a kernel takes; NumPy's names, and bfloat16."""
 

@@ -270,12 +270,14 @@ def round_to(x: Any, bits: int, xp: Any, *, truncate: bool = False) -> Any:
 
 
 def _source(value: Any, on: Arithmetic) -> Source:
-    x = on.wide(value)
+    """An array without dimensions is a row of one."""
+    x = on.wide(value).reshape(value.shape or (1,))
     rms = on.xp.sqrt((x * x).mean())
-    return Source(x, rms, SMALLEST_NORMAL[on.dtype(value)], lambda: on.uniform(value), on.xp)
+    tiny = SMALLEST_NORMAL[on.dtype(value)]
+    return Source(x, rms, tiny, lambda: on.uniform(value).reshape(x.shape), on.xp)
 
 
 def _with_sign(made: Any, sign: int, value: Any, on: Arithmetic) -> Any:
     if sign in {1, -1}:
         made = abs(made) * float(sign)
-    return on.like(made, value)
+    return on.like(made.reshape(value.shape), value)

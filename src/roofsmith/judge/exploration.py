@@ -260,7 +260,8 @@ def _jumps(
         return list(outputs)
 
     def leaps(name: str, far: Mapping[str, Any], near: Mapping[str, Any], share: float) -> bool:
-        much, little = (float(abs(one[name] - truth[name]).max()) for one in (far, near))
+        exact = on.double(truth[name])
+        much, little = (float(abs(on.double(one[name]) - exact).max()) for one in (far, near))
         return not little <= share * much  # NaN leap, too
 
     return [name for name in truth if any(leaps(name, *pair) for pair in pairs)]

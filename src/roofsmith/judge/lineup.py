@@ -222,11 +222,9 @@ class HostStation:
 
     def _arguments(self, arena: Arena, slot: int) -> list[int]:
         arrays = iter(self.draws.arrays)
-        scalars = iter(self.draws.description.scalars.values())
+        scalars = iter(self.draws.description.sizes.values())
         return [
-            int(next(scalars))
-            if parameter.role == "size"
-            else arena.offset(slot, next(arrays).name)
+            next(scalars) if parameter.role == "size" else arena.offset(slot, next(arrays).name)
             for parameter in self.draws.signature.parameters
         ]
 

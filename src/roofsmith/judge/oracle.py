@@ -304,12 +304,12 @@ class ReferenceOracle(ReferenceProcess):
             given = draws.draw(0, seed)
             arrays = {a.name: a for a in description.arrays}
             arguments: dict[str, NDArray[np.generic] | int] = {}
-            scalars = iter(description.scalars.items())
+            scalars = iter(description.sizes.items())
             names = iter(arrays)
             for parameter in self.signature.parameters:
                 if parameter.role == "size":
                     name, value = next(scalars)
-                    arguments[name] = int(value)
+                    arguments[name] = value
                 else:
                     name = next(names)
                     spec = arrays[name]

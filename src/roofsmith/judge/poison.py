@@ -18,6 +18,7 @@ UNWRITTEN: Mapping[str, int] = {
     "float16": 0x7D5A, "bfloat16": 0x7F9A, "float32": 0x7FA55AA5, "float64": 0x7FF55AA55AA55AA5,
     "int8": 0x5A, "uint8": 0x5A, "int16": 0x5AA5, "uint16": 0x5AA5, "int32": 0x5AA55AA5,
     "uint32": 0x5AA55AA5, "int64": 0x5AA55AA55AA55AA5, "uint64": 0x5AA55AA55AA55AA5,
+    "bool": 0x5A,
 }  # fmt: skip
 """Bits of an output that nobody has written, by element type: exponent all ones, quiet bit zero."""
 

@@ -11,12 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roofsmith.domain.kernel import Signature
-from roofsmith.judge.host_arithmetic import differ
-from roofsmith.judge.roles import LARGEST_WHOLE, Roles, find_roles
+from roofsmith.judge.host_arithmetic import HostArithmetic, differ
+from roofsmith.judge.roles import LARGEST_WHOLE, Roles, find_roles, read_outputs
 from roofsmith.judge.unwritten import unwritten
-from roofsmith.judge.user_module import Complaint, declared, number
+from roofsmith.judge.user_module import Complaint, declared, inouts, number
 
 Array = NDArray[np.generic]
+
+BOOLS = ("bool", "uint8")
+"""What a C kernel may call the elements of a mask."""
 
 
 class Reference:
@@ -30,16 +33,19 @@ class Reference:
             raise Complaint("it has no function `reference(**inputs)`")
         self._setup: Callable[..., Any] | None = getattr(module, "setup", None)
         self._found: dict[tuple[tuple[str, int], ...], Roles] = {}
+        self._held_outputs: frozenset[str] | None = None
+        """Of a `setup`: outputs that hold what it gave before the call; None: not known yet."""
 
     def describe(self, dims: dict[str, int]) -> dict[str, Any]:
         """Arrays, scalars and declared cost of a workload."""
         values, outputs = self.inputs(dims, seed=0)
+        held = self._held(dims, values, outputs)
         parameters = self._signature.parameters
         arrays = [
             {
                 "name": name,
-                "role": self._role(name, parameter.role, outputs, self._held(dims, outputs)),
-                "dtype": parameter.dtype,
+                "role": self._role(name, parameter.role, outputs, held),
+                "dtype": "bool" if value.dtype == np.bool_ else parameter.dtype,
                 "shape": list(value.shape),
             }
             for (name, value), parameter in zip(values.items(), parameters, strict=True)
@@ -81,7 +87,7 @@ class Reference:
                 'setup must return {"inputs": {name: array or int}, "outputs": [names]}'
             )
         values = made["inputs"]
-        outputs = set(made.get("outputs") or ())
+        outputs = set(made.get("outputs") or ()) | (held := inouts(made))
         if strange := outputs - set(values):
             raise Complaint(f"setup names outputs that are not among its inputs: {sorted(strange)}")
         parameters = self._signature.parameters
@@ -92,12 +98,15 @@ class Reference:
             )
         for (name, value), parameter in zip(values.items(), parameters, strict=True):
             values[name] = self._fitting(name, value, parameter.role, parameter.dtype)
+        if held:
+            self._held_outputs = held
         return values, outputs
 
     def expect(
         self, values: dict[str, Array | int], outputs: set[str], *, exact: bool
     ) -> dict[str, Array]:
         """What the reference computes, in float64 if `exact`, else in the declared precision."""
+        held = self._held_by_setup(values, outputs)
         arguments: dict[str, Array | int] = {}
         for name, value in values.items():
             if isinstance(value, int):
@@ -105,24 +114,40 @@ class Reference:
             else:
                 floating = np.issubdtype(value.dtype, np.floating)
                 dtype = np.dtype(np.float64) if exact and floating else value.dtype
-                fresh = name in outputs - self._held_by_setup(outputs)
+                fresh = name in outputs and name not in held
                 arguments[name] = (
                     unwritten(value.shape, dtype) if fresh else value.astype(dtype, copy=True)
                 )
         self._module.reference(**arguments)
         return {n: a for n, a in arguments.items() if n in outputs and isinstance(a, np.ndarray)}
 
-    def _held_by_setup(self, outputs: set[str]) -> set[str]:
-        """Outputs that have a value before the call: all, if all of the arrays are outputs.
+    def _held_by_setup(self, values: Mapping[str, Any], outputs: set[str]) -> Collection[str]:
+        """Outputs that have a value before the call: those that `setup` says have one, all if all
+        of the arrays are outputs, or those that the reference reads.
 
         Without `setup`, a draw holds what there is before the call, blank outputs included.
         """
-        in_place = self._setup is None or len(outputs) == len(self._signature.arrays)
-        return outputs if in_place else set()
+        if self._setup is None:
+            return outputs
+        if self._held_outputs is not None:
+            return self._held_outputs
+        if len(outputs) == len(self._signature.arrays):
+            return outputs
+        try:
+            with np.errstate(all="ignore"):
+                held = read_outputs(self._run, values, outputs, HostArithmetic())
+        except MemoryError:  # whoever asks what a judgement needs is told so
+            return ()
+        self._held_outputs = held
+        return held
 
-    def _held(self, dims: dict[str, int], outputs: set[str]) -> Collection[str]:
+    def _held(
+        self, dims: dict[str, int], values: Mapping[str, Any], outputs: set[str]
+    ) -> Collection[str]:
         """The same of a workload, by whoever says so."""
-        return self._roles(dims).held if self._setup is None else self._held_by_setup(outputs)
+        if self._setup is None:
+            return self._roles(dims).held
+        return self._held_by_setup(values, outputs)
 
     def _roles(self, dims: dict[str, int]) -> Roles:
         """What the reference does with the arrays of a workload that has no `setup`."""
@@ -164,7 +189,8 @@ class Reference:
             elif np.issubdtype(np.dtype(p.dtype), np.floating):
                 values[p.name] = rng.standard_normal(size).astype(p.dtype)
             else:
-                values[p.name] = rng.integers(0, LARGEST_WHOLE + 1, size).astype(p.dtype)
+                most = 1 if p.dtype == "bool" else LARGEST_WHOLE
+                values[p.name] = rng.integers(0, most + 1, size).astype(p.dtype)
         return values
 
     def _fitting(self, name: str, value: Any, role: str, dtype: str) -> Array | int:
@@ -178,7 +204,8 @@ class Reference:
             raise Complaint(
                 f"setup gives {type(value).__name__} for {name!r}, but solve takes an array"
             )
-        if value.dtype != np.dtype(dtype):
+        is_mask = value.dtype == np.bool_ and dtype in BOOLS
+        if value.dtype != np.dtype(dtype) and not is_mask:
             raise Complaint(f"setup gives {value.dtype} for {name!r}, but solve takes {dtype}")
         return np.ascontiguousarray(value)
 
@@ -187,6 +214,8 @@ def _unlike(drawn: Array | int, other: Array | int) -> Array | int:
     """Numbers none of which is what it was in the first draw."""
     if not isinstance(drawn, np.ndarray):
         return drawn
+    if drawn.dtype == np.bool_:
+        return np.asarray(drawn == 0)
     if np.issubdtype(drawn.dtype, np.floating):
         return np.asarray(other + (other == drawn), dtype=drawn.dtype)
     return np.asarray(LARGEST_WHOLE - drawn, dtype=drawn.dtype)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,7 +68,7 @@ class WorkerSession:
         self._number = worker.map(self._arena)
         worker.stage(self._number, self._arena, [0])
         self._arguments = [
-            self._arena.offset(0, name) if name in arrays else int(value)
+            self._arena.offset(0, name) if name in arrays else cast(int, value)
             for name, value in arguments.items()
         ]
 

@@ -20,6 +20,6 @@ def why_unwritten(name: str, array: NDArray[np.generic]) -> str | None:
         return None
     return (
         f"reference left all of output {name!r} unwritten, or NaN. An output holds nothing before"
-        " the call, unless all arrays are outputs: what it should begin from (the C of A @ B + C)"
-        " must be an input of its own"
+        " the call, unless the reference reads it: what it should begin from (the C of A @ B + C),"
+        " setup must give"
     )

@@ -6,6 +6,7 @@ import importlib.util
 import inspect
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 
 class Complaint(Exception):  # noqa: N818
@@ -22,6 +23,14 @@ def declared(module: ModuleType, name: str, dims: dict[str, int]) -> float | Non
         spelled = ", ".join(f"{k}={v}" for k, v in dims.items())
         raise Complaint(f"{name}({spelled}) returns {value}")
     return value
+
+
+def inouts(made: dict[str, Any]) -> frozenset[str]:
+    """Outputs that `setup` says hold what it gave before the call; empty if it doesn't say."""
+    named = made.get("inouts") or ()
+    if isinstance(named, str):
+        raise Complaint('setup must give a list: {"inouts": [names]}')
+    return frozenset(named)
 
 
 def number(module: ModuleType, name: str) -> float | None:

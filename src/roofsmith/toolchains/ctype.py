@@ -29,7 +29,7 @@ _NAMED: Mapping[str, DType] = {
     "uint8_t": "uint8", "uint16_t": "uint16", "uint32_t": "uint32", "uint64_t": "uint64",
     "size_t": _BY_SIZE[_POINTER, False], "ssize_t": _BY_SIZE[_POINTER, True],
     "ptrdiff_t": _BY_SIZE[_POINTER, True], "intptr_t": _BY_SIZE[_POINTER, True],
-    "uintptr_t": _BY_SIZE[_POINTER, False],
+    "uintptr_t": _BY_SIZE[_POINTER, False], "bool": "bool", "_Bool": "bool",
 }  # fmt: skip
 
 

@@ -284,6 +284,8 @@ def _problem(name: str, ctype: CType) -> str | None:
         return None
     if ctype.dtype is None:
         return _unknown(ctype, "is")
+    if ctype.dtype == "bool":
+        return f"is a {ctype.spelled} by value; write int here"
     if "float" in ctype.dtype:
         return f"is a {ctype.spelled} by value; pass it as a constant or in a one-element array"
     return None
@@ -294,6 +296,4 @@ def _unknown(ctype: CType, verb: str) -> str:
         return f"{verb} char, whose sign differs between machines; write int8_t or uint8_t"
     if ctype.spelled.endswith("&"):
         return "is a reference; pass arrays as pointers and integers by value"
-    if ctype.spelled in {"bool", "_Bool"}:
-        return f"{verb} {ctype.spelled}; write uint8_t here, and np.uint8 in the reference's setup"
     return f"{verb} `{ctype.spelled}`, which is not a number type known here"

@@ -45,7 +45,7 @@ class DeviceArena:
     def view(self, slot: int, index: int) -> torch.Tensor:
         """A slot's array, in place."""
         spec = self.layout.arrays[index]
-        return self.raw(slot, index).view(DTYPES[spec.dtype]).view(*spec.shape)
+        return self.raw(slot, index).view(DTYPES[spec.dtype]).view(spec.shape)
 
     def prepare(self, slot: int, values: Mapping[str, object], guard: int) -> None:
         """Fill a slot: given arrays with their values, outputs with poison, guards with a word."""

@@ -175,6 +175,8 @@ def _is_near(out: torch.Tensor, other: torch.Tensor, norm: float) -> bool:
 
 
 def _numbers(tensor: torch.Tensor) -> NDArray[np.generic]:
+    if tensor.dtype is torch.bool:
+        tensor = tensor.contiguous().view(torch.uint8)
     plain = tensor.double() if tensor.is_floating_point() else tensor
     return np.asarray(plain.cpu().numpy())
 

@@ -105,7 +105,6 @@ class GpuBench:
         cache_dir: Path,
         health: Callable[[], Health | None] | None = None,
         sweeps_per_instance: int = SWEEPS_PER_INSTANCE,
-        first_call_s: float = 0.0,
         timing: TimingMode = "kernel",
         isolation: Isolation | None = None,
     ) -> None:
@@ -119,8 +118,6 @@ class GpuBench:
             cache_dir: holds a compilation cache per candidate.
             health: reads the device's sensors, in well under a millisecond.
             sweeps_per_instance: processes are replaced after so many sweeps.
-            first_call_s: that the first call in every process may take at least, whatever is known
-                of the kernel: for those that compile themselves then.
             timing: the device's time, or that of calls as the host launches them.
             isolation: the walls around kernels; None: all that the host grants.
         """
@@ -129,7 +126,7 @@ class GpuBench:
         self.isolation = isolation or isolate("standard")
         self._shared = Shared(
             Budgets(tolerance), api, cache_dir, fork_server, health, self.isolation,
-            first_call_s, holds=timing == "kernel", free_bytes=oracle.free_bytes,
+            holds=timing == "kernel", free_bytes=oracle.free_bytes,
             is_at_work=oracle.is_at_work,
         )  # fmt: skip
 

@@ -37,6 +37,8 @@ def measure(
     calls = out.shape[0]
     last = row_length(out.shape[1:])
     out, truth = out.reshape(calls, -1), truth.reshape(calls, -1)
+    if out.dtype is torch.bool:  # whose bytes may be anything
+        out, truth = out.view(torch.uint8), truth.bool()
     if not out.is_floating_point():
         wrong = (out != truth.to(out.dtype)).sum(1).double()
         zero = torch.zeros_like(wrong)

@@ -24,7 +24,7 @@ from roofsmith.judge.gpu.layout import BFLOAT16, host_spec
 from roofsmith.judge.gpu.needs import SEES_GPU, require_torch
 from roofsmith.judge.gpu.slots import Slots, as_json
 from roofsmith.judge.oracle import ReferenceProcess
-from roofsmith.ports import ArraySpec, WorkloadDescription
+from roofsmith.ports import ArraySpec, Scalar, WorkloadDescription
 
 COPIES = 7
 """How many times a workload's arrays lie in device memory: the slot, what was drawn for it and
@@ -90,7 +90,7 @@ class GpuOracle(ReferenceProcess):
             self._descriptions[workload.label] = description
         return self._descriptions[workload.label]
 
-    def inputs(self, workload: Workload, seed: int) -> dict[str, NDArray[np.generic] | int]:
+    def inputs(self, workload: Workload, seed: int) -> dict[str, NDArray[np.generic] | Scalar]:
         """Fresh arguments in the host's memory, in order; outputs are zeros.
 
         Arrays of bfloat16 are given as `BFLOAT16`, which has its bits.
@@ -104,13 +104,13 @@ class GpuOracle(ReferenceProcess):
         try:
             message = {"dims": workload.dims, "seed": seed, "arrays": as_json(specs)}
             self.ask("export", message, (arena.fd,))
-            arrays: dict[str, NDArray[np.generic] | int] = {
+            arrays: dict[str, NDArray[np.generic] | Scalar] = {
                 a.name: _on_host(a, arena) for a in description.arrays
             }
         finally:
             arena.close()
         return {
-            name: arrays[name] if name in arrays else int(description.scalars[name])
+            name: arrays[name] if name in arrays else description.scalars[name]
             for name in description.arguments
         }
 

@@ -30,6 +30,12 @@ PASSED_ON = (
 """Of the user's environment: what finds the driver, the libraries and the device."""
 
 
+FIRST_CALL_S = 120.0
+"""A module compiles in the first call of every process, for every shape anew: Triton's autotuner
+measures each of its configurations for a tenth of a second, and torch.compile imports its own
+compiler."""
+
+
 @dataclass(frozen=True, slots=True)
 class GpuSegment:
     """What one `run` came to."""
@@ -126,6 +132,7 @@ class GpuWorkerProcess(WorkerProcess):
         if self._is_python:
             self._cache_dir.mkdir(parents=True, exist_ok=True)
             own["TRITON_CACHE_DIR"] = str(self._cache_dir / "triton")
+            own["TRITON_CACHE_AUTOTUNING"] = "1"  # or every process measures all of them again
             own["TORCHINDUCTOR_CACHE_DIR"] = str(self._cache_dir / "inductor")
         else:  # torch has thousands of kernels, a library a few: all of them are on the device
             own["CUDA_MODULE_LOADING"] = "EAGER"
@@ -172,12 +179,13 @@ class GpuWorkerProcess(WorkerProcess):
         self._say("run", {"arena": arena, "slots": [], "warm": [slot], "profile": False})
 
     def end_first_call(self, deadline_s: float) -> None:
-        """Wait for the call that was begun.
+        """Wait for the call that was begun; a module, which compiles in it, has `FIRST_CALL_S`.
 
         Raises:
             KernelDiedError: it crashed or ran past the deadline.
         """
-        self._checked("run", self._hear("run", deadline_s))
+        limit_s = max(deadline_s, FIRST_CALL_S) if self._is_python else deadline_s
+        self._checked("run", self._hear("run", limit_s))
 
     def run_slots(
         self,

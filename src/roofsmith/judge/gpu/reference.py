@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from types import ModuleType
 from typing import Any, TypeAlias
 
@@ -12,12 +12,17 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 from roofsmith.domain.bound import OperationCount
 from roofsmith.domain.kernel import Parameter, Signature
+from roofsmith.judge.gpu.arithmetic import TorchArithmetic
 from roofsmith.judge.gpu.counting import counted
 from roofsmith.judge.gpu.tensors import DTYPES, differ, set_tf32
-from roofsmith.judge.roles import LARGEST_WHOLE, Roles, find_roles
-from roofsmith.judge.user_module import Complaint, declared, number
+from roofsmith.judge.roles import LARGEST_WHOLE, Roles, find_roles, read_outputs
+from roofsmith.judge.user_module import Complaint, declared, inouts, number
+from roofsmith.ports import Scalar
 
-Value: TypeAlias = "torch.Tensor | int | float"
+Value: TypeAlias = "torch.Tensor | Scalar"
+
+BOOLS = ("bool", "uint8")
+"""What a C kernel may call the elements of a mask."""
 
 NAMES = {kind: name for name, kind in DTYPES.items()}
 
@@ -56,6 +61,10 @@ class GpuReference:
         if self._setup is None and not signature.parameters:
             raise Complaint("neither it nor the kernel has a function `setup(**dims, seed)`")
         self._found: dict[tuple[tuple[str, int], ...], Roles] = {}
+        self._draws_on_host = False
+        """Whether `setup` must not be told to make its tensors on the device."""
+        self._held_outputs: frozenset[str] | None = None
+        """Of a `setup`: outputs that hold what it gave before the call; None: not known yet."""
 
     def describe(self, dims: dict[str, int]) -> dict[str, Any]:
         """Arrays, arguments in order, and declared cost of a workload."""
@@ -90,9 +99,7 @@ class GpuReference:
             roles, drawn = self._roles(dims), self._plain_inputs(dims, seed)
             blank = {k: _blank(v) for k, v in drawn.items() if k in roles.blank}
             return {**drawn, **blank}, set(roles.outputs)
-        torch.manual_seed(seed)
-        with torch.device(self._device):
-            made = self._setup(**dims, seed=seed)
+        made = self._made(self._setup, dims, seed)
         if not isinstance(made, dict) or not isinstance(made.get("inputs"), dict):
             raise Complaint(
                 'setup must return {"inputs": {name: tensor or int}, "outputs": [names]}'
@@ -100,12 +107,32 @@ class GpuReference:
         values = {
             name: _on_device(name, value, self._device) for name, value in made["inputs"].items()
         }
-        outputs = set(made.get("outputs") or ())
+        outputs = set(made.get("outputs") or ()) | (held := inouts(made))
         if strange := outputs - set(values):
             raise Complaint(f"setup names outputs that are not among its inputs: {sorted(strange)}")
         if not outputs:
             raise Complaint('setup names no outputs: {"outputs": [names]}')
+        if held:
+            self._held_outputs = held
         return values, outputs
+
+    def _made(self, setup: Callable[..., Any], dims: dict[str, int], seed: int) -> Any:
+        """What `setup` returns: made on the device, unless it draws from a generator of the host.
+
+        `torch.randn(n, generator=torch.Generator())` can be made beside its generator only.
+        """
+        if not self._draws_on_host:
+            torch.manual_seed(seed)
+            try:
+                with torch.device(self._device):
+                    return setup(**dims, seed=seed)
+            except RuntimeError as error:
+                if "generator" not in str(error).lower():
+                    raise
+        torch.manual_seed(seed)
+        made = setup(**dims, seed=seed)
+        self._draws_on_host = True
+        return made
 
     def expect(
         self, values: dict[str, Value], outputs: set[str], *, exact: bool
@@ -134,7 +161,20 @@ class GpuReference:
         """Outputs that have a value before the call, by whoever says so."""
         if self._setup is None:
             return self._roles(dims).held
-        return outputs if _in_place(values, outputs) else ()
+        return self._held_by_setup(values, outputs)
+
+    def _held_by_setup(self, values: Mapping[str, Value], outputs: set[str]) -> Collection[str]:
+        """Those that it says are, all of them if there are no other tensors, or those that the
+        reference reads."""
+        if self._held_outputs is not None:
+            return self._held_outputs
+        tensors = {name for name, v in values.items() if isinstance(v, torch.Tensor)}
+        if tensors <= outputs:
+            return outputs
+        if any(isinstance(values[name], FakeTensor) for name in tensors):
+            return ()
+        self._held_outputs = read_outputs(self._run, values, outputs, TorchArithmetic())
+        return self._held_outputs
 
     def _roles(self, dims: dict[str, int]) -> Roles:
         """What the reference does with the arrays of a workload that has no `setup`.
@@ -168,7 +208,7 @@ class GpuReference:
 
         Without `setup`, a draw holds what there is before the call, blank outputs included.
         """
-        blank = self._setup is not None and not _in_place(values, outputs)
+        held = outputs if self._setup is None else self._held_by_setup(values, outputs)
         arguments: dict[str, Value] = {}
         for name, value in values.items():
             if not isinstance(value, torch.Tensor):
@@ -176,7 +216,7 @@ class GpuReference:
                 continue
             floating = value.is_floating_point()
             kind = torch.float64 if exact and floating else value.dtype
-            if name in outputs and blank:
+            if name in outputs and name not in held:
                 arguments[name] = _blank(value).to(kind)
             else:
                 arguments[name] = value.to(kind, copy=True)
@@ -211,7 +251,8 @@ class GpuReference:
             elif DTYPES[p.dtype].is_floating_point:
                 values[p.name] = torch.randn(size, device=self._device).to(DTYPES[p.dtype])
             else:
-                whole = torch.randint(0, LARGEST_WHOLE + 1, (size,), device=self._device)
+                most = 1 if p.dtype == "bool" else LARGEST_WHOLE
+                whole = torch.randint(0, most + 1, (size,), device=self._device)
                 values[p.name] = whole.to(DTYPES[p.dtype])
         return values
 
@@ -221,14 +262,19 @@ def _on_device(name: str, value: Any, device: str) -> Value:
         value = torch.from_numpy(value)
     if isinstance(value, torch.Tensor):
         if value.dtype not in NAMES:
-            raise Complaint(f"{name!r} is {value.dtype}, which kernels can't be given here")
+            raise Complaint(
+                f"{name!r} is {value.dtype}, which kernels can't be given here. Its bits can:"
+                " x.view(torch.uint8), or torch.view_as_real(x), and back where they are used"
+            )
         placed: torch.Tensor = value.detach().to(device).contiguous()
         return placed
-    if isinstance(value, (bool, int, np.integer)):
-        return int(value)
-    if isinstance(value, float):
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None or isinstance(value, (bool, int, float, str)):
         return value
-    raise Complaint(f"setup gives {type(value).__name__} for {name!r}: no tensor and no number")
+    raise Complaint(
+        f"setup gives {type(value).__name__} for {name!r}: no tensor, number, string or None"
+    )
 
 
 def _blank(value: Value) -> torch.Tensor:
@@ -243,12 +289,9 @@ def _unlike(drawn: Value, other: Value) -> Value:
         return drawn
     if drawn.is_floating_point():
         return other + (other == drawn)
+    if drawn.dtype is torch.bool:
+        return ~drawn
     return (LARGEST_WHOLE - drawn.to(torch.int64)).to(drawn.dtype)
-
-
-def _in_place(values: Mapping[str, Value], outputs: set[str]) -> bool:
-    """Whether outputs have a value before the call: if all of the tensors are outputs."""
-    return all(name in outputs for name, v in values.items() if isinstance(v, torch.Tensor))
 
 
 def _role(name: str, outputs: set[str], held: Collection[str]) -> str:
@@ -265,7 +308,11 @@ def _fit_one(name: str, value: Value, parameter: Parameter) -> None:
             )
         return
     if not isinstance(value, torch.Tensor):
-        raise Complaint(f"setup gives a number for {name!r}, but solve takes a pointer")
+        raise Complaint(
+            f"setup gives {type(value).__name__} for {name!r}, but solve takes a pointer"
+        )
+    if value.dtype is torch.bool and parameter.dtype in BOOLS:
+        return
     if NAMES[value.dtype] != parameter.dtype:
         raise Complaint(
             f"setup gives {NAMES[value.dtype]} for {name!r}, but solve takes {parameter.dtype}"

@@ -37,8 +37,6 @@ class Shared:
     fork_server: ForkServer
     read_health: Callable[[], Health | None] | None
     isolation: Isolation
-    first_call_s: float = 0.0
-    """Least deadline of the first call in a process."""
     holds: bool = True
     """Whether calls are queued before any may start: what is timed is the device, not the host."""
     waiting: set[str] = field(default_factory=set)

@@ -185,7 +185,6 @@ class GpuStation:
             self._slots.fill(every)
         else:
             self._slots.fill([spare])
-        deadline_s = max(deadline_s, self._shared.first_call_s)
         for worker in self._workers:
             worker.wake()
             worker.begin_first_call(self._slots.number, spare)

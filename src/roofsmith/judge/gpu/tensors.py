@@ -10,7 +10,7 @@ DTYPES = {
     "float16": torch.float16, "bfloat16": torch.bfloat16, "float32": torch.float32,
     "float64": torch.float64, "int8": torch.int8, "int16": torch.int16, "int32": torch.int32,
     "int64": torch.int64, "uint8": torch.uint8, "uint16": torch.uint16, "uint32": torch.uint32,
-    "uint64": torch.uint64,
+    "uint64": torch.uint64, "bool": torch.bool,
 }  # fmt: skip
 
 
@@ -42,13 +42,13 @@ def tensor_at(address: int, shape: Sequence[int], dtype: str) -> torch.Tensor:
     for extent in shape:
         count *= extent
     size = count * kind.itemsize
-    return bytes_at(address, size).view(kind).view(*shape)
+    return bytes_at(address, size).view(kind).view(tuple(shape))
 
 
 def raw_bytes(value: object) -> torch.Tensor:
     """The bytes of a tensor, flat."""
     assert isinstance(value, torch.Tensor)  # arrays of a layout are tensors in every draw
-    return value.contiguous().view(torch.uint8).reshape(-1)
+    return value.contiguous().reshape(-1).view(torch.uint8)
 
 
 def differ(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:

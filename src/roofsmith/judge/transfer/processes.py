@@ -129,9 +129,9 @@ class LibraryRunner:
             self._number = self._worker.map(self._arena)
             self._opened = opened.pop_all()
         arrays = iter(described.arrays)
-        numbers = iter(described.scalars.values())
+        numbers = iter(described.sizes.values())
         self._arguments = [
-            int(next(numbers)) if p.role == "size" else self._arena.offset(0, next(arrays).name)
+            next(numbers) if p.role == "size" else self._arena.offset(0, next(arrays).name)
             for p in built.signature.parameters
         ]
 
