@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
+import stat
 import tempfile
+import time
 from pathlib import Path
 
 from roofsmith.errors import StorageError
 
+KEPT_LOG_S = 7 * 24 * 3600.0
+"""Logs of what failed outlive their process, for people to read."""
+_LOG = re.compile(r"roofsmith-(?:worker|reference)-\w+\.log")
+"""As whoever writes them names them."""
 _NAME = re.compile(r"roofsmith-[a-z]+-(?P<space>\d+)\.(?P<pid>\d+)-\w+")
 
 
@@ -40,7 +47,7 @@ def scratch_prefix(kind: str) -> str:
 
 
 def remove_stale() -> tuple[Path, ...]:
-    """Remove this user's scratch folders whose owner is dead; what was removed.
+    """Remove this user's scratch folders whose owner is dead, and logs of a week ago; what went.
 
     Never fails: what can't be looked at or removed stays.
     """
@@ -49,6 +56,10 @@ def remove_stale() -> tuple[Path, ...]:
         if is_stale(path.name) and _is_own_folder(path):
             shutil.rmtree(path, ignore_errors=True)
             stale.append(path)
+        elif _LOG.fullmatch(path.name) and _is_old_log(path):
+            with contextlib.suppress(OSError):
+                path.unlink()
+                stale.append(path)
     return tuple(stale)
 
 
@@ -79,6 +90,15 @@ def exists(pid: int) -> bool:
     except (ProcessLookupError, OverflowError):
         return False
     return True
+
+
+def _is_old_log(path: Path) -> bool:
+    try:
+        found = path.lstat()
+    except OSError:
+        return False
+    is_own = found.st_uid == os.geteuid() and stat.S_ISREG(found.st_mode)
+    return is_own and time.time() - found.st_mtime > KEPT_LOG_S
 
 
 def _is_own_folder(path: Path) -> bool:

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 import pytest
@@ -70,6 +71,21 @@ def test_only_folders_of_its_own_name_are_touched(here: Path) -> None:
         ["precious", link.name, file.name, "roofsmith-notes", "roofsmith-worker-abc",
          f"other-{stale.name}"]
     )  # fmt: skip
+
+
+def test_logs_of_what_failed_stay_for_a_week(here: Path) -> None:
+    week_s = 7 * 24 * 3600
+    kept = ("roofsmith-worker-new.log", "roofsmith-notes-old.log", "roofsmith-worker-old.txt")
+    old = {f"roofsmith-{who}-old.log" for who in ("worker", "reference")}
+    link = here / "roofsmith-worker-link.log"
+    for name in (*kept, *old):
+        (here / name).write_text("what it printed")
+        ages_s = 0 if name.endswith("new.log") else week_s + 60
+        os.utime(here / name, (time.time() - ages_s,) * 2)
+    link.symlink_to(here / "roofsmith-notes-old.log")
+    os.utime(link, (0, 0), follow_symlinks=False)
+    assert {path.name for path in remove_stale()} == old
+    assert {path.name for path in here.iterdir()} == {*kept, link.name}
 
 
 def test_a_folder_that_cannot_be_made_says_what_to_do(
