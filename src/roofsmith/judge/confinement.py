@@ -36,7 +36,7 @@ _SOCKETS = (1, 16)
 
 # Number on x86-64, number on aarch64; None where there is no such call.
 _DENIED: tuple[tuple[int | None, int | None], ...] = (
-    (112, 157), (109, 154),  # setsid, setpgid
+    (112, 157),  # setsid
     (101, 117), (310, 270), (311, 271), (312, 272),  # ptrace, process_vm_*, kcmp
     (434, 434), (438, 438), (424, 424), (440, 440),  # pidfd_open, _getfd, _send_signal, madvise
     (200, 130), (129, 138), (297, 240),  # tkill, rt_sigqueueinfo, rt_tgsigqueueinfo
@@ -58,6 +58,9 @@ _DENIED_TO_LIBRARIES: tuple[tuple[int | None, int | None], ...] = (
     (132, None), (235, None), (261, None), (280, 88),  # utime, utimes, futimesat, utimensat
     (188, 5), (189, 6), (190, 7), (197, 14), (198, 15), (199, 16),  # setxattr, removexattr
 )  # fmt: skip
+_SET_GROUP = ((109, 154),)
+"""setpgid. Builders such as ninja start each command in a group of its own, and give up where they
+can't: they are told that they did, and it stays in its group."""
 _DENIED_ON_HOST = ((222, 107), (283, 85))
 """timer_create: a timer's signal may be SIGCONT, which wakes a process that was stopped.
 timerfd_create: timers run out while their process is stopped, and interrupt what runs then.
@@ -140,6 +143,9 @@ def _program(machine: str, pid: int, library: bool, sockets: Sequence[int]) -> b
         *(_DENIED_TO_LIBRARIES if library else ()),
         *(_DENIED_ON_HOST if on_host else ()),
     ]
+    for number in numbers(_SET_GROUP):
+        answer = _fail(errno.EPERM if library else 0)
+        lines += [_instruction(_JUMP_EQUAL, number, otherwise=1), answer]
     for number in numbers(denied):
         lines += [_instruction(_JUMP_EQUAL, number, otherwise=1), _fail(errno.EPERM)]
     for number in numbers(_OWN_PROCESS_ONLY):

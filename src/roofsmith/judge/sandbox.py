@@ -28,9 +28,11 @@ from roofsmith.judge.confinement import (
 from roofsmith.judge.reach import REACH, read_memory, stay_reachable
 from roofsmith.judge.sandbox_files import NoLandlockError
 from roofsmith.judge.sandbox_namespaces import (
+    COMPILERS_BYTES,
     MOUNT,
     NETWORK,
     PROCESS,
+    SCRATCH_BYTES,
     USER,
     enter,
     has_own_pid_max,
@@ -66,7 +68,8 @@ def put_up(plan: dict[str, Any]) -> None:
     # Threads are named there: CUDA doesn't start where it can't.
     writable = [*plan["writable"], f"/proc/{os.getpid()}/task"]
     if MOUNT in layers:
-        make_read_only(plan["scratch"], writable)
+        room = SCRATCH_BYTES if plan["library"] else COMPILERS_BYTES
+        make_read_only(plan["scratch"], writable, room)
     if MOUNT in layers or not plan["library"]:
         writable.append(plan["scratch"])  # on a disk, a library's could only fill it
     if TASKS in layers:

@@ -25,9 +25,9 @@ USER, MOUNT, NETWORK, PROCESS = (
 )  # fmt: skip
 _FLAGS = {USER: 0x10000000, MOUNT: 0x00020000, NETWORK: 0x40000000, PROCESS: 0x20000000}
 
-SCRATCH_BYTES = 64 * 1024**2
+SCRATCH_BYTES, COMPILERS_BYTES = 64 * 1024**2, 1024**3
 SCRATCH_FILES = 8192
-"""What a worker may write, in memory that goes with it."""
+"""What a worker may write, in memory that goes with it; a compiler's steps take more."""
 
 _MS_NOSUID, _MS_NODEV, _MS_NOEXEC, _MS_BIND, _MS_REC, _MS_PRIVATE = (
     2, 4, 8, 4096, 16384, 1 << 18,
@@ -80,14 +80,16 @@ def has_own_pid_max() -> bool:
     return is_new and os.access(_PID_MAX, os.W_OK)
 
 
-def make_read_only(scratch: str, writable: Sequence[str]) -> None:
+def make_read_only(
+    scratch: str, writable: Sequence[str], scratch_bytes: int = SCRATCH_BYTES
+) -> None:
     """In a mount namespace: nothing can be written but a new empty scratch and these folders.
 
     Raises:
         OSError: the kernel refuses.
     """
     _mount(None, "/", None, _MS_REC | _MS_PRIVATE)
-    size = f"size={SCRATCH_BYTES},nr_inodes={SCRATCH_FILES},mode=700"
+    size = f"size={scratch_bytes},nr_inodes={SCRATCH_FILES},mode=700"
     _mount("tmpfs", scratch, "tmpfs", _MS_NOSUID | _MS_NODEV, size)
     for folder in writable:
         _mount(folder, folder, None, _MS_BIND)

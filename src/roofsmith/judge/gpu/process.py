@@ -25,7 +25,8 @@ from roofsmith.judge.process import WorkerProcess
 
 PASSED_ON = (
     "PATH", "LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_PATH", "ROCM_PATH", "CUDA_VISIBLE_DEVICES",
-    "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "PYTHONPATH", "CC",
+    "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "PYTHONPATH", "CC", "CXX",
+    "TORCH_CUDA_ARCH_LIST",
 )  # fmt: skip
 """Of the user's environment: what finds the driver, the libraries and the device."""
 
@@ -34,6 +35,11 @@ FIRST_CALL_S = 120.0
 """A module compiles in the first call of every process, for every shape anew: Triton's autotuner
 measures each of its configurations for a tenth of a second, and torch.compile imports its own
 compiler."""
+LOAD_DEADLINE_S = 120.0
+"""For a module to be imported: it may build an extension then, nvcc takes a minute for PyTorch's
+headers."""
+MODULE_FILE_BYTES = 256 * 1024**2
+"""Largest file that a module may write: objects and libraries of what it compiles."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +110,12 @@ class GpuWorkerProcess(WorkerProcess):
         form = "module" if self._is_python else "library"
         self._say("load", {**self._kernel(), "api": self._api, "form": form})
 
+    def _plan(
+        self, processors: list[int] | None, memory_bytes: int | None, launched: bool
+    ) -> dict[str, Any]:
+        plan = super()._plan(processors, memory_bytes, launched)
+        return {**plan, "file_bytes": MODULE_FILE_BYTES} if self._is_python else plan
+
     def wait_until_loaded(self) -> None:
         """Hear what came of the start: opening a device takes a while, for several side by side.
 
@@ -111,7 +123,7 @@ class GpuWorkerProcess(WorkerProcess):
             KernelDiedError: the candidate can't be loaded, or took the process with it.
         """
         self._hear_start()
-        answer = self._hear("load")
+        answer = self._hear("load", LOAD_DEADLINE_S if self._is_python else None)
         if "error" in answer:
             raise self._died(_failure(answer, "load_failed", str(answer["error"])))
         require_loaded(self._built, self.pid)
@@ -132,6 +144,7 @@ class GpuWorkerProcess(WorkerProcess):
         if self._is_python:
             self._cache_dir.mkdir(parents=True, exist_ok=True)
             own["TRITON_CACHE_DIR"] = str(self._cache_dir / "triton")
+            own["TORCH_EXTENSIONS_DIR"] = str(self._cache_dir / "extensions")
             own["TRITON_CACHE_AUTOTUNING"] = "1"  # or every process measures all of them again
             own["TORCHINDUCTOR_CACHE_DIR"] = str(self._cache_dir / "inductor")
         else:  # torch has thousands of kernels, a library a few: all of them are on the device

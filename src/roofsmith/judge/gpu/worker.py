@@ -77,8 +77,10 @@ class ModuleKernel:
     """`run_kernel` of a Python module, with tensors over device memory."""
 
     def __init__(self, message: dict[str, Any]) -> None:
+        from roofsmith.judge.gpu.extensions import use_locks_that_end
         from roofsmith.judge.gpu.tensors import open_device
 
+        use_locks_that_end()
         open_device()  # workers are loaded side by side, but called one after the other
         path = Path(message["library"])
         spec = importlib.util.spec_from_file_location("candidate", path)
