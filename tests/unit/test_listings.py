@@ -17,7 +17,8 @@ from roofsmith.app import Subject
 from roofsmith.app import listing as app_listing
 from roofsmith.cli.root import cli
 from roofsmith.config import Settings
-from roofsmith.domain.kernel import Built, CodeKind, Language, Signature
+from roofsmith.domain.kernel import Built, Language, Signature
+from roofsmith.domain.modes import CodeKind
 from roofsmith.domain.outcome import Passed
 from roofsmith.errors import UsageError
 from roofsmith.ports import Measured

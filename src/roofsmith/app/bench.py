@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from roofsmith.analysis.short_kernels import judged_time_note
 from roofsmith.app.clocks import clock_notes
 from roofsmith.app.subjects import Subject, target_of
 from roofsmith.app.wiring import Workshop, workshop
@@ -52,7 +53,7 @@ def bench(
         measured = replace(
             measured,
             resources=shop.machine.toolchain.resources(built),
-            notes=clock_notes(shop.machine),
+            notes=(*_short(measured, shop), *clock_notes(shop.machine)),
         )
         if not measured.timings:
             return Benched(measured, bounds)
@@ -65,6 +66,15 @@ def bench(
         )
         seen = profile_of_slowest(shop, built, measured) if profiled else None
         return Benched(measured, bounds, results, seen)
+
+
+def _short(measured: Measured, shop: Workshop) -> tuple[str, ...]:
+    """Which time was measured, where that matters."""
+    if shop.target.language in HOST_LANGUAGES or shop.target.command is not None:
+        return ()
+    times_s = [(timing.workload, timing.time_s) for timing in measured.timings]
+    note = judged_time_note(times_s, shop.target.timing)
+    return () if note is None else (note,)
 
 
 def profile_of_slowest(shop: Workshop, built: Built, measured: Measured) -> Profile | None:

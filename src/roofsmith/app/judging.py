@@ -10,6 +10,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from roofsmith.analysis.scan import library_calls, with_remarks
+from roofsmith.analysis.short_kernels import judged_time_note
 from roofsmith.app.canary import canary_builds, require_compiled
 from roofsmith.app.clocks import clock_notes
 from roofsmith.app.subjects import Subject, candidate_from, target_of
@@ -18,7 +19,7 @@ from roofsmith.config import Settings
 from roofsmith.domain.comparison import Judgement
 from roofsmith.domain.kernel import Candidate, Language
 from roofsmith.domain.outcome import BuildFailed, Cheated, Passed
-from roofsmith.domain.target import KeepPolicy, default_keep
+from roofsmith.domain.target import HOST_LANGUAGES, KeepPolicy, default_keep
 from roofsmith.engine import records
 from roofsmith.engine.workbench import changed_signature
 from roofsmith.errors import UsageError
@@ -101,8 +102,18 @@ class Contest:
             inspection = shop.inspect(built)
             judgement = records.inspected(judgement, inspection)
             seen = inspection.notes if inspection is not None else ()
-        notes = (*judgement.notes, *seen, *clock_notes(shop.machine))
+        notes = (*judgement.notes, *seen, *_short(judgement, shop), *clock_notes(shop.machine))
         return with_remarks(judgement.model_copy(update={"notes": notes}), challenger)
+
+
+def _short(judgement: Judgement, shop: Workshop) -> tuple[str, ...]:
+    """Which time was judged, where that matters."""
+    found = judgement.comparison
+    if found is None or shop.target.language in HOST_LANGUAGES:
+        return ()
+    times_s = [(one.workload, one.candidate_time_s) for one in found.workloads]
+    note = judged_time_note(times_s, shop.target.timing)
+    return () if note is None else (note,)
 
 
 @contextmanager

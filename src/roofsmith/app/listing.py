@@ -8,7 +8,8 @@ from roofsmith.app.hardware import machine_of
 from roofsmith.app.subjects import Subject, candidate_from, target_of
 from roofsmith.app.wiring import workshop
 from roofsmith.config import Settings
-from roofsmith.domain.kernel import Built, Candidate, CodeKind, Language
+from roofsmith.domain.kernel import Built, Candidate, Language
+from roofsmith.domain.modes import CodeKind
 from roofsmith.domain.outcome import BuildFailed
 from roofsmith.domain.target import HOST_LANGUAGES
 from roofsmith.errors import BaselineError, ToolMissingError, UsageError

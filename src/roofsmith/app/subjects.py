@@ -13,6 +13,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from roofsmith.domain.kernel import BuildSpec, Candidate, Language, default_build
+from roofsmith.domain.modes import TimingMode
 from roofsmith.domain.target import KeepPolicy, Target, default_keep
 from roofsmith.domain.workload import Workload
 from roofsmith.errors import TargetError, UsageError
@@ -37,6 +38,8 @@ class Subject:
     threads: int | None = None
     ptr_size: int | None = None
     family: str | None = None
+    timing: TimingMode | None = None
+    """What counts on a GPU; None: the device's time."""
 
 
 def target_of(subject: Subject, keep: KeepPolicy | None = None) -> Target:
@@ -51,7 +54,10 @@ def target_of(subject: Subject, keep: KeepPolicy | None = None) -> Target:
     """
     if subject.path.suffix in LANGUAGES:
         return _from_kernel(subject, keep)
-    named = {"--ref": subject.reference, "--workload": subject.workloads, "--flags": subject.flags}
+    named = {
+        "--ref": subject.reference, "--workload": subject.workloads, "--flags": subject.flags,
+        "--timing": subject.timing,
+    }  # fmt: skip
     for option, value in named.items():
         if value:
             raise UsageError(
@@ -83,6 +89,7 @@ def _from_kernel(subject: Subject, keep: KeepPolicy | None) -> Target:
             threads=subject.threads,
             ptr_size=subject.ptr_size,
             family=subject.family,
+            timing=subject.timing or "kernel",
             keep=keep or default_keep(candidate.language),
         )
     except ValidationError as error:

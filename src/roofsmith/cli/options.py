@@ -9,6 +9,7 @@ import typer
 
 from roofsmith.domain.category import Category
 from roofsmith.domain.isolation import IsolationMode
+from roofsmith.domain.modes import TimingMode
 
 Reference = Annotated[
     Path | None,
@@ -66,6 +67,15 @@ Wait = Annotated[
     typer.Option(
         "--wait/--no-wait",
         help="Where no GPU is idle: look again every ten minutes for an hour, or give up at once.",
+    ),
+]
+Timing = Annotated[
+    TimingMode | None,
+    typer.Option(
+        metavar="TIME",
+        help="What counts on a GPU: kernel, the device's time, or launch, calls as fast as the host"
+        " launches them; they differ below some 20 us.",
+        show_default="kernel",
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")]

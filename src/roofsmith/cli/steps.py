@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,7 +12,7 @@ from roofsmith.cli import options
 from roofsmith.cli.root import cli
 from roofsmith.cli.screen import screen
 from roofsmith.cli.subject import takes_subject
-from roofsmith.domain.kernel import CodeKind
+from roofsmith.domain.modes import CodeKind
 
 _STEPS = "One step alone"
 
@@ -36,6 +37,7 @@ def judge(
     threads: options.Threads = None,
     ptr_size: options.PtrSize = None,
     family: options.Family = None,
+    timing: options.Timing = None,
     budget: Annotated[
         float | None,
         typer.Option(help="Seconds for the measurements.", show_default="6", min=0.5),
@@ -79,6 +81,7 @@ def judge(
         threads=threads,
         ptr_size=ptr_size,
         family=family,
+        timing=timing,
     )
     settings = app.settings(isolation, lock_clocks=lock_clocks, waits=wait)
     with screen() as observer:
@@ -139,6 +142,7 @@ def bench(
             "workload: some seconds.",
         ),
     ] = True,
+    timing: options.Timing = None,
     isolation: options.Isolation = None,
     lock_clocks: options.LockClocks = False,
     wait: options.Wait = True,
@@ -153,7 +157,7 @@ def bench(
 
     settings = app.settings(isolation, lock_clocks=lock_clocks, waits=wait)
     with screen() as observer:
-        found = app.bench(subject, settings, observer, profiled=profile)
+        found = app.bench(replace(subject, timing=timing), settings, observer, profiled=profile)
     benched(found, as_json=as_json)
     raise typer.Exit(0 if found.measured.outcome.kind == "passed" else 1)
 

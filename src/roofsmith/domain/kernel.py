@@ -13,9 +13,6 @@ from roofsmith.domain.values import Value, content_id
 KernelLanguage = Literal["c", "cpp", "cuda", "hip", "triton", "torch"]
 """What a kernel with a `solve` is written in."""
 
-CodeKind = Literal["asm", "ptx", "sass"]
-"""asm: of an AMD GPU, or of the host's processors; ptx: what NVIDIA's compilers begin with; sass:
-what an NVIDIA GPU runs."""
 Language = Literal[KernelLanguage, "command"]
 """What decides the toolchain and the kind of device. `command`: files of a repository, whatever
 they are written in, that its own commands build and measure."""

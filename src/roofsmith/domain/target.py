@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
@@ -16,6 +16,7 @@ from roofsmith.domain.kernel import (
     SourceFile,
     with_default_build,
 )
+from roofsmith.domain.modes import TimingMode
 from roofsmith.domain.values import Value, content_id
 from roofsmith.domain.workload import Workload
 
@@ -26,8 +27,6 @@ own `device` says where."""
 COMMAND_BUDGET_S = 240.0
 """Of a command target's judgements: every pair is two runs of a whole benchmark. Keeping something
 takes 44 runs (docs/command.md), so this is enough where one takes up to five seconds."""
-
-TimingMode = Literal["kernel", "launch"]
 
 
 class Tolerance(Value):

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from roofsmith.analysis.audit_campaign import REPORTED
 from roofsmith.analysis.compiled import described
+from roofsmith.analysis.short_kernels import judged_time_note
 from roofsmith.domain.campaign import Campaign
 from roofsmith.domain.facts import Fact
 from roofsmith.domain.outcome import Passed
@@ -125,8 +126,18 @@ def benchmark(campaign: Campaign, summary: Summary) -> str:
         rates=rates,
         cited=has_datasheet(campaign.started.bounds),
         ceilings=fact_lines(ceilings_used(campaign.started.bounds)),
+        short=_judged_time(campaign, summary),
         light=speed_of_light(held_profile(summary)),
     )
+
+
+def _judged_time(campaign: Campaign, summary: Summary) -> str | None:
+    """Which time of a GPU's kernel is judged, where that matters."""
+    target, rows = campaign.started.target, summary.workloads
+    if campaign.started.environment.device.kind == "cpu" or target.command is not None:
+        return None
+    known = [(row.label, row.final_time_s) for row in rows]
+    return judged_time_note([(at, t) for at, t in known if t is not None], target.timing)
 
 
 @dataclass(frozen=True, slots=True)

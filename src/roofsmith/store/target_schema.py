@@ -15,7 +15,8 @@ from pydantic_core import ErrorDetails
 from roofsmith.domain.bound import CeilingKind
 from roofsmith.domain.command import CommandSection, ProfileCommand
 from roofsmith.domain.kernel import BuildSpec, KernelLanguage
-from roofsmith.domain.target import Goal, KeepPolicy, StopPolicy, TimingMode, Tolerance
+from roofsmith.domain.modes import TimingMode
+from roofsmith.domain.target import Goal, KeepPolicy, StopPolicy, Tolerance
 from roofsmith.domain.values import Value
 from roofsmith.domain.workload import Workload
 from roofsmith.errors import TargetError

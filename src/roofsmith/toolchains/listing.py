@@ -10,7 +10,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Literal
 
-from roofsmith.domain.kernel import Built, CodeKind
+from roofsmith.domain.kernel import Built
+from roofsmith.domain.modes import CodeKind
 from roofsmith.errors import MachineError, ToolMissingError, UsageError
 from roofsmith.toolchains.compilers import compiler_environment
 from roofsmith.toolchains.cuda_toolkit import find_toolkit

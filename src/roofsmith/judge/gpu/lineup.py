@@ -12,7 +12,8 @@ from roofsmith.analysis.statistics import least_observations
 from roofsmith.domain.comparison import ErrorReport
 from roofsmith.domain.health import Health
 from roofsmith.domain.kernel import Built
-from roofsmith.domain.target import TimingMode, Tolerance
+from roofsmith.domain.modes import TimingMode
+from roofsmith.domain.target import Tolerance
 from roofsmith.domain.workload import Workload
 from roofsmith.judge.bench import MAX_CLOCK_CALLS, SegmentPlan, stretched
 from roofsmith.judge.budgets import Budgets, Finding

@@ -1,0 +1,52 @@
+"""Kernels so short that launching them takes as long: which of the two times is judged matters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from roofsmith.domain.modes import TimingMode
+
+SHORT_S = 20e-6
+"""Below, the device's time and the interval between launches differ: on an H100 a launch takes 2 to
+5 us of the host's time, and with PyTorch or Triton around it some 10 us more."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShortKernel:
+    """One workload on which a kernel is that short."""
+
+    workload: str
+    time_s: float
+    """As it is judged."""
+
+
+def short_kernels(times_s: Iterable[tuple[str, float]]) -> tuple[ShortKernel, ...]:
+    """The workloads, of label and judged time, on which launching counts."""
+    return tuple(ShortKernel(label, time_s) for label, time_s in times_s if time_s < SHORT_S)
+
+
+def judged_time_note(times_s: Iterable[tuple[str, float]], timing: TimingMode) -> str | None:
+    """Which time is judged, and how to have the other one judged; None where they are alike.
+
+    Args:
+        times_s: of a kernel on a GPU: label of a workload, and the time as it is judged.
+        timing: of the target.
+    """
+    short = short_kernels(times_s)
+    if not short:
+        return None
+    first = min(short, key=lambda kernel: kernel.time_s)
+    others = f" and on {len(short) - 1} more workloads" if len(short) > 2 else ""
+    others = " and on another workload" if len(short) == 2 else others
+    where = f"{first.workload}{others} it takes less than {SHORT_S * 1e6:.0f} us"
+    if timing == "kernel":
+        return (
+            f"on {where}: judged is the device's time alone, which counts where launches overlap or"
+            " are in a graph; `timing: launch` in the target, or --timing launch, judges calls as"
+            " the host launches them"
+        )
+    return (
+        f"on {where}: judged are calls as the host launches them, launch overhead included;"
+        " `timing: kernel` in the target, or --timing kernel, judges the device's time alone"
+    )

@@ -1,0 +1,12 @@
+"""Words that the command line takes as well: nothing heavy is imported here."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+TimingMode = Literal["kernel", "launch"]
+"""What counts on a GPU: the device's time, or calls as fast as the host launches them."""
+
+CodeKind = Literal["asm", "ptx", "sass"]
+"""asm: of an AMD GPU, or of the host's processors; ptx: what NVIDIA's compilers begin with; sass:
+what an NVIDIA GPU runs."""
