@@ -387,6 +387,16 @@ def test_ask_and_tell_make_a_round(unchanged: Path) -> None:
     assert json.loads(roofsmith("ask", "run")[1])["incumbent"]["sources"]["scale.c"] == FAST
 
 
+def test_a_change_without_a_hypothesis_is_refused(tmp_path: Path) -> None:
+    """Before anything else is looked at, such as whether there is a campaign."""
+    kernel = tmp_path / "kernel.c"
+    kernel.write_text("void solve(void) {}\n")
+    code, _, err = roofsmith("tell", str(tmp_path / "run"), "--kernel", str(kernel))
+    assert code == 2
+    assert "there is no hypothesis" in err
+    assert "say what changed and why" in err
+
+
 @pytest.mark.timing
 def test_a_wrong_result_is_repaired_from_outside(here: Path, unchanged: Path) -> None:
     tell = ("tell", "run", "--kernel")

@@ -190,6 +190,21 @@ def test_results_that_git_tracks_are_no_frozen_files(tmp_path: Path, here: Path)
     assert listed.startswith("100755")  # a script stays one
 
 
+def test_every_change_is_built_and_without_metrics_an_attempt_has_failed(
+    tmp_path: Path, here: Path
+) -> None:
+    bench = BENCHMARK.replace("src/pa.rows", "built").replace(
+        "mkdir", "grep . built || exit 0\nmkdir"
+    )
+    make_repository(tmp_path / "other", bench_sh=bench, build_sh="cp src/pa.rows built\n")
+    begin(here, "other")
+    code, told = tell(here, "\n")  # the benchmark succeeds, and writes nothing
+    assert (code, told["outcome"], told["reason"]) == (1, "crashed", "bad_results")
+    run("ask", "run")
+    code, told = tell(here, FASTER)  # what is measured is what was built
+    assert (code, told["decision"]) == (0, "kept")
+
+
 def test_a_class_that_loses_vetoes(here: Path) -> None:
     begin(here)
     code, told = tell(here, FASTER.replace("1024 1 64 30.0", "1024 1 64 33.0"))

@@ -92,6 +92,7 @@ def test_the_user() -> None:
     campaign = Engine(here.parts(), "test").campaign
     assert holding(campaign) == ["interrupted"]
     assert verify(here.records) == ()
+    assert "## Final Report" not in render_campaign(campaign)["logs/optimize.md"]
 
 
 def test_the_tokens() -> None:
@@ -317,6 +318,10 @@ def test_baseline_and_final_kernel_are_paired_once_more_at_the_end() -> None:
     page = render_campaign(campaign)["final_report.md"]
     assert said.rpartition("|")[0] in page
     assert "Claimed more" not in page
+    log = render_campaign(campaign)["logs/optimize.md"].partition("## Final Report\n")[2]
+    assert "- best version: round 3, " in log
+    assert "x, W_real 1.00x, R_real 1.00x; inflation gap 0%" in log
+    assert f"baseline and final kernel in turns: {summary.measured.value:.2f}x" in log
     assert verify(here.records) == ()
 
 

@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 
 from roofsmith.domain.campaign import Baseline, Campaign, Round, Started, Stopped, replay
-from roofsmith.domain.kernel import Built, Candidate
+from roofsmith.domain.kernel import Built, Candidate, Signature
 from roofsmith.domain.outcome import BuildFailed, Crashed, Incorrect, Unstable
 from roofsmith.domain.proposal import Proposal
 from roofsmith.domain.target import Goal, KeepPolicy, StopPolicy, Target
@@ -153,6 +153,33 @@ def test_a_rollback_leaves_nothing_in_the_worktree() -> None:
     here = world(2e-3)
     Engine(replace(here.parts(), proposer=Edits(here.ideas)), "test").run()
     assert here.lineage.worktree == {"kernel.c": here.target.baseline.kernel.text}
+
+
+def test_a_commit_says_what_was_tried_why_and_what_was_measured() -> None:
+    here = world(0.5e-3)
+    (round_,) = run(here).rounds
+    parts = here.lineage.commits[-1].message.split("\n\n")
+    hypothesis = round_.hypothesis
+    assert parts[:2] == [f"Round 2: {hypothesis.statement}", hypothesis.rationale]
+    assert parts[2] == round_.decision.rule
+    assert parts[3] == f"Total: {round_.total_speedup:.3f}x over the baseline"
+
+
+def test_a_candidate_keeps_the_signature() -> None:
+    here = world(0.5e-3)
+    other = here.ideas[0].candidate
+
+    class Fewer(FakeToolchain):
+        def signature(self, candidate: Candidate) -> Signature:
+            found = super().signature(candidate)
+            fewer = found.model_copy(update={"parameters": found.parameters[:-1]})
+            return fewer if candidate == other else found
+
+    campaign = Engine(replace(here.parts(), toolchain=Fewer()), "test").run()
+    (round_,) = campaign.rounds
+    assert isinstance(round_.judgement.outcome, BuildFailed)
+    assert round_.judgement.outcome.reason == "signature_changed"
+    assert round_.decision.kind == "rolled_back"
 
 
 def test_a_decision_is_on_disk_before_its_commit() -> None:

@@ -92,6 +92,18 @@ def test_every_round_has_its_folder_memory_and_plan() -> None:
     assert len(files) == len(fixed) + 8 * 6 + 8 + 7
 
 
+def test_every_round_says_how_right_it_was() -> None:
+    files = render_campaign(softmax_campaign())
+    found = [json.loads(files[f"memory/v{n}.json"])["correctness"] for n in range(8)]
+    right = ("PASS", 1.4e-07)
+    assert [(one["status"], one["rel_err"]) for one in found] == [
+        ("PASS", 9.3e-08), right, right, right, ("NOT_RUN", None), ("FAIL", None), right, right,
+    ]  # fmt: skip
+    for number, one in enumerate(found, start=1):
+        page = files[f"rounds/round-{number}/correctness.md"]
+        assert ("\nPASS: " in page) == (one["status"] == "PASS")
+
+
 def test_snapshots_are_the_sources_as_they_are() -> None:
     campaign = softmax_campaign()
     files = render_campaign(campaign)

@@ -23,6 +23,9 @@ _NAMES: dict[StopCode, str] = {
     "no_idle_gpu": "idle GPU",
 }
 
+PAUSES: tuple[StopCode, ...] = ("interrupted", "no_idle_gpu")
+"""Ends after which a campaign isn't over: what was in flight is taken up again."""
+
 
 @dataclass(frozen=True, slots=True)
 class Regression:

@@ -11,9 +11,13 @@ from statistics import geometric_mean
 
 from roofsmith.domain.campaign import Aside, Campaign, Committed, Stopped
 from roofsmith.domain.yardstick import Yardsticks
-from roofsmith.report.ends import Ending
-from roofsmith.report.summary import Summary
+from roofsmith.report.ends import PAUSES, Ending
+from roofsmith.report.steps import counting_ratio
+from roofsmith.report.summary import Attribution, Summary
 from roofsmith.report.templating import Raw, render_markdown
+from roofsmith.report.transfer import attribution
+
+_End = tuple[Ending, Attribution | None]
 
 
 def optimize_log(campaign: Campaign, summary: Summary) -> str:
@@ -54,7 +58,8 @@ def _entries(campaign: Campaign, summary: Summary) -> Iterator[str]:
     """In the order in which things were recorded."""
     later = {aside.event.round for aside in campaign.asides if isinstance(aside.event, Committed)}
     commits = {s.number: None if s.number in later else s.commit for s in summary.steps}
-    holders, ends = holders_of(summary), iter(summary.endings)
+    holders = holders_of(summary)
+    ends = iter([(end, _attributed(summary, end)) for end in summary.endings])
     yield from _asides(campaign, 0, commits, ends)
     for step in summary.steps:
         known = replace(step, commit=commits[step.number])
@@ -63,7 +68,7 @@ def _entries(campaign: Campaign, summary: Summary) -> Iterator[str]:
 
 
 def _asides(
-    campaign: Campaign, after_round: int, commits: dict[int, str | None], ends: Iterator[Ending]
+    campaign: Campaign, after_round: int, commits: dict[int, str | None], ends: Iterator[_End]
 ) -> Iterator[str]:
     """What happened before the next round; `commits` learns of those made by then."""
     for aside in campaign.asides:
@@ -71,18 +76,35 @@ def _asides(
             yield _aside(aside, commits, ends)
 
 
-def _aside(aside: Aside, commits: dict[int, str | None], ends: Iterator[Ending]) -> str:
+def _aside(aside: Aside, commits: dict[int, str | None], ends: Iterator[_End]) -> str:
     event = aside.event
     if isinstance(event, Yardsticks):
         return ""
     if isinstance(event, Stopped):
-        end = _as_it_was(next(ends), commits)
-        return render_markdown("end_log.md", end=end, block=end_block(end))
+        known, parts = next(ends)
+        end = _as_it_was(known, commits)
+        paired = event.against_baseline
+        return render_markdown(
+            "end_log.md",
+            end=end,
+            block=end_block(end),
+            is_final=event.code not in PAUSES,
+            parts=parts,
+            measured=counting_ratio(paired) if paired is not None else None,
+        )
     before, late = None, False
     if isinstance(event, Committed):
         before, late = commits.get(event.round), event.round != aside.after_round
         commits[event.round] = event.commit
     return render_markdown("optimize_aside.md", event=event, before=before, late=late)
+
+
+def _attributed(summary: Summary, end: Ending) -> Attribution | None:
+    """What the total was made of then."""
+    if end.held is None:
+        return None
+    before = [step for step in summary.steps if step.number <= end.after_round]
+    return attribution(before, end.held.total_speedup)
 
 
 def _as_it_was(end: Ending, commits: dict[int, str | None]) -> Ending:

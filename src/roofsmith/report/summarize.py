@@ -13,7 +13,7 @@ from roofsmith.domain.comparison import AS_DRAWN, ErrorReport, Timing
 from roofsmith.domain.diagnosis import Diagnosed
 from roofsmith.domain.workload import ConfigClass, Workload
 from roofsmith.report.diagnoses import diagnosis_path
-from roofsmith.report.ends import endings
+from roofsmith.report.ends import PAUSES, endings
 from roofsmith.report.next_steps import next_steps
 from roofsmith.report.reported import notice, overall_metric_rows, task_lines
 from roofsmith.report.standings import standings
@@ -111,8 +111,7 @@ def product(ratios: Iterable[Ratio]) -> Ratio:
 def _state(campaign: Campaign) -> State:
     if campaign.stopped is None:
         return "in_progress"
-    paused = campaign.stopped.code in ("interrupted", "no_idle_gpu")
-    return "interrupted" if paused else "finished"
+    return "interrupted" if campaign.stopped.code in PAUSES else "finished"
 
 
 def _held(steps: Sequence[Step]) -> Iterator[Ratio]:
