@@ -8,7 +8,7 @@ import pytest
 from gpu_bench import environment_or_skip
 from gpu_judging import REFERENCE, candidate, cuda, triton
 
-from roofsmith.app.bench import Benched, bench
+from roofsmith.app.benching import Benched, bench
 from roofsmith.app.subjects import Subject
 from roofsmith.config import Settings
 from roofsmith.domain.kernel import Language

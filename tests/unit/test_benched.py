@@ -10,7 +10,7 @@ import pytest
 from campaign_builder import WORKLOADS, bounds, softmax_campaign, timings
 
 from roofsmith.app import Benched
-from roofsmith.app.bench import profile_of_slowest
+from roofsmith.app.benching import profile_of_slowest
 from roofsmith.app.wiring import Workshop
 from roofsmith.cli.benched import CITED, benched
 from roofsmith.domain.bound import Bound, CeilingPair

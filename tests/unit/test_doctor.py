@@ -31,6 +31,7 @@ from roofsmith.analysis.audit import Sources as Sources_of_audit
 from roofsmith.analysis.audit import audit
 from roofsmith.analysis.audit_campaign import kept_facts, quotations
 from roofsmith.app import doctor
+from roofsmith.app.doctor.asking import Inquiry
 from roofsmith.app.doctor.gpus import vendors
 from roofsmith.app.doctor.sources import Sources
 from roofsmith.cli.examined import document, examined
@@ -235,6 +236,36 @@ def test_clocks_that_a_killed_run_left_locked(root: Path) -> None:
 
 
 # -- questions to the system ----------------------------------------------------------------
+
+
+def test_less_patience_is_had_where_there_is_no_gpu(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What hangs there would otherwise keep people for longer than they are promised."""
+    given: list[float] = []
+
+    def inquiry(deadline_s: float) -> Inquiry:
+        given.append(deadline_s)
+        return Inquiry(60.0)
+
+    monkeypatch.setattr(doctor, "Inquiry", inquiry)
+    folders = settings(root.parent)
+    doctor.examine(folders, None, host(root))
+    write(root, {"dev/nvidiactl": ""})
+    doctor.examine(folders, None, h100(root))
+    doctor.examine(folders, None, host(root), 30.0)
+    assert given == [pytest.approx(0.9), 3.0, 30.0]
+
+
+def test_a_tool_that_hangs_is_given_up_before_people_are_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tool = tmp_path / "valgrind"
+    tool.write_text("#!/bin/sh\nexec sleep 600\n")
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    sources = doctor.sources_of(settings(tmp_path), share=0.05)
+    assert set(sources.environment().tools) == {"python"}
 
 
 def test_only_gpus_of_known_vendors_are_plugged_in(root: Path) -> None:

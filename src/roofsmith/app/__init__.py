@@ -6,43 +6,47 @@ A function per command; each returns plain values and prints nothing.
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
+from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from roofsmith.app.audit import Audited, audit_campaign
-from roofsmith.app.bench import Benched, bench
-from roofsmith.app.campaigns import (
-    Finished,
-    Limits,
-    Plan,
-    Standing,
-    ask,
-    demo,
-    has_campaign,
-    optimize,
-    render_report,
-    resume,
-    tell,
-)
-from roofsmith.app.doctor import Check, Examination, examine
-from roofsmith.app.init import initialize
-from roofsmith.app.init_repository import Initialized, RepositoryInit, initialize_repository
-from roofsmith.app.judging import Contest, contest, judge
-from roofsmith.app.listing import Listed, listed
-from roofsmith.app.machine import ceilings, measure_ceilings
-from roofsmith.app.memory import Restarted, mask, memory_note, memory_notes, partial_restart
-from roofsmith.app.roofline import Roofline, roofline
-from roofsmith.app.steps import check, classify, profile
-from roofsmith.app.subjects import Subject
-from roofsmith.app.telling import Change, untold
-from roofsmith.app.verification import Verification, verify_campaign
-from roofsmith.app.wiki import Cited, Listing, Product, cite, list_specs, show_products
-from roofsmith.app.wiring import DEFAULT_PROPOSERS, try_clocks
 from roofsmith.config import Settings
 from roofsmith.domain.isolation import IsolationMode
-from roofsmith.specs.wiki_page import Entry
-from roofsmith.store.target_file import load_target
+
+if TYPE_CHECKING:
+    from roofsmith.app.audit import Audited, audit_campaign
+    from roofsmith.app.benching import Benched, bench
+    from roofsmith.app.bounds import Roofline, roofline
+    from roofsmith.app.campaigns import (
+        Finished,
+        Limits,
+        Plan,
+        Standing,
+        ask,
+        demo,
+        has_campaign,
+        optimize,
+        render_report,
+        resume,
+        tell,
+    )
+    from roofsmith.app.doctor import Check, Examination, examine
+    from roofsmith.app.init import initialize
+    from roofsmith.app.init_repository import Initialized, RepositoryInit, initialize_repository
+    from roofsmith.app.judging import Contest, contest, judge
+    from roofsmith.app.listing import Listed, listed
+    from roofsmith.app.machine import ceilings, measure_ceilings
+    from roofsmith.app.memory import Restarted, mask, memory_note, memory_notes, partial_restart
+    from roofsmith.app.steps import check, classify, profile
+    from roofsmith.app.subjects import Subject
+    from roofsmith.app.telling import Change, untold
+    from roofsmith.app.verification import Verification, verify_campaign
+    from roofsmith.app.wiki import Cited, Listing, Product, cite, list_specs, show_products
+    from roofsmith.app.wiring import DEFAULT_PROPOSERS, try_clocks
+    from roofsmith.specs.wiki_page import Entry
 
 __all__ = [
     "DEFAULT_PROPOSERS",
@@ -103,6 +107,59 @@ __all__ = [
     "verify_campaign",
 ]
 
+_HOMES: Mapping[str, tuple[str, ...]] = {
+    "roofsmith.app.audit": ("Audited", "audit_campaign"),
+    "roofsmith.app.benching": ("Benched", "bench"),
+    "roofsmith.app.bounds": ("Roofline", "roofline"),
+    "roofsmith.app.campaigns": (
+        "Finished",
+        "Limits",
+        "Plan",
+        "Standing",
+        "ask",
+        "demo",
+        "has_campaign",
+        "optimize",
+        "render_report",
+        "resume",
+        "tell",
+    ),
+    "roofsmith.app.doctor": ("Check", "Examination", "examine"),
+    "roofsmith.app.init": ("initialize",),
+    "roofsmith.app.init_repository": ("Initialized", "RepositoryInit", "initialize_repository"),
+    "roofsmith.app.judging": ("Contest", "contest", "judge"),
+    "roofsmith.app.listing": ("Listed", "listed"),
+    "roofsmith.app.machine": ("ceilings", "measure_ceilings"),
+    "roofsmith.app.memory": ("Restarted", "mask", "memory_note", "memory_notes", "partial_restart"),
+    "roofsmith.app.steps": ("check", "classify", "profile"),
+    "roofsmith.app.subjects": ("Subject",),
+    "roofsmith.app.telling": ("Change", "untold"),
+    "roofsmith.app.verification": ("Verification", "verify_campaign"),
+    "roofsmith.app.wiki": ("Cited", "Listing", "Product", "cite", "list_specs", "show_products"),
+    "roofsmith.app.wiring": ("DEFAULT_PROPOSERS", "try_clocks"),
+    "roofsmith.specs.wiki_page": ("Entry",),
+}
+"""What commands need of other modules, each imported when it is first asked for: all of them take a
+second, and doctor and `specs` promise an answer in two."""
+_HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
+
+
+if not TYPE_CHECKING:  # or every name would be right
+
+    def __getattr__(name: str) -> Any:
+        """What is imported late, or a module of this package."""
+        if name.startswith("_"):
+            raise AttributeError(name)
+        try:
+            home = import_module(_HOME_OF.get(name, f"{__name__}.{name}"))
+        except ModuleNotFoundError as error:
+            if error.name != f"{__name__}.{name}":
+                raise
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from error
+        value = getattr(home, name) if name in _HOME_OF else home
+        globals()[name] = value
+        return value
+
 
 def settings(
     isolation: IsolationMode | None = None,
@@ -131,6 +188,8 @@ def new_directory(target: Path) -> Path:
     Raises:
         TargetError: the target can't be read.
     """
+    from roofsmith.store.target_file import load_target
+
     return settings().campaign_dir(load_target(target).name, datetime.now(UTC))
 
 

@@ -28,6 +28,8 @@ class CpuSource:
 
     root: Path = Path("/")
     """Where /proc, /sys and /etc are."""
+    tool_deadline_s: float | None = None
+    """For the version of a tool; None: as everywhere."""
 
     def device(self) -> Device:
         """The processors alone."""
@@ -37,7 +39,7 @@ class CpuSource:
         """Device, system, tools, packages and what limits measuring here."""
         fields = self._fields()
         device = self._device(fields)
-        tools = probes.tool_versions()
+        tools = probes.tool_versions(self.tool_deadline_s)
         return Environment(
             device=device,
             system=probes.system_name(self.root),

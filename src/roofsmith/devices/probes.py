@@ -8,7 +8,7 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache
+from functools import cache, partial
 from importlib import metadata
 from pathlib import Path
 
@@ -115,17 +115,22 @@ def _parsed_quota(line: str | None) -> float | None:
         return None
 
 
-def tool_versions() -> dict[str, str]:
-    """First version line of every tool that is installed and answers within the deadline."""
+def tool_versions(deadline_s: float | None = None) -> dict[str, str]:
+    """First version line of every tool that is installed and answers within the deadline.
+
+    Args:
+        deadline_s: for each of them; None: the usual one.
+    """
+    ask = partial(_version, deadline_s=PROBE_DEADLINE_S if deadline_s is None else deadline_s)
     with ThreadPoolExecutor(max_workers=len(TOOLS)) as pool:
-        versions = dict(zip(TOOLS, pool.map(_version, TOOLS), strict=True))
+        versions = dict(zip(TOOLS, pool.map(ask, TOOLS), strict=True))
     found = {tool: version for tool, version in versions.items() if version is not None}
     return {**found, "python": f"Python {platform.python_version()}"}
 
 
-def _version(tool: str) -> str | None:
+def _version(tool: str, deadline_s: float) -> str | None:
     program = shutil.which(tool)
-    printed = printed_version(program, PROBE_DEADLINE_S) if program is not None else None
+    printed = printed_version(program, deadline_s) if program is not None else None
     lines = printed.strip().splitlines() if printed is not None else []
     return lines[0].strip() if lines else None
 

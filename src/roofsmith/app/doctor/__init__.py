@@ -13,7 +13,7 @@ from roofsmith.app.doctor import gpus, hosts
 from roofsmith.app.doctor.asking import Inquiry
 from roofsmith.app.doctor.looking import GpuLook, HostLook, Question
 from roofsmith.app.doctor.repositories import repository_checks
-from roofsmith.app.doctor.sources import DEADLINE_S, Sources, sources_of
+from roofsmith.app.doctor.sources import DEADLINE_S, ROOT, SHARE_WITHOUT_GPU, Sources, sources_of
 from roofsmith.app.subjects import candidate_from
 from roofsmith.config import Settings
 from roofsmith.domain.examination import Check, Examination, examination
@@ -44,9 +44,11 @@ def examine(
         MachineError: not even the operating system answered in time.
     """
     question = _question(subject)
-    sources = sources or sources_of(settings)
-    inquiry = Inquiry(DEADLINE_S if deadline_s is None else deadline_s)
-    found, modules = gpus.vendors(sources.root), gpus.vendor_of_modules(sources.root)
+    root = ROOT if sources is None else sources.root
+    found, modules = gpus.vendors(root), gpus.vendor_of_modules(root)
+    share = 1.0 if found.present or deadline_s is not None else SHARE_WITHOUT_GPU
+    inquiry = Inquiry(DEADLINE_S * share if deadline_s is None else deadline_s)
+    sources = sources or sources_of(settings, share)
     on_gpu = question.about(gpus.GPU)
     devices = GpuLook(sources, inquiry, found, modules) if on_gpu else None
     host = HostLook(sources, inquiry)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from roofsmith.config import Settings
-from roofsmith.devices import frameworks, gpu_tools
+from roofsmith.devices import frameworks, gpu_tools, probes
 from roofsmith.devices.amd import ask_rocminfo
 from roofsmith.devices.clocks_amd import RocmSmiClocks
 from roofsmith.devices.clocks_nvidia import NvmlClocks
@@ -48,11 +48,14 @@ Ours = Callable[[Iterable[int]], Collection[int]]
 DEADLINE_S = 3.0
 """For all questions together: what is hung by then is a finding. The rest of the five seconds that
 people are promised is Python's: starting took 1.5 s on an H100's host."""
+SHARE_WITHOUT_GPU = 0.3
+"""Of the deadline, where no GPU and no driver of one is to be seen: two seconds are promised there,
+of which starting takes one, and nobody waits for drivers and frameworks that wake up. What is left
+to ask takes 0.2 s."""
 PROBE_DEADLINE_S = 2.7
-"""For one process that is asked: a little less, so that it is gone when we are."""
-
-FLEET_DEADLINE_S = PROBE_DEADLINE_S / 2
-"""For each of the two ways to a driver's management library."""
+"""For one process that is asked: a little less, so that it is gone when we are. For each of the two
+ways to a driver's management library, half of it."""
+ROOT = Path("/")
 
 _OPENMP = """\
 #include <omp.h>
@@ -113,11 +116,17 @@ class Sources:
     free_bytes: Callable[[Path], int]
 
 
-def sources_of(settings: Settings) -> Sources:
-    """This machine."""
+def sources_of(settings: Settings, share: float = 1.0) -> Sources:
+    """This machine.
+
+    Args:
+        settings: where files go.
+        share: of the usual patience with whatever may hang.
+    """
+    probe_s = PROBE_DEADLINE_S * share
     return Sources(
-        root=Path("/"),
-        environment=CpuSource().environment,
+        root=ROOT,
+        environment=CpuSource(tool_deadline_s=min(probe_s, probes.PROBE_DEADLINE_S)).environment,
         load=lambda: os.getloadavg()[0],
         isolation=lambda: isolate("standard").lacking,
         compilers=compiler_versions,
@@ -127,37 +136,35 @@ def sources_of(settings: Settings) -> Sources:
         tools=gpu_tools.versions,
         ncu=find_ncu,
         rocprof=find_rocprof,
-        cuda=partial(ask_cuda, PROBE_DEADLINE_S),
-        gpu_settings=lambda uuid: ask_nvml(uuid) or ask_nvidia_smi(uuid, PROBE_DEADLINE_S),
+        cuda=partial(ask_cuda, probe_s),
+        gpu_settings=lambda uuid: ask_nvml(uuid) or ask_nvidia_smi(uuid, probe_s),
         lockable=_require_lockable,
-        fleet=lambda vendor: _fleet(vendor).gpus(),
+        fleet=lambda vendor: _fleet(vendor, probe_s / 2).gpus(),
         ours=OwnProcesses().among,
-        rocminfo=partial(ask_rocminfo, PROBE_DEADLINE_S),
+        rocminfo=partial(ask_rocminfo, probe_s),
         torch_build=frameworks.torch_build,
         triton=frameworks.triton_version,
         python_headers=frameworks.python_headers,
-        torch_sees=partial(frameworks.ask_torch, PROBE_DEADLINE_S),
+        torch_sees=partial(frameworks.ask_torch, probe_s),
         wiki=partial(_wiki_problems, settings.wiki_dir),
         try_to_write=_try_to_write,
         free_bytes=lambda path: shutil.disk_usage(path).free,
     )
 
 
-def _fleet(vendor: Vendor) -> HostFleet:
+def _fleet(vendor: Vendor, deadline_s: float) -> HostFleet:
     """As everywhere, but with less patience: if one way hangs, the other still has its time."""
     by_vendor: Mapping[Vendor, tuple[FleetSource, ...]] = {
         "nvidia": (
-            NvmlFleet(deadline_s=FLEET_DEADLINE_S),
-            NvidiaSmiFleet(deadline_s=FLEET_DEADLINE_S),
+            NvmlFleet(deadline_s=deadline_s),
+            NvidiaSmiFleet(deadline_s=deadline_s),
         ),
         "amd": (
-            AmdSmiLibraryFleet(deadline_s=FLEET_DEADLINE_S),
-            RocmSmiFleet(deadline_s=FLEET_DEADLINE_S),
+            AmdSmiLibraryFleet(deadline_s=deadline_s),
+            RocmSmiFleet(deadline_s=deadline_s),
         ),
     }
-    return HostFleet(
-        vendor, sources=by_vendor[vendor], ask_cuda=partial(ask_cuda, FLEET_DEADLINE_S)
-    )
+    return HostFleet(vendor, sources=by_vendor[vendor], ask_cuda=partial(ask_cuda, deadline_s))
 
 
 def _require_lockable(vendor: Vendor, uuid: str, max_clock_hz: float | None) -> None:
