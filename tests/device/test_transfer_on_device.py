@@ -1,4 +1,5 @@
-"""Steps of training on a real GPU: Triton and PyTorch modules, with tensors on the device.
+"""Steps of training on a real GPU: Triton and PyTorch modules with tensors on the device, and
+CUDA libraries that are given device pointers.
 
 pytest -m device tests/device/test_transfer_on_device.py
 """
@@ -8,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from gpu_bench import environment_or_skip
+from gpu_bench import environment_or_skip, nvcc_or_skip
 
 from roofsmith.analysis.overfitting import audit
 from roofsmith.domain.kernel import Built, Candidate, Signature, SourceFile
@@ -17,7 +18,8 @@ from roofsmith.domain.target import Target
 from roofsmith.domain.transfer import Trace
 from roofsmith.domain.values import content_id
 from roofsmith.domain.workload import Workload
-from roofsmith.judge.transfer.tracer import TIMED_STEPS, StepTracer
+from roofsmith.judge.transfer.tracer import STEPS, TIMED_STEPS, StepTracer
+from roofsmith.toolchains.cuda import CudaToolchain
 
 pytestmark = pytest.mark.device
 
@@ -108,3 +110,109 @@ def test_a_triton_kernel_in_bfloat16(tmp_path: Path) -> None:
     found = trace(SCALE, PRODUCT, {"N": 1000}, tmp_path)
     assert found.failure is None
     assert found.weights == ("w",)
+
+
+# -- libraries ------------------------------------------------------------------------------
+
+MATMUL = """
+#include <cuda_runtime.h>
+
+__global__ void __launch_bounds__(256) pack(const float* w, float* packed, int size) {
+    for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < size; i += gridDim.x * blockDim.x)
+        packed[i] = w[i];
+}
+
+__global__ void __launch_bounds__(256)
+product(const float* x, const float* w, float* out, int M, int K, int N) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= M * N) return;
+    float sum = 0;
+    for (int k = 0; k < K; ++k) sum += x[i / N * K + k] * w[k * N + i % N];
+    out[i] = sum;
+}
+
+extern "C" void solve(const float* x, const float* w, float* out, int M, int K, int N) {
+    static float* packed;
+    bool is_new = packed == nullptr;
+    if (is_new) cudaMalloc(&packed, sizeof(float) * K * N);
+    if (EACH_CALL || is_new) pack<<<(K * N + 255) / 256, 256>>>(w, packed, K * N);
+    product<<<(M * N + 255) / 256, 256>>>(x, packed, out, M, K, N);
+}
+"""
+MATMUL_REFERENCE = (
+    LINEAR.replace('inputs": values', 'inputs": {**values, **sizes}')
+    .replace("    return", '    sizes = {"M": M, "K": K, "N": N}\n    return')
+    .replace("reference(x, w, out)", "reference(x, w, out, M, K, N)")
+)
+ROWS = """
+__global__ void __launch_bounds__(256)
+rows(const float* x, const float* scale, const int* group_sizes, float* out, int M, int G, int N) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x, group = 0;
+    if (i >= M * N) return;
+    for (int end = SIZE; group < G - 1 && i / N >= end; end += SIZE) ++group;
+    out[i] = x[i] * scale[group];
+}
+
+extern "C" void solve(const float* x, const float* scale, const int* group_sizes, float* out,
+                      int M, int G, int N) {
+    rows<<<(M * N + 255) / 256, 256>>>(x, scale, group_sizes, out, M, G, N);
+}
+"""
+ROWS_REFERENCE = """
+import torch
+
+def setup(M, G, N, seed):
+    torch.manual_seed(seed)
+    values = {
+        "x": torch.randn(M, N), "scale": torch.randn(G),
+        "group_sizes": torch.full((G,), M // G, dtype=torch.int32), "out": torch.empty(M, N),
+    }
+    return {"inputs": {**values, "M": M, "G": G, "N": N}, "outputs": ["out"]}
+
+def reference(x, scale, group_sizes, out, M, G, N):
+    out.copy_(x * scale.repeat_interleave(group_sizes.long())[:, None])
+"""
+
+
+def library_trace(text: str, reference: str, dims: dict[str, int], where: Path) -> Trace:
+    nvcc_or_skip()
+    kernel = SourceFile(path="kernel.cu", text=text)
+    given = SourceFile(path="reference.py", text=reference)
+    target = Target(
+        name="corpus", language="cuda", kernel=kernel, reference=given,
+        workloads=(Workload(dims=dims),),
+    )  # fmt: skip
+    candidate = Candidate(language="cuda", sources=(kernel,))
+    toolchain = CudaToolchain(where / "builds", environment_or_skip().device)
+    built = toolchain.build(candidate)
+    assert isinstance(built, Built), built.detail
+    tracer = StepTracer(
+        target, built.signature, threads=4, device="cuda", api="cuda", cache_dir=where / "compiled"
+    )
+    kept = audit(candidate, None, given).kept_values
+    found = tracer.trace(built, target.workloads[0], kept)
+    assert isinstance(found, Trace), found
+    return found
+
+
+@pytest.mark.parametrize("each_call", [True, False])
+def test_a_library_that_packs_its_weights(tmp_path: Path, each_call: bool) -> None:
+    text = MATMUL.replace("EACH_CALL", str(int(each_call)))
+    found = library_trace(text, MATMUL_REFERENCE, {"M": 64, "K": 128, "N": 96}, tmp_path)
+    assert found.weights == ("w",)
+    if each_call:
+        assert found.failure is None
+        assert found.fresh_time_s is not None
+        return
+    assert isinstance(found.failure, Incorrect)
+    assert "weights that changed in place" in found.failure.detail
+    assert found.steps == 1
+
+
+@pytest.mark.parametrize("size", ["group_sizes[group]", "M / G"])
+def test_a_library_meets_uneven_groups(tmp_path: Path, size: str) -> None:
+    text = ROWS.replace("SIZE", size)
+    found = library_trace(text, ROWS_REFERENCE, {"M": 64, "G": 4, "N": 8}, tmp_path)
+    assert found.skewed.startswith("group_sizes: ")
+    assert (found.failure is None) is (size != "M / G")
+    assert found.steps == (STEPS if size != "M / G" else STEPS // 2)

@@ -184,7 +184,9 @@ class Machine:
         else:
             tracer = StepTracer(
                 target, known.signature, threads=known.threads, cache_dir=cache_dir,
-                device="cpu" if self.gpu is None else "cuda", isolation=self.isolation,
+                device="cpu" if self.gpu is None else "cuda",
+                api=None if self.gpu is None else self._api,
+                isolation=self.isolation,
                 oracle=oracle if isinstance(oracle, ReferenceOracle) else None,
             )  # fmt: skip
         return tracer if self.gate is None else GuardedTracer(tracer, self.gate)

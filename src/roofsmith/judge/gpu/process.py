@@ -179,6 +179,14 @@ class GpuWorkerProcess(WorkerProcess):
         self._tell("own", message, fds=(arena.fd,))
         return number
 
+    def renew(self, number: int) -> None:
+        """Copy the host's arena over an own arena on the device once more.
+
+        Raises:
+            KernelDiedError: the worker died.
+        """
+        self._tell("renew", {"arena": number})
+
     def take_back(self, number: int) -> None:
         """Copy an own arena from the device to the host's arena.
 

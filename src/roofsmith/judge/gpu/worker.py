@@ -163,6 +163,12 @@ class GpuWorker:
         self._calls[message["arena"]] = [kernel.bind(base, message["layout"], 0)]
         return {}
 
+    def renew(self, message: dict[str, Any]) -> dict[str, Any]:
+        """Copy the parent's memory over an own arena once more."""
+        owned = self._owned[message["arena"]]
+        self._ready()[0].write(owned.base, owned.host, len(owned.shared))
+        return {}
+
     def collect(self, message: dict[str, Any]) -> dict[str, Any]:
         """Copy an own arena back to the parent's memory."""
         owned = self._owned[message["arena"]]
@@ -253,6 +259,7 @@ def serve(channel: socket.socket) -> None:
     operations = {
         "load": worker.load, "attach": worker.attach, "run": worker.run,
         "queue": worker.queue, "finish": worker.finish, "collect": worker.collect,
+        "renew": worker.renew,
     }  # fmt: skip
     gc.disable()
     while True:

@@ -17,9 +17,11 @@ from roofsmith.domain.transfer import CacheHits, KeptValue, Trace
 from roofsmith.domain.workload import Workload
 from roofsmith.errors import BadReferenceError, TargetError
 from roofsmith.judge.arena import Arena
+from roofsmith.judge.gpu.driver import Api
 from roofsmith.judge.gpu.oracle import MODULES
 from roofsmith.judge.isolation import Isolation
 from roofsmith.judge.oracle import ReferenceOracle
+from roofsmith.judge.transfer.device import DeviceRunner
 from roofsmith.judge.transfer.processes import (
     LentReference,
     LibraryRunner,
@@ -45,6 +47,10 @@ CALLS = 2
 """Of a step: a forward and a backward pass, which use the same weights."""
 
 
+DEVICE_LIBRARIES = ("cuda", "hip")
+"""Languages whose kernels are libraries that are given device pointers."""
+
+
 class StepTracer:
     """Runs steps in a worker process of their own, and looks at every output."""
 
@@ -55,6 +61,7 @@ class StepTracer:
         *,
         threads: int,
         device: str = "cpu",
+        api: Api | None = None,
         cache_dir: Path | None = None,
         isolation: Isolation | None = None,
         root: Path | None = None,
@@ -66,7 +73,8 @@ class StepTracer:
             target: has the reference.
             signature: of its kernel.
             threads: that kernels may use on the host.
-            device: that modules run on, `cpu` or `cuda`.
+            device: of modules, and of the reference of all that runs on a GPU: `cpu` or `cuda`.
+            api: of the GPU's driver; None: there is none, and libraries for it can't be run.
             cache_dir: of what modules compile.
             isolation: the walls around kernels; None: all that the host grants.
             root: folder that a module may import from, and whose files are watched; None: the
@@ -80,6 +88,7 @@ class StepTracer:
         self._signature = signature
         self._threads = threads
         self._device = device
+        self._api: Api | None = api
         self._cache_dir = cache_dir
         self._isolation = isolation
 
@@ -88,11 +97,9 @@ class StepTracer:
     ) -> Trace | str:
         """Some steps, every output compared with the reference; why not, where that can't be."""
         is_module = built.language in MODULES
-        if not is_module and built.language not in HOST_LANGUAGES:
-            return (
-                f"steps are run with Python modules and with C and C++, not with {built.language}"
-            )
-        device = self._device if is_module else None
+        device = None if built.language in HOST_LANGUAGES else self._device
+        if built.language in DEVICE_LIBRARIES and self._api is None:
+            return f"steps with {built.language} are run on a GPU, and there is none"
         path = self._target.kernel.path
         sites = [value for value in kept_values if self._root is not None or value.path == path]
         try:
@@ -143,6 +150,11 @@ class StepTracer:
     def _runner(
         self, built: Built, described: WorkloadDescription, sites: Sequence[KeptValue]
     ) -> Runner:
+        if built.language in DEVICE_LIBRARIES and self._api is not None:
+            return DeviceRunner(
+                built, described, api=self._api, cache_dir=self._cache_dir,
+                isolation=self._isolation,
+            )  # fmt: skip
         if built.language not in MODULES:
             return LibraryRunner(built, described, self._threads, self._isolation)
         process = ModuleProcess(
