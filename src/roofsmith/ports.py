@@ -25,7 +25,7 @@ from roofsmith.domain.device import Device, Environment
 from roofsmith.domain.diagnosis import Diagnosis, Disassembly
 from roofsmith.domain.dispatch import Dispatch
 from roofsmith.domain.examination import Examination
-from roofsmith.domain.facts import DType, FactSheet
+from roofsmith.domain.facts import ArithmeticType, DType, FactSheet
 from roofsmith.domain.fleet import GpuStatus
 from roofsmith.domain.formatting import Formatting
 from roofsmith.domain.health import Health
@@ -385,6 +385,8 @@ class WorkloadDescription:
     written_bytes: float | None = None
     """What a run of the reference was seen to write, where the lengths of the arrays are a guess,
     since it has no `setup`; None where they are declared."""
+    dtype: ArithmeticType | None = None
+    """That the work is said to be done in; None: what the run and the arrays show."""
 
     @property
     def sizes(self) -> dict[str, int]:

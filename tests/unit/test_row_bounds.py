@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from campaign_builder import crippled, events_for
+from pydantic import ValidationError
 
 from roofsmith.domain.bound import Bound
 from roofsmith.domain.command import CommandSpec
@@ -42,6 +43,19 @@ def test_what_a_row_moves_says_where_its_data_is(n: int, level: str, byte_per_s:
     assert found.working_set == level
     assert found.floor_time_s == pytest.approx(8 * n / byte_per_s)
     assert limiter_words(found) == f"memory-bound (data in {level})"
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float16", "bfloat16", "int8"])
+def test_operations_are_of_the_type_that_the_target_says(dtype: str) -> None:
+    assert bound(KIB, flops="n*n", bytes="8*n").cost.dtype == "float32"
+    said = bound(KIB, flops="n*n", bytes="8*n", dtype=dtype)
+    assert said.cost.dtype == dtype
+    assert dtype in said.peak.metric
+
+
+def test_a_type_that_nobody_knows_is_refused() -> None:
+    with pytest.raises(ValidationError, match="dtype"):
+        spec_of(flops="n", dtype="half")
 
 
 def test_figures_are_the_targets() -> None:

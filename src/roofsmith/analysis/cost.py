@@ -90,6 +90,11 @@ class Description(Protocol):
         """What it was seen to write, where the lengths of the arrays are a guess; else None."""
         ...
 
+    @property
+    def dtype(self) -> ArithmeticType | None:
+        """What the target says that the work is done in."""
+        ...
+
 
 def cost(workload: Workload, description: Description, family: str | None) -> Cost:
     """FLOPs and bytes of one workload, and where each figure comes from.
@@ -217,6 +222,8 @@ def _vouched(
 
 def _arithmetic(description: Description, family: str | None) -> tuple[ArithmeticType, str | None]:
     """The type that operations are done in; a remark where there are several."""
+    if description.dtype is not None:
+        return description.dtype, None
     seen = description.counted.by_dtype if description.counted else {}
     done = {("int8" if dtype == "uint8" else dtype) for dtype in seen}
     fastest: ArithmeticType | None = next((t for t in FASTEST_FIRST if t in done), None)

@@ -7,6 +7,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
+from roofsmith.domain.facts import ArithmeticType
 from roofsmith.domain.values import Value
 
 Direction = Literal["lower", "higher"]
@@ -85,6 +86,9 @@ class CommandSection(Value):
     """Operations of a row, as an expression over `rows`; without it there is no roofline."""
     bytes: str | None = None
     """Bytes that a row must move, likewise."""
+    dtype: ArithmeticType | None = None
+    """Type that `flops` are done in, `tfloat32` and `float8` among them, which chooses the compute
+    ceiling; None: float32. Matrix units count with a family of products, such as gemm."""
     profile: ProfileCommand | None = None
     """Where given, its mean kernel time has the last word on a gain, and totals are made of it."""
     dispatch: str | None = None

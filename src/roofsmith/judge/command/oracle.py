@@ -36,6 +36,7 @@ class RowOracle:
             bytes=_declared("bytes", self._spec.bytes, workload) if timed else None,
             atol=None,
             rtol=None,
+            dtype=self._spec.dtype,
         )
 
     def inputs(self, workload: Workload, seed: int) -> dict[str, NDArray[generic] | int]:
