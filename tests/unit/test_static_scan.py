@@ -136,6 +136,9 @@ def test_kernels_of_their_own_call_no_library(sample: Sample) -> None:
         assert found == ()
 
 
+INLINE = "from torch.utils.cpp_extension import load_inline\nload_inline('own', "
+
+
 @pytest.mark.parametrize(
     ("language", "text", "found"),
     [
@@ -144,6 +147,26 @@ def test_kernels_of_their_own_call_no_library(sample: Sample) -> None:
         ("triton", "import torch\ny = torch.empty(3)\ntorch.cuda.current_stream()\n", []),
         ("triton", "import triton\n@triton.jit\ndef f(x):\n    return x.sum() @ x\n", []),
         ("triton", "def run_kernel(x, y):\n    y.copy_(x.softmax(1))\n", [".softmax()"]),
+        ("triton", "import numpy as np\nn = np.prod((2, 3)) * np.float32(1).itemsize\n", []),
+        (
+            "triton",
+            "import numpy as np\nnp.dot(1, 2)\nf = np.matmul\n",
+            ["numpy.dot", "numpy.matmul"],
+        ),
+        ("triton", "import importlib.util\nimportlib.util.find_spec('triton')\n", []),
+        ("triton", "import importlib\nimportlib.import_module(x)\n", ["importlib.import_module"]),
+        ("torch", "import torch\nx = torch.tensor([1])\n@torch.compile\ndef f(): pass\n", []),
+        (
+            "torch",
+            "import torch\n@torch.compile\ndef f(x): return torch.addmm(x, x, x)\n",
+            ["torch.addmm"],
+        ),
+        ("torch", f"{INLINE}'#include <torch/extension.h>\\ntorch::Tensor f(at::Tensor);')\n", []),
+        (
+            "torch",
+            f"{INLINE}'#include <torch/extension.h>\\nvoid f() {{ at::softmax(x); }}')\n",
+            ["at::softmax"],
+        ),
         ("cuda", "#include <cublas_v2.h>\n", ["#include cublas_v2.h"]),
         ("cuda", "void f() { cublasSgemm(h); at::softmax(x); }", ["at::softmax", "cublasSgemm"]),
         ("cuda", "void f() { my_gemm(x); }", []),

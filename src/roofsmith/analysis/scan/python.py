@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+import re
 import warnings
 from collections.abc import Iterator
 
+from roofsmith.analysis.scan.native import library_calls_native
 from roofsmith.analysis.scan.rules import Remarks, matches, rules
 
 _SYNC_METHODS = ("wait_stream", "wait_event")
@@ -16,8 +18,27 @@ _ALLOCATING = (
     "torch.full", "torch.full_like", "torch.ones", "torch.ones_like", "torch.arange",
     "torch.device", "torch.cuda", "torch.inference_mode", "torch.no_grad", "torch.Generator",
     "torch.finfo", "torch.iinfo", "torch.is_tensor", "torch.version", "torch.library",
+    "torch.tensor", "torch.as_tensor", "torch.from_numpy", "torch.from_dlpack", "torch.Size",
+    "torch.as_strided", "torch.reshape", "torch.squeeze", "torch.unsqueeze", "torch.promote_types",
+    "torch.get_default_dtype", "torch.is_floating_point", "torch.is_grad_enabled",
+    "torch.set_grad_enabled", "torch.manual_seed", "torch.compile", "torch.compiler",
+    "torch.utils.cpp_extension", "torch.nn.Parameter", "torch.nn.Module",
 )  # fmt: skip
-"""What a kernel of its own may ask of PyTorch: memory, streams, facts."""
+"""What a kernel of its own may ask of PyTorch: memory, views, streams, facts, compilers. What
+torch.compile is given and C++ in strings are read themselves."""
+_COUNTING = frozenset((
+    "array", "asarray", "bool_", "ceil", "dtype", "e", "finfo", "float16", "float32", "float64",
+    "floor", "generic", "iinfo", "inf", "int16", "int32", "int64", "int8", "integer", "log2",
+    "nan", "ndarray", "pi", "prod", "sqrt", "typing", "uint16", "uint32", "uint64", "uint8",
+))  # fmt: skip
+"""Of NumPy: types, constants, and what grids and block sizes are worked out with."""
+_LOOKING_UP = (
+    "importlib.machinery",
+    "importlib.metadata",
+    "importlib.resources",
+    "importlib.util.find_spec",
+)
+"""Of importlib: facts about what is installed."""
 _COMPUTING_METHODS = frozenset((
     "abs", "add_", "addmm", "addmm_", "amax", "amin", "argmax", "argmin", "baddbmm",
     "bincount", "bmm", "clamp", "cumsum", "div", "div_", "einsum", "erf", "exp", "exp_",
@@ -26,7 +47,13 @@ _COMPUTING_METHODS = frozenset((
     "sigmoid", "softmax", "sqrt", "square", "sub", "sub_", "sum", "tanh", "topk",
 ))  # fmt: skip
 """Of tensors; names that Python's own containers share are left out."""
-_LIBRARIES = ("cupy", "jax", "numpy", "scipy", "xformers", "flash_attn", "liger_kernel", "cutlass")
+_BINDING = re.compile(
+    r"#include (torch|ATen|c10)/.*|c10::.*|at::cuda::(?!blas|sparse|solver|detail)\w+"
+    r"|(at|torch)::(Tensor|TensorOptions|Scalar|Device|IntArrayRef|NoGradGuard|Half|BFloat16"
+    r"|ScalarType|optional|nullopt|dtype|device|headeronly|stable|k[A-Z]|empty|zeros)\w*(::\w+)*"
+)
+"""What C++ of its own may ask of PyTorch: the same."""
+_LIBRARIES = ("cupy", "jax", "scipy", "xformers", "flash_attn", "liger_kernel", "cutlass")
 
 
 class _Module:
@@ -79,15 +106,36 @@ def library_calls_python(path: str, text: str) -> Remarks:
     if module is None:
         return found
     for name, line in _uses(module):
-        hidden = rules()["dynamic_names"].python
-        if any(matches(name, pattern) for pattern in (*_LIBRARIES, *hidden)):
+        if _computes(name):
             found.add("library_call", line, name)
+    for node in ast.walk(module.tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            _native_calls(path, node.value, node.lineno, found)
     for node in _host_nodes(module.tree):
         if isinstance(node, (ast.BinOp, ast.AugAssign)) and isinstance(node.op, ast.MatMult):
             found.add("library_call", node.lineno, "@")
         elif isinstance(node, ast.Call):
             _library_call(module, node, found)
     return found
+
+
+def _computes(name: str) -> bool:
+    """Whether an imported name does a kernel's work in a library, or may stand for any."""
+    head, _, rest = name.partition(".")
+    if head == "numpy":
+        return bool(rest) and rest.partition(".")[0] not in _COUNTING
+    if name in ("importlib", "importlib.util") or any(matches(name, own) for own in _LOOKING_UP):
+        return False
+    hidden = rules()["dynamic_names"].python
+    return any(matches(name, pattern) for pattern in (*_LIBRARIES, *hidden))
+
+
+def _native_calls(path: str, text: str, line: int, found: Remarks) -> None:
+    """C++ and CUDA that a module has compiled."""
+    if "#include" in text or "__global__" in text:
+        for remark in library_calls_native(path, text).in_order:
+            if not _BINDING.fullmatch(remark.detail):
+                found.add("library_call", line, remark.detail)
 
 
 def _parsed(text: str, found: Remarks) -> _Module | None:
