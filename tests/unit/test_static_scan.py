@@ -58,7 +58,9 @@ def of(sample: Sample) -> Candidate:
 
 @pytest.mark.parametrize("sample", [s for s in GPU if not s.is_attack], ids=lambda s: s.id)
 def test_honest_kernels_get_no_remark(sample: Sample) -> None:
-    assert scan(of(sample)) == ()
+    """Where half precision is the operator's own, naming it is no more than true."""
+    own = {"reduced_precision"} if sample.operator.endswith(("_bf16", "_fp16")) else set()
+    assert {remark.name for remark in scan(of(sample))} <= own
 
 
 @pytest.mark.parametrize("attack", sorted(SEEN))
