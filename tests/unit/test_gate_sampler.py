@@ -16,7 +16,7 @@ from roofsmith.engine.gate import GpuGate
 from roofsmith.engine.guarded import GuardedProfiler
 from roofsmith.engine.sampler import SAMPLE_S, pause_s, sampled
 from roofsmith.errors import BadReferenceError, MachineError
-from roofsmith.testing.fleet import busy_gpu, fake_uuid, idle_gpu
+from roofsmith.testing.fleet import busy_gpu, fake_uuid, idle_gpu, mig_instance
 
 OFTEN_S = 0.001
 LONG_S = 60.0
@@ -148,6 +148,22 @@ def test_sensors_that_do_not_answer_leave_it_to_the_fleet() -> None:
     here = Bench(sensors=Sensors(None))
     assert not here.gate.watch(here.measure(here.look_passes)).disturbances
     assert here.looks
+
+
+def test_what_holds_a_whole_gpu_down_is_known_of_its_instances_from_the_fleet() -> None:
+    slice_ = mig_instance(0, 0)
+    assert slice_.uuid.startswith("MIG-")
+    here = Bench(slice_, sensors=Sensors(Health(uuid=slice_.uuid, at_s=0)))
+    here.gate.uuid = slice_.uuid
+
+    def heat() -> None:
+        held = ("hw_thermal_slowdown",)
+        here.status = slice_.model_copy(update={"throttle_reasons": held})
+        here.look_passes()
+        here.status = slice_
+
+    seen = here.gate.watch(here.measure(heat))
+    assert seen.disturbances == ("its clocks are held down: hw_thermal_slowdown",)
 
 
 def test_no_look_is_needed_while_sensors_are_read_anyway() -> None:

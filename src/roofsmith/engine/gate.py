@@ -108,14 +108,19 @@ class GpuGate:
             raise
 
     def _listen(self) -> None:
-        """A look from beside a measurement; by the fleet's reading where sensors don't answer."""
-        now_s = time.monotonic()
-        if self._heard_at_s is not None and now_s - self._heard_at_s < self.sample_s / 2:
-            return
-        sensors = self.parts.sensors
-        if sensors is not None and (health := sensors.sample(self.uuid)) is not None:
-            self.hear(health)
-            return
+        """A look from beside a measurement.
+
+        By the sensors, unless who measures has just read them; by the fleet where they don't
+        answer, and of a MIG instance, whose own sensors don't know what the whole GPU's clocks do.
+        """
+        if not self.uuid.startswith("MIG-"):
+            now_s = time.monotonic()
+            if self._heard_at_s is not None and now_s - self._heard_at_s < self.sample_s / 2:
+                return
+            sensors = self.parts.sensors
+            if sensors is not None and (health := sensors.sample(self.uuid)) is not None:
+                self.hear(health)
+                return
         for status in self.parts.fleet.gpus():
             if status.uuid == self.uuid:
                 with self._hearing:
