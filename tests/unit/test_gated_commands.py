@@ -32,7 +32,7 @@ from roofsmith.config import Settings
 from roofsmith.devices.lease import FileLeases, lock_name
 from roofsmith.domain.command import CommandSpec
 from roofsmith.engine.loop import Engine
-from roofsmith.errors import NoIdleGpuError
+from roofsmith.errors import DeviceFailedError, NoIdleGpuError
 from roofsmith.selftest import examination
 from roofsmith.selftest.samples import samples
 from roofsmith.store.target_file import load_target
@@ -310,6 +310,18 @@ def test_a_campaign_that_gets_no_gpu_says_how_to_go_on(
         with pytest.raises(NoIdleGpuError) as error:
             campaigns._run(refused, tmp_path / "run", as_json=False)
         assert ("roofsmith resume" in str(error.value)) is begun
+
+
+def test_a_campaign_whose_gpu_failed_says_what_to_do_about_it_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failed(_: object) -> NoReturn:
+        raise DeviceFailedError("the GPU failed", hint="reset it")
+
+    monkeypatch.setattr(app, "has_campaign", lambda _: True)
+    with pytest.raises(NoIdleGpuError, match="the GPU failed") as error:
+        campaigns._run(failed, tmp_path / "run", as_json=False)
+    assert "reset it; then `roofsmith resume" in str(error.value)
 
 
 def test_a_log_tells_what_is_in_the_way_each_time() -> None:

@@ -14,7 +14,7 @@ from roofsmith.cli.reminding import reminded
 from roofsmith.cli.root import cli
 from roofsmith.cli.screen import screen
 from roofsmith.cli.signals import exit_status
-from roofsmith.errors import NoIdleGpuError, StorageError
+from roofsmith.errors import DeviceFailedError, NoIdleGpuError, StorageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -241,6 +241,8 @@ def _run(campaign: Callable[[Observer], Finished], directory: Path, as_json: boo
         if not app.has_campaign(directory):
             raise
         hint = f"`roofsmith resume {shlex.quote(str(directory))}` once a GPU is idle"
+        if isinstance(error, DeviceFailedError):
+            hint = f"{error.hint}; then {hint}"
         raise NoIdleGpuError(error.message, hint=hint) from error
     except StorageError as error:
         from roofsmith import app

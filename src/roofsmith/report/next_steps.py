@@ -68,7 +68,7 @@ def _after_stop(stopped: Stopped, declared: StopPolicy) -> Iterator[NextStep]:
         case "no_idle_gpu":
             yield NextStep(
                 "Go on once a GPU is idle",
-                "It stopped because measurements on a GPU that others use say nothing.",
+                "It stopped because there was none to measure on: others used it, or it failed.",
                 "roofsmith resume .",
             )
         case "max_iterations":
