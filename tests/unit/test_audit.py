@@ -27,6 +27,7 @@ from hypothesis import strategies as st
 from roofsmith.analysis.audit import Audit, Sources, audit
 from roofsmith.analysis.audit_campaign import kept_facts, quotations
 from roofsmith.analysis.audit_quantities import NUMBER
+from roofsmith.domain.bound import CeilingPair
 from roofsmith.domain.campaign import Campaign
 from roofsmith.domain.device import Cache, Device
 from roofsmith.domain.ending import StopCode
@@ -78,11 +79,13 @@ def gpu_campaign() -> Campaign:
     ]  # fmt: skip
     facts = measured_sheet(device, measured, "/home/me/ceilings-0a1b.json", 0.02)
     facts = facts.model_copy(update={"datasheet": datasheet_of(PAGE)})
+    pair = CeilingPair(bandwidth=facts.bandwidth[0].fact, peak=facts.compute[0].fact)
     bounds = tuple(
         bound.model_copy(
             update={
-                "bandwidth": facts.bandwidth[0].fact,
-                "peak": facts.compute[0].fact,
+                "bandwidth": pair.bandwidth,
+                "peak": pair.peak,
+                "measured": pair,
                 "ridge": 7.17e14 / 2.98e12,
                 "working_set": "memory",
             }
