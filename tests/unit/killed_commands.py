@@ -8,6 +8,7 @@ decided and not recorded, and when a commit is written and the branch doesn't ha
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import signal
@@ -18,6 +19,12 @@ from pathlib import Path
 from typing import Any
 
 PHASES = ("commit", "build", "check", "time", "profile", "decide")
+
+PRELOADED = (
+    "roofsmith.app.campaigns", "roofsmith.cli.lines", "roofsmith.cli.show",
+    "roofsmith.proposers.replay", "roofsmith.report",
+)  # fmt: skip
+"""What commands import when they need it."""
 
 
 def server() -> subprocess.Popen[str]:
@@ -48,13 +55,22 @@ def started(
 
 def main() -> None:
     """Answer every line with the exit status of what it asked for."""
+    for module in PRELOADED:
+        importlib.import_module(module)
+    from roofsmith.devices import probes
     from roofsmith.domain.facts import FactSheet
+    from roofsmith.report.templating import html_environment, markdown_environment
     from roofsmith.specs.cited import CitedCeilings
 
     def no_facts(self: Any, environment: Any, threads: int, observer: Any) -> FactSheet:
         return FactSheet(device_id=environment.device.id)
 
+    versions = probes.tool_versions()  # once: twenty programs are asked
+    probes.tool_versions = lambda deadline_s=None: versions
     CitedCeilings.facts = no_facts  # type: ignore[method-assign]
+    for templates in (html_environment(), markdown_environment()):
+        for name in templates.list_templates():
+            templates.get_template(name)  # compiled once
     for line in sys.stdin:
         asked = json.loads(line)
         if (pid := os.fork()) == 0:

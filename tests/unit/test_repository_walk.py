@@ -81,11 +81,16 @@ exec REAL "$@"
 """
 COMMANDS = """\
 import json, os, sys
-import roofsmith.app, roofsmith.cli.campaigns, roofsmith.proposers.replay, roofsmith.report
+import roofsmith.app.campaigns, roofsmith.cli.lines, roofsmith.cli.show
+import roofsmith.proposers.replay, roofsmith.report
+from roofsmith.report.templating import html_environment, markdown_environment
 from roofsmith.cli import main
 from roofsmith.domain.facts import FactSheet
 from roofsmith.specs.cited import CitedCeilings
 CitedCeilings.facts = lambda self, env, threads, observer: FactSheet(device_id=env.device.id)
+for templates in (html_environment(), markdown_environment()):
+    for name in templates.list_templates():
+        templates.get_template(name)
 for line in sys.stdin:
     asked = json.loads(line)
     pid = os.fork()
