@@ -371,3 +371,46 @@ def test_masks_are_given_and_made(monkeypatch: pytest.MonkeyPatch) -> None:
     assert reasons(made.turn(lambda x, mask, y, kept: y.copy_(x.masked_fill(mask, -1.0)))) == (
         ["skipped_work"] * 3
     )
+
+
+def quantised(x: torch.Tensor, q: torch.Tensor, s: torch.Tensor) -> None:
+    s.copy_(x.abs().amax(1) / 32767)
+    q.copy_(torch.round(x / s[:, None]))
+
+
+@pytest.fixture
+def quantise(monkeypatch: pytest.MonkeyPatch) -> Rehearsal:
+    """To 16 bits, where a rounding in the division often decides."""
+
+    def rows(n: int, seed: int) -> dict[str, object]:
+        values = {"x": torch.randn(n, 64), "q": torch.empty(n, 64).short(), "s": torch.empty(n)}
+        return {"inputs": values, "outputs": ["q", "s"]}
+
+    return Rehearsal(monkeypatch, rows, quantised, {"n": 64})
+
+
+def test_integers_that_rounding_decides_are_held_against_nobody(quantise: Rehearsal) -> None:
+    differed = []
+
+    def by_reciprocal(x: torch.Tensor, q: torch.Tensor, s: torch.Tensor) -> None:
+        quantised(x, q, s)
+        usual = q.clone()
+        q.copy_(torch.round(x * (32767 / x.abs().amax(1))[:, None]))
+        differed.append(bool((q != usual).any()))
+
+    for exact in (True, False):
+        assert reasons(quantise.turn(by_reciprocal, exact=exact)) == [None] * 3
+    assert any(differed)
+
+
+def test_integers_that_it_does_not_decide_are_wrong(quantise: Rehearsal) -> None:
+    def off_by_one(x: torch.Tensor, q: torch.Tensor, s: torch.Tensor) -> None:
+        quantised(x, q, s)
+        q[-1, -1] += -1 if q[-1, -1] > 0 else 1
+
+    def truncates(x: torch.Tensor, q: torch.Tensor, s: torch.Tensor) -> None:
+        quantised(x, q, s)
+        q.copy_(torch.trunc(x / s[:, None]))
+
+    for wrong in (off_by_one, truncates):
+        assert reasons(quantise.turn(wrong)) == ["wrong_output"] * 3

@@ -262,6 +262,8 @@ def _jumps(
     def leaps(name: str, far: Mapping[str, Any], near: Mapping[str, Any], share: float) -> bool:
         exact = on.double(truth[name])
         much, little = (float(abs(on.double(one[name]) - exact).max()) for one in (far, near))
+        if not on.is_floating(truth[name]):
+            return little > 0  # an integer changes by leaps only
         return not little <= share * much  # NaN leap, too
 
     return [name for name in truth if any(leaps(name, *pair) for pair in pairs)]

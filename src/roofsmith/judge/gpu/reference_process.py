@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from roofsmith.analysis.tolerance import Errors
+from roofsmith.analysis.tolerance import Budget, Errors
 from roofsmith.domain.kernel import Signature
 from roofsmith.judge.arena import Arena
 from roofsmith.judge.exploration import Usual, explore, honest, strain
@@ -25,6 +25,7 @@ from roofsmith.judge.gpu.evidence import Draw, Memory, Scene, told
 from roofsmith.judge.gpu.measuring import compare, measure
 from roofsmith.judge.gpu.reasons import device_reason
 from roofsmith.judge.gpu.reference import GpuReference
+from roofsmith.judge.gpu.rounding import Wrong, room_for_rounding
 from roofsmith.judge.gpu.tensors import raw_bytes
 from roofsmith.judge.gpu.watching import Probe, Sample
 from roofsmith.judge.reference_process import serve
@@ -306,6 +307,18 @@ class GpuServer:
         usual = self._usual.of(message["draw"], drawn, self.reference, self._on)
         return {"strain": strain(self.reference, draw.values, draw.outputs, usual, self._on)}
 
+    def room(self, message: dict[str, Any]) -> dict[str, Any]:
+        """How far off a slot's output may be where rounding decides; see `gpu.rounding`."""
+        arena, name = self._arenas[message["arena"]], message["output"]
+        draw = self._drawn[message["arena"], message["slot"]]
+        index = [array.name for array in arena.layout.arrays].index(name)
+        norm, element, atol, rtol = message["budget"]
+        wrong = Wrong(
+            name, arena.view(message["slot"], index), draw.values, draw.outputs,
+            Budget(norm, element, Errors(0.0, 0.0), atol, rtol), message["other"],
+        )  # fmt: skip
+        return {"room": room_for_rounding(self.reference, wrong, message["free"], self._on)}
+
     def explore(self, message: dict[str, Any]) -> dict[str, Any]:
         """See `judge.exploration.explore`."""
         return explore(self.reference, message["dims"], self._on)
@@ -356,7 +369,7 @@ class GpuServer:
             "learn": self.learn, "verify": self.verify, "honest": self.honest,
             "strain": self.strain, "explore": self.explore, "diagnose": self.diagnose,
             "rest": self.rest, "scrub": self.scrub, "sample": self.sample, "look": self.look,
-            "changed": self.changed, "probe": self.probe,
+            "changed": self.changed, "probe": self.probe, "room": self.room,
         }  # fmt: skip
         return operations[message["op"]](message)
 

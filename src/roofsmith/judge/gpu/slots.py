@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from roofsmith.analysis.tolerance import LARGEST_ERROR, Budget, Errors
+from roofsmith.analysis.tolerance import EPSILON, LARGEST_ERROR, Budget, Errors
 from roofsmith.domain.outcome import Failure, Incorrect
 from roofsmith.domain.workload import Workload
 from roofsmith.errors import BadReferenceError
@@ -199,10 +200,13 @@ class Slots:
                 continue
             strain = partial(self._strain, slot, output.name)
             own = None if extra else strained_budget(found, budget, slack, strain)
+            if own is None and not extra:
+                own = self._room(slot, output, budget)
             if own is None:
                 failure = self._named(slot, before, output, found, budget)
             else:
                 strained[output.name] = own
+                errors[output.name] = Errors(found.norm, found.element)
         return Finding(self.workload.label, self.distribution, failure, errors, strained)
 
     def _strain(self, slot: int, name: str) -> tuple[float, float]:
@@ -210,6 +214,21 @@ class Slots:
         answer = self._ask("strain", {"slot": slot, "draw": self._how})
         norm, element = answer["strain"].get(name, (1.0, 1.0))
         return norm, element
+
+    def _room(self, slot: int, output: ArraySpec, budget: Budget) -> Budget | None:
+        """The budget of a draw on which rounding decides some elements, if that explains it."""
+        tolerated = self._oracle.tolerated()
+        is_other = self.distribution != OWN and output.dtype in EPSILON
+        if not is_other and output.name not in tolerated.jumps:
+            return None
+        message = {
+            "slot": slot, "output": output.name, "other": is_other, "free": tolerated.free,
+            "budget": [budget.norm, budget.element, budget.atol, budget.rtol],
+        }  # fmt: skip
+        room = self._ask("room", message)["room"]
+        if room is None:
+            return None
+        return budget.wider(replace(budget, norm=room[0], element=room[1]))
 
     def _named(
         self, slot: int, before: int | None, output: ArraySpec, found: Errors, budget: Budget

@@ -1,0 +1,101 @@
+"""Jumps that rounding decides, on the device: `judge.rounding` in torch."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from roofsmith.analysis.tolerance import Budget, row_length
+from roofsmith.judge.distributions import Arithmetic
+from roofsmith.judge.exploration import Explored
+from roofsmith.judge.gpu.measuring import measure
+from roofsmith.judge.rounding import ENOUGH, ENOUGH_OTHERS, FAR, JOLTS, LONGEST_S, Size, jolted
+
+
+@dataclass(frozen=True, slots=True)
+class Wrong:
+    """An output beyond its budget."""
+
+    name: str
+    out: torch.Tensor
+    values: Mapping[str, Any]
+    """Of its draw."""
+    outputs: set[str]
+    budget: Budget
+    """That draws usually have."""
+    is_other: bool
+    """Whether `setup` didn't draw it, so that what moving inputs changes needs no jump."""
+
+
+def room_for_rounding(
+    reference: Explored, wrong: Wrong, free: Mapping[str, int], on: Arithmetic
+) -> tuple[float, float] | None:
+    """How far an output may be off on this draw, norm-wise and element-wise; None: no further.
+
+    Args:
+        reference: computes what is right.
+        wrong: what is to be explained; see `judge.rounding.room_for_rounding`.
+        free: the inputs that may be moved.
+        on: torch.
+    """
+    out, budget, is_other = wrong.out, wrong.budget, wrong.is_other
+    truth = reference.expect(wrong.values, wrong.outputs, exact=True)[wrong.name]
+    off, allowed = _off_beyond(out, truth, budget)
+    rest = _errors(torch.where(off, truth.to(out.dtype), out), truth, budget)
+    if not bool(torch.isfinite(truth).all()) or rest[0] > budget.norm or any(rest[2:4]):
+        return None
+    size: Size = "largest" if is_other else "typical"
+    count, is_decided, most = int(off.sum()), is_other, 0
+    low = high = truth
+    enough, until = ENOUGH_OTHERS if is_other else ENOUGH, time.monotonic() + LONGEST_S
+    for seed in range(JOLTS):
+        moved = jolted(wrong.values, free, seed, size, on)
+        try:
+            exact, plain = (
+                reference.expect(moved, wrong.outputs, exact=exact)[wrong.name].to(truth.dtype)
+                for exact in (True, False)
+            )
+        except Exception:  # noqa: BLE001  user code refuses such inputs, in whatever way
+            exact = plain = truth
+        for one in (exact, plain):
+            low, high = torch.minimum(low, one), torch.maximum(high, one)
+            most = max(most, int(_off_beyond(one, truth, budget)[0].sum()))
+        is_decided = is_decided or bool(_off_beyond(plain, exact, budget)[0].any())
+        within = (low.double() - allowed <= out.double()) & (
+            out.double() <= high.double() + allowed
+        )
+        if is_decided and count <= most and bool((within | ~off).all()):
+            norm, element, *_ = _errors(out, truth, budget)
+            return norm, element
+        if seed >= enough and (not is_decided or count > FAR * most):
+            break
+        if time.monotonic() > until:
+            break
+    return None
+
+
+def _errors(out: torch.Tensor, truth: torch.Tensor, budget: Budget) -> list[float]:
+    found: list[float] = measure(out[None], truth[None], budget.atol, budget.rtol)[0].tolist()
+    return found
+
+
+def _off_beyond(
+    out: torch.Tensor, truth: torch.Tensor, budget: Budget
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """See `analysis.tolerance.off_beyond`."""
+    exact = truth.double()
+    if not truth.is_floating_point():
+        return out.double() != exact, torch.zeros_like(exact)
+    sizes = exact.abs()
+    if budget.atol is None and budget.rtol is None:
+        rows = sizes.reshape(-1, row_length(sizes.shape))
+        scale = rows.square().mean(-1, keepdim=True).sqrt().expand_as(rows).reshape(sizes.shape)
+        allowed = budget.element * torch.maximum(scale, sizes)
+    else:
+        allowed = (budget.atol or 0.0) + (budget.rtol or 0.0) * sizes
+    difference = (out.double() - exact).abs()
+    return ~(difference <= allowed) & (out.double() != exact), allowed
