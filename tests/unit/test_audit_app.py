@@ -15,6 +15,7 @@ from roofsmith.app.audit import recorded, sources_for
 from roofsmith.app.citing import require_cited
 from roofsmith.cli.root import cli
 from roofsmith.config import Settings
+from roofsmith.domain.bound import CeilingPair
 from roofsmith.domain.campaign import Started, replay
 from roofsmith.domain.facts import FactSheet
 from roofsmith.domain.proposal import Hypothesis
@@ -108,7 +109,8 @@ def campaign(tmp_path: Path, ceilings: Path) -> Path:
 
 
 def _bounds(first: Started, sheet: FactSheet) -> object:
-    known = {"bandwidth": sheet.bandwidth[0].fact, "peak": sheet.compute[0].fact}
+    pair = CeilingPair(bandwidth=sheet.bandwidth[0].fact, peak=sheet.compute[0].fact)
+    known = {"bandwidth": pair.bandwidth, "peak": pair.peak, "measured": pair}
     ridge = {"ridge": 1.98e11 / 2.31e10}
     return tuple(bound.model_copy(update=known | ridge) for bound in first.bounds)
 
