@@ -42,6 +42,8 @@ OVERTIME_FACTOR = 4.0
 rather than disturbed, to get the fewest that can decide anything."""
 LONGEST_S = 60.0
 """Nothing goes on beyond it."""
+DISTURBED_S = 15.0
+"""Nor does the parent's clock beyond this while most of its pairs are void."""
 PATIENCE = 2
 """Multiple of the fewest pairs that can decide, which every measurement may have: with the fewest,
 a single outlier hides a difference. Undecided classes are given up at it, too."""
@@ -189,7 +191,8 @@ class ProcessJudge:
         """Until the parent's clock agrees with a claim, or is sure that it doesn't."""
 
         def is_over(samples: Sequence[PairSample], spent_s: float) -> bool:
-            if claimed is None or spent_s > LONGEST_S:
+            longest_s = DISTURBED_S if is_disturbed(samples) else LONGEST_S
+            if claimed is None or spent_s > longest_s:
                 return True
             return has_spoken(claimed, samples, self._by_clock(samples))
 
