@@ -99,3 +99,13 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
 def alone() -> Callable[[], AbstractContextManager[None]]:
     """For fixtures that measure kernels where the tests themselves don't: nothing runs beside."""
     return lambda: MACHINE.held(alone=True)
+
+
+@pytest.fixture
+def one_torch_thread() -> Iterator[None]:
+    """Products as small as those of tests take longer with a second one."""
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import shutil
 import signal
@@ -14,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import psutil
 import pytest
+from driver_here import has_driver
 
 from roofsmith.domain.kernel import Built, Signature
 from roofsmith.domain.values import content_id
@@ -31,15 +31,6 @@ from roofsmith.judge.gpu.layout import (
 from roofsmith.judge.gpu.process import GpuWorkerProcess, server_environment
 from roofsmith.judge.gpu.runner import GpuRunner
 from roofsmith.ports import ArraySpec, KernelDiedError
-
-
-def has_driver() -> bool:
-    try:
-        ctypes.CDLL("libcuda.so.1")
-    except OSError:
-        return False
-    return True
-
 
 LONG_S = 60.0
 """For what takes milliseconds on a machine that has nothing else to do."""

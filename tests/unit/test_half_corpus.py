@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
@@ -15,16 +15,10 @@ from gpu_rehearsal import Rehearsal  # noqa: E402
 
 from roofsmith.selftest.samples import Sample, operator, samples  # noqa: E402
 
+pytestmark = pytest.mark.usefixtures("one_torch_thread")
+
 DIMS = {"gemm_bf16": {"M": 61, "N": 96, "K": 512}, "attention_fp16": {"S": 160, "D": 64}}
 HALF = [s for s in samples(("torch",)) if s.operator in DIMS]
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def load(path: Path) -> ModuleType:

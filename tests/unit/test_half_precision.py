@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
@@ -21,19 +21,12 @@ from roofsmith.analysis.tolerance import (  # noqa: E402
 )
 from roofsmith.judge.budgets import Finding  # noqa: E402
 
+pytestmark = pytest.mark.usefixtures("one_torch_thread")
+
 HALVES = [torch.float16, torch.bfloat16]
 DIMS = {"M": 64, "K": 512, "N": 96}
 Product = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 """Of matrices in half precision, as float32 numbers; rounded to half when it is stored."""
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    """Products as small as these take longer with a second one."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture(params=HALVES, ids=["float16", "bfloat16"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import shutil
 import subprocess
 from importlib.util import find_spec
@@ -11,6 +10,7 @@ from typing import Any, cast
 
 import psutil
 import pytest
+from driver_here import has_driver
 
 from roofsmith.domain.kernel import Built, Signature
 from roofsmith.domain.target import Tolerance
@@ -24,15 +24,6 @@ from roofsmith.judge.gpu.process import server_environment
 from roofsmith.judge.gpu.shared import Shared
 from roofsmith.judge.gpu.starting import Starter, Workers, start
 from roofsmith.judge.isolation import isolate
-
-
-def has_driver() -> bool:
-    try:
-        ctypes.CDLL("libcuda.so.1")
-    except OSError:
-        return False
-    return True
-
 
 pytestmark = [
     pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc"),

@@ -6,7 +6,6 @@ reference is in this process. All else is what runs on a GPU.
 
 from __future__ import annotations
 
-import ctypes
 import os
 import shutil
 import subprocess
@@ -16,6 +15,7 @@ from types import ModuleType
 from typing import Any, Self
 
 import pytest
+from driver_here import has_driver
 
 from roofsmith.analysis.overfitting import audit
 from roofsmith.domain.kernel import Built, Candidate, Signature, SourceFile
@@ -28,15 +28,6 @@ from roofsmith.judge.transfer.reference_process import StepsServer
 from roofsmith.judge.transfer.tracer import FEWEST_STEPS, STEPS, StepTracer
 from roofsmith.ports import ArraySpec, WorkloadDescription
 from roofsmith.toolchains.signature import read_signature
-
-
-def has_driver() -> bool:
-    try:
-        ctypes.CDLL("libcuda.so.1")
-    except OSError:
-        return False
-    return True
-
 
 pytestmark = [
     pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc"),

@@ -16,7 +16,8 @@ from roofsmith.domain.profile import KERNEL_TIME, KERNELS_PER_CALL, Profile
 from roofsmith.domain.target import KeepPolicy
 
 LEAST_SHARE = 0.5
-"""Of the least gain that was proven on the workload: so much of it has to be the kernel's."""
+"""Of the least gain that was proven on the workload: so much of it has to be the kernel's. Assumed,
+like the two numbers below; no campaign on a GPU has tried them yet."""
 PROFILER_NOISE = 0.05
 """A log ratio of two single calls under a profiler; a smaller gap isn't seen by it."""
 SAME_CONDITIONS = 1.25

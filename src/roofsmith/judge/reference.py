@@ -14,7 +14,14 @@ from roofsmith.domain.kernel import Signature
 from roofsmith.judge.host_arithmetic import HostArithmetic, differ
 from roofsmith.judge.roles import LARGEST_WHOLE, Roles, find_roles, read_outputs
 from roofsmith.judge.unwritten import unwritten
-from roofsmith.judge.user_module import Complaint, declared, inouts, number
+from roofsmith.judge.user_module import (
+    Complaint,
+    buffer_elements,
+    declared,
+    inouts,
+    number,
+    size_argument,
+)
 
 Array = NDArray[np.generic]
 
@@ -176,16 +183,11 @@ class Reference:
     def _plain_inputs(self, dims: dict[str, int], seed: int) -> dict[str, Array | int]:
         """For a reference without `setup`: flat buffers of random numbers, dimensions by name."""
         rng = np.random.default_rng(seed)
-        largest = sorted(dims.values())[-2:]
-        size = self._ptr_size or int(np.prod(largest, dtype=np.int64))
+        size = buffer_elements(dims, self._ptr_size)
         values: dict[str, Array | int] = {}
         for p in self._signature.parameters:
             if p.role == "size":
-                if p.name not in dims:
-                    raise Complaint(
-                        f"solve takes the size {p.name!r}, but the workload gives {', '.join(dims)}"
-                    )
-                values[p.name] = dims[p.name]
+                values[p.name] = size_argument(p.name, dims)
             elif np.issubdtype(np.dtype(p.dtype), np.floating):
                 values[p.name] = rng.standard_normal(size).astype(p.dtype)
             else:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 import inspect
+import math
+from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -31,6 +33,23 @@ def inouts(made: dict[str, Any]) -> frozenset[str]:
     if isinstance(named, str):
         raise Complaint('setup must give a list: {"inouts": [names]}')
     return frozenset(named)
+
+
+def buffer_elements(dims: Mapping[str, int], ptr_size: int | None) -> int:
+    """Elements of every buffer of a reference without `setup`: as given, else the product of the
+    two largest dimensions."""
+    return ptr_size or math.prod(sorted(dims.values())[-2:])
+
+
+def size_argument(name: str, dims: Mapping[str, int]) -> int:
+    """What `solve` gets for a size where there is no `setup`: the workload's dimension of its name.
+
+    Raises:
+        Complaint: the workload has none.
+    """
+    if name not in dims:
+        raise Complaint(f"solve takes the size {name!r}, but the workload gives {', '.join(dims)}")
+    return dims[name]
 
 
 def number(module: ModuleType, name: str) -> float | None:

@@ -106,10 +106,6 @@ def _names(node: Node) -> set[str]:
     return {tree.written(n) for n in tree.nodes(node) if n.type in _NAMES}
 
 
-def _defines(macro: Node) -> str:
-    return tree.written(macro.child_by_field_name("name"))
-
-
 def _declared(node: Node) -> set[str]:
     if node.type != "declaration":
         return set()

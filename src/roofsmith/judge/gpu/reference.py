@@ -16,7 +16,14 @@ from roofsmith.judge.gpu.arithmetic import TorchArithmetic
 from roofsmith.judge.gpu.counting import counted
 from roofsmith.judge.gpu.tensors import DTYPES, differ, set_tf32
 from roofsmith.judge.roles import LARGEST_WHOLE, Roles, find_roles, read_outputs
-from roofsmith.judge.user_module import Complaint, declared, inouts, number
+from roofsmith.judge.user_module import (
+    Complaint,
+    buffer_elements,
+    declared,
+    inouts,
+    number,
+    size_argument,
+)
 from roofsmith.ports import Scalar
 
 Value: TypeAlias = "torch.Tensor | Scalar"
@@ -238,16 +245,11 @@ class GpuReference:
     def _plain_inputs(self, dims: dict[str, int], seed: int) -> dict[str, Value]:
         """For a reference without `setup`: flat buffers of random numbers, dimensions by name."""
         torch.manual_seed(seed)
-        largest = sorted(dims.values())[-2:]
-        size = self._ptr_size or int(np.prod(largest, dtype=np.int64))
+        size = buffer_elements(dims, self._ptr_size)
         values: dict[str, Value] = {}
         for p in self._signature.parameters:
             if p.role == "size":
-                if p.name not in dims:
-                    raise Complaint(
-                        f"solve takes the size {p.name!r}, but the workload gives {', '.join(dims)}"
-                    )
-                values[p.name] = dims[p.name]
+                values[p.name] = size_argument(p.name, dims)
             elif DTYPES[p.dtype].is_floating_point:
                 values[p.name] = torch.randn(size, device=self._device).to(DTYPES[p.dtype])
             else:

@@ -20,9 +20,11 @@ from roofsmith.judge.poison import UNWRITTEN
 ELEMENTS = 4096
 """Of each output, that are looked at: half anywhere, half in the outputs of the last calls."""
 LAST_CALLS = 8
-"""A kernel that isn't done yet has these still to write."""
+"""A kernel that isn't done yet has these still to write. Each has 256 of the elements, so that a
+tenth of one call is missed with probability 0.9^256, about 2e-12."""
 IDLE_S = 3e-4
-"""An idle device has done next to no work within it; it takes an H100 about 20 us."""
+"""An idle device has done next to no work within it. Assumed, like the two numbers below: a launch
+takes microseconds, a time slice milliseconds. No GPU has been asked yet."""
 USUAL_FACTOR = 5.0
 """Or within this multiple of what it took while no kernel was there."""
 LOOKS = 8
