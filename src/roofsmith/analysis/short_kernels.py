@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from roofsmith.domain.modes import TimingMode
 
 SHORT_S = 20e-6
-"""Below, the device's time and the interval between launches differ: on an H100 a launch takes 2 to
-5 us of the host's time, and with PyTorch or Triton around it some 10 us more."""
+"""Chosen. Below, the device's time and the interval between launches may well differ: what a launch
+takes on a device is measured by `roofsmith specs measure --gpu`, and Python around it adds to that.
+"""
 
 
 @dataclass(frozen=True, slots=True)
