@@ -17,7 +17,13 @@ from roofsmith.analysis.benchmark_rows import (
     failing,
     mean_kernel_time,
 )
-from roofsmith.analysis.column_guess import guess_gate, guess_keys, guess_metric, rows_of
+from roofsmith.analysis.column_guess import (
+    guess_gate,
+    guess_keys,
+    guess_metric,
+    rows_of,
+    tells_apart,
+)
 from roofsmith.analysis.expressions import ExpressionError
 from roofsmith.domain.command import CommandSpec, ProfileCommand, matches
 
@@ -209,3 +215,22 @@ def test_a_number_of_thousands_of_digits_is_no_size() -> None:
     text = PAGED.replace("1024,1,128,8,", f"1024,1,128,{'9' * 5000},")
     (_, odd) = Reader.of(spec()).read(text)
     assert odd.workload.tags["batch"] == "9" * 5000
+
+
+def test_other_times_are_named_beside_the_guess() -> None:
+    metric = guess_metric(rows_of("M,fwd_ms,bwd_ms\n1,2,3\n"))
+    assert metric is not None
+    assert (metric.column, metric.others) == ("bwd_ms", ("fwd_ms",))
+
+
+def test_columns_tell_rows_apart_or_not() -> None:
+    rows = rows_of("M,N,us\n1,1,2\n1,2,2\n")
+    assert tells_apart(rows, ("M", "N"))
+    assert not tells_apart(rows, ("M",))
+    assert not tells_apart(rows, ())
+
+
+@pytest.mark.parametrize(("mark", "name"), [(";", "semicolons"), ("\t", "tabs")])
+def test_other_separators_are_named(mark: str, name: str) -> None:
+    with pytest.raises(BadRowsError, match=f"separated by {name}, and not by commas"):
+        Reader.of(spec()).read(PAGED.replace(",", mark).replace(".", ","))

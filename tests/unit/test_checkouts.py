@@ -78,13 +78,40 @@ def test_what_happens_in_a_checkout_stays_there(
 def test_a_changed_frozen_file_is_named(target: Target, checkouts: GitCheckouts) -> None:
     folder, _ = checkouts.make(target.baseline)
     assert checkouts.changed(target.baseline.id) == ()
-    (folder / KERNEL).write_text("editable\n")
     (folder / "out").mkdir()
     (folder / "out" / "new.csv").write_text("untracked\n")
     assert checkouts.changed(target.baseline.id) == ()
     (folder / "bench.sh").chmod(0o755)
     (folder / "data" / "readme").unlink()
     assert checkouts.changed(target.baseline.id) == ("bench.sh", "data/readme")
+
+
+def test_a_source_that_a_run_rewrites_is_named(
+    repository: Path, target: Target, tmp_path: Path
+) -> None:
+    checkouts = GitCheckouts(spec_of(target), tmp_path / "some")
+    folder, _ = checkouts.make(target.baseline)
+    (folder / KERNEL).write_text("what is measured\n")
+    assert checkouts.changed(target.baseline.id) == (KERNEL,)
+    checkouts.adopt(spec_of(target).model_copy(update={"volatile": (KERNEL,)}))
+    assert checkouts.changed(target.baseline.id) == ()  # the baseline's commands do so, too
+
+
+def test_links_are_not_editable_but_what_they_lead_to(repository: Path, tmp_path: Path) -> None:
+    (repository / "src" / "link.rows").symlink_to("../data/readme")
+    git(repository, "add", "--all")
+    git(repository, "commit", "--quiet", "--message", "a link")
+    target = load_target(repository)
+    assert [source.path for source in target.baseline.sources] == [KERNEL]
+    checkouts = GitCheckouts(spec_of(target), tmp_path / "some")
+    folder, _ = checkouts.make(target.baseline)
+    assert edited_candidate(folder, spec_of(target), target.baseline) == target.baseline
+    with pytest.raises(StorageError, match="is a link in the repository"):
+        checkouts.make(with_files(target, src__link_rows="through it\n"))
+    (repository / KERNEL).unlink()
+    git(repository, "commit", "--quiet", "--all", "--message", "links alone")
+    with pytest.raises(TargetError, match=r"nothing but links: src/link\.rows leads to"):
+        load_target(repository)
 
 
 def test_a_source_that_may_not_be_edited_is_named(target: Target, checkouts: GitCheckouts) -> None:
@@ -94,6 +121,14 @@ def test_a_source_that_may_not_be_edited_is_named(target: Target, checkouts: Git
     same = with_files(target, data__readme="frozen\n")
     checkouts.make(same)
     assert checkouts.changed(same.id) == ()
+
+
+def test_gits_own_folder_is_nobodys_to_edit(target: Target, tmp_path: Path) -> None:
+    spec = spec_of(target).model_copy(update={"editable": ("**",)})
+    checkouts = GitCheckouts(spec, tmp_path / "some")
+    hook = with_files(target, **{".git__hooks__post-checkout": "#!/bin/sh\n"})
+    checkouts.make(hook)
+    assert checkouts.changed(hook.id) == (".git/hooks/post-checkout",)
 
 
 def test_the_hash_of_what_is_frozen_knows_paths_and_content(

@@ -373,6 +373,14 @@ def test_init_guesses_and_its_target_runs(here: Path) -> None:
     assert tell(here, FASTER)[0] == 0
 
 
+def test_init_finds_rows_beside_classes_that_tell_none_apart(here: Path) -> None:
+    commands = (*COMMANDS, "--results", "out/*.csv", "--classes", "block_size", "--force")
+    code, out, err = run("init", "--repo", "my repo", *commands)
+    assert code == 0, err
+    assert "guessed rows" in out
+    assert "rows: [mtp, head_size]" in (here / "my repo" / "target.yaml").read_text()
+
+
 def test_init_says_what_is_missing(here: Path) -> None:
     assert "target.yaml exists already" in refused("init", "--repo", "my repo", *COMMANDS)
     assert "--editable is missing" in refused("init", "--repo", "my repo")

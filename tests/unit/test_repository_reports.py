@@ -131,3 +131,15 @@ def test_the_manifest_holds_what_was_agreed_before_round_1(tmp_path: Path, here:
     readme = (here / "run/README.md").read_text()
     assert "- execution mode: repo, always in the whole repository" in readme
     assert "- profiler, which has the last word: sh trace.sh" in readme
+
+
+def test_a_repository_of_several_files_goes_by_its_name_and_a_row_by_what_changed(
+    tmp_path: Path, here: Path
+) -> None:
+    make_repository(tmp_path / "other", src__also_rows="never read\n")
+    begin(here, "other")
+    assert tell(here, FASTER)["decision"] == "kept"
+    assert "\npa on " in (here / "run/README.md").read_text()
+    table = (here / "run/performance.md").read_text()
+    assert table.count("| global | src/also.rows |") == 1  # the baseline
+    assert table.count("| global | src/pa.rows |") == 1

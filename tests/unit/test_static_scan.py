@@ -210,3 +210,27 @@ def test_deep_nesting_is_no_trouble(tmp_path: Path) -> None:
     deep = "(" * 5000 + ")" * 5000
     assert scan(candidate("torch", deep))[0].name == "unreadable"
     scan(candidate("cuda", f"int x = {deep};"))
+
+
+def test_a_repositorys_files_are_read_by_their_names() -> None:
+    files = {
+        "ops/clock.py": "import time\ntime.perf_counter = lambda: 0.0\n",
+        "src/clock.c": "int clock_gettime(int c, void *t) { return 0; }\n",
+        "data/import.rows": "import time\nint clock_gettime(int c, void *t) { return 0; }\n",
+    }
+    sources = tuple(SourceFile(path=path, text=text) for path, text in files.items())
+    found = Candidate(language="command", sources=sources)
+    told = remarks_on(found)
+    assert any("ops/clock.py:2: replaces" in line for line in told)
+    assert any("src/clock.c:1: defines a function of the C library" in line for line in told)
+    assert not any("data/" in line for line in told)
+
+
+def test_of_a_repository_only_what_is_new_is_remarked_on() -> None:
+    old = SourceFile(path="ops/old.py", text="import ctypes\nctypes.CDLL('x')\n")
+    new = SourceFile(path="ops/new.py", text="import time\ntime.time = lambda: 0.0\n")
+    incumbent = Candidate(language="command", sources=(old,))
+    found = Candidate(language="command", sources=(old, new))
+    notes = with_remarks(Judgement(verdict="tie", wall_s=0.0), found, incumbent).notes
+    assert notes
+    assert all("ops/new.py" in note for note in notes)

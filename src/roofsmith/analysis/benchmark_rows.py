@@ -33,6 +33,7 @@ from roofsmith.domain.workload import Workload
 
 MAX_SIZE: Final = 2**63 - 1
 _WORDS: Final = re.compile(r"\w+(?: +\w+)+")
+_OTHER_MARKS: Final = {";": "semicolons", "\t": "tabs"}
 _SHOWN: Final = 3
 """Rows that a message names."""
 
@@ -88,6 +89,17 @@ class Reader:
         gate = None if spec.gate is None else _gate(spec.gate)
         return cls(spec, gate, metrics, deciding)
 
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """That the metrics are made of, each once."""
+        found = (
+            read.name
+            for name, tree in self.metrics.items()
+            for read in names(tree)
+            if read.name == name or read.name not in self.metrics
+        )
+        return tuple(dict.fromkeys(found))
+
     def read(self, text: str) -> tuple[Reading, ...]:
         """Every row of a CSV.
 
@@ -118,7 +130,20 @@ class Reader:
         if not passed:
             return Reading(workload, self._gate_fault(row), math.inf, metrics, row)
         fault = None if cost < math.inf else f"{self.deciding} is {metrics[self.deciding]:g}"
+        if fault is None and (negative := self._negative(self.deciding, row)):
+            fault, cost = f"{negative} is {row[negative]}", math.inf
         return Reading(workload, fault, cost, metrics, row)
+
+    def _negative(self, metric: str, row: Row) -> str | None:
+        """A column below zero that a metric is made of: beside others it may not show."""
+        for found in names(self.metrics[metric]):
+            inner = found.name
+            if inner in self.metrics and inner != metric:
+                if (below := self._negative(inner, row)) is not None:
+                    return below
+            elif number_in(row, inner) < 0:
+                return inner
+        return None
 
     def _gate_fault(self, row: Row) -> str:
         assert self.gate is not None, "without a gate every row passes"
@@ -259,6 +284,8 @@ def _rows(text: str) -> list[dict[str, str]]:
     except csv.Error as error:
         raise BadRowsError(f"it is no CSV: {error}") from error
     header = [name.strip() for name in parsed[0]]
+    if len(header) == 1 and (mark := next((m for m in _OTHER_MARKS if m in header[0]), None)):
+        raise BadRowsError(f"its fields are separated by {_OTHER_MARKS[mark]}, and not by commas")
     if double := _twice(header):
         raise BadRowsError(f"column {double!r} is there twice")
     if len(parsed) == 1:
@@ -321,22 +348,44 @@ def _twice(values: Sequence[str]) -> str | None:
     return None
 
 
-def csv_within(printed: str, keys: Sequence[str]) -> str:
-    """The CSV among what a benchmark printed: from the line that names all keys, on.
+def csv_within(printed: str, keys: Sequence[str], needed: Sequence[str] = ()) -> str:
+    """The CSV among what a benchmark printed: from the line that names its columns, on.
 
     It ends at an empty line, or at a line with another number of fields.
 
+    Args:
+        printed: everything.
+        keys: columns that tell rows apart.
+        needed: all columns that are read, if that is known; of a table for every phase, the first
+            one that has them counts.
+
     Raises:
-        BadRowsError: no line names them.
+        BadRowsError: no line names the keys; two tables have everything that is needed.
     """
     lines = printed.splitlines()
-    for at, line in enumerate(lines):
-        if set(keys) <= {name.strip() for name in line.split(",")}:
-            return "\n".join((line, *_as_wide(line, lines[at + 1 :])))
+    headers = _naming(lines, {*keys, *needed})
+    if len(headers) > 1:
+        raise BadRowsError(
+            f"it printed {len(headers)} tables with the columns {', '.join((*keys, *needed))}, at"
+            f" lines {', '.join(str(at + 1) for at in headers[:_SHOWN])}, and only one can count"
+            " (`results` names a file, where the benchmark writes one)"
+        )
+    for at in headers or _naming(lines, {*keys})[:1]:
+        return "\n".join((lines[at], *_as_wide(lines[at], lines[at + 1 :])))
     raise BadRowsError(
         f"it printed no line with the columns {', '.join(keys)}"
         " (`results` names a file, where the benchmark writes one)"
     )
+
+
+def _naming(lines: Sequence[str], columns: set[str]) -> list[int]:
+    """Lines that are headers with these columns."""
+    first = min(columns)
+    return [
+        at
+        for at, line in enumerate(lines)
+        if first in line and columns <= {name.strip() for name in line.split(",")}
+    ]
 
 
 def _as_wide(header: str, lines: Sequence[str]) -> Iterator[str]:

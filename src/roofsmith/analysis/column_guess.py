@@ -40,6 +40,8 @@ class MetricGuess:
     direction: Direction
     unit: str
     """Empty where the name doesn't say."""
+    others: tuple[str, ...] = ()
+    """Columns that it might be as well, such as the time of another phase."""
 
 
 def first_table(printed: str) -> str | None:
@@ -75,7 +77,8 @@ def guess_metric(rows: Sequence[Row]) -> MetricGuess | None:
         found = [(name, match) for name in columns if (match := pattern.search(name))]
         if found:
             name, match = found[-1]
-            return MetricGuess(name, direction, _unit(match[1]))
+            others = tuple(other for other, _ in found[:-1])
+            return MetricGuess(name, direction, _unit(match[1]), others)
     return None
 
 
@@ -111,6 +114,12 @@ def guess_keys(
         and all(a.get(name) == b.get(name) for a, b in zip(first, second, strict=True))
     ]
     return tuple(name for name in steady if all(row[name] for row in first))
+
+
+def tells_apart(rows: Sequence[Row], columns: Sequence[str]) -> bool:
+    """Whether no two rows say the same in these columns."""
+    found = {tuple(row.get(name) for name in columns) for row in rows}
+    return bool(columns) and len(found) == len(rows)
 
 
 def bracketed(column: str) -> str:

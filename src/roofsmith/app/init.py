@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from roofsmith.app.hardware import leased_machine, oracle_for
+from roofsmith.app.hardware import booted_reference, leased_machine, oracle_for
 from roofsmith.app.subjects import parse_workloads
 from roofsmith.config import Settings
 from roofsmith.domain.target import Target
@@ -47,8 +47,9 @@ def _try(target: Target, settings: Settings, observer: Observer) -> None:
     """Let kernel and reference meet on every workload, before anything is written."""
     observer.stage("check", "reference")
     with (
+        booted_reference(target) as booted,
         leased_machine(settings, target.language, observer) as machine,
-        oracle_for(target, machine) as oracle,
+        oracle_for(target, machine, booted) as oracle,
     ):
         for workload in target.workloads:
             oracle.describe(workload)

@@ -19,6 +19,7 @@ from roofsmith.analysis.column_guess import (
     guess_keys,
     guess_metric,
     rows_of,
+    tells_apart,
 )
 from roofsmith.analysis.expressions import ExpressionError, Row
 from roofsmith.analysis.statistics import least_observations
@@ -199,13 +200,16 @@ def _completed(
         values["metric"] = bracketed(metric.column)
         values.setdefault("direction", metric.direction)
         values.setdefault("unit", metric.unit)
-        guessed["metric"] = "its name"
+        others = f"; others: {', '.join(metric.others)}" if metric.others else ""
+        guessed["metric"] = f"its name{others}"
     if "gate" not in values and (gate := guess_gate(rows)):
         values["gate"], guessed["gate"] = gate, "its name, and because all rows meet it"
-    if "rows" not in values and "classes" not in values:
+    if "rows" not in values and not tells_apart(rows, values.get("classes", ())):
         used = f"{values['metric']} {values.get('gate', '')}"
         taken = [name for name in rows[0] if bracketed(name) in used]
-        values["rows"] = guess_keys(rows, again, taken)
+        classes = values.get("classes", ())
+        keys = guess_keys(rows, again, taken)
+        values["rows"] = tuple(key for key in keys if key not in classes)
         if not values["rows"]:
             raise TargetError(
                 f"no column says the same in two runs: {columns}",

@@ -8,7 +8,7 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from roofsmith.domain.facts import ArithmeticType
-from roofsmith.domain.values import Value
+from roofsmith.domain.values import Described, Value
 
 Direction = Literal["lower", "higher"]
 """Which way a metric is better."""
@@ -26,7 +26,7 @@ BYTE_RATES: dict[str, float] = {f"{prefix}B/s": scale for prefix, scale in _PREF
 """Units in which a metric is a rate, in FLOP/s and byte/s: with the row's work, that is a time."""
 
 
-class ProfileCommand(Value):
+class ProfileCommand(Described):
     """A profiler's run of the benchmark, and where it writes the times of single kernels."""
 
     command: str
@@ -45,7 +45,7 @@ class ProfileCommand(Value):
     """Of `time`."""
 
 
-class CommandSection(Value):
+class CommandSection(Described):
     """What may change in a repository, what decides, and who measures it: the repository itself.
 
     Every number is what the repository's own program printed, beside candidate code: self-reported.
@@ -65,8 +65,8 @@ class CommandSection(Value):
     benchmark: str
     """Shell command, frozen for the whole campaign."""
     results: str | None = None
-    """Glob of the CSV that the benchmark writes, such as `results/*.csv`; the newest one counts.
-    None: what it prints is the CSV."""
+    """Glob of the CSV that the benchmark writes, such as `results/*.csv`: one per run, or copies of
+    one. None: what it prints is the CSV."""
     gate: str | None = None
     """What every row must meet, such as `err == 0` or `Check == PASS`."""
     metric: str
@@ -173,7 +173,12 @@ class CommandSection(Value):
         return any(matches(path, glob) for glob in written if glob is not None)
 
     def is_editable(self, path: str) -> bool:
-        """Whether a candidate may change or add a file; its path is relative to `repo`."""
+        """Whether a candidate may change or add a file; its path is relative to `repo`.
+
+        What git itself runs and reads is nobody's to edit, whatever the patterns say.
+        """
+        if ".git" in path.split("/"):
+            return False
         return any(matches(path, glob) for glob in self.editable)
 
 

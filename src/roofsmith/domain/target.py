@@ -17,7 +17,7 @@ from roofsmith.domain.kernel import (
     with_default_build,
 )
 from roofsmith.domain.modes import TimingMode
-from roofsmith.domain.values import Value, content_id
+from roofsmith.domain.values import Described, content_id
 from roofsmith.domain.workload import Workload
 
 HOST_LANGUAGES: frozenset[Language] = frozenset(("c", "cpp", "command"))
@@ -29,7 +29,7 @@ COMMAND_BUDGET_S = 240.0
 takes 44 runs (docs/command.md), so this is enough where one takes up to five seconds."""
 
 
-class Tolerance(Value):
+class Tolerance(Described):
     """How far an output may be from the float64 reference.
 
     By default an error budget: `error_factor` times the error that an honest kernel makes in the
@@ -42,7 +42,7 @@ class Tolerance(Value):
     rtol: float | None = Field(default=None, ge=0)
 
 
-class Goal(Value):
+class Goal(Described):
     """When the campaign has reached what it set out for."""
 
     roofline_fraction: float = Field(default=0.9, gt=0, le=1)
@@ -54,7 +54,7 @@ class Goal(Value):
     None: no such goal."""
 
 
-class KeepPolicy(Value):
+class KeepPolicy(Described):
     """When a candidate replaces the incumbent."""
 
     noise_band: float = Field(default=0.01, ge=0, lt=0.5)
@@ -78,7 +78,7 @@ def default_keep(language: Language) -> KeepPolicy:
     return KeepPolicy() if language in HOST_LANGUAGES else KeepPolicy(noise_band=0.005)
 
 
-class StopPolicy(Value):
+class StopPolicy(Described):
     """When a campaign ends without having reached its goal."""
 
     max_iterations: int = Field(default=20, ge=1, lt=120)
@@ -93,7 +93,7 @@ class StopPolicy(Value):
     """What all proposers together may say that they used."""
 
 
-class Target(Value):
+class Target(Described):
     """Frozen at the start of a campaign; its digest is in every record.
 
     Holds its sources by value, so that a campaign doesn't change when the user's files do.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 from roofsmith.analysis.benchmark_rows import BadRowsError, mean_kernel_time
@@ -53,7 +54,9 @@ class CommandProfiler:
         profile = self._spec.profile
         assert profile is not None, "only asked where there is a profiler"
         for old in built.library.glob(profile.results):
-            old.unlink(missing_ok=True)
+            if old.parent.resolve().is_relative_to(built.library.resolve()):  # else it isn't ours
+                old.unlink(missing_ok=True)
+        before = _changed_ns(built.library.glob(profile.results))
         ran = run_shell(
             profile.command, directory=built.library, environment=built.environment,
             deadline_s=self._spec.benchmark_deadline_s,
@@ -61,7 +64,8 @@ class CommandProfiler:
         )  # fmt: skip
         if not ran.passed:
             return ran.told()
-        written = sorted(built.library.glob(profile.results), key=lambda p: p.stat().st_mtime_ns)
+        after = _changed_ns(built.library.glob(profile.results))
+        written = sorted((p for p in after if after[p] != before.get(p)), key=after.__getitem__)
         if not written:
             return f"`{profile.command}` wrote no file {profile.results}"
         try:
@@ -69,3 +73,7 @@ class CommandProfiler:
             return mean_kernel_time(text, self._spec)
         except (BadRowsError, ExpressionError, OSError) as error:
             return f"{written[-1].name}: {error}"
+
+
+def _changed_ns(paths: Iterable[Path]) -> dict[Path, int]:
+    return {path: path.stat().st_mtime_ns for path in paths}

@@ -40,7 +40,7 @@ def performance_rows(campaign: Campaign, steps: tuple[Step, ...]) -> tuple[Perfo
         PerformanceRow(
             step=step,
             target=dispatch.sentence if (dispatch := dispatches.get(step.number)) else _aim(step),
-            kernel=_kernel(step) or _named(campaign.started.target),
+            kernel=_kernel(step) or _named(campaign.started.target, step),
             time_s=geometric_mean(step.times_s.values()) if step.times_s else None,
             profiled_s=profiled_s(step),
             delta=1 / counts.value - 1 if (counts := step.counting_ratio) is not None else None,
@@ -62,9 +62,11 @@ def _aim(step: Step) -> str:
     return step.hypothesis.target_class if step.hypothesis is not None else "global"
 
 
-def _named(target: Target) -> str:
-    """What stands for the kernel where no profiler named it."""
-    return target.entry if target.command is None else target.kernel.path
+def _named(target: Target, step: Step) -> str:
+    """What stands for the kernel where no profiler named it: of a repository, what changed."""
+    if target.command is None:
+        return target.entry
+    return ", ".join(change.path for change in step.diff) or target.kernel.path
 
 
 def _kernel(step: Step) -> str | None:

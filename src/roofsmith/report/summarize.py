@@ -11,6 +11,7 @@ from roofsmith.domain.bound import Bound
 from roofsmith.domain.campaign import Campaign, Started, Stopped
 from roofsmith.domain.comparison import AS_DRAWN, ErrorReport, Timing
 from roofsmith.domain.diagnosis import Diagnosed
+from roofsmith.domain.target import Target
 from roofsmith.domain.workload import ConfigClass, Workload
 from roofsmith.report.diagnoses import diagnosis_path
 from roofsmith.report.ends import PAUSES, endings
@@ -52,7 +53,7 @@ def summarize(campaign: Campaign) -> Summary:
         campaign=started.campaign,
         name=target.name,
         family=target.family,
-        kernel_path=target.kernel.path,
+        kernel_path=_called(target),
         language=target.language,
         threads=kernel_threads(started),
         device=started.environment.device.name,
@@ -106,6 +107,12 @@ def product(ratios: Iterable[Ratio]) -> Ratio:
     for ratio in ratios:
         value, low, high = value * ratio.value, low * ratio.ci[0], high * ratio.ci[1]
     return Ratio(value, (low, high))
+
+
+def _called(target: Target) -> str:
+    """What the kernel is called: its file; of a repository with several, the target's name."""
+    is_one = target.command is None or not target.includes
+    return target.kernel.path if is_one else target.name
 
 
 def _state(campaign: Campaign) -> State:

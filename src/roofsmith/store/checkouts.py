@@ -106,11 +106,21 @@ def require_clean(repository: Repository, but: Iterable[Path] = ()) -> None:
 def editable_sources(repository: Repository, spec: CommandSection) -> tuple[SourceFile, ...]:
     """The tracked files that a candidate may change, in the order of the patterns.
 
+    Links are none: what they lead to is a file of its own, editable or not by its own path.
+
     Raises:
         TargetError: there is none, or far too many, or one isn't text.
     """
     tracked = sorted(_tracked(repository))
-    found = list(dict.fromkeys(path for glob in spec.editable for path in _matching(glob, tracked)))
+    matching = dict.fromkeys(path for glob in spec.editable for path in _matching(glob, tracked))
+    found = [path for path in matching if not (repository.folder / path).is_symlink()]
+    if matching and not found:
+        link = next(iter(matching))
+        raise TargetError(
+            f"editable: {', '.join(spec.editable)} matches nothing but links: {link} leads to"
+            f" {(repository.folder / link).readlink()}",
+            hint="name the files that they lead to",
+        )
     if not found:
         near = ", ".join(tracked[:_SHOWN])
         raise TargetError(
@@ -149,6 +159,8 @@ class GitCheckouts:
         self._times: dict[str, int] = {}
         """How often each was made."""
         self._foreign: dict[str, tuple[str, ...]] = {}
+        self._written: dict[str, Mapping[str, str]] = {}
+        """By candidate, the hash of each of its sources."""
         self._pristine: Mapping[str, str] = {}
         """Hash of every tracked file, by path from the top, as a checkout has it."""
 
@@ -174,6 +186,7 @@ class GitCheckouts:
             self._carry(place)
             self._write(candidate, place)
             self._foreign[candidate.id] = tuple(self._not_editable(candidate, place))
+            self._written[candidate.id] = dict(_hashes(place, self._paths(candidate)))
         except BaseException:
             shutil.rmtree(place, ignore_errors=True)
             raise
@@ -186,7 +199,8 @@ class GitCheckouts:
     def changed(self, candidate_id: str) -> tuple[str, ...]:
         """Frozen files that aren't as the commit has them, and files that may not be added.
 
-        Paths are relative to the repository's top.
+        So is a source of the candidate's that isn't any more what was put there: what is measured
+        has to be what is kept. Paths are relative to the repository's top.
         """
         place = self._made.pop(candidate_id, None)
         if place is None:  # nothing was run here
@@ -198,7 +212,20 @@ class GitCheckouts:
             for path, digest in self._pristine.items()
             if found.get(path) != digest and self._is_frozen(path)
         )
-        return tuple(dict.fromkeys((*self._foreign[candidate_id], *changed)))
+        written = self._written[candidate_id]
+        now = dict(_hashes(place, written))
+        rewritten = (
+            path
+            for path, digest in written.items()
+            if now.get(path) != digest and path not in self._spec.volatile
+        )
+        return tuple(dict.fromkeys((*self._foreign[candidate_id], *changed, *rewritten)))
+
+    def drop(self, candidate_id: str) -> None:
+        """Remove a checkout that somebody has spoiled, if it is there: it will be made anew."""
+        place = self._made.pop(candidate_id, None)
+        if place is not None:
+            shutil.rmtree(place, ignore_errors=True)
 
     def files(self) -> tuple[str, ...]:
         """Tracked files that checkouts hold, from the top; asked once one was made."""
@@ -215,11 +242,15 @@ class GitCheckouts:
 
     def _not_editable(self, candidate: Candidate, place: Path) -> Iterator[str]:
         """A candidate's sources that it may not edit, unless they are what the commit has."""
-        for source in candidate.sources:
-            path = str(PurePosixPath(self.repository.prefix, source.path))
+        for source, path in zip(candidate.sources, self._paths(candidate), strict=True):
             written = dict(_hashes(place, [path])).get(path)
             if not self._spec.is_editable(source.path) and written != self._pristine.get(path):
                 yield path
+
+    def _paths(self, candidate: Candidate) -> list[str]:
+        """Of its sources, from the top."""
+        prefix = self.repository.prefix
+        return [str(PurePosixPath(prefix, source.path)) for source in candidate.sources]
 
     def _is_frozen(self, path: str) -> bool:
         if path in self._spec.volatile:
@@ -277,7 +308,10 @@ class GitCheckouts:
         for source in candidate.sources:
             path = folder / source.path
             if not path.parent.resolve().is_relative_to(place.resolve()) or path.is_symlink():
-                raise StorageError(f"{path} lies behind a link")
+                raise StorageError(
+                    f"{source.path} is a link in the repository, or lies behind one",
+                    hint="change the file that it leads to, under its own path",
+                )
             data = source.text.encode()
             with storage_errors("write", path):
                 if path.is_file() and path.read_bytes() == data:

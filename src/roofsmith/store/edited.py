@@ -99,6 +99,8 @@ def _in_folder(
     strange = []
     for name in found:
         if spec.is_editable(name):
+            if name not in held and _is_as_committed(folder / name, committed.get(name), spec):
+                continue  # a link
             text = read_text(folder / name, "edited file", may_be_empty=True)
             if held.get(name) != text:
                 yield name, text

@@ -128,7 +128,10 @@ def _yaml_path(path: Path) -> Path:
     Raises:
         TargetError: there is none, or it is a kernel.
     """
-    hint = "`roofsmith init KERNEL --ref REF --workload N=4096,D=4096` writes one"
+    hint = (
+        "`roofsmith init KERNEL --ref REF --workload N=4096,D=4096` writes one; of a repository"
+        " with its own benchmark, `roofsmith init --repo DIR --editable GLOB --benchmark COMMAND`"
+    )
     if path.is_dir():
         if not (path / FILE_NAME).exists():
             raise TargetError(f"no {FILE_NAME} in {path}", hint=hint)

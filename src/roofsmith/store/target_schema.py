@@ -17,7 +17,7 @@ from roofsmith.domain.command import CommandSection, ProfileCommand
 from roofsmith.domain.kernel import BuildSpec, KernelLanguage
 from roofsmith.domain.modes import TimingMode
 from roofsmith.domain.target import Goal, KeepPolicy, StopPolicy, Tolerance
-from roofsmith.domain.values import Value
+from roofsmith.domain.values import Described
 from roofsmith.domain.workload import Workload
 from roofsmith.errors import TargetError
 from roofsmith.store.workload_text import checked_size, parse_workload
@@ -27,7 +27,7 @@ _SHOWN_ERRORS = 8
 _COMMAND_LISTS = ("editable", "carry", "rows", "classes", "workspace")
 
 
-class CommandFile(Value):
+class CommandFile(Described):
     """The keys of the file of a command target."""
 
     command: CommandSection
@@ -41,7 +41,7 @@ class CommandFile(Value):
     stop: StopPolicy = StopPolicy()
 
 
-class TargetFile(Value):
+class TargetFile(Described):
     """The keys of a target file; paths are relative to it."""
 
     name: str | None = None

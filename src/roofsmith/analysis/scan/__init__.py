@@ -6,13 +6,25 @@ The one exception is a target that demands custom code: `library_calls` is its g
 
 from __future__ import annotations
 
+from pathlib import PurePosixPath
+from typing import Literal
+
 from roofsmith.analysis.scan.native import library_calls_native, scan_native
 from roofsmith.analysis.scan.python import library_calls_python, scan_python
 from roofsmith.domain.comparison import Judgement
-from roofsmith.domain.kernel import Candidate
+from roofsmith.domain.kernel import Candidate, Language
 from roofsmith.domain.remark import Remark
 
 __all__ = ["library_calls", "remarks_on", "scan", "with_remarks"]
+
+_Grammar = Literal["python", "c", "cpp"]
+_GRAMMARS: dict[Language, _Grammar] = {"triton": "python", "torch": "python", "c": "c"}
+_BY_SUFFIX: dict[str, _Grammar] = {
+    ".py": "python", ".c": "c",
+    ".h": "cpp", ".cc": "cpp", ".cpp": "cpp", ".cxx": "cpp", ".hpp": "cpp", ".hh": "cpp",
+    ".inl": "cpp", ".cu": "cpp", ".cuh": "cpp", ".hip": "cpp",
+}  # fmt: skip
+"""Of a repository's files; what is in none of these languages isn't read."""
 
 MOST_REMARKS = 20
 """Beyond these only the number is told: whoever reads the file sees the rest."""
@@ -23,15 +35,15 @@ def scan(candidate: Candidate) -> tuple[Remark, ...]:
 
     Any text will do; one that can't be parsed gets a remark that says so.
     """
-    is_python, plain_c = _kind(candidate)
     remarks: list[Remark] = []
     for source in candidate.sources:
-        found = (
-            scan_python(source.path, source.text)
-            if is_python
-            else scan_native(source.path, source.text, plain_c=plain_c)
-        )
-        remarks += found.in_order
+        match _grammar(candidate, source.path):
+            case "python":
+                remarks += scan_python(source.path, source.text).in_order
+            case "c" | "cpp" as native:
+                remarks += scan_native(source.path, source.text, plain_c=native == "c").in_order
+            case None:
+                continue
     return tuple(remarks)
 
 
@@ -43,8 +55,17 @@ def remarks_on(candidate: Candidate) -> tuple[str, ...]:
     return (*found[:MOST_REMARKS], *more)
 
 
-def with_remarks(judgement: Judgement, candidate: Candidate) -> Judgement:
-    """The judgement, with what the candidate's source shows among its notes."""
+def with_remarks(
+    judgement: Judgement, candidate: Candidate, incumbent: Candidate | None = None
+) -> Judgement:
+    """The judgement, with what the candidate's source shows among its notes.
+
+    Of a repository, only of files that the incumbent hasn't got as they are: the rest is no news.
+    """
+    if incumbent is not None and candidate.language == "command":
+        known = set(incumbent.sources)
+        news = tuple(source for source in candidate.sources if source not in known)
+        candidate = candidate.model_copy(update={"sources": news})
     notes = (*judgement.notes, *remarks_on(candidate))
     return judgement.model_copy(update={"notes": notes})
 
@@ -55,17 +76,22 @@ def library_calls(candidate: Candidate) -> tuple[Remark, ...]:
     Memory, streams and questions about the device are no work. Names that are put together at run
     time count as calls, since nobody can tell what they are.
     """
-    is_python, plain_c = _kind(candidate)
     remarks: list[Remark] = []
     for source in candidate.sources:
-        found = (
-            library_calls_python(source.path, source.text)
-            if is_python
-            else library_calls_native(source.path, source.text, plain_c=plain_c)
-        )
-        remarks += found.in_order
+        match _grammar(candidate, source.path):
+            case "python":
+                remarks += library_calls_python(source.path, source.text).in_order
+            case "c" | "cpp" as native:
+                plain_c = native == "c"
+                found = library_calls_native(source.path, source.text, plain_c=plain_c)
+                remarks += found.in_order
+            case None:
+                continue
     return tuple(remarks)
 
 
-def _kind(candidate: Candidate) -> tuple[bool, bool]:
-    return candidate.language in ("triton", "torch"), candidate.language == "c"
+def _grammar(candidate: Candidate, path: str) -> _Grammar | None:
+    """What a file is read as: by the kernel's language, in a repository by its own name."""
+    if candidate.language != "command":
+        return _GRAMMARS.get(candidate.language, "cpp")
+    return _BY_SUFFIX.get(PurePosixPath(path).suffix)

@@ -36,7 +36,7 @@ from roofsmith.domain.target import Target
 from roofsmith.domain.workload import ConfigClass
 from roofsmith.judge.command.evidence import Evidence, RunFailedError, Side
 from roofsmith.judge.command.kernels import time_kernels
-from roofsmith.judge.command.runs import Benchmarked, Runs
+from roofsmith.judge.command.runs import Benchmarked, Runs, some_of
 from roofsmith.ports import Checkouts, KernelTimer, Measured, Observer, Scope
 
 ISOLATION = "none: the repository's own commands"
@@ -45,7 +45,8 @@ PATIENCE = 2
 """Multiple of the fewest pairs that can decide, after which an undecided measurement ends."""
 LEANING_PATIENCE = 4
 """The same while the ratio itself lies beyond the noise band and only its interval doesn't."""
-_SHOWN = 5
+_SPOILED = ("incumbent_failed", "other_checkout_changed")
+"""Reasons after which the incumbent needs another checkout."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,12 +148,15 @@ class CommandJudge:
         begin, evidence = time.monotonic(), Evidence()
         outcome: Outcome = Passed()
         try:
+            evidence.watch.look(incumbent.library)
             self._check(candidate, observer)
             self._gather(candidate, incumbent, evidence, observer)
             self._require_frozen(candidate)
             outcome = self._too_fast(self._compared(evidence.counting)) or Passed()
         except RunFailedError as error:
             outcome = error.outcome
+            if outcome.reason in _SPOILED or evidence.watch.touched(incumbent.library):
+                self._drop(incumbent)
         comparison = self._compared(evidence.counting)
         verdict: Verdict | Literal["rejected"] = "rejected"
         if isinstance(outcome, Passed):
@@ -167,7 +171,7 @@ class CommandJudge:
             metrics=evidence.readings(),
             self_reported=True,
             isolation=self.isolation,
-            notes=(*evidence.notes, *evidence.wall_note()),
+            notes=(*evidence.notes, *evidence.wall_note(comparison, self._target.keep.error_rate)),
             wall_s=time.monotonic() - begin,
         )
 
@@ -208,12 +212,17 @@ class CommandJudge:
         changed = self._changed(candidate)
         if not changed:
             return
-        more = f" and {len(changed) - _SHOWN} more" if len(changed) > _SHOWN else ""
         detail = (
-            f"{', '.join(changed[:_SHOWN])}{more} changed, which is not among the editable files:"
-            f" {', '.join(self._spec.editable)}"
+            f"{some_of(changed)} changed: only the editable files may"
+            f" ({', '.join(self._spec.editable)}), and not while the commands run"
         )
         raise RunFailedError(Cheated(reason="frozen_file_changed", detail=detail))
+
+    def _drop(self, built: Built) -> None:
+        """Have every checkout of it made anew."""
+        self._checkouts.drop(built.candidate_id)
+        if self._whole is not None:
+            self._whole.checkouts.drop(built.candidate_id)
 
     def _gather(
         self, candidate: Built, incumbent: Built, evidence: Evidence, observer: Observer
@@ -227,8 +236,10 @@ class CommandJudge:
         if self._whole is not None:
             candidate = self._in_repository(candidate, observer)
             incumbent = self._in_repository(incumbent, observer)
+            evidence.watch.look(incumbent.library)
             self._check(candidate, observer)
         self._measure(candidate, incumbent, evidence.again, evidence, observer)
+        evidence.watch.forget(incumbent.library)
         again = self._compared(evidence.again)
         if self._timer is not None and again is not None and is_win(again):
             observer.stage("profile", "by the target's own profiler")
@@ -251,12 +262,15 @@ class CommandJudge:
         begin = time.monotonic()
         start = 1 + max((sample.sweep for sample in evidence.first), default=-1)
         least = least_observations(self._target.keep.error_rate)
+        evidence.watch.look(candidate.library)
         for pairs in range(1, LEANING_PATIENCE * least + 1):
             samples += self._pair(candidate, incumbent, start + pairs - 1, evidence)
             found = self._compared(samples)
             observer.progress(min(pairs / least, 1.0), _standing(found))
             if pairs >= least and self._is_over(found, pairs, time.monotonic() - begin):
-                return
+                break
+        evidence.require_untouched(incumbent, candidate)
+        evidence.note_left(candidate, incumbent, self._spec)
 
     def _is_over(self, found: Comparison | None, pairs: int, spent_s: float) -> bool:
         policy = self._target.keep
@@ -279,9 +293,13 @@ class CommandJudge:
         secrets.SystemRandom().shuffle(order)
         found: dict[Side, Benchmarked] = {}
         for side in order:
+            if side == "incumbent":
+                evidence.require_untouched(incumbent, candidate)
             built = incumbent if side == "incumbent" else candidate
             found[side] = self._run(side, built)
             evidence.add(side, found[side])
+            if side == "incumbent":
+                evidence.watch.look(incumbent.library)
         costs = {
             side: {reading.label: reading.cost for reading in run.readings}
             for side, run in found.items()

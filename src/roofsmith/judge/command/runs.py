@@ -18,6 +18,7 @@ from roofsmith.analysis.benchmark_rows import (
 from roofsmith.domain.command import CommandSpec
 from roofsmith.domain.kernel import Built
 from roofsmith.domain.outcome import Cheated, Crashed, Failure, Incorrect, TimedOut
+from roofsmith.judge.command.detached import VARIABLE, end_detached, new_name
 from roofsmith.shell import Ran, run_shell
 
 MAX_CSV_BYTES = 64 * 1024**2
@@ -48,7 +49,9 @@ class Runs:
         """Run the test; how it failed, if it did."""
         if self.spec.test is None or built.library in self._tested:
             return None
-        ran = self._run(built, self.spec.test, "test", self.spec.test_deadline_s)
+        ran, left = self._run(built, self.spec.test, "test", self.spec.test_deadline_s)
+        if left:
+            return _left_behind(ran, left)
         if ran.passed:
             self._tested.add(built.library)
             return None
@@ -65,7 +68,9 @@ class Runs:
             built: the candidate.
             expected: labels of the rows that there must be; None: any rows will do.
         """
-        ran, text = self.printed(built)
+        ran, left, text = self._printed(built)
+        if left:
+            return _left_behind(ran, left)
         if ran.stopped:
             return TimedOut(reason="benchmark_deadline", detail=ran.told(), log=ran.log)
         try:
@@ -87,41 +92,72 @@ class Runs:
 
     def printed(self, built: Built) -> tuple[Ran, str | BadRowsError]:
         """Run the benchmark once; the CSV that it gave, or why there is none."""
-        before = self._clear(built.library)
-        ran = self._run(built, self.spec.benchmark, "benchmark", self.spec.benchmark_deadline_s)
-        try:
-            return ran, self._results(built.library, before, ran)
-        except BadRowsError as error:
-            return ran, error
+        ran, _, text = self._printed(built)
+        return ran, text
 
-    def _run(self, built: Built, command: str, what: str, deadline_s: float) -> Ran:
-        folder = self.logs / built.candidate_id
+    def _printed(self, built: Built) -> tuple[Ran, tuple[str, ...], str | BadRowsError]:
+        """The same, with the programs that it left behind."""
+        before = self._clear(built.library)
+        command, deadline_s = self.spec.benchmark, self.spec.benchmark_deadline_s
+        ran, left = self._run(built, command, "benchmark", deadline_s)
+        try:
+            return ran, left, self._results(built.library, before, ran)
+        except BadRowsError as error:
+            return ran, left, error
+
+    def _run(
+        self, built: Built, command: str, what: str, deadline_s: float
+    ) -> tuple[Ran, tuple[str, ...]]:
+        """How a command ended, and which programs had to be ended after it."""
+        folder, name = self.logs / built.candidate_id, new_name()
         prints_rows = what == "benchmark" and self.spec.results is None
-        return run_shell(
-            command, directory=built.library, environment=built.environment,
-            deadline_s=deadline_s, log=folder / f"{what}.log",
-            output=folder / f"{what}.csv" if prints_rows else None,
-        )  # fmt: skip
+        try:
+            ran = run_shell(
+                command, directory=built.library,
+                environment={**built.environment, VARIABLE: name},
+                deadline_s=deadline_s, log=folder / f"{what}.log",
+                output=folder / f"{what}.csv" if prints_rows else None,
+            )  # fmt: skip
+        finally:
+            left = end_detached(name)
+        return ran, left
 
     def _clear(self, folder: Path) -> dict[Path, int]:
-        """Remove results of earlier runs; what can't be removed is told by its time stamp."""
+        """Remove results of earlier runs; what is left is told by its time stamp.
+
+        What lies behind a link, such as a folder that is carried, is the user's own.
+        """
         for path in self._found(folder):
-            path.unlink(missing_ok=True)
+            if path.parent.resolve().is_relative_to(folder.resolve()):
+                path.unlink(missing_ok=True)
         return {path: path.stat().st_mtime_ns for path in self._found(folder)}
 
     def _results(self, folder: Path, before: dict[Path, int], ran: Ran) -> str:
         if self.spec.results is None:
-            return csv_within(_text(ran.output), self.spec.keys)
+            return csv_within(_text(ran.output), self.spec.keys, self.reader.columns)
         written = [
             path for path in self._found(folder) if path.stat().st_mtime_ns != before.get(path)
         ]
         if not written:
             raise BadRowsError(f"it wrote no file {self.spec.results}{_others(folder)}")
-        return _text(max(written, key=lambda path: path.stat().st_mtime_ns))
+        texts = {_text(path): path.relative_to(folder) for path in sorted(written)}
+        if len(texts) > 1:  # by time, whoever writes last would choose
+            shown = ", ".join(map(str, list(texts.values())[:_SHOWN]))
+            raise BadRowsError(
+                f"one run wrote {len(texts)} different files {self.spec.results}: {shown};"
+                " let `results` name one of them"
+            )
+        return next(iter(texts))
 
     def _found(self, folder: Path) -> list[Path]:
         glob = self.spec.results
         return [] if glob is None else [path for path in folder.glob(glob) if path.is_file()]
+
+
+def _left_behind(ran: Ran, left: Sequence[str]) -> Cheated:
+    shown = ", ".join(left[:_SHOWN])
+    detail = f"`{ran.command}` left {len(left)} running when it had ended: {shown}"
+    return Cheated(reason="leftover_process", detail=detail, log=ran.log)
 
 
 def _text(path: Path) -> str:
@@ -136,8 +172,13 @@ def _text(path: Path) -> str:
 def _others(folder: Path) -> str:
     """CSVs that lie elsewhere in a checkout, for whoever wrote the wrong pattern."""
     found = list(_csvs(folder))
-    more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
-    return f"; there are {', '.join(found[:_SHOWN])}{more}" if found else "; there is no CSV at all"
+    return f"; there are {some_of(found)}" if found else "; there is no CSV at all"
+
+
+def some_of(names: Sequence[str]) -> str:
+    """The first few of some names, and how many more there are."""
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(names[:_SHOWN]) + more
 
 
 def _csvs(folder: Path) -> Iterator[str]:

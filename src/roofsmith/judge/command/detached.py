@@ -1,0 +1,58 @@
+"""Processes that left the process group of a command, and so didn't end with it.
+
+A command's environment names it; whatever it starts inherits that, also a daemon in a session of
+its own. Who rewrites its own environment isn't found.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+
+import psutil
+
+VARIABLE = "ROOFSMITH_COMMAND"
+"""Names the run of a command that a process comes from."""
+LEAVING_S = 1.0
+"""How long what is about to end by itself may take: helpers that see that their parent is gone.
+Chosen."""
+_LOOK_S = 0.01
+
+
+def new_name() -> str:
+    """For one run of a command; all are equally long, as environments have to be."""
+    return secrets.token_hex(8)
+
+
+def end_detached(name: str) -> tuple[str, ...]:
+    """Kill what a command has left behind, its own process group being dead.
+
+    Args:
+        name: the run's, in the environment of all that it started.
+
+    Returns:
+        What had to be killed, by the programs' names.
+    """
+    until = time.monotonic() + LEAVING_S
+    while (left := dict(_left(name))) and time.monotonic() < until:
+        time.sleep(_LOOK_S)
+    killed = tuple(left.values())
+    while left and time.monotonic() < until + LEAVING_S:
+        for pid in left:
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(_LOOK_S)
+        left = dict(_left(name))  # with what these started meanwhile
+    return killed
+
+
+def _left(name: str) -> Iterator[tuple[int, str]]:
+    """Number and program of every process that comes from a run."""
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):  # it is gone, a zombie, or another user's
+            if process.environ().get(VARIABLE) == name:
+                yield process.pid, process.name()

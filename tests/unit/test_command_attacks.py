@@ -1,0 +1,197 @@
+"""What candidates of a repository try while its own commands run them: a real git and shell."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from repository_bench import KERNEL, ROWS, TARGET, make_repository, needs_git
+from test_command_campaign import FASTER
+
+from roofsmith.app.repositories import Repository, open_target_repository
+from roofsmith.config import Settings
+from roofsmith.domain.comparison import Judgement
+from roofsmith.domain.kernel import Built, SourceFile
+from roofsmith.domain.outcome import Cheated, Crashed, Incorrect, Passed
+from roofsmith.domain.target import Target
+from roofsmith.domain.workload import ConfigClass
+from roofsmith.judge.command import detached
+from roofsmith.judge.command.judge import CommandJudge
+from roofsmith.store.target_file import load_target
+from roofsmith.testing.observer import SilentObserver
+
+pytestmark = needs_git
+
+HOOK = "src/hook.rows"
+"""Candidate code: run in the benchmark's own shell, before it measures and after."""
+BENCH = """\
+mkdir -p out
+if [ -f src/hook.rows ]; then . ./src/hook.rows; else after() { :; }; fi
+{
+    echo "block_size,mtp,head_size,us_flydsl_ps,err_flydsl_ps"
+    while read -r b m h us err; do echo "$b,$m,$h,$us,$err"; done < src/pa.rows
+} > "out/pa_$$.csv"
+after
+"""
+
+
+@dataclass
+class Bench:
+    """A repository whose incumbent is its baseline."""
+
+    target: Target
+    parts: Repository
+    judge: CommandJudge
+
+    def built(self, hook: str | None = None, rows: str = FASTER) -> Built:
+        """The baseline, or a candidate with code of its own."""
+        candidate = self.target.baseline
+        if hook is not None:
+            files = {KERNEL: rows, HOOK: f"after() {{ :; }}\n{hook}\n"}
+            sources = tuple(SourceFile(path=path, text=text) for path, text in files.items())
+            candidate = candidate.model_copy(update={"sources": sources})
+        found = self.parts.toolchain.build(candidate)
+        assert isinstance(found, Built)
+        return found
+
+    def verdict(self, hook: str, rows: str = FASTER) -> Judgement:
+        candidate, incumbent = self.built(hook, rows), self.built()
+        return self.judge.compare(candidate, incumbent, SilentObserver())
+
+
+@contextmanager
+def opened(folder: Path, **files: str) -> Iterator[Bench]:
+    repository = make_repository(folder / "repository", **{"bench_sh": BENCH, **files})
+    settings = Settings(cache_dir=folder / "cache", campaigns_dir=folder)
+    target = load_target(repository / "target.yaml")
+    with open_target_repository(target, settings) as parts:
+        target = parts.surveyed(target, SilentObserver())
+        labels = tuple(workload.label for workload in target.workloads)
+        every = ConfigClass(name="all", workloads=labels, reason="one is enough")
+        known = SimpleNamespace(classes=(every,), bounds=())
+        yield Bench(target, parts, parts.judge(target, cast(Any, known)))
+
+
+@pytest.fixture(scope="module")
+def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
+    with opened(tmp_path_factory.mktemp("bench")) as found:
+        yield found
+
+
+def test_a_daemon_is_ended_and_named(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(detached, "LEAVING_S", 0.1)
+    daemon = f"setsid sh -c 'echo $$ > {tmp_path}/pid; sleep 600' > /dev/null 2>&1 &"
+    found = bench.verdict(f"{daemon}\nwhile [ ! -s {tmp_path}/pid ]; do sleep 0.01; done")
+    assert isinstance(found.outcome, Cheated)
+    assert found.outcome.reason == "leftover_process"
+    assert "left 2 running when it had ended: s" in found.outcome.detail
+    pid = int((tmp_path / "pid").read_text())
+    with suppress(FileNotFoundError):  # whose zombie it is, nobody knows
+        assert Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
+
+
+def test_what_ends_by_itself_right_after_is_no_daemon(bench: Bench) -> None:
+    assert isinstance(bench.verdict("setsid sleep 0.05 &").outcome, Passed)
+
+
+@pytest.mark.parametrize(
+    "deed",
+    [
+        "echo slow >> $there/bench.sh",
+        "echo '16 1 64 400.0 0' > $there/src/pa.rows; touch -r bench.sh $there/src/pa.rows",
+        "rm -f $there/built",
+        "echo x > $there/GNUmakefile",
+    ],
+    ids=["frozen", "editable", "gone", "new"],
+)
+def test_who_changes_the_incumbents_checkout_is_caught(bench: Bench, deed: str) -> None:
+    hook = f'for there in ../*; do [ "$there" -ef . ] || {{ {deed}; }}; done'
+    found = bench.verdict(hook)
+    assert isinstance(found.outcome, Cheated)
+    assert found.outcome.reason == "other_checkout_changed"
+    again = bench.built().library  # the next one is judged against what the incumbent is
+    assert (again / "built").exists()
+    assert not (again / "GNUmakefile").exists()
+    assert (again / KERNEL).read_text() == ROWS
+
+
+@pytest.mark.parametrize("path", ["test.sh", HOOK], ids=["frozen", "its own"])
+def test_what_is_measured_is_what_is_kept(bench: Bench, path: str) -> None:
+    found = bench.verdict(f"after() {{ echo '# more' >> {path}; }}")
+    assert isinstance(found.outcome, Cheated)
+    assert found.outcome.reason == "frozen_file_changed"
+    assert f"{path} changed" in found.outcome.detail
+
+
+def test_a_checkout_that_failed_is_made_anew(bench: Bench) -> None:
+    incumbent = bench.built()
+    (incumbent.library / "src" / "pa.rows").unlink()
+    found = bench.judge.compare(bench.built(""), incumbent, SilentObserver())
+    assert found.outcome.kind == "unstable"
+    assert (bench.built().library / KERNEL).exists()
+
+
+def test_what_only_the_candidates_runs_leave_is_told(bench: Bench) -> None:
+    found = bench.verdict("echo 1 > GNUmakefile; echo 2 > answers.bin; echo 3 > out/log_$$.csv")
+    assert isinstance(found.outcome, Crashed)  # two results: see below
+    found = bench.verdict("echo 1 > GNUmakefile; echo 2 > answers.bin")
+    assert any("left GNUmakefile, answers.bin;" in note for note in found.notes)
+    assert not any("left" in note for note in bench.verdict("").notes)
+
+
+def test_two_different_results_are_none(bench: Bench) -> None:
+    forged = "after() { sed 's/,[0-9.]*,0$/,1.0,0/' out/pa_*.csv > out/zz.csv; }"
+    found = bench.verdict(forged)
+    assert isinstance(found.outcome, Crashed)
+    assert "one run wrote 2 different files out/*.csv: out/pa_" in found.outcome.detail
+    same = bench.verdict("after() { cp out/pa_*.csv out/latest.csv; }")
+    assert isinstance(same.outcome, Passed)
+
+
+def test_two_tables_on_stdout_are_none(tmp_path: Path) -> None:
+    prints = BENCH.replace('} > "out/pa_$$.csv"', "}").replace("mkdir -p out\n", "")
+    target = TARGET.replace("  results: out/*.csv\n", "")
+    with opened(tmp_path, bench_sh=prints, target_yaml=target) as bench:
+        header = "block_size,mtp,head_size,us_flydsl_ps,err_flydsl_ps"
+        table = "\\n".join((header, *(line.replace(" ", ",") for line in ROWS.splitlines())))
+        found = bench.verdict(f"printf '{table}\\n\\n'")
+        assert isinstance(found.outcome, Crashed)
+        assert "it printed 2 tables with the columns" in found.outcome.detail
+        assert bench.verdict("echo starting").verdict == "faster"
+
+
+def test_a_part_of_a_metric_is_never_negative(tmp_path: Path) -> None:
+    target = TARGET.replace("metric: us_flydsl_ps", "metric: us_flydsl_ps + err_flydsl_ps")
+    target = target.replace("gate: err_flydsl_ps == 0", "gate: err_flydsl_ps < 1")
+    with opened(tmp_path, target_yaml=target) as bench:
+        found = bench.verdict("", ROWS.replace("40.0 0", "40.0 -39"))
+        assert isinstance(found.outcome, Incorrect)
+        assert "err_flydsl_ps is -39" in found.outcome.detail
+
+
+def test_a_gain_that_no_clock_but_its_own_sees_is_told(bench: Bench) -> None:
+    found = bench.verdict("")  # the rows are read from a file: nothing runs any faster
+    assert found.verdict == "faster"
+    assert any("nothing of the gain is seen by it" in note for note in found.notes)
+
+
+def test_a_run_that_is_shorter_is_seen(tmp_path: Path) -> None:
+    slow = BENCH.replace("mkdir -p out\n", "mkdir -p out\n[ -f src/hook.rows ] || sleep 0.05\n")
+    with opened(tmp_path, bench_sh=slow) as bench:
+        assert not any("nothing of the gain" in note for note in bench.verdict("").notes)
+
+
+def test_what_lies_in_a_carried_folder_is_the_users(tmp_path: Path) -> None:
+    mine = tmp_path / "repository" / "out" / "mine.csv"
+    mine.parent.mkdir(parents=True)
+    mine.write_text("measured for days\n")
+    with opened(tmp_path, target_yaml=TARGET + "  carry: [out]\n") as bench:
+        assert isinstance(bench.judge.measure(bench.built(), SilentObserver()).outcome, Passed)
+    assert mine.read_text() == "measured for days\n"
