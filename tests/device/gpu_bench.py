@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from roofsmith.devices.build_slots import build_slots
 from roofsmith.devices.nvidia import NvidiaSource
 from roofsmith.domain.device import Environment
 from roofsmith.domain.kernel import Built, Candidate, SourceFile
@@ -48,12 +50,25 @@ def nvcc_or_skip() -> list[str]:
 
 def build(name: str, cache: Path) -> Built:
     """One of the kernels in `bottlenecks/`, for this machine's GPU."""
-    source = SourceFile(path=f"{name}.cu", text=(FOLDER / f"{name}.cu").read_text())
-    built = CudaToolchain(cache, environment_or_skip().device).build(
-        Candidate(language="cuda", sources=(source,))
-    )
-    assert isinstance(built, Built), built.detail
+    (built,) = build_all([name], cache)
     return built
+
+
+def build_all(names: Sequence[str], cache: Path) -> list[Built]:
+    """Several of them, side by side."""
+    candidates = [
+        Candidate(
+            language="cuda",
+            sources=(SourceFile(path=f"{n}.cu", text=(FOLDER / f"{n}.cu").read_text()),),
+        )
+        for n in names
+    ]
+    toolchain = CudaToolchain(cache, environment_or_skip().device, at_once=build_slots())
+    made = []
+    for built in toolchain.build_all(candidates):
+        assert isinstance(built, Built), built.detail
+        made.append(built)
+    return made
 
 
 class RandomVector:

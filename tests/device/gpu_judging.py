@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache, cached_property
 from pathlib import Path
 
 from roofsmith.app.hardware import Machine, fork_server_for, machine_of, oracle_for
 from roofsmith.config import Settings
+from roofsmith.domain.bound import Bound
 from roofsmith.domain.comparison import Judgement
+from roofsmith.domain.facts import FactSheet
 from roofsmith.domain.kernel import Built, Candidate, Language, SourceFile, default_build
 from roofsmith.domain.outcome import BuildFailed
 from roofsmith.domain.target import KeepPolicy, Target
 from roofsmith.domain.workload import ConfigClass, Workload
+from roofsmith.engine.survey import bound_of
 from roofsmith.judge.gpu.lineup import GpuBench
 from roofsmith.judge.gpu.oracle import GpuOracle
 from roofsmith.judge.parent import ProcessJudge
@@ -112,21 +116,51 @@ def triton(warps: int, note: str = "") -> str:
 
 @dataclass
 class GpuJudging:
-    """A judge for one kernel's variants."""
+    """A judge for one kernel's variants. Nothing is asked of the reference before it is needed:
+    several of them import PyTorch at the same time."""
 
     machine: Machine
-    judge: ProcessJudge
-    language: Language
+    target: Target
+    oracle: GpuOracle
+    bench: GpuBench
+    facts: FactSheet | None = None
+    """Ceilings; None: there is no floor."""
+
+    @cached_property
+    def bounds(self) -> tuple[Bound, ...]:
+        """The roofline of every workload; none without ceilings."""
+        if self.facts is None or self.machine.gpu is None:
+            return ()
+        return tuple(
+            bound_of(w, self.oracle.describe(w), self.target, self.facts, self.machine.gpu, 1)
+            for w in self.target.workloads
+        )
+
+    @cached_property
+    def judge(self) -> ProcessJudge:
+        """Of the target, all of whose workloads are one class."""
+        labels = tuple(workload.label for workload in self.target.workloads)
+        everything = ConfigClass(name="all", workloads=labels, reason="the only one")
+        return ProcessJudge(self.target, self.bench, [everything], self.bounds)
+
+    def prepare(self, texts: Iterable[str]) -> None:
+        """Build variants side by side, whatever comes of it: `build` finds them then."""
+        every = [candidate(self.target.language, text) for text in texts]
+        self.machine.toolchain.build_all(every)
 
     def build(self, text: str) -> Built:
         """A variant, built."""
-        built = self.machine.toolchain.build(candidate(self.language, text))
+        built = self.machine.toolchain.build(candidate(self.target.language, text))
         assert not isinstance(built, BuildFailed), built.detail
         return built
 
     def check(self, text: str) -> Measured:
         """Examine a variant without timing it."""
         return self.judge.measure(self.build(text), SilentObserver(), timed=False)
+
+    def measure(self, text: str) -> Measured:
+        """Examine a variant, and time it on its own."""
+        return self.judge.measure(self.build(text), SilentObserver())
 
     def compare(self, text: str, against: str) -> Judgement:
         """Judge a variant against another."""
@@ -144,36 +178,54 @@ def candidate(language: Language, text: str) -> Candidate:
     )
 
 
-@contextmanager
-def judging(
+def softmax_target(
     language: Language,
     text: str,
-    folder: Path,
     rows: int = 4096,
-    columns: int = 4096,
+    columns: Sequence[int] = (4096,),
     *,
     reference: str = REFERENCE,
     tf32: bool = False,
-) -> Iterator[GpuJudging]:
-    """A judge bound to one shape, of the softmax unless there is another reference."""
-    workload = Workload(dims={"N": rows, "D": columns})
+) -> Target:
+    """One kernel on one shape or several, with the softmax's reference unless there is another."""
     base = candidate(language, text)
-    target = Target(
+    return Target(
         name="softmax",
         language=language,
         kernel=base.kernel,
         reference=SourceFile(path="reference.py", text=reference),
-        workloads=(workload,),
+        workloads=tuple(Workload(dims={"N": rows, "D": each}) for each in columns),
         tf32=tf32,
         build=base.build,
         entry=base.entry,
         keep=KeepPolicy(noise_band=0.005),
     )
-    machine = machine_of(Settings(folder / "cache", folder), language)
-    classes = [ConfigClass(name="all", workloads=(workload.label,), reason="the only one")]
-    with oracle_for(target, machine) as oracle, fork_server_for(language) as fork_server:
+
+
+@cache
+def machine_for(language: Language, cache_dir: Path) -> Machine:
+    """This machine's parts, without a gate; asked for once."""
+    return machine_of(Settings(cache_dir, cache_dir), language)
+
+
+@contextmanager
+def judging(
+    target: Target, cache_dir: Path, facts: FactSheet | None = None
+) -> Iterator[GpuJudging]:
+    """A judge of a target's variants; it has a floor if there are ceilings.
+
+    Args:
+        target: as `softmax_target` makes it.
+        cache_dir: of builds; `shared_cache`, unless others' builds are in the way.
+        facts: `ceilings`.
+    """
+    machine = machine_for(target.language, cache_dir)
+    with (
+        oracle_for(target, machine) as oracle,
+        fork_server_for(target.language) as fork_server,
+    ):
         assert isinstance(oracle, GpuOracle)
         with GpuBench(
             oracle, target.tolerance, fork_server, api="cuda", cache_dir=machine.compiled_dir
         ) as bench:
-            yield GpuJudging(machine, ProcessJudge(target, bench, classes, []), language)
+            yield GpuJudging(machine, target, oracle, bench, facts)

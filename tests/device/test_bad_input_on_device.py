@@ -1,20 +1,22 @@
 """Whatever is missing or goes wrong on a GPU ends in a named outcome that says what to do.
 
-`pytest -m device tests/device/test_bad_input_on_device.py -rs`: under two minutes on an H100.
+`pytest -m device tests/device/test_bad_input_on_device.py -rs`.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 from gpu_bench import RandomVector, build, environment_or_skip
-from gpu_judging import REFERENCE, GpuJudging, candidate, cuda, judging
+from gpu_judging import REFERENCE, GpuJudging, candidate, cuda, judging, softmax_target
 
 from roofsmith.domain.kernel import Built
 from roofsmith.domain.outcome import BuildFailed, Outcome
@@ -69,10 +71,57 @@ def run_kernel(x, w, y, N, D):
 """
 
 
+CANNOT_BE_LAUNCHED = [
+    cuda().replace(LAUNCH, configuration)
+    for configuration in ("<<<N, 256, 1 << 20>>>", "<<<N, 2048>>>", "<<<0, 256>>>")
+]
+CALL = f"softmax_rows{LAUNCH}(x, y, D);"
+ANOTHER_WAY = cuda().replace(CALL, CALL.replace("256", "256, 1 << 20") + CALL)
+MUCH_SHARED = cuda().replace("partial[8]", "partial[100000]")
+UNMAPPED = cuda(inside="if (threadIdx.x == 0) *(float*)16 = 1;")
+ASSERTING = cuda("#include <cassert>", "assert(D < 0);")
+TRAPPED = cuda(inside="if (threadIdx.x == 0) __trap();")
+GREEDY = cuda(after="float* p = 0; cudaMalloc(&p, 1ull << 50); softmax_rows<<<1, 256>>>(p, p, D);")
+ENDLESS = cuda(inside="while (*(volatile const float*)row == *(volatile const float*)row) {}")
+AFTER_IT = cuda("// after it")
+
+
+MODULE = TORCH.replace("BEFORE", "").replace("INSIDE", "pass")
+GREEDY_MODULE = TORCH.replace("BEFORE", "").replace("INSIDE", "torch.empty(1 << 50, device='cuda')")
+TOO_MANY = 1 << 20
+"""Rows and columns of a workload that no device holds."""
+OTHERS = {
+    "module": softmax_target("torch", MODULE),
+    "too large": softmax_target("cuda", cuda(), TOO_MANY, (TOO_MANY,)),
+    **{
+        f"tf32 {allowed}": softmax_target(
+            "torch", TF32_PRODUCT, 1024, (1024,), reference=PRODUCT, tf32=allowed
+        )
+        for allowed in (False, True)
+    },
+}
+
+
 @pytest.fixture(scope="module")
-def softmax(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GpuJudging]:
+def others(shared_cache: Path) -> Iterator[Mapping[str, GpuJudging]]:
+    """Judges of one test each: their references import PyTorch while the first tests run."""
     environment_or_skip()
-    with judging("cuda", cuda(), tmp_path_factory.mktemp("judge")) as made:
+    with ExitStack() as stack:
+        yield {
+            name: stack.enter_context(judging(target, shared_cache))
+            for name, target in OTHERS.items()
+        }
+
+
+@pytest.fixture(scope="module")
+def softmax(shared_cache: Path, others: object) -> Iterator[GpuJudging]:
+    with judging(softmax_target("cuda", cuda()), shared_cache) as made:
+        made.prepare(
+            [
+                cuda(), *CANNOT_BE_LAUNCHED, ANOTHER_WAY, MUCH_SHARED, UNMAPPED, ASSERTING,
+                TRAPPED, GREEDY, ENDLESS, AFTER_IT,
+            ]
+        )  # fmt: skip
         yield made
 
 
@@ -132,8 +181,8 @@ def test_an_architecture_that_the_compiler_does_not_know(tmp_path: Path) -> None
 
 
 @pytest.fixture(scope="module")
-def strided(tmp_path_factory: pytest.TempPathFactory) -> Built:
-    return build("strided_loads", tmp_path_factory.mktemp("builds"))
+def strided(shared_cache: Path) -> Built:
+    return build("strided_loads", shared_cache / "builds")
 
 
 def program(folder: Path, body: str) -> Path:
@@ -174,25 +223,20 @@ def test_an_ncu_that_hangs(strided: Built, tmp_path: Path, monkeypatch: pytest.M
 # -- kernels ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "configuration", ["<<<N, 256, 1 << 20>>>", "<<<N, 2048>>>", "<<<0, 256>>>"]
-)
-def test_a_launch_that_the_device_cannot_do(softmax: GpuJudging, configuration: str) -> None:
-    outcome = softmax.check(cuda().replace(LAUNCH, configuration)).outcome
+@pytest.mark.parametrize("text", CANNOT_BE_LAUNCHED, ids=["shared memory", "threads", "no blocks"])
+def test_a_launch_that_the_device_cannot_do(softmax: GpuJudging, text: str) -> None:
+    outcome = softmax.check(text).outcome
     detail = named(outcome, "crashed", "launch_refused")
     assert "cudaErrorInvalid" in detail
     assert ADVICE["launch_refused"] in detail
 
 
 def test_who_is_refused_and_does_it_another_way_is_right(softmax: GpuJudging) -> None:
-    call = f"softmax_rows{LAUNCH}(x, y, D);"
-    text = cuda().replace(call, call.replace("256", "256, 1 << 20") + call)
-    assert softmax.check(text).outcome.kind == "passed"
+    assert softmax.check(ANOTHER_WAY).outcome.kind == "passed"
 
 
 def test_more_shared_memory_than_a_block_can_have(softmax: GpuJudging) -> None:
-    text = cuda().replace("partial[8]", "partial[100000]")
-    built = softmax.machine.toolchain.build(candidate("cuda", text))
+    built = softmax.machine.toolchain.build(candidate("cuda", MUCH_SHARED))
     assert isinstance(built, BuildFailed)
     assert built.reason == "too_much_shared_memory"
     assert LESS_SHARED in built.detail
@@ -223,71 +267,59 @@ def test_ptx_that_is_newer_than_the_driver(
     assert found == 1
     library = tmp_path / "newer.so"
     library.write_bytes(newer)
-    newest = built.model_copy(update={"library": library})
+    digest = hashlib.sha256(newer).hexdigest()
+    newest = built.model_copy(update={"library": library, "library_sha256": digest})
     outcome = softmax.judge.measure(newest, SilentObserver(), timed=False).outcome
     assert "update the driver" in named(outcome, "crashed", "driver_too_old")
 
 
 def test_an_address_that_is_not_mapped(softmax: GpuJudging) -> None:
-    outcome = softmax.check(cuda(inside="if (threadIdx.x == 0) *(float*)16 = 1;")).outcome
+    outcome = softmax.check(UNMAPPED).outcome
     assert "--sanitize" in named(outcome, "crashed", "illegal_address")
 
 
 def test_an_assertion_that_fails(softmax: GpuJudging) -> None:
-    text = cuda("#include <cassert>", "assert(D < 0);")
-    detail = named(softmax.check(text).outcome, "crashed", "assertion")
+    detail = named(softmax.check(ASSERTING).outcome, "crashed", "assertion")
     assert ADVICE["assertion"] in detail
     assert "D < 0" in detail  # what it printed
 
 
 def test_a_trap(softmax: GpuJudging) -> None:
     """Drivers have two names for it."""
-    outcome = softmax.check(cuda(inside="if (threadIdx.x == 0) __trap();")).outcome
+    outcome = softmax.check(TRAPPED).outcome
     reason = getattr(outcome, "reason", None)
     assert reason in ("illegal_instruction", "device_error"), outcome
     assert ADVICE[reason] in named(outcome, "crashed", reason)
 
 
 def test_more_memory_than_the_device_has(softmax: GpuJudging) -> None:
-    greedy = "float* p = 0; cudaMalloc(&p, 1ull << 50); softmax_rows<<<1, 256>>>(p, p, D);"
-    detail = named(softmax.check(cuda(after=greedy)).outcome, "crashed", "out_of_device_memory")
+    detail = named(softmax.check(GREEDY).outcome, "crashed", "out_of_device_memory")
     assert "cudaErrorMemoryAllocation" in detail
 
 
 def test_a_kernel_that_never_ends(softmax: GpuJudging) -> None:
     softmax.check(cuda())  # how long it may take is known from now on
-    endless = "while (*(volatile const float*)row == *(volatile const float*)row) {}"
-    detail = named(softmax.check(cuda(inside=endless)).outcome, "timed_out", "call_deadline")
+    detail = named(softmax.check(ENDLESS).outcome, "timed_out", "call_deadline")
     assert LATE["call_deadline"] in detail
-    assert softmax.check(cuda("// after it")).outcome.kind == "passed"
+    assert softmax.check(AFTER_IT).outcome.kind == "passed"
 
 
-def test_a_module_that_wants_more_than_there_is(tmp_path: Path) -> None:
-    environment_or_skip()
-    text = TORCH.replace("BEFORE", "").replace("INSIDE", "pass")
-    greedy = TORCH.replace("BEFORE", "").replace("INSIDE", "torch.empty(1 << 50, device='cuda')")
-    with judging("torch", text, tmp_path) as judge:
-        named(judge.check(greedy).outcome, "crashed", "out_of_device_memory")
-        assert judge.check(text).outcome.kind == "passed"
+def test_a_module_that_wants_more_than_there_is(others: Mapping[str, GpuJudging]) -> None:
+    judge = others["module"]
+    named(judge.check(GREEDY_MODULE).outcome, "crashed", "out_of_device_memory")
+    assert judge.check(MODULE).outcome.kind == "passed"
 
 
-def test_a_workload_that_is_larger_than_the_device(tmp_path: Path) -> None:
-    environment_or_skip()
-    size = 1 << 20
-    with (
-        judging("cuda", cuda(), tmp_path, size, size) as judge,
-        pytest.raises(TargetError, match="GB of device memory") as caught,
-    ):
-        judge.check(cuda())
-    assert f"workload N={size},D={size} needs about" in caught.value.message
+def test_a_workload_that_is_larger_than_the_device(others: Mapping[str, GpuJudging]) -> None:
+    with pytest.raises(TargetError, match="GB of device memory") as caught:
+        others["too large"].check(cuda())
+    assert f"workload N={TOO_MANY},D={TOO_MANY} needs about" in caught.value.message
     assert "choose a smaller workload" in str(caught.value)
 
 
 @pytest.mark.parametrize("tf32", [False, True])
-def test_tf32_is_right_only_where_the_target_allows_it(tmp_path: Path, tf32: bool) -> None:
-    environment_or_skip()
-    with judging(
-        "torch", TF32_PRODUCT, tmp_path, 1024, 1024, reference=PRODUCT, tf32=tf32
-    ) as judge:
-        outcome = judge.check(TF32_PRODUCT).outcome
+def test_tf32_is_right_only_where_the_target_allows_it(
+    others: Mapping[str, GpuJudging], tf32: bool
+) -> None:
+    outcome = others[f"tf32 {tf32}"].check(TF32_PRODUCT).outcome
     assert outcome.kind == ("passed" if tf32 else "incorrect"), outcome.detail

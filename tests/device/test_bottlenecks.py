@@ -12,12 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from gpu_bench import RandomVector, build, environment_or_skip
+from gpu_bench import RandomVector, build_all, environment_or_skip
 
 from roofsmith.analysis.bottleneck import classify
 from roofsmith.analysis.roofline import bound
 from roofsmith.domain.bound import Bound, Cost
 from roofsmith.domain.facts import FactSheet
+from roofsmith.domain.kernel import Built
 from roofsmith.domain.profile import Bottleneck, BottleneckKind, Profile
 from roofsmith.domain.workload import Workload
 from roofsmith.judge.gpu.runner import GpuRunner
@@ -54,12 +55,9 @@ def unknown_bound(workload: Workload) -> Bound:
     return bound(workload, cost, FactSheet(device_id="none"), environment_or_skip().device, 1)
 
 
-def classified(case: Case, folder: Path) -> tuple[Profile, Bottleneck]:
+def classified(case: Case, built: Built, runner: GpuRunner) -> tuple[Profile, Bottleneck]:
     workload = Workload(dims={"N": case.size})
-    runner = GpuRunner(cache_dir=folder / "compiled")
-    profile = NcuProfiler(runner, RandomVector()).profile(
-        build(case.name, folder / "builds"), workload
-    )
+    profile = NcuProfiler(runner, RandomVector()).profile(built, workload)
     if profile.tool != "ncu":
         pytest.skip("; ".join(profile.notes))
     time_s = profile.get("kernel_time_s")
@@ -72,11 +70,12 @@ def is_right(case: Case, found: Bottleneck) -> bool:
     return found.kind == case.kind and named
 
 
-def test_known_bottlenecks_are_found(tmp_path: Path) -> None:
-    environment_or_skip()
+def test_known_bottlenecks_are_found(shared_cache: Path) -> None:
+    every = build_all([case.name for case in CASES], shared_cache / "builds")
+    runner = GpuRunner(cache_dir=shared_cache / "compiled")
     wrong, record = [], {}
-    for case in CASES:
-        profile, found = classified(case, tmp_path)
+    for case, built in zip(CASES, every, strict=True):
+        profile, found = classified(case, built, runner)
         record[case.name] = {
             "profile": profile.model_dump(mode="json"), "found": found.model_dump(mode="json"),
         }  # fmt: skip

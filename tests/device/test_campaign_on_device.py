@@ -2,38 +2,50 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from gpu_bench import environment_or_skip
 
 pytestmark = pytest.mark.device
 
-SOFTMAX = Path(__file__).resolve().parents[2] / "examples" / "cuda" / "softmax" / "target.yaml"
+SOFTMAX = Path(__file__).resolve().parents[2] / "examples" / "cuda" / "softmax"
+SECOND = "  - {N: 16384, D: 1000}\n"
+"""A workload that shows nothing here, and costs as much as the first one."""
 
 
-def roofsmith(*arguments: str, code: int = 0) -> str:
+def roofsmith(cache: Path, *arguments: str, code: int = 0) -> str:
     """What a command prints.
 
     Args:
+        cache: of ceilings and builds.
         arguments: of the command line.
         code: that it has to exit with.
     """
     ran = subprocess.run(
         [sys.executable, "-m", "roofsmith", *arguments],
+        env={**os.environ, "ROOFSMITH_CACHE": str(cache)},
         capture_output=True, text=True, timeout=900, check=False,
     )  # fmt: skip
     assert ran.returncode == code, ran.stdout + ran.stderr
     return ran.stdout
 
 
-def test_a_campaign_has_every_number_cited_and_every_decision_recomputed(tmp_path: Path) -> None:
-    environment_or_skip()
-    campaign = tmp_path / "campaign"
-    roofsmith("optimize", str(SOFTMAX), "--max-iterations", "1", "--output", str(campaign))
-    roofsmith("specs", "audit", str(campaign))
-    roofsmith("verify", str(campaign))
+@pytest.mark.usefixtures("ceilings")
+def test_a_campaign_has_every_number_cited_and_every_decision_recomputed(
+    tmp_path: Path, shared_cache: Path
+) -> None:
+    shutil.copytree(SOFTMAX, tmp_path / "softmax")
+    target, campaign = tmp_path / "softmax" / "target.yaml", tmp_path / "campaign"
+    text = target.read_text(encoding="utf-8")
+    assert SECOND in text
+    target.write_text(text.replace(SECOND, ""), encoding="utf-8")
+    asked = ("optimize", str(target), "--max-iterations", "1", "--output", str(campaign))
+    roofsmith(shared_cache, *asked)
+    roofsmith(shared_cache, "specs", "audit", str(campaign))
+    roofsmith(shared_cache, "verify", str(campaign))
     page = (campaign / "benchmark.md").read_text(encoding="utf-8")
     assert "torch.compile" in page

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from gpu_bench import environment_or_skip
-from gpu_judging import candidate, cuda, judging
+from gpu_judging import candidate, cuda, judging, softmax_target
 
 from roofsmith.app.canary import canary_builds
 from roofsmith.config import Settings
@@ -16,11 +16,11 @@ from roofsmith.testing.observer import SilentObserver
 pytestmark = pytest.mark.device
 
 
-def test_a_canary_is_seen_in_the_worker_and_missed_where_it_is_not(tmp_path: Path) -> None:
+def test_a_canary_is_seen_in_the_worker_and_missed_where_it_is_not(shared_cache: Path) -> None:
     environment_or_skip()
-    settings = Settings(tmp_path / "cache", tmp_path)
+    settings = Settings(shared_cache, shared_cache)
     with (
-        judging("cuda", cuda(), tmp_path, 64, 256) as made,
+        judging(softmax_target("cuda", cuda(), 64, (256,)), shared_cache) as made,
         canary_builds(made.machine, settings) as builds,
     ):
         built = builds.toolchain.build(candidate("cuda", cuda()))

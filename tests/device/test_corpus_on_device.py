@@ -1,32 +1,56 @@
 """Every GPU kernel of the corpus before the judge and before the naive harness, on a real GPU.
 
-One test per kernel, so that `-k cuda` or `-k side_stream` chooses. The whole takes a quarter of an
-hour on an H100; `roofsmith selftest --language cuda` does the same and keeps a record.
+One test per kernel, so that `-k attacks/cuda` or `-k side_stream` chooses. All of them take more
+than a quarter of an hour on an H100, so they are marked: `-m "device and not slow"` is everything
+else. `roofsmith selftest --language cuda` does the same and keeps a record.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import shutil
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import pytest
-from gpu_bench import environment_or_skip
+from gpu_judging import machine_for
 
+from roofsmith.app.subjects import candidate_from
 from roofsmith.config import Settings
+from roofsmith.domain.facts import FactSheet
+from roofsmith.domain.kernel import Candidate
 from roofsmith.selftest.examination import Examiner, Finding
-from roofsmith.selftest.samples import Sample, samples
+from roofsmith.selftest.samples import Sample, operator, samples
 from roofsmith.testing.observer import SilentObserver
 
-pytestmark = pytest.mark.device
+pytestmark = [pytest.mark.device, pytest.mark.slow]
 
 SAMPLES = samples(("cuda", "triton", "torch"))
 
 
 @pytest.fixture(scope="module")
-def examiner(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Examiner]:
-    environment_or_skip()
-    folder = tmp_path_factory.mktemp("corpus")
-    with Examiner(Settings(folder / "cache", folder)) as made:
+def examiner(
+    request: pytest.FixtureRequest,
+    tmp_path_factory: pytest.TempPathFactory,
+    shared_cache: Path,
+    ceilings: FactSheet,
+) -> Iterator[Examiner]:
+    """With all CUDA kernels that were chosen built side by side, in a folder of their own: before
+    the naive harness there are no walls around an attack."""
+    folder = tmp_path_factory.mktemp("corpus") / "cache"
+    shutil.copytree(shared_cache / "ceilings", folder / "ceilings")
+    here = [item for item in request.session.items if item.path == request.path]
+    chosen = [s for s in SAMPLES if any(f"[{s.id}]" in item.name for item in here)]
+    machine_for("cuda", folder).toolchain.build_all(cuda_kernels(chosen))
+    with Examiner(Settings(folder, folder)) as made:
         yield made
+
+
+def cuda_kernels(chosen: Sequence[Sample]) -> list[Candidate]:
+    """Those of the samples, and those that they are held against."""
+    kernels = [(one.path, one.flags) for one in chosen if one.language == "cuda"]
+    operators = {one.operator for one in chosen if one.language == "cuda"}
+    bases = [(operator(name, "cuda").base, None) for name in sorted(operators)]
+    return [candidate_from(path, flags) for path, flags in (*kernels, *bases)]
 
 
 def examined(sample: Sample, examiner: Examiner) -> Finding:

@@ -1,4 +1,5 @@
-"""Built CUDA and Triton kernels on a real GPU, called as a worker calls them.
+"""Built CUDA and Triton kernels on a real GPU, called as a worker calls them, in a process of their
+own.
 
 pytest -m device tests/device/test_cuda_library.py
 """
@@ -12,6 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import Executor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -23,7 +25,7 @@ from numpy.typing import NDArray
 from roofsmith.domain.device import Device
 from roofsmith.domain.kernel import Built, Candidate, SourceFile
 from roofsmith.store.target_file import load_target
-from roofsmith.toolchains import CudaToolchain, Toolchains, triton_resources
+from roofsmith.toolchains import Toolchains, triton_resources
 from roofsmith.toolchains.cuda_toolkit import find_toolkit
 
 pytestmark = pytest.mark.device
@@ -61,8 +63,8 @@ def device() -> Device:
 
 
 @pytest.fixture(scope="module")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("builds")
+def toolchain(device: Device, shared_cache: Path) -> Toolchains:
+    return Toolchains(shared_cache / "builds", device)
 
 
 def candidate(text: str) -> Candidate:
@@ -103,28 +105,20 @@ class Runtime:
         self.check("cudaMemcpy", ctypes.c_void_p(host.ctypes.data), pointer, size, 2)
 
 
-@pytest.fixture(scope="module")
-def runtime(device: Device) -> Runtime:
-    return Runtime()
-
-
-def test_the_bundled_softmax_computes(device: Device, cache: Path, runtime: Runtime) -> None:
-    baseline = load_target(EXAMPLES / "cuda/softmax").baseline
-    made = built(Toolchains(cache, device).build(baseline))
-    solve = ctypes.CDLL(str(made.library)).solve
-    x = np.random.default_rng(0).standard_normal((300, 1000), dtype=np.float32)
+def softmax_of(library: Path, x: NDArray[np.float32]) -> NDArray[np.float32]:
+    """What `solve` makes of rows."""
+    runtime, solve = Runtime(), ctypes.CDLL(str(library)).solve
     y = np.full_like(x, np.nan)
     with runtime.array(x) as given, runtime.array(y) as result:
-        solve(given, result, 300, 1000)
+        solve(given, result, *x.shape)
         runtime.check("cudaDeviceSynchronize")
         runtime.fetch(result, y)
-    weights = np.exp(x.astype(np.float64) - x.max(axis=1, keepdims=True))
-    np.testing.assert_allclose(y, weights / weights.sum(axis=1, keepdims=True), rtol=1e-5)
+    return y
 
 
-def test_waits_are_deferred_only_when_asked(device: Device, cache: Path, runtime: Runtime) -> None:
-    made = built(CudaToolchain(cache, device).build(candidate(SLOW)))
-    library = ctypes.CDLL(str(made.library))
+def spun(path: Path) -> tuple[dict[int, float], float]:
+    """Seconds that `solve` takes, waiting (0) and not (1); and what it had added up by then."""
+    runtime, library = Runtime(), ctypes.CDLL(str(path))
     defer = ctypes.c_int.in_dll(library, "roofsmith_defer_waits")
     with runtime.array(np.zeros(1, np.float32)) as y:
         library.solve(y, 1)  # loads the module
@@ -137,25 +131,44 @@ def test_waits_are_deferred_only_when_asked(device: Device, cache: Path, runtime
             runtime.check("cudaDeviceSynchronize")
         host = np.zeros(1, np.float32)
         runtime.fetch(y, host)
-    assert took[1] < took[0] / 5
-    assert host[0] == 3
+    return took, float(host[0])
 
 
-def test_static_shared_memory_that_compiles_runs(
-    device: Device, cache: Path, runtime: Runtime
-) -> None:
-    """A build that passes must be one that can be launched: the toolchain refuses the others."""
-    result = CudaToolchain(cache, device).build(candidate(MUCH_SHARED))
-    if not isinstance(result, Built):
-        assert result.reason == "too_much_shared_memory"
-        return
-    y = np.zeros(256, np.float32)
+def filled(library: Path) -> float:
+    """The first of 256 elements that `solve` writes."""
+    runtime, y = Runtime(), np.zeros(256, np.float32)
     with runtime.array(y) as pointer:
-        ctypes.CDLL(str(result.library)).solve(pointer, 256)
+        ctypes.CDLL(str(library)).solve(pointer, 256)
         runtime.check("cudaDeviceSynchronize")
         runtime.check("cudaGetLastError")
         runtime.fetch(pointer, y)
-    assert y[0] == 19999
+    return float(y[0])
+
+
+def test_the_bundled_softmax_computes(toolchain: Toolchains, own_process: Executor) -> None:
+    made = built(toolchain.build(load_target(EXAMPLES / "cuda/softmax").baseline))
+    x = np.random.default_rng(0).standard_normal((300, 1000), dtype=np.float32)
+    y = own_process.submit(softmax_of, made.library, x).result()
+    weights = np.exp(x.astype(np.float64) - x.max(axis=1, keepdims=True))
+    np.testing.assert_allclose(y, weights / weights.sum(axis=1, keepdims=True), rtol=1e-5)
+
+
+def test_waits_are_deferred_only_when_asked(toolchain: Toolchains, own_process: Executor) -> None:
+    made = built(toolchain.build(candidate(SLOW)))
+    took, total = own_process.submit(spun, made.library).result()
+    assert took[1] < took[0] / 5
+    assert total == 3
+
+
+def test_static_shared_memory_that_compiles_runs(
+    toolchain: Toolchains, own_process: Executor
+) -> None:
+    """A build that passes must be one that can be launched: the toolchain refuses the others."""
+    result = toolchain.build(candidate(MUCH_SHARED))
+    if not isinstance(result, Built):
+        assert result.reason == "too_much_shared_memory"
+        return
+    assert own_process.submit(filled, result.library).result() == 19999
 
 
 RUN = """
@@ -178,10 +191,15 @@ torch.cuda.synchronize()
     ],
 )
 def test_triton_writes_down_what_its_kernels_take(
-    device: Device, cache: Path, tmp_path: Path, name: str, dims: dict[str, int], kernel: str
+    device: Device,
+    toolchain: Toolchains,
+    tmp_path: Path,
+    name: str,
+    dims: dict[str, int],
+    kernel: str,
 ) -> None:
     pytest.importorskip("triton", reason="Triton is not installed")
-    made = built(Toolchains(cache, device).build(load_target(EXAMPLES / name).baseline))
+    made = built(toolchain.build(load_target(EXAMPLES / name).baseline))
     command = [sys.executable, "-c", RUN, str(made.library), json.dumps(dims)]
     environment = {**os.environ, "TRITON_CACHE_DIR": str(tmp_path)}
     subprocess.run(command, env=environment, check=True, timeout=300)

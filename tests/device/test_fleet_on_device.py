@@ -9,7 +9,8 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 import pynvml
 import pytest
@@ -41,67 +42,105 @@ GIB = 1 << 30
 LOOKS = 100
 
 
-def window(source: FleetSource, uuid: str) -> list[GpuStatus]:
+READERS: Mapping[str, Callable[[], FleetSource]] = {
+    "NVML": NvmlFleet,
+    "nvidia-smi": NvidiaSmiFleet,
+}
+LISTED_S = 5.0
+"""For a driver to list whom it shows at work already."""
+
+Windows = dict[str, list[GpuStatus]]
+"""Readings of one GPU, by reader."""
+
+
+@dataclass(frozen=True)
+class Story:
+    """What either reader shows of a GPU that somebody takes and leaves."""
+
+    pid: int
+    """His."""
+    idle: Windows
+    busy: Windows
+    named: Windows
+    """With his number, where the driver lists it."""
+    after: Windows
+
+
+def windows(readers: Mapping[str, FleetSource], uuid: str) -> Windows:
     """As long and as close as the gate watches."""
-    found = []
+    found: Windows = {name: [] for name in readers}
     for look in range(POLICY.samples):
         if look:
             time.sleep(POLICY.window_s / (POLICY.samples - 1))
-        found += [status for status in source.gpus() if status.uuid == uuid]
+        for name, source in readers.items():
+            found[name] += [status for status in source.gpus() if status.uuid == uuid]
     return found
 
 
 def until(
-    source: FleetSource, uuid: str, wanted: Callable[[tuple[str, ...]], bool]
-) -> list[GpuStatus]:
-    """Watch until the reasons are as wanted, or for long enough; the last window."""
-    give_up_s = time.monotonic() + PATIENCE_S
+    readers: Mapping[str, FleetSource],
+    uuid: str,
+    wanted: Callable[[tuple[str, ...]], bool],
+    patience_s: float = PATIENCE_S,
+) -> Windows:
+    """Watch until the reasons of all are as wanted, or for long enough; the last window."""
+    give_up_s = time.monotonic() + patience_s
     while True:
-        readings = window(source, uuid)
-        if wanted(busy_reasons(readings, POLICY, ())) or time.monotonic() > give_up_s:
-            return readings
+        found = windows(readers, uuid)
+        if all(wanted(busy_reasons(readings, POLICY, ())) for readings in found.values()):
+            return found
+        if time.monotonic() > give_up_s:
+            return found
 
 
-READERS = pytest.mark.parametrize("make", [NvmlFleet, NvidiaSmiFleet], ids=["NVML", "nvidia-smi"])
-
-
-@READERS
-def test_a_gpu_is_idle_then_busy_then_idle_again(make: Callable[[], FleetSource]) -> None:
-    """Also where the driver shows no process: its memory and work are seen."""
+@pytest.fixture(scope="module")
+def story() -> Story:
+    """Watched by both readers at the same time."""
     environment_or_skip()
     idle_or_skip()
-    source, uuid = make(), NvidiaSource().uuid()
-    idle = until(source, uuid, lambda reasons: not reasons)
+    readers, uuid = {name: make() for name, make in READERS.items()}, NvidiaSource().uuid()
+    idle = until(readers, uuid, lambda reasons: not reasons)
+    with occupied() as pid:
+        busy = until(readers, uuid, lambda reasons: any("utilisation" in said for said in reasons))
+
+        def names_him(reasons: tuple[str, ...]) -> bool:
+            return any(f"pid {pid}" in said for said in reasons)
+
+        listed = all(names_him(busy_reasons(seen, POLICY, ())) for seen in busy.values())
+        named = busy if listed else until(readers, uuid, names_him, LISTED_S)
+    after = until(readers, uuid, lambda reasons: not reasons)
+    return Story(pid, idle, busy, named, after)
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_a_gpu_is_idle_then_busy_then_idle_again(reader: str, story: Story) -> None:
+    """Also where the driver shows no process: its memory and work are seen."""
+    idle, busy, after = story.idle[reader], story.busy[reader], story.after[reader]
+    uuid = NvidiaSource().uuid()
     print("here:", place(), "\nidle:", portrait(idle[-1]))
     assert busy_reasons(idle, POLICY, ()) == ()
     assert idlest({uuid: idle}, POLICY, ()) == uuid
-    with occupied() as pid:
-        busy = until(source, uuid, lambda reasons: any("utilisation" in said for said in reasons))
-        print("taken by", pid, portrait(busy[-1]), busy_reasons(busy, POLICY, ()))
-        assert any("utilisation" in said for said in busy_reasons(busy, POLICY, ()))
-        assert (busy[-1].memory_used_bytes or 0) >= GIB
-        assert idlest({uuid: busy}, POLICY, ()) is None
-    after = until(source, uuid, lambda reasons: not reasons)
+    print("taken by", story.pid, portrait(busy[-1]), busy_reasons(busy, POLICY, ()))
+    assert any("utilisation" in said for said in busy_reasons(busy, POLICY, ()))
+    assert (busy[-1].memory_used_bytes or 0) >= GIB
+    assert idlest({uuid: busy}, POLICY, ()) is None
     assert busy_reasons(after, POLICY, ()) == ()
 
 
-@READERS
-def test_who_is_on_a_gpu_is_named_and_his_memory_is_known(make: Callable[[], FleetSource]) -> None:
-    environment_or_skip()
+@pytest.mark.parametrize("reader", READERS)
+def test_who_is_on_a_gpu_is_named_and_his_memory_is_known(reader: str, story: Story) -> None:
     named_or_skip()
-    source, uuid = make(), NvidiaSource().uuid()
-    with occupied() as pid:
-        busy = until(source, uuid, lambda reasons: any(f"pid {pid}" in said for said in reasons))
-        (process,) = [one for one in busy[-1].processes if one.pid == pid]
-        assert process.memory_bytes is not None
-        assert process.memory_bytes >= GIB
-        assert process.name is not None
-        assert "python" in process.name
-        assert any(f"pid {pid}" in said for said in busy_reasons(busy, POLICY, ()))
-        # Were it ours, its memory would not count, but its work would.
-        assert not any(f"pid {pid}" in said for said in busy_reasons(busy, POLICY, {pid}))
-        assert not any("no process" in said for said in busy_reasons(busy, POLICY, {pid}))
-        assert any("utilisation" in said for said in busy_reasons(busy, POLICY, {pid}))
+    busy, pid = story.named[reader], story.pid
+    (process,) = [one for one in busy[-1].processes if one.pid == pid]
+    assert process.memory_bytes is not None
+    assert process.memory_bytes >= GIB
+    assert process.name is not None
+    assert "python" in process.name
+    assert any(f"pid {pid}" in said for said in busy_reasons(busy, POLICY, ()))
+    # Were it ours, its memory would not count, but its work would.
+    assert not any(f"pid {pid}" in said for said in busy_reasons(busy, POLICY, {pid}))
+    assert not any("no process" in said for said in busy_reasons(busy, POLICY, {pid}))
+    assert any("utilisation" in said for said in busy_reasons(busy, POLICY, {pid}))
 
 
 def test_the_sensors_list_whom_the_fleet_lists_and_what_a_look_costs_is_printed() -> None:

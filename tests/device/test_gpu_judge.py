@@ -3,25 +3,55 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from gpu_bench import environment_or_skip
-from gpu_judging import GpuJudging, cuda, judging, triton
+from gpu_judging import GpuJudging, cuda, judging, softmax_target, triton
 
 pytestmark = pytest.mark.device
 
 
+AGAIN = cuda(after="softmax_rows<<<N / 10, 256>>>(x, y, D);")
+ENDLESS = cuda(
+    inside="while (*(volatile const float*)row == *(volatile const float*)row) {}",
+)
+GREEDY = cuda().replace("<<<N, 256>>>", "<<<N, 256, 1 << 20>>>")
+FAILURES = {
+    "a factor": (cuda(inside="scale *= 1.001f;"), "incorrect", "wrong_output"),
+    "a row left out": (cuda(inside="if (blockIdx.x == 7) return;"), "incorrect", "skipped_work"),
+    "an address that is not mapped": (
+        cuda(inside="if (threadIdx.x == 0) *(float*)16 = 1;"),
+        "crashed",
+        "illegal_address",
+    ),
+    "an element before its output": (
+        cuda(inside="if (!blockIdx.x && !threadIdx.x) y[-3] = 0;"),
+        "incorrect",
+        "out_of_bounds",
+    ),
+    "an element of its input": (
+        cuda(inside="if (!blockIdx.x && !threadIdx.x) ((float*)x)[5] = 0;"),
+        "incorrect",
+        "input_altered",
+    ),
+}
+
+
 @pytest.fixture(scope="module")
-def softmax(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GpuJudging]:
+def softmax(shared_cache: Path) -> Iterator[GpuJudging]:
     environment_or_skip()
-    with judging("cuda", cuda(), tmp_path_factory.mktemp("judge")) as made:
+    with judging(softmax_target("cuda", cuda()), shared_cache) as made:
+        same, after = cuda("// the same"), cuda("// after it")
+        wrong = (text for text, _, _ in FAILURES.values())
+        made.prepare([cuda(), same, AGAIN, *wrong, ENDLESS, after, GREEDY])
         yield made
 
 
 @pytest.fixture(scope="module")
-def triton_softmax(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GpuJudging]:
+def triton_softmax(shared_cache: Path) -> Iterator[GpuJudging]:
     environment_or_skip()
-    with judging("triton", triton(4), tmp_path_factory.mktemp("judge")) as made:
+    with judging(softmax_target("triton", triton(4)), shared_cache) as made:
         yield made
 
 
@@ -33,43 +63,26 @@ def test_identical_kernels_are_not_told_apart(softmax: GpuJudging) -> None:
 
 
 def test_work_done_twice_is_slower(softmax: GpuJudging) -> None:
-    again = "softmax_rows<<<N / 10, 256>>>(x, y, D);"
-    assert softmax.compare(cuda(after=again), cuda()).verdict == "slower"
-    assert softmax.compare(cuda(), cuda(after=again)).verdict == "faster"
+    assert softmax.compare(AGAIN, cuda()).verdict == "slower"
+    assert softmax.compare(cuda(), AGAIN).verdict == "faster"
 
 
-@pytest.mark.parametrize(
-    ("changes", "kind", "reason"),
-    [
-        ({"inside": "scale *= 1.001f;"}, "incorrect", "wrong_output"),
-        ({"inside": "if (blockIdx.x == 7) return;"}, "incorrect", "skipped_work"),
-        ({"inside": "if (threadIdx.x == 0) *(float*)16 = 1;"}, "crashed", "illegal_address"),
-        ({"inside": "if (!blockIdx.x && !threadIdx.x) y[-3] = 0;"}, "incorrect", "out_of_bounds"),
-        (
-            {"inside": "if (!blockIdx.x && !threadIdx.x) ((float*)x)[5] = 0;"},
-            "incorrect",
-            "input_altered",
-        ),
-    ],
-)
-def test_failures_have_names(
-    softmax: GpuJudging, changes: dict[str, str], kind: str, reason: str
-) -> None:
-    outcome = softmax.check(cuda(**changes)).outcome
+@pytest.mark.parametrize("name", FAILURES)
+def test_failures_have_names(softmax: GpuJudging, name: str) -> None:
+    text, kind, reason = FAILURES[name]
+    outcome = softmax.check(text).outcome
     assert (outcome.kind, getattr(outcome, "reason", None)) == (kind, reason)
 
 
 def test_a_kernel_that_hangs_ends_its_worker_only(softmax: GpuJudging) -> None:
     softmax.check(cuda())
-    endless = "while (*(volatile const float*)row == *(volatile const float*)row) {}"
-    outcome = softmax.check(cuda(inside=endless)).outcome
+    outcome = softmax.check(ENDLESS).outcome
     assert (outcome.kind, getattr(outcome, "reason", None)) == ("timed_out", "call_deadline")
     assert softmax.check(cuda("// after it")).outcome.kind == "passed"
 
 
 def test_a_launch_that_asks_too_much_is_found(softmax: GpuJudging) -> None:
-    text = cuda().replace("<<<N, 256>>>", "<<<N, 256, 1 << 20>>>")
-    outcome = softmax.check(text).outcome
+    outcome = softmax.check(GREEDY).outcome
     assert outcome.kind in ("crashed", "incorrect")
 
 

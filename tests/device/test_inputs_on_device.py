@@ -3,30 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from gpu_bench import environment_or_skip
-from gpu_judging import GpuJudging, cuda, judging, triton
+from gpu_judging import GpuJudging, cuda, judging, softmax_target, triton
 
 from roofsmith.domain.outcome import Outcome, Passed
 
 pytestmark = pytest.mark.device
 
 TIMES = 5
-
-
-@pytest.fixture(scope="module")
-def softmax(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GpuJudging]:
-    environment_or_skip()
-    with judging("cuda", cuda(), tmp_path_factory.mktemp("judge")) as made:
-        yield made
-
-
-@pytest.fixture(scope="module")
-def triton_softmax(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GpuJudging]:
-    environment_or_skip()
-    with judging("triton", triton(4), tmp_path_factory.mktemp("judge")) as made:
-        yield made
 
 
 def reason(outcome: Outcome) -> str | None:
@@ -73,6 +60,30 @@ WRONG = {
 }
 
 
+CARELESS = cuda().replace("__expf(row[i] - largest)", "__expf(row[i] - fminf(largest, 9.0f))")
+"""Right as long as no element is beyond what normal draws give."""
+
+
+def honest(turn: int) -> str:
+    return cuda(f"// turn {turn}")
+
+
+@pytest.fixture(scope="module")
+def softmax(shared_cache: Path) -> Iterator[GpuJudging]:
+    environment_or_skip()
+    with judging(softmax_target("cuda", cuda()), shared_cache) as made:
+        wrong = (text for text, _ in WRONG.values())
+        made.prepare([*wrong, CARELESS, cuda(), *(honest(turn) for turn in range(TIMES))])
+        yield made
+
+
+@pytest.fixture(scope="module")
+def triton_softmax(shared_cache: Path) -> Iterator[GpuJudging]:
+    environment_or_skip()
+    with judging(softmax_target("triton", triton(4)), shared_cache) as made:
+        yield made
+
+
 @pytest.mark.parametrize("name", WRONG)
 def test_wrong_results_have_names(name: str, softmax: GpuJudging) -> None:
     text, expected = WRONG[name]
@@ -81,15 +92,13 @@ def test_wrong_results_have_names(name: str, softmax: GpuJudging) -> None:
 
 
 def test_large_numbers_are_tried(softmax: GpuJudging) -> None:
-    """Right as long as no element is beyond what normal draws give."""
-    careless = cuda().replace("__expf(row[i] - largest)", "__expf(row[i] - fminf(largest, 9.0f))")
-    found = softmax.compare(careless, cuda())
+    found = softmax.compare(CARELESS, cuda())
     assert reason(found.outcome) in ("nan_output", "wrong_output"), found.outcome.detail
 
 
 @pytest.mark.parametrize("turn", range(TIMES))
 def test_honest_kernels_pass_on_whatever_is_drawn(turn: int, softmax: GpuJudging) -> None:
-    found = softmax.check(cuda(f"// turn {turn}"))
+    found = softmax.check(honest(turn))
     assert isinstance(found.outcome, Passed), found.outcome.detail
     assert {"as drawn by setup"} < {error.inputs for error in found.errors}
 

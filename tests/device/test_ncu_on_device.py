@@ -6,14 +6,15 @@ note says how to allow them, and the tests that need them are skipped with it.
 
 from __future__ import annotations
 
-import ctypes
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
-from gpu_bench import nvcc_or_skip
+from gpu_bench import environment_or_skip, nvcc_or_skip
 from numpy.typing import NDArray
 
 from roofsmith.domain.kernel import Built, Parameter, Signature
@@ -21,6 +22,7 @@ from roofsmith.domain.profile import Profile
 from roofsmith.domain.values import content_id
 from roofsmith.domain.workload import Workload
 from roofsmith.errors import BadReferenceError
+from roofsmith.judge.gpu.runner import GpuRunner
 from roofsmith.ports import WorkloadDescription
 from roofsmith.profilers.gpu import GpuProfiler
 from roofsmith.profilers.ncu import NcuProfiler, find_ncu
@@ -57,21 +59,19 @@ class RandomArray:
         return {"x": x, "y": np.zeros_like(x), "n": N}
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _gpu() -> None:
-    try:
-        is_there = ctypes.CDLL("libcuda.so.1").cuInit(0) == 0
-    except OSError:
-        is_there = False
-    if not is_there:
-        pytest.skip("no NVIDIA GPU here")
+@pytest.fixture(scope="module")
+def runner(shared_cache: Path) -> GpuRunner:
+    return GpuRunner(cache_dir=shared_cache / "compiled")
+
+
+@pytest.fixture(scope="module")
+def kernels(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Built]:
+    """By the name of the one that `solve` calls; compiled at the same time."""
+    environment_or_skip()
     nvcc_or_skip()
-
-
-@pytest.fixture
-def runner(tmp_path: Path) -> Iterator[object]:
-    module = pytest.importorskip("roofsmith.judge.gpu.runner")
-    return module.GpuRunner(cache_dir=tmp_path / "cache")
+    folder, names = tmp_path_factory.mktemp("kernels"), ("scale", "strided")
+    with ThreadPoolExecutor(len(names)) as pool:
+        return dict(zip(names, pool.map(partial(build, folder), names), strict=True))
 
 
 def build(folder: Path, called: str) -> Built:
@@ -93,19 +93,18 @@ def build(folder: Path, called: str) -> Built:
     )  # fmt: skip
 
 
-def counted(runner: object, folder: Path, called: str) -> Profile:
+def counted(runner: GpuRunner, built: Built) -> Profile:
     if find_ncu() is None:
         pytest.skip("ncu is not installed")
-    profiler = NcuProfiler(runner, RandomArray())  # type: ignore[arg-type]
-    found = profiler.profile(build(folder, called), WORKLOAD)
+    found = NcuProfiler(runner, RandomArray()).profile(built, WORKLOAD)
     if found.tool != "ncu" and any("ERR_NVGPUCTRPERM" in note for note in found.notes):
         pytest.skip(found.notes[0])
     assert found.tool == "ncu", found.notes
     return found
 
 
-def test_ncu_counts_one_call(runner: object, tmp_path: Path) -> None:
-    found = counted(runner, tmp_path, "scale")
+def test_ncu_counts_one_call(runner: GpuRunner, kernels: Mapping[str, Built]) -> None:
+    found = counted(runner, kernels["scale"])
     assert found.kernel == "scale"
     assert any("one call after the first" in note for note in found.notes), found.notes
     assert found.get("kernels_per_call") == 2
@@ -120,19 +119,18 @@ def test_ncu_counts_one_call(runner: object, tmp_path: Path) -> None:
     assert len(categories) == 8, categories
 
 
-def test_ncu_sees_strided_loads(runner: object, tmp_path: Path) -> None:
-    found = counted(runner, tmp_path, "strided")
+def test_ncu_sees_strided_loads(runner: GpuRunner, kernels: Mapping[str, Built]) -> None:
+    found = counted(runner, kernels["strided"])
     assert found.kernel == "strided"
     assert found.get("global_load_efficiency") == pytest.approx(1 / 8, rel=0.02)
     assert found.get("sectors_per_load_request") == pytest.approx(32, rel=0.02)
     assert (found.get("stall_long_scoreboard_share") or 0) > 0.3
 
 
-def test_torch_stands_in(runner: object, tmp_path: Path) -> None:
+def test_torch_stands_in(runner: GpuRunner, kernels: Mapping[str, Built]) -> None:
     if find_torch() is None:
         pytest.skip("torch is not installed")
-    profiler = TorchProfiler(runner, RandomArray())  # type: ignore[arg-type]
-    found = profiler.profile(build(tmp_path, "scale"), WORKLOAD)
+    found = TorchProfiler(runner, RandomArray()).profile(kernels["scale"], WORKLOAD)
     assert (found.tool, found.kernel) == ("torch", "scale"), found.notes
     assert not any("can't be told apart" in note for note in found.notes), found.notes
     assert found.get("kernels_per_call") == 2
@@ -144,9 +142,10 @@ def test_torch_stands_in(runner: object, tmp_path: Path) -> None:
     assert 16e-6 < (found.get("kernel_time_s") or 0) < 2e-3
 
 
-def test_the_front_gives_a_profile_whatever_is_allowed(runner: object, tmp_path: Path) -> None:
-    profiler = GpuProfiler(runner, RandomArray(), "nvidia")  # type: ignore[arg-type]
-    found = profiler.profile(build(tmp_path, "scale"), WORKLOAD)
+def test_the_front_gives_a_profile_whatever_is_allowed(
+    runner: GpuRunner, kernels: Mapping[str, Built]
+) -> None:
+    found = GpuProfiler(runner, RandomArray(), "nvidia").profile(kernels["scale"], WORKLOAD)
     assert found.tool in ("ncu", "torch") or len(found.notes) >= 2
     if found.tool != "none":
         assert found.kernel == "scale"

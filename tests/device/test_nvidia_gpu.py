@@ -6,21 +6,15 @@ import statistics
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 from gpu_bench import environment_or_skip
 
 from roofsmith.analysis.occupancy import multiprocessor
-from roofsmith.app.hardware import SystemClock
 from roofsmith.devices.nvidia import NvidiaSource, ask_cuda
 from roofsmith.devices.nvidia_smi import ask_nvidia_smi
 from roofsmith.devices.nvml import NvmlHealth, ask_nvml
 from roofsmith.domain.facts import Fact, FactSheet
-from roofsmith.judge.gpu.runner import GpuRunner
-from roofsmith.specs.gpu_ceilings import GpuCeilings
-from roofsmith.testing.observer import SilentObserver
-from roofsmith.toolchains.cuda import CudaToolchain
 
 pytestmark = pytest.mark.device
 
@@ -108,38 +102,24 @@ def test_watching_a_gpu_is_not_using_it() -> None:
     assert found.stdout.strip() == "True"
 
 
-def ceilings(folder: Path) -> FactSheet:
-    environment = environment_or_skip()
-    source = GpuCeilings(
-        runner=GpuRunner(cache_dir=folder / "compiled"),
-        toolchain=CudaToolchain(folder / "builds", environment.device),
-        cache_dir=folder / "ceilings",
-        clock=SystemClock(),
-    )
-    return source.facts(environment, 1, SilentObserver())
-
-
 def known(fact: Fact) -> float:
     assert fact.value is not None, str(fact)
     return fact.value
 
 
-def test_ceilings_are_those_of_the_hardware(tmp_path: Path) -> None:
+def test_ceilings_are_those_of_the_hardware(ceilings: FactSheet) -> None:
     device = environment_or_skip().device
-    begin = time.perf_counter()
-    sheet = ceilings(tmp_path)
-    print(f"measured in {time.perf_counter() - begin:.1f} s")
-    print("\n".join(map(str, sheet.facts())))
-    largest = max(c.working_set_bytes for c in sheet.bandwidth)
-    smallest = min(c.working_set_bytes for c in sheet.bandwidth)
-    memory = max(known(c.fact) for c in sheet.bandwidth if c.working_set_bytes == largest)
-    cache = max(known(c.fact) for c in sheet.bandwidth if c.working_set_bytes == smallest)
+    print("\n".join(map(str, ceilings.facts())))
+    largest = max(c.working_set_bytes for c in ceilings.bandwidth)
+    smallest = min(c.working_set_bytes for c in ceilings.bandwidth)
+    memory = max(known(c.fact) for c in ceilings.bandwidth if c.working_set_bytes == largest)
+    cache = max(known(c.fact) for c in ceilings.bandwidth if c.working_set_bytes == smallest)
     assert cache > 1.3 * memory
     if device.name not in ("NVIDIA H100 80GB HBM3", "NVIDIA H200"):
         pytest.skip(f"no figures to compare with for {device.name}")
     peak = 3.35e12 if "H100" in device.name else 4.8e12
     assert 0.85 * peak < memory < peak
-    found = {(c.operation, c.dtype): c.fact for c in sheet.compute}
+    found = {(c.operation, c.dtype): c.fact for c in ceilings.compute}
     wrong = [
         f"{key}: {found[key]}, expected {low:.3g} to {BURST * high:.3g}"
         for key, (low, high) in H100_BAND.items()

@@ -9,12 +9,15 @@ import ctypes
 import re
 import subprocess
 import sys
+from collections.abc import Mapping
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from gpu_bench import environment_or_skip, nvcc_or_skip
 
+from roofsmith.analysis.compiled import launched_registers
 from roofsmith.analysis.occupancy import Multiprocessor, multiprocessor, nvidia_occupancy
 from roofsmith.profilers.ncu import find_ncu
 from roofsmith.profilers.ncu_output import parse_ncu_csv
@@ -43,15 +46,24 @@ class Kernel:
 
 
 @dataclass(frozen=True)
+class Launch:
+    kernel: int
+    """Its index."""
+    block: int
+    dynamic_bytes: int
+
+
+@dataclass(frozen=True)
 class Built:
-    library: ctypes.CDLL
     path: Path
     kernels: tuple[Kernel, ...]
+    blocks: Mapping[Launch, int]
+    """That fit on a multiprocessor, as CUDA says."""
     processor: Multiprocessor
 
 
 @pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
+def built(tmp_path_factory: pytest.TempPathFactory, own_process: Executor) -> Built:
     arch = environment_or_skip().device.arch
     assert arch is not None
     processor = multiprocessor(arch)
@@ -61,10 +73,8 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
     command = [*nvcc, "-O3", f"-arch={arch.rstrip('af')}", "-Xptxas=-v", "-Xcompiler=-fPIC",
                "-shared", "-cudart=static", "-o", str(path), str(SOURCE)]  # fmt: skip
     said = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300)
-    library = ctypes.CDLL(str(path))
-    barriers = used_barriers(said.stderr)
-    kernels = tuple(told(library, index, barriers) for index in range(library.count()))
-    return Built(library, path, kernels, processor)
+    kernels, blocks = own_process.submit(cuda_says, path, used_barriers(said.stderr)).result()
+    return Built(path, kernels, blocks, processor)
 
 
 def used_barriers(output: str) -> dict[int, set[int]]:
@@ -75,6 +85,22 @@ def used_barriers(output: str) -> dict[int, set[int]]:
     return found
 
 
+def cuda_says(
+    path: Path, barriers: dict[int, set[int]]
+) -> tuple[tuple[Kernel, ...], dict[Launch, int]]:
+    """Of all kernels, and of the launches of each that are possible; in a process of its own."""
+    library = ctypes.CDLL(str(path))
+    kernels = tuple(told(library, index, barriers) for index in range(library.count()))
+    launches = [
+        Launch(kernel.index, block, dynamic)
+        for kernel in kernels
+        for block in BLOCKS
+        for dynamic in DYNAMIC_BYTES
+        if block <= kernel.largest_block and dynamic <= kernel.most_dynamic_bytes
+    ]
+    return kernels, {launch: blocks_of(library, launch) for launch in launches}
+
+
 def told(library: ctypes.CDLL, index: int, barriers: dict[int, set[int]]) -> Kernel:
     numbers = (ctypes.c_int * 4)()
     assert library.attributes(index, numbers) == 0
@@ -83,32 +109,28 @@ def told(library: ctypes.CDLL, index: int, barriers: dict[int, set[int]]) -> Ker
     return Kernel(index, registers, static_bytes, largest, dynamic, max(counts))
 
 
-def expected(built: Built, kernel: Kernel, block: int, dynamic_bytes: int) -> int:
+def blocks_of(library: ctypes.CDLL, launch: Launch) -> int:
     found = ctypes.c_int()
-    error = built.library.blocks(kernel.index, block, dynamic_bytes, ctypes.byref(found))
-    assert error == 0, (kernel, block, dynamic_bytes, error)
+    error = library.blocks(launch.kernel, launch.block, launch.dynamic_bytes, ctypes.byref(found))
+    assert error == 0, (launch, error)
     return found.value
 
 
 def test_blocks_that_fit_are_those_that_cuda_says(built: Built) -> None:
     assert len(built.kernels) >= 12
     wrong = []
-    compared = 0
-    for kernel in built.kernels:
-        for block in (size for size in BLOCKS if size <= kernel.largest_block):
-            for dynamic in (size for size in DYNAMIC_BYTES if size <= kernel.most_dynamic_bytes):
-                ours = nvidia_occupancy(
-                    built.processor,
-                    block_size=block,
-                    registers=kernel.registers,
-                    shared_bytes=kernel.static_bytes + dynamic,
-                    barriers=kernel.barriers,
-                ).blocks
-                theirs = expected(built, kernel, block, dynamic)
-                compared += 1
-                if ours != theirs:
-                    wrong.append((kernel, block, dynamic, ours, theirs))
-    print(f"{compared} launches of {len(built.kernels)} kernels compared")
+    for launch, theirs in built.blocks.items():
+        kernel = built.kernels[launch.kernel]
+        ours = nvidia_occupancy(
+            built.processor,
+            block_size=launch.block,
+            registers=kernel.registers,
+            shared_bytes=kernel.static_bytes + launch.dynamic_bytes,
+            barriers=kernel.barriers,
+        ).blocks
+        if ours != theirs:
+            wrong.append((kernel, launch, ours, theirs))
+    print(f"{len(built.blocks)} launches of {len(built.kernels)} kernels compared")
     assert not wrong
 
 
@@ -145,6 +167,7 @@ def test_ncu_says_the_same_theoretical_occupancy(built: Built) -> None:
             barriers=kernel.barriers,
         )
         assert counters["theoretical_occupancy"] == pytest.approx(ours.fraction, abs=1e-4), kernel
-        assert counters["registers_per_thread"] == kernel.registers
+        # 16 of one that the compiler gave 14, on an H100: see `LEAST_REGISTERS`.
+        assert counters["registers_per_thread"] == launched_registers(kernel.registers), kernel
         assert counters["block_limit_registers"] == ours.limits["registers"], kernel
         assert counters["block_limit_warps"] == ours.limits["warps"], kernel

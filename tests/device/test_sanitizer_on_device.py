@@ -5,17 +5,20 @@ Needs nvcc and compute-sanitizer. The defects are such that guard bands and outp
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from gpu_bench import RandomVector, environment_or_skip
+from gpu_judging import machine_for
 
 from roofsmith.domain.inspection import Found, Inspection, SanitizerTool, Unavailable
 from roofsmith.domain.kernel import Built, Candidate, SourceFile
+from roofsmith.domain.outcome import BuildFailed
 from roofsmith.domain.workload import Workload
 from roofsmith.judge.gpu.runner import GpuRunner
 from roofsmith.profilers.sanitizer import SanitizerInspector, find_compute_sanitizer
-from roofsmith.toolchains.cuda import CudaToolchain
 
 pytestmark = pytest.mark.device
 
@@ -96,56 +99,75 @@ extern "C" void solve(const float* x, float* y, int N) {
 """
 
 
-def build(folder: Path, text: str) -> Built:
-    built = CudaToolchain(folder / "builds", environment_or_skip().device).build(
-        Candidate(
-            language="cuda",
-            sources=(SourceFile(path="kernel.cu", text=text),),
-        )
-    )
-    assert isinstance(built, Built), built.detail
-    return built
+KERNELS = {
+    "clean": CLEAN,
+    "memcheck": OVERFLOW,
+    "racecheck": RACE,
+    "initcheck": UNINITIALISED,
+    "unordered": UNORDERED,
+}
 
 
-def inspect(folder: Path, text: str) -> Inspection:
-    built = build(folder, text)
+@pytest.fixture(scope="module")
+def inspections(shared_cache: Path) -> Iterator[Mapping[str, Future[Inspection]]]:
+    """Of all kernels at the same time: every tool takes seconds to start, and times nothing."""
+    environment_or_skip()
     if find_compute_sanitizer() is None:
         pytest.skip("compute-sanitizer is not installed")
-    inspector = SanitizerInspector(GpuRunner(cache_dir=folder / "cache"), RandomVector())
-    found = inspector.inspect(built, WORKLOAD)
-    for report in found.reports:
+    candidates = [
+        Candidate(language="cuda", sources=(SourceFile(path="kernel.cu", text=text),))
+        for text in KERNELS.values()
+    ]
+    machine = machine_for("cuda", shared_cache)
+    inspector = SanitizerInspector(GpuRunner(cache_dir=machine.compiled_dir), RandomVector())
+
+    def inspected(built: Built | BuildFailed) -> Inspection:
+        assert isinstance(built, Built), built.detail
+        return inspector.inspect(built, WORKLOAD)
+
+    every = machine.toolchain.build_all(candidates)
+    with ThreadPoolExecutor(len(every)) as pool:
+        yield {n: pool.submit(inspected, b) for n, b in zip(KERNELS, every, strict=True)}
+
+
+def inspection(found: Future[Inspection]) -> Inspection:
+    """What every tool could look at."""
+    for report in found.result().reports:
         assert not isinstance(report, Unavailable), report.reason
-    return found
+    return found.result()
 
 
-def test_a_clean_kernel(tmp_path: Path) -> None:
-    found = inspect(tmp_path, CLEAN)
+def test_a_clean_kernel(inspections: Mapping[str, Future[Inspection]]) -> None:
+    found = inspection(inspections["clean"])
     assert found.failure is None
     assert found.repeatable is True, found.notes
 
 
 @pytest.mark.parametrize(
-    ("tool", "text", "kernel", "culprit"),
+    ("tool", "kernel", "culprit"),
     [
-        ("memcheck", OVERFLOW, "fill", "one too many"),
-        ("racecheck", RACE, "reverse", "tile["),
-        ("initcheck", UNINITIALISED, "add", "+ scratch[i]"),
+        ("memcheck", "fill", "one too many"),
+        ("racecheck", "reverse", "tile["),
+        ("initcheck", "add", "+ scratch[i]"),
     ],
 )
 def test_a_defect_that_outputs_hide(
-    tmp_path: Path, tool: SanitizerTool, text: str, kernel: str, culprit: str
+    inspections: Mapping[str, Future[Inspection]], tool: SanitizerTool, kernel: str, culprit: str
 ) -> None:
-    found = inspect(tmp_path, text)
+    found = inspection(inspections[tool])
     assert found.failure is not None
     assert found.failure.reason == f"sanitizer_{tool}"
     report = next(r for r in found.reports if isinstance(r, Found))
     defect = report.defects[0]
     assert defect.kernel == kernel, defect
     assert defect.source is not None
-    assert culprit in text.splitlines()[int(defect.source.rsplit(":", 1)[1]) - 1], defect
+    line = KERNELS[tool].splitlines()[int(defect.source.rsplit(":", 1)[1]) - 1]
+    assert culprit in line, defect
 
 
-def test_sums_in_any_order_are_reported_and_reject_nobody(tmp_path: Path) -> None:
-    found = inspect(tmp_path, UNORDERED)
+def test_sums_in_any_order_are_reported_and_reject_nobody(
+    inspections: Mapping[str, Future[Inspection]],
+) -> None:
+    found = inspection(inspections["unordered"])
     assert found.failure is None
     assert found.repeatable is False, found.notes

@@ -6,6 +6,8 @@ pytest -m device tests/device/test_transfer_on_device.py
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -22,11 +24,6 @@ from roofsmith.judge.transfer.tracer import STEPS, TIMED_STEPS, StepTracer
 from roofsmith.toolchains.cuda import CudaToolchain
 
 pytestmark = pytest.mark.device
-
-
-@pytest.fixture(autouse=True)
-def gpu() -> None:
-    environment_or_skip()
 
 
 CORPUS = Path(__file__).parents[1] / "golden" / "overfitting"
@@ -70,6 +67,7 @@ def reference(x, w, out):
 
 
 def trace(text: str, reference: str, dims: dict[str, int], where: Path) -> Trace:
+    """Steps with a module, written to a folder."""
     path = where / "kernel.py"
     path.write_text(text)
     kernel = SourceFile(path="kernel.py", text=text)
@@ -90,26 +88,6 @@ def trace(text: str, reference: str, dims: dict[str, int], where: Path) -> Trace
     found = tracer.trace(built, target.workloads[0], kept)
     assert isinstance(found, Trace), found
     return found
-
-
-def test_a_weight_cache_on_the_device(tmp_path: Path) -> None:
-    text = (CORPUS / "W1" / "versioned_dict.py").read_text()
-    found = trace(text, LINEAR, {"M": 64, "K": 128, "N": 96}, tmp_path)
-    assert found.failure is None
-    assert [(c.lookups, c.hits) for c in found.caches] == [(2 * TIMED_STEPS, TIMED_STEPS)]
-
-
-def test_a_stale_weight_on_the_device(tmp_path: Path) -> None:
-    text = (CORPUS / "W1" / "unversioned_dict.py").read_text()
-    found = trace(text, LINEAR, {"M": 64, "K": 128, "N": 96}, tmp_path)
-    assert isinstance(found.failure, Incorrect)
-    assert "weights that changed in place" in found.failure.detail
-
-
-def test_a_triton_kernel_in_bfloat16(tmp_path: Path) -> None:
-    found = trace(SCALE, PRODUCT, {"N": 1000}, tmp_path)
-    assert found.failure is None
-    assert found.weights == ("w",)
 
 
 # -- libraries ------------------------------------------------------------------------------
@@ -175,7 +153,7 @@ def reference(x, scale, group_sizes, out, M, G, N):
 
 
 def library_trace(text: str, reference: str, dims: dict[str, int], where: Path) -> Trace:
-    nvcc_or_skip()
+    """Steps with a library, built in a folder."""
     kernel = SourceFile(path="kernel.cu", text=text)
     given = SourceFile(path="reference.py", text=reference)
     target = Target(
@@ -195,10 +173,61 @@ def library_trace(text: str, reference: str, dims: dict[str, int], where: Path) 
     return found
 
 
+EACH_CALL = {True: MATMUL.replace("EACH_CALL", "1"), False: MATMUL.replace("EACH_CALL", "0")}
+SIZES = ("group_sizes[group]", "M / G")
+LINEAR_DIMS = {"M": 64, "K": 128, "N": 96}
+ROWS_DIMS = {"M": 64, "G": 4, "N": 8}
+
+
+@pytest.fixture(scope="module")
+def traces(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, Future[Trace]]]:
+    """All of them at the same time, each in processes of its own: nothing here is a matter of
+    speed, and every one imports PyTorch, for its reference and for its module."""
+    environment_or_skip()
+    modules = {
+        "versioned": ((CORPUS / "W1" / "versioned_dict.py").read_text(), LINEAR, LINEAR_DIMS),
+        "unversioned": ((CORPUS / "W1" / "unversioned_dict.py").read_text(), LINEAR, LINEAR_DIMS),
+        "scale": (SCALE, PRODUCT, {"N": 1000}),
+    }
+    libraries = {
+        **{f"packs {on}": (text, MATMUL_REFERENCE, LINEAR_DIMS) for on, text in EACH_CALL.items()},
+        **{size: (ROWS.replace("SIZE", size), ROWS_REFERENCE, ROWS_DIMS) for size in SIZES},
+    }
+    folder = tmp_path_factory.mktemp
+    with ThreadPoolExecutor(len(modules) + len(libraries)) as pool:
+        yield {
+            **{name: pool.submit(trace, *made, folder("module")) for name, made in modules.items()},
+            **{
+                name: pool.submit(library_trace, *made, folder("library"))
+                for name, made in libraries.items()
+            },
+        }
+
+
+def test_a_weight_cache_on_the_device(traces: Mapping[str, Future[Trace]]) -> None:
+    found = traces["versioned"].result()
+    assert found.failure is None
+    assert [(c.lookups, c.hits) for c in found.caches] == [(2 * TIMED_STEPS, TIMED_STEPS)]
+
+
+def test_a_stale_weight_on_the_device(traces: Mapping[str, Future[Trace]]) -> None:
+    found = traces["unversioned"].result()
+    assert isinstance(found.failure, Incorrect)
+    assert "weights that changed in place" in found.failure.detail
+
+
+def test_a_triton_kernel_in_bfloat16(traces: Mapping[str, Future[Trace]]) -> None:
+    found = traces["scale"].result()
+    assert found.failure is None
+    assert found.weights == ("w",)
+
+
 @pytest.mark.parametrize("each_call", [True, False])
-def test_a_library_that_packs_its_weights(tmp_path: Path, each_call: bool) -> None:
-    text = MATMUL.replace("EACH_CALL", str(int(each_call)))
-    found = library_trace(text, MATMUL_REFERENCE, {"M": 64, "K": 128, "N": 96}, tmp_path)
+def test_a_library_that_packs_its_weights(
+    traces: Mapping[str, Future[Trace]], each_call: bool
+) -> None:
+    nvcc_or_skip()
+    found = traces[f"packs {each_call}"].result()
     assert found.weights == ("w",)
     if each_call:
         assert found.failure is None
@@ -209,10 +238,10 @@ def test_a_library_that_packs_its_weights(tmp_path: Path, each_call: bool) -> No
     assert found.steps == 1
 
 
-@pytest.mark.parametrize("size", ["group_sizes[group]", "M / G"])
-def test_a_library_meets_uneven_groups(tmp_path: Path, size: str) -> None:
-    text = ROWS.replace("SIZE", size)
-    found = library_trace(text, ROWS_REFERENCE, {"M": 64, "G": 4, "N": 8}, tmp_path)
+@pytest.mark.parametrize("size", SIZES)
+def test_a_library_meets_uneven_groups(traces: Mapping[str, Future[Trace]], size: str) -> None:
+    nvcc_or_skip()
+    found = traces[size].result()
     assert found.skewed.startswith("group_sizes: ")
     assert (found.failure is None) is (size != "M / G")
     assert found.steps == (STEPS if size != "M / G" else STEPS // 2)

@@ -7,15 +7,24 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from gpu_bench import environment_or_skip
-from gpu_judging import GpuJudging, judging, triton
+from gpu_judging import GpuJudging, judging, softmax_target, triton
 
 from roofsmith import app
-from roofsmith.analysis.compiled import candidates_for
+from roofsmith.analysis.compiled import candidates_for, launched_registers
+from roofsmith.app import steps
+from roofsmith.app.subjects import target_of
+from roofsmith.app.wiring import workshop
 from roofsmith.config import Settings
+from roofsmith.domain.kernel import Built
+from roofsmith.domain.profile import Profile
+from roofsmith.domain.workload import Workload
+from roofsmith.ports import Profiler
 from roofsmith.testing.observer import SilentObserver
 from roofsmith.toolchains import triton_resources
 
@@ -45,10 +54,10 @@ AUTOTUNED = triton(4).replace("@triton.jit", f"{TUNE}\n@triton.jit").replace(", 
 
 
 @pytest.fixture(scope="module")
-def softmax(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GpuJudging]:
+def softmax(shared_cache: Path) -> Iterator[GpuJudging]:
     environment_or_skip()
     pytest.importorskip("triton", reason="Triton is not installed")
-    with judging("triton", triton(4), tmp_path_factory.mktemp("judge")) as made:
+    with judging(softmax_target("triton", triton(4)), shared_cache) as made:
         yield made
 
 
@@ -101,15 +110,42 @@ def test_every_configuration_of_an_autotuner_is_named(softmax: GpuJudging) -> No
     ]
 
 
-def test_they_reach_who_asks(tmp_path: Path) -> None:
-    environment_or_skip()
+class Remembering:
+    """Port `Profiler`: each kernel is profiled once on a workload, whoever asks."""
+
+    def __init__(self, profiler: Profiler) -> None:
+        self._profiler = profiler
+        self._found: dict[tuple[str, str], Profile] = {}
+
+    def profile(self, built: Built, workload: Workload) -> Profile:
+        key = (built.candidate_id, workload.label)
+        if key not in self._found:
+            self._found[key] = self._profiler.profile(built, workload)
+        return self._found[key]
+
+
+@pytest.mark.usefixtures("ceilings")
+def test_they_reach_who_asks(
+    tmp_path: Path, shared_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three commands on one workload, in one workshop."""
     pytest.importorskip("triton", reason="Triton is not installed")
-    subject = app.Subject(path=EXAMPLES / "softmax")
-    settings = Settings(tmp_path / "cache", tmp_path)
-    checked = app.check(subject, settings, SilentObserver())
-    assert {kernel.name for kernel in checked.resources} == {"softmax_rows"}
-    for profile in app.profile(subject, settings, SilentObserver()):
-        (ran,) = candidates_for(profile)
-        assert ran.registers == profile.get("registers_per_thread")
-    for _, bottleneck in app.classify(subject, settings, SilentObserver()):
-        assert any(line.startswith("compiled: softmax_rows (sm_") for line in bottleneck.evidence)
+    subject = app.Subject(
+        path=EXAMPLES / "softmax" / "kernel.py",
+        reference=EXAMPLES / "softmax" / "reference.py",
+        workloads=("N=4096,D=4096",),
+    )
+    settings, observer = Settings(shared_cache, tmp_path), SilentObserver()
+    with workshop(target_of(subject), settings, observer) as opened:
+        shop = replace(opened, profiler=Remembering(opened.profiler))
+        monkeypatch.setattr(steps, "workshop", lambda *_: nullcontext(shop))
+        checked = app.check(subject, settings, observer)
+        assert {kernel.name for kernel in checked.resources} == {"softmax_rows"}
+        for profile in app.profile(subject, settings, observer):
+            (ran,) = candidates_for(profile)
+            assert ran.registers is not None
+            compiled = (ran.registers, launched_registers(ran.registers))
+            assert profile.get("registers_per_thread") in compiled
+        for _, bottleneck in app.classify(subject, settings, observer):
+            evidence = bottleneck.evidence
+            assert any(line.startswith("compiled: softmax_rows (sm_") for line in evidence)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from gpu_bench import environment_or_skip
 from gpu_judging import REFERENCE, candidate, cuda, triton
 
 from roofsmith.app.benching import Benched, bench
@@ -17,12 +16,12 @@ from roofsmith.testing.observer import SilentObserver
 pytestmark = pytest.mark.device
 
 
+@pytest.mark.usefixtures("ceilings")
 @pytest.mark.parametrize(("language", "text"), [("cuda", cuda()), ("triton", triton(4))])
 def test_a_kernel_is_held_against_eager_and_compile(
-    language: Language, text: str, tmp_path: Path
+    language: Language, text: str, tmp_path: Path, shared_cache: Path
 ) -> None:
-    environment_or_skip()
-    found = benched(language, text, tmp_path)
+    found = benched(language, text, tmp_path, shared_cache)
     assert found.measured.outcome.kind == "passed", found.measured.outcome
     assert [result.name for result in found.yardsticks] == [
         "eager",
@@ -41,11 +40,11 @@ def test_a_kernel_is_held_against_eager_and_compile(
         assert 0.1 < low <= high < 10
 
 
-def benched(language: Language, text: str, folder: Path) -> Benched:
-    """`roofsmith bench` on one kernel file."""
+def benched(language: Language, text: str, folder: Path, cache: Path) -> Benched:
+    """`roofsmith bench` on one kernel file, without its profile."""
     kernel = folder / candidate(language, text).kernel.path
     kernel.write_text(text)
     reference = folder / "reference.py"
     reference.write_text(REFERENCE)
     subject = Subject(path=kernel, reference=reference, workloads=("N=4096,D=4096",))
-    return bench(subject, Settings(folder / "cache", folder), SilentObserver())
+    return bench(subject, Settings(cache, folder), SilentObserver(), profiled=False)
