@@ -26,14 +26,15 @@ demo: $(INSTALLED) | tools same-python
 	@$(BIN)/roofsmith demo $(ARGS)
 
 # Two processes, a file in one of them: what its tests share is made once. What measures kernels
-# waits until it is alone, and comes first (tests/conftest.py).
+# waits until it is alone, and comes first (tests/conftest.py). Tests start hundreds of processes of
+# ours: they find modules compiled, whatever containers like to set.
 test: $(FOR_WORK) | tools same-python
-	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder $(ARGS)
+	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 lint: $(FOR_WORK) | same-python
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
-	@$(BIN)/mypy
+	@$(BIN)/mypy --num-workers 2
 	@$(BIN)/lint-imports
 
 docs: $(FOR_WORK) | same-python

@@ -36,13 +36,13 @@ from result_file import Made, Times, log_ratios, made_now, say, write
 from roofsmith.analysis.clock import MESSAGES_S
 from roofsmith.analysis.statistics import median_and_interval
 from roofsmith.app.subjects import candidate_from
+from roofsmith.domain.arrays import ArraySpec
 from roofsmith.domain.campaign import replay
 from roofsmith.domain.kernel import Built, Candidate
 from roofsmith.domain.values import Value
 from roofsmith.judge.arena import Arena
-from roofsmith.judge.lineup import MAX_WAIT_SHARE
 from roofsmith.judge.process import WorkerProcess
-from roofsmith.ports import ArraySpec
+from roofsmith.judge.station import MAX_WAIT_SHARE
 from roofsmith.store.ledger import JsonlLedger
 from roofsmith.toolchains.c import CToolchain
 

@@ -15,7 +15,7 @@ from roofsmith.domain.comparison import ErrorReport
 from roofsmith.domain.kernel import Built
 from roofsmith.domain.outcome import Failure
 from roofsmith.domain.workload import Workload
-from roofsmith.judge.bench import SegmentPlan, Turn
+from roofsmith.judge.bench import Odd, SegmentPlan, Turn
 from roofsmith.judge.budgets import Finding
 from roofsmith.judge.isolation import NO_ISOLATION
 from roofsmith.judge.segment import Segment
@@ -109,6 +109,19 @@ class SimulatedStation:
     def spot_check(self) -> tuple[int, Failure] | None:
         """Right."""
         return None
+
+    def mixed(
+        self,
+        order: Sequence[int],  # noqa: ARG002
+        deadline_s: float,  # noqa: ARG002
+        others: Sequence[str],  # noqa: ARG002
+    ) -> tuple[Odd, ...]:
+        """None."""
+        return ()
+
+    def alone(self, odd: Odd, deadline_s: float) -> Finding:  # noqa: ARG002
+        """Right."""
+        return odd.finding
 
     def asides(self, deadline_s: float) -> None:
         """Nothing."""

@@ -15,6 +15,7 @@ from typing import Generic, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from roofsmith.domain.arrays import ArraySpec
 from roofsmith.domain.bound import Bound, OperationCount
 from roofsmith.domain.calibration import Calibration
 from roofsmith.domain.campaign import Campaign, Event, Round
@@ -25,7 +26,7 @@ from roofsmith.domain.device import Device, Environment
 from roofsmith.domain.diagnosis import Diagnosis, Disassembly
 from roofsmith.domain.dispatch import Dispatch
 from roofsmith.domain.examination import Examination
-from roofsmith.domain.facts import ArithmeticType, DType, FactSheet
+from roofsmith.domain.facts import ArithmeticType, FactSheet
 from roofsmith.domain.fleet import GpuStatus
 from roofsmith.domain.formatting import Formatting
 from roofsmith.domain.health import Health
@@ -341,28 +342,9 @@ class Checkouts(Protocol):
         """Frozen files of a checkout that aren't as the commit has them, those added included."""
         ...
 
-
-@dataclass(frozen=True, slots=True)
-class ArraySpec:
-    """One array that a workload passes to `solve`."""
-
-    name: str
-    role: str
-    """input, output, or inout: an output that holds numbers before the call."""
-    dtype: DType
-    shape: tuple[int, ...]
-
-    @property
-    def size_bytes(self) -> int:
-        """Bytes of the whole array."""
-        return int(np.prod(self.shape, dtype=np.int64)) * DTYPE_BYTES[self.dtype]
-
-
-DTYPE_BYTES: Mapping[DType, int] = {
-    "float16": 2, "bfloat16": 2, "float32": 4, "float64": 8,
-    "int8": 1, "int16": 2, "int32": 4, "int64": 8,
-    "uint8": 1, "uint16": 2, "uint32": 4, "uint64": 8, "bool": 1,
-}  # fmt: skip
+    def drop(self, candidate_id: str) -> None:
+        """Forget a checkout that somebody has spoiled: it will be made anew."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)

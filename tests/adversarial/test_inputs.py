@@ -324,7 +324,8 @@ def test_a_sum_over_half_of_a_long_row_is_wrong(builds: Path, scratch: Path) -> 
     honest = NORM.format(skips="0")
     with bench(builds, kernel=honest, reference=NORM_SETUP, workloads=[given]) as made:
         outcome = examined(made, NORM.format(skips=f"n == {given['n']}"))
-    assert reason(outcome) in ("wrong_output", "precision")
+    # A single number may by chance be what an earlier call should have given.
+    assert reason(outcome) in ("wrong_output", "precision", "memoised_result")
 
 
 TANH_SETUP = """

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import torch
 
+from roofsmith.domain.arrays import ArraySpec
 from roofsmith.domain.bound import OperationCount
 from roofsmith.domain.kernel import Signature
 from roofsmith.domain.target import Tolerance
@@ -22,7 +23,7 @@ from roofsmith.judge.gpu.reference import GpuReference
 from roofsmith.judge.gpu.reference_process import GpuServer
 from roofsmith.judge.gpu.slots import Slots
 from roofsmith.judge.tolerated import Tolerated
-from roofsmith.ports import ArraySpec, WorkloadDescription
+from roofsmith.ports import WorkloadDescription
 
 Kernel = Callable[..., None]
 """Takes the arrays of a slot by name."""

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from roofsmith.domain.arrays import DTYPE_BYTES, ArraySpec
 from roofsmith.judge.arena import ALIGNMENT_BYTES, GUARD_BYTES, Arena, lay_out
 from roofsmith.judge.poison import UNWRITTEN
-from roofsmith.ports import DTYPE_BYTES, ArraySpec
 
 SPECS = (
     ArraySpec("x", "input", "float32", (3, 5)),

@@ -92,6 +92,25 @@ def test_the_launch_tells_which_configuration_ran() -> None:
     assert candidates_for(profile(*both, block_size=64)) == ()
 
 
+@pytest.mark.parametrize(
+    ("compiled", "counted", "is_it"),
+    [
+        (14, 16, True), (14, 14, True), (10, 16, True), (16, 16, True), (31, 31, True),
+        (14, 15, False), (14, 24, False), (17, 16, False), (31, 32, False),
+    ],
+)  # fmt: skip
+def test_a_launch_has_sixteen_registers_at_least(compiled: int, counted: int, is_it: bool) -> None:
+    """As ncu counts; a tool that counts what the compiler gave is right as well."""
+    kernel = FEW.model_copy(update={"registers": compiled})
+    assert candidates_for(profile(kernel, registers_per_thread=counted)) == (kernel,) * is_it
+
+
+def test_amds_launches_have_as_few_registers_as_their_kernels() -> None:
+    kernel = FEW.model_copy(update={"arch": "gfx942", "registers": 14})
+    assert candidates_for(profile(kernel, registers_per_thread=14)) == (kernel,)
+    assert candidates_for(profile(kernel, registers_per_thread=16)) == ()
+
+
 def test_only_what_is_certain_is_read() -> None:
     certain = compiled_readings(profile(FEW, MANY, block_size=256))
     assert certain["spilled_bytes"] == 40

@@ -119,6 +119,26 @@ def test_products_of_shortened_factors(seed: int, truncate: bool) -> None:
     assert reason(narrow.astype(np.float32), truth, shortened=narrow) == "precision"
 
 
+@given(SEEDS, st.integers(3, 11), st.booleans())
+def test_a_part_that_is_less_precise(seed: int, columns: int, of_inputs: bool) -> None:
+    a, b = draw(seed, (24, 64)), draw(seed + 1, (64, 40))
+    truth = a @ b
+    short = round_to(a, 11, np) @ round_to(b, 11, np) if of_inputs else round_to(truth, 8, np)
+    out = truth.astype(np.float32)
+    out[:, :columns] = short[:, :columns]
+    found = diagnose(evidence(out, truth, shortened=short if of_inputs else None))
+    assert found.reason == "precision"
+    assert "worst elements" in found.detail
+
+
+@given(SEEDS, st.integers(1, 11))
+def test_a_part_that_is_wrong_otherwise_is_no_rounding(seed: int, rows: int) -> None:
+    truth = draw(seed)
+    out = truth.astype(np.float32)
+    out[:rows] *= 1.01
+    assert reason(out, truth) == "wrong_output"
+
+
 @given(SEEDS, st.floats(1.001, 3.0))
 def test_a_wrong_factor_is_no_rounding(seed: int, factor: float) -> None:
     truth = draw(seed)

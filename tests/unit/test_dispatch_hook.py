@@ -85,6 +85,13 @@ def test_the_command_gets_both_versions_and_the_rule(repo: Path, tmp_path: Path)
     }
 
 
+def test_a_command_that_merges_in_place_spoils_no_checkout(repo: Path, tmp_path: Path) -> None:
+    merge(repo, tmp_path, 'cp "$ROOFSMITH_NEW/src/k.c" src/k.c; cp src/k.c "$ROOFSMITH_MERGED/src"')
+    assert not (tmp_path / "checkouts" / candidate("old();\n").id).exists()
+    merge(repo, tmp_path, MERGE)
+    assert (tmp_path / "checkouts" / candidate("old();\n").id).exists()
+
+
 @pytest.mark.parametrize(
     ("command", "why"),
     [

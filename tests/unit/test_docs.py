@@ -36,6 +36,7 @@ from roofsmith.judge import (
     parent,
     process,
     rounding,
+    station,
 )
 from roofsmith.judge.diagnosis import Code
 from roofsmith.judge.gpu import lineup as gpu_lineup
@@ -154,7 +155,7 @@ NUMBERS = {
     "at least 1024 bytes": arena.GUARD_BYTES == 1024,
     "as take about 2 ms (1 to 32)": (lineup.SEGMENT_S, lineup.MAX_CALLS) == (2e-3, 32),
     "Kernels below 5 ms": lineup.WARM_S == 5e-3,
-    "more than 0.7 ms plus 2%": (clock.MESSAGES_S, lineup.MAX_WAIT_SHARE) == (7e-4, 0.02),
+    "more than 0.7 ms plus 2%": (clock.MESSAGES_S, station.MAX_WAIT_SHARE) == (7e-4, 0.02),
     "long segments (25 ms, on a CPU 10 ms, which workloads share, or 512 calls": (
         (bench.CLOCK_S, lineup.LONGEST_CLOCK_S, bench.MAX_CLOCK_CALLS) == (25e-3, 10e-3, 512)
     ),

@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
+from roofsmith.domain.arrays import ArraySpec
 from roofsmith.domain.kernel import Signature
 from roofsmith.domain.workload import Workload
 from roofsmith.judge.arena import Arena
 from roofsmith.judge.draws import Draws
-from roofsmith.ports import ArraySpec, WorkloadDescription
+from roofsmith.ports import WorkloadDescription
 from roofsmith.testing.toolchain import SCALE_PARAMETERS
 
 

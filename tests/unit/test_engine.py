@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 
 from roofsmith.domain.campaign import Baseline, Campaign, Round, Started, Stopped, replay
-from roofsmith.domain.kernel import Built, Candidate, Signature
+from roofsmith.domain.kernel import BuildSpec, Built, Candidate, Signature, SourceFile
 from roofsmith.domain.outcome import BuildFailed, Crashed, Incorrect, Unstable
 from roofsmith.domain.proposal import Proposal
 from roofsmith.domain.target import Goal, KeepPolicy, StopPolicy, Target
@@ -16,12 +16,14 @@ from roofsmith.engine.loop import Engine
 from roofsmith.engine.progress import expected_round_s, overhead_fraction, spent_s
 from roofsmith.engine.stopping import Stop
 from roofsmith.engine.verify import verify
+from roofsmith.engine.workbench import changed_signature
 from roofsmith.errors import BaselineError, MachineError, StorageError, UsageError
 from roofsmith.ports import Brief, Screen
 from roofsmith.testing.engine import FakeWorld, ScriptedProposer, fake_idea, fake_target
 from roofsmith.testing.judge import FakeKernels
 from roofsmith.testing.machine import fake_device, fake_environment
 from roofsmith.testing.toolchain import FakeToolchain
+from roofsmith.toolchains.signature import read_signature
 
 LABELS = ["n=500000,variant=1", "n=500000,variant=2"]
 
@@ -180,6 +182,22 @@ def test_a_candidate_keeps_the_signature() -> None:
     assert isinstance(round_.judgement.outcome, BuildFailed)
     assert round_.judgement.outcome.reason == "signature_changed"
     assert round_.decision.kind == "rolled_back"
+
+
+def test_const_may_come_and_go() -> None:
+    def takes(first: str, second: str = "float*") -> Signature:
+        text = f"void solve({first} x, {second} y, int n) {{}}"
+        return read_signature(
+            Candidate(language="c", sources=(SourceFile(path="k.c", text=text),), build=BuildSpec())
+        )
+
+    assert changed_signature(takes("const float*"), takes("float*")) is None
+    assert changed_signature(takes("float*"), takes("const float*")) is None
+    for other in (takes("double*"), takes("int"), takes("float*", "int*")):
+        refused = changed_signature(other, takes("float*"))
+        assert refused is not None
+        assert refused.reason == "signature_changed"
+        assert "(array float32 x, array float32 y, size int32 n)" in refused.detail
 
 
 def test_a_decision_is_on_disk_before_its_commit() -> None:

@@ -1,4 +1,4 @@
-"""Which reason a gain gets that is both beyond the floor and out of sight of the judge's clock."""
+"""Which reason a gain gets that the clock or the floor refutes, and what is measured only once."""
 
 from __future__ import annotations
 
@@ -87,3 +87,19 @@ def test_a_gain_that_is_there_and_impossible_is_below_the_floor(
 def test_a_gain_that_is_there_and_possible_passes(monkeypatch: pytest.MonkeyPatch) -> None:
     found = judged(monkeypatch, by_clock=4.0, floor_s=0.1)
     assert (found.outcome, found.verdict) == (Passed(), "faster")
+
+
+def test_what_nobody_keeps_is_measured_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A yardstick four times as fast: its pairs, and neither fresh ones nor a second clock's."""
+    judge = ProcessJudge(
+        TARGET, cast(Any, SimpleNamespace(isolation=SimpleNamespace(label="none"))),
+        (ConfigClass(name="all", workloads=(WORKLOAD.label,), reason="a test"),), (),
+        confirms=False,
+    )  # fmt: skip
+    monkeypatch.setattr(judge, "_require_passing", lambda *_: None)
+    monkeypatch.setattr(judge._examiner, "examine", lambda *_: (Passed(), ()))
+    monkeypatch.setattr(judge._sampler, "pairs", lambda *_, **__: pairs(4.0))
+    found = judge.compare(cast(Any, None), cast(Any, None), SilentObserver())
+    assert (found.verdict, len(found.samples)) == ("faster", len(JITTER))
+    assert not found.confirmation
+    assert not found.clock

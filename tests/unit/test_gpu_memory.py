@@ -12,6 +12,7 @@ pytest.importorskip("torch", reason="PyTorch is not installed")
 
 import torch
 
+from roofsmith.domain.arrays import ArraySpec
 from roofsmith.domain.kernel import SourceFile
 from roofsmith.domain.target import Target, Tolerance
 from roofsmith.domain.workload import Workload
@@ -21,7 +22,7 @@ from roofsmith.judge.gpu.lineup import GpuBench
 from roofsmith.judge.gpu.oracle import GpuOracle
 from roofsmith.judge.gpu.reference_process import RESERVED_BYTES, GpuServer
 from roofsmith.judge.isolation import NO_ISOLATION
-from roofsmith.ports import ArraySpec, WorkloadDescription
+from roofsmith.ports import WorkloadDescription
 
 GIB = 2**30
 FREE_BYTES = 78 * GIB

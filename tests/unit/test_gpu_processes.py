@@ -15,6 +15,7 @@ import psutil
 import pytest
 from driver_here import has_driver
 
+from roofsmith.domain.arrays import ArraySpec
 from roofsmith.domain.kernel import Built, Signature
 from roofsmith.domain.values import content_id
 from roofsmith.judge import process
@@ -30,7 +31,7 @@ from roofsmith.judge.gpu.layout import (
 )
 from roofsmith.judge.gpu.process import GpuWorkerProcess, server_environment
 from roofsmith.judge.gpu.runner import GpuRunner
-from roofsmith.ports import ArraySpec, KernelDiedError
+from roofsmith.ports import KernelDiedError
 
 LONG_S = 60.0
 """For what takes milliseconds on a machine that has nothing else to do."""

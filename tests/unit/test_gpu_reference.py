@@ -165,7 +165,7 @@ def test_candidate_code_is_imported_only_where_nobody_else_draws(
         monkeypatch.setattr(reference_process, part, lambda *_: None)
     message = {
         "path": str(reference), "kernel": str(kernel), "ptr_size": None, "tf32": False,
-        "signature": {"parameters": []},
+        "signature": {"parameters": []}, "environment": {},
     }  # fmt: skip
     reference.write_text("def setup(seed): pass\ndef reference(): pass\n")
     GpuServer().load(message)

@@ -8,6 +8,7 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
+from roofsmith.domain.arrays import ArraySpec
 from roofsmith.domain.workload import Workload
 from roofsmith.judge.hidden import (
     SMALL_ELEMENTS,
@@ -18,7 +19,6 @@ from roofsmith.judge.hidden import (
     reductions,
     rows_of,
 )
-from roofsmith.ports import ArraySpec
 
 SIZES = st.one_of(st.integers(1, 5000), st.sampled_from([2**i for i in range(14)]))
 GIVEN = st.lists(

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from roofsmith.analysis.regressions import regressions_in_a_row
+from roofsmith.domain.arrays import ArraySpec
 from roofsmith.domain.campaign import Campaign, Event, Kept, RolledBack, Round
 from roofsmith.domain.dispatch import Dispatch, Threshold
 from roofsmith.domain.kernel import Candidate, Signature
@@ -20,7 +21,7 @@ from roofsmith.engine.loop import Engine
 from roofsmith.engine.repairing import repair_task
 from roofsmith.engine.splitting import due_split, seen_dimensions
 from roofsmith.engine.verify import verify
-from roofsmith.ports import ArraySpec, Sight, WorkloadDescription
+from roofsmith.ports import Sight, WorkloadDescription
 from roofsmith.report import render_campaign, summarize
 from roofsmith.testing.engine import (
     FakeWorld,

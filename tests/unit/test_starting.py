@@ -17,7 +17,7 @@ from roofsmith.judge.gpu import shared as shared_module
 from roofsmith.judge.gpu import starting
 from roofsmith.judge.gpu.lineup import GpuLineup
 from roofsmith.judge.gpu.shared import Shared
-from roofsmith.judge.gpu.starting import MOST_AT_ONCE, Starter, start
+from roofsmith.judge.gpu.starting import MOST_AT_ONCE, Starter, start, start_one
 from roofsmith.judge.isolation import NO_ISOLATION
 from roofsmith.ports import KernelDiedError
 
@@ -126,6 +126,19 @@ def test_one_pair_is_looked_at_then_as_many_start_as_are_needed(
     used(again, shared, FEWEST)
     assert len(worker.device.started) == 6 * FEWEST
     again.close()
+    shared.bury()
+
+
+def test_who_was_seen_alone_needs_no_second_look(worker: type[Worker], tmp_path: Path) -> None:
+    """Both were examined: what the pair holds is known before its first set."""
+    shared = bench(worker, tmp_path)
+    for built in PAIR:
+        shared.end(start_one([built], shared))
+    assert shared.footprint(PAIR) == 2 * GIB
+    starter = Starter(PAIR, shared, FEWEST)
+    used(starter, shared, 1)
+    assert len(worker.device.started) == 2 + 2 * FEWEST
+    starter.close()
     shared.bury()
 
 

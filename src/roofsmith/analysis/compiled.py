@@ -14,6 +14,10 @@ MAX_LINES: Final = 4
 """Kernels that evidence names; an autotuner leaves dozens."""
 WORD_BYTES: Final = 4
 """Of a register."""
+LEAST_REGISTERS: Final = 16
+"""Of a thread in a launch, as ncu counts: on an H100 it read 16 for a kernel that the compiler gave
+14, and forums.developer.nvidia.com/t/237752 has 16 for one that ptxas gave 10 for sm_86. That is no
+rounding to what is allocated: one with 31, of which 32 are allocated, reads 31."""
 _LIMITERS: Final = {"shared": "shared memory", "warps": "the size of a block"}
 
 
@@ -21,8 +25,8 @@ def candidates_for(profile: Profile) -> tuple[KernelResources, ...]:
     """Of the compiled kernels, those that may be the one that the profiler saw.
 
     Of an autotuned kernel every configuration was compiled, and the launch tells which one ran: by
-    its name, and where the profiler counted them, by registers and the size of a block. Without a
-    kernel in the profile, all of them.
+    its name, and where the profiler counted them, by registers (a launch has at least
+    `LEAST_REGISTERS`) and the size of a block. Without a kernel in the profile, all of them.
     """
     named = [kernel for kernel in profile.resources if profile.kernel in (None, kernel.name)]
     return tuple(kernel for kernel in named if _could_be(kernel, profile))
@@ -30,11 +34,26 @@ def candidates_for(profile: Profile) -> tuple[KernelResources, ...]:
 
 def _could_be(kernel: KernelResources, profile: Profile) -> bool:
     block = _block_size(kernel)
-    seen = {"registers_per_thread": kernel.registers, "block_size": block}
+    counted_as = {
+        "registers_per_thread": _counted_registers(kernel),
+        "block_size": None if block is None else (block,),
+    }
     return all(
-        own is None or (counted := profile.get(name)) is None or counted == own
-        for name, own in seen.items()
+        own is None or (counted := profile.get(name)) is None or counted in own
+        for name, own in counted_as.items()
     )
+
+
+def launched_registers(compiled: int) -> int:
+    """Of a thread, as ncu counts them in a launch of a kernel that the compiler gave so many."""
+    return max(compiled, LEAST_REGISTERS)
+
+
+def _counted_registers(kernel: KernelResources) -> tuple[int, ...] | None:
+    """A thread's, as a profiler may count them: as the compiler does, or as ncu."""
+    if kernel.registers is None or not kernel.arch.startswith("sm_"):
+        return None if kernel.registers is None else (kernel.registers,)
+    return kernel.registers, launched_registers(kernel.registers)
 
 
 def compiled_readings(profile: Profile) -> dict[str, float]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.util
 import time
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -42,7 +43,7 @@ from roofsmith.judge.gpu.process import server_environment
 from roofsmith.judge.gpu.runner import GpuRunner
 from roofsmith.judge.isolation import Isolation, isolate
 from roofsmith.judge.lineup import HostBench
-from roofsmith.judge.oracle import ReferenceOracle
+from roofsmith.judge.oracle import BootedProcess, ReferenceOracle
 from roofsmith.judge.parent import ProcessJudge
 from roofsmith.judge.runner import WorkerRunner
 from roofsmith.judge.transfer.command import CommandTracer
@@ -191,9 +192,11 @@ class Machine:
             )  # fmt: skip
         return tracer if self.gate is None else GuardedTracer(tracer, self.gate)
 
-    def judge(self, target: Target, bench: Bench[Any], known: Survey) -> Judge:
-        """Who decides about candidates."""
-        judge = ProcessJudge(target, bench, known.classes, known.bounds)
+    def judge(
+        self, target: Target, bench: Bench[Any], known: Survey, *, confirms: bool = True
+    ) -> Judge:
+        """Who decides about candidates; about yardsticks, without confirming what they win."""
+        judge = ProcessJudge(target, bench, known.classes, known.bounds, confirms=confirms)
         return judge if self.gate is None else GuardedJudge(judge, self.gate)
 
     @property
@@ -291,15 +294,40 @@ def vendor_of(gpu: Device) -> Vendor:
 
 
 @contextmanager
-def oracle_for(target: Target, machine: Machine) -> Iterator[ReferenceOracle | GpuOracle]:
+def booted_reference(target: Target) -> Iterator[BootedProcess | None]:
+    """What will hold a reference on a GPU: it imports PyTorch while an idle GPU is looked for.
+
+    None for kernels on the host's processors, for a repository, and without PyTorch.
+    """
+    on_gpu = target.command is None and target.language not in HOST_LANGUAGES
+    if not on_gpu or importlib.util.find_spec("torch") is None:
+        yield None
+        return
+    with closing(BootedProcess(GpuOracle.module)) as booted:
+        yield booted
+
+
+@contextmanager
+def oracle_for(
+    target: Target, machine: Machine, booted: BootedProcess | None = None
+) -> Iterator[ReferenceOracle | GpuOracle]:
     """The target's reference, in a process of its own, which starts at once.
+
+    Args:
+        target: has the reference.
+        machine: whose toolchain reads the kernel.
+        booted: started for it before; None: starts now.
 
     Raises:
         SignatureError: the kernel has no readable `solve`.
     """
     signature = machine.toolchain.signature(target.baseline)
-    kind = ReferenceOracle if machine.gpu is None else GpuOracle
-    with kind(target, signature) as oracle:
+    made = (
+        ReferenceOracle(target, signature)
+        if machine.gpu is None
+        else GpuOracle(target, signature, booted)
+    )
+    with made as oracle:
         oracle.start()
         yield oracle
 

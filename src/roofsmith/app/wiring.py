@@ -10,7 +10,13 @@ from pathlib import Path
 from roofsmith.analysis.sizes import smallest
 from roofsmith.app.citing import CitedProposer, CitedTips, require_citable
 from roofsmith.app.clocks import host_clocks, locked_clocks
-from roofsmith.app.hardware import Machine, fork_server_for, leased_machine, oracle_for
+from roofsmith.app.hardware import (
+    Machine,
+    booted_reference,
+    fork_server_for,
+    leased_machine,
+    oracle_for,
+)
 from roofsmith.app.repositories import (
     device_language,
     open_target_repository,
@@ -265,7 +271,11 @@ def workshop(
         BadReferenceError: the reference doesn't fit it.
         TargetError: a workload can't fit in memory.
     """
-    with leased_machine(settings, device_language(target), observer, product) as leased:
+    with (
+        booted_reference(target) as booted,
+        fork_server_for(target.language) as fork_server,
+        leased_machine(settings, device_language(target), observer, product) as leased,
+    ):
         meter = Meter(leased.clock)  # from here on: a wait for the GPU is nobody's overhead
         if target.command is not None:
             with _command_workshop(target, leased, settings, observer, meter) as shop:
@@ -273,8 +283,7 @@ def workshop(
             return
         with (
             locked_clocks(leased, settings) as machine,
-            oracle_for(target, machine) as oracle,
-            fork_server_for(target.language) as fork_server,
+            oracle_for(target, machine, booted) as oracle,
         ):
             known = survey(
                 target, machine.devices, machine.specs, machine.toolchain, oracle, observer, meter
@@ -359,6 +368,6 @@ def _yardstick_judge(
     """Judges what PyTorch makes of the reference; None on the host's processors."""
     if isinstance(oracle, GpuOracle):
         with machine.yardstick_bench(target, oracle, fork_server) as bench:
-            yield machine.judge(target, bench, known)
+            yield machine.judge(target, bench, known, confirms=False)
     else:
         yield None

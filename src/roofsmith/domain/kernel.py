@@ -8,7 +8,7 @@ from typing import Any, Literal, assert_never, get_args
 from pydantic import Field, field_validator, model_validator
 
 from roofsmith.domain.facts import DType
-from roofsmith.domain.values import Value, content_id
+from roofsmith.domain.values import Described, Value, content_id
 
 KernelLanguage = Literal["c", "cpp", "cuda", "hip", "triton", "torch"]
 """What a kernel with a `solve` is written in."""
@@ -58,7 +58,7 @@ class SourceFile(Value):
         return path
 
 
-class BuildSpec(Value):
+class BuildSpec(Described):
     """How a candidate is built and under which environment variables it runs."""
 
     compiler: Literal["auto", "gcc", "clang", "nvcc", "hipcc"] = "auto"

@@ -14,10 +14,10 @@ from pydantic import Field
 from roofsmith.domain.category import Category
 from roofsmith.domain.profile import BottleneckKind
 from roofsmith.domain.proposal import Bucket
-from roofsmith.domain.values import Value
+from roofsmith.domain.values import Described
 
 
-class Change(Value):
+class Change(Described):
     """Against the incumbent of its time, as a fraction of it; None: not compared, or UNKNOWN."""
 
     latency_delta: float | None
@@ -26,7 +26,7 @@ class Change(Value):
     bandwidth_delta: float | None
 
 
-class Performance(Value):
+class Performance(Described):
     """The candidate's own figures; None: never timed, or UNKNOWN."""
 
     latency_us: float | None
@@ -44,7 +44,7 @@ class Performance(Value):
     comparison_with_previous: Change
 
 
-class Optimization(Value):
+class Optimization(Described):
     """What was changed, and what it should have brought."""
 
     action_category: Category | Literal["baseline"]
@@ -59,7 +59,7 @@ class Optimization(Value):
     risks_and_rollback: str
 
 
-class ProfileEvidence(Value):
+class ProfileEvidence(Described):
     """What pointed to the change, and what the profiler saw of its result."""
 
     tool_used: str
@@ -70,7 +70,7 @@ class ProfileEvidence(Value):
     """Evidence, what follows from it, what was done."""
 
 
-class Correctness(Value):
+class Correctness(Described):
     """Against the float64 reference, on every workload and every distribution of inputs."""
 
     rel_err: float | None
@@ -79,7 +79,7 @@ class Correctness(Value):
     """NOT_RUN: it never came that far."""
 
 
-class MetricProgress(Value):
+class MetricProgress(Described):
     """A figure that has a goal."""
 
     metric: str
@@ -89,7 +89,7 @@ class MetricProgress(Value):
     """None: it can't be told."""
 
 
-class Search(Value):
+class Search(Described):
     """Something that was looked up, or tried cheaply, before the change was proposed."""
 
     source: str
@@ -104,7 +104,7 @@ ErrorType = Literal[
 ]  # fmt: skip
 
 
-class PitfallAndFix(Value):
+class PitfallAndFix(Described):
     """What went wrong or is missing, and what was done about it."""
 
     error_type: ErrorType
@@ -114,7 +114,7 @@ class PitfallAndFix(Value):
     lesson: str
 
 
-class Reference(Value):
+class Reference(Described):
     """Where an idea or a figure comes from."""
 
     source_type: Literal["wiki", "measured", "recipe", "tips", "user-input", "other"]
@@ -122,21 +122,21 @@ class Reference(Value):
     description: str
 
 
-class QualityGate(Value):
+class QualityGate(Described):
     """Whether the change was kept."""
 
     result: Literal["PASS", "FAIL", "TIMEOUT_FAIL"]
     failure_reason: str | None
 
 
-class OpenDirection(Value):
+class OpenDirection(Described):
     """Something worth trying next."""
 
     direction: str
     rationale: str
 
 
-class Memory(Value):
+class Memory(Described):
     """One round."""
 
     format: Literal[1] = 1

@@ -12,9 +12,18 @@ from pydantic import AfterValidator, BaseModel, ConfigDict
 class Value(BaseModel):
     """An immutable value. Unknown keys are errors; equality is by content."""
 
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True
-    )
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class Described(Value):
+    """A value whose fields' docstrings are their descriptions, for whom a schema or a default is
+    written out.
+
+    Others do without: the source of every class would be parsed each time a process starts, and
+    most processes only measure.
+    """
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
 
 
 def printable(text: str) -> str:

@@ -12,6 +12,7 @@ from roofsmith.analysis.cost import cost, working_set_bytes
 from roofsmith.analysis.overfitting.group_names import SIZES
 from roofsmith.analysis.roofline import bound
 from roofsmith.analysis.skew import unevenness
+from roofsmith.domain.arrays import ArraySpec
 from roofsmith.domain.bound import Bound
 from roofsmith.domain.device import Device, Environment
 from roofsmith.domain.facts import FactSheet
@@ -21,7 +22,6 @@ from roofsmith.domain.workload import ConfigClass, Workload
 from roofsmith.engine.meter import Meter
 from roofsmith.errors import UsageError
 from roofsmith.ports import (
-    ArraySpec,
     DeviceSource,
     Observer,
     Oracle,
@@ -81,7 +81,9 @@ def survey(
     threads = threads_for(target, environment)
     signature = toolchain.signature(target.baseline)
     descriptions = {w.label: oracle.describe(w) for w in target.workloads}
-    observer.stage("facts", f"ceilings for {threads} threads")
+    on_host = environment.device.kind == "cpu"
+    whose = f"{threads} thread{'s' * (threads != 1)}" if on_host else environment.device.name
+    observer.stage("facts", f"ceilings for {whose}")
     with meter.kernel():
         facts = specs.facts(environment, threads, observer)
     observer.stage("roofline")

@@ -51,7 +51,8 @@ class Trial:
         campaign, candidate = self._campaign, self._proposal.candidate
         repairs = repaired_round(campaign, self._proposal)
         built = self._bench.build(candidate)
-        judgement = with_remarks(validated(self._bench, built, campaign, self._proposal), candidate)
+        judgement = validated(self._bench, built, campaign, self._proposal)
+        judgement = with_remarks(judgement, candidate, campaign.incumbent)
         inspection = self._inspect(built, judgement)
         judgement = records.inspected(judgement, inspection)
         seen = self._see(built, judgement)

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from roofsmith.domain.arrays import ArraySpec
 from roofsmith.judge.poison import NAN_GUARDS, fill_guard, is_whole, poison
-from roofsmith.ports import ArraySpec
 
 ALIGNMENT_BYTES = 64
 """Of every array, on both sides: a cache line, and the widest vector register there is. The same

@@ -53,6 +53,9 @@ class SegmentPlan:
     calls: int
     warm: int
     """Discarded calls, on other inputs, that come first."""
+    idle: int = 0
+    """Slots that look like those of calls, and that no call is given: nobody may write there. Up to
+    as many calls fewer than `calls` are made, at random, so that none knows to be the last."""
     by_clock: bool = False
     """Whether the parent's own clock counts, and so has to see the work to its end."""
     comes_back: bool = False
@@ -62,7 +65,7 @@ class SegmentPlan:
     @property
     def slots(self) -> int:
         """Slots that a segment needs."""
-        return self.calls + bool(self.warm)
+        return self.calls + bool(self.warm) + self.idle
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +80,15 @@ class Turn:
     """Why the turn says nothing about the kernels."""
     health: tuple[Health, ...] = ()
     """A GPU's sensors before the first segment and after each."""
+
+
+@dataclass(frozen=True, slots=True)
+class Odd:
+    """A call among ordinary ones, on inputs from another distribution."""
+
+    slot: int
+    finding: Finding
+    """What the last side made of them, against float64."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +187,32 @@ class Station(Protocol):
 
         Raises:
             SideDiedError: a side crashed or ran past its deadline.
+        """
+        ...
+
+    def mixed(
+        self, order: Sequence[int], deadline_s: float, others: Sequence[str]
+    ) -> tuple[Odd, ...]:
+        """A turn that no side can tell from others, but for a few calls' inputs; it has no times.
+
+        Args:
+            order: of the sides.
+            deadline_s: for one call.
+            others: distributions that these calls' inputs may be drawn from, at random.
+
+        Returns:
+            These calls; none where it isn't done.
+
+        Raises:
+            SideDiedError: a side crashed or ran past its deadline.
+        """
+        ...
+
+    def alone(self, odd: Odd, deadline_s: float) -> Finding:
+        """The same call, in processes that have made no other.
+
+        Raises:
+            SideDiedError: as above.
         """
         ...
 

@@ -9,13 +9,14 @@ from functools import reduce
 import numpy as np
 
 from roofsmith.analysis.tolerance import Budget, Errors, budget_for
+from roofsmith.domain.arrays import ArraySpec
 from roofsmith.domain.comparison import ErrorReport
 from roofsmith.domain.outcome import Failure, Incorrect
 from roofsmith.domain.target import Tolerance
 from roofsmith.judge.diagnosis import Diagnosis
 from roofsmith.judge.distributions import OWN
 from roofsmith.judge.exploration import Honest, is_lost
-from roofsmith.ports import ArraySpec, WorkloadDescription
+from roofsmith.ports import WorkloadDescription
 
 LONGEST_ROW = 2**16
 """Cap on the length that a row may add to the error budget: keeps it, at 6e-5 in float32, well

@@ -6,6 +6,7 @@ import os
 import socket
 from typing import Any
 
+from roofsmith.judge.seal import Seal
 from roofsmith.judge.wire import WireError, has_more, receive, send
 
 SECOND_ANSWER_S = 0.2
@@ -22,6 +23,17 @@ class Channel:
     def __init__(self, ours: socket.socket) -> None:
         self._socket = ours
         self._unanswered = 0
+        self._seal: Seal | None = None
+
+    def seal(self) -> tuple[int, ...]:
+        """A seal for the other side to put on, to be sent with the next message."""
+        self._seal = Seal()
+        return self._seal.theirs
+
+    @property
+    def is_tampered(self) -> bool:
+        """Whether a seal that was put on is broken."""
+        return self._seal is not None and self._seal.is_broken
 
     def say(self, message: dict[str, Any], fds: tuple[int, ...] = ()) -> None:
         """Send a message.
@@ -34,6 +46,8 @@ class Channel:
             raise SurplusError("an answer came that belongs to no message")
         self._unanswered += 1
         send(self._socket, message, fds)
+        if self._seal is not None:
+            self._seal.let_go()
 
     def hear(self, deadline_s: float) -> dict[str, Any]:
         """Wait for the answer to the oldest message that has none yet.
@@ -53,4 +67,7 @@ class Channel:
 
     def close(self) -> None:
         """Hang up."""
+        if self._seal is not None:
+            self._seal.close()
+            self._seal = None
         self._socket.close()

@@ -10,6 +10,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from roofsmith.analysis.tolerance import Budget, Errors, measure
+from roofsmith.domain.arrays import ArraySpec
 from roofsmith.domain.outcome import Failure, Incorrect
 from roofsmith.domain.target import Tolerance
 from roofsmith.errors import BadReferenceError
@@ -20,7 +21,6 @@ from roofsmith.judge.distributions import OWN
 from roofsmith.judge.draws import Draws
 from roofsmith.judge.poison import unwritten
 from roofsmith.judge.rounding import room_for_rounding
-from roofsmith.ports import ArraySpec
 
 FULL_ELEMENTS = 2**22
 """Up to this many elements of an output are compared in a check; beyond it, random rows."""
@@ -82,7 +82,7 @@ class Checker:
     def _compare(
         self, draws: Draws, arena: Arena, slot: int, *, exact: bool, elements: int
     ) -> Finding:
-        failure = _trespass(draws, arena, slot)
+        failure = trespass(draws, arena, slot)
         errors, strained, is_whole = {}, {}, True
         for output in draws.outputs:
             out = arena.view(slot, output.name)
@@ -183,14 +183,15 @@ class _RowPicker:
         return sliding_window_view(array.reshape(-1), self._columns)[self._chosen]
 
 
-def _trespass(draws: Draws, arena: Arena, slot: int) -> Failure | None:
+def trespass(draws: Draws, arena: Arena, slot: int) -> Failure | None:
+    """What a kernel did to guard bands and inputs of a slot."""
     label = draws.subject
     if where := arena.overrun(slot):
         return Incorrect(
             reason="out_of_bounds", detail=f"{label}: wrote outside its arrays, {where}"
         )
     for array in draws.arrays:
-        if array.role == "input" and not _same_bytes(
+        if array.role == "input" and not same_bytes(
             arena.view(slot, array.name), draws.arena.view(slot, array.name)
         ):
             return Incorrect(
@@ -199,7 +200,7 @@ def _trespass(draws: Draws, arena: Arena, slot: int) -> Failure | None:
     return None
 
 
-def _same_bytes(one: Array, other: Array) -> bool:
+def same_bytes(one: Array, other: Array) -> bool:
     """Bit for bit, so that a NaN equals itself; whole words at a time where that divides evenly."""
     word = np.uint64 if one.nbytes % 8 == 0 else np.uint8
     return np.array_equal(one.reshape(-1).view(word), other.reshape(-1).view(word))

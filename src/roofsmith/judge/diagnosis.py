@@ -7,7 +7,7 @@ narrower inputs would give, is asked for only when it is needed.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -69,6 +69,14 @@ FEW_EPS = 4.0
 LEAST_EPS = 1 / 64
 """Nor one of less: inputs that are rounded cost about 0.3 epsilons each, a tenth of that if they
 are a hundredth of all."""
+
+
+AS_WRONG = 1 / 16
+"""Elements off by more than this share of the worst are wrong in the same way, if they are fewer
+than half: rounding leaves others far behind only where the rest was computed otherwise. Chosen,
+like the next."""
+FEWEST = 16
+"""Elements that can show a pattern of rounding."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,6 +224,34 @@ def _imprecise(found: Evidence) -> Diagnosis | None:
             why = "the error is as large as rounding to it makes, or sums in it, and as irregular"
         if why is not None:
             return _narrow(found, narrow, why)
+    return None if (worst := _worst(found)) is None else _partly_imprecise(worst)
+
+
+def _worst(found: Evidence) -> Evidence | None:
+    """The elements that are off by far more than the others, if these are many and not most."""
+    truth = found.truth.astype(np.float64, copy=False)
+    off = np.abs(found.values.astype(np.float64, copy=False) - truth)
+    which = np.asarray(off > AS_WRONG * off.max())
+    if not FEWEST <= np.count_nonzero(which) < which.size / 2:
+        return None
+    values, shortened = found.values[which], found.shortened
+
+    def of_these(bits: int, truncate: bool) -> Array | None:
+        answer = shortened(bits, truncate) if shortened is not None else None
+        return None if answer is None else answer[which]
+
+    errors = measure(values, found.truth[which])
+    return replace(
+        found, values=values, truth=found.truth[which], errors=errors, shortened=of_these
+    )
+
+
+def _partly_imprecise(worst: Evidence) -> Diagnosis | None:
+    """The same of a part: how irregular its error is says nothing, since it was chosen by that."""
+    for narrow in NARROWER[worst.dtype]:
+        why = _rounded_to(worst, narrow) or _from_shortened(worst, narrow)
+        if why is not None:
+            return _narrow(worst, narrow, f"its {worst.values.size} worst elements: {why}")
     return None
 
 

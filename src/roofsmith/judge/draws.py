@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roofsmith.analysis.tolerance import Budget, Errors
+from roofsmith.domain.arrays import ArraySpec
 from roofsmith.domain.workload import Workload
 from roofsmith.judge.arena import Arena
 from roofsmith.judge.budgets import subject
@@ -18,7 +19,6 @@ from roofsmith.judge.diagnosis import MIXED, MIXED_INPUTS, PREVIOUS, mixtures, o
 from roofsmith.judge.distributions import OWN
 from roofsmith.judge.exploration import Honest
 from roofsmith.judge.poison import random_guard
-from roofsmith.ports import ArraySpec
 
 if TYPE_CHECKING:
     from roofsmith.judge.oracle import ReferenceOracle

@@ -123,6 +123,12 @@ class Examiner:
             for workload in self._target.workloads
         )
 
+    def others(self, inputs: Inputs) -> tuple[str, ...]:
+        """Distributions on which incumbents were right; what tells most comes twice."""
+        right = self._right.get(inputs.workload.label, set()) - self._fatal
+        names = [name for name in inputs.tolerated if name in right]
+        return (*names, *(name for name in names if name in FIRST))
+
     def time_s(self, built: Built, workload: Workload) -> float | None:
         """Rough seconds per call, from the examination; None if there was none."""
         return self._time_s.get((built.library_sha256, workload.label))

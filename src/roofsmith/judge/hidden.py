@@ -13,8 +13,8 @@ import random
 from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import permutations
 
+from roofsmith.domain.arrays import ArraySpec
 from roofsmith.domain.workload import Workload
-from roofsmith.ports import ArraySpec
 
 UNIT = 3 * 256
 """Divisors of this that all given sizes share may be relied on; others are taken for chance."""

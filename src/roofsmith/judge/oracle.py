@@ -19,6 +19,7 @@ import numpy as np
 import psutil
 from numpy.typing import NDArray
 
+from roofsmith.domain.arrays import ArraySpec
 from roofsmith.domain.bound import OperationCount
 from roofsmith.domain.kernel import Signature, SourceFile
 from roofsmith.domain.target import Target
@@ -27,9 +28,10 @@ from roofsmith.errors import BadReferenceError, RoofsmithError, TargetError
 from roofsmith.judge.arena import Arena
 from roofsmith.judge.draws import Draws
 from roofsmith.judge.hidden import reductions
+from roofsmith.judge.room import COPIES
 from roofsmith.judge.tolerated import Tolerated
 from roofsmith.judge.wire import WireError, WireTimeoutError, receive, send
-from roofsmith.ports import ArraySpec, WorkloadDescription
+from roofsmith.ports import WorkloadDescription
 from roofsmith.scratch import scratch_directory
 
 DEADLINE_S = 120.0
@@ -44,9 +46,32 @@ HUNG_UP_S = 5.0
 MEMORY_SHARE = 0.7
 """Of the machine's memory that the reference may address."""
 
-COPIES = 8
-"""How many times a workload's arrays lie in memory during a judgement: the reference's own, its
-float64 ones (twice the size), the arena between, and two copies for either side."""
+
+class BootedProcess:
+    """A process that will hold a reference: it imports its libraries before it is told which."""
+
+    def __init__(self, module: str) -> None:
+        """Start it.
+
+        Args:
+            module: what it runs.
+        """
+        self.channel, theirs = socket.socketpair()
+        with theirs:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", module, str(theirs.fileno())],
+                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                pass_fds=(theirs.fileno(),), start_new_session=True,
+            )  # fmt: skip
+
+    def close(self) -> None:
+        """End it, unless whoever took it did."""
+        if self.process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.process.pid, signal.SIGKILL)
+            with contextlib.suppress(subprocess.TimeoutExpired):  # stuck in a driver: it is left
+                self.process.wait(KILLED_S)
+        self.channel.close()
 
 
 class ReferenceProcess:
@@ -55,11 +80,20 @@ class ReferenceProcess:
     module: str
     """What the process runs."""
 
-    def __init__(self, target: Target, signature: Signature) -> None:
+    def __init__(
+        self, target: Target, signature: Signature, booted: BootedProcess | None = None
+    ) -> None:
+        """Nothing starts yet.
+
+        Args:
+            target: has the reference.
+            signature: of the kernel's entry.
+            booted: runs this class's module already; its first process.
+        """
         self.target = target
         self.signature = signature
-        self._process: subprocess.Popen[bytes] | None = None
-        self._channel: socket.socket | None = None
+        self._spare = booted
+        self._booted: BootedProcess | None = None
         self._is_loaded = False
         self._scratch: Path | None = None
         self._tolerated: Tolerated | None = None
@@ -79,15 +113,9 @@ class ReferenceProcess:
 
     def close(self) -> None:
         """End the process and remove its files."""
-        if self._process is not None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self._process.pid, signal.SIGKILL)
-            with contextlib.suppress(subprocess.TimeoutExpired):  # stuck in a driver: it is left
-                self._process.wait(KILLED_S)
-            self._process = None
-        if self._channel is not None:
-            self._channel.close()
-            self._channel = None
+        if self._booted is not None:
+            self._booted.close()
+            self._booted = None
         if self._scratch is not None:
             shutil.rmtree(self._scratch, ignore_errors=True)
             self._scratch = None
@@ -130,7 +158,7 @@ class ReferenceProcess:
     @property
     def is_alive(self) -> bool:
         """Whether the process was started and hasn't been ended since."""
-        return self._process is not None
+        return self._booted is not None
 
     @contextlib.contextmanager
     def asleep(self) -> Iterator[None]:
@@ -153,8 +181,8 @@ class ReferenceProcess:
         if not self._is_loaded:
             self._is_loaded = True
             self._load(self._written(self.target.truth))
-        channel = self._channel
-        assert channel is not None  # it was started
+        assert self._booted is not None  # it was started
+        channel = self._booted.channel
         try:
             send(channel, {"op": op, **message}, fds)
             answer, _ = receive(channel, DEADLINE_S)
@@ -187,9 +215,9 @@ class ReferenceProcess:
 
     def _ending(self) -> str:
         """Of a process that hung up."""
-        assert self._process is not None  # it had a channel
+        assert self._booted is not None  # it had a channel
         try:
-            return f"exit code {self._process.wait(HUNG_UP_S)}"
+            return f"exit code {self._booted.process.wait(HUNG_UP_S)}"
         except subprocess.TimeoutExpired:
             return "it closed its channel, and had to be killed"
 
@@ -204,16 +232,9 @@ class ReferenceProcess:
 
     def start(self) -> None:
         """Start the process, unless it runs: it imports its libraries while the caller goes on."""
-        if self._channel is not None:
+        if self._booted is not None:
             return
-        ours, theirs = socket.socketpair()
-        with theirs:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", self.module, str(theirs.fileno())],
-                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                pass_fds=(theirs.fileno(),), start_new_session=True,
-            )  # fmt: skip
-        self._channel = ours
+        self._booted, self._spare = self._spare or BootedProcess(self.module), None
         self._scratch = scratch_directory("reference")
         self._is_loaded = False
 
@@ -237,9 +258,9 @@ class ReferenceProcess:
         )
 
     def _signal(self, number: signal.Signals) -> None:
-        if self._process is not None:
+        if self._booted is not None:
             with contextlib.suppress(ProcessLookupError):
-                os.killpg(self._process.pid, number)
+                os.killpg(self._booted.process.pid, number)
 
     def _complaint(
         self, op: str, message: dict[str, Any], answer: dict[str, Any]
@@ -340,7 +361,7 @@ class ReferenceOracle(ReferenceProcess):
 
     def unmap(self, number: int) -> None:
         """Take an arena back; does nothing if the process is gone."""
-        if self._process is not None:
+        if self.is_alive:
             self.ask("unmap", {"arena": number})
 
 

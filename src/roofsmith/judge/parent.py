@@ -89,6 +89,8 @@ class ProcessJudge:
         classes: Sequence[ConfigClass],
         bounds: Sequence[Bound],
         monotonic: Callable[[], float] = time.monotonic,
+        *,
+        confirms: bool = True,
     ) -> None:
         """Nothing starts yet.
 
@@ -98,11 +100,14 @@ class ProcessJudge:
             classes: a partition of the target's workloads.
             bounds: the roofline of each workload.
             monotonic: seconds since some fixed point, for the time budgets.
+            confirms: measure winners again, and by the parent's clock; where the code is our own
+                and nobody keeps it, one measurement will do.
         """
         self.isolation = bench.isolation.label
         self._target = target
         self._classes = tuple(classes)
         self._quick = False
+        self._confirms = confirms
         self._bounds = {bound.workload: bound for bound in bounds}
         self._examiner = Examiner(target, bench)
         self._sampler = Sampler(target, bench, self._examiner, monotonic)
@@ -174,7 +179,8 @@ class ProcessJudge:
         observer.stage("time")
         first = self._measure(incumbent, candidate, observer, instance=0)
         seen = self._compared(first.samples)
-        if first.failure is not None or seen is None or self._quick or not counts_twice(seen):
+        once = self._quick or not self._confirms
+        if first.failure is not None or seen is None or once or not counts_twice(seen):
             return Evidence(first)
         what = "the winner" if is_win(seen) else "classes that diverge"
         observer.stage("confirm", f"measuring {what} again in fresh processes")

@@ -28,9 +28,9 @@ from roofsmith.judge.enclosure import Enclosure, is_stopped
 from roofsmith.judge.isolation import NO_ISOLATION, Isolation, isolate
 from roofsmith.judge.last_words import with_last_words
 from roofsmith.judge.post_mortem import ended, hung_up, late, out_of_memory
-from roofsmith.judge.processor_time import Spent, spent, waited_s
+from roofsmith.judge.processor_time import Spent, await_stillness, spent, waited_s
 from roofsmith.judge.reach import REACH, Move, read_memory, write_memory
-from roofsmith.judge.segment import Segment, times_ns
+from roofsmith.judge.segment import Calls, Ranges, Segment, times_ns
 from roofsmith.judge.wire import GarbledError, WireError, WireTimeoutError
 from roofsmith.ports import KernelDiedError
 from roofsmith.scratch import scratch_directory
@@ -118,7 +118,7 @@ class WorkerProcess:
         memory = None if launched else int(psutil.virtual_memory().total * MEMORY_SHARE)
         self._say("start", self._plan(sorted(os.sched_getaffinity(0))[-threads:], memory, launched))
         self._hear_start()
-        answer = self.ask("load", self._kernel())
+        answer = self.ask("load", self._kernel(), fds=self._channel.seal())
         if "error" in answer:
             raise KernelDiedError(Crashed(reason="load_failed", detail=str(answer["error"])))
         require_loaded(self._built, self.pid)
@@ -162,11 +162,8 @@ class WorkerProcess:
         kinds = [
             "pointer" if p.role != "size" else p.dtype for p in self._built.signature.parameters
         ]
-        return {
-            "library": str(self._built.library),
-            "entry": self._built.signature.entry,
-            "kinds": kinds,
-        }
+        entry = self._built.signature.entry
+        return {"library": str(self._built.library), "entry": entry, "kinds": kinds}
 
     def ask(
         self,
@@ -257,17 +254,15 @@ class WorkerProcess:
             detail = f"the memory of its arrays can't be reached any more: {error}"
             raise self._died(Crashed(reason="memory_gone", detail=detail)) from error
 
-    def run(self, number: int, calls: Sequence[Sequence[int]], deadline_s: float) -> Segment:
-        """Call `solve` once per list of arguments.
+    def run(self, number: int, calls: Calls, deadline_s: float, at_once: Ranges = ()) -> Segment:
+        """Call `solve` once per list of arguments; collect a slot's range when that returns.
 
         Raises:
             KernelDiedError: it crashed, ran past the deadline, or answered nonsense.
         """
-        return self._run(number, calls, deadline_s)
+        return self._run(number, calls, deadline_s, at_once)
 
-    def run_at_once(
-        self, number: int, calls: Sequence[Sequence[int]], deadline_s: float
-    ) -> Segment:
+    def run_at_once(self, number: int, calls: Calls, deadline_s: float) -> Segment:
         """As `run`, from a stop to the next: what is left to threads counts as well."""
         self._require_stillness()
         try:
@@ -281,14 +276,16 @@ class WorkerProcess:
     def _run(
         self,
         number: int,
-        calls: Sequence[Sequence[int]],
+        calls: Calls,
         deadline_s: float,
+        at_once: Ranges = (),
         *,
         from_stop: bool = False,
     ) -> Segment:
         waited = waited_s(self.pid)
         begin = time.perf_counter()
-        self._say("run", {"arena": number, "calls": [list(c) for c in calls]})
+        made = [list(c) for c in calls]
+        self._say("run", {"arena": number, "calls": made, "at_once": list(at_once)})
         if from_stop:
             self.wake()
         answer = self._hear("run", deadline_s)
@@ -314,6 +311,11 @@ class WorkerProcess:
         finally:
             self.pause()
 
+    @property
+    def is_tampered(self) -> bool:
+        """Whether its library has run Python code: see `judge.seal`."""
+        return self._channel.is_tampered
+
     def wake(self) -> None:
         """Let the process run until it is paused."""
         self._woken = spent(self.pid)
@@ -333,7 +335,6 @@ class WorkerProcess:
         if self.log.stat().st_size >= MAX_FILE_BYTES:
             detail = f"it printed {MAX_FILE_BYTES // 1024**2} MiB or more, and was stopped there"
             raise self._died(Crashed(reason="too_much_output", detail=detail))
-
         if self._woken is not None and self._most_processors is not None:
             self._require(self._woken.beyond_processors(self._most_processors))
         self._stopped = None if self._launched else spent(self.pid)
@@ -343,6 +344,7 @@ class WorkerProcess:
         until = time.monotonic() + 1.0
         while self._process.poll() is None and time.monotonic() < until:
             if is_stopped(self.pid):
+                await_stillness(self.pid, until)
                 break
             time.sleep(STOPPING_S)
 

@@ -13,6 +13,8 @@ from roofsmith.domain.outcome import Cheated
 STIR_S = 1e-3
 """Processor time that a process may seem to have used while it was stopped. What isn't woken uses
 none."""
+LEAVING_S = 1e-4
+"""Between two looks at whether a thread has left its processor."""
 SPARE_S, SPARE_SHARE = 1e-3, 0.05
 """By how much threads' processor time may exceed what their processors have."""
 
@@ -30,6 +32,33 @@ def ran_s(pid: int) -> float:
         return time.clock_gettime(~pid << 3 | 2)
     except OSError:
         return 0.0
+
+
+def await_stillness(pid: int, until: float) -> None:
+    """Wait until no thread of a stopped process is on a processor any more.
+
+    A thread is said to be stopped shortly before it leaves its processor. Where a host takes that
+    processor away in between, it leaves milliseconds later, and all of them count as its own then.
+
+    Args:
+        pid: all of whose threads are said to be stopped.
+        until: by `time.monotonic`; after that it isn't waited for.
+    """
+    with contextlib.suppress(OSError):  # it is gone
+        for task in os.scandir(f"/proc/{pid}/task"):
+            while _is_on_processor(Path(task.path)) and time.monotonic() < until:
+                time.sleep(LEAVING_S)
+
+
+def _is_on_processor(task: Path) -> bool:
+    """Whether a thread is; False where that may not be asked.
+
+    The file says `running` until the thread has left: proc_pid_syscall in Linux' fs/proc/base.c.
+    """
+    try:
+        return task.joinpath("syscall").read_text(encoding="ascii").startswith("running")
+    except OSError:
+        return False
 
 
 def waited_s(pid: int) -> float:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from roofsmith.domain.kernel import Signature
 from roofsmith.judge.host_arithmetic import HostArithmetic, differ
 from roofsmith.judge.roles import LARGEST_WHOLE, Roles, find_roles, read_outputs
+from roofsmith.judge.room import require_room
 from roofsmith.judge.unwritten import unwritten
 from roofsmith.judge.user_module import (
     Complaint,
@@ -46,6 +47,7 @@ class Reference:
     def describe(self, dims: dict[str, int]) -> dict[str, Any]:
         """Arrays, scalars and declared cost of a workload."""
         values, outputs = self.inputs(dims, seed=0)
+        require_room(values)
         held = self._held(dims, values, outputs)
         parameters = self._signature.parameters
         arrays = [

@@ -17,6 +17,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from roofsmith.analysis.tolerance import Budget, Errors
+from roofsmith.domain.arrays import ArraySpec
 from roofsmith.domain.kernel import Signature
 from roofsmith.judge.arena import Arena
 from roofsmith.judge.confinement import die_with_parent
@@ -28,7 +29,6 @@ from roofsmith.judge.rounding import jolt
 from roofsmith.judge.unwritten import why_unwritten
 from roofsmith.judge.user_module import Complaint, load_module
 from roofsmith.judge.wire import WireError, receive, send
-from roofsmith.ports import ArraySpec
 
 
 class Answerer(Protocol):

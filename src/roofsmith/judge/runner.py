@@ -9,11 +9,12 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
+from roofsmith.domain.arrays import ArraySpec
 from roofsmith.domain.kernel import Built
 from roofsmith.judge.arena import Arena
 from roofsmith.judge.isolation import Isolation
 from roofsmith.judge.process import WorkerProcess
-from roofsmith.ports import Arguments, ArraySpec, KernelSession
+from roofsmith.ports import Arguments, KernelSession
 
 
 class WorkerRunner:

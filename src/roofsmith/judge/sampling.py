@@ -29,6 +29,7 @@ from roofsmith.judge.bench import (
     random_order,
 )
 from roofsmith.judge.examiner import Examiner
+from roofsmith.judge.mixing import Mixer
 
 INCUMBENT, CANDIDATE = 0, 1
 
@@ -96,6 +97,7 @@ class Sampler:
         kernels = (incumbent, candidate)
         samples: list[PairSample] = []
         begin, sweep = self._monotonic(), 0
+        mixer = Mixer(self._bench, self._examiner, candidate, self._monotonic)
         with (
             self._all_inputs(kernels, by_clock=by_clock) as planned,
             self._bench.lineups(kernels, by_clock=by_clock) as lineups,
@@ -104,14 +106,16 @@ class Sampler:
                 try:
                     with self._sweeps(lineups, planned, by_clock=by_clock) as sweeps:
                         for stations in sweeps:
-                            for station in stations:
+                            for station, (inputs, plan) in zip(stations, planned, strict=True):
+                                if odd := mixer.look(station, inputs, plan):
+                                    return Measurement(tuple(samples), odd)
                                 turn = self._turn(station, random_order(2))
                                 if wrong := station.spot_check():
                                     return Measurement(tuple(samples), blame(*wrong))
                                 sample = _pair_sample(station, turn, sweep, instance)
                                 samples.append(_clocked(sample, turn) if by_clock else sample)
                             sweep += 1
-                            if is_over(samples, self._monotonic() - begin):
+                            if is_over(samples, self._monotonic() - begin - mixer.spent_s):
                                 return Measurement(tuple(samples))
                 except SideDiedError as error:
                     return Measurement(tuple(samples), blame(error.side, error.outcome))

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+
+Calls = Sequence[Sequence[int]]
+"""Arguments of calls; a pointer is an offset into their arena."""
+Ranges = Sequence[tuple[int, int]]
+"""(offset, size) in an arena."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ from typing import Any
 
 from roofsmith.judge.confinement import die_with_parent
 from roofsmith.judge.sandbox import Refused, put_up
+from roofsmith.judge.seal import put_on
 from roofsmith.judge.wire import WireError, receive, send
 
 HUGE_PAGE_BYTES = 2 * 1024**2
@@ -59,9 +60,13 @@ class Worker:
         self._kinds: list[str] = []
         self._memories: dict[int, Memory] = {}
         self._bystander = bytearray()
+        self._seen_at_once: tuple[int, int] | None = None
+        """The range that was collected as soon as the last call had returned."""
 
-    def load(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:  # noqa: ARG002
+    def load(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
         """Load the library and find its entry."""
+        for fd in fds:
+            put_on(fd)
         self._library = ctypes.CDLL(message["library"], mode=os.RTLD_NOW | os.RTLD_LOCAL)
         self._solve = getattr(self._library, message["entry"])
         self._solve.restype = None
@@ -95,16 +100,23 @@ class Worker:
 
     def collect(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:  # noqa: ARG002
         """Copy ranges from the private to the shared memory."""
-        memory = self._memories[message["arena"]]
         for offset, size in message["ranges"]:
-            ctypes.memmove(memory.shared_at + offset, memory.private_at + offset, size)
+            if (offset, size) != self._seen_at_once:
+                self._collect(self._memories[message["arena"]], offset, size)
+        self._seen_at_once = None
         return {}
+
+    def _collect(self, memory: Memory, offset: int, size: int) -> None:
+        ctypes.memmove(memory.shared_at + offset, memory.private_at + offset, size)
 
     def run(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:  # noqa: ARG002
         """Call `solve` for every list of arguments; nanoseconds of each call.
 
-        An argument that is a pointer is an offset into the arena.
+        An argument that is a pointer is an offset into the arena. A range that is to be collected
+        `at_once` holds what was there when the last call returned: what that left to a thread, and
+        is done by the time that anybody asks, is missing.
         """
+        self._seen_at_once = None
         base = self._memories[message["arena"]].private_at
         calls = [self._arguments(base, values) for values in message["calls"]]
         solve, clock = self._solve, time.perf_counter_ns
@@ -113,6 +125,9 @@ class Worker:
             begin = clock()
             solve(*arguments)
             times.append(clock() - begin)
+        for offset, size in message["at_once"]:
+            self._collect(self._memories[message["arena"]], offset, size)
+            self._seen_at_once = (offset, size)
         return {"times_ns": times}
 
     def _arguments(self, base: int, values: list[int]) -> tuple[Any, ...]:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roofsmith.analysis.compare import compare, counts_twice, is_win
+from roofsmith.domain.arrays import ArraySpec
 from roofsmith.domain.comparison import (
     Comparison,
     Judgement,
@@ -26,7 +27,6 @@ from roofsmith.domain.target import Target
 from roofsmith.domain.workload import ConfigClass, Workload
 from roofsmith.ports import (
     Arguments,
-    ArraySpec,
     KernelDiedError,
     KernelSession,
     Measured,

@@ -1,9 +1,10 @@
 """What a reference in PyTorch does while it runs: products, and bytes of its inputs.
 
-`torch.utils.flop_counter.FlopCounterMode` counts matrix products, convolutions and attention, and
-nothing else; formulas for the products that it passes over are added here. Beside it, a watch sees
-in which type the operands of each product are stored, and which parts of the inputs are read. Both
-see operators as PyTorch dispatches them, on whatever device the tensors are.
+A watch sees operators as PyTorch dispatches them, on whatever device the tensors are: what each
+costs by the formulas of `torch.utils.flop_counter.FlopCounterMode`, in which type the operands of
+a product are stored, and which parts of the inputs are read. PyTorch has formulas for matrix
+products, convolutions and attention, and for nothing else; those for the products that it passes
+over are added here.
 """
 
 from __future__ import annotations
@@ -43,19 +44,14 @@ def counted(call: Callable[[], Any], inputs: Mapping[str, torch.Tensor]) -> Oper
         call: runs it.
         inputs: tensors whose bytes it may read, by name; empty if nobody knows them.
     """
-    counter = FlopCounterMode(display=False, custom_mapping=_missing_formulas())
-    watch = _Watch(counter, inputs)
+    watch = _Watch(inputs)
     try:
-        with torch.no_grad(), counter, watch:
+        with torch.no_grad(), watch:
             call()
     except Exception as error:  # noqa: BLE001  user code; whether it works is asked elsewhere
         what = str(error).partition("\n")[0][:_REASON_LENGTH]
         return OperationCount(reason=f"its run wasn't counted: {type(error).__name__}: {what}")
-    by_operator = {
-        str(operator): float(flops)
-        for operator, flops in counter.get_flop_counts().get("Global", {}).items()
-        if flops
-    }
+    by_operator = watch.flops_by_operator
     return OperationCount(
         flops=sum(by_operator.values()) or None,
         by_operator=by_operator,
@@ -66,28 +62,42 @@ def counted(call: Callable[[], Any], inputs: Mapping[str, torch.Tensor]) -> Oper
 
 
 class _Watch(TorchDispatchMode):  # type: ignore[misc]
-    """Sees what every operator reads, and what the operands of products were stored as."""
+    """Sees what every operator costs and reads, and what operands of products were stored as."""
 
-    def __init__(self, counter: FlopCounterMode, inputs: Mapping[str, torch.Tensor]) -> None:
+    def __init__(self, inputs: Mapping[str, torch.Tensor]) -> None:
         super().__init__()
-        self._counter = counter
+        counter = FlopCounterMode(display=False, custom_mapping=_missing_formulas())
+        self._formulas = counter.flop_registry
         self._stored: WeakIdKeyDictionary = WeakIdKeyDictionary()
         self.touched = Touched(inputs)
+        self.flops_by_operator: dict[str, float] = {}
         self.flops_by_type: dict[ArithmeticType, float] = {}
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Else PyTorch imports its compiler for the first operator, which takes a second or more;
+        `FlopCounterMode` itself does. A version that doesn't ask imports it."""
+        return False
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
-        """Run an operator under the counter, and note what it did."""
+        """Run an operator, in its parts if it is made of others, and note what it did."""
         kwargs = kwargs or {}
-        before = self._counter.get_total_flops()
+        formula = self._formulas.get(func._overloadpacket)
+        if formula is None and func is not torch.ops.prim.device.default:
+            with self:
+                out = func.decompose(*args, **kwargs)
+            if out is not NotImplemented:
+                return out
         read = reads_of(func, args, kwargs)
         self.touched.read(func, read, args)
         out = func(*args, **kwargs)
         self.touched.wrote(func, args, kwargs)
-        flops = self._counter.get_total_flops() - before
+        flops = formula(*args, **kwargs, out_val=out) if formula is not None else 0
         stored = [self._stored_as(tensor) for tensor in read]
         if flops:
+            self._add(func, flops)
             kind = _widest(stored[-2:] if len(stored) == 3 and _adds(func) else stored[:2])
             if name := TYPES.get(kind):
                 self.flops_by_type[name] = self.flops_by_type.get(name, 0.0) + flops
@@ -101,6 +111,10 @@ class _Watch(TorchDispatchMode):  # type: ignore[misc]
         for tensor in _tensors(out):
             self._stored[tensor] = tensor.dtype if kind is None else _narrower(kind, tensor.dtype)
         return out
+
+    def _add(self, func: Any, flops: float) -> None:
+        operator = str(func._overloadpacket)
+        self.flops_by_operator[operator] = self.flops_by_operator.get(operator, 0.0) + flops
 
     def _stored_as(self, tensor: torch.Tensor) -> torch.dtype:
         """The narrowest type that a tensor's values had since they were stored."""

@@ -7,9 +7,9 @@ from typing import cast
 
 import numpy as np
 
+from roofsmith.domain.arrays import ArraySpec
 from roofsmith.domain.facts import DType
 from roofsmith.judge.arena import Layout
-from roofsmith.ports import ArraySpec
 
 ALIGNMENT_BYTES = 512
 """Of every array: what torch's allocator gives, so that no kernel meets less than it may expect."""

@@ -23,7 +23,7 @@ from roofsmith.judge.gpu.layout import lay_out
 from roofsmith.judge.gpu.oracle import GpuOracle
 from roofsmith.judge.gpu.shared import Shared
 from roofsmith.judge.gpu.slots import Slots
-from roofsmith.judge.gpu.starting import Starter, Workers, start
+from roofsmith.judge.gpu.starting import Starter, Workers, start_one
 from roofsmith.judge.gpu.station import GpuStation
 from roofsmith.judge.isolation import Isolation, isolate
 
@@ -174,7 +174,7 @@ class GpuBench:
         Raises:
             SideDiedError: one can't be loaded.
         """
-        return GpuLineup(start(kernels, 1, self._shared)[0], self._shared)
+        return GpuLineup(start_one(kernels, self._shared), self._shared)
 
     @contextlib.contextmanager
     def lineups(

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from roofsmith.domain.arrays import ArraySpec
 from roofsmith.domain.kernel import Signature
 from roofsmith.domain.target import Target
 from roofsmith.domain.workload import Workload
@@ -23,14 +25,17 @@ from roofsmith.judge.gpu.device_faults import (
 from roofsmith.judge.gpu.layout import BFLOAT16, host_spec
 from roofsmith.judge.gpu.needs import SEES_GPU, require_torch
 from roofsmith.judge.gpu.slots import Slots, as_json
-from roofsmith.judge.oracle import ReferenceProcess
-from roofsmith.ports import ArraySpec, Scalar, WorkloadDescription
+from roofsmith.judge.oracle import BootedProcess, ReferenceProcess
+from roofsmith.ports import Scalar, WorkloadDescription
 
 COPIES = 7
 """How many times a workload's arrays lie in device memory: the slot, what was drawn for it and
 before, and the float64 and declared ones of one check."""
 MEMORY_SHARE = 0.8
 """Of the device's free memory that a judgement may take."""
+
+CHOOSES = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
+"""Variables that say which GPU is used. A process may be there before it is known which."""
 
 MODULES = frozenset(("triton", "torch"))
 """Languages whose kernels are Python modules, called by name."""
@@ -45,8 +50,11 @@ class GpuOracle(ReferenceProcess):
 
     module = "roofsmith.judge.gpu.reference_process"
 
-    def __init__(self, target: Target, signature: Signature) -> None:
-        super().__init__(target, signature)
+    def __init__(
+        self, target: Target, signature: Signature, booted: BootedProcess | None = None
+    ) -> None:
+        """See `ReferenceProcess`."""
+        super().__init__(target, signature, booted)
         self._descriptions: dict[str, WorkloadDescription] = {}
         self._next_arena = 0
         self._memory_bytes = 0
@@ -146,6 +154,7 @@ class GpuOracle(ReferenceProcess):
             "load",
             {
                 "path": str(path),
+                "environment": {name: os.environ[name] for name in CHOOSES if name in os.environ},
                 "kernel": str(self._written(self.target.kernel)) if is_module else None,
                 "signature": self.signature.model_dump(mode="json"),
                 "ptr_size": self.target.ptr_size,

@@ -6,6 +6,7 @@ are arenas: slots of arrays between guard bands, allocated here and handed out b
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from roofsmith.analysis.tolerance import Budget, Errors
+from roofsmith.domain.arrays import ArraySpec
 from roofsmith.domain.kernel import Signature
 from roofsmith.judge.arena import Arena
 from roofsmith.judge.exploration import Usual, explore, honest, strain
@@ -30,7 +32,6 @@ from roofsmith.judge.gpu.tensors import raw_bytes
 from roofsmith.judge.gpu.watching import Probe, Sample
 from roofsmith.judge.reference_process import serve
 from roofsmith.judge.user_module import Complaint, load_module
-from roofsmith.ports import ArraySpec
 
 COMPARED_BYTES = 2**30
 """Slots that are compared at once: their arrays, and a few times as much in float64."""
@@ -70,6 +71,7 @@ class GpuServer:
     def load(self, message: dict[str, Any]) -> dict[str, Any]:
         """Open the device and import the reference."""
         self.path = message["path"]
+        os.environ.update(message["environment"])  # torch looks at it when it is first asked
         if not torch.cuda.is_available():
             raise Complaint("torch sees no GPU in the reference's process")
         torch.zeros(1, device="cuda")

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from roofsmith.domain.arrays import ArraySpec
 from roofsmith.domain.kernel import Built
 from roofsmith.judge.arena import Arena
 from roofsmith.judge.gpu.driver import Api
@@ -17,7 +18,7 @@ from roofsmith.judge.gpu.layout import host_spec, kernel_dtype, lay_out
 from roofsmith.judge.gpu.oracle import MODULES
 from roofsmith.judge.gpu.process import GpuWorkerProcess
 from roofsmith.judge.isolation import Isolation
-from roofsmith.ports import Arguments, ArraySpec, KernelSession
+from roofsmith.ports import Arguments, KernelSession
 from roofsmith.scratch import scratch_directory
 
 

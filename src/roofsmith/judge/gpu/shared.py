@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from roofsmith.domain.health import Health
+from roofsmith.domain.kernel import Built
 from roofsmith.domain.outcome import Cheated, Unstable
 from roofsmith.judge.bench import SideDiedError
 from roofsmith.judge.budgets import Budgets
@@ -25,6 +26,11 @@ BUSY_LOOK_S = 5e-3
 """A device is at work for somebody if it is in all of so many looks, so far apart."""
 HOARD_BYTES = 2**30
 """Device memory that no process takes for nothing: a context and the code of torch take half."""
+
+
+def ids(kernels: Iterable[Built]) -> tuple[str, ...]:
+    """What a set of kernels is remembered by."""
+    return tuple(built.candidate_id for built in kernels)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +62,14 @@ class Shared:
     """Killed, but perhaps not gone yet."""
     footprints: dict[tuple[str, ...], int] = field(default_factory=dict)
     """Device memory in bytes that fresh processes of these candidates hold together."""
+
+    def footprint(self, kernels: Sequence[Built]) -> int | None:
+        """What fresh processes of some kernels hold, if that was seen, be it of each alone."""
+        if (known := self.footprints.get(ids(kernels))) is not None:
+            return known
+        each = [self.footprints.get(ids([built])) for built in kernels]
+        held = [size for size in each if size is not None]
+        return sum(held) if len(held) == len(each) else None
 
     @contextlib.contextmanager
     def blaming(self) -> Iterator[None]:

@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from roofsmith.analysis.tolerance import EPSILON, LARGEST_ERROR, Budget, Errors
+from roofsmith.domain.arrays import ArraySpec
 from roofsmith.domain.outcome import Failure, Incorrect
 from roofsmith.domain.workload import Workload
 from roofsmith.errors import BadReferenceError
@@ -25,7 +26,6 @@ from roofsmith.judge.distributions import OWN, RELATED
 from roofsmith.judge.exploration import Honest
 from roofsmith.judge.gpu.layout import lay_out
 from roofsmith.judge.poison import random_guard
-from roofsmith.ports import ArraySpec
 
 if TYPE_CHECKING:
     from roofsmith.judge.gpu.oracle import GpuOracle

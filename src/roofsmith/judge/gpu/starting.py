@@ -10,7 +10,7 @@ from roofsmith.domain.kernel import Built
 from roofsmith.domain.outcome import Failure, TimedOut
 from roofsmith.judge.bench import SideDiedError
 from roofsmith.judge.gpu.process import GpuWorkerProcess
-from roofsmith.judge.gpu.shared import Shared
+from roofsmith.judge.gpu.shared import Shared, ids
 from roofsmith.ports import KernelDiedError
 
 MOST_AT_ONCE = 6
@@ -38,7 +38,6 @@ class Starter:
         """
         self._kernels = kernels
         self._shared = shared
-        self._key = tuple(built.candidate_id for built in kernels)
         self._fewest = min(fewest, MOST_AT_ONCE)
         self._started = 0
 
@@ -57,15 +56,13 @@ class Starter:
         self._shared.dismiss()
 
     def _start(self) -> None:
-        """As many sets as will be needed and there is room for; one, and what it takes is looked
-        at, if that isn't known."""
+        """As many sets as will be needed and there is room for; one, if nobody knows how much room
+        one takes."""
         shared = self._shared
-        footprint = shared.footprints.get(self._key)
+        footprint = shared.footprint(self._kernels)
         if footprint is None:
-            shared.bury()
-            before = shared.free_bytes()
-            self._add(1)
-            shared.footprints[self._key] = before - shared.free_bytes()
+            shared.ahead.append(start_one(self._kernels, shared))
+            self._started += 1
             return
         room = MEMORY_SHARE * shared.free_bytes() // max(footprint, 1)
         wanted = self._fewest - self._started
@@ -82,6 +79,21 @@ class Starter:
     def _add(self, sets: int) -> None:
         self._shared.ahead.extend(start(self._kernels, sets, self._shared))
         self._started += sets
+
+
+def start_one(kernels: Sequence[Built], shared: Shared) -> Workers:
+    """Start one set, and learn how much device memory it holds, unless that is known.
+
+    Raises:
+        SideDiedError: one can't be loaded; none is left.
+    """
+    if shared.footprint(kernels) is not None:
+        return start(kernels, 1, shared)[0]
+    shared.bury()  # or memory that is given back meanwhile would count
+    before = shared.free_bytes()
+    (workers,) = start(kernels, 1, shared)
+    shared.footprints[ids(kernels)] = before - shared.free_bytes()
+    return workers
 
 
 def start(kernels: Sequence[Built], sets: int, shared: Shared) -> list[Workers]:

@@ -12,6 +12,7 @@ from roofsmith.domain.outcome import Cheated, Failure
 from roofsmith.domain.workload import Workload
 from roofsmith.judge.bench import (
     Asides,
+    Odd,
     SegmentPlan,
     SideDiedError,
     Turn,
@@ -114,6 +115,19 @@ class GpuStation:
             tuple(order), tuple(self._as_segment(s) for s in in_order), void,
             tuple(h for h in health if h is not None),
         )  # fmt: skip
+
+    def mixed(
+        self,
+        order: Sequence[int],  # noqa: ARG002
+        deadline_s: float,  # noqa: ARG002
+        others: Sequence[str],  # noqa: ARG002
+    ) -> tuple[Odd, ...]:
+        """None: slots of a turn are drawn from one distribution here."""
+        return ()
+
+    def alone(self, odd: Odd, deadline_s: float) -> Finding:
+        """Never asked for."""
+        raise NotImplementedError
 
     def asides(self, deadline_s: float) -> Asides:
         """The first side on one slot only, and as fast as the host launches its calls.

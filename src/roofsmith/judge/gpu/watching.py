@@ -23,8 +23,9 @@ LAST_CALLS = 8
 """A kernel that isn't done yet has these still to write. Each has 256 of the elements, so that a
 tenth of one call is missed with probability 0.9^256, about 2e-12."""
 IDLE_S = 3e-4
-"""An idle device has done next to no work within it. Assumed, like the two numbers below: a launch
-takes microseconds, a time slice milliseconds. No GPU has been asked yet."""
+"""An idle device has done next to no work within it. Chosen, like the two numbers below, since a
+launch takes microseconds and a time slice milliseconds; with them no honest kernel of the device
+tests was refused on an H100."""
 USUAL_FACTOR = 5.0
 """Or within this multiple of what it took while no kernel was there."""
 LOOKS = 8

@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roofsmith.analysis.skew import skewed, spelled
+from roofsmith.domain.arrays import ArraySpec
 from roofsmith.domain.kernel import Signature
 from roofsmith.judge.arena import Arena
 from roofsmith.judge.reference import Reference
 from roofsmith.judge.reference_process import serve
 from roofsmith.judge.user_module import Complaint, load_module
-from roofsmith.ports import ArraySpec
 
 LARGEST_ROW_ERROR = 0.25
 """Of a row's own size. A judgement has shown that results are as exact as they should be; here they

@@ -68,6 +68,8 @@ class HookMerger:
                 deadline_s=self._spec.build_deadline_s,
                 log=self._logs / new.id / LOG,
             )
+            if self._checkouts.changed(old.id):  # by a command that merges in place
+                self._checkouts.drop(old.id)
             return self._result(old, scratch / "merged") if ran.passed else Unmergeable(ran.told())
         except OSError as error:
             raise StorageError(f"can't lay out {scratch}: {error.strerror}") from error

@@ -1,0 +1,35 @@
+"""What a workload passes to `solve`, array by array.
+
+Beside no other noun: a reference's process starts for every target, and needs little more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from roofsmith.domain.facts import DType
+
+DTYPE_BYTES: Mapping[DType, int] = {
+    "float16": 2, "bfloat16": 2, "float32": 4, "float64": 8,
+    "int8": 1, "int16": 2, "int32": 4, "int64": 8,
+    "uint8": 1, "uint16": 2, "uint32": 4, "uint64": 8, "bool": 1,
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class ArraySpec:
+    """One array that a workload passes to `solve`."""
+
+    name: str
+    role: str
+    """input, output, or inout: an output that holds numbers before the call."""
+    dtype: DType
+    shape: tuple[int, ...]
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of the whole array."""
+        return int(np.prod(self.shape, dtype=np.int64)) * DTYPE_BYTES[self.dtype]

@@ -1,0 +1,91 @@
+"""Calls on other inputs among those that are timed.
+
+Who knows that it is being examined can be careful there, and only there. So now and then, while
+pairs are measured, a turn like all others has a few calls whose inputs are from another
+distribution.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from roofsmith.domain.kernel import Built
+from roofsmith.domain.outcome import Failure
+from roofsmith.judge.bench import Bench, Inputs, Odd, SegmentPlan, Station, random_order
+from roofsmith.judge.budgets import Finding
+from roofsmith.judge.examiner import NOTABLE, Examiner
+
+ONE_IN = 4
+"""Turns, at random, that have a mixed one in front of them. Chosen, like the numbers below."""
+MIXED_SHARE = 0.2
+"""Of a measurement's time that mixed turns may take: what they gave is compared with float64, which
+takes long on large workloads."""
+REPEATS = 2
+"""Fresh processes that must be right on the same inputs before a call is held against anybody."""
+
+
+@dataclass(slots=True)
+class Mixer:
+    """Mixes other inputs among a candidate's timed calls."""
+
+    bench: Bench[Any]
+    examiner: Examiner
+    candidate: Built
+    monotonic: Callable[[], float] = time.monotonic
+    spent_s: float = 0.0
+    """So far; no time of the measurement's."""
+    _begin: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        """The measurement begins."""
+        self._begin = self.monotonic()
+
+    def look(self, station: Station, inputs: Inputs, plan: SegmentPlan) -> Failure | None:
+        """Perhaps a mixed turn; what is wrong with the candidate there and with it nowhere else.
+
+        What is wrong in a process of its own, too, was for the examination to find, which also
+        knows whether incumbents are right there.
+
+        Raises:
+            SideDiedError: a side crashed or ran past its deadline.
+        """
+        begin = self.monotonic()
+        others = self.examiner.others(inputs)
+        if not others or secrets.randbelow(ONE_IN):
+            return None
+        if self.spent_s > MIXED_SHARE * (begin - self._begin):
+            return None
+        limit_s = self.examiner.deadline_s(inputs.workload)
+        try:
+            for odd in station.mixed(random_order(2), limit_s, others):
+                failure = odd.finding.failure
+                if failure is not None and self._is_right_alone(odd, inputs, plan, limit_s):
+                    why = "among timed calls, but not alone in a fresh process, "
+                    return failure.model_copy(update={"detail": why + failure.detail})
+        finally:
+            self.spent_s += self.monotonic() - begin
+        return None
+
+    def _is_right_alone(self, odd: Odd, inputs: Inputs, plan: SegmentPlan, limit_s: float) -> bool:
+        """Whether fresh processes make clearly less of an error on the very same inputs."""
+        for _ in range(REPEATS):
+            with self.bench.lineup([self.candidate]) as lineup:
+                if not _is_better(lineup.station(inputs, plan).alone(odd, limit_s), odd.finding):
+                    return False
+        return True
+
+
+def _is_better(alone: Finding, among: Finding) -> bool:
+    """Whether one run is right, and the other wrong by more than another order of sums explains."""
+    if alone.failure is not None or not alone.counts:
+        return False
+    return any(
+        among.errors[name].problem is not None
+        or among.errors[name].norm > NOTABLE * found.norm
+        or among.errors[name].element > NOTABLE * found.element
+        for name, found in alone.errors.items()
+    )
