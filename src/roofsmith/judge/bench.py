@@ -7,7 +7,7 @@ sampler and the examiner above know nothing else of where kernels run.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol, Self, TypeVar
@@ -33,6 +33,8 @@ LONGEST_SIDE_S = 50e-3
 """Of the slower side's, where the faster one takes it to be long enough."""
 MAX_CLOCK_CALLS = 512
 """Every call has inputs of its own; a GPU's launch queue holds about a thousand."""
+MOST_ODD = 4
+"""Chosen: calls of a segment with inputs from another distribution; at most a quarter of it."""
 
 
 def stretched(segment_s: float, times: Sequence[float]) -> float:
@@ -132,6 +134,20 @@ def random_cycle(count: int) -> list[int]:
     return order
 
 
+def odd_among(slots: Collection[int], others: Sequence[str]) -> dict[int, str]:
+    """A few slots, at random, each with the distribution that its inputs shall be drawn from.
+
+    Args:
+        slots: of a segment.
+        others: distributions to choose from; none, and no slot is odd.
+    """
+    if not others:
+        return {}
+    chance = secrets.SystemRandom()
+    count = chance.randint(1, max(min(len(slots) // 4, MOST_ODD), 1))
+    return {slot: chance.choice(others) for slot in chance.sample(list(slots), count)}
+
+
 class Inputs(Protocol):
     """Fresh inputs for one workload, as long as they are open."""
 
@@ -201,7 +217,7 @@ class Station(Protocol):
             others: distributions that these calls' inputs may be drawn from, at random.
 
         Returns:
-            These calls; none where it isn't done.
+            These calls; none if chance has them discarded.
 
         Raises:
             SideDiedError: a side crashed or ran past its deadline.

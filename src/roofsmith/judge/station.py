@@ -12,7 +12,14 @@ from roofsmith.analysis.clock import MESSAGES_S
 from roofsmith.domain.outcome import Cheated, Failure
 from roofsmith.domain.workload import Workload
 from roofsmith.judge.arena import Arena
-from roofsmith.judge.bench import Odd, SegmentPlan, SideDiedError, Turn, random_order
+from roofsmith.judge.bench import (
+    Odd,
+    SegmentPlan,
+    SideDiedError,
+    Turn,
+    odd_among,
+    random_order,
+)
 from roofsmith.judge.budgets import Finding
 from roofsmith.judge.checking import Checker, same_bytes, trespass
 from roofsmith.judge.distributions import OWN
@@ -30,9 +37,6 @@ replace strictly the oldest line."""
 MAX_WAIT_SHARE = 0.02
 """A segment whose threads waited for a processor longer than `MESSAGES_S` and this share of it is
 void: another process ran in their place."""
-
-MOST_ODD = 4
-"""Chosen: calls of a segment with inputs from another distribution; at most a quarter of it."""
 
 TAMPERED = (
     "its library ran Python code, or changed some, in the process that calls it: what that process"
@@ -186,14 +190,12 @@ class HostStation:
         Args:
             others: distributions that a few calls' inputs are drawn from, at random.
         """
-        chance = secrets.SystemRandom()
         is_first = not self._timed
         order = random_order(self.plan.slots)
         self._spare = order.pop() if self.plan.warm else None
         calls = self.plan.calls - secrets.randbelow(self.plan.idle + 1)
         self._timed, self._idle = order[:calls], order[calls:]
-        odd = chance.randint(1, max(min(calls // 4, MOST_ODD), 1)) if others else 0
-        self._odd = {slot: chance.choice(others) for slot in chance.sample(self._timed, odd)}
+        self._odd = odd_among(self._timed, others)
         first = [self._spare] if self._spare is not None and is_first else []
         for slot in (*first, *order):
             with self._drawing(slot):

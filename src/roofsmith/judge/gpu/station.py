@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from statistics import median
+from typing import TypeVar
 
 from roofsmith.domain.outcome import Cheated, Failure
 from roofsmith.domain.workload import Workload
@@ -16,16 +17,20 @@ from roofsmith.judge.bench import (
     SegmentPlan,
     SideDiedError,
     Turn,
+    odd_among,
     random_cycle,
     random_order,
 )
 from roofsmith.judge.budgets import Finding
+from roofsmith.judge.distributions import OWN
 from roofsmith.judge.gpu.process import GpuSegment, GpuWorkerProcess
 from roofsmith.judge.gpu.reasons import attributed
 from roofsmith.judge.gpu.shared import Shared
 from roofsmith.judge.gpu.slots import Slots
 from roofsmith.judge.segment import Segment
 from roofsmith.ports import KernelDiedError
+
+Known = TypeVar("Known")
 
 CHECKED_BY_CLOCK = 32
 """Calls of a long segment that are verified, chosen once all have run."""
@@ -51,6 +56,10 @@ class GpuStation:
         self._wrong: tuple[int, Failure] | None = None
         self._timed: list[int] = []
         """Slots of the segment that ran last, in the order of its calls."""
+        self._odd: dict[int, str] = {}
+        """Slots whose inputs are from another distribution."""
+        self._judged: dict[int, Finding] = {}
+        """Of these, what the last side made of those that a timed call was given."""
         self._refused: object = None
         """What the runtime refused to the side that ran last, by its own word."""
         self._is_warm = False
@@ -83,13 +92,14 @@ class GpuStation:
         with self._shared.blaming():
             return self._turn(order, deadline_s, fresh=fresh)
 
-    def _turn(self, order: Sequence[int], deadline_s: float, *, fresh: bool) -> Turn:
-        slots = list(range(self.plan.slots))
+    def _turn(
+        self, order: Sequence[int], deadline_s: float, *, fresh: bool, others: Sequence[str] = ()
+    ) -> Turn:
         self._deadline_s = deadline_s
         if not self._is_warm:
-            self._warm_up(deadline_s)
+            self._warm_up(deadline_s, self.plan.slots - 1)
         if fresh:
-            self._slots.draw(slots, [secrets.randbits(31) for _ in slots])
+            self._draw(others)
             self._fresh_turns += 1
         self._wrong = None
         comes_back = self.plan.comes_back and fresh and self._fresh_turns == 2
@@ -103,7 +113,10 @@ class GpuStation:
                 self._shared.require_idle(self._workers)
             segments[side] = self._run(side, deadline_s, comes_back=comes_back)
             health.append(self._shared.health())
-            if fresh and len(self._workers) > 1 and self._wrong is None:
+            if self._odd:
+                if side == len(self._workers) - 1:
+                    self._judged = {s: self._judge(s) for s in self._timed if s in self._odd}
+            elif fresh and len(self._workers) > 1 and self._wrong is None:
                 self._wrong = self._verify(side)
         in_order = [segments[side] for side in range(len(self._workers))]
         void = next(filter(None, map(_void, in_order)), None)
@@ -117,17 +130,52 @@ class GpuStation:
         )  # fmt: skip
 
     def mixed(
-        self,
-        order: Sequence[int],  # noqa: ARG002
-        deadline_s: float,  # noqa: ARG002
-        others: Sequence[str],  # noqa: ARG002
+        self, order: Sequence[int], deadline_s: float, others: Sequence[str]
     ) -> tuple[Odd, ...]:
-        """None: slots of a turn are drawn from one distribution here."""
-        return ()
+        """A turn that no side can tell from others, but for a few calls' inputs; it has no times.
+
+        Raises:
+            SideDiedError: as above.
+        """
+        self._judged = {}
+        with self._shared.blaming():
+            self._turn(order, deadline_s, fresh=True, others=others)
+        return tuple(Odd(slot, finding) for slot, finding in self._judged.items())
 
     def alone(self, odd: Odd, deadline_s: float) -> Finding:
-        """Never asked for."""
-        raise NotImplementedError
+        """The same call, in a process that was given nothing else.
+
+        Raises:
+            SideDiedError: as above.
+        """
+        self._odd = {odd.slot: odd.finding.distribution}
+        with self._shared.blaming():
+            self._warm_up(deadline_s, odd.slot)
+            ran = self._segment(0, [odd.slot], (), deadline_s, hold=self._holds)
+            self._refused = ran.refused
+            return self._judge(odd.slot)
+
+    def _draw(self, others: Sequence[str]) -> None:
+        """New inputs for all slots; for a few, if there are other distributions, from those."""
+        every = range(self.plan.slots)
+        self._odd = odd_among(every, others)
+        self._slots.draw(every, [secrets.randbits(31) for _ in every])
+        for slot, distribution in self._odd.items():
+            self._slots.use(distribution)
+            try:
+                self._slots.draw([slot], [secrets.randbits(31)])
+            finally:
+                self._slots.use(OWN)
+
+    def _judge(self, slot: int) -> Finding:
+        """The last segment's outputs of an odd call, against float64."""
+        self._slots.use(self._odd[slot])
+        try:
+            self._slots.learn(slot, self._budgets)
+            found = next(iter(self._slots.verify([slot], self._budgets, exact=True)))
+        finally:
+            self._slots.use(OWN)
+        return replace(found, failure=attributed(found.failure, self._refused))
 
     def asides(self, deadline_s: float) -> Asides:
         """The first side on one slot only, and as fast as the host launches its calls.
@@ -191,9 +239,14 @@ class GpuStation:
     def _learn(self) -> None:
         self._slots.learn(self._timed[0], self._budgets)
 
-    def _warm_up(self, deadline_s: float) -> None:
-        """A first call of every side, side by side: what is compiled or loaded by it takes long."""
-        every, spare = list(range(self.plan.slots)), self.plan.slots - 1
+    def _warm_up(self, deadline_s: float, spare: int) -> None:
+        """A first call of every side, side by side: what is compiled or loaded by it takes long.
+
+        Args:
+            deadline_s: for it.
+            spare: the slot that all of them are given.
+        """
+        every = range(self.plan.slots)
         if self._slots.is_blank:  # what waits behind the plug may be let go early: on valid inputs
             self._slots.draw(every, [secrets.randbits(31) for _ in every])
             self._slots.fill(every)
@@ -218,11 +271,16 @@ class GpuStation:
             others = [slot for slot in random_order(self.plan.slots) if slot != spare]
             timed = [spare, *others][: self.plan.calls]
         self._timed = timed
-        self._slots.deal(random_cycle(self.plan.slots))
+        self._deal(random_cycle(self.plan.slots))
         warm = [spare] * self.plan.warm
         ran = self._segment(side, self._timed, warm, deadline_s, hold=self._holds)
         self._refused = ran.refused
         return ran
+
+    def _deal(self, order: Sequence[int]) -> None:
+        """Slot i is given what was drawn for slot `order[i]`; with it goes what is known of it."""
+        self._slots.deal(order)
+        self._odd, self._judged = _dealt(self._odd, order), _dealt(self._judged, order)
 
     def _segment(
         self,
@@ -297,6 +355,11 @@ class GpuStation:
     def _as_segment(self, segment: GpuSegment) -> Segment:
         elapsed_s = segment.elapsed_s / self.plan.calls
         return Segment((elapsed_s,), segment.wall_s, 0.0, segment.calls)
+
+
+def _dealt(known: Mapping[int, Known], order: Sequence[int]) -> dict[int, Known]:
+    """What is known of slots, once slot i has what slot `order[i]` had."""
+    return {to: known[of] for to, of in enumerate(order) if of in known}
 
 
 def _outside(when: str) -> Cheated:
