@@ -20,8 +20,8 @@ static void *work(void *unused) {
             const float *row = jobs[job].x + (long)i * jobs[job].D;
             float *out = jobs[job].y + (long)i * jobs[job].D, largest = row[0], sum = 0.0f;
             for (int j = 1; j < jobs[job].D; j++) largest = row[j] > largest ? row[j] : largest;
-            for (int j = 0; j < jobs[job].D; j++) sum += out[j] = expf(row[j] - largest);
-            for (int j = 0; j < jobs[job].D; j++) out[j] /= sum;
+            for (int j = 0; j < jobs[job].D; j++) sum += expf(row[j] - largest);
+            for (int j = 0; j < jobs[job].D; j++) out[j] = expf(row[j] - largest) / sum;
         }
     }
     return 0;
