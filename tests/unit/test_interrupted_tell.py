@@ -22,11 +22,17 @@ EDITED = SLOW.replace("k < 16", "k < 8").replace("0.125f", "0.25f")
 needs_gcc = pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
 
 
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One for the module, so that ceilings are measured once."""
+    return tmp_path_factory.mktemp("cache")
+
+
 @pytest.fixture
-def edited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def edited(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The kernel in a campaign's worktree, edited there and nowhere else."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("ROOFSMITH_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("ROOFSMITH_CACHE", str(cache))
     furnish(tmp_path)
     campaign(proposer="none")
     (kernel,) = (tmp_path / "run").glob("*/scale.c")
