@@ -77,6 +77,7 @@ def test_known_bottlenecks_are_found(shared_cache: Path) -> None:
     for case, built in zip(CASES, every, strict=True):
         profile, found = classified(case, built, runner)
         record[case.name] = {
+            "built_for": {"kind": case.kind, "phrase": case.phrase},
             "profile": profile.model_dump(mode="json"), "found": found.model_dump(mode="json"),
         }  # fmt: skip
         verdict = "right" if is_right(case, found) else "WRONG"

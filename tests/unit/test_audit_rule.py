@@ -181,6 +181,8 @@ SAID_OF_A_KERNEL = (
     "runs 64 warps per SM",
     "needs 65536 registers per SM",
     "use 32 blocks per SM",
+    "THREADS (kernel.cu:5): 256 -> 512, out of 64, 128, 256, 512",
+    "a race at softmax.cu:132",
 )
 units = st.sampled_from(("byte/s", "FLOP/s", "Hz", "byte"))
 

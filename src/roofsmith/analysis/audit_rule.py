@@ -78,7 +78,8 @@ def unmarked(text: str) -> str:
 
 def plain(text: str) -> str:
     """The same as words: names of fields taken apart, product names without the size in them."""
-    bare = re.sub(r"(?<!\w)_|_(?!\w)", "", unmarked(text))
+    placed = re.sub(r"(?<=\.cu):(?=\d)", " line ", unmarked(text))  # no compute units, but a file
+    bare = re.sub(r"(?<!\w)_|_(?!\w)", "", placed)
     bare = re.sub(r"(?<=[A-Za-z0-9])[._](?=[A-Za-z])|(?<=[A-Za-z])_(?=[0-9])", " ", bare)
     return lexicon.PRODUCT.sub(lambda match: re.sub(r"\d+\s?GB", "", match.group()), bare)
 

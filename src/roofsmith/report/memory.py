@@ -177,12 +177,16 @@ def _optimization(step: Step) -> Optimization:
 def _evidence(step: Step) -> ProfileEvidence:
     profile = step.profile_after or step.profile_before
     seen = step.bottleneck_after or step.bottleneck_before
-    counters = profile.counters[:_EVIDENCE_LINES] if profile else ()
+    # Clocks are the device's; the others are what the kernel did with it.
+    of_kernel = [c for c in profile.counters if c.unit != "Hz"] if profile else []
     return ProfileEvidence(
         tool_used=profile.tool if profile else "none",
         evidence_summary=(
             *(seen.evidence if seen else ()),
-            *(f"{c.name} {fmt.counter(c.value, c.unit, c.name)}" for c in counters),
+            *(
+                f"{c.name} {fmt.counter(c.value, c.unit, c.name)}"
+                for c in of_kernel[:_EVIDENCE_LINES]
+            ),
         ),
         bottleneck_type=seen.kind if seen else "unknown",
         evidence_chain=tuple(_chain(step)),
