@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import secrets
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
 
@@ -13,15 +12,12 @@ import pytest
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
 from gpu_rehearsal import Kernel, Rehearsal  # noqa: E402
+from gpu_stations import Bench  # noqa: E402
 
-from roofsmith.domain.kernel import Built  # noqa: E402
 from roofsmith.domain.outcome import Failure  # noqa: E402
 from roofsmith.judge import mixing  # noqa: E402
 from roofsmith.judge.bench import Odd, SegmentPlan, odd_among, random_order  # noqa: E402
 from roofsmith.judge.distributions import OWN  # noqa: E402
-from roofsmith.judge.gpu.process import GpuSegment  # noqa: E402
-from roofsmith.judge.gpu.shared import Shared  # noqa: E402
-from roofsmith.judge.gpu.station import GpuStation  # noqa: E402
 
 PLAN = SegmentPlan(11, warm=2)
 OTHERS = ("times 2^10",)
@@ -51,67 +47,6 @@ def careful_for(calls: int) -> Kernel:
         (square if next(left, None) is not None else careless)(x, y)
 
     return kernel
-
-
-class Worker:
-    """A process whose kernel is a Python function over tensors."""
-
-    def __init__(self, rehearsal: Rehearsal, kernel: Kernel) -> None:
-        self._rehearsal, self._kernel = rehearsal, kernel
-        self._queued: list[int] = []
-        self.given: list[list[float]] = []
-        """Inputs of every call."""
-
-    @contextlib.contextmanager
-    def awake(self) -> Iterator[None]:
-        yield
-
-    wake = pause = attach = end_first_call = lambda *_: None
-
-    def begin_first_call(self, arena: int, slot: int) -> None:
-        self._call(slot)
-
-    def queue_slots(
-        self, arena: int, slots: Sequence[int], *, warm: Sequence[int], deadline_s: float
-    ) -> bool:
-        self._queued = [*warm, *slots]
-        return True
-
-    def run_queued(self, deadline_s: float) -> GpuSegment:
-        for slot in self._queued:
-            self._call(slot)
-        return GpuSegment(elapsed_s=1e-9, wall_s=1e-9)
-
-    def _call(self, slot: int) -> None:
-        self.given.append(self._rehearsal.server._arenas[0].view(slot, 0).tolist())
-        self._rehearsal.run(self._kernel, slot)
-
-
-class Bench:
-    """Starts processes for one workload; knows each kernel by its path."""
-
-    def __init__(self, rehearsal: Rehearsal, root: Path) -> None:
-        self._rehearsal, self._root = rehearsal, root
-        self.kernels: dict[Path, Callable[[], Kernel]] = {}
-        self.started: list[Worker] = []
-
-    def built(self, name: str, kernel: Callable[[], Kernel]) -> Built:
-        """A kernel that a process makes for itself."""
-        path = self._root / name
-        self.kernels[path] = kernel
-        return cast(Built, path)
-
-    @contextlib.contextmanager
-    def lineup(self, kernels: Sequence[Built]) -> Iterator[Bench]:
-        self.started = [
-            Worker(self._rehearsal, self.kernels[cast(Path, kernel)]()) for kernel in kernels
-        ]
-        yield self
-
-    def station(self, inputs: object, plan: SegmentPlan) -> GpuStation:
-        budgets = self._rehearsal.budgets
-        shared = Shared(budgets, "cuda", self._root, cast(Any, None), None, cast(Any, None))
-        return GpuStation(cast(Any, inputs), cast(Any, self.started), plan, shared)
 
 
 class Examiner:

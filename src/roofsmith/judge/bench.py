@@ -167,11 +167,6 @@ class Inputs(Protocol):
         ...
 
     @property
-    def repeats(self) -> bool:
-        """Whether a turn that isn't fresh gives a call the inputs that it had before."""
-        ...
-
-    @property
     def tolerated(self) -> tuple[str, ...]:
         """Other distributions that the operator tolerates; see `judge.distributions`."""
         ...

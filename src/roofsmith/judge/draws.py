@@ -55,7 +55,6 @@ class Draws:
         self.arena = Arena((*self.arrays, *_expectations(self.arrays)), slots)
         self.number = oracle.map(self.arena)
         self.distribution = OWN
-        self.repeats = True
         self._guard: int | None = None
         self._history: list[Drawn] = []
         self._kept = slots + EARLIER

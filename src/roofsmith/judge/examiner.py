@@ -258,12 +258,11 @@ class Examiner:
                 why = "another time it isn't the call before"
                 remembers = failure.reason == "stale_output"
                 return _renamed(found, "memoised_result", why) if remembers else found
-            same = inputs.repeats
             one, other = (self._again(station, inputs, NAN_GUARDS[0]) for _ in range(2))
-            if differs(one, other, same=same):
+            if differs(one, other):
                 return _renamed(found, "nondeterministic", "two runs on the same inputs differ")
             plain = self._again(station, inputs, ZERO_GUARD)
-            if differs(one, plain, same=same) or differs(found, plain, same=same):
+            if differs(one, plain) or differs(found, plain):
                 why = "read beyond its arrays: results change with what lies there"
                 return _renamed(found, "out_of_bounds", why)
         except SideDiedError:
@@ -328,23 +327,19 @@ def _renamed(found: Finding, reason: Code, why: str) -> Finding:
     return replace(found, failure=Incorrect(reason=reason, detail=detail))
 
 
-def differs(one: Finding, other: Finding, *, same: bool) -> bool:
-    """Whether two runs gave notably different results: more than an order of summation explains.
+def differs(one: Finding, other: Finding) -> bool:
+    """Whether two runs on the same inputs gave notably different results.
 
-    Where each was compared in another part, nobody knows.
-
-    Args:
-        one: of a run.
-        other: of another.
-        same: whether they had the same inputs.
+    More than an order of summation explains. Where each was compared in another part, or its inputs
+    mean nothing to the operator, nobody knows.
     """
-    if not (one.is_whole and other.is_whole):
+    if not all(found.is_whole and found.counts for found in (one, other)):
         return False
     if (one.failure is None) != (other.failure is None):
         return True
     for name, first in one.errors.items():
         second = other.errors[name]
         low, high = sorted((first.norm, second.norm))
-        if same and (first.problem != second.problem or high > NOTABLE * low):
+        if first.problem != second.problem or high > NOTABLE * low:
             return True
     return False

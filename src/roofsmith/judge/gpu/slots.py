@@ -44,7 +44,6 @@ class Slots:
         self.is_blank = True
         """Whether nothing was put there yet."""
         self.distribution = OWN
-        self.repeats = False
         self._guard: int | None = None
         self._counts = True
         message = {"arrays": as_json(self.description.arrays), "slots": count}
@@ -135,7 +134,9 @@ class Slots:
                 fan_in=self._oracle.tolerated().fan_in,
             )  # fmt: skip
 
-    def verify(self, slots: Sequence[int], budgets: Budgets, *, exact: bool) -> Iterator[Finding]:
+    def verify(
+        self, slots: Sequence[int], budgets: Budgets, *, exact: bool, named: bool = True
+    ) -> Iterator[Finding]:
         """Compare slots with float64 if `exact`, else with the reference in declared precision.
 
         All are compared at once, but what is wrong with one is found out as it is asked for.
@@ -144,6 +145,7 @@ class Slots:
             slots: in the order of their calls.
             budgets: were learned.
             exact: see above.
+            named: whether what is wrong with an output has to be found out, which takes long.
         """
         if self.distribution != OWN and not self._counts:
             return (
@@ -158,7 +160,7 @@ class Slots:
         reports = self._ask("verify", message)["reports"]
         before = (None, *slots)
         return (
-            self._finding(slot, prior, report, budgets, exact=exact)
+            self._finding(slot, prior, report, budgets, exact=exact, named=named)
             for slot, prior, report in zip(slots, before, reports, strict=False)
         )
 
@@ -188,6 +190,7 @@ class Slots:
         budgets: Budgets,
         *,
         exact: bool,
+        named: bool,
     ) -> Finding:
         failure = self._trespass(self.subject, report)
         errors, strained = {}, {}
@@ -202,7 +205,10 @@ class Slots:
             own = None if extra else strained_budget(found, budget, slack, strain)
             if own is None and not extra:
                 own = self._room(slot, output, budget)
-            if own is None:
+            if own is None and not named:
+                unnamed = Diagnosis("wrong_output", "it is too far off")
+                failure = incorrect(self.subject, output.name, unnamed, budget)
+            elif own is None:
                 failure = self._named(slot, before, output, found, budget)
             else:
                 strained[output.name] = own

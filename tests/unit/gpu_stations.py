@@ -1,0 +1,94 @@
+"""Stations of a GPU over real slots in the host's memory; kernels are Python functions."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+from gpu_rehearsal import Kernel, Rehearsal
+
+from roofsmith.domain.kernel import Built
+from roofsmith.judge.bench import SegmentPlan
+from roofsmith.judge.gpu.process import GpuSegment
+from roofsmith.judge.gpu.shared import Shared
+from roofsmith.judge.gpu.station import GpuStation
+
+
+class Worker:
+    """A process whose kernel is a Python function over tensors."""
+
+    def __init__(self, rehearsal: Rehearsal, kernel: Kernel) -> None:
+        self._rehearsal, self._kernel = rehearsal, kernel
+        self._queued: list[int] = []
+        self.given: list[list[float]] = []
+        """Inputs of every call."""
+
+    @contextlib.contextmanager
+    def awake(self) -> Iterator[None]:
+        yield
+
+    wake = pause = attach = end_first_call = lambda *_: None
+
+    def begin_first_call(self, arena: int, slot: int) -> None:
+        self._call(slot)
+
+    def queue_slots(
+        self, arena: int, slots: Sequence[int], *, warm: Sequence[int], deadline_s: float
+    ) -> bool:
+        self._queued = [*warm, *slots]
+        return True
+
+    def run_queued(self, deadline_s: float) -> GpuSegment:
+        for slot in self._queued:
+            self._call(slot)
+        return GpuSegment(elapsed_s=1e-9, wall_s=1e-9)
+
+    def run_slots(
+        self, arena: int, slots: Sequence[int], *, warm: Sequence[int], deadline_s: float
+    ) -> GpuSegment:
+        self._queued = [*warm, *slots]
+        return self.run_queued(deadline_s)
+
+    def _call(self, slot: int) -> None:
+        self.given.append(self._rehearsal.server._arenas[0].view(slot, 0).tolist())
+        self._rehearsal.run(self._kernel, slot)
+
+
+class EarlyWorker(Worker):
+    """One whose kernel computes on a stream of its own, which no plug holds back."""
+
+    def queue_slots(
+        self, arena: int, slots: Sequence[int], *, warm: Sequence[int], deadline_s: float
+    ) -> bool:
+        self.run_slots(arena, slots, warm=warm, deadline_s=deadline_s)
+        self._queued = []
+        return True
+
+
+class Bench:
+    """Starts processes for one workload; knows each kernel by its path."""
+
+    def __init__(self, rehearsal: Rehearsal, root: Path, process: type[Worker] = Worker) -> None:
+        self._rehearsal, self._root, self._process = rehearsal, root, process
+        self.kernels: dict[Path, Callable[[], Kernel]] = {}
+        self.started: list[Worker] = []
+
+    def built(self, name: str, kernel: Callable[[], Kernel]) -> Built:
+        """A kernel that a process makes for itself."""
+        path = self._root / name
+        self.kernels[path] = kernel
+        return cast(Built, path)
+
+    @contextlib.contextmanager
+    def lineup(self, kernels: Sequence[Built]) -> Iterator[Bench]:
+        self.started = [
+            self._process(self._rehearsal, self.kernels[cast(Path, kernel)]()) for kernel in kernels
+        ]
+        yield self
+
+    def station(self, inputs: object, plan: SegmentPlan) -> GpuStation:
+        budgets = self._rehearsal.budgets
+        shared = Shared(budgets, "cuda", self._root, cast(Any, None), None, cast(Any, None))
+        return GpuStation(cast(Any, inputs), cast(Any, self.started), plan, shared)

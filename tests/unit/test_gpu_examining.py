@@ -1,0 +1,117 @@
+"""What a GPU's station examines, and on which inputs: real slots, on the host's memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+
+from gpu_rehearsal import Kernel, Rehearsal  # noqa: E402
+from gpu_stations import Bench, EarlyWorker, Worker  # noqa: E402
+
+from roofsmith.judge.bench import SegmentPlan  # noqa: E402
+from roofsmith.judge.examiner import differs  # noqa: E402
+from roofsmith.judge.gpu.station import GpuStation  # noqa: E402
+
+PLAN = SegmentPlan(3, warm=2, comes_back=True)
+SPIKE = "a lone spike of 2^20"
+COMMON = 64.0
+
+
+def setup(N: int, seed: int) -> dict[str, object]:
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.randn(N, generator=generator)
+    return {"inputs": {"x": x, "y": torch.empty(N)}, "outputs": ["y"]}
+
+
+def double(x: torch.Tensor, y: torch.Tensor) -> None:
+    y.copy_(2 * x)
+
+
+def careless(x: torch.Tensor, y: torch.Tensor) -> None:
+    """Right as long as nothing is large; below zero, anything goes."""
+    double(x.clamp(max=COMMON), y)
+
+
+def remembers() -> Kernel:
+    """Does nothing where it was called with the same addresses just before."""
+    last = 0
+
+    def kernel(x: torch.Tensor, y: torch.Tensor) -> None:
+        nonlocal last
+        if x.data_ptr() != last:
+            double(x, y)
+        last = x.data_ptr()
+
+    return kernel
+
+
+@pytest.fixture
+def rehearsal(monkeypatch: pytest.MonkeyPatch) -> Rehearsal:
+    made = Rehearsal(monkeypatch, setup, double, {"N": 200}, slots=PLAN.slots)
+    made.turn(double)  # budgets
+    return made
+
+
+@contextmanager
+def station_of(
+    kernel: Callable[[], Kernel], rehearsal: Rehearsal, root: Path, process: type[Worker] = Worker
+) -> Iterator[tuple[GpuStation, Worker]]:
+    bench = Bench(rehearsal, root, process)
+    with bench.lineup([bench.built("candidate", kernel)]):
+        yield bench.station(rehearsal.slots, PLAN), bench.started[0]
+
+
+def test_a_turn_that_is_not_fresh_begins_with_the_same_inputs(
+    rehearsal: Rehearsal, tmp_path: Path
+) -> None:
+    with station_of(lambda: double, rehearsal, tmp_path) as (station, worker):
+        station.turn([0], 1.0)
+        first = worker.given[-PLAN.calls]
+        for _ in range(10):
+            station.turn([0], 1.0, fresh=False)
+            assert worker.given[-PLAN.calls] == first
+            assert worker.given[-PLAN.calls - 1] != first
+        station.turn([0], 1.0)
+        assert worker.given[-PLAN.calls] != first
+
+
+def test_runs_on_the_same_inputs_are_alike_where_others_would_not_be(
+    rehearsal: Rehearsal, tmp_path: Path
+) -> None:
+    """Whether a spike is above zero is another draw's luck."""
+    assert SPIKE in rehearsal.slots.tolerated
+    failed: set[bool] = set()
+    while len(failed) < 2:
+        with station_of(lambda: careless, rehearsal, tmp_path) as (station, _):
+            rehearsal.slots.use(SPIKE)
+            station.turn([0], 1.0)
+            station.examine()
+            repeats = []
+            for _ in range(3):
+                station.turn([0], 1.0, fresh=False)
+                repeats.append(station.examine())
+            assert all(found.counts for found in repeats)
+            assert not any(differs(repeats[0], other) for other in repeats[1:])
+            failed.add(repeats[0].failure is not None)
+
+
+def test_whoever_remembers_an_address_is_not_excused(rehearsal: Rehearsal, tmp_path: Path) -> None:
+    """It is right whenever it isn't called twice in a row at one address, held back or not."""
+    with station_of(remembers, rehearsal, tmp_path) as (station, _):
+        found = []
+        for _ in range(3):
+            station.turn([0], 1.0)
+            found.append(station.examine().failure)
+    assert [failure and failure.reason for failure in found] == [None, "skipped_work", None]
+
+
+def test_whoever_starts_ahead_is_held_back_no_more(rehearsal: Rehearsal, tmp_path: Path) -> None:
+    with station_of(lambda: double, rehearsal, tmp_path, EarlyWorker) as (station, _):
+        for _ in range(3):
+            station.turn([0], 1.0)
+            assert station.examine().failure is None
