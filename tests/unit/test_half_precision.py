@@ -104,6 +104,11 @@ def eighth(x: torch.Tensor, dim: int) -> torch.Tensor:
     return (x.float() / scale).to(torch.float8_e4m3fn).float() * scale
 
 
+def wide_eighth(x: torch.Tensor) -> torch.Tensor:
+    """Rounded to the float8 that has float16's exponent, and two bits."""
+    return x.float().to(torch.float8_e5m2).float()
+
+
 HONEST: dict[str, Product] = {
     "one sum in float32": exactly,
     "PyTorch's": torch.matmul,
@@ -116,6 +121,7 @@ WRONG: dict[str, tuple[Product, str]] = {
     "half of K": (lambda a, b: exactly(a[:, ::2], b[::2]), "wrong_output"),
     "a part of K": (lambda a, b: exactly(a[:, 32:], b[32:]), "wrong_output"),
     "float8 inputs": (lambda a, b: eighth(a, 1) @ eighth(b, 0), "precision"),
+    "float8 of two bits": (lambda a, b: wide_eighth(a) @ wide_eighth(b), "precision"),
     "float8 weights": (lambda a, b: a.float() @ eighth(b, 0), "precision"),
     "int8 inputs": (lambda a, b: quantised(a, 1) @ quantised(b, 0), "precision"),
 }

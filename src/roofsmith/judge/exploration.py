@@ -1,7 +1,8 @@
 """Which distributions an operator tolerates, found from its reference alone.
 
-The rule: the float64 reference and the reference in the declared precision stay finite on it, the
-result isn't zero throughout, and honest arithmetic doesn't lose its meaning: neither the reference
+The rule: the float64 reference and the reference in the declared precision stay finite on it, as do
+kernels that store float16 between their steps if they do on the reference's own draws, the result
+isn't zero throughout, and honest arithmetic doesn't lose its meaning: neither the reference
 itself, nor the truth after inputs are moved by half a unit in their last place, is off by more than
 `LOST` times what is allowed on the reference's own draws, or `MEANINGLESS`.
 """
@@ -67,6 +68,13 @@ class Explored(Protocol):
 
     def expect(self, values: Any, outputs: set[str], *, exact: bool) -> Mapping[str, Any]:
         """What it computes."""
+        ...
+
+    def fits_between_steps(self, values: Any, outputs: set[str]) -> bool:
+        """Whether all that it computes on the way fits the outputs' types, with room to spare.
+
+        As far as that can be seen: there is no telling of what is computed at once.
+        """
         ...
 
 
@@ -323,13 +331,17 @@ def _tolerated(
     own = honest(reference, values, outputs, on)
     if not own.is_sound:
         return []
+    fits = reference.fits_between_steps(values, outputs)
     skipped: set[str] = set()
     found = []
     for name in (*DISTRIBUTIONS, VARIED):
         if name in skipped or not moved_by(name, free):
             continue
         try:
-            other = honest(reference, transform(name, values, free, 1, on), outputs, on)
+            drawn = transform(name, values, free, 1, on)
+            other = honest(reference, drawn, outputs, on)
+            if fits and not reference.fits_between_steps(drawn, outputs):
+                continue
         except Exception:  # noqa: BLE001  user code refuses such inputs, in whatever way
             continue
         if other.is_sound and not any(

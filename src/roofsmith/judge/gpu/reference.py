@@ -14,6 +14,7 @@ from roofsmith.domain.bound import OperationCount
 from roofsmith.domain.kernel import Parameter, Signature
 from roofsmith.judge.gpu.arithmetic import TorchArithmetic
 from roofsmith.judge.gpu.counting import counted
+from roofsmith.judge.gpu.ranges import stays_below
 from roofsmith.judge.gpu.tensors import DTYPES, differ, set_tf32
 from roofsmith.judge.roles import LARGEST_WHOLE, Roles, find_roles, read_outputs
 from roofsmith.judge.user_module import (
@@ -32,6 +33,10 @@ BOOLS = ("bool", "uint8")
 """What a C kernel may call the elements of a mask."""
 
 NAMES = {kind: name for name, kind in DTYPES.items()}
+
+ROOM = 4.0
+"""Between the largest number seen between steps and the type's own: other draws have larger ones,
+and kernels scale at another place than the reference does. Chosen."""
 
 
 class GpuReference:
@@ -150,6 +155,14 @@ class GpuReference:
         with torch.device(self._device), torch.no_grad():
             self._module.reference(**arguments)
         return {n: t for n, t in arguments.items() if n in outputs and isinstance(t, torch.Tensor)}
+
+    def fits_between_steps(self, values: dict[str, Value], outputs: set[str]) -> bool:
+        """Whether kernels may store what it computes on the way in float16, if outputs are."""
+        tensors = (values[name] for name in outputs)
+        if not any(isinstance(t, torch.Tensor) and t.dtype is torch.float16 for t in tensors):
+            return True  # other types have the range of what is summed in
+        limit = torch.finfo(torch.float16).max / ROOM
+        return stays_below(lambda: self.expect(values, outputs, exact=True), limit)
 
     def _counted(
         self, values: dict[str, Value], outputs: set[str], held: Collection[str]
