@@ -19,7 +19,7 @@ from roofsmith.domain.workload import Workload
 from roofsmith.judge.gpu import lineup
 from roofsmith.judge.gpu.layout import lay_out
 from roofsmith.judge.gpu.lineup import GpuBench
-from roofsmith.judge.gpu.oracle import GpuOracle
+from roofsmith.judge.gpu.oracle import DeviceFullError, GpuOracle
 from roofsmith.judge.gpu.reference_process import RESERVED_BYTES, GpuServer
 from roofsmith.judge.isolation import NO_ISOLATION
 from roofsmith.ports import WorkloadDescription
@@ -99,3 +99,32 @@ def test_what_was_kept_for_draws_is_kept_again(monkeypatch: pytest.MonkeyPatch) 
     server._arenas[0] = server._arenas[1] = cast(Any, Arena())
     assert server.rest({}) == {"free_bytes": FREE_BYTES}
     assert kept == [4 * GIB + RESERVED_BYTES - GIB]
+
+
+class FullOnce:
+    """A device whose memory comes back once who is ending has ended."""
+
+    def __init__(self, made: GpuBench) -> None:
+        self._shared, self.asked = made._shared, 0
+
+    def slots(self, workload: Workload, count: int) -> str:
+        self.asked += 1
+        if self._shared.ending:
+            raise DeviceFullError("not enough memory")
+        return f"{count} slots"
+
+
+def test_who_is_ending_gives_its_memory_back_first(tmp_path: Path) -> None:
+    made, target = bench(1, tmp_path)
+    made._oracle = device = FullOnce(made)  # type: ignore[assignment]
+    closed = Mock()
+    made._shared.ending.append(closed)
+    assert made.inputs(target.workloads[0], 3) == "3 slots"
+    assert (device.asked, closed.close.call_count) == (2, 1)
+
+
+def test_a_full_device_that_nobody_holds_is_said(tmp_path: Path) -> None:
+    made, target = bench(1, tmp_path)
+    made._oracle = Mock(slots=Mock(side_effect=DeviceFullError("not enough memory")))
+    with pytest.raises(DeviceFullError, match="not enough"):
+        made.inputs(target.workloads[0], 3)

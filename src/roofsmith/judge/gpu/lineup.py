@@ -20,7 +20,7 @@ from roofsmith.judge.budgets import Budgets, Finding
 from roofsmith.judge.gpu.driver import Api
 from roofsmith.judge.gpu.forking import ForkServer
 from roofsmith.judge.gpu.layout import lay_out
-from roofsmith.judge.gpu.oracle import GpuOracle
+from roofsmith.judge.gpu.oracle import DeviceFullError, GpuOracle
 from roofsmith.judge.gpu.shared import Shared
 from roofsmith.judge.gpu.slots import Slots
 from roofsmith.judge.gpu.starting import Starter, Workers, start_one
@@ -147,7 +147,11 @@ class GpuBench:
             SideDiedError: a kernel that is up holds so much that there is no room for them.
         """
         with self._shared.blaming():
-            return self._oracle.slots(workload, slots)
+            try:
+                return self._oracle.slots(workload, slots)
+            except DeviceFullError:
+                self._shared.bury()  # who is ending still holds memory
+                return self._oracle.slots(workload, slots)
 
     def plan(self, workload: Workload, time_s: float) -> SegmentPlan:
         """Segments of a kernel that takes about `time_s`."""
