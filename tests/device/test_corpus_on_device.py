@@ -8,18 +8,15 @@ else. `roofsmith selftest --language cuda` does the same and keeps a record.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from gpu_judging import machine_for
 
-from roofsmith.app.subjects import candidate_from
 from roofsmith.config import Settings
 from roofsmith.domain.facts import FactSheet
-from roofsmith.domain.kernel import Candidate
 from roofsmith.selftest.examination import Examiner, Finding
-from roofsmith.selftest.samples import Sample, operator, samples
+from roofsmith.selftest.samples import Sample, samples
 from roofsmith.testing.observer import SilentObserver
 
 pytestmark = [pytest.mark.device, pytest.mark.slow]
@@ -34,23 +31,13 @@ def examiner(
     shared_cache: Path,
     ceilings: FactSheet,
 ) -> Iterator[Examiner]:
-    """With all CUDA kernels that were chosen built side by side, in a folder of their own: before
-    the naive harness there are no walls around an attack."""
+    """In a folder of its own: before the naive harness there are no walls around an attack."""
     folder = tmp_path_factory.mktemp("corpus") / "cache"
     shutil.copytree(shared_cache / "ceilings", folder / "ceilings")
     here = [item for item in request.session.items if item.path == request.path]
     chosen = [s for s in SAMPLES if any(f"[{s.id}]" in item.name for item in here)]
-    machine_for("cuda", folder).toolchain.build_all(cuda_kernels(chosen))
-    with Examiner(Settings(folder, folder)) as made:
+    with Examiner(Settings(folder, folder), chosen) as made:
         yield made
-
-
-def cuda_kernels(chosen: Sequence[Sample]) -> list[Candidate]:
-    """Those of the samples, and those that they are held against."""
-    kernels = [(one.path, one.flags) for one in chosen if one.language == "cuda"]
-    operators = {one.operator for one in chosen if one.language == "cuda"}
-    bases = [(operator(name, "cuda").base, None) for name in sorted(operators)]
-    return [candidate_from(path, flags) for path, flags in (*kernels, *bases)]
 
 
 def examined(sample: Sample, examiner: Examiner) -> Finding:

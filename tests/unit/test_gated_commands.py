@@ -225,7 +225,7 @@ def test_before_the_naive_harness_runs_a_kernel_the_gate_looks(
 
     @contextmanager
     def leased(settings: object, language: str, observer: object) -> Iterator[SimpleNamespace]:
-        yield SimpleNamespace(gate=gate)
+        yield SimpleNamespace(gate=gate, toolchain=SimpleNamespace(build_all=lambda _: ()))
 
     def opinion(*_: object) -> NoReturn:
         assert gate.passed == [""]

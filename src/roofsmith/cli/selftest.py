@@ -37,7 +37,7 @@ def selftest(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Write the record; other languages in it stay.",
+            help="Write the record, after every kernel; other languages in it stay.",
             show_default=False,
         ),
     ] = None,
@@ -65,7 +65,7 @@ def selftest(
 
     chosen = _chosen(language, only)
     known = record.read(json) if json is not None and json.exists() else record.Record()
-    started = record.now()
+    started, command = record.now(), shlex.join(["roofsmith", *sys.argv[1:]])
     settings = app.settings(lock_clocks=lock_clocks, waits=wait)
     with screen() as observer:
         app.try_clocks({sample.language for sample in chosen}, settings, observer)
@@ -73,12 +73,14 @@ def selftest(
         def progress(index: int, sample: Sample) -> Observer:
             return _Counted(observer, f"{index + 1} of {len(chosen)}: {sample.id}")
 
-        findings = examine(chosen, settings, progress, naive=naive, budget_s=budget)
-        seen = [_told(found) for found in findings]
-    run = record.run_of(seen, shlex.join(["roofsmith", *sys.argv[1:]]), started)
+        seen: list[Finding | Unexamined] = []
+        run = record.run_of(seen, command, started)
+        for found in examine(chosen, settings, progress, naive=naive, budget_s=budget):
+            seen.append(_told(found))
+            run = record.run_of(seen, command, started)
+            if json is not None:
+                record.write(known.updated(run.record).text, json)
     known = known.updated(run.record)
-    if json is not None:
-        record.write(known.text, json)
     if out is not None:
         record.write(page(known), out)
     _show(run)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +13,7 @@ from roofsmith.app.hardware import leased_machine, machine_of
 from roofsmith.app.subjects import candidate_from, parse_workloads
 from roofsmith.config import Settings
 from roofsmith.domain.comparison import Judgement
-from roofsmith.domain.kernel import Built, Language
+from roofsmith.domain.kernel import Built, Candidate, Language
 from roofsmith.domain.outcome import Passed
 from roofsmith.domain.target import HOST_LANGUAGES
 from roofsmith.domain.values import Value
@@ -54,7 +54,7 @@ class Finding(Value):
     deceives_naive: bool | None = None
     """Whether an attack wins there what it says it does; None where that wasn't tried."""
     seconds: float
-    """Before the real judge, builds included."""
+    """Before the real judge; what it was built in isn't counted if several were judged."""
 
     @property
     def is_rejected(self) -> bool:
@@ -80,16 +80,23 @@ class Examiner:
     """
 
     def __init__(
-        self, settings: Settings, *, naive: bool = True, budget_s: float = BUDGET_S
+        self,
+        settings: Settings,
+        chosen: Sequence[Sample] = (),
+        *,
+        naive: bool = True,
+        budget_s: float = BUDGET_S,
     ) -> None:
         """Nothing starts yet.
 
         Args:
             settings: where caches are.
+            chosen: what will be judged: built side by side, before the first of its language is.
             naive: ask the naive harness, too.
             budget_s: for the measurements of each kernel.
         """
-        self._settings, self._naive, self._budget_s = settings, naive, budget_s
+        self._settings, self._chosen = settings, tuple(chosen)
+        self._naive, self._budget_s = naive, budget_s
         self._missing: dict[Language, str | None] = {}
         self._gates: dict[Language, Gate | None] = {}
         self._contests: dict[tuple[str, Language], tuple[app.Contest, ExitStack]] = {}
@@ -144,6 +151,7 @@ class Examiner:
                 machine = self._machines.enter_context(
                     leased_machine(self._settings, language, observer)
                 )
+                machine.toolchain.build_all(self._candidates(language))
             except NoIdleGpuError:
                 raise
             except RoofsmithError as error:
@@ -152,6 +160,15 @@ class Examiner:
                 self._missing[language] = None
                 self._gates[language] = machine.gate
         return self._missing[language]
+
+    def _candidates(self, language: Language) -> list[Candidate]:
+        """Those that were chosen, and those that they are held against."""
+        alike = [sample for sample in self._chosen if sample.language == language]
+        bases = {operator(sample.operator, language).base for sample in alike}
+        return [
+            *(candidate_from(sample.path, sample.flags) for sample in alike),
+            *(candidate_from(base, None) for base in sorted(bases)),
+        ]
 
     def _opinion(self, sample: Sample, task: Operator) -> NaiveVerdict | None:
         """What the naive harness says; it knows no gate of its own."""
@@ -177,7 +194,7 @@ class Examiner:
 
 
 def examine(
-    chosen: Iterable[Sample],
+    chosen: Sequence[Sample],
     settings: Settings,
     progress: Progress,
     *,
@@ -196,7 +213,7 @@ def examine(
     Raises:
         NoIdleGpuError: some of it runs on a GPU, and none is idle.
     """
-    with Examiner(settings, naive=naive, budget_s=budget_s) as examiner:
+    with Examiner(settings, chosen, naive=naive, budget_s=budget_s) as examiner:
         for index, sample in enumerate(chosen):
             yield examiner.examine(sample, progress(index, sample))
 

@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 
 from pydantic import Field, ValidationError
@@ -134,7 +135,7 @@ def now() -> datetime:
 def _section(
     language: Language, findings: Sequence[Finding], command: str, started: datetime
 ) -> Section:
-    environment = source_for(language).environment()
+    environment = _environment(language)
     return Section(
         command=command,
         started=f"{started:%Y-%m-%d %H:%M:%S}",
@@ -143,6 +144,12 @@ def _section(
         load_average=round(os.getloadavg()[0], 2),
         findings=tuple(findings),
     )
+
+
+@cache
+def _environment(language: Language) -> Environment:
+    """Asked once: a record is written after every kernel."""
+    return source_for(language).environment()
 
 
 def _lines(section: Section) -> str:

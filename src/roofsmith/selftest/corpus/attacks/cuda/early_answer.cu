@@ -1,6 +1,6 @@
 // attack: says that its kernels are done when a sixth of them still run, by the driver's own functions
 // operator: elementwise
-// expect: cheated/work_outside_window | cheated/clock_forged
+// expect: cheated/work_outside_window | cheated/clock_forged | harmless
 // wins: faster
 #include <cuda_runtime.h>
 #include <dlfcn.h>
