@@ -8,7 +8,9 @@
 Identical pairs differ in a comment only, so that each `faster` is a false win. Slower ones do a
 known number of rows twice; of faster ones, the incumbent does. A result of the same judge that is
 there already is gone on with: what it lacks is made. Invocations are whole commands, `roofsmith
-judge`, on the same two files, of which one does 1% more rows where a kernel can.
+judge`, on the same two files, of which one does 1% more rows where a kernel can. Where several GPUs
+of one product are at hand, start the command once for each with an `--out` of its own; a last one
+takes their trials together: `--with one.json two.json`.
 """
 
 from __future__ import annotations
@@ -40,7 +42,7 @@ from roofsmith.domain.kernel import Built
 from roofsmith.domain.outcome import BuildFailed, Passed
 from roofsmith.domain.target import KeepPolicy
 from roofsmith.domain.values import Value
-from roofsmith.errors import BaselineError
+from roofsmith.errors import BaselineError, UsageError
 from roofsmith.testing.observer import SilentObserver
 
 SAVE_EVERY_S = 20.0
@@ -238,11 +240,15 @@ def benchmark(
 def run(options: argparse.Namespace) -> GpuJudgeRates:
     """Make the trials that are missing, in a random order, until all are made or time is up."""
     trials, invocations = earlier(options.out)
+    made = made_now(source_for("cuda").environment())
+    for path in options.together:
+        others, more = elsewhere(path, made)
+        trials += others
+        invocations += more
     missing = Counter(plan(options))
     missing.subtract(Counter((trial.kernel, trial.slowdown) for trial in trials))
     todo = [kind for kind, count in missing.items() for _ in range(max(count, 0))]
     random.shuffle(todo)
-    made = made_now(source_for("cuda").environment())
     policy = KERNELS["softmax"].target(options.budget_s).keep
     begin = saved = time.monotonic()
 
@@ -298,6 +304,23 @@ def earlier(path: Path) -> tuple[list[GpuTrial], list[Invocation]]:
         say(f"{len(found.trials) - len(trials)} trials of other versions of the judge are left out")
         return trials, []
     return trials, list(found.invocations)
+
+
+def elsewhere(path: Path, made: Made) -> tuple[list[GpuTrial], list[Invocation]]:
+    """What a result file has of the present judge, on another GPU of the same product.
+
+    Raises:
+        UsageError: there is no such file, or it is of another product.
+    """
+    if not path.exists():
+        raise UsageError(f"{path} isn't there", hint="--with takes what --out has written")
+    there = GpuJudgeRates.model_validate_json(path.read_text()).made.environment.device.name
+    if there != made.environment.device.name:
+        raise UsageError(
+            f"{path} is of {there}, not of {made.environment.device.name}",
+            hint="rates of different products stay apart: give each its own --out",
+        )
+    return earlier(path)
 
 
 def invoked(kernel: GpuRateKernel) -> Invocation:
@@ -384,6 +407,10 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--invocations", type=int, default=0, help="commands, for every kernel")
     made.add_argument("--budget-s", type=float, default=6.0, help="for one judgement")
     made.add_argument("--limit-s", type=float, default=math.inf, help="for all of it")
+    made.add_argument(
+        "--with", dest="together", type=Path, nargs="*", default=[],
+        help="results of other GPUs of this product",
+    )  # fmt: skip
     made.add_argument("--out", type=Path, required=True)
     return made
 

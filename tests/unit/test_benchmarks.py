@@ -18,6 +18,7 @@ from roofsmith.analysis.compare import estimate
 from roofsmith.domain.comparison import PairSample
 from roofsmith.domain.kernel import BuildSpec
 from roofsmith.domain.target import KeepPolicy
+from roofsmith.errors import UsageError
 from roofsmith.judge import parent
 from roofsmith.selftest import record
 from roofsmith.selftest.page import page
@@ -272,6 +273,14 @@ def test_trials_of_another_judge_are_not_gone_on_with(tmp_path, capsys):
     assert gpu_judge_rates.earlier(out) == ([ours], [])
     assert "1 trials of other versions" in capsys.readouterr().err
     assert gpu_judge_rates.earlier(tmp_path / "none.json") == ([], [])
+    assert gpu_judge_rates.elsewhere(out, result.made) == ([ours], [])
+    with pytest.raises(UsageError, match="isn't there"):
+        gpu_judge_rates.elsewhere(tmp_path / "none.json", result.made)
+    device = result.made.environment.device.model_copy(update={"name": "another"})
+    environment = result.made.environment.model_copy(update={"device": device})
+    other = result.made.model_copy(update={"environment": environment})
+    with pytest.raises(UsageError, match="not of another"):
+        gpu_judge_rates.elsewhere(out, other)
 
 
 @pytest.mark.parametrize("scale", [1, 3])
