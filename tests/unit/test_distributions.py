@@ -189,8 +189,8 @@ class Operator:
         kind = np.float64 if exact else np.float32
         return {name: self.compute(values["x"].astype(kind)) for name in outputs}
 
-    def fits_between_steps(self, values: dict[str, Any], outputs: set[str]) -> bool:
-        return True
+    def narrowed(self, values: dict[str, Any], outputs: set[str]) -> None:
+        return None
 
 
 def softmax(x: np.ndarray) -> np.ndarray:

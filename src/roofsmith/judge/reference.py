@@ -130,9 +130,9 @@ class Reference:
         self._module.reference(**arguments)
         return {n: a for n, a in arguments.items() if n in outputs and isinstance(a, np.ndarray)}
 
-    def fits_between_steps(self, values: Mapping[str, Any], outputs: set[str]) -> bool:  # noqa: ARG002
-        """True: NumPy doesn't show what is computed on the way."""
-        return True
+    def narrowed(self, values: Mapping[str, Any], outputs: set[str]) -> None:  # noqa: ARG002
+        """None: NumPy doesn't show what passes between its operators."""
+        return
 
     def _held_by_setup(self, values: Mapping[str, Any], outputs: set[str]) -> Collection[str]:
         """Outputs that have a value before the call: those that `setup` says have one, all if all

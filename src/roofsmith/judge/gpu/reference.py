@@ -14,7 +14,7 @@ from roofsmith.domain.bound import OperationCount
 from roofsmith.domain.kernel import Parameter, Signature
 from roofsmith.judge.gpu.arithmetic import TorchArithmetic
 from roofsmith.judge.gpu.counting import counted
-from roofsmith.judge.gpu.ranges import stays_below
+from roofsmith.judge.gpu.narrowing import narrowed
 from roofsmith.judge.gpu.tensors import DTYPES, differ, set_tf32
 from roofsmith.judge.roles import LARGEST_WHOLE, Roles, find_roles, read_outputs
 from roofsmith.judge.user_module import (
@@ -34,9 +34,8 @@ BOOLS = ("bool", "uint8")
 
 NAMES = {kind: name for name, kind in DTYPES.items()}
 
-ROOM = 4.0
-"""Between the largest number seen between steps and the type's own: other draws have larger ones,
-and kernels scale at another place than the reference does. Chosen."""
+HALVES = (torch.float16, torch.bfloat16)
+"""Types that kernels also store between their steps, where they sum in float32."""
 
 
 class GpuReference:
@@ -156,13 +155,20 @@ class GpuReference:
             self._module.reference(**arguments)
         return {n: t for n, t in arguments.items() if n in outputs and isinstance(t, torch.Tensor)}
 
-    def fits_between_steps(self, values: dict[str, Value], outputs: set[str]) -> bool:
-        """Whether kernels may store what it computes on the way in float16, if outputs are."""
+    def narrowed(
+        self, values: dict[str, Value], outputs: set[str]
+    ) -> Mapping[str, torch.Tensor] | None:
+        """What it computes if all that passes between its operators is of its outputs' half type.
+
+        None: they have none, or several.
+        """
         tensors = (values[name] for name in outputs)
-        if not any(isinstance(t, torch.Tensor) and t.dtype is torch.float16 for t in tensors):
-            return True  # other types have the range of what is summed in
-        limit = torch.finfo(torch.float16).max / ROOM
-        return stays_below(lambda: self.expect(values, outputs, exact=True), limit)
+        kinds = {t.dtype for t in tensors if isinstance(t, torch.Tensor) and t.is_floating_point()}
+        if len(kinds) != 1 or not kinds <= set(HALVES):
+            return None
+        found: dict[str, torch.Tensor] = {}
+        narrowed(lambda: found.update(self.expect(values, outputs, exact=True)), kinds.pop())
+        return found
 
     def _counted(
         self, values: dict[str, Value], outputs: set[str], held: Collection[str]

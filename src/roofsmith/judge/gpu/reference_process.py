@@ -19,7 +19,15 @@ from roofsmith.analysis.tolerance import Budget, Errors
 from roofsmith.domain.arrays import ArraySpec
 from roofsmith.domain.kernel import Signature
 from roofsmith.judge.arena import Arena
-from roofsmith.judge.exploration import Usual, explore, honest, strain
+from roofsmith.judge.exploration import (
+    USUAL_SEEDS,
+    Usual,
+    bears_storing,
+    explore,
+    honest,
+    stored_errors,
+    strain,
+)
 from roofsmith.judge.gpu.arithmetic import TorchArithmetic
 from roofsmith.judge.gpu.device_arena import DeviceArena
 from roofsmith.judge.gpu.driver import DeviceError, Driver
@@ -58,6 +66,8 @@ class GpuServer:
         self._samples: dict[int, Sample] = {}
         self._probe: Probe | None = None
         self._usual = Usual()
+        self._stored: dict[str, dict[str, Errors] | None] = {}
+        """`stored_errors` of an own draw, by dimensions."""
         self._on = TorchArithmetic()
         self._flush: torch.Tensor | None = None
 
@@ -296,7 +306,15 @@ class GpuServer:
         draw = self._drawn[message["arena"], message["slot"]]
         found = honest(self.reference, draw.values, draw.outputs, self._on)
         errors = {name: (one.norm, one.element) for name, one in found.errors.items()}
-        return {"sound": found.is_sound, "errors": errors}
+        return {"sound": found.is_sound and self._bears(message["dims"], draw), "errors": errors}
+
+    def _bears(self, dims: dict[str, int], draw: Draw) -> bool:
+        """Whether a draw asks hardly more of who stores half precision than own draws do."""
+        if str(dims) not in self._stored:
+            own = self.reference.inputs(dims, USUAL_SEEDS[0])
+            self._stored[str(dims)] = stored_errors(self.reference, *own, self._on)
+        here = stored_errors(self.reference, draw.values, draw.outputs, self._on)
+        return bears_storing(here, self._stored[str(dims)])
 
     def strain(self, message: dict[str, Any]) -> dict[str, Any]:
         """How ill-conditioned a slot's inputs are; see `judge.exploration.strain`."""

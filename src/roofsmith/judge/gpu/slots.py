@@ -172,7 +172,7 @@ class Slots:
     def _tolerates(self, slot: int, budgets: Budgets) -> bool:
         """Whether the operator keeps its meaning on this very draw; learn the budgets if so."""
         try:
-            answer = self._ask("honest", {"slot": slot})
+            answer = self._ask("honest", {"slot": slot, "dims": self.workload.dims})
         except BadReferenceError:  # it refuses such inputs at this size
             return False
         errors = {name: Errors(*pair) for name, pair in answer["errors"].items()}
