@@ -131,6 +131,24 @@ def test_committed_figures_follow_from_their_samples(path):
 
 
 @pytest.mark.timing
+def test_what_a_judgement_waits_for_is_printed(tmp_path, monkeypatch, capsys):
+    without_ceilings(monkeypatch, tmp_path / "cache")
+    monkeypatch.setattr(parent, "LONGEST_S", 1.0)  # whatever the verdict is
+    example = ROOT / "examples" / "softmax"
+    twin = tmp_path / "twin.c"
+    twin.write_text((example / "kernel.c").read_text(encoding="utf-8") + "// a twin\n")
+    run_here(
+        monkeypatch,
+        "judgement_time", str(twin), "--against", str(example / "kernel.c"),
+        "--ref", str(example / "reference.py"), "--workload", "N=16,D=256", "--budget-s", "0.1",
+    )  # fmt: skip
+    told = capsys.readouterr().out
+    assert told.count("  check: ") == told.count("  time: ") == 2
+    for what in ("the reference's process: draw", "a worker: run", "a worker's end"):
+        assert what in told
+
+
+@pytest.mark.timing
 def test_an_identical_pair_is_judged_and_recorded(tmp_path, monkeypatch):
     without_ceilings(monkeypatch, tmp_path / "cache")
     monkeypatch.setattr(parent, "LONGEST_S", 3.0)  # whatever the verdicts are
