@@ -20,7 +20,7 @@ from typing import Any
 from unittest.mock import patch
 
 from roofsmith import app
-from roofsmith.app.subjects import candidate_from, language_of, read_text
+from roofsmith.app.subjects import candidate_from
 from roofsmith.domain.campaign import Campaign, Event
 from roofsmith.judge.oracle import ReferenceProcess
 from roofsmith.judge.process import WorkerProcess
@@ -33,15 +33,15 @@ class Stopwatch:
     """An observer that knows in which stage what was waited for."""
 
     def __init__(self) -> None:
-        self.stages: Counter[str] = Counter()
-        self.waits: dict[str, Counter[str]] = {}
+        self.stages: dict[str, float] = {}
+        self.waits: dict[str, dict[str, float]] = {}
         self.counts: dict[str, Counter[str]] = {}
         self._stage, self._since = "", time.perf_counter()
 
     def stage(self, name: str, detail: str = "") -> None:
         """The stage before is over."""
         now = time.perf_counter()
-        self.stages[self._stage] += now - self._since
+        self.stages[self._stage] = self.stages.get(self._stage, 0.0) + now - self._since
         self._stage, self._since = f"{name} {detail}".rstrip(), now
 
     def progress(self, fraction: float, detail: str = "") -> None:
@@ -52,7 +52,8 @@ class Stopwatch:
 
     def waited(self, what: str, seconds: float) -> None:
         """Count a wait for the stage that it was in."""
-        self.waits.setdefault(self._stage, Counter())[what] += seconds
+        waits = self.waits.setdefault(self._stage, {})
+        waits[what] = waits.get(what, 0.0) + seconds
         self.counts.setdefault(self._stage, Counter())[what] += 1
 
     def lines(self) -> Iterator[str]:
@@ -61,9 +62,9 @@ class Stopwatch:
         for stage, seconds in self.stages.items():
             if not stage:
                 continue
-            waits, counts = self.waits.get(stage, Counter()), self.counts.get(stage, Counter())
+            waits, counts = self.waits.get(stage, {}), self.counts.get(stage, Counter())
             yield f"  {stage}: {seconds:.2f} s"
-            for what, spent in waits.most_common(SHOWN):
+            for what, spent in sorted(waits.items(), key=lambda wait: -wait[1])[:SHOWN]:
                 yield f"    {spent:7.2f} s in {counts[what]:4}  {what}"
             yield f"    {seconds - sum(waits.values()):7.2f} s          everything else"
 
@@ -102,7 +103,7 @@ def main() -> None:
     made.add_argument("--workload", required=True, help="N=4096,D=4096")
     made.add_argument("--budget-s", type=float, default=6.0)
     options = made.parse_args()
-    language = language_of(options.against, read_text(options.against, "kernel"))
+    language = candidate_from(options.against, None).language
     against = app.Subject(
         path=options.against, reference=options.ref, workloads=(options.workload,)
     )

@@ -29,7 +29,7 @@ def narrowed(call: Callable[[], Any], kind: torch.dtype) -> None:
         call()
 
 
-class _Narrow(TorchDispatchMode):
+class _Narrow(TorchDispatchMode):  # type: ignore[misc]
     def __init__(self, kind: torch.dtype) -> None:
         super().__init__()
         self._kind = kind
