@@ -96,6 +96,11 @@ def test_faster_confirmed_and_nobody_slower_is_kept() -> None:
     assert isinstance(decision, Kept)
     assert "1.200x [1.188, 1.212]" in decision.rule
     assert "1% noise band" in decision.rule
+    policy = POLICY.model_copy(update={"noise_band": 0.005})
+    found = judged(classes={"a": "faster", "b": "tie"})
+    kept = decide(found, found.comparison, aimed_at(), policy)
+    assert isinstance(kept, Kept)
+    assert " 0.5% noise band" in kept.rule
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from roofsmith.domain.kernel import BuildSpec, Candidate, SourceFile
+from roofsmith.domain.kernel import BuildSpec, Candidate, Language, SourceFile, default_build
 from roofsmith.errors import StorageError
 from roofsmith.judge.enclosure import state_of
 from roofsmith.ports import Lineage
@@ -208,6 +208,20 @@ def test_commits_say_how_to_build(campaign: Path, kernel: Path) -> None:
     line = next(line for line in trailers.splitlines() if line.startswith("Build: "))
     assert line.startswith("Build: OMP_NUM_THREADS=2 gcc -O3 ")
     assert line.endswith(" -lm")
+
+
+@pytest.mark.parametrize(
+    ("language", "line"),
+    [
+        ("c", "cc -O3 -march=native -lm"),
+        ("cpp", "c++ -O3 -march=native -lm"),
+        ("cuda", "nvcc -O3 -lineinfo"),
+        ("hip", "hipcc -O3"),
+        ("triton", "compiled when it runs"),
+    ],
+)
+def test_each_language_is_built_by_its_own_compiler(language: Language, line: str) -> None:
+    assert default_build(language).command_line(language) == line
 
 
 def test_messages_keep_to_their_lines() -> None:

@@ -403,6 +403,8 @@ class TestHypothesis:
         assert "NR 8 -> 32" in hypothesis.statement
         assert any("NR (solve.c:3): 8 -> 32, out of 4, 8, 16, 32" in e for e in hypothesis.evidence)
         assert any("when screened again" in line for line in hypothesis.evidence)
+        assert hypothesis.statement.endswith(" over 7 tunables")
+        assert hypothesis.expected_counter == "cycles"
         assert proposer.last_summary == hypothesis.statement
 
     @pytest.mark.parametrize("text", [BLOCKED, SMALL], ids=["searched", "enumerated"])

@@ -165,14 +165,18 @@ def _where(hypothesis: Hypothesis) -> str:
     return "overall" if hypothesis.target_class == "global" else hypothesis.target_class
 
 
+def _band(policy: KeepPolicy) -> str:
+    return f"{100 * policy.noise_band:g}% noise band"
+
+
 def _reading(found: Estimate, policy: KeepPolicy) -> str:
     match found.verdict:
         case "faster":
-            return f"faster: {_interval(found)} lies above the {policy.noise_band:.0%} noise band"
+            return f"faster: {_interval(found)} lies above the {_band(policy)}"
         case "slower":
-            return f"slower: {_interval(found)} lies below the {policy.noise_band:.0%} noise band"
+            return f"slower: {_interval(found)} lies below the {_band(policy)}"
         case "tie":
-            return f"a tie: {_interval(found)} lies within the {policy.noise_band:.0%} noise band"
+            return f"a tie: {_interval(found)} lies within the {_band(policy)}"
         case "inconclusive" | "unverified":
             pairs = f"{found.pairs} pair{'s' * (found.pairs != 1)}"
             if found.ci[1] == LARGEST_RATIO:

@@ -65,7 +65,7 @@ def audited(
     if left <= 1 + policy.noise_band:
         return RolledBack(
             rule=f"over-fitted (W1): a step of training gains {left:.3f}x at most, which is within"
-            f" the {policy.noise_band:.0%} noise band"
+            f" the {100 * policy.noise_band:g}% noise band"
         )
     return decision.model_copy(
         update={"rule": f"{decision.rule}; {ASTERISK} of it a step of training gains {left:.3f}x"}

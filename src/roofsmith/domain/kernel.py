@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Any, Literal, assert_never, get_args
 
@@ -68,6 +69,16 @@ class BuildSpec(Described):
     link: tuple[str, ...] = ("-lm",)
     environment: dict[str, str] = Field(default_factory=dict)
     """Such as OMP_NUM_THREADS; seen by the worker that runs the kernel."""
+
+    def command_line(self, language: Language) -> str:
+        """On one line, as it could be typed: `OMP_NUM_THREADS=2 gcc -O3 ... -lm`."""
+        variables = [f"{key}={shlex.quote(text)}" for key, text in sorted(self.environment.items())]
+        if language in ("triton", "torch"):
+            return " ".join([*variables, "compiled when it runs"])
+        usual = {"cpp": "c++", "cuda": "nvcc", "hip": "hipcc"}.get(language, "cc")
+        compiler = usual if self.compiler == "auto" else self.compiler
+        words = [*variables, compiler, shlex.join([*self.flags, *self.link])]
+        return " ".join(" ".join(words).split("\n")).strip()
 
 
 def default_build(language: Language) -> BuildSpec:

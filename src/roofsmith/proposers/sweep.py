@@ -22,6 +22,7 @@ from roofsmith.domain.comparison import Screening
 from roofsmith.domain.kernel import Candidate, Language
 from roofsmith.domain.outcome import Passed
 from roofsmith.domain.proposal import Hypothesis, Proposal, ScreenedPoint
+from roofsmith.domain.target import HOST_LANGUAGES
 from roofsmith.ports import Brief, Screen
 from roofsmith.proposers.sweep_pace import Pace
 from roofsmith.proposers.tunables import Found, Group, Setting, Tunable, apply, find_tunables
@@ -322,7 +323,15 @@ def _fruitless(
 def _searched(bench: _Bench) -> str:
     failures = bench.failures()
     failed = f" ({failures})" if failures else ""
-    return f"swept {len(bench.found.tunables)} tunables over {bench.distinct} points{failed}"
+    return f"swept {_tunables(bench)} over {_counted(bench.distinct, 'point')}{failed}"
+
+
+def _tunables(bench: _Bench) -> str:
+    return _counted(len(bench.found.tunables), "tunable")
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}{'s' * (count != 1)}"
 
 
 def _category(changed: Sequence[Tunable]) -> Category:
@@ -346,9 +355,10 @@ def _hypothesis(brief: Brief, bench: _Bench, winner: _Finalist) -> Hypothesis:
     fresh = ", ".join(f"{look:.3f}x" for look in winner.fresh)
     # With other thread counts, the cycles summed over all threads say nothing about time.
     counts = not any(t.kind in ("threads", "environment") for t in changed)
+    cycles = "cycles" if brief.incumbent.language in HOST_LANGUAGES else "elapsed_cycles"
     return Hypothesis(
-        statement=f"Set {settings}: the best of {bench.distinct} points over "
-        f"{len(bench.found.tunables)} tunables",
+        statement=f"Set {settings}: the best of {_counted(bench.distinct, 'point')} over "
+        f"{_tunables(bench)}",
         rationale="Block sizes, unrolling and build flags have no best value that can be "
         "computed; it depends on this machine's caches, registers and compiler, so it was searched",
         evidence=(
@@ -359,7 +369,7 @@ def _hypothesis(brief: Brief, bench: _Bench, winner: _Finalist) -> Hypothesis:
             *bench.found.notes,
         ),
         answers=brief.bottleneck.kind,
-        expected_counter="cycles" if counts else None,
+        expected_counter=cycles if counts else None,
         expected_change=f"down to {1 / winner.speedup:.0%}" if counts else None,
         expected_delta=1 / winner.speedup if counts else None,
         predicted_speedup=winner.speedup,

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import shlex
 from typing import Any
 
 import yaml
 
 from roofsmith.domain.campaign import Campaign
 from roofsmith.domain.command import CommandSpec
-from roofsmith.domain.kernel import BuildSpec
 from roofsmith.domain.standing import branch_of, limits_in_force
 from roofsmith.domain.target import Target
 from roofsmith.report import format as fmt
@@ -61,13 +59,6 @@ def manifest(campaign: Campaign, summary: Summary) -> str:
     return yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=100)
 
 
-def build_line(build: BuildSpec) -> str:
-    """A build spec as it would be typed: `OMP_NUM_THREADS=2 gcc -O3 ...`."""
-    settings = [f"{name}={shlex.quote(value)}" for name, value in build.environment.items()]
-    compiler = "cc" if build.compiler == "auto" else build.compiler
-    return " ".join([*settings, shlex.join([compiler, *build.flags, *build.link])])
-
-
 def metric_goal(spec: CommandSpec, goal: float) -> str:
     """`fwd_ms <= 1.2 ms`."""
     sign = "<=" if spec.direction == "lower" else ">="
@@ -83,7 +74,7 @@ def _of_kernel(target: Target) -> dict[str, Any]:
         "kernel_source": target.kernel.path,
         "editable": [target.kernel.path],
         "reference_source": target.truth.path,
-        "build_command": build_line(target.build),
+        "build_command": target.build.command_line(target.language),
         "test_command": "roofsmith check target.yaml",
         "benchmark_command": "roofsmith bench target.yaml",
         "quick_command": None,

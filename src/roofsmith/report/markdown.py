@@ -17,7 +17,7 @@ from roofsmith.report.arithmetic import absolute_target, limiter_words, roofline
 from roofsmith.report.counters import by_category, counter_rows, headlines, speed_of_light
 from roofsmith.report.datasheets import datasheet_rows
 from roofsmith.report.diagnoses import calibration_row
-from roofsmith.report.documents import build_line, metric_goal
+from roofsmith.report.documents import metric_goal
 from roofsmith.report.inspections import inspection_lines
 from roofsmith.report.logs import end_block
 from roofsmith.report.performance import benchmark_command, performance_rows
@@ -47,7 +47,7 @@ def readme(campaign: Campaign, summary: Summary) -> str:
         classes=campaign.classes,
         environment=started.environment,
         device=started.environment.device,
-        build=build_line(started.target.build),
+        build=started.target.build.command_line(started.target.language),
         facts=fact_lines(started.facts.facts()),
         datasheet_rows=datasheet_rows(started.facts),
         reported=f"<- {REPORTED}",

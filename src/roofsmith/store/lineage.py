@@ -9,11 +9,10 @@ depends on nothing that the worktree happens to hold.
 from __future__ import annotations
 
 import re
-import shlex
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
-from roofsmith.domain.kernel import BuildSpec, Candidate
+from roofsmith.domain.kernel import Candidate
 from roofsmith.errors import StorageError
 from roofsmith.store.files import replace, storage_errors
 from roofsmith.store.git import CHECKOUT_DEADLINE_S, Git
@@ -188,19 +187,11 @@ def commit_message(candidate: Candidate, message: str) -> str:
     text = message.replace("\0", "").strip()
     trailers = [f"Candidate: {candidate.id}"]
     if candidate.language != "command":
-        trailers.insert(0, f"Build: {build_line(candidate.build)}")
+        trailers.insert(0, f"Build: {candidate.build.command_line(candidate.language)}")
     named = _ROUND.search(text)
     if named and "\nRound: " not in text:
         trailers.insert(0, f"Round: {named[1]}")
     return "\n\n".join(part for part in (text, "\n".join(trailers)) if part) + "\n"
-
-
-def build_line(build: BuildSpec) -> str:
-    """A build spec on one line, as it could be typed: `OMP_NUM_THREADS=2 gcc -O3 ... -lm`."""
-    variables = [f"{key}={shlex.quote(value)}" for key, value in sorted(build.environment.items())]
-    compiler = "cc" if build.compiler == "auto" else build.compiler
-    words = [*variables, compiler, shlex.join([*build.flags, *build.link])]
-    return " ".join(" ".join(words).split("\n")).strip()
 
 
 def _names(message: str, candidate: Candidate) -> bool:
