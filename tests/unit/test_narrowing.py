@@ -6,6 +6,8 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
+from gpu_rehearsal import Rehearsal  # noqa: E402
+
 from roofsmith.judge.exploration import Errors, bears_storing  # noqa: E402
 from roofsmith.judge.gpu.narrowing import ROOM, narrowed  # noqa: E402
 
@@ -51,6 +53,24 @@ def test_scores_of_attention_are_handed_on() -> None:
     assert y.isnan().any()
     narrowed(lambda: y.copy_(attend(q / 1000, q / 1000, q / 1000)), torch.float16)
     assert y.isfinite().all()
+
+
+def test_a_reference_that_cannot_be_watched_is_left_as_it_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def setup(n: int, seed: int) -> dict[str, object]:
+        values = {"x": torch.randn(n).half(), "y": torch.empty(n).half()}
+        return {"inputs": values, "outputs": ["y"]}
+
+    def reference(x: torch.Tensor, y: torch.Tensor) -> None:
+        if torch._C._len_torch_dispatch_stack():
+            raise NotImplementedError("not under a dispatch mode")
+        y.copy_(x.float().sin())
+
+    made = Rehearsal(monkeypatch, setup, reference, {"n": 64})
+    assert made.server.reference.narrowed(*made.server.reference.inputs({"n": 64}, 1)) is None
+    assert "normal" in made.slots.tolerated
+    assert [found.failure for found in made.turn(reference)] == [None] * 3
 
 
 def test_who_bears_it() -> None:
