@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from typing import TypeVar
 
 Result = TypeVar("Result")
 Work = Callable[[int | None], Result]
 """Gets a descriptor that can be read from once the work has to end; None: nobody will say so."""
+
+HEARD_AFTER_S = 0.5
+"""Python's handler of a signal runs between two instructions of the main thread. One that comes
+right before that thread starts to wait for a lock is not heard until the waiting is over."""
 
 
 def side_by_side(works: Sequence[Work[Result]], at_once: int) -> tuple[Result, ...]:
@@ -26,9 +30,12 @@ def side_by_side(works: Sequence[Work[Result]], at_once: int) -> tuple[Result, .
     pool = ThreadPoolExecutor(min(at_once, len(works)), thread_name_prefix="roofsmith-build")
     try:
         running = [pool.submit(work, stop) for work in works]
-        for ended in as_completed(running):
-            ended.result()  # the first that raises ends them all
-        return tuple(ended.result() for ended in running)
+        waiting = set(running)
+        while waiting:
+            ended, waiting = wait(waiting, HEARD_AFTER_S, FIRST_COMPLETED)
+            for done in ended:
+                done.result()  # the first that raises ends them all
+        return tuple(done.result() for done in running)
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
         os.eventfd_write(stop, 1)  # nobody reads it, so everybody sees it
