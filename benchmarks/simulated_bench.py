@@ -72,7 +72,6 @@ class SimulatedInputs:
         default_factory=lambda: WorkloadDescription((), {}, None, None, None, None)
     )
     distribution: str = "own"
-    repeats: bool = False
     tolerated: tuple[str, ...] = ()
 
     def use(self, distribution: str = "own", guard: int | None = None) -> None:

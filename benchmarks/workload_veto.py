@@ -19,7 +19,7 @@ from roofsmith.analysis.statistics import least_observations
 from roofsmith.domain.comparison import WorkloadComparison
 from roofsmith.domain.target import KeepPolicy
 from roofsmith.domain.values import Value
-from roofsmith.judge.parent import LEANING_PATIENCE, PATIENCE
+from roofsmith.judge.parent import DOUBTING_PATIENCE, PATIENCE
 from simulated_bench import SWEEPS_PER_INSTANCE, Noise, trials_of
 
 POLICY = KeepPolicy()
@@ -54,7 +54,7 @@ def measured(noise: Noise, scale: float, speedup: float) -> WorkloadComparison:
     """One measurement: as many pairs as any gets, and the most where there is doubt."""
     least = least_observations(POLICY.error_rate)
     ratios: list[float] = []
-    while len(ratios) < LEANING_PATIENCE * least:
+    while len(ratios) < DOUBTING_PATIENCE * least:
         ratios += [scale * ratio + math.log(speedup) for ratio in noise.of_instance()]
     found = _found(ratios[: PATIENCE * least])
     return _found(ratios) if leans_to_veto(found, None, POLICY) else found

@@ -28,12 +28,13 @@ BENCHMARKS = ROOT / "benchmarks"
 RESULTS = sorted((BENCHMARKS / "results").glob("*.json"))
 SCRIPTS = (
     "judge_rates", "gpu_judge_rates", "campaigns", "sgemm_openblas", "simulated_campaigns",
-    "workload_veto",
+    "workload_veto", "gain_power",
 )  # fmt: skip
 
 sys.path.insert(0, str(BENCHMARKS))  # scripts import their neighbours, as when they are run
 
 import campaigns  # noqa: E402
+import gain_power  # noqa: E402
 import gpu_judge_rates  # noqa: E402
 import judge_rates  # noqa: E402
 import result_file  # noqa: E402
@@ -49,6 +50,7 @@ SCHEMAS = {
     "gpu_judge_rates": gpu_judge_rates.GpuJudgeRates,
     "campaigns": campaigns.Campaigns,
     "sgemm_openblas": sgemm_openblas.SgemmOpenblas,
+    "gain_power": gain_power.GainPower,
     "selftest": record.Record,
     "simulated_campaigns": simulated_campaigns.SimulatedCampaigns,
     "workload_veto": workload_veto.WorkloadVeto,
@@ -126,6 +128,9 @@ def test_committed_figures_follow_from_their_samples(path):
         case workload_veto.WorkloadVeto():
             shown = (ROOT / "docs" / "judge.md").read_text(encoding="utf-8")
             assert workload_veto.table(result) in shown
+        case gain_power.GainPower():
+            shown = (ROOT / "docs" / "judge.md").read_text(encoding="utf-8")
+            assert gain_power.table(result) in shown
         case record.Record():
             assert (ROOT / "docs" / "selftest.md").read_text(encoding="utf-8") == page(result)
 
@@ -299,6 +304,15 @@ def test_trials_of_another_judge_are_not_gone_on_with(tmp_path, capsys):
     other = result.made.model_copy(update={"environment": environment})
     with pytest.raises(UsageError, match="not of another"):
         gpu_judge_rates.elsewhere(out, other)
+
+
+def test_a_gain_is_found_where_there_is_one():
+    noise = json.loads((BENCHMARKS / "results" / "judge_rates_1_thread.json").read_text())
+    trials = simulated_bench.trials_of(noise)
+    none, some = (gain_power.case(trials, 1, g, parent.LEANING_PATIENCE, 20) for g in (0.0, 0.05))
+    assert none.faster.count == 0
+    assert some.faster.count >= 19
+    assert some.most_pairs <= 2 * 110
 
 
 @pytest.mark.parametrize("scale", [1, 3])

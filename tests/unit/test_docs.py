@@ -159,10 +159,10 @@ NUMBERS = {
     "long segments (25 ms, on a CPU 10 ms, which workloads share, or 512 calls": (
         (bench.CLOCK_S, lineup.LONGEST_CLOCK_S, bench.MAX_CLOCK_CALLS) == (25e-3, 10e-3, 512)
     ),
-    "at 5% per side, with 7 to 21 pairs": (
+    "at 5% per side, with 7 to 42 pairs": (
         clock.CLOCK_ERROR_RATE == 0.05
         and least_observations(0.05) == 7
-        and clock.MOST_FACTOR * 7 == 21
+        and clock.MOST_FACTOR * 7 == 42
     ),
     "More than half of the claimed": clock.FORGED_SHARE == 0.5,
     "0.7 ms a segment": clock.MESSAGES_S == 0.7e-3,
@@ -177,10 +177,11 @@ NUMBERS = {
     ),
     "(on a GPU 4)": gpu_lineup.GpuBench.clock_sweeps_per_instance == 4,
     "more than half are void": compare.DISTURBED_SHARE == 0.5,
-    "up to 60 s, to get those": parent.LONGEST_S == 60,
+    "up to 60 s, to get 22": parent.LONGEST_S == 60,
     "four times its budget": parent.OVERTIME_FACTOR == 4,
     "twice the fewest pairs": parent.PATIENCE == 2,
-    "three times as many (66) while": parent.LEANING_PATIENCE * 11 == 66,
+    "22; 66 if there is a win": parent.DOUBTING_PATIENCE * 11 == 66,
+    "five times as many (110) while": parent.LEANING_PATIENCE * 11 == 110,
     "decide anything are 11": least_observations(KeepPolicy().error_rate) == 11,
     "(`keep.error_rate`, 0.005)": KeepPolicy().error_rate == 0.005,
     "noise band of ±1%": KeepPolicy().noise_band == 0.01,

@@ -39,7 +39,7 @@ from roofsmith.ports import Measured, Observer, Scope
 SCREEN_PAIRS = 5
 OVERTIME_FACTOR = 4.0
 """Once a measurement has taken this multiple of its time budget, it goes on only if pairs are slow
-rather than disturbed, to get the fewest that can decide anything."""
+rather than disturbed, to get those that every measurement may have."""
 LONGEST_S = 60.0
 """Nothing goes on beyond it."""
 DISTURBED_S = 15.0
@@ -48,11 +48,15 @@ threads disturb their own measurement would hold the judge up for all of `LONGES
 PATIENCE = 2
 """Multiple of the fewest pairs that can decide, which every measurement may have: with the fewest,
 a single outlier hides a difference. Undecided classes are given up at it, too."""
-LEANING_PATIENCE = 6
+LEANING_PATIENCE = 10
 """The same where the ratio itself lies beyond the noise band and only its interval crosses the
 edge. Without it 5 of 77 true slowdowns of 1% stayed undecided on an H100: the trials of the first
 judge in benchmarks/results/gpu_judge_rates.json. With 4, as many as 45 of 200 true gains of 2% did
-on a shared machine's processors: benchmarks/results/judge_rates_1_thread.json."""
+on a shared machine's processors: benchmarks/results/judge_rates_1_thread.json. What more of it
+finds, and costs: benchmarks/results/gain_power.json."""
+DOUBTING_PATIENCE = 6
+"""The same where somebody seems to pay for a win; what it tells apart:
+benchmarks/results/workload_veto.json."""
 
 
 UNMEASURED = Measurement(())
@@ -270,16 +274,18 @@ class ProcessJudge:
     ) -> bool:
         least = least_observations(self._target.keep.error_rate)
         valid = comparison.overall.pairs if comparison else 0
-        enough = least * (LEANING_PATIENCE if _leans(comparison, self._target.keep) else PATIENCE)
+        overtime = spent_s > OVERTIME_FACTOR * budget_s
+        leans = _leans(comparison, self._target.keep) and not overtime
+        enough = least * (LEANING_PATIENCE if leans else PATIENCE)
         if spent_s > budget_s and (valid >= enough or spent_s > LONGEST_S):
             return True
-        if spent_s > OVERTIME_FACTOR * budget_s and is_disturbed(samples):
+        if overtime and is_disturbed(samples):
             return True
         if comparison is None or comparison.overall.verdict == "inconclusive":
             return False
         doubt = is_win(comparison) and is_in_doubt(comparison, self._target.keep)
         decided = all(found.estimate.verdict != "inconclusive" for found in comparison.classes)
-        patience = (LEANING_PATIENCE if doubt else PATIENCE) * least
+        patience = (DOUBTING_PATIENCE if doubt else PATIENCE) * least
         return (decided and not doubt) or samples[-1].sweep + 1 >= patience
 
     def _is_win(self, samples: Sequence[PairSample]) -> bool:
