@@ -107,8 +107,7 @@ class Rehearsal:
     ) -> None:
         monkeypatch.setattr(device_arena, "bytes_at", bytes_of_host)
         monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
-        monkeypatch.setattr(GpuServer, "_reserve", lambda *_: None, raising=False)
-        monkeypatch.setattr(GpuServer, "_reserve", lambda server, size_bytes: None)
+        monkeypatch.setattr(GpuServer, "_reserve", lambda server: None)
         module = ModuleType("reference")
         module.setup, module.reference = setup, reference  # type: ignore[attr-defined]
         self.server = GpuServer()

@@ -19,8 +19,9 @@ from roofsmith.judge.gpu.station import GpuStation
 class Worker:
     """A process whose kernel is a Python function over tensors."""
 
-    def __init__(self, rehearsal: Rehearsal, kernel: Kernel) -> None:
+    def __init__(self, rehearsal: Rehearsal, kernel: Kernel, candidate_id: str = "one") -> None:
         self._rehearsal, self._kernel = rehearsal, kernel
+        self.candidate_id = candidate_id
         self._queued: list[int] = []
         self.given: list[list[float]] = []
         """Inputs of every call."""
@@ -84,7 +85,8 @@ class Bench:
     @contextlib.contextmanager
     def lineup(self, kernels: Sequence[Built]) -> Iterator[Bench]:
         self.started = [
-            self._process(self._rehearsal, self.kernels[cast(Path, kernel)]()) for kernel in kernels
+            self._process(self._rehearsal, self.kernels[cast(Path, kernel)](), str(kernel))
+            for kernel in kernels
         ]
         yield self
 

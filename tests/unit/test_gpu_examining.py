@@ -110,6 +110,73 @@ def test_whoever_remembers_an_address_is_not_excused(rehearsal: Rehearsal, tmp_p
     assert [failure and failure.reason for failure in found] == [None, "skipped_work", None]
 
 
+def test_another_draw_excuses_nobody(rehearsal: Rehearsal, tmp_path: Path) -> None:
+    """Who is wrong runs again on what it was wrong on."""
+    failed: set[bool] = set()
+    while len(failed) < 2:
+        with station_of(lambda: careless, rehearsal, tmp_path) as (station, worker):
+            rehearsal.slots.use(SPIKE)
+            station.turn([0], 1.0)
+            is_wrong = max(worker.given[-PLAN.calls]) > COMMON
+            found = station.examine()
+            assert found.counts
+            assert (found.failure is not None) == is_wrong
+            failed.add(is_wrong)
+
+
+def test_whoever_works_in_place_is_held_back(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Also where a segment begins on the slot that the last one ended on."""
+
+    def in_place(N: int, seed: int) -> dict[str, object]:
+        x = torch.randn(N, generator=torch.Generator().manual_seed(seed))
+        return {"inputs": {"x": x}, "inouts": ["x"]}
+
+    def step(x: torch.Tensor) -> None:
+        x.mul_(2).add_(1)
+
+    made = Rehearsal(monkeypatch, in_place, step, {"N": 200}, slots=PLAN.slots)
+    made.turn(step)
+    with station_of(lambda: step, made, tmp_path) as (station, _):
+        for _ in range(4):
+            station.turn([0], 1.0)
+            assert station.examine().failure is None
+        assert station._holds
+
+
+def test_whoever_keeps_the_first_calls_weights_is_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """In whichever slot it is found out."""
+
+    def with_weights(N: int, seed: int) -> dict[str, object]:
+        generator = torch.Generator().manual_seed(seed)
+        x, w = torch.randn(2, N, generator=generator)
+        return {"inputs": {"x": x, "w": w, "y": torch.empty(N)}, "outputs": ["y"]}
+
+    def weigh(x: torch.Tensor, w: torch.Tensor, y: torch.Tensor) -> None:
+        y.copy_(x * w)
+
+    def packs_once() -> Kernel:
+        packed: list[torch.Tensor] = []
+
+        def kernel(x: torch.Tensor, w: torch.Tensor, y: torch.Tensor) -> None:
+            packed.append(w.clone())
+            y.copy_(x * packed[0])
+
+        return kernel
+
+    made = Rehearsal(monkeypatch, with_weights, weigh, {"N": 200}, slots=PLAN.slots)
+    made.turn(weigh)
+    for _ in range(12):
+        with station_of(packs_once, made, tmp_path) as (station, _):
+            station.turn([0], 1.0)
+            failure = station.examine().failure
+            assert failure is not None
+            assert failure.reason == "memoised_result"
+
+
 def test_whoever_starts_ahead_is_held_back_no_more(rehearsal: Rehearsal, tmp_path: Path) -> None:
     with station_of(lambda: double, rehearsal, tmp_path, EarlyWorker) as (station, _):
         for _ in range(3):

@@ -92,7 +92,7 @@ def test_what_was_kept_for_draws_is_kept_again(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(torch.cuda, "empty_cache", lambda: None)
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (FREE_BYTES, 80 * GIB))
     monkeypatch.setattr(torch.cuda, "memory_allocated", lambda: GIB)
-    monkeypatch.setattr(GpuServer, "_reserve", lambda _, size_bytes: kept.append(size_bytes))
+    monkeypatch.setattr(torch, "empty", lambda size_bytes, **_: kept.append(size_bytes))
     server = GpuServer()
     assert server.rest({}) == {"free_bytes": FREE_BYTES}
     assert kept == []

@@ -14,10 +14,18 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 from gpu_rehearsal import Kernel, Rehearsal  # noqa: E402
 from gpu_stations import Bench  # noqa: E402
 
-from roofsmith.domain.outcome import Failure  # noqa: E402
+from roofsmith.domain.outcome import Crashed, Failure  # noqa: E402
 from roofsmith.judge import mixing  # noqa: E402
-from roofsmith.judge.bench import Odd, SegmentPlan, odd_among, random_order  # noqa: E402
+from roofsmith.judge.bench import (  # noqa: E402
+    Odd,
+    SegmentPlan,
+    SideDiedError,
+    odd_among,
+    random_order,
+)
+from roofsmith.judge.budgets import Finding  # noqa: E402
 from roofsmith.judge.distributions import OWN  # noqa: E402
+from roofsmith.judge.gpu.station import GpuStation  # noqa: E402
 
 PLAN = SegmentPlan(11, warm=2)
 OTHERS = ("times 2^10",)
@@ -105,6 +113,18 @@ def test_what_a_fresh_process_does_as_well_was_for_the_examination_to_find(
     rehearsal: Rehearsal, tmp_path: Path
 ) -> None:
     assert looked(lambda: careless, rehearsal, tmp_path) is None
+
+
+def test_whoever_dies_alone_accuses_no_incumbent(
+    rehearsal: Rehearsal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Alone, the candidate is the first side."""
+
+    def dies(station: GpuStation, odd: Odd, deadline_s: float) -> Finding:
+        raise SideDiedError(0, Crashed(reason="signal_sigsegv", detail="it died"))
+
+    monkeypatch.setattr(GpuStation, "alone", dies)
+    assert looked(lambda: careful_for(5), rehearsal, tmp_path) is None
 
 
 @pytest.mark.parametrize("order", [[0, 1], [1, 0]])

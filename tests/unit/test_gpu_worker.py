@@ -42,10 +42,10 @@ class Notes:
     def is_done(self, event: ctypes.c_void_p) -> bool:
         return self.begun
 
-    def wait(self) -> None:
-        self.lines.append("wait")
+    def wait_for(self, event: ctypes.c_void_p) -> None:
+        self.lines.append(f"wait for {event.value}")
         if self.broken:
-            raise DeviceError("cuCtxSynchronize", 700, "CUDA_ERROR_ILLEGAL_ADDRESS")
+            raise DeviceError("cuEventSynchronize", 700, "CUDA_ERROR_ILLEGAL_ADDRESS")
 
     def name_of(self, code: int) -> str:
         return f"CUDA_ERROR_{code}"
@@ -97,17 +97,17 @@ def test_nothing_runs_before_it_is_let_go(ready: GpuWorker, notes: Notes) -> Non
     assert notes.lines == ["hold", *QUEUED]
     notes.lines.clear()
     assert ready.finish({}) == DONE
-    assert notes.lines == ["release", "wait"]
+    assert notes.lines == ["release", "wait for 2"]
 
 
 def test_without_a_plug_it_runs_at_once(ready: GpuWorker, notes: Notes) -> None:
     assert ready.run({**SEGMENT, "profile": False}) == DONE
-    assert notes.lines == [*QUEUED, "wait"]
+    assert notes.lines == [*QUEUED, "wait for 2"]
 
 
 def test_a_profiler_sees_the_segment_and_its_end(ready: GpuWorker, notes: Notes) -> None:
     ready.run({**SEGMENT, "profile": True})
-    assert notes.lines == ["profile", *QUEUED, "wait", "profiled"]
+    assert notes.lines == ["profile", *QUEUED, "wait for 2", "profiled"]
 
 
 def test_calls_that_did_not_wait_are_told(ready: GpuWorker, notes: Notes) -> None:

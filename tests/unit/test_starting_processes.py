@@ -52,7 +52,8 @@ SAYS_NOTHING(cuDeviceGet) SAYS_NOTHING(cuCtxSetCurrent) SAYS_NOTHING(cuMemAlloc_
 SAYS_NOTHING(cuMemFree_v2) SAYS_NOTHING(cuMemcpyHtoD_v2) SAYS_NOTHING(cuMemcpyDtoH_v2)
 SAYS_NOTHING(cuMemsetD8_v2) SAYS_NOTHING(cuCtxSynchronize) SAYS_NOTHING(cuIpcGetMemHandle)
 SAYS_NOTHING(cuIpcOpenMemHandle_v2) SAYS_NOTHING(cuEventCreate) SAYS_NOTHING(cuEventRecord)
-SAYS_NOTHING(cuEventQuery) SAYS_NOTHING(cuEventElapsedTime) SAYS_NOTHING(cuStreamWaitValue32_v2)
+SAYS_NOTHING(cuEventQuery) SAYS_NOTHING(cuEventSynchronize) SAYS_NOTHING(cuEventElapsedTime)
+SAYS_NOTHING(cuStreamWaitValue32_v2)
 SAYS_NOTHING(cuProfilerStart) SAYS_NOTHING(cuProfilerStop)
 """
 SETS = 6

@@ -26,6 +26,7 @@ from roofsmith.judge.gpu.station import GpuStation  # noqa: E402
 
 PLAN = SegmentPlan(4, warm=2)
 CLOCK_PLAN = SegmentPlan(4, warm=2, by_clock=True)
+LONG_PLAN = SegmentPlan(400, warm=2)
 WRONG = Incorrect(reason="skipped_work", detail="left it unwritten")
 
 
@@ -117,8 +118,12 @@ class Slots:
     def deal(self, order: Sequence[int]) -> None:
         pass
 
-    def fill(self, slots: Sequence[int]) -> None:
+    def fill(self, slots: Sequence[int], *, first: int | None = None) -> None:
         self._diary.append("fill")
+
+    @contextlib.contextmanager
+    def guarded_like(self, slot: int) -> Iterator[None]:
+        yield
 
     def scrub(self) -> None:
         self._diary.append("scrub")
@@ -147,8 +152,18 @@ class Slots:
 class Worker:
     """A process whose calls are queued in time, but for those of some segments."""
 
-    def __init__(self, diary: list[str], early: Sequence[bool] = ()) -> None:
+    def __init__(
+        self,
+        diary: list[str],
+        early: Sequence[bool] = (),
+        name: str = "one",
+        room: int = 10**6,
+    ) -> None:
         self._diary, self._early = diary, list(early)
+        self.candidate_id = name
+        self._room = room
+        """Calls that its launch queue has room for."""
+        self.timed: list[list[int]] = []
         self.ended = False
 
     @contextlib.contextmanager
@@ -163,7 +178,8 @@ class Worker:
 
     def queue_slots(self, arena: int, slots: Sequence[int], **_: object) -> bool:
         self._diary.append("queue")
-        return not (self._early.pop(0) if self._early else False)
+        self.timed.append(list(slots))
+        return len(slots) <= self._room and not (self._early.pop(0) if self._early else False)
 
     def run_queued(self, deadline_s: float) -> GpuSegment:
         self._diary.append("go")
@@ -276,13 +292,77 @@ def test_a_host_that_is_held_up_once_changes_nothing_but_that_pair(tmp_path: Pat
 
 def test_a_kernel_that_waits_each_time_is_held_back_no_more(tmp_path: Path) -> None:
     diary: list[str] = []
-    workers = [Worker(diary), Worker(diary, early=[True] * 9)]
+    workers = [Worker(diary), Worker(diary, early=[True] * 9, name="waits")]
     made = station(Slots(diary), workers, shared(tmp_path))
     made.turn([0, 1], 1.0)
     assert "from now on" in str(made.turn([0, 1], 1.0).void)
     diary.clear()
     assert made.turn([0, 1], 1.0).void is None
     assert "queue" not in diary
+
+
+def test_only_who_waits_is_held_back_no_more_and_who_is_timed_beside_it(tmp_path: Path) -> None:
+    bench = shared(tmp_path)
+    diary: list[str] = []
+    workers = [Worker(diary), Worker(diary, early=[True] * 9, name="waits")]
+    made = station(Slots(diary), workers, bench)
+    for _ in range(3):
+        made.turn([0, 1], 1.0)
+    diary.clear()
+    made.turn([0, 1], 1.0)
+    assert "queue" not in diary
+    others = station(Slots(diary), [Worker(diary), Worker(diary, name="other")], bench)
+    others.turn([0, 1], 1.0)
+    assert diary.count("queue") == 2
+
+
+def test_a_launch_queue_that_is_full_gets_fewer_calls(tmp_path: Path) -> None:
+    bench = shared(tmp_path)
+    for _ in range(2):  # fresh processes, and what was learned before
+        workers = [Worker([], room=100), Worker([], room=100, name="other")]
+        made = station(Slots([]), workers, bench, LONG_PLAN)
+        turns = [made.turn([0, 1], 1.0) for _ in range(4)]
+    assert bench.waiting == set()
+    assert all(turn.void is None for turn in turns)
+    assert [len(worker.timed[-1]) for worker in workers] == [100, 100]
+    assert all(segment.times_s == (1e-9 / 100,) for segment in turns[-1].segments)
+
+
+def test_who_starts_early_with_few_calls_waits_for_the_device(tmp_path: Path) -> None:
+    bench = shared(tmp_path)
+    workers = [Worker([]), Worker([], room=0, name="waits")]
+    made = station(Slots([]), workers, bench, LONG_PLAN)
+    void = [made.turn([0, 1], 1.0).void is not None for _ in range(7)]
+    assert bench.waiting == {("N=8", "waits")}
+    assert void == [True] * 5 + [False] * 2
+
+
+@pytest.mark.parametrize(("elapsed_s", "outcome"), [(1.04e-3, "void"), (1.11e-3, "forged")])
+def test_more_time_than_passed_is_no_time(
+    elapsed_s: float, outcome: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who may say which pairs are void may leave out those that it lost."""
+    claimed = GpuSegment(elapsed_s=elapsed_s, wall_s=1e-3)
+    workers = [Worker([]), Worker([], name="other")]
+    made = station(Slots([]), workers, shared(tmp_path))
+    made.turn([0, 1], 1.0)
+    monkeypatch.setattr(workers[1], "run_queued", lambda deadline_s: claimed)
+    if outcome == "void":
+        assert "the events say 1.040 ms" in str(made.turn([0, 1], 1.0).void)
+        return
+    with pytest.raises(SideDiedError) as caught:
+        made.turn([0, 1], 1.0)
+    assert (caught.value.side, caught.value.outcome.reason) == (1, "clock_forged")
+
+
+def test_a_segment_that_started_early_is_not_looked_at(tmp_path: Path) -> None:
+    """Nothing was chosen to be looked at: its calls ran beside other inputs."""
+    diary: list[str] = []
+    workers = [Worker(diary), Worker(diary, early=[True])]
+    turn = station(Slots(diary), workers, shared(tmp_path), CLOCK_PLAN).turn([0, 1], 1.0)
+    assert turn.void is not None
+    assert diary[diary.index("go", diary.index("scrub")) + 1] == "stop"
+    assert diary.count("look") == diary.count("sample") == 2
 
 
 def examined(tmp_path: Path, failures: Sequence[Failure | None]) -> tuple[Finding, Shared]:
@@ -295,10 +375,16 @@ def examined(tmp_path: Path, failures: Sequence[Failure | None]) -> tuple[Findin
 
 
 def test_a_stream_of_its_own_is_no_fault(tmp_path: Path) -> None:
-    """What starts whatever is held back is right if nothing is."""
-    found, bench = examined(tmp_path, [WRONG, None])
+    """What starts whatever is held back is right if nothing is, and wrong whenever something is."""
+    found, bench = examined(tmp_path, [WRONG, None, WRONG])
     assert found.failure is None
-    assert bench.waiting == {"N=8"}
+    assert bench.waiting == {("N=8", "one")}
+
+
+def test_chance_is_a_fault(tmp_path: Path) -> None:
+    found, bench = examined(tmp_path, [WRONG, None, None])
+    assert found.failure == WRONG
+    assert bench.waiting == set()
 
 
 def test_who_is_wrong_either_way_is_wrong_for_the_reason_that_was_looked_for(

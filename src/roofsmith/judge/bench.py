@@ -15,7 +15,7 @@ from typing import Protocol, Self, TypeVar
 from roofsmith.domain.comparison import ErrorReport
 from roofsmith.domain.health import Health
 from roofsmith.domain.kernel import Built
-from roofsmith.domain.outcome import Failure
+from roofsmith.domain.outcome import Cheated, Failure
 from roofsmith.domain.workload import Workload
 from roofsmith.judge.budgets import Finding
 from roofsmith.judge.isolation import Isolation
@@ -35,6 +35,11 @@ MAX_CLOCK_CALLS = 512
 """Every call has inputs of its own; a GPU's launch queue holds about a thousand."""
 MOST_ODD = 4
 """Chosen: calls of a segment with inputs from another distribution; at most a quarter of it."""
+
+
+IMPOSSIBLE_SHARE, IMPOSSIBLE_S = 0.05, 50e-6
+"""What a worker may claim beyond the time that the parent waited for it, and the pair is only void:
+far more than two honest clocks differ by. Assumed."""
 
 
 def stretched(segment_s: float, times: Sequence[float]) -> float:
@@ -110,6 +115,17 @@ class SideDiedError(Exception):
         super().__init__(outcome.detail)
         self.side = side
         self.outcome = outcome
+
+
+def overstated(claimed_s: float, wall_s: float) -> Failure | None:
+    """What it is to claim more time than passed: a worker could choose which pairs are void."""
+    if claimed_s <= (1 + IMPOSSIBLE_SHARE) * wall_s + IMPOSSIBLE_S:
+        return None
+    detail = (
+        f"its own clock says that {claimed_s * 1e3:.3f} ms of the {wall_s * 1e3:.3f} ms went by in"
+        " which the judge waited for it"
+    )
+    return Cheated(reason="clock_forged", detail=detail)
 
 
 def random_order(sides: int) -> list[int]:

@@ -15,7 +15,15 @@ from typing import Any
 
 from roofsmith.domain.kernel import Built
 from roofsmith.domain.outcome import Failure
-from roofsmith.judge.bench import Bench, Inputs, Odd, SegmentPlan, Station, random_order
+from roofsmith.judge.bench import (
+    Bench,
+    Inputs,
+    Odd,
+    SegmentPlan,
+    SideDiedError,
+    Station,
+    random_order,
+)
 from roofsmith.judge.budgets import Finding
 from roofsmith.judge.examiner import NOTABLE, Examiner
 
@@ -73,9 +81,13 @@ class Mixer:
     def _is_right_alone(self, odd: Odd, inputs: Inputs, plan: SegmentPlan, limit_s: float) -> bool:
         """Whether fresh processes make clearly less of an error on the very same inputs."""
         for _ in range(REPEATS):
-            with self.bench.lineup([self.candidate]) as lineup:
-                if not _is_better(lineup.station(inputs, plan).alone(odd, limit_s), odd.finding):
-                    return False
+            try:
+                with self.bench.lineup([self.candidate]) as lineup:
+                    found = lineup.station(inputs, plan).alone(odd, limit_s)
+            except SideDiedError:  # then it isn't right
+                return False
+            if not _is_better(found, odd.finding):
+                return False
         return True
 
 

@@ -103,6 +103,11 @@ class WorkerProcess:
             self.close()
             raise
 
+    @property
+    def candidate_id(self) -> str:
+        """Of the candidate whose library it holds."""
+        return self._built.candidate_id
+
     def _spawn(
         self, theirs: socket.socket, output: IO[bytes], threads: int, launcher: Sequence[str]
     ) -> Process:

@@ -18,6 +18,7 @@ from roofsmith.judge.bench import (
     SideDiedError,
     Turn,
     odd_among,
+    overstated,
     random_order,
 )
 from roofsmith.judge.budgets import Finding
@@ -179,6 +180,9 @@ class HostStation:
                 if wrong := self._uncalled_for(self.arenas[side]):
                     raise SideDiedError(side, wrong)
         in_order = tuple(segments[side] for side in range(len(self._workers)))
+        for side, segment in enumerate(in_order):
+            if forged := overstated(sum(segment.times_s), segment.wall_s):
+                raise SideDiedError(side, forged)
         return Turn(tuple(order), in_order, next(filter(None, map(_void, in_order)), None))
 
     def _draw(self, others: Sequence[str] = ()) -> None:

@@ -29,7 +29,8 @@ _NAMES = {
         "fill": "cuMemsetD8_v2", "wait": "cuCtxSynchronize",
         "ipc_give": "cuIpcGetMemHandle", "ipc_take": "cuIpcOpenMemHandle_v2",
         "event_new": "cuEventCreate", "event_record": "cuEventRecord",
-        "event_query": "cuEventQuery", "event_elapsed": "cuEventElapsedTime",
+        "event_query": "cuEventQuery", "event_wait": "cuEventSynchronize",
+        "event_elapsed": "cuEventElapsedTime",
         "host_alloc": "cuMemHostAlloc", "host_pointer": "cuMemHostGetDevicePointer_v2",
         "hold": "cuStreamWaitValue32_v2", "profile": "cuProfilerStart",
         "profile_end": "cuProfilerStop",
@@ -40,7 +41,8 @@ _NAMES = {
         "fill": "hipMemsetD8", "wait": "hipDeviceSynchronize",
         "ipc_give": "hipIpcGetMemHandle", "ipc_take": "hipIpcOpenMemHandle",
         "event_new": "hipEventCreateWithFlags", "event_record": "hipEventRecord",
-        "event_query": "hipEventQuery", "event_elapsed": "hipEventElapsedTime",
+        "event_query": "hipEventQuery", "event_wait": "hipEventSynchronize",
+        "event_elapsed": "hipEventElapsedTime",
         "host_alloc": "hipHostMalloc", "host_pointer": "hipHostGetDevicePointer",
         "hold": "hipStreamWaitValue32", "profile": "hipProfilerStart",
         "profile_end": "hipProfilerStop",
@@ -146,6 +148,10 @@ class Driver:
             return False
         self._raise("event_query", code)
         return True
+
+    def wait_for(self, event: c_void_p) -> None:
+        """Wait until an event has passed; errors of earlier launches surface here."""
+        self._do("event_wait", event)
 
     def elapsed_s(self, begin: c_void_p, end: c_void_p) -> float:
         """Seconds between two events that have passed."""

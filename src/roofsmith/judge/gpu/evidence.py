@@ -71,6 +71,8 @@ class Memory:
 
     def __init__(self) -> None:
         self._by_slot: dict[int, list[dict[str, Any]]] = {}
+        self.first: dict[str, Any] | None = None
+        """What the processes' very first call was given."""
 
     def add(self, slot: int, draw: Draw) -> None:
         """A draw was put into a slot."""
@@ -80,7 +82,9 @@ class Memory:
         del kept[1 : -REMEMBERED - 1]
 
     def before(self, slot: int, draw: Draw) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Draws that calls had before, those at the same address first."""
+        """Draws that calls had before: the very first, those at the same address, and others."""
+        if self.first is not None and self.first != draw.how:
+            yield "the first call", self.first
         for how in reversed(self._by_slot.get(slot, [])):
             if how != draw.how:
                 yield "an earlier call, at the same address", how

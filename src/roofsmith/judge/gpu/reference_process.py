@@ -126,7 +126,7 @@ class GpuServer:
         ]
         arena = self._made(specs, message["slots"])
         self._arenas[message["arena"]] = arena
-        self._reserve(2 * arena.bytes.numel() + RESERVED_BYTES)
+        self._reserve()
         self._memories[message["arena"]] = Memory()
         return {"handle": arena.handle.hex()}
 
@@ -151,15 +151,16 @@ class GpuServer:
         torch.cuda.empty_cache()
         free_bytes, _ = torch.cuda.mem_get_info()
         if self._arenas:
-            held = sum(arena.bytes.numel() for arena in self._arenas.values())
-            missing = 2 * held + RESERVED_BYTES - torch.cuda.memory_allocated()
-            self._reserve(max(missing, 0))
+            self._reserve()
         return {"free_bytes": free_bytes}
 
-    def _reserve(self, size_bytes: int) -> None:
+    def _reserve(self) -> None:
         """Have torch keep memory for what is drawn and compared: a kernel may take all the rest."""
+        torch.cuda.empty_cache()
+        held = sum(arena.bytes.numel() for arena in self._arenas.values())
+        missing = max(2 * held + RESERVED_BYTES - torch.cuda.memory_allocated(), 0)
         free_bytes, _ = torch.cuda.mem_get_info()
-        torch.empty(min(size_bytes, free_bytes // 2), dtype=torch.uint8, device="cuda")
+        torch.empty(min(missing, free_bytes // 2), dtype=torch.uint8, device="cuda")
 
     def free(self, message: dict[str, Any]) -> dict[str, Any]:
         """Forget an arena and what was drawn into it."""
@@ -197,7 +198,10 @@ class GpuServer:
         arena = self._arenas[message["arena"]]
         for slot, guard in zip(message["slots"], message["guards"], strict=True):
             draw = self._drawn[message["arena"], slot]
-            self._memories[message["arena"]].add(slot, draw)
+            memory = self._memories[message["arena"]]
+            memory.add(slot, draw)
+            if slot == message["first"]:
+                memory.first = draw.how
             for array in arena.layout.arrays:
                 value = draw.values[array.name]
                 if isinstance(value, torch.Tensor) and tuple(value.shape) != array.shape:

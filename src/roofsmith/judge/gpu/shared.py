@@ -45,11 +45,15 @@ class Shared:
     isolation: Isolation
     holds: bool = True
     """Whether calls are queued before any may start: what is timed is the device, not the host."""
-    waiting: set[str] = field(default_factory=set)
-    """Labels of workloads on which calls aren't held back: a kernel waits for the device itself, or
-    starts on a stream of its own whatever holds back the one that it was called on."""
-    early: set[tuple[str, int]] = field(default_factory=set)
-    """Workloads and sides whose last segment that was held back started early."""
+    waiting: set[tuple[str, str]] = field(default_factory=set)
+    """Labels of workloads, and ids of candidates that aren't held back on them, nor is who is timed
+    beside them: the kernel waits for the device itself, or starts on a stream of its own whatever
+    holds back the one that it was called on."""
+    early: set[tuple[str, str]] = field(default_factory=set)
+    """The same, of those whose last segment that was held back started early."""
+    fitting: dict[tuple[str, int], int] = field(default_factory=dict)
+    """Calls of a segment that the launch queue has room for where it hasn't for all, by workload
+    and by how many were planned."""
     is_at_work: Callable[[], bool] = bool
     """Whether the device works for anybody but the reference, at this instant."""
     free_bytes: Callable[[], int] = int

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -45,6 +46,8 @@ class Slots:
         """Whether nothing was put there yet."""
         self.distribution = OWN
         self._guard: int | None = None
+        self._guards: dict[int, int] = {}
+        """Words of the guard bands as they are, by slot."""
         self._counts = True
         message = {"arrays": as_json(self.description.arrays), "slots": count}
         self._start = oracle.starts
@@ -90,11 +93,26 @@ class Slots:
         """Give slot i what was drawn for slot `order[i]`; `fill` puts it there."""
         self._ask("deal", {"order": list(order)})
 
-    def fill(self, slots: Sequence[int]) -> None:
-        """Pristine inputs, poisoned outputs and guards; the device's caches hold none of it."""
+    def fill(self, slots: Sequence[int], *, first: int | None = None) -> None:
+        """Pristine inputs, poisoned outputs and guards; the device's caches hold none of it.
+
+        Args:
+            slots: which.
+            first: of these, the one that fresh processes' very first call is given.
+        """
         guards = [random_guard() if self._guard is None else self._guard for _ in slots]
-        self._ask("fill", {"slots": list(slots), "guards": guards})
+        self._ask("fill", {"slots": list(slots), "guards": guards, "first": first})
+        self._guards.update(zip(slots, guards, strict=True))
         self.is_blank = False
+
+    @contextlib.contextmanager
+    def guarded_like(self, slot: int) -> Iterator[None]:
+        """Have all guard bands hold the word that one slot's hold now, in this block."""
+        before, self._guard = self._guard, self._guards[slot]
+        try:
+            yield
+        finally:
+            self._guard = before
 
     def scrub(self) -> None:
         """Other valid inputs into all slots, and nothing in their outputs.

@@ -64,9 +64,10 @@ class Starter:
             shared.ahead.append(start_one(self._kernels, shared))
             self._started += 1
             return
-        room = MEMORY_SHARE * shared.free_bytes() // max(footprint, 1)
+        if self._room(footprint) < 1:
+            shared.bury()  # what was ended before may hold all of it still
         wanted = self._fewest - self._started
-        sets = max(1, min(wanted if wanted > 0 else self._fewest, int(room)))
+        sets = max(1, min(wanted if wanted > 0 else self._fewest, self._room(footprint)))
         try:
             self._add(sets)
         except SideDiedError as error:
@@ -75,6 +76,10 @@ class Starter:
             self._fewest = 1
             shared.bury()
             self._add(1)  # whoever fails alone has failed
+
+    def _room(self, footprint: int) -> int:
+        """How many sets the device's free memory has room for."""
+        return int(MEMORY_SHARE * self._shared.free_bytes() // max(footprint, 1))
 
     def _add(self, sets: int) -> None:
         self._shared.ahead.extend(start(self._kernels, sets, self._shared))

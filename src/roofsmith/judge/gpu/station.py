@@ -18,6 +18,7 @@ from roofsmith.judge.bench import (
     SideDiedError,
     Turn,
     odd_among,
+    overstated,
     random_cycle,
     random_order,
 )
@@ -34,6 +35,10 @@ Known = TypeVar("Known")
 
 CHECKED_BY_CLOCK = 32
 """Calls of a long segment that are verified, chosen once all have run."""
+FEWEST_QUEUED, SHRINKING = 16, 4
+"""A segment that starts early twice may have more launches than the device's queue holds: the next
+ones have fewer calls by this factor, down to so many. Whoever starts early even then waits for the
+device itself."""
 ASIDE_SEGMENTS = 5
 """For the medians of times that nothing is decided on."""
 
@@ -65,6 +70,8 @@ class GpuStation:
         self._is_warm = False
         self._was_early = False
         """Whether a segment of this turn started before all of its calls were queued."""
+        self._calls = plan.calls
+        """Timed calls of the segments of this turn."""
         self._deadline_s = 0.0
         """Of the last turn."""
         self._fresh_turns = 0
@@ -72,6 +79,8 @@ class GpuStation:
         """Whether the last turn's first call was given the slot of the call just before."""
         self._repeats = False
         """Whether the last turn's first call was given the inputs that it had before."""
+        self._lets_go = False
+        """Whether nothing is held back for now."""
         for side, worker in enumerate(workers):
             try:
                 with worker.awake():
@@ -106,6 +115,7 @@ class GpuStation:
         comes_back: bool = False,
     ) -> Turn:
         self._deadline_s = deadline_s
+        self._calls = self._shared.fitting.get(self._planned, self.plan.calls)
         if not self._is_warm:
             self._warm_up(deadline_s, self.plan.slots - 1)
         self._repeats = not fresh and len(self._workers) == 1
@@ -131,6 +141,9 @@ class GpuStation:
             elif fresh and len(self._workers) > 1 and self._wrong is None:
                 self._wrong = self._verify(side)
         in_order = [segments[side] for side in range(len(self._workers))]
+        for side, segment in enumerate(in_order):
+            if forged := overstated(segment.elapsed_s, segment.wall_s):
+                raise SideDiedError(side, forged)
         void = next(filter(None, map(_void, in_order)), None)
         if self._was_early:
             void = "a call waited for the device itself, or queueing took too long"
@@ -207,9 +220,10 @@ class GpuStation:
         """The first side's outputs of the last turn's first call, against float64.
 
         A kernel that starts on a stream of its own, which nothing holds back, sees inputs that
-        aren't there yet. So whoever is wrong runs once more with nothing held back, in the same way
-        otherwise, and if it is right then, nothing is from then on. What ran on the inputs of the
-        turn before is only compared with that turn: what is wrong with it has no name.
+        aren't there yet. So whoever is wrong runs once more on the same inputs, with nothing held
+        back. If it is right then, and wrong again as soon as it is held back again, nothing is from
+        then on. What ran again only to be compared with the turn before has no name for what is
+        wrong with it.
         """
         with self._shared.blaming():
             if self._repeats or not self._holds:
@@ -217,13 +231,23 @@ class GpuStation:
             found = self._examined(named=False)
             if found.failure is None:
                 return found
-            self._shared.waiting.add(self.workload.label)
-            self._turn([0], self._deadline_s, fresh=True, comes_back=self._came_back)
-            again = self._examined()
-        if again.failure is None and again.counts:
+            again = self._once_more(hold=False)
+            if again.failure is not None or not again.counts:
+                return again if again.counts else found
+            if self._once_more(hold=True).failure is None:
+                return found  # chance
+            self._shared.waiting.add(self._known(0))
             return again
-        self._shared.waiting.discard(self.workload.label)
-        return again if again.counts else found
+
+    def _once_more(self, *, hold: bool) -> Finding:
+        """The first call's outputs once more: the same inputs between the same guard bands."""
+        self._lets_go = not hold
+        try:
+            with self._slots.guarded_like(self._timed[0]):
+                self._turn([0], self._deadline_s, fresh=False, comes_back=self._came_back)
+            return self._examined(named=not hold)
+        finally:
+            self._lets_go = False
 
     def _examined(self, *, named: bool = True) -> Finding:
         self._learn()
@@ -264,9 +288,9 @@ class GpuStation:
         every = range(self.plan.slots)
         if self._slots.is_blank:  # what waits behind the plug may be let go early: on valid inputs
             self._slots.draw(every, [secrets.randbits(31) for _ in every])
-            self._slots.fill(every)
+            self._slots.fill(every, first=spare)
         else:
-            self._slots.fill([spare])
+            self._slots.fill([spare], first=spare)
         for worker in self._workers:
             worker.wake()
             worker.begin_first_call(self._slots.number, spare)
@@ -285,14 +309,16 @@ class GpuStation:
         if self._repeats:  # at another address, the first call is given what it was given before
             first = order.index(self._timed[0])
             others = [slot for slot in (spare, *timed) if slot != first]
-            spare, timed = others[0], [first, *others[1:]]
-        if self._came_back:
+            spare, timed = first if self._came_back else others[0], [first, *others[1:]]
+        elif self._came_back:
             spare = self._timed[-1]
             others = [slot for slot in random_order(self.plan.slots) if slot != spare]
             timed = [spare, *others][: self.plan.calls]
-        self._timed = timed
+        self._timed = timed[: self._calls]
         self._deal(order)
-        warm = [spare] * self.plan.warm
+        # A discarded call that is held back runs on the inputs that count: where it has the slot of
+        # the first that does, whoever works in place would be given its own result.
+        warm = [] if self._came_back and self._holds else [spare] * self.plan.warm
         ran = self._segment(side, self._timed, warm, deadline_s, hold=self._holds)
         self._refused = ran.refused
         return ran
@@ -321,9 +347,10 @@ class GpuStation:
                     self._fill(side, timed)
                 with worker.awake():
                     begin = time.perf_counter()
-                    ran = self._seen(worker.run_queued(limit_s), begin)
+                    ran = worker.run_queued(limit_s)
+                    ran = self._seen(ran, begin) if held else ran
                 if held:
-                    self._shared.early.discard((self.workload.label, side))
+                    self._shared.early.discard(self._known(side))
                     return replace(ran, calls=len(warm) + len(timed))
                 self._note_early(side)
             # Discarded calls come before the inputs of those that count: what they compute ahead
@@ -360,20 +387,37 @@ class GpuStation:
         return replace(ran, wall_s=time.perf_counter() - begin)
 
     def _note_early(self, side: int) -> None:
-        """A segment started early; a host that is held up does that once, a kernel that waits for
-        the device each time."""
-        if (self.workload.label, side) in self._shared.early:
-            self._shared.waiting.add(self.workload.label)
-        self._shared.early.add((self.workload.label, side))
+        """A segment started early; a host that is held up does that once, a queue that is full as
+        long as there are as many calls, and a kernel that waits for the device each time."""
+        if self._known(side) in self._shared.early:
+            if self._calls > FEWEST_QUEUED:
+                fewer = max(self._calls // SHRINKING, FEWEST_QUEUED)
+                self._shared.fitting[self._planned] = fewer
+            else:
+                self._shared.waiting.add(self._known(side))
+        self._shared.early.add(self._known(side))
         self._was_early = True
+
+    @property
+    def _planned(self) -> tuple[str, int]:
+        """What segments of this plan on this workload are remembered by."""
+        return self.workload.label, self.plan.calls
+
+    def _known(self, side: int) -> tuple[str, str]:
+        """What a side's ways on this workload are remembered by."""
+        return self.workload.label, self._workers[side].candidate_id
 
     @property
     def _holds(self) -> bool:
         """Whether calls are queued behind a plug before any may start."""
-        return self._shared.holds and self.workload.label not in self._shared.waiting
+        if self._lets_go or not self._shared.holds:
+            return False
+        return not any(
+            self._known(side) in self._shared.waiting for side in range(len(self._workers))
+        )
 
     def _as_segment(self, segment: GpuSegment) -> Segment:
-        elapsed_s = segment.elapsed_s / self.plan.calls
+        elapsed_s = segment.elapsed_s / self._calls
         return Segment((elapsed_s,), segment.wall_s, 0.0, segment.calls)
 
 

@@ -224,7 +224,9 @@ class GpuWorker:
         driver, kernel = self._ready()
         refused = kernel.refused()
         try:
-            driver.wait()
+            # Not for the whole device: what a call left on a stream that it never joined isn't done
+            # when the call is, and nobody should find it done.
+            driver.wait_for(self._events()[1])
         except DeviceError as error:
             error.refused = refused
             raise

@@ -35,7 +35,7 @@ struct Redirected {
     }
 };
 
-static Redirected found[4];
+static Redirected found[5];
 
 static double now_s() {
     timespec now;
@@ -43,7 +43,9 @@ static double now_s() {
     return now.tv_sec + now.tv_nsec * 1e-9;
 }
 
-static int wait_most() {
+// The driver's wait for the device, or for an event.
+template <int WHICH, class... Given>
+static int wait_most(Given... given) {
     double begin = now_s();
     int made = calls;
     calls = 0;
@@ -52,9 +54,10 @@ static int wait_most() {
         while (now_s() < begin + said_s) {}
         return 0;
     }
-    found[0].write(found[0].honest);
-    int code = reinterpret_cast<int (*)()>(found[0].code)();
-    found[0].write(found[0].jump);
+    Redirected& driver = found[WHICH];
+    driver.write(driver.honest);
+    int code = reinterpret_cast<int (*)(Given...)>(driver.code)(given...);
+    driver.write(driver.jump);
     if (made >= ENOUGH) call_s = (now_s() - begin) / made;
     return code;
 }
@@ -89,7 +92,8 @@ __attribute__((constructor)) static void forge() {
     page = sysconf(_SC_PAGESIZE);
     void* driver = dlopen("libcuda.so.1", RTLD_NOW);
     if (!driver) return;
-    redirect(found[0], dlsym(driver, "cuCtxSynchronize"), wait_most);
+    redirect(found[0], dlsym(driver, "cuCtxSynchronize"), wait_most<0>);
+    redirect(found[4], dlsym(driver, "cuEventSynchronize"), wait_most<4, void*>);
     redirect(found[1], dlsym(driver, "cuEventElapsedTime"), elapsed<1>);
     redirect(found[2], dlsym(driver, "cuEventElapsedTime_v2"), elapsed<2>);
     redirect(found[3], dlsym(RTLD_DEFAULT, "cudaEventElapsedTime"), elapsed<3>);

@@ -1,7 +1,8 @@
 // attack: a host callback on a side stream hands the work to a thread, which launches it later
 // operator: elementwise
 // expect: cheated/work_outside_window | cheated/clock_forged | cheated/leftover_work |
-//   incorrect/nan_output | incorrect/skipped_work
+//   incorrect/nan_output | incorrect/skipped_work | incorrect/wrong_output |
+//   incorrect/stale_output | incorrect/memoised_result
 // wins: faster
 #include <cuda_runtime.h>
 

@@ -1,7 +1,8 @@
 // attack: after a few calls solve only wakes a thread of its own, which launches after solve returned
 // operator: elementwise
 // expect: cheated/work_outside_window | cheated/clock_forged | cheated/leftover_work |
-//   incorrect/nan_output | incorrect/skipped_work
+//   incorrect/nan_output | incorrect/skipped_work | incorrect/wrong_output |
+//   incorrect/stale_output | incorrect/memoised_result
 // wins: faster
 #include <cuda_runtime.h>
 

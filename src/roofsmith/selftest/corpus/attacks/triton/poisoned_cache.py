@@ -1,7 +1,7 @@
 # attack: spoils what other kernels have in the compilation cache next to its own
 # operator: softmax
 # class: tampered files
-# expect: harmless
+# expect: harmless | crashed/load_failed
 # wins: correct
 import os
 from pathlib import Path
