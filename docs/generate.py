@@ -234,8 +234,8 @@ _UNDOCUMENTED: Mapping[str, str] = {
     "reference itself makes in the declared precision; for float16 and "
     "bfloat16 four tenths of it.",
     "tolerance.atol": "With `rtol`, replaces the element-wise half of the budget: "
-    "|out - ref| <= atol + rtol * |ref|.",
-    "tolerance.rtol": "As `atol`.",
+    "|out - ref| <= atol + rtol * |ref|. Integers may be off by `atol`.",
+    "tolerance.rtol": "As `atol`, but for integers.",
 }
 """Keys whose fields say nothing themselves."""
 

@@ -91,6 +91,14 @@ def test_right_answers_to_other_calls(seed: int, other: int, dtype: str) -> None
     assert reason(out, truth) == "wrong_output"
 
 
+@pytest.mark.parametrize(("others", "named"), [(1, "wrong_output"), (8, "memoised_result")])
+def test_a_count_that_another_call_had_as_well_proves_nothing(others: int, named: str) -> None:
+    truth = np.arange(78_500, 78_600, dtype=np.int32)
+    before = truth.copy()
+    before[:others] += 1
+    assert reason(before.copy(), truth, [("the first call", before)]) == named
+
+
 def test_an_answer_that_is_near_to_many_is_not_another_calls() -> None:
     """The norms of long rows differ by as little as the order of a sum may make of them."""
     out, truth, before = (np.array([v]) for v in (2048.6, 2048.0, 2048.2))

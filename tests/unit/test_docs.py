@@ -148,7 +148,7 @@ NUMBERS = {
     "up to 8 half units": max(rounding.HALF_UNITS) == 8,
     "in up to 32 ways": rounding.JOLTS == 32,
     "capped at 2¹⁶": budgets.LONGEST_ROW == 2**16,
-    "64 ε": tolerance.ELEMENT_FLOOR_EPS == 64,
+    "256 ε": tolerance.ELEMENT_FLOOR_EPS == 256,
     "16 ε": tolerance.NORM_FLOOR_EPS == 16,
     "with λ = 4": tolerance.SUMMATION_FACTOR == 4,
     "aligned to 64 bytes": arena.ALIGNMENT_BYTES == 64,

@@ -14,6 +14,7 @@ from roofsmith.analysis.tolerance import (
     Errors,
     budget_for,
     measure,
+    row_length,
 )
 
 F32 = NDArray[np.float32]
@@ -62,7 +63,7 @@ def test_zeros_on_a_tiny_row_are_found() -> None:
 
 
 def test_anything_in_a_row_of_zeros_is_found() -> None:
-    truth = normal(4, 8).astype(np.float64)
+    truth = normal(4, 16).astype(np.float64)
     truth[2] = 0
     out = truth.astype(np.float32)
     out[2, 3] = 1e-30
@@ -124,6 +125,32 @@ def test_integers_are_exact(dtype: str) -> None:
     found = measure(out, truth)
     assert found.problem == "1 of 20 integers differ"
     assert not inside(found, budget)
+
+
+def test_integers_may_be_off_by_atol_and_by_nothing_else() -> None:
+    truth = np.arange(100, dtype=np.uint8)
+    out = truth.copy()
+    out[::2] += 1
+    assert measure(out, truth).problem == "50 of 100 integers differ"
+    allowed = budget_for(NO_ERROR, "uint8", factor=FACTOR, terms=1, atol=1, rtol=0.5)
+    assert measure(out, truth, allowed).problem is None
+    out[7] -= 2
+    assert measure(out, truth, allowed).problem == "1 of 100 integers differ"
+    relative = budget_for(NO_ERROR, "uint8", factor=FACTOR, terms=1, rtol=0.5)
+    assert measure(out, truth, relative).problem == "51 of 100 integers differ"
+
+
+@pytest.mark.parametrize(
+    ("shape", "row"),
+    [
+        ((), 1), ((5,), 5), ((4099,), 4099), ((1, 1), 1), ((7, 1), 7), ((9, 64), 64),
+        ((4, 1024, 2), 16), ((500, 3, 3), 18), ((600, 8), 16), ((100, 5), 20), ((20000, 3), 24),
+        ((3, 2, 2), 12), ((4099, 3), 3 * 4099), ((10, 1, 3), 30), ((8, 17), 17),
+    ],
+)  # fmt: skip
+def test_rows_have_enough_elements_for_a_scale(shape: tuple[int, ...], row: int) -> None:
+    assert row_length(shape) == row
+    assert np.prod(shape, dtype=int) % row == 0
 
 
 def test_large_integers_are_not_compared_as_floats() -> None:

@@ -34,7 +34,8 @@ class Tolerance(Described):
 
     By default an error budget: `error_factor` times the error that an honest kernel makes in the
     declared precision. `atol` and `rtol`, if given here or by the reference, replace its
-    element-wise half: |out - ref| <= atol + rtol * |ref|, for every element.
+    element-wise half: |out - ref| <= atol + rtol * |ref|, for every element. Integers may be off by
+    `atol`.
     """
 
     error_factor: float = Field(default=10.0, ge=1)

@@ -8,14 +8,14 @@ from functools import reduce
 
 import numpy as np
 
-from roofsmith.analysis.tolerance import Budget, Errors, budget_for
+from roofsmith.analysis.tolerance import SUMMED_IN, Budget, Errors, budget_for
 from roofsmith.domain.arrays import ArraySpec
 from roofsmith.domain.comparison import ErrorReport
 from roofsmith.domain.outcome import Failure, Incorrect
 from roofsmith.domain.target import Tolerance
 from roofsmith.judge.diagnosis import Diagnosis
 from roofsmith.judge.distributions import OWN
-from roofsmith.judge.exploration import Honest, is_lost
+from roofsmith.judge.exploration import Honest, Strain, is_lost
 from roofsmith.ports import WorkloadDescription
 
 LONGEST_ROW = 2**16
@@ -151,6 +151,13 @@ class Budgets:
                 )
         return tuple(made)
 
+    def moved_factor(self, dtype: str) -> float:
+        """Multiple of what moving inputs does to an output's truth that an honest kernel may make.
+
+        None of half precision, whose inputs are rounded so coarsely that it says nothing.
+        """
+        return 0.0 if dtype in SUMMED_IN else self._tolerance.error_factor
+
     def tolerances(self, description: WorkloadDescription) -> tuple[float | None, float | None]:
         """The target's tolerances if it gives any, else the reference's."""
         if self._tolerance.atol is None and self._tolerance.rtol is None:
@@ -197,7 +204,11 @@ def is_too_wrong(found: Errors, budget: Budget, slack: Errors) -> bool:
 
 
 def strained_budget(
-    found: Errors, budget: Budget, slack: Errors, strain: Callable[[], tuple[float, float]]
+    found: Errors,
+    budget: Budget,
+    slack: Errors,
+    strain: Callable[[], Strain | None],
+    factor: float,
 ) -> Budget | None:
     """The budget of a draw's own condition, where that explains an error; None if it doesn't.
 
@@ -205,13 +216,19 @@ def strained_budget(
         found: errors of an output, beyond the budget.
         budget: what draws usually allow.
         slack: error of what it was compared with.
-        strain: asked how much worse conditioned the draw is, norm-wise and element-wise: only if
-            the error is so small that this can be the reason.
+        strain: asked how well conditioned the draw is, only if the error is so small that this can
+            be the reason; None: nobody knows.
+        factor: multiple of what moving the inputs does to the truth that is allowed.
     """
     if _explaining(found, budget, slack, LARGEST_STRAIN, LARGEST_STRAIN) is None:
         return None
-    norm, element = (min(factor, LARGEST_STRAIN) for factor in strain())
-    return _explaining(found, budget, slack, norm, element)
+    if (known := strain()) is None:
+        return None
+    norm, element = known.ratio
+    if not known.leaps:
+        norm = max(norm, factor * known.here.norm / budget.norm)
+        element = max(element, factor * known.here.element / budget.element)
+    return _explaining(found, budget, slack, *(min(k, LARGEST_STRAIN) for k in (norm, element)))
 
 
 def _explaining(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Mapping
 from functools import partial
 
 import numpy as np
@@ -19,6 +20,7 @@ from roofsmith.judge.budgets import Budgets, Finding, incorrect, is_too_wrong, s
 from roofsmith.judge.diagnosis import Evidence, diagnose
 from roofsmith.judge.distributions import OWN
 from roofsmith.judge.draws import Draws
+from roofsmith.judge.exploration import on_own_draws
 from roofsmith.judge.poison import unwritten
 from roofsmith.judge.rounding import room_for_rounding
 
@@ -37,7 +39,12 @@ class Checker:
         self.budgets = Budgets(tolerance)
 
     def learn(self, draws: Draws, slot: int) -> None:
-        """Set or widen the budgets by what the reference itself makes of a slot's inputs."""
+        """Set or widen the budgets by what honest arithmetic makes of a slot's inputs.
+
+        That is what the reference makes of them in the declared precision, or moving them makes of
+        the truth, if that is more: a reference may compute in float64 whatever its arrays are.
+        """
+        moved = _moved(draws, slot)
         draws.expect(slot, exact=True, twice=True)
         draws.expect(slot, exact=False)
         for output in draws.outputs:
@@ -45,6 +52,9 @@ class Checker:
             declared = draws.expected(slot, output.name, exact=False)
             rows = _RowPicker(truth, FULL_ELEMENTS)
             honest = measure(rows(declared), rows(truth))
+            honest = on_own_draws(
+                honest, moved.get(output.name), output.dtype, leaps=draws.may_jump(output.name)
+            )
             self.budgets.learn(
                 draws.subject, draws.description, output, honest, fan_in=draws.fan_in
             )
@@ -98,7 +108,8 @@ class Checker:
             if _is_unwritten(out, output.dtype, expected):
                 failure = _named(draws, arena, slot, output, budget)
             elif is_too_wrong(found, budget, slack):
-                own = _explained(draws, slot, output.name, out, found, budget, exact=exact)
+                factor = self.budgets.moved_factor(output.dtype)
+                own = _explained(draws, slot, output.name, out, found, budget, factor, exact=exact)
                 if own is None:
                     failure = _named(draws, arena, slot, output, budget)
                 else:
@@ -109,6 +120,14 @@ class Checker:
         )
 
 
+def _moved(draws: Draws, slot: int) -> Mapping[str, Errors]:
+    """What honest arithmetic makes of a slot's inputs, or of inputs that were hardly moved."""
+    try:
+        return draws.honest(slot).errors
+    except BadReferenceError:  # it refuses such inputs
+        return {}
+
+
 def _explained(
     draws: Draws,
     slot: int,
@@ -116,6 +135,7 @@ def _explained(
     out: Array,
     found: Errors,
     budget: Budget,
+    factor: float,
     *,
     exact: bool,
 ) -> Budget | None:
@@ -123,16 +143,11 @@ def _explained(
     slack = Errors(0, 0) if exact else budget.honest
     own = None
     if np.issubdtype(out.dtype, np.floating):
-        own = strained_budget(found, budget, slack, partial(_strain_of, draws, slot, name))
+        own = strained_budget(found, budget, slack, lambda: draws.strain(slot).get(name), factor)
     if own is None:
         own = room_for_rounding(draws, slot, name, out, budget)
         draws.expect(slot, exact=exact)
     return own
-
-
-def _strain_of(draws: Draws, slot: int, name: str) -> tuple[float, float]:
-    norm, element = draws.strain(slot).get(name, (1.0, 1.0))
-    return norm, element
 
 
 def _named(draws: Draws, arena: Arena, slot: int, output: ArraySpec, budget: Budget) -> Failure:

@@ -17,7 +17,7 @@ from roofsmith.judge.arena import Arena
 from roofsmith.judge.budgets import subject
 from roofsmith.judge.diagnosis import MIXED, MIXED_INPUTS, PREVIOUS, mixtures, of_these_inputs
 from roofsmith.judge.distributions import OWN
-from roofsmith.judge.exploration import Honest
+from roofsmith.judge.exploration import Honest, Strain, from_message
 from roofsmith.judge.poison import random_guard
 
 if TYPE_CHECKING:
@@ -143,16 +143,23 @@ class Draws:
         errors = {name: Errors(*pair) for name, pair in answer["errors"].items()}
         return Honest(errors, answer["sound"])
 
-    def strain(self, slot: int) -> dict[str, tuple[float, float]]:
-        """How much worse conditioned a slot's inputs are than usual; see `exploration.strain`."""
+    def strain(self, slot: int) -> dict[str, Strain]:
+        """How well conditioned a slot's inputs are; see `exploration.strain`."""
         drawn = next(drawn for drawn in reversed(self._history) if drawn.slot == slot)
         message = {"arena": self.number, "slot": slot, "draw": self._how(drawn)}
-        found: dict[str, tuple[float, float]] = self._oracle.ask("strain", message)["strain"]
-        return found
+        return from_message(self._oracle.ask("strain", message)["strain"])
 
     def may_jump(self, name: str) -> bool:
         """Whether an output changes by leaps where inputs hardly change."""
         return name in self._oracle.tolerated().jumps
+
+    def is_decided(self, name: str) -> bool:
+        """Whether arithmetic was seen to decide what an output's elements are."""
+        return name in self._oracle.decided
+
+    def note_decided(self, name: str) -> None:
+        """It was seen."""
+        self._oracle.decided.add(name)
 
     def jolt(self, slot: int, way: tuple[int, str, str], budget: Budget) -> tuple[bool, int] | None:
         """Widen what an output may be by one way of moving a slot's inputs: see `rounding.jolt`.

@@ -17,7 +17,13 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from roofsmith.analysis.tolerance import EPSILON, LARGEST_ERROR, NORM_FLOOR_EPS, Errors
+from roofsmith.analysis.tolerance import (
+    EPSILON,
+    LARGEST_ERROR,
+    NORM_FLOOR_EPS,
+    SUMMED_IN,
+    Errors,
+)
 from roofsmith.judge.distributions import (
     ALTERNATIVES,
     DISTRIBUTIONS,
@@ -39,6 +45,9 @@ MEANINGLESS = Errors(0.2, 0.8)
 STORED = Errors(1.5, 2.0)
 """Times the errors of own draws that those of kernels which store half precision may be. Chosen:
 the largest error of a single element varies more from draw to draw."""
+SPREAD = 16.0
+"""Element-wise over norm-wise, of an error that isn't one of a few elements: what is
+ill-conditioned leaps, too, as far as anybody can tell who moves its inputs."""
 MANY_NUMBERS = 2**20
 """Of outputs, beyond which a run of the reference takes long."""
 SEEDS = (1, 2, 3)
@@ -79,6 +88,29 @@ class Explored(Protocol):
         None: that isn't known, or they have no such type.
         """
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class Strain:
+    """How hard a draw is for everybody's rounding."""
+
+    here: Errors
+    """The most that moving its inputs by half a unit in their last place does to the truth."""
+    usual: Errors
+    """The median of what that does on other draws."""
+
+    @property
+    def leaps(self) -> bool:
+        """Whether it makes leaps, so that it says nothing of everybody's rounding."""
+        return is_a_leap(self.here)
+
+    @property
+    def ratio(self) -> tuple[float, float]:
+        """How much worse conditioned it is than draws usually are: at least 1, in either sense."""
+        return (
+            _ratio(self.here.norm, self.usual.norm),
+            _ratio(self.here.element, self.usual.element),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,13 +191,12 @@ def strain(
     outputs: set[str],
     usual: Sequence[Movement],
     on: Arithmetic,
-) -> dict[str, tuple[float, float]]:
-    """How much worse conditioned a draw is than draws usually are, by output.
+) -> dict[str, Strain]:
+    """How well conditioned a draw is, beside draws as they usually are, by output.
 
-    What moving inputs by half a unit in their last place does to the truth of this draw, over the
-    median of what it does to that of others: norm-wise and element-wise, at least 1. A sum whose
-    terms nearly cancel by chance magnifies everybody's rounding by that much; it matters where an
-    output is small, since many elements don't all cancel.
+    A sum whose terms nearly cancel by chance magnifies everybody's rounding; it matters where an
+    output is small, since many elements don't all cancel, and where one of many small problems
+    outweighs all others.
 
     Args:
         reference: computes the truth.
@@ -176,9 +207,12 @@ def strain(
     """
     here = movement(reference, values, outputs, on)
     return {
-        name: (
-            _ratio(moved.norm, [other[name].norm for other in usual]),
-            _ratio(moved.element, [other[name].element for other in usual]),
+        name: Strain(
+            moved,
+            Errors(
+                median(other[name].norm for other in usual),
+                median(other[name].element for other in usual),
+            ),
         )
         for name, moved in here.items()
     }
@@ -212,6 +246,22 @@ class Usual:
         return self._known[kind]
 
 
+def as_message(found: Mapping[str, Strain]) -> dict[str, list[float]]:
+    """`strain`'s result as it goes to the parent, who reads it with `from_message`."""
+    return {
+        name: [one.here.norm, one.here.element, one.usual.norm, one.usual.element]
+        for name, one in found.items()
+    }
+
+
+def from_message(told: Mapping[str, tuple[float, float, float, float]]) -> dict[str, Strain]:
+    """The inverse of `as_message`."""
+    return {
+        name: Strain(Errors(norm, element), Errors(usual_norm, usual_element))
+        for name, (norm, element, usual_norm, usual_element) in told.items()
+    }
+
+
 def movement(
     reference: Explored, values: Mapping[str, Any], outputs: set[str], on: Arithmetic
 ) -> Movement:
@@ -226,14 +276,35 @@ def movement(
     return found
 
 
-def _ratio(here: float, usual: list[float]) -> float:
-    typical = median(usual)
-    return max(here / typical, 1.0) if typical > 0 else 1.0
+def _ratio(here: float, usual: float) -> float:
+    return max(here / usual, 1.0) if usual > 0 else 1.0
 
 
 def worse(one: Errors, other: Errors) -> Errors:
     """The larger of two, in either sense."""
     return Errors(max(one.norm, other.norm), max(one.element, other.element))
+
+
+def on_own_draws(own: Errors, moved: Errors | None, dtype: str, *, leaps: bool) -> Errors:
+    """What honest arithmetic makes of an own draw: a reference may compute in float64 throughout.
+
+    Of half precision, moving inputs makes more than kernels do, which round nothing but the output
+    so coarsely; of what leaps, it may be a leap.
+
+    Args:
+        own: the reference's error in the declared precision.
+        moved: that, or what moving inputs makes of the truth, if it is more; None: nobody knows.
+        dtype: of the output.
+        leaps: whether it may change by leaps.
+    """
+    if moved is None or dtype not in EPSILON or dtype in SUMMED_IN:
+        return own
+    return own if leaps and is_a_leap(moved) else worse(own, moved)
+
+
+def is_a_leap(moved: Errors) -> bool:
+    """Whether moving inputs changed few elements by much, rather than many or those that weigh."""
+    return moved.element > SPREAD * moved.norm
 
 
 def is_lost(found: Errors, own: Errors, dtype: str) -> bool:

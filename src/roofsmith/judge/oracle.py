@@ -300,6 +300,8 @@ class ReferenceOracle(ReferenceProcess):
         super().__init__(target, signature)
         self._descriptions: dict[str, WorkloadDescription] = {}
         self._next_arena = 0
+        self.decided: set[str] = set()
+        """Outputs of which float64 and the declared precision were seen to differ by a jump."""
 
     def describe(self, workload: Workload) -> WorkloadDescription:
         """Shapes, types and declared cost of a workload.

@@ -22,7 +22,7 @@ from roofsmith.domain.kernel import Signature
 from roofsmith.judge.arena import Arena
 from roofsmith.judge.confinement import die_with_parent
 from roofsmith.judge.distributions import changed, transform
-from roofsmith.judge.exploration import Usual, explore, honest, strain
+from roofsmith.judge.exploration import Usual, as_message, explore, honest, strain
 from roofsmith.judge.host_arithmetic import HostArithmetic
 from roofsmith.judge.reference import Array, Reference
 from roofsmith.judge.rounding import jolt
@@ -173,7 +173,8 @@ class Server:
         values, outputs = self._drawn[message["arena"], message["slot"]]
         with np.errstate(all="ignore"):
             usual = self._usual.of(message["draw"], self._inputs, self.reference, self._on)
-            return {"strain": strain(self.reference, values, outputs, usual, self._on)}
+            found = strain(self.reference, values, outputs, usual, self._on)
+            return {"strain": as_message(found)}
 
     def jolt(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:  # noqa: ARG002
         """See `judge.rounding.jolt`; the bounds are arrays of a slot."""

@@ -29,7 +29,7 @@ def measure(
 
     Args:
         out: what a kernel wrote in S calls, in its declared type, shape (S, ...).
-        truth: the same shape, in any type; compared in float64, integers exactly.
+        truth: the same shape, in any type; compared in float64, integers exactly or within `atol`.
         atol: with `rtol`, replaces the element-wise half by the worst |out - ref| / (atol + rtol
             |ref|).
         rtol: see `atol`.
@@ -40,7 +40,10 @@ def measure(
     if out.dtype is torch.bool:  # whose bytes may be anything
         out, truth = out.view(torch.uint8), truth.bool()
     if not out.is_floating_point():
-        wrong = (out != truth.to(out.dtype)).sum(1).double()
+        other = out != truth.to(out.dtype)
+        if atol:
+            other &= (out.double() - truth.double()).abs() > atol
+        wrong = other.sum(1).double()
         zero = torch.zeros_like(wrong)
         return torch.stack([wrong, wrong, wrong, zero, zero, zero], dim=1)
     rounded = truth.to(out.dtype)

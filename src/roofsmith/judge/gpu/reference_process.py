@@ -22,6 +22,7 @@ from roofsmith.judge.arena import Arena
 from roofsmith.judge.exploration import (
     USUAL_SEEDS,
     Usual,
+    as_message,
     bears_storing,
     explore,
     honest,
@@ -68,6 +69,8 @@ class GpuServer:
         self._usual = Usual()
         self._stored: dict[str, dict[str, Errors] | None] = {}
         """`stored_errors` of an own draw, by dimensions."""
+        self._decided: set[str] = set()
+        """Outputs of which float64 and the declared precision were seen to differ by a jump."""
         self._on = TorchArithmetic()
         self._flush: torch.Tensor | None = None
 
@@ -329,7 +332,8 @@ class GpuServer:
             return other.values, other.outputs
 
         usual = self._usual.of(message["draw"], drawn, self.reference, self._on)
-        return {"strain": strain(self.reference, draw.values, draw.outputs, usual, self._on)}
+        found = strain(self.reference, draw.values, draw.outputs, usual, self._on)
+        return {"strain": as_message(found)}
 
     def room(self, message: dict[str, Any]) -> dict[str, Any]:
         """How far off a slot's output may be where rounding decides; see `gpu.rounding`."""
@@ -341,7 +345,8 @@ class GpuServer:
             name, arena.view(message["slot"], index), draw.values, draw.outputs,
             Budget(norm, element, Errors(0.0, 0.0), atol, rtol), message["other"],
         )  # fmt: skip
-        return {"room": room_for_rounding(self.reference, wrong, message["free"], self._on)}
+        free, known = message["free"], self._decided
+        return {"room": room_for_rounding(self.reference, wrong, free, known, self._on)}
 
     def explore(self, message: dict[str, Any]) -> dict[str, Any]:
         """See `judge.exploration.explore`."""

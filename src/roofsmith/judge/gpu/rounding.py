@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +12,7 @@ from roofsmith.analysis.tolerance import Budget, row_length
 from roofsmith.judge.distributions import Arithmetic
 from roofsmith.judge.exploration import Explored
 from roofsmith.judge.gpu.measuring import measure
-from roofsmith.judge.rounding import ENOUGH, ENOUGH_OTHERS, FAR, JOLTS, LONGEST_S, Size, jolted
+from roofsmith.judge.rounding import Explanation, Size, jolted
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +31,11 @@ class Wrong:
 
 
 def room_for_rounding(
-    reference: Explored, wrong: Wrong, free: Mapping[str, int], on: Arithmetic
+    reference: Explored,
+    wrong: Wrong,
+    free: Mapping[str, int],
+    known: set[str],
+    on: Arithmetic,
 ) -> tuple[float, float] | None:
     """How far an output may be off on this draw, norm-wise and element-wise; None: no further.
 
@@ -40,6 +43,7 @@ def room_for_rounding(
         reference: computes what is right.
         wrong: what is to be explained; see `judge.rounding.room_for_rounding`.
         free: the inputs that may be moved.
+        known: outputs of which arithmetic was seen to decide elements; one may be added.
         on: torch.
     """
     out, budget, is_other = wrong.out, wrong.budget, wrong.is_other
@@ -49,10 +53,9 @@ def room_for_rounding(
     if not bool(torch.isfinite(truth).all()) or rest[0] > budget.norm or any(rest[2:4]):
         return None
     size: Size = "largest" if is_other else "typical"
-    count, is_decided, most = int(off.sum()), is_other, 0
+    explanation = Explanation(int(off.sum()), is_other, is_other or wrong.name in known)
     low = high = truth
-    enough, until = ENOUGH_OTHERS if is_other else ENOUGH, time.monotonic() + LONGEST_S
-    for seed in range(JOLTS):
+    for seed in explanation.seeds():
         moved = jolted(wrong.values, free, seed, size, on)
         try:
             exact, plain = (
@@ -63,19 +66,28 @@ def room_for_rounding(
             exact = plain = truth
         for one in (exact, plain):
             low, high = torch.minimum(low, one), torch.maximum(high, one)
-            most = max(most, int(_off_beyond(one, truth, budget)[0].sum()))
-        is_decided = is_decided or bool(_off_beyond(plain, exact, budget)[0].any())
-        within = (low.double() - allowed <= out.double()) & (
-            out.double() <= high.double() + allowed
-        )
-        if is_decided and count <= most and bool((within | ~off).all()):
+        changed = max(int(_off_beyond(one, truth, budget)[0].sum()) for one in (exact, plain))
+        decided = bool(_off_beyond(plain, exact, budget)[0].any())
+        if is_other:
+            reach = torch.maximum((low - truth).abs(), (high - truth).abs()).double()
+            within = (out.double() - truth.double()).abs() <= _most_of_row(reach) + allowed
+        else:
+            within = (low.double() - allowed <= out.double()) & (
+                out.double() <= high.double() + allowed
+            )
+        covered = bool((within | ~off).all())
+        complete = explanation.is_complete(decided=decided, changed=changed, covered=covered)
+        if (decided or complete) and not is_other:
+            known.add(wrong.name)
+        if complete:
             norm, element, *_ = _errors(out, truth, budget)
             return norm, element
-        if seed >= enough and (not is_decided or count > FAR * most):
-            break
-        if time.monotonic() > until:
-            break
     return None
+
+
+def _most_of_row(reach: torch.Tensor) -> torch.Tensor:
+    rows = reach.reshape(-1, row_length(reach.shape))
+    return rows.amax(-1, keepdim=True).expand_as(rows).reshape(reach.shape)
 
 
 def _errors(out: torch.Tensor, truth: torch.Tensor, budget: Budget) -> list[float]:
@@ -89,7 +101,7 @@ def _off_beyond(
     """See `analysis.tolerance.off_beyond`."""
     exact = truth.double()
     if not truth.is_floating_point():
-        return out.double() != exact, torch.zeros_like(exact)
+        return (out.double() - exact).abs() > (budget.atol or 0.0), torch.zeros_like(exact)
     sizes = exact.abs()
     if budget.atol is None and budget.rtol is None:
         rows = sizes.reshape(-1, row_length(sizes.shape))

@@ -24,7 +24,7 @@ from roofsmith.judge.budgets import (
 )
 from roofsmith.judge.diagnosis import Diagnosis
 from roofsmith.judge.distributions import OWN, RELATED
-from roofsmith.judge.exploration import Honest
+from roofsmith.judge.exploration import Honest, Strain, from_message, on_own_draws
 from roofsmith.judge.gpu.layout import lay_out
 from roofsmith.judge.poison import random_guard
 
@@ -141,16 +141,25 @@ class Slots:
         return bool(self._ask("changed", {})["changed"])
 
     def learn(self, slot: int, budgets: Budgets) -> None:
-        """Set or widen the budgets by what the reference itself makes of a slot's inputs."""
+        """Set or widen the budgets by what honest arithmetic makes of a slot's inputs."""
         if self.distribution != OWN:
             self._counts = self._tolerates(slot, budgets)
             return
-        honest = self._ask("learn", {"slot": slot})["honest"]
+        moved, tolerated = self._moved(slot), self._oracle.tolerated()
+        found = self._ask("learn", {"slot": slot})["honest"]
         for output in self.outputs:
-            budgets.learn(
-                self.subject, self.description, output, _errors(honest[output.name]),
-                fan_in=self._oracle.tolerated().fan_in,
-            )  # fmt: skip
+            honest = _errors(found[output.name])
+            leaps = output.name in tolerated.jumps
+            honest = on_own_draws(honest, moved.get(output.name), output.dtype, leaps=leaps)
+            budgets.learn(self.subject, self.description, output, honest, fan_in=tolerated.fan_in)
+
+    def _moved(self, slot: int) -> dict[str, Errors]:
+        """What honest arithmetic makes of a slot's inputs, or of inputs that were hardly moved."""
+        try:
+            answer = self._ask("honest", {"slot": slot, "dims": self.workload.dims})
+        except BadReferenceError:  # it refuses such inputs
+            return {}
+        return {name: Errors(*pair) for name, pair in answer["errors"].items()}
 
     def verify(
         self, slots: Sequence[int], budgets: Budgets, *, exact: bool, named: bool = True
@@ -220,7 +229,8 @@ class Slots:
             if failure is not None or not (extra or is_too_wrong(found, budget, slack)):
                 continue
             strain = partial(self._strain, slot, output.name)
-            own = None if extra else strained_budget(found, budget, slack, strain)
+            factor = budgets.moved_factor(output.dtype)
+            own = None if extra else strained_budget(found, budget, slack, strain, factor)
             if own is None and not extra:
                 own = self._room(slot, output, budget)
             if own is None and not named:
@@ -233,11 +243,11 @@ class Slots:
                 errors[output.name] = Errors(found.norm, found.element)
         return Finding(self.workload.label, self.distribution, failure, errors, strained)
 
-    def _strain(self, slot: int, name: str) -> tuple[float, float]:
-        """How much worse conditioned a slot's inputs are than usual."""
-        answer = self._ask("strain", {"slot": slot, "draw": self._how})
-        norm, element = answer["strain"].get(name, (1.0, 1.0))
-        return norm, element
+    def _strain(self, slot: int, name: str) -> Strain | None:
+        """How well conditioned a slot's inputs are."""
+        return from_message(self._ask("strain", {"slot": slot, "draw": self._how})["strain"]).get(
+            name
+        )
 
     def _room(self, slot: int, output: ArraySpec, budget: Budget) -> Budget | None:
         """The budget of a draw on which rounding decides some elements, if that explains it."""
