@@ -335,6 +335,9 @@ def test_who_starts_early_with_few_calls_waits_for_the_device(tmp_path: Path) ->
     void = [made.turn([0, 1], 1.0).void is not None for _ in range(7)]
     assert bench.waiting == {("N=8", "waits")}
     assert void == [True] * 5 + [False] * 2
+    others = [Worker([]), Worker([], name="other")]
+    station(Slots([]), others, bench, LONG_PLAN).turn([0, 1], 1.0)
+    assert [len(worker.timed[-1]) for worker in others] == [LONG_PLAN.calls] * 2
 
 
 @pytest.mark.parametrize(("elapsed_s", "outcome"), [(1.04e-3, "void"), (1.11e-3, "forged")])

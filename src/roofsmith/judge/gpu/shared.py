@@ -51,9 +51,9 @@ class Shared:
     holds back the one that it was called on."""
     early: set[tuple[str, str]] = field(default_factory=set)
     """The same, of those whose last segment that was held back started early."""
-    fitting: dict[tuple[str, int], int] = field(default_factory=dict)
-    """Calls of a segment that the launch queue has room for where it hasn't for all, by workload
-    and by how many were planned."""
+    fitting: dict[tuple[str, str, int], int] = field(default_factory=dict)
+    """Calls of a segment that the launch queue has room for where it hasn't for all: by workload,
+    candidate, and how many were planned."""
     is_at_work: Callable[[], bool] = bool
     """Whether the device works for anybody but the reference, at this instant."""
     free_bytes: Callable[[], int] = int

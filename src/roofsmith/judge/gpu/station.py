@@ -115,7 +115,10 @@ class GpuStation:
         comes_back: bool = False,
     ) -> Turn:
         self._deadline_s = deadline_s
-        self._calls = self._shared.fitting.get(self._planned, self.plan.calls)
+        self._calls = min(
+            self._shared.fitting.get((*self._known(side), self.plan.calls), self.plan.calls)
+            for side in range(len(self._workers))
+        )
         if not self._is_warm:
             self._warm_up(deadline_s, self.plan.slots - 1)
         self._repeats = not fresh and len(self._workers) == 1
@@ -392,16 +395,12 @@ class GpuStation:
         if self._known(side) in self._shared.early:
             if self._calls > FEWEST_QUEUED:
                 fewer = max(self._calls // SHRINKING, FEWEST_QUEUED)
-                self._shared.fitting[self._planned] = fewer
+                self._shared.fitting[*self._known(side), self.plan.calls] = fewer
             else:
+                self._shared.fitting.pop((*self._known(side), self.plan.calls), None)
                 self._shared.waiting.add(self._known(side))
         self._shared.early.add(self._known(side))
         self._was_early = True
-
-    @property
-    def _planned(self) -> tuple[str, int]:
-        """What segments of this plan on this workload are remembered by."""
-        return self.workload.label, self.plan.calls
 
     def _known(self, side: int) -> tuple[str, str]:
         """What a side's ways on this workload are remembered by."""
