@@ -282,6 +282,17 @@ def test_a_kernel_that_knows_the_given_lengths_only_is_found(squares: Bench) -> 
         assert "near the given workloads" in outcome.detail
 
 
+def test_where_a_kernel_died_is_told(squares: Bench) -> None:
+    """No number that is drawn is ever as large."""
+    check = "for (int i = 0; i < n; i++) if (x[i] > 50) abort();\n    for ("
+    text = "#include <stdlib.h>\n" + HONEST.replace("for (", check, 1)
+    outcome = examined(squares, text)
+    assert (outcome.kind, reason(outcome)) == ("crashed", "signal_sigabrt")
+    tolerated = squares.oracle.tolerated().tolerated
+    assert any(f", {name}" in outcome.detail for name in tolerated), outcome.detail
+    assert "where the incumbent is right: " in outcome.detail
+
+
 def test_an_incumbent_that_knows_the_given_lengths_only_binds_nobody(
     builds: Path, scratch: Path
 ) -> None:

@@ -16,7 +16,7 @@ from roofsmith.domain.target import Target
 from roofsmith.domain.workload import Workload
 from roofsmith.errors import BadReferenceError, TargetError
 from roofsmith.judge.bench import Bench, Inputs, Lineup, SideDiedError, Station
-from roofsmith.judge.budgets import Finding
+from roofsmith.judge.budgets import Finding, subject
 from roofsmith.judge.diagnosis import Code
 from roofsmith.judge.distributions import LARGE, LONE, OWN, SPIKY, VARIED
 from roofsmith.judge.hidden import hidden, rows_of
@@ -97,7 +97,7 @@ class Examiner:
         passed = self._near(incumbent) if incumbent is not None else ()
         near = (secrets.choice(passed),) if passed else ()
         workloads = (*self._target.workloads, *near)
-        workload = workloads[0]
+        workload, self._trying = workloads[0], OWN
         try:
             with self._bench.lineup([built]) as lineup:
                 for done, workload in enumerate(workloads):
@@ -111,7 +111,7 @@ class Examiner:
             if incumbent is None and self._trying != OWN:
                 self._fatal.add(self._trying)
                 return self.examine(built, progress)
-            return _told(error.outcome, workload, near), tuple(reports)
+            return _told(error.outcome, workload, near, self._trying), tuple(reports)
         if incumbent is None:
             self._near(built, reports)
         return Passed(), tuple(reports)
@@ -313,11 +313,15 @@ class Examiner:
         return True
 
 
-def _told(failure: Failure, workload: Workload, near: Sequence[Workload]) -> Failure:
-    """A failure, with a word on workloads that people haven't given."""
-    if workload not in near:
+def _told(
+    failure: Failure, workload: Workload, near: Sequence[Workload], distribution: str = OWN
+) -> Failure:
+    """A failure, with a word on what people haven't given: a workload, a death's distribution."""
+    if workload not in near and distribution == OWN:
         return failure
-    note = f"on {workload.label}, near the given workloads, where the incumbent is right: "
+    where = subject(workload.label, distribution)
+    where += ", near the given workloads" if workload in near else ""
+    note = f"on {where}, where the incumbent is right: "
     return failure.model_copy(update={"detail": note + failure.detail})
 
 

@@ -1,7 +1,7 @@
 // attack: has a thread compute ahead, between the calls, for the addresses that it was called with
 // operator: reduction
 // class: work outside window
-// expect: cheated/clock_forged | incorrect/memoised_result | 
+// expect: cheated/clock_forged | incorrect/memoised_result | incorrect/wrong_output |
 //   harmless
 // wins: faster
 #include <math.h>
