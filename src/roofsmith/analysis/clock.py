@@ -38,8 +38,8 @@ MESSAGES_S = 7e-4
 clock can't tell how much is the kernel's."""
 
 MOST_FACTOR = 6
-"""Multiple of the fewest pairs that the clock may take to tell a gain from none. With 3, 16 of
-250 simulated gains of 3% stayed untold, under twice the noise of benchmarks/gain_power.py."""
+"""Multiple of the fewest pairs that the clock may take to tell a gain from none. Chosen; what is
+found with it: benchmarks/results/gain_power.json."""
 MOST_SWEEPS = 6
 """The same of sweeps, void ones included, while it hasn't even the fewest. With more than half of
 the pairs void it says nothing anyhow, and so it gives up when half of that many sweeps are void."""

@@ -27,12 +27,12 @@ function (vector math libraries promise 4 ulp: Intel VML's LA mode, glibc's libm
 
 ELEMENT_FLOOR_EPS = 256.0
 """Least element-wise budget in epsilons: the worst of many elements is a few times the norm, and
-where a fast algorithm adds and subtracts what is larger than its results, many times: Winograd's
-convolution F(4x4, 3x3) with 8 channels was off by 75 to 147 where its norm was off by 8."""
+many times where a fast algorithm, such as Winograd's convolution F(4x4, 3x3), adds and subtracts
+what is larger than its results. Chosen."""
 LEAST_ROW = 16
-"""Elements whose root mean square is a scale: of two, both may be small by chance."""
+"""Elements whose root mean square is a scale: of two, both may be small by chance. Chosen."""
 MOST_JOINED = 8
-"""Times as many elements of an axis as are needed may be joined, rather than all of it."""
+"""Times as many elements of an axis as are needed may be joined, rather than all of it. Chosen."""
 
 SUMMATION_FACTOR = 4.0
 """λ in the probabilistic bound λ sqrt(n) u for a sum of n terms in any order: Higham and Mary,

@@ -154,11 +154,11 @@ class Draws:
         return name in self._oracle.tolerated().jumps
 
     def is_decided(self, name: str) -> bool:
-        """Whether arithmetic was seen to decide what an output's elements are."""
+        """Whether rounding explained jumps of an output before, or was seen to cause some."""
         return name in self._oracle.decided
 
     def note_decided(self, name: str) -> None:
-        """It was seen."""
+        """It did."""
         self._oracle.decided.add(name)
 
     def jolt(self, slot: int, way: tuple[int, str, str], budget: Budget) -> tuple[bool, int] | None:

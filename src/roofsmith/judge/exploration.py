@@ -47,7 +47,7 @@ STORED = Errors(1.5, 2.0)
 the largest error of a single element varies more from draw to draw."""
 SPREAD = 16.0
 """Element-wise over norm-wise, of an error that isn't one of a few elements: what is
-ill-conditioned leaps, too, as far as anybody can tell who moves its inputs."""
+ill-conditioned leaps, too, as far as anybody can tell who moves its inputs. Chosen."""
 MANY_NUMBERS = 2**20
 """Of outputs, beyond which a run of the reference takes long."""
 SEEDS = (1, 2, 3)

@@ -301,7 +301,7 @@ class ReferenceOracle(ReferenceProcess):
         self._descriptions: dict[str, WorkloadDescription] = {}
         self._next_arena = 0
         self.decided: set[str] = set()
-        """Outputs of which float64 and the declared precision were seen to differ by a jump."""
+        """Outputs whose jumps rounding explained before, or was seen to cause."""
 
     def describe(self, workload: Workload) -> WorkloadDescription:
         """Shapes, types and declared cost of a workload.

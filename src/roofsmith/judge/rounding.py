@@ -46,7 +46,7 @@ FAR = 4
 """Times as many wrong elements as honest arithmetic has."""
 MOST_OTHERS = 2
 """The same that are let pass on inputs that `setup` doesn't draw, where nearly all elements are
-wrong, or none."""
+wrong, or none. Chosen."""
 
 
 @dataclass(slots=True)
@@ -58,7 +58,7 @@ class Explanation:
     is_other: bool
     """Whether the inputs are of a distribution that `setup` doesn't draw."""
     is_decided: bool
-    """Whether arithmetic is known to decide something here."""
+    """Whether arithmetic is known to decide elements of this output."""
     _most: int = field(default=0, init=False)
     _is_covered: bool = field(default=False, init=False)
     _is_last: bool = field(default=False, init=False)

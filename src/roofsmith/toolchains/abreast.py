@@ -12,8 +12,8 @@ Work = Callable[[int | None], Result]
 """Gets a descriptor that can be read from once the work has to end; None: nobody will say so."""
 
 HEARD_AFTER_S = 0.5
-"""Python's handler of a signal runs between two instructions of the main thread. One that comes
-right before that thread starts to wait for a lock is not heard until the waiting is over."""
+"""Python's handler of a signal runs between two instructions of the main thread: one that comes
+right before that thread waits for a lock is not heard until the waiting is over. Chosen."""
 
 
 def side_by_side(works: Sequence[Work[Result]], at_once: int) -> tuple[Result, ...]:

@@ -70,7 +70,7 @@ class GpuServer:
         self._stored: dict[str, dict[str, Errors] | None] = {}
         """`stored_errors` of an own draw, by dimensions."""
         self._decided: set[str] = set()
-        """Outputs of which float64 and the declared precision were seen to differ by a jump."""
+        """Outputs whose jumps rounding explained before, or was seen to cause."""
         self._on = TorchArithmetic()
         self._flush: torch.Tensor | None = None
 

@@ -145,7 +145,8 @@ class Slots:
         if self.distribution != OWN:
             self._counts = self._tolerates(slot, budgets)
             return
-        moved, tolerated = self._moved(slot), self._oracle.tolerated()
+        made, tolerated = self._honest(slot), self._oracle.tolerated()
+        moved = made.errors if made is not None else {}
         found = self._ask("learn", {"slot": slot})["honest"]
         for output in self.outputs:
             honest = _errors(found[output.name])
@@ -153,13 +154,14 @@ class Slots:
             honest = on_own_draws(honest, moved.get(output.name), output.dtype, leaps=leaps)
             budgets.learn(self.subject, self.description, output, honest, fan_in=tolerated.fan_in)
 
-    def _moved(self, slot: int) -> dict[str, Errors]:
-        """What honest arithmetic makes of a slot's inputs, or of inputs that were hardly moved."""
+    def _honest(self, slot: int) -> Honest | None:
+        """What honest arithmetic makes of a slot's inputs; None: it refuses such inputs."""
         try:
             answer = self._ask("honest", {"slot": slot, "dims": self.workload.dims})
-        except BadReferenceError:  # it refuses such inputs
-            return {}
-        return {name: Errors(*pair) for name, pair in answer["errors"].items()}
+        except BadReferenceError:
+            return None
+        errors = {name: Errors(*pair) for name, pair in answer["errors"].items()}
+        return Honest(errors, answer["sound"])
 
     def verify(
         self, slots: Sequence[int], budgets: Budgets, *, exact: bool, named: bool = True
@@ -198,14 +200,11 @@ class Slots:
 
     def _tolerates(self, slot: int, budgets: Budgets) -> bool:
         """Whether the operator keeps its meaning on this very draw; learn the budgets if so."""
-        try:
-            answer = self._ask("honest", {"slot": slot, "dims": self.workload.dims})
-        except BadReferenceError:  # it refuses such inputs at this size
+        if (made := self._honest(slot)) is None:
             return False
-        errors = {name: Errors(*pair) for name, pair in answer["errors"].items()}
         return budgets.learn_other(
             self.subject, self.workload.label, self.description, self.outputs,
-            Honest(errors, answer["sound"]), fan_in=self._oracle.tolerated().fan_in,
+            made, fan_in=self._oracle.tolerated().fan_in,
             irregular=self.distribution not in RELATED,
         )  # fmt: skip
 

@@ -38,7 +38,7 @@ CHECKED_BY_CLOCK = 32
 FEWEST_QUEUED, SHRINKING = 16, 4
 """A segment that starts early twice may have more launches than the device's queue holds: the next
 ones have fewer calls by this factor, down to so many. Whoever starts early even then waits for the
-device itself."""
+device itself. Chosen."""
 ASIDE_SEGMENTS = 5
 """For the medians of times that nothing is decided on."""
 
