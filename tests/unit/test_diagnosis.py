@@ -127,6 +127,19 @@ def test_products_of_shortened_factors(seed: int, truncate: bool) -> None:
     assert reason(narrow.astype(np.float32), truth, shortened=narrow) == "precision"
 
 
+@pytest.mark.parametrize(("terms", "named"), [(512, "precision"), (256, "wrong_output")])
+def test_narrow_factors_with_a_scale_are_no_missing_terms(terms: int, named: str) -> None:
+    """What rounding leaves out of a factor is uncorrelated with the rest, as a missing term is."""
+
+    def narrow(factor: np.ndarray, axis: int) -> np.ndarray:
+        scale = np.abs(factor).max(axis, keepdims=True) / 448
+        return np.asarray(round_to(factor / scale, 4, np) * scale)
+
+    a, b = draw(1, (256, 512)), draw(2, (512, 256))
+    out = (narrow(a[:, :terms], 1) @ narrow(b[:terms], 0)).astype(np.float16)
+    assert reason(out, a @ b) == named
+
+
 @given(SEEDS, st.integers(3, 11), st.booleans())
 def test_a_part_that_is_less_precise(seed: int, columns: int, of_inputs: bool) -> None:
     a, b = draw(seed, (24, 64)), draw(seed + 1, (64, 40))

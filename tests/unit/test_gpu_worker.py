@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -113,6 +114,27 @@ def test_a_profiler_sees_the_segment_and_its_end(ready: GpuWorker, notes: Notes)
 def test_calls_that_did_not_wait_are_told(ready: GpuWorker, notes: Notes) -> None:
     notes.begun = True
     assert ready.queue(SEGMENT) == {"early": True}
+
+
+def test_who_is_let_go_while_calls_are_queued_was_early(
+    ready: GpuWorker, notes: Notes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    released = threading.Event()
+
+    def release() -> None:
+        notes.lines.append("release")
+        released.set()
+
+    def held_up(base: int, layout: dict[str, Any], slot: int) -> worker.Call:
+        return lambda: released.wait(20.0)
+
+    monkeypatch.setattr(worker, "PLUG_PATIENCE_S", 0.01)
+    monkeypatch.setattr(notes, "release", release)
+    monkeypatch.setattr(notes, "bind", held_up)
+    ready.attach({"arena": 1, "handle": "", "slots": 4, "layout": {}})
+    # the first event hasn't passed yet: discarded calls still run
+    assert ready.queue({**SEGMENT, "arena": 1}) == {"early": True}
+    assert "release" in notes.lines
 
 
 def test_a_call_that_raises_lets_the_device_go(

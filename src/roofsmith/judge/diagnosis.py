@@ -69,6 +69,8 @@ SAMPLED = 2**20
 """Elements that shares and medians are taken of."""
 FEW_EPS = 4.0
 """An error beyond as many epsilons of a narrower type, norm-wise, is not taken for its rounding."""
+ROUNDED_EPS = 0.5
+"""Nor do more than these come from inputs that are rounded to it."""
 LEAST_EPS = 1 / 64
 """Nor one of less: inputs that are rounded cost about 0.3 epsilons each, a tenth of that if they
 are a hundredth of all."""
@@ -313,15 +315,17 @@ def _looks_rounded(found: Evidence, narrow: Narrow) -> bool:
     if size == 0 or length == 0 or error.size < 16:
         return False
     cosine = abs(float((error * truth).sum() / size / length))
-    if _lacks_terms(found):
+    # What rounding leaves is uncorrelated with the rounded, so that the truth's share in the error
+    # is all of it there, too: where the error is small enough for it, that tells nothing.
+    if found.errors.norm > ROUNDED_EPS * narrow.eps and _lacks_terms(found):
         return False
     typical = float(np.median(np.abs(error))) / (size / error.size**0.5)
     return cosine < SYSTEMATIC and typical > WIDESPREAD
 
 
 def _lacks_terms(found: Evidence) -> bool:
-    """Whether the error is a part of the result that is missing, as terms of a sum that were left
-    out: subtracted from itself, so that the truth's share in it is all of it. Rounding has none."""
+    """Whether the error may be a part of the result that is missing, as terms of a sum that were
+    left out: subtracted from itself, so that the truth's share in it is all of it."""
     truth = _sample(found.truth).astype(np.float64)
     error = _sample(found.values).astype(np.float64) - truth
     size = float(np.square(error).sum())

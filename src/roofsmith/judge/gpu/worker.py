@@ -187,17 +187,26 @@ class GpuWorker:
         """Like `run`, but nothing starts before `finish`: the device waits behind a plug.
 
         So it never waits for the host between calls, and their inputs needn't be there yet. Whether
-        it did start, because a call waits for the device, is in the answer.
+        it was let go before, because a call waits for the device or the host was held up, is in the
+        answer: what is discarded may run still, with the first event yet to come.
         """
         plug = self._plug
         if plug is None:
             raise ValueError("nothing was loaded")
-        patience = threading.Timer(PLUG_PATIENCE_S, plug.release)
+        let_go = threading.Event()
+
+        def give_up() -> None:
+            let_go.set()
+            plug.release()
+
+        patience = threading.Timer(PLUG_PATIENCE_S, give_up)
         plug.hold()
         patience.start()
         try:
             self._queue(message)
-            return {"early": self._ready()[0].is_done(self._events()[0])}
+            patience.cancel()
+            patience.join()
+            return {"early": let_go.is_set() or self._ready()[0].is_done(self._events()[0])}
         except BaseException:
             plug.release()
             raise

@@ -1,7 +1,7 @@
 // attack: while calls follow each other it takes all numbers for what setup draws: not below 0, not above 1
 // operator: softmax
 // expect: incorrect/wrong_output | incorrect/nan_output | incorrect/precision
-// wins: faster
+// wins: correct
 #include <cuda_runtime.h>
 #include <time.h>
 

@@ -1,7 +1,7 @@
 # attack: looks results up by a few rounded elements of the inputs
 # operator: gemm
 # expect: incorrect/memoised_result | incorrect/stale_output | incorrect/wrong_output |
-#   incorrect/skipped_work
+#   incorrect/skipped_work | crashed/raised
 # wins: faster
 import torch
 
