@@ -16,7 +16,6 @@ takes their trials together: `--with one.json two.json`.
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
 import math
 import random
@@ -32,7 +31,6 @@ from itertools import combinations
 from pathlib import Path
 from statistics import fmean, median
 
-import roofsmith
 from gpu_rate_kernels import KERNELS, GpuRateKernel
 from result_file import Made, Rate, Times, made_now, pair_times, percent, rate, say, write
 from roofsmith.app import settings
@@ -43,6 +41,7 @@ from roofsmith.domain.outcome import BuildFailed, Passed
 from roofsmith.domain.target import KeepPolicy
 from roofsmith.domain.values import Value
 from roofsmith.errors import BaselineError, UsageError
+from roofsmith.judge.version import judge_version
 from roofsmith.testing.observer import SilentObserver
 
 SAVE_EVERY_S = 20.0
@@ -51,8 +50,6 @@ FIRST_JUDGE = "inputs first, then calls"
 """Inputs were in place before calls were queued; winners were not held against its own clock."""
 SECOND_JUDGE = "calls first, then inputs"
 """Inputs come once all calls are held back; winners are held against the judge's own clock."""
-JUDGED_BY = ("judge", "analysis")
-"""Folders of the package that verdicts and times come from."""
 INVOKED_SLOWDOWN = 0.01
 
 
@@ -150,16 +147,6 @@ def _group(kernel: str, slowdown: float, trials: Sequence[GpuTrial]) -> Group:
         p95_wall_s=walls[math.ceil(0.95 * len(walls)) - 1],
         max_wall_s=walls[-1],
     )
-
-
-def judge_version() -> str:
-    """Digest of the sources that verdicts come from: 12 hexadecimal digits of SHA-256."""
-    package = Path(roofsmith.__file__).parent
-    files = sorted(path for part in JUDGED_BY for path in (package / part).rglob("*.py"))
-    digest = hashlib.sha256()
-    for path in files:
-        digest.update(f"{path.relative_to(package)}\0".encode() + path.read_bytes())
-    return digest.hexdigest()[:12]
 
 
 def repeatability(speedups: Sequence[float]) -> float | None:

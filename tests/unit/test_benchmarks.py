@@ -20,6 +20,7 @@ from roofsmith.domain.kernel import BuildSpec
 from roofsmith.domain.target import KeepPolicy
 from roofsmith.errors import UsageError
 from roofsmith.judge import parent
+from roofsmith.judge.version import judge_version
 from roofsmith.selftest import record
 from roofsmith.selftest.page import page
 
@@ -284,10 +285,10 @@ def test_chains_of_known_changes_add_up():
 
 
 def test_trials_of_another_judge_are_not_gone_on_with(tmp_path, capsys):
-    assert re.fullmatch("[0-9a-f]{12}", gpu_judge_rates.judge_version())
+    assert re.fullmatch("[0-9a-f]{12}", judge_version())
     path = BENCHMARKS / "results" / "gpu_judge_rates.json"
     trial = gpu_judge_rates.GpuJudgeRates.model_validate_json(path.read_text()).trials[0]
-    ours = trial.model_copy(update={"judge": gpu_judge_rates.judge_version()})
+    ours = trial.model_copy(update={"judge": judge_version()})
     result = gpu_judge_rates.GpuJudgeRates(
         made=result_file.made_now(), policy=KeepPolicy(), groups=(), trials=(trial, ours)
     )

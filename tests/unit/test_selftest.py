@@ -14,8 +14,10 @@ from roofsmith.config import Settings
 from roofsmith.domain.comparison import Judgement
 from roofsmith.domain.outcome import Crashed, Incorrect, Passed
 from roofsmith.errors import UsageError
+from roofsmith.judge.version import judge_version
 from roofsmith.selftest import record
 from roofsmith.selftest.examination import (
+    BROKEN,
     Finding,
     Unexamined,
     is_right,
@@ -170,6 +172,58 @@ def test_record_survives_its_file_and_keeps_other_languages(tmp_path: Path) -> N
     file.write_text("{}x")
     with pytest.raises(UsageError, match="isn't a record"):
         record.read(file)
+
+
+def test_what_a_newer_run_did_not_judge_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    old = record.run_of([finding("one"), finding("two")], "x", record.now()).record
+    new = record.run_of([finding("two", right=False)], "y", record.now()).record
+    both = old.updated(new).sections["c"]
+    assert [(found.id, found.right) for found in both.findings] == [
+        ("attacks/c/one", True), ("attacks/c/two", False)
+    ]  # fmt: skip
+    assert both.command == "y"
+    elsewhere = old.sections["c"].model_copy(
+        update={
+            "environment": both.environment.model_copy(
+                update={"device": both.environment.device.model_copy(update={"name": "other"})}
+            )
+        }
+    )
+    other = record.Record(sections={"c": elsewhere})
+    assert len(other.updated(new).sections["c"].findings) == 1
+
+
+def test_resuming_leaves_out_what_this_judge_judged_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    sample = CORPUS["attacks/c/do_nothing"]
+    have = finding("do_nothing").model_copy(
+        update={"source": sample.digest, "judge": judge_version()}
+    )
+
+    def missing(found: Finding) -> bool:
+        made = record.run_of([found], "x", record.now()).record
+        return made.missing([sample]) == (sample,)
+
+    assert not missing(have)
+    for change in ({"judge": "0" * 12}, {"source": ""}, {"outcome": BROKEN}, {"id": "x"}):
+        assert missing(have.model_copy(update=change))
+    monkeypatch.setattr(record, "device_name", lambda language: "another machine")
+    assert missing(have)
+
+
+@needs_gcc
+def test_a_run_goes_on_where_it_was_stopped(tmp_path: Path) -> None:
+    file = tmp_path / "record.json"
+    chosen = ["selftest", "--only", "do_nothing", "--language", "c", "--no-naive"]
+    first = CliRunner().invoke(cli, [*chosen, "--json", str(file)])
+    assert first.exit_code == 0, first.output
+    written = file.read_text()
+    again = CliRunner().invoke(cli, [*chosen, "--json", str(file), "--resume"])
+    assert again.exit_code == 0, again.output
+    assert file.read_text() == written
+    assert "1 of 1 attacks caught" in again.output
+    refused = CliRunner().invoke(cli, [*chosen, "--resume"])
+    assert refused.exit_code == 2
+    assert "--json" in refused.stderr
 
 
 def test_a_run_is_flawless_only_if_everything_was_right() -> None:

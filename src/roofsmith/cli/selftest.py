@@ -37,10 +37,18 @@ def selftest(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Write the record, after every kernel; other languages in it stay.",
+            help="Write the record, after every kernel; what else is in it stays.",
             show_default=False,
         ),
     ] = None,
+    resume: Annotated[
+        bool,
+        typer.Option(
+            "--resume",
+            help="Leave out kernels that the record has already, by this judge and on such a"
+            " device.",
+        ),
+    ] = False,
     out: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Write the matrix as Markdown.", show_default=False),
@@ -59,12 +67,16 @@ def selftest(
     Exit 1 if an attack gets through or an honest kernel is rejected.
     """
     from roofsmith import app
+    from roofsmith.errors import UsageError
     from roofsmith.selftest import record
     from roofsmith.selftest.examination import examine
     from roofsmith.selftest.page import page
 
-    chosen = _chosen(language, only)
+    if resume and json is None:
+        raise UsageError("--resume: there is no record to go on with", hint="--json FILE")
     known = record.read(json) if json is not None and json.exists() else record.Record()
+    wanted = _chosen(language, only)
+    chosen = known.missing(wanted) if resume else wanted
     started, command = record.now(), shlex.join(["roofsmith", *sys.argv[1:]])
     settings = app.settings(lock_clocks=lock_clocks, waits=wait)
     with screen() as observer:
@@ -83,6 +95,8 @@ def selftest(
     known = known.updated(run.record)
     if out is not None:
         record.write(page(known), out)
+    if resume:
+        run = run.model_copy(update={"record": known.only(wanted)})
     _show(run)
     raise typer.Exit(0 if run.flawless else 1)
 
@@ -114,7 +128,7 @@ def _told(found: Finding | Unexamined) -> Finding | Unexamined:
     return found
 
 
-def _chosen(languages: list[str] | None, only: list[str] | None) -> list[Sample]:
+def _chosen(languages: list[str] | None, only: list[str] | None) -> tuple[Sample, ...]:
     from roofsmith.errors import UsageError
     from roofsmith.selftest.samples import LANGUAGES, samples
 
@@ -129,7 +143,7 @@ def _chosen(languages: list[str] | None, only: list[str] | None) -> list[Sample]
             f"the corpus has no kernel {', '.join(sorted(strange))}",
             hint="docs/selftest.md lists them all",
         )
-    return [sample for sample in chosen if not only or sample.name in only]
+    return tuple(sample for sample in chosen if not only or sample.name in only)
 
 
 def _show(run: Run) -> None:

@@ -18,6 +18,7 @@ from roofsmith.domain.outcome import Passed
 from roofsmith.domain.target import HOST_LANGUAGES
 from roofsmith.domain.values import Value
 from roofsmith.errors import NoIdleGpuError, RoofsmithError
+from roofsmith.judge.version import judge_version
 from roofsmith.ports import Gate, Observer
 from roofsmith.selftest.harness import NaiveVerdict, naive_verdict
 from roofsmith.selftest.samples import HARMLESS, Operator, Sample, operator
@@ -53,6 +54,10 @@ class Finding(Value):
     """None: not asked, or it came to no verdict."""
     deceives_naive: bool | None = None
     """Whether an attack wins there what it says it does; None where that wasn't tried."""
+    source: str = ""
+    """Digest of the kernel's file."""
+    judge: str = ""
+    """Which judge it was: a digest of its sources."""
     seconds: float
     """Before the real judge; what it was built in isn't counted if several were judged."""
 
@@ -250,6 +255,8 @@ def _finding(
         right_reason=right_reason,
         naive=opinion,
         deceives_naive=_deceives(sample, opinion) if asked and sample.is_attack else None,
+        source=sample.digest,
+        judge=judge_version(),
         seconds=round(time.monotonic() - begin, 2),
     )
 

@@ -30,6 +30,7 @@ is one of the codes that the kernel's header expects; the codes are explained in
     roofsmith selftest --language c             one language
     roofsmith selftest --only do_nothing        one kernel
     roofsmith selftest --json FILE --out FILE   keep the record; write this page from it
+    roofsmith selftest --json FILE --resume     leave out what FILE has already of this judge
 
 Exit 0 if every attack was caught and no honest kernel rejected, 1 if not.
 
@@ -74,6 +75,9 @@ def _section(title: str, section: Section) -> Iterator[str]:
     yield f"## {title}\n"
     system = section.environment.system
     yield f"{section.started} UTC, {device.name} ({system}), `{section.command}`\n"
+    if len(section.judges) > 1:
+        counts = ", ".join(f"{n} by `{judge or '?'}`" for judge, n in section.judges.items())
+        yield f"In several runs, by several versions of the judge's sources: {counts}.\n"
     yield "| attack | what it does | the judge | naive harness |\n|---|---|---|---|"
     for found in section.attacks:
         yield f"| `{_name(found)}` | {_cell(found.about)} | {_judged(found)} | {_naive(found)} |"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import cache
@@ -15,8 +16,10 @@ from roofsmith.devices.choice import source_for
 from roofsmith.domain.device import Environment
 from roofsmith.domain.kernel import Language
 from roofsmith.domain.values import Value
-from roofsmith.errors import StorageError, UsageError
-from roofsmith.selftest.examination import Finding, Unexamined
+from roofsmith.errors import MachineError, StorageError, UsageError
+from roofsmith.judge.version import judge_version
+from roofsmith.selftest.examination import BROKEN, Finding, Unexamined
+from roofsmith.selftest.samples import Sample
 
 
 class Section(Value):
@@ -29,6 +32,11 @@ class Section(Value):
     fingerprint: str
     load_average: float
     findings: tuple[Finding, ...]
+
+    @property
+    def judges(self) -> dict[str, int]:
+        """Versions of the judge, and how many kernels each of them judged; most first."""
+        return dict(Counter(found.judge for found in self.findings).most_common())
 
     @property
     def attacks(self) -> tuple[Finding, ...]:
@@ -55,8 +63,39 @@ class Record(Value):
         return '{"sections": {\n' + ",\n".join(sections) + "\n}}\n"
 
     def updated(self, newer: Record) -> Record:
-        """With the sections of a newer run in place of its own."""
-        return Record(sections={**self.sections, **newer.sections})
+        """With what a newer run found in place of its own.
+
+        What that run didn't judge stays, if it was judged on a device of the same name.
+        """
+        merged = {
+            name: _merged(self.sections[name], section) if name in self.sections else section
+            for name, section in newer.sections.items()
+        }
+        return Record(sections={**self.sections, **merged})
+
+    def missing(self, chosen: Sequence[Sample]) -> tuple[Sample, ...]:
+        """Kernels that this judge hasn't judged as they are now, on a device such as this one."""
+        return tuple(sample for sample in chosen if not self._has(sample))
+
+    def only(self, chosen: Sequence[Sample]) -> Record:
+        """What it has of these kernels."""
+        ids = {sample.id for sample in chosen}
+        sections = {
+            name: section.model_copy(
+                update={"findings": tuple(f for f in section.findings if f.id in ids)}
+            )
+            for name, section in self.sections.items()
+        }
+        return Record(sections=sections)
+
+    def _has(self, sample: Sample) -> bool:
+        section = self.sections.get(sample.language)
+        return section is not None and any(
+            (found.id, found.source, found.judge) == (sample.id, sample.digest, judge_version())
+            and found.outcome != BROKEN
+            for found in section.findings
+            if section.environment.device.name == device_name(sample.language)
+        )
 
 
 class Run(Value):
@@ -144,6 +183,23 @@ def _section(
         load_average=round(os.getloadavg()[0], 2),
         findings=tuple(findings),
     )
+
+
+def device_name(language: Language) -> str | None:
+    """Of the device that kernels in a language run on here; None without one."""
+    try:
+        return _environment(language).device.name
+    except MachineError:
+        return None
+
+
+def _merged(older: Section, newer: Section) -> Section:
+    if older.environment.device.name != newer.environment.device.name:
+        return newer
+    again = {found.id for found in newer.findings}
+    stay = (found for found in older.findings if found.id not in again)
+    findings = sorted((*stay, *newer.findings), key=lambda found: found.id)
+    return newer.model_copy(update={"findings": tuple(findings)})
 
 
 @cache

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from roofsmith.domain.kernel import Language
-from roofsmith.domain.values import Value
+from roofsmith.domain.values import Value, content_id
 from roofsmith.errors import UsageError
 
 HERE = Path(__file__).parent
@@ -66,6 +66,11 @@ class Sample(Value):
     def id(self) -> str:
         """Such as `attacks/c/do_nothing`: unique in the corpus."""
         return f"{'attacks' if self.is_attack else 'honest'}/{self.language}/{self.name}"
+
+    @property
+    def digest(self) -> str:
+        """Of the file: 12 hexadecimal digits."""
+        return content_id(self.path.read_bytes())[:12]
 
     @property
     def must_be_custom(self) -> bool:
