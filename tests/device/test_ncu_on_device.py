@@ -113,7 +113,8 @@ def test_ncu_counts_one_call(runner: GpuRunner, kernels: Mapping[str, Built]) ->
     # Every input byte comes from memory once; part of the output may stay in L2.
     assert found.get("dram_bytes_read") == pytest.approx(4 * N, rel=0.05)
     assert found.get("global_load_efficiency") == pytest.approx(1.0)
-    assert (found.get("dram_throughput") or 0) > 0.5
+    # Of 4.8 TB/s, so short a kernel reaches less than half.
+    assert (found.get("dram_throughput") or 0) > 0.3
     assert (found.get("active_lanes") or 0) > 0.99
     categories = {counter.category for counter in found.counters}
     assert len(categories) == 8, categories

@@ -18,7 +18,8 @@ from roofsmith.domain.kernel import Built, Candidate, SourceFile
 from roofsmith.domain.outcome import BuildFailed
 from roofsmith.domain.workload import Workload
 from roofsmith.judge.gpu.runner import GpuRunner
-from roofsmith.profilers.sanitizer import SanitizerInspector, find_compute_sanitizer
+from roofsmith.profilers.proof import Proof, defective
+from roofsmith.profilers.sanitizer import TOOLS, SanitizerInspector, find_compute_sanitizer
 
 pytestmark = pytest.mark.device
 
@@ -33,52 +34,6 @@ __global__ void twice(const float* x, float* y, int N) {
 extern "C" void solve(const float* x, float* y, int N) {
     twice<<<(N + 255) / 256, 256>>>(x, y, N);
     cudaDeviceSynchronize();
-}
-"""
-OVERFLOW = """
-#include <cuda_runtime.h>
-__global__ void fill(const float* x, float* scratch, int N) {
-    int i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i <= N) scratch[i] = i < N ? x[i] : 0;  // one too many
-}
-__global__ void twice(const float* scratch, float* y, int N) {
-    int i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i < N) y[i] = 2 * scratch[i];
-}
-extern "C" void solve(const float* x, float* y, int N) {
-    float* scratch;
-    cudaMalloc(&scratch, N * sizeof(float));
-    fill<<<N / 256 + 1, 256>>>(x, scratch, N);
-    twice<<<(N + 255) / 256, 256>>>(scratch, y, N);
-    cudaDeviceSynchronize();
-    cudaFree(scratch);
-}
-"""
-RACE = """
-#include <cuda_runtime.h>
-__global__ void reverse(const float* x, float* y, int N) {
-    __shared__ float tile[256];
-    int base = blockIdx.x * 256;
-    tile[threadIdx.x] = x[base + threadIdx.x];
-    y[base + threadIdx.x] = tile[255 - threadIdx.x];  // no __syncthreads() before
-}
-extern "C" void solve(const float* x, float* y, int N) {
-    reverse<<<N / 256, 256>>>(x, y, N);
-    cudaDeviceSynchronize();
-}
-"""
-UNINITIALISED = """
-#include <cuda_runtime.h>
-__global__ void add(const float* x, const float* scratch, float* y, int N) {
-    int i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i < N) y[i] = x[i] + scratch[i];
-}
-extern "C" void solve(const float* x, float* y, int N) {
-    float* scratch;
-    cudaMalloc(&scratch, N * sizeof(float));  // and never written
-    add<<<(N + 255) / 256, 256>>>(x, scratch, y, N);
-    cudaDeviceSynchronize();
-    cudaFree(scratch);
 }
 """
 UNORDERED = """
@@ -101,9 +56,7 @@ extern "C" void solve(const float* x, float* y, int N) {
 
 KERNELS = {
     "clean": CLEAN,
-    "memcheck": OVERFLOW,
-    "racecheck": RACE,
-    "initcheck": UNINITIALISED,
+    **{tool: defective(tool).sources[0].text for tool in TOOLS},
     "unordered": UNORDERED,
 }
 
@@ -119,7 +72,8 @@ def inspections(shared_cache: Path) -> Iterator[Mapping[str, Future[Inspection]]
         for text in KERNELS.values()
     ]
     machine = machine_for("cuda", shared_cache)
-    inspector = SanitizerInspector(GpuRunner(cache_dir=machine.compiled_dir), RandomVector())
+    runner = GpuRunner(cache_dir=machine.compiled_dir)
+    inspector = SanitizerInspector(runner, RandomVector(), Proof(machine.toolchain.build))
 
     def inspected(built: Built | BuildFailed) -> Inspection:
         assert isinstance(built, Built), built.detail

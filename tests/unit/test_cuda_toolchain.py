@@ -11,11 +11,14 @@ from pathlib import Path
 import pytest
 from cuda_kernels import H100, MUCH_SHARED, SCALE, SPILLING, WARP_SPECIALIZED, cuda, needs_nvcc
 
+from roofsmith.domain.inspection import SanitizerTool
 from roofsmith.domain.kernel import Built, Candidate
 from roofsmith.domain.outcome import BuildFailed
 from roofsmith.domain.values import content_id
 from roofsmith.errors import MachineError, ToolMissingError, UsageError
 from roofsmith.ports import Toolchain
+from roofsmith.profilers.proof import defective
+from roofsmith.profilers.sanitizer import TOOLS
 from roofsmith.testing.toolchain import ToolchainConformance
 from roofsmith.toolchains import CudaToolchain, cuda_toolkit, listing
 from roofsmith.toolchains.diagnostics import LESS_SHARED
@@ -149,6 +152,14 @@ class TestBuilds:
         monkeypatch.setenv("CUTLASS_PATH", str(tmp_path))
         with pytest.raises(MachineError, match="holds no include/cutlass"):
             CudaToolchain(cache, H100).build(cuda(text))
+
+
+@needs_nvcc
+@pytest.mark.parametrize("tool", TOOLS)
+def test_kernels_that_sanitizers_must_see_through_build(
+    tool: SanitizerTool, toolchain: CudaToolchain
+) -> None:
+    assert built(toolchain.build(defective(tool))).resources
 
 
 @needs_nvcc

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import mmap
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -47,6 +48,9 @@ class Notes:
         self.lines.append(f"wait for {event.value}")
         if self.broken:
             raise DeviceError("cuEventSynchronize", 700, "CUDA_ERROR_ILLEGAL_ADDRESS")
+
+    def wait(self) -> None:
+        self.lines.append("wait")
 
     def name_of(self, code: int) -> str:
         return f"CUDA_ERROR_{code}"
@@ -104,6 +108,13 @@ def test_nothing_runs_before_it_is_let_go(ready: GpuWorker, notes: Notes) -> Non
 def test_without_a_plug_it_runs_at_once(ready: GpuWorker, notes: Notes) -> None:
     assert ready.run({**SEGMENT, "profile": False}) == DONE
     assert notes.lines == [*QUEUED, "wait for 2"]
+
+
+def test_all_of_the_device_is_waited_for_where_tools_look(ready: GpuWorker, notes: Notes) -> None:
+    """compute-sanitizer tells what memcheck and racecheck saw when a context is waited for."""
+    ready._owned[0] = worker.Owned(mmap.mmap(-1, 8), 0, 0)
+    assert ready.run({**SEGMENT, "profile": False}) == DONE
+    assert notes.lines == [*QUEUED, "wait for 2", "wait"]
 
 
 def test_a_profiler_sees_the_segment_and_its_end(ready: GpuWorker, notes: Notes) -> None:

@@ -1,12 +1,14 @@
 """compute-sanitizer: what it prints, how it is started, and every way in which it can fail.
 
-The texts in `golden/sanitizer` are composed after NVIDIA's guide, not recorded.
+The texts in `golden/sanitizer` are composed after NVIDIA's guide, but `racecheck_2025_h200`, which
+is what compute-sanitizer 2025.3.1 printed of the corpus's `shared_race`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -23,17 +25,33 @@ from roofsmith.domain.inspection import (
     Found,
     Inspection,
     SanitizerTool,
+    ToolReport,
     Unavailable,
 )
-from roofsmith.domain.kernel import Built
-from roofsmith.domain.outcome import TimedOut
+from roofsmith.domain.kernel import Built, Candidate
+from roofsmith.domain.outcome import BuildFailed, TimedOut
 from roofsmith.domain.workload import Workload
-from roofsmith.errors import BadReferenceError
+from roofsmith.errors import BadReferenceError, ToolMissingError
 from roofsmith.ports import Arguments, KernelDiedError
+from roofsmith.profilers.proof import Proof, defective
 from roofsmith.profilers.sanitizer import TOOLS, SanitizerInspector, find_compute_sanitizer
 from roofsmith.profilers.sanitizer_output import MAX_DEFECTS, read, where
 from roofsmith.report.inspections import inspection_lines
+from roofsmith.toolchains.signature import read_signature
 
+
+class Sighted(Proof):
+    """Every tool sees what there is."""
+
+    def doubt(self, tool: SanitizerTool, run: object) -> None:  # type: ignore[override]
+        return None
+
+
+def no_build(candidate: Candidate) -> Built | BuildFailed:
+    raise AssertionError(candidate)
+
+
+SIGHTED = Sighted(no_build)
 GOLDEN = Path(__file__).parent.parent / "golden" / "sanitizer"
 WORKLOAD = Workload(dims={"n": 4})
 
@@ -73,6 +91,12 @@ def test_older_versions_put_the_line_before_the_kernel() -> None:
     assert "misaligned" in write.detail
     assert "libcuda" not in write.detail
     assert (load.kernel, load.source) == ("cub::Reduce<(int)4>", None)
+
+
+def test_a_race_as_it_was_recorded() -> None:
+    (race,) = defects("racecheck", golden("racecheck_2025_h200"))
+    assert (race.kernel, race.source) == ("softmax_rows", "s.cu:21")
+    assert "Write access" in race.kind
 
 
 def test_a_race_is_an_error_and_a_warning_is_not() -> None:
@@ -175,7 +199,9 @@ ALL_CLEAN = {"memcheck": "clean", "racecheck": "clean_racecheck", "initcheck": "
 
 def inspector(folder: Path, body: str, runner: object | None = None) -> SanitizerInspector:
     program = stand_in(folder, "compute-sanitizer", body)
-    return SanitizerInspector(runner or ProcessRunner(), OneArray(), find_program=lambda: program)  # type: ignore[arg-type]
+    return SanitizerInspector(
+        runner or ProcessRunner(), OneArray(), SIGHTED, find_program=lambda: program
+    )  # type: ignore[arg-type]
 
 
 def printing(**texts: str) -> str:
@@ -208,6 +234,69 @@ def test_what_one_tool_finds_fails_the_kernel(tmp_path: Path) -> None:
     assert "racecheck: Race reported between Write access in sum at kernel.cu:41" in lines
 
 
+# -- whether its silence means anything -----------------------------------------------------
+
+
+def test_a_tool_that_finds_nothing_in_a_defective_kernel_is_blind(tmp_path: Path) -> None:
+    library = small_library(tmp_path)
+    tried: list[str] = []
+
+    def build(candidate: Candidate) -> Built:
+        tried.append(candidate.sources[0].path)
+        return library
+
+    blind = replace(inspector(tmp_path, printing()), proof=Proof(build))
+    for _ in range(2):  # the second time it is known
+        found = blind.inspect(library, WORKLOAD)
+        assert [report.kind for report in found.reports] == ["unavailable"] * 3
+        assert all("it can't see into the worker" in why for why in unavailable(found))
+    assert tried == ["memcheck.cu", "racecheck.cu", "initcheck.cu"]
+    assert len(seen(tmp_path)) == 9
+
+
+def test_what_a_blind_tool_finds_counts(tmp_path: Path) -> None:
+    body = printing(memcheck="memcheck")
+    proved = replace(inspector(tmp_path, body), proof=Proof(lambda kernel: small_library(tmp_path)))
+    found = proved.inspect(small_library(tmp_path), WORKLOAD)
+    assert [report.kind for report in found.reports] == ["found", "unavailable", "unavailable"]
+
+
+def broken(candidate: Candidate) -> Built | BuildFailed:
+    raise ToolMissingError("nvcc is gone")
+
+
+DEFECT = Defect(kind="race", kernel="reverse", source=None, detail="")
+CLEAN = Clean(tool="racecheck")
+
+
+@pytest.mark.parametrize(
+    ("report", "doubt"),
+    [
+        (Found(tool="racecheck", defects=(DEFECT,)), None),
+        (CLEAN, "it found nothing in a kernel that has a defect of its kind (racecheck.cu)"),
+        (Unavailable(tool="racecheck", reason="out of memory"), "unknown: out of memory"),
+    ],
+)
+def test_a_tool_is_believed_that_finds_what_is_there(
+    report: ToolReport, doubt: str | None, tmp_path: Path
+) -> None:
+    proof = Proof(lambda kernel: small_library(tmp_path))
+    said = proof.doubt("racecheck", lambda built, given: report)
+    assert said == doubt if doubt is None else doubt in str(said)
+
+
+def test_without_a_defective_kernel_nothing_is_known() -> None:
+    assert "nvcc is gone" in str(Proof(broken).doubt("memcheck", lambda built, given: CLEAN))
+    failed = Proof(lambda kernel: BuildFailed(reason="compile_error", detail="no"))
+    assert "didn't build" in str(failed.doubt("memcheck", lambda built, given: CLEAN))
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_defective_kernels_take_what_they_are_given(tool: SanitizerTool) -> None:
+    names = [parameter.name for parameter in read_signature(defective(tool)).parameters]
+    assert names == ["x", "y", "N"]
+
+
 # -- how it fails ---------------------------------------------------------------------------
 
 
@@ -217,7 +306,7 @@ def unavailable(found: Inspection) -> list[str]:
 
 
 def test_without_compute_sanitizer(tmp_path: Path) -> None:
-    blind = SanitizerInspector(ProcessRunner(), OneArray(), find_program=lambda: None)
+    blind = SanitizerInspector(ProcessRunner(), OneArray(), SIGHTED, find_program=lambda: None)
     found = blind.inspect(small_library(tmp_path), WORKLOAD)
     assert len(unavailable(found)) == 3
     assert "not installed" in unavailable(found)[0]
@@ -226,7 +315,7 @@ def test_without_compute_sanitizer(tmp_path: Path) -> None:
 
 def test_a_program_that_cannot_be_started(tmp_path: Path) -> None:
     broken = SanitizerInspector(
-        ProcessRunner(), OneArray(), find_program=lambda: str(tmp_path / "gone")
+        ProcessRunner(), OneArray(), SIGHTED, find_program=lambda: str(tmp_path / "gone")
     )
     found = broken.inspect(small_library(tmp_path), WORKLOAD)
     assert all("can't be started" in why for why in unavailable(found))
@@ -294,7 +383,7 @@ class NoInputs(OneArray):
 
 
 def test_a_reference_without_inputs(tmp_path: Path) -> None:
-    blind = SanitizerInspector(ProcessRunner(), NoInputs())
+    blind = SanitizerInspector(ProcessRunner(), NoInputs(), SIGHTED)
     assert "setup raises" in unavailable(blind.inspect(small_library(tmp_path), WORKLOAD))[0]
 
 
@@ -344,7 +433,7 @@ def test_bits_decide(
     tmp_path: Path, first: tuple[float, ...], second: tuple[float, ...], repeats: bool
 ) -> None:
     runner = ScriptedRunner(first, second)
-    one = SanitizerInspector(runner, OneArray(), find_program=lambda: None)  # type: ignore[arg-type]
+    one = SanitizerInspector(runner, OneArray(), SIGHTED, find_program=lambda: None)  # type: ignore[arg-type]
     found = one.inspect(small_library(tmp_path), WORKLOAD)
     assert found.repeatable is repeats
     assert found.failure is None

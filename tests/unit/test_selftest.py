@@ -18,6 +18,7 @@ from roofsmith.judge.version import judge_version
 from roofsmith.selftest import record
 from roofsmith.selftest.examination import (
     BROKEN,
+    Examiner,
     Finding,
     Unexamined,
     is_right,
@@ -28,6 +29,7 @@ from roofsmith.selftest.examination import (
 from roofsmith.selftest.harness import NaiveVerdict
 from roofsmith.selftest.page import page
 from roofsmith.selftest.samples import HARMLESS, LANGUAGES, Sample, operator, read_sample, samples
+from roofsmith.testing.observer import SilentObserver
 
 JUDGE = Path(__file__).parents[2] / "docs" / "judge.md"
 CORPUS = {sample.id: sample for sample in samples()}
@@ -144,6 +146,37 @@ def test_what_counts_as_right(
 ) -> None:
     assert is_right(sample, judgement) is right
     assert is_right_reason(sample, judgement) is reason
+
+
+@needs_gcc
+@pytest.mark.parametrize(
+    ("verdicts", "name", "judgements", "right"),
+    [
+        (["inconclusive", "rejected"], "attacks/c/do_nothing", 2, True),
+        (["unverified"] * 3, "attacks/c/do_nothing", 3, False),
+        (["faster"], "attacks/c/do_nothing", 1, False),
+        (["tie"], "attacks/c/do_nothing", 1, False),
+        (["inconclusive"], "honest/c/identical_twin", 1, True),
+    ],
+)
+def test_attacks_that_stay_undecided_are_judged_again(
+    verdicts: list[str], name: str, judgements: int, right: bool, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    said = iter(verdicts)
+
+    class Contest:
+        def judge(self, *given: object, **options: object) -> Judgement:
+            verdict = next(said)
+            return judged(verdict, reason="skipped_work" if verdict == "rejected" else None)
+
+    settings = Settings(cache_dir=tmp_path / "cache", campaigns_dir=tmp_path)
+    monkeypatch.setattr(Examiner, "_contest", lambda *given: Contest())
+    with Examiner(settings, naive=False) as examiner:
+        found = examiner.examine(CORPUS[name], SilentObserver())
+    assert isinstance(found, Finding)
+    assert (found.judgements, found.right) == (judgements, right)
+    assert next(said, None) is None
 
 
 def test_labels() -> None:

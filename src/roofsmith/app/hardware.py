@@ -63,6 +63,7 @@ from roofsmith.ports import (
 from roofsmith.profilers.cpu import CpuProfiler
 from roofsmith.profilers.disassembly import HostDisassembler
 from roofsmith.profilers.gpu import GpuProfiler
+from roofsmith.profilers.proof import Proof
 from roofsmith.profilers.repeatability import RepeatInspector
 from roofsmith.profilers.sanitizer import SanitizerInspector
 from roofsmith.scratch import remove_stale
@@ -167,8 +168,11 @@ class Machine:
         """
         if language in HOST_LANGUAGES:
             return None
-        kind = SanitizerInspector if language == "cuda" else RepeatInspector
-        inspector: Inspector = kind(self.runner, oracle)
+        inspector: Inspector = (
+            SanitizerInspector(self.runner, oracle, Proof(self.toolchain.build))
+            if language == "cuda"
+            else RepeatInspector(self.runner, oracle)
+        )
         return inspector if self.gate is None else GuardedInspector(inspector, self.gate)
 
     def tracer(

@@ -10,13 +10,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import get_args
 
-from roofsmith.domain.inspection import Inspection, SanitizerTool, Unavailable
+from roofsmith.domain.inspection import Clean, Inspection, SanitizerTool, Unavailable
 from roofsmith.domain.kernel import Built
 from roofsmith.domain.outcome import TimedOut
 from roofsmith.domain.workload import Workload
 from roofsmith.errors import RoofsmithError
 from roofsmith.ports import Arguments, KernelDiedError, KernelRunner, Oracle
 from roofsmith.profilers.attempts import SEED
+from roofsmith.profilers.proof import Proof
 from roofsmith.profilers.repeatability import repeats
 from roofsmith.profilers.sanitizer_output import Reading, read, trouble
 from roofsmith.scratch import scratch_prefix
@@ -77,6 +78,7 @@ class SanitizerInspector:
 
     runner: KernelRunner
     oracle: Oracle
+    proof: Proof
     threads: int = 1
     find_program: Callable[[], str | None] = field(default=find_compute_sanitizer)
     deadline_s: float = TOOL_DEADLINE_S
@@ -84,8 +86,8 @@ class SanitizerInspector:
     def inspect(self, built: Built, workload: Workload) -> Inspection:
         """One call under each tool, and two without any.
 
-        A tool that is missing, fails or hangs is `unavailable`, with the reason; never an
-        exception.
+        A tool that is missing, fails, hangs or is blind is `unavailable`, with the reason; never
+        an exception.
         """
         try:
             arguments = self.oracle.inputs(workload, SEED)
@@ -102,13 +104,27 @@ class SanitizerInspector:
             )
             blind = _blind(workload, reason)
             return blind.model_copy(update={"repeatable": repeatable, "notes": (note,)})
-        readings = [self._run(program, tool, built, arguments) for tool in TOOLS]
+        readings = [self._read(program, tool, built, arguments) for tool in TOOLS]
         return Inspection(
             workload=workload.label,
             reports=tuple(reading.report for reading in readings),
             repeatable=repeatable,
             notes=(note, *_warned(readings)),
         )
+
+    def _read(
+        self, program: str, tool: SanitizerTool, built: Built, arguments: Arguments
+    ) -> Reading:
+        """What the tool found; that it found nothing only where it would have."""
+        reading = self._run(program, tool, built, arguments)
+        if not isinstance(reading.report, Clean):
+            return reading
+        doubt = self.proof.doubt(
+            tool, lambda kernel, given: self._run(program, tool, kernel, given).report
+        )
+        if doubt is None:
+            return reading
+        return Reading(Unavailable(tool=tool, reason=doubt), reading.warnings)
 
     def _run(
         self, program: str, tool: SanitizerTool, built: Built, arguments: Arguments

@@ -27,6 +27,11 @@ BUDGET_S = 2.0
 """For the measurements of one kernel: differences of 5% show, and nothing here asks for less."""
 
 
+TRIES = 3
+UNDECIDED = ("passed/unverified", "passed/inconclusive")
+"""What measuring comes to that is too short to catch whoever is caught by chance, call by call: an
+attack that ends so is judged once more, `TRIES` times at most."""
+
 BROKEN = "error"
 """Outcome of a kernel that roofsmith itself failed to judge."""
 
@@ -58,8 +63,10 @@ class Finding(Value):
     """Digest of the kernel's file."""
     judge: str = ""
     """Which judge it was: a digest of its sources."""
+    judgements: int = 1
+    """How many it took; the last one counts."""
     seconds: float
-    """Before the real judge; what it was built in isn't counted if several were judged."""
+    """Of all these judgements; what it was built in isn't counted if several were judged."""
 
     @property
     def is_rejected(self) -> bool:
@@ -128,11 +135,17 @@ class Examiner:
         task = operator(sample.operator, sample.language)
         opinion = self._opinion(sample, task) if self._naive else None
         begin = time.monotonic()
+        judgements = 0
         try:
-            judgement = self._contest(task, sample.language, observer).judge(
-                candidate_from(sample.path, sample.flags), observer,
-                custom_only=sample.must_be_custom, sanitize=sample.must_be_sanitized,
-            )  # fmt: skip
+            contest = self._contest(task, sample.language, observer)
+            while True:
+                judgements += 1
+                judgement = contest.judge(
+                    candidate_from(sample.path, sample.flags), observer,
+                    custom_only=sample.must_be_custom, sanitize=sample.must_be_sanitized,
+                )  # fmt: skip
+                if judgements == TRIES or not _may_be_caught_yet(sample, judgement):
+                    break
         except NoIdleGpuError:
             raise
         except RoofsmithError as error:
@@ -147,6 +160,7 @@ class Examiner:
             speedup=comparison.overall.speedup if comparison else None,
             right=is_right(sample, judgement),
             right_reason=is_right_reason(sample, judgement),
+            judgements=judgements,
         )  # fmt: skip
 
     def _lack(self, language: Language, observer: Observer) -> str | None:
@@ -240,6 +254,7 @@ def _finding(
     speedup: float | None = None,
     right: bool = False,
     right_reason: bool = False,
+    judgements: int = 1,
 ) -> Finding:
     return Finding(
         id=sample.id,
@@ -257,6 +272,7 @@ def _finding(
         deceives_naive=_deceives(sample, opinion) if asked and sample.is_attack else None,
         source=sample.digest,
         judge=judge_version(),
+        judgements=judgements,
         seconds=round(time.monotonic() - begin, 2),
     )
 
@@ -267,6 +283,12 @@ def label_of(judgement: Judgement) -> str:
     if isinstance(outcome, Passed):
         return f"{outcome.kind}/{judgement.verdict}"
     return f"{outcome.kind}/{outcome.reason}"
+
+
+def _may_be_caught_yet(sample: Sample, judgement: Judgement) -> bool:
+    """Whether an attack got away for now, and won nothing."""
+    undecided = sample.is_attack and label_of(judgement) in UNDECIDED
+    return undecided and not is_right(sample, judgement)
 
 
 def is_right(sample: Sample, judgement: Judgement) -> bool:

@@ -22,9 +22,11 @@ matrix says how many did.
 
 An attack is **caught** if the judge rejects it. Where the trick gains nothing and the outputs are
 right, there is nothing to reject: such a kernel is **harmless** if its header expects that and the
-judge doesn't call it faster, which is counted apart. The **reason** of a rejection is right if it
-is one of the codes that the kernel's header expects; the codes are explained in
-[judge.md](judge.md#outcomes-and-their-reasons), by what people call attacks, too.
+judge doesn't call it faster, which is counted apart. What is caught by chance, call by call, may
+stay undecided in measurements as short as these: such an attack is judged up to three times. The
+**reason** of a rejection is right if it is one of the codes that the kernel's header expects; the
+codes are explained in [judge.md](judge.md#outcomes-and-their-reasons), by what people call attacks,
+too.
 
     roofsmith selftest                          everything that this machine can run
     roofsmith selftest --language c             one language
@@ -92,7 +94,8 @@ def _judged(found: Finding) -> str:
         return f"**{found.outcome}**"
     if found.is_attack and not found.is_rejected:
         return f"harmless: {found.outcome}"
-    return found.outcome if found.right_reason else f"{found.outcome} (another reason)"
+    late = f" in the judgement number {found.judgements}" if found.judgements > 1 else ""
+    return f"{found.outcome}{late}" if found.right_reason else f"{found.outcome} (another reason)"
 
 
 def _naive(found: Finding) -> str:

@@ -1,0 +1,76 @@
+"""Whether a sanitizer's silence means anything: it must find what is known to be wrong elsewhere.
+
+A tool that can't see into a process says that all is well there, in so many words. So nothing is
+called clean before the same tool, started in the same way, has found the defect of a kernel that
+has one of its kind.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from importlib.resources import files
+
+import numpy as np
+
+from roofsmith.domain.inspection import Found, SanitizerTool, ToolReport, Unavailable
+from roofsmith.domain.kernel import Built, Candidate, SourceFile
+from roofsmith.domain.outcome import BuildFailed
+from roofsmith.errors import RoofsmithError
+from roofsmith.ports import Arguments
+
+ELEMENTS = 4096
+"""Of the arrays that a defective kernel is given."""
+
+
+@dataclass(slots=True)
+class Proof:
+    """What each tool made of its defective kernel; tried once for as long as this lives."""
+
+    build: Callable[[Candidate], Built | BuildFailed]
+    _doubts: dict[SanitizerTool, str | None] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def doubt(
+        self, tool: SanitizerTool, run: Callable[[Built, Arguments], ToolReport]
+    ) -> str | None:
+        """Why the tool's silence says nothing; None if it does.
+
+        Args:
+            tool: that found nothing somewhere.
+            run: a kernel under it.
+        """
+        with self._lock:
+            if tool not in self._doubts:
+                self._doubts[tool] = self._tried(run, defective(tool))
+            return self._doubts[tool]
+
+    def _tried(
+        self, run: Callable[[Built, Arguments], ToolReport], kernel: Candidate
+    ) -> str | None:
+        try:
+            built = self.build(kernel)
+        except RoofsmithError as error:
+            return f"what it can see is unknown: {error.message}"
+        if isinstance(built, BuildFailed):
+            return f"what it can see is unknown: {kernel.sources[0].path} didn't build"
+        x, y = np.ones(ELEMENTS, np.float32), np.zeros(ELEMENTS, np.float32)
+        report = run(built, {"x": x, "y": y, "N": ELEMENTS})
+        match report:
+            case Found():
+                return None
+            case Unavailable():
+                return f"what it can see is unknown: {report.reason}"
+            case _:
+                return (
+                    "it can't see into the worker: it found nothing in a kernel that has a defect"
+                    f" of its kind ({kernel.sources[0].path}); try another version of it"
+                )
+
+
+def defective(tool: SanitizerTool) -> Candidate:
+    """A kernel with a defect that this tool is there for: `solve(const float* x, float* y, N)`."""
+    path = f"{tool}.cu"
+    text = files("roofsmith.profilers").joinpath("defects", path).read_text(encoding="utf-8")
+    return Candidate(language="cuda", sources=(SourceFile(path=path, text=text),))
