@@ -34,7 +34,7 @@ from roofsmith.domain.ending import StopCode
 from roofsmith.domain.examination import Area, Check, Examination, examination
 from roofsmith.domain.facts import Citation, Fact
 from roofsmith.domain.outcome import Crashed
-from roofsmith.report import render_campaign
+from roofsmith.report.campaign_files import render_campaign
 from roofsmith.specs.sheet import Measurement
 from roofsmith.specs.sheet import fact_sheet as measured_sheet
 from roofsmith.specs.wiki import Wiki

@@ -20,7 +20,7 @@ from roofsmith.domain.campaign import Started, replay
 from roofsmith.domain.facts import FactSheet
 from roofsmith.domain.proposal import Hypothesis
 from roofsmith.errors import UsageError
-from roofsmith.report import render_campaign
+from roofsmith.report.campaign_files import render_campaign
 from roofsmith.specs.sheet import Measurement, MeasurementFile, fact_sheet, render
 from roofsmith.store.campaign_dir import CampaignDirectory
 from roofsmith.store.ledger import JsonlLedger

@@ -20,7 +20,7 @@ from roofsmith.domain.outcome import Passed
 from roofsmith.domain.profile import Counter, Profile
 from roofsmith.domain.workload import Workload
 from roofsmith.ports import Measured
-from roofsmith.report import render_campaign
+from roofsmith.report.campaign_files import render_campaign
 from roofsmith.report.rates import ceilings_used, has_datasheet, rates
 from roofsmith.testing.engine import fake_target
 from roofsmith.testing.observer import SilentObserver

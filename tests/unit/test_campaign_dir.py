@@ -16,7 +16,7 @@ from campaign_builder import softmax_campaign
 
 from roofsmith.errors import CampaignBusyError, StorageError, UsageError
 from roofsmith.ports import CampaignFiles
-from roofsmith.report import render_campaign
+from roofsmith.report.campaign_files import render_campaign
 from roofsmith.store.campaign_dir import CampaignDirectory
 from roofsmith.store.ledger import JsonlLedger
 from roofsmith.testing.store import FilesConformance, MemoryFiles, example_events

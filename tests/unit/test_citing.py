@@ -27,7 +27,7 @@ from roofsmith.domain.proposal import Hypothesis, Proposal, ScreenedPoint
 from roofsmith.domain.tip import Tip
 from roofsmith.errors import UsageError
 from roofsmith.ports import Brief
-from roofsmith.report import render_campaign
+from roofsmith.report.campaign_files import render_campaign
 from roofsmith.specs.wiki import Wiki
 from roofsmith.testing.proposer import (
     FakeScreen,

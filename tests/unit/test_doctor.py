@@ -42,7 +42,7 @@ from roofsmith.domain.device import Environment
 from roofsmith.domain.outcome import BuildFailed
 from roofsmith.errors import TargetError
 from roofsmith.judge.sandbox import LANDLOCK
-from roofsmith.report import render_campaign
+from roofsmith.report.campaign_files import render_campaign
 from roofsmith.report.environment import env_check
 
 GOLDEN = Path(__file__).parent.parent / "golden"

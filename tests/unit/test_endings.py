@@ -21,7 +21,7 @@ from roofsmith.engine.loop import Engine
 from roofsmith.engine.records import recompared
 from roofsmith.engine.stopping import conditions, stop_condition
 from roofsmith.engine.verify import verify
-from roofsmith.report import render_campaign
+from roofsmith.report.campaign_files import render_campaign
 from roofsmith.report.summarize import summarize
 from roofsmith.testing.engine import FakeWorld, fake_idea, fake_target
 from roofsmith.testing.judge import FakeKernels

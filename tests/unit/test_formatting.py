@@ -18,7 +18,7 @@ from roofsmith.engine.verify import verify
 from roofsmith.errors import TargetError, UsageError
 from roofsmith.ports import Formatted
 from roofsmith.proposers.recipe_proposer import RecipeProposer
-from roofsmith.report import render_campaign
+from roofsmith.report.campaign_files import render_campaign
 from roofsmith.store.checkouts import GitCheckouts
 from roofsmith.store.format_choice import chosen_format
 from roofsmith.store.target_file import load_target, load_target_file

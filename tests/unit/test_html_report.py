@@ -16,9 +16,10 @@ from test_yardsticks import reported
 
 from roofsmith.domain.campaign import Campaign, Round, replay
 from roofsmith.domain.outcome import Cheated
-from roofsmith.report import render_campaign, summarize
+from roofsmith.report.campaign_files import render_campaign
 from roofsmith.report.json_summary import summary_document
 from roofsmith.report.standings import Standing
+from roofsmith.report.summarize import summarize
 
 VOID = frozenset({"meta", "br", "line", "circle", "polyline", "polygon", "rect", "path"})
 

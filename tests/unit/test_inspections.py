@@ -27,7 +27,7 @@ from roofsmith.errors import BadReferenceError, RoofsmithError
 from roofsmith.ports import Arguments, KernelDiedError, KernelRunner, Measured, Oracle
 from roofsmith.profilers.repeatability import RepeatInspector
 from roofsmith.profilers.sanitizer import SanitizerInspector
-from roofsmith.report import render_campaign
+from roofsmith.report.campaign_files import render_campaign
 from roofsmith.testing.engine import FakeWorld, fake_idea, fake_target
 from roofsmith.testing.inspector import FakeInspector
 from roofsmith.testing.judge import FakeKernels

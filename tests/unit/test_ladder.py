@@ -25,7 +25,7 @@ from roofsmith.engine.loop import Engine
 from roofsmith.engine.verify import verify
 from roofsmith.errors import UsageError
 from roofsmith.ports import Brief, Parts, Screen
-from roofsmith.report import render_campaign
+from roofsmith.report.campaign_files import render_campaign
 from roofsmith.testing.clock import FakeClock
 from roofsmith.testing.engine import FakeWorld, Killed, SideEffects, fake_idea, fake_target
 from roofsmith.testing.engine import fake_repair as repair_of

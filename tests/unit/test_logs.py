@@ -21,7 +21,7 @@ from roofsmith.app import render_report, verify_campaign
 from roofsmith.domain.campaign import Baseline, Committed, Event, Masked, Round, replay
 from roofsmith.engine.loop import Engine
 from roofsmith.engine.verify import verify
-from roofsmith.report import render_campaign
+from roofsmith.report.campaign_files import render_campaign
 from roofsmith.report.logs import optimize_log, performance_trend
 from roofsmith.report.plans import plan
 from roofsmith.report.summarize import summarize

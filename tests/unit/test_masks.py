@@ -26,7 +26,7 @@ from roofsmith.ports import Brief
 from roofsmith.proposers.portfolio import expected_sweep_gain
 from roofsmith.proposers.recipe_proposer import RecipeProposer
 from roofsmith.proposers.sweep import already_swept
-from roofsmith.report import render_campaign
+from roofsmith.report.campaign_files import render_campaign
 from roofsmith.store.campaign_dir import CampaignDirectory
 from roofsmith.store.ledger import JsonlLedger
 from roofsmith.store.memory import SCHEMA, schema

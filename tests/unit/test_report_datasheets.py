@@ -8,7 +8,7 @@ from roofsmith.analysis.audit import Sources, audit
 from roofsmith.analysis.audit_campaign import kept_facts, quotations
 from roofsmith.domain.campaign import Campaign
 from roofsmith.domain.facts import BandwidthCeiling, Citation, ComputeCeiling, Fact
-from roofsmith.report import render_campaign
+from roofsmith.report.campaign_files import render_campaign
 from roofsmith.report.datasheets import datasheet_rows
 from roofsmith.specs.wiki import Wiki
 from roofsmith.specs.wiki_datasheet import datasheet_of, missing

@@ -26,7 +26,7 @@ from hypothesis import strategies as st
 from roofsmith.domain.campaign import Campaign
 from roofsmith.domain.ending import StopCode
 from roofsmith.domain.target import StopPolicy
-from roofsmith.report import render_campaign
+from roofsmith.report.campaign_files import render_campaign
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "report_softmax"
 GOLDEN_FILES = (

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roofsmith.domain.campaign import Campaign
-from roofsmith.report import render_campaign
+from roofsmith.report.campaign_files import render_campaign
 from roofsmith.report.templating import code, escape_markdown, fence, prose
 
 EVIL = "</script></style></title></svg><img src=x onerror=alert(1)><b id=pwned>'\"&amp;{{ 7*7 }}"

@@ -27,11 +27,10 @@ from roofsmith.cli.lines import lines_for
 from roofsmith.domain.campaign import RolledBack
 from roofsmith.domain.diagnosis import Attempt, Diagnosed, Material
 from roofsmith.domain.target import StopPolicy
-from roofsmith.report import summarize
 from roofsmith.report.diffs import BUILD_PATH, candidate_diff
 from roofsmith.report.json_summary import summary_document
 from roofsmith.report.prospects import open_directions
-from roofsmith.report.summarize import product
+from roofsmith.report.summarize import product, summarize
 from roofsmith.report.summary import Ratio
 
 

@@ -22,7 +22,7 @@ from repository_bench import (
 )
 
 from roofsmith.domain.campaign import replay
-from roofsmith.report import render_campaign
+from roofsmith.report.campaign_files import render_campaign
 from roofsmith.store.ledger import JsonlLedger
 
 pytestmark = needs_git

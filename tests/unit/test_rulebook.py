@@ -19,7 +19,7 @@ from roofsmith.domain.target import StopPolicy
 from roofsmith.engine.loop import Engine
 from roofsmith.engine.records import recompared
 from roofsmith.engine.verify import verified
-from roofsmith.report import render_campaign
+from roofsmith.report.campaign_files import render_campaign
 from roofsmith.store.campaign_dir import CampaignDirectory
 from roofsmith.store.ledger import JsonlLedger
 from roofsmith.testing.engine import FakeWorld, fake_idea, fake_target

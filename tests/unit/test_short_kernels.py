@@ -19,7 +19,7 @@ from roofsmith.domain.comparison import Judgement
 from roofsmith.domain.kernel import Language
 from roofsmith.domain.modes import TimingMode
 from roofsmith.errors import UsageError
-from roofsmith.report import render_campaign
+from roofsmith.report.campaign_files import render_campaign
 
 CUDA = 'extern "C" void solve(const float *x, float *y, int n) {}\n'
 

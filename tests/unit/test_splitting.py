@@ -22,7 +22,8 @@ from roofsmith.engine.repairing import repair_task
 from roofsmith.engine.splitting import due_split, seen_dimensions
 from roofsmith.engine.verify import verify
 from roofsmith.ports import Sight, WorkloadDescription
-from roofsmith.report import render_campaign, summarize
+from roofsmith.report.campaign_files import render_campaign
+from roofsmith.report.summarize import summarize
 from roofsmith.testing.engine import (
     FakeWorld,
     Killed,

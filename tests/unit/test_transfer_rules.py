@@ -25,7 +25,7 @@ from roofsmith.domain.target import KeepPolicy
 from roofsmith.domain.transfer import Assumption, CacheHits, KeptValue, Trace, TransferCheck
 from roofsmith.engine.loop import Engine
 from roofsmith.engine.verify import verify
-from roofsmith.report import render_campaign
+from roofsmith.report.campaign_files import render_campaign
 from roofsmith.report.summarize import summarize
 from roofsmith.testing.engine import FakeWorld, fake_idea, fake_target
 from roofsmith.testing.judge import FakeKernels

@@ -16,7 +16,7 @@ from roofsmith.domain.target import StopPolicy, Target
 from roofsmith.domain.workload import ConfigClass, Workload
 from roofsmith.engine.loop import Engine
 from roofsmith.engine.verify import verify
-from roofsmith.report import render_campaign
+from roofsmith.report.campaign_files import render_campaign
 from roofsmith.testing.engine import ELEMENTS, FakeWorld, fake_idea, fake_repair, fake_target
 from roofsmith.testing.judge import FakeKernels
 

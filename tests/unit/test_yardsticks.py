@@ -24,8 +24,9 @@ from roofsmith.engine.verify import verify
 from roofsmith.engine.yardsticks import measure_yardsticks
 from roofsmith.errors import BaselineError
 from roofsmith.ports import Scope
-from roofsmith.report import render_campaign, summarize
+from roofsmith.report.campaign_files import render_campaign
 from roofsmith.report.json_summary import summary_document
+from roofsmith.report.summarize import summarize
 from roofsmith.testing.engine import FakeWorld, fake_idea, fake_target
 from roofsmith.testing.judge import FakeJudge, FakeKernels
 from roofsmith.testing.observer import SilentObserver

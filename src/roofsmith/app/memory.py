@@ -12,7 +12,7 @@ from roofsmith.analysis.masks import by_command, by_hand, restart
 from roofsmith.domain.campaign import Campaign, Masked, replay
 from roofsmith.domain.memory import Memory
 from roofsmith.errors import CampaignBusyError, UsageError
-from roofsmith.report import render_campaign
+from roofsmith.report.campaign_files import render_campaign
 from roofsmith.store.campaign_dir import CampaignDirectory
 from roofsmith.store.ledger import JsonlLedger
 from roofsmith.store.memory import read_note, read_notes

@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 from roofsmith.domain.campaign import Campaign, replay
 from roofsmith.engine.verify import Finding, verified
 from roofsmith.errors import LedgerError, StorageError, UsageError
-from roofsmith.report import render_campaign
+from roofsmith.report.campaign_files import render_campaign
 from roofsmith.store.campaign_dir import LEDGER
 from roofsmith.store.git import git_installed
 from roofsmith.store.ledger import JsonlLedger
