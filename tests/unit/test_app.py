@@ -526,6 +526,17 @@ def test_ctrl_c_says_how_to_go_on(here: Path) -> None:
     assert '"interrupted"' in (here / "run" / "ledger.jsonl").read_text()
 
 
+def test_ctrl_c_before_a_baseline_leaves_nothing_and_says_so(here: Path) -> None:
+    with started(*endless(here)) as process:
+        wait_for(here / "run" / "ledger.jsonl", '"kind":"started"', process)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=LONG_S)
+    assert process.returncode == 130
+    assert "interrupted; nothing was kept, as there was no baseline yet" in err
+    assert "over the baseline" not in err
+    assert not (here / "run").exists()
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_being_told_to_end_is_a_clean_stop(here: Path, number: signal.Signals) -> None:
     with started(*endless(here)) as process:

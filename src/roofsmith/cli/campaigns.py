@@ -231,9 +231,10 @@ def _run(campaign: Callable[[Observer], Finished], directory: Path, as_json: boo
     except KeyboardInterrupt as interrupt:
         from roofsmith import app
 
-        resume_with = f"roofsmith resume {shlex.quote(str(directory))}"
-        how = f"; go on with: {resume_with}" if app.has_campaign(directory) else ""
-        print(f"{str(interrupt) or 'interrupted'}{how}", file=sys.stderr)
+        how = "nothing was kept, as there was no baseline yet: the same command begins again"
+        if app.has_campaign(directory):
+            how = f"go on with: roofsmith resume {shlex.quote(str(directory))}"
+        print(f"{str(interrupt) or 'interrupted'}; {how}", file=sys.stderr)
         raise typer.Exit(exit_status(interrupt)) from None
     except NoIdleGpuError as error:
         from roofsmith import app

@@ -194,8 +194,10 @@ def _yardstick(result: YardstickResult) -> Line:
 
 def _stopped(event: Stopped, campaign: Campaign) -> Line:
     style = "bold green" if event.code in ("goal_reached", "efficiency_reached") else "bold"
-    total = f"{fmt.speedup(campaign.total_speedup)} over the baseline"
-    return [("stopped  ", style), (f"{event.code.replace('_', ' ')}: {event.detail}; {total}", "")]
+    said = f"{event.code.replace('_', ' ')}: {event.detail}"
+    if campaign.baseline is not None:
+        said += f"; {fmt.speedup(campaign.total_speedup)} over the baseline"
+    return [("stopped  ", style), (said, "")]
 
 
 def _last_round(campaign: Campaign) -> int:

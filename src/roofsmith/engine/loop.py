@@ -375,7 +375,9 @@ class Engine:
 
     def _pause(self, code: StopCode, how: str) -> Campaign:
         self._recorder.repair()
-        stop = Stop(code, f"{how}; the round in flight is lost")
+        begun = self.campaign.baseline is not None
+        lost = "the round in flight is lost" if begun else "there was no baseline yet"
+        stop = Stop(code, f"{how}; {lost}")
         return self._stopped(stop, self._spent_s())
 
     def _stopped(
