@@ -628,6 +628,22 @@ def test_judge_rejects(here: Path, kernel: str, outcome: str) -> None:
     assert document["detail"]
 
 
+@pytest.mark.parametrize(
+    ("against", "kind"), [("wrong.c", "BaselineError"), ("gone.c", "TargetError")]
+)
+def test_json_says_why_a_command_failed(here: Path, against: str, kind: str) -> None:
+    arguments = (
+        "judge", "fast.c", "--against", against, "--ref", "reference.py", "--workload", "n=1000",
+        "--threads", "1",
+    )  # fmt: skip
+    code, out, err = roofsmith(*arguments, "--json")
+    said = json.loads(out)["error"]
+    assert code == (1 if kind == "BaselineError" else 2)
+    assert (said["kind"], set(said)) == (kind, {"kind", "message", "hint", "log"})
+    assert said["message"] in err
+    assert roofsmith(*arguments)[1] == ""
+
+
 @pytest.mark.timing
 def test_check_and_bench_one_kernel(here: Path) -> None:
     options = ("fast.c", "--ref", "reference.py", "-w", "n=100000", "--threads", "1", "--json")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
@@ -288,8 +289,9 @@ def test_what_is_not_deterministic_is_kept_and_said() -> None:
 )
 def test_every_gpu_language_has_an_inspector(language: Language, kind: type) -> None:
     nothing = cast(Any, None)
+    toolchain = cast(Any, SimpleNamespace(build=None))
     machine = Machine(
-        nothing, nothing, nothing, nothing, nothing, nothing, nothing, compiled_dir=Path()
+        nothing, nothing, nothing, toolchain, nothing, nothing, nothing, compiled_dir=Path()
     )
     assert type(machine.inspector(nothing, language)) is kind
 

@@ -85,6 +85,9 @@ def _plain(value: Any, here: str) -> Any:
 
 
 def _says_busy(value: Any) -> bool:
+    """A remark on disturbances, or doctor's check of the load: both are the moment's."""
+    if isinstance(value, dict):
+        return value.get("name") == "load"
     return isinstance(value, str) and any(word in value for word in BUSY)
 
 

@@ -8,6 +8,8 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from roofsmith.cli.options import AS_JSON
+from roofsmith.cli.output import print_json
 from roofsmith.cli.signals import end_like_ctrl_c, exit_status
 from roofsmith.errors import RoofsmithError
 
@@ -23,10 +25,22 @@ class RoofsmithGroup(TyperGroup):
             if ctx.params.get("debug"):
                 raise
             print(f"roofsmith: {error}", file=sys.stderr)
+            if ctx.meta.get(AS_JSON):
+                print_json({"error": _document(error)})
             raise typer.Exit(error.exit_code) from error
         except KeyboardInterrupt as interrupt:
             print(f"roofsmith: {str(interrupt) or 'interrupted'}", file=sys.stderr)
             raise typer.Exit(exit_status(interrupt)) from None
+
+
+def _document(error: RoofsmithError) -> dict[str, str | None]:
+    """What went wrong, for programs; `kind` is the name of the error's class."""
+    return {
+        "kind": type(error).__name__,
+        "message": error.message,
+        "hint": error.hint,
+        "log": None if error.log is None else str(error.log),
+    }
 
 
 cli = typer.Typer(
