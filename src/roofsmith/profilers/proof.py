@@ -26,10 +26,10 @@ ELEMENTS = 4096
 
 @dataclass(slots=True)
 class Proof:
-    """What each tool made of its defective kernel; tried once for as long as this lives."""
+    """Which tools have found the defect of their kernel; who hasn't is tried again each time."""
 
     build: Callable[[Candidate], Built | BuildFailed]
-    _doubts: dict[SanitizerTool, str | None] = field(default_factory=dict)
+    _proven: set[SanitizerTool] = field(default_factory=set)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def doubt(
@@ -42,9 +42,12 @@ class Proof:
             run: a kernel under it.
         """
         with self._lock:
-            if tool not in self._doubts:
-                self._doubts[tool] = self._tried(run, defective(tool))
-            return self._doubts[tool]
+            if tool in self._proven:
+                return None
+            doubt = self._tried(run, defective(tool))
+            if doubt is None:
+                self._proven.add(tool)
+            return doubt
 
     def _tried(
         self, run: Callable[[Built, Arguments], ToolReport], kernel: Candidate
