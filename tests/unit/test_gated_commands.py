@@ -106,7 +106,9 @@ def test_a_step_on_a_busy_gpu_says_who_is_there_and_exits_2(here: Path) -> None:
     occupied_by(here, os.getpid(), "python3")
     done = roofsmith(here, *CHECK, "--no-wait", "--json")
     assert done.returncode == 2
-    assert done.stdout == ""
+    said = json.loads(done.stdout)["error"]
+    assert said["kind"] == "NoIdleGpuError"
+    assert f"pid {os.getpid()}" in said["message"]
     assert f"pid {os.getpid()}" in done.stderr
     assert "no GPU was idle; nobody is preempted" in done.stderr
     assert "Traceback" not in done.stderr
