@@ -123,7 +123,7 @@ def test_a_gpu_that_somebody_uses_is_waited_for_and_given_up_with_his_name(here:
         listed = pid in {process.pid for process in gpu().processes}
     print(err)
     assert code == 2
-    assert out == ""
+    assert json.loads(out)["error"]["kind"] == "NoIdleGpuError"
     assert "gate: next look in 0:03" in err
     assert "no GPU was idle for 0:" in err
     assert (f"pid {pid}" in err) if listed else ("of its memory" in err or "utilisation" in err)
