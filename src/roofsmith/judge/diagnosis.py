@@ -70,7 +70,8 @@ SAMPLED = 2**20
 FEW_EPS = 4.0
 """An error beyond as many epsilons of a narrower type, norm-wise, is not taken for its rounding."""
 ROUNDED_EPS = 0.5
-"""Nor do more than these come from inputs that are rounded to it."""
+"""Norm-wise error up to which inputs rounded to the type may be all that is wrong. Chosen: they cost
+about 0.3 epsilons (below)."""
 LEAST_EPS = 1 / 64
 """Nor one of less: inputs that are rounded cost about 0.3 epsilons each, a tenth of that if they
 are a hundredth of all."""

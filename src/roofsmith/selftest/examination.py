@@ -30,7 +30,7 @@ BUDGET_S = 2.0
 TRIES = 3
 UNDECIDED = ("passed/unverified", "passed/inconclusive")
 """What measuring comes to that is too short to catch whoever is caught by chance, call by call: an
-attack that ends so is judged once more, `TRIES` times at most."""
+attack that ends so is judged once more, `TRIES` times at most. Chosen."""
 
 BROKEN = "error"
 """Outcome of a kernel that roofsmith itself failed to judge."""

@@ -94,7 +94,7 @@ def _judged(found: Finding) -> str:
         return f"**{found.outcome}**"
     if found.is_attack and not found.is_rejected:
         return f"harmless: {found.outcome}"
-    late = f" in the judgement number {found.judgements}" if found.judgements > 1 else ""
+    late = f" in judgement {found.judgements}" if found.judgements > 1 else ""
     return f"{found.outcome}{late}" if found.right_reason else f"{found.outcome} (another reason)"
 
 
