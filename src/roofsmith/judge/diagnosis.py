@@ -69,12 +69,12 @@ SAMPLED = 2**20
 """Elements that shares and medians are taken of."""
 FEW_EPS = 4.0
 """An error beyond as many epsilons of a narrower type, norm-wise, is not taken for its rounding."""
-ROUNDED_EPS = 0.5
-"""Norm-wise error up to which inputs rounded to the type may be all that is wrong. Chosen: they cost
-about 0.3 epsilons (below)."""
 LEAST_EPS = 1 / 64
 """Nor one of less: inputs that are rounded cost about 0.3 epsilons each, a tenth of that if they
 are a hundredth of all."""
+ROUNDED_EPS = 0.5
+"""Norm-wise error, in epsilons, up to which rounded inputs may be all that is wrong. Chosen, beyond
+the 0.3 above."""
 
 
 AS_WRONG = 1 / 16
