@@ -8,13 +8,13 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
 
 import psutil
 import pytest
+from waiting import wait_until
 
 import roofsmith
 from roofsmith.config import Settings
@@ -112,13 +112,6 @@ if plan: put_up(plan)
             enclosure.kill()
             process.wait(DEADLINE_S)
             enclosure.close()
-
-
-def wait_until(holds: Callable[[], bool]) -> None:
-    until = time.monotonic() + DEADLINE_S
-    while not holds():
-        assert time.monotonic() < until
-        time.sleep(0.01)
 
 
 def said(process: subprocess.Popen[bytes]) -> str:

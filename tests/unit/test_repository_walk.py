@@ -12,8 +12,7 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +31,7 @@ from repository_bench import (
     run,
     without_ceilings,
 )
+from waiting import wait_until
 
 from roofsmith.domain.campaign import (
     Event,
@@ -58,8 +58,6 @@ echo "pa_main,0,$(awk '{ s += $4 } END { print s * 1000 }' src/pa.rows)" >> prof
 """
 FEW_PAIRS = TARGET.replace("error_rate: 0.05", "error_rate: 0.2")
 """Every time is exact: how sure more pairs would be shows elsewhere."""
-PATIENT_S = 600.0
-"""For what takes seconds on a machine that has nothing else to do."""
 MORE = """\
   profile: {command: sh trace.sh, results: prof/*.csv, kernel: ^pa_}
   dispatch: sh merge.sh
@@ -232,13 +230,6 @@ class Commands:
     def _heard(self) -> int:
         assert self._server.stdout is not None
         return int(self._server.stdout.readline())
-
-
-def wait_until(holds: Callable[[], object]) -> None:
-    deadline = time.monotonic() + PATIENT_S
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 @pytest.fixture

@@ -73,7 +73,11 @@ class Proof:
 
 
 def defective(tool: SanitizerTool) -> Candidate:
-    """A kernel with a defect that this tool is there for: `solve(const float* x, float* y, N)`."""
+    """A kernel with a defect that this tool is there for: `solve(const float* x, float* y, N)`.
+
+    None waits for the device, as few kernels do: whether the worker waits so that tools see what
+    ran is a part of what is proven.
+    """
     path = f"{tool}.cu"
     text = files("roofsmith.profilers").joinpath("defects", path).read_text(encoding="utf-8")
     return Candidate(language="cuda", sources=(SourceFile(path=path, text=text),))

@@ -37,14 +37,17 @@ def end_detached(name: str) -> tuple[str, ...]:
     Returns:
         What had to be killed, by the programs' names.
     """
-    until = time.monotonic() + LEAVING_S
-    while (left := dict(_left(name))) and time.monotonic() < until:
+    by_themselves = time.monotonic() + LEAVING_S
+    while (left := dict(_left(name))) and time.monotonic() < by_themselves:
         time.sleep(_LOOK_S)
     killed = tuple(left.values())
-    while left and time.monotonic() < until + LEAVING_S:
+    dying = time.monotonic() + LEAVING_S  # from now: looking at every process may take long, too
+    while left:
         for pid in left:
             with suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
+        if time.monotonic() > dying:
+            break
         time.sleep(_LOOK_S)
         left = dict(_left(name))  # with what these started meanwhile
     return killed

@@ -8,5 +8,4 @@ __global__ void reverse(const float* x, float* y, int N) {
 }
 extern "C" void solve(const float* x, float* y, int N) {
     reverse<<<N / 256, 256>>>(x, y, N);
-    cudaDeviceSynchronize();
 }
