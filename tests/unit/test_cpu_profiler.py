@@ -4,11 +4,11 @@ import shutil
 from pathlib import Path
 
 import pytest
-from process_runner import ProcessRunner
 from profiled_rows import WORKLOAD, BrokenOracle, DyingRunner, RowsOracle
 
 from roofsmith.domain.kernel import BuildSpec, Built, Candidate, SourceFile
 from roofsmith.domain.profile import Profile
+from roofsmith.judge.runner import WorkerRunner
 from roofsmith.profilers.cpu import CpuProfiler
 from roofsmith.profilers.listing import Listing, disassemble, read_listing
 from roofsmith.toolchains.c import CToolchain
@@ -32,6 +32,14 @@ void solve(const float *x, float *y, int N, int D) {
 """
 
 
+COUNTED = """
+void solve(const float *x, float *y, int N, int D) {
+    volatile float *at = y;
+    for (int i = 0; i < N * D; i++) at[i] = ((volatile const float *)x)[i];
+}
+"""
+
+
 def build(folder: Path, text: str, *flags: str) -> Built:
     candidate = Candidate(
         language="c",
@@ -43,11 +51,11 @@ def build(folder: Path, text: str, *flags: str) -> Built:
     return built
 
 
-def profiled(folder: Path, **without: None) -> Profile:
-    profiler = CpuProfiler(ProcessRunner(), RowsOracle(), threads=1)
+def profiled(folder: Path, text: str = SOFTMAX, **without: None) -> Profile:
+    profiler = CpuProfiler(WorkerRunner(), RowsOracle(), threads=1)
     for tool in without:
         object.__setattr__(profiler, tool, lambda: None)
-    return profiler.profile(build(folder, SOFTMAX), WORKLOAD)
+    return profiler.profile(build(folder, text), WORKLOAD)
 
 
 def test_perf_counts_what_the_kernel_does(tmp_path: Path) -> None:
@@ -78,6 +86,16 @@ def test_callgrind_stands_in_and_says_so(tmp_path: Path) -> None:
     assert "perf is not installed" in found.notes
 
 
+def test_callgrind_counts_the_kernel_alone(tmp_path: Path) -> None:
+    """A load and a store of each of 16384 elements, and not what the worker does around them."""
+    if shutil.which("valgrind") is None:
+        pytest.skip("valgrind is not installed")
+    found = profiled(tmp_path, COUNTED, find_perf=None)
+    if found.tool != "valgrind":
+        pytest.skip(f"valgrind can't run here: {found.notes}")
+    assert found.get("data_references") == pytest.approx(2 * 16384, rel=0.02)
+
+
 def test_without_tools_the_profile_says_why(tmp_path: Path) -> None:
     found = profiled(tmp_path, find_perf=None, find_valgrind=None)
     assert found.tool == "none"
@@ -88,7 +106,7 @@ def test_without_tools_the_profile_says_why(tmp_path: Path) -> None:
     ("profiler", "said"),
     [
         (CpuProfiler(DyingRunner(), RowsOracle(), 1, lambda: "perf", lambda: "x"), "SIGSEGV"),
-        (CpuProfiler(ProcessRunner(), BrokenOracle(), 1, lambda: "p", lambda: "x"), "no setup"),
+        (CpuProfiler(WorkerRunner(), BrokenOracle(), 1, lambda: "p", lambda: "x"), "no setup"),
     ],
 )
 def test_what_fails_is_a_note_never_an_exception(

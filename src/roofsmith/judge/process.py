@@ -290,7 +290,8 @@ class WorkerProcess:
         waited = waited_s(self.pid)
         begin = time.perf_counter()
         made = [list(c) for c in calls]
-        self._say("run", {"arena": number, "calls": made, "at_once": list(at_once)})
+        message = {"arena": number, "calls": made, "at_once": list(at_once)}
+        self._say("run", {**message, "watched": self._launched})
         if from_stop:
             self.wake()
         answer = self._hear("run", deadline_s)

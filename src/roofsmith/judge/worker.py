@@ -114,21 +114,32 @@ class Worker:
 
         An argument that is a pointer is an offset into the arena. A range that is to be collected
         `at_once` holds what was there when the last call returned: what that left to a thread, and
-        is done by the time that anybody asks, is missing.
+        is done by the time that anybody asks, is missing. A launcher that is to look at the calls
+        is told when they are `watched`.
         """
         self._seen_at_once = None
         base = self._memories[message["arena"]].private_at
         calls = [self._arguments(base, values) for values in message["calls"]]
+        if message["watched"]:
+            from roofsmith.client_request import simulated
+
+            with simulated():
+                times = self._times(calls)
+        else:
+            times = self._times(calls)
+        for offset, size in message["at_once"]:
+            self._collect(self._memories[message["arena"]], offset, size)
+            self._seen_at_once = (offset, size)
+        return {"times_ns": times}
+
+    def _times(self, calls: list[tuple[Any, ...]]) -> list[int]:
         solve, clock = self._solve, time.perf_counter_ns
         times = []
         for arguments in calls:
             begin = clock()
             solve(*arguments)
             times.append(clock() - begin)
-        for offset, size in message["at_once"]:
-            self._collect(self._memories[message["arena"]], offset, size)
-            self._seen_at_once = (offset, size)
-        return {"times_ns": times}
+        return times
 
     def _arguments(self, base: int, values: list[int]) -> tuple[Any, ...]:
         return tuple(

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
 
+from roofsmith.client_request import CAN_BEGIN_LATE
 from roofsmith.domain.profile import Counter
 
 WORK_LIMIT = 1 << 18
@@ -32,6 +33,7 @@ def launcher(valgrind: str, output: Path) -> tuple[str, ...]:
         "--tool=callgrind",
         "--cache-sim=yes",
         "--branch-sim=yes",
+        f"--instr-atstart={'no' if CAN_BEGIN_LATE else 'yes'}",
         f"--callgrind-out-file={output}",
     )
 
