@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager
 import pytest
 from judge_bench import needs_gcc
 
+from roofsmith.analysis import clock
 from roofsmith.config import Settings
 from roofsmith.judge import parent
 from roofsmith.selftest.examination import Examiner, Finding, naive_opinion
@@ -40,6 +41,7 @@ def examiner(
         Examiner(settings, naive=False, budget_s=0.5) as made,
     ):
         patch.setattr(parent, "LEANING_PATIENCE", parent.PATIENCE)
+        patch.setattr(clock, "MOST_FACTOR", 2)
         with alone():
             made.examine(KERNELS["attacks/c/do_nothing"], SilentObserver())
         yield made

@@ -126,10 +126,15 @@ def unchanged_once(cache: Path, tmp_path_factory: pytest.TempPathFactory, alone:
 
 @pytest.fixture
 def unchanged(here: Path, unchanged_once: Ended) -> Path:
-    """A copy of that campaign in `run`, with a repository of its own, to go on with."""
-    copied = Path(shutil.copytree(unchanged_once.here / "run", here / "run", symlinks=True))
+    """A copy of that campaign in `run`, to go on with."""
+    return copied_run(unchanged_once.here, here)
+
+
+def copied_run(there: Path, here: Path) -> Path:
+    """A campaign once more, with a repository of its own."""
+    copied = Path(shutil.copytree(there / "run", here / "run", symlinks=True))
     lineage = copied / "lineage.json"
-    lineage.write_text(lineage.read_text().replace(str(unchanged_once.here), str(here)))
+    lineage.write_text(lineage.read_text().replace(str(there), str(here)))
     return copied
 
 

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
-from test_app import SLOW, campaign, furnish, roofsmith, started
+from test_app import SLOW, Alone, campaign, copied_run, furnish, furnished, roofsmith, started
 
 from roofsmith import app
 from roofsmith.app.telling import keep_told
@@ -28,13 +28,21 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("cache")
 
 
+@pytest.fixture(scope="module")
+def measured(cache: Path, tmp_path_factory: pytest.TempPathFactory, alone: Alone) -> Path:
+    """Where a campaign was begun: it has a baseline."""
+    with alone(), furnished(tmp_path_factory.mktemp("measured"), cache) as there:
+        campaign(proposer="none")
+    return there
+
+
 @pytest.fixture
-def edited(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def edited(measured: Path, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The kernel in a campaign's worktree, edited there and nowhere else."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("ROOFSMITH_CACHE", str(cache))
     furnish(tmp_path)
-    campaign(proposer="none")
+    copied_run(measured, tmp_path)
     (kernel,) = (tmp_path / "run").glob("*/scale.c")
     kernel.write_text(EDITED)
     return kernel
@@ -49,7 +57,6 @@ def text_of(path: Path) -> str | None:
 
 
 @needs_gcc
-@pytest.mark.timing
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
 def test_what_is_killed_can_be_told_again(edited: Path, number: signal.Signals) -> None:
     ledger = Path("run/ledger.jsonl")
@@ -79,7 +86,6 @@ def test_what_is_killed_can_be_told_again(edited: Path, number: signal.Signals) 
 
 
 @needs_gcc
-@pytest.mark.timing
 def test_nothing_is_kept_of_what_lies_elsewhere_or_was_recorded(edited: Path) -> None:
     edited.write_text(SLOW)
     Path("mine.c").write_text("int broken(\n")
