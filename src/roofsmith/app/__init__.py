@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         Limits,
         Plan,
         Standing,
+        ToldRounds,
         ask,
         demo,
         has_campaign,
@@ -70,6 +71,7 @@ __all__ = [
     "Roofline",
     "Standing",
     "Subject",
+    "ToldRounds",
     "Verification",
     "ask",
     "audit_campaign",
@@ -114,6 +116,7 @@ _HOMES: Mapping[str, tuple[str, ...]] = {
     "roofsmith.app.campaigns": (
         "Finished",
         "Limits",
+        "ToldRounds",
         "Plan",
         "Standing",
         "ask",

@@ -25,14 +25,15 @@ from roofsmith.app.wiring import (
     workshop,
 )
 from roofsmith.config import Settings
-from roofsmith.domain.campaign import Campaign, Round, Started, replay
+from roofsmith.domain.campaign import Campaign, Round, Started, Stopped, replay
+from roofsmith.domain.ending import StopCode
 from roofsmith.domain.proposal import Hypothesis, Proposal, RepairTask
 from roofsmith.domain.standing import limits_in_force
 from roofsmith.domain.target import StopPolicy, Target
 from roofsmith.engine.diagnosing import require_material
 from roofsmith.engine.loop import Engine
 from roofsmith.engine.progress import overhead_fraction, spent_s
-from roofsmith.engine.repairing import require_repair_task
+from roofsmith.engine.repairing import repair_task, require_repair_task
 from roofsmith.engine.stopping import Stop
 from roofsmith.errors import UsageError
 from roofsmith.ports import Brief, Observer, Proposer
@@ -72,6 +73,16 @@ class Limits:
     max_iterations: int | None = None
     budget_s: float | None = None
     max_tokens: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ToldRounds:
+    """What became of a change from outside."""
+
+    rounds: tuple[Round, ...]
+    """Its own, and that of its dispatch, if one followed."""
+    stopped: Stopped | None
+    """Why the campaign has ended with it, if it has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,13 +199,14 @@ def ask(directory: Path, settings: Settings, observer: Observer) -> Standing:
 
 
 def tell(
-    directory: Path, change: Change, settings: Settings, observer: Observer
-) -> tuple[Round, ...]:
+    directory: Path, change: Change, limits: Limits, settings: Settings, observer: Observer
+) -> ToldRounds:
     """One round with a kernel from outside; if its classes diverge, a second with its dispatch.
 
     Args:
         directory: the campaign's.
         change: the kernel, and what it is about.
+        limits: that are to be other than those in force.
         settings: where caches are.
         observer: hears what happens.
 
@@ -202,7 +214,7 @@ def tell(
         UsageError: the kernel can't be read, or is the incumbent; there is no such class; there is
             nothing to repair, or the repair is of another idea; the hypothesis is missing, or holds
             a hardware number without a citation, or another one than it cites; nobody asked what
-            the last rollbacks show.
+            the last rollbacks show; a limit allows no further round.
     """
     if not change.kernel.is_dir():
         read_text(change.kernel, "kernel", may_be_empty=True)
@@ -213,9 +225,11 @@ def tell(
         raise UsageError(
             "there is no hypothesis", hint="say what changed and why: --hypothesis TEXT"
         )
-    with _opened(directory, settings, observer) as engine:
+    with _opened(directory, settings, observer, limits) as engine:
         campaign = engine.campaign
         _require_class(change.target_class or "global", campaign)
+        if campaign.baseline is not None:
+            _require_room(engine.limit_reached(repair=change.repair), directory)
         task = None  # what is refused leaves no record
         if change.repair:
             task = require_repair_task(campaign)
@@ -227,6 +241,7 @@ def tell(
         keep_told(change, directory, candidate, before, campaign.started.target)
         engine.take_up()
         engine.split()  # due since a crash
+        held = engine.stop_condition()
         told = engine.round(
             Proposal(
                 hypothesis=_hypothesis(change, task),
@@ -237,7 +252,25 @@ def tell(
         )
         drop(directory, candidate.id)
         split = engine.split()
-        return (told,) if split is None else (told, split)
+        stop = engine.stop_condition()
+        is_news = stop is not None and (held is None or held.code != stop.code or change.repair)
+        if stop is not None and is_news and repair_task(engine.campaign) is None:
+            engine.finish(stop)
+        rounds = (told,) if split is None else (told, split)
+        return ToldRounds(rounds, engine.campaign.stopped)
+
+
+def _require_room(stop: Stop | None, directory: Path) -> None:
+    if stop is None:
+        return
+    restart = f"roofsmith memory restart {shlex.quote(str(directory))}"
+    ways: dict[StopCode, str] = {
+        "max_iterations": "allow more with --max-iterations N",
+        "budget": "allow more with --budget-s S",
+        "tokens": "allow more with --max-tokens N",
+        "regressions": f"have it forget a half of its rounds: {restart}",
+    }
+    raise UsageError(f"this campaign has no room for a round: {stop.detail}", hint=ways[stop.code])
 
 
 def _hypothesis(change: Change, task: RepairTask | None) -> Hypothesis:
@@ -310,15 +343,19 @@ def _run(
 
 
 @contextmanager
-def _opened(directory: Path, settings: Settings, observer: Observer) -> Iterator[Engine]:
+def _opened(
+    directory: Path, settings: Settings, observer: Observer, limits: Limits | None = None
+) -> Iterator[Engine]:
     """A campaign that has begun, for steps by hand."""
     with CampaignDirectory.open(directory) as files:
-        started = _campaign_in(files).started
+        known = _campaign_in(files)
+        started = known.started
+        policy = _limited(limits_in_force(known), limits or Limits())
         lineage = LateLineage(files.directory, started.campaign, started.target.baseline, None)
         with _going_on(started, settings, observer) as shop:
             proposer = make_proposer("none", settings)
             parts = shop.parts(proposer, files, lineage)
-            yield Engine(parts, started.campaign, prepared=shop.prepared)
+            yield Engine(parts, started.campaign, policy, shop.prepared)
 
 
 def _going_on(

@@ -167,14 +167,17 @@ def tell(
             show_default=False,
         ),
     ] = None,
+    max_iterations: options.MaxIterations = None,
+    budget_s: options.BudgetS = None,
+    max_tokens: options.MaxTokens = None,
     isolation: options.Isolation = None,
     wait: options.Wait = True,
     as_json: options.Json = False,
 ) -> None:
     """Judge one change that was made elsewhere, as a round of a campaign.
 
-    If some config classes gain by it and others lose, its dispatch is judged right after it. Exit 1
-    if nothing was kept.
+    If some config classes gain by it and others lose, its dispatch is judged right after it. Limits
+    hold as in `optimize`; they may be raised here. Exit 1 if nothing was kept.
     """
     from roofsmith import app
     from roofsmith.cli import show
@@ -183,10 +186,12 @@ def tell(
         kernel, hypothesis, flags, target_class, repair, tokens, category, predict, counter,
         counter_ratio,
     )  # fmt: skip
+    limits = app.Limits(max_iterations, budget_s, max_tokens)
     with reminded(directory), screen() as observer:
-        rounds = app.tell(directory, change, app.settings(isolation, waits=wait), observer)
-    show.told(rounds, as_json=as_json)
-    raise typer.Exit(0 if rounds[-1].decision.kind == "kept" else 1)
+        settings = app.settings(isolation, waits=wait)
+        told = app.tell(directory, change, limits, settings, observer)
+    show.told(told, as_json=as_json)
+    raise typer.Exit(0 if told.rounds[-1].decision.kind == "kept" else 1)
 
 
 @cli.command(rich_help_panel=_CAMPAIGNS)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from roofsmith.app import Finished, Standing, Verification
-from roofsmith.domain.campaign import Round
+from roofsmith.app import Finished, Standing, ToldRounds, Verification
+from roofsmith.domain.campaign import Round, Stopped
 from roofsmith.domain.comparison import Judgement, Timing, WorkloadComparison
 from roofsmith.domain.inspection import Inspection
 from roofsmith.domain.outcome import Outcome, Passed
 from roofsmith.domain.target import Target
 from roofsmith.engine.progress import held_fraction
+from roofsmith.engine.stopping import Stop
 from roofsmith.ports import Measured
 from roofsmith.report.json_summary import calibration_document
 
@@ -78,6 +79,16 @@ def round_document(round_: Round) -> dict[str, Any]:
     }
 
 
+def told_document(found: ToldRounds) -> dict[str, Any]:
+    """A round from outside, with that of its dispatch and the end that they led to."""
+    told, *split = map(round_document, found.rounds)
+    return {
+        **told,
+        "dispatch_round": split[0] if split else None,
+        "stopped": _stopped(found.stopped),
+    }
+
+
 def _dispatch(round_: Round) -> dict[str, Any] | None:
     """Which class runs which of the two kernels that were kept."""
     dispatch = round_.decision.dispatch if round_.decision.kind == "kept" else None
@@ -95,7 +106,7 @@ def finished_document(finished: Finished) -> dict[str, Any]:
         "directory": str(finished.directory),
         "report": str(finished.report),
         "branch": finished.branch,
-        "stopped": None if stopped is None else {"code": stopped.code, "detail": stopped.detail},
+        "stopped": _stopped(stopped),
         "self_reported": campaign.started.target.command is not None,
         "total_speedup": campaign.total_speedup,
         "roofline_fraction": held_fraction(campaign),
@@ -151,7 +162,10 @@ def _command(target: Target) -> dict[str, Any] | None:
 
 def _stop(standing: Standing) -> dict[str, str] | None:
     """Why the loop would not go on: a condition that holds now, or the last recorded stop."""
-    stop = standing.stop or standing.brief.campaign.stopped
+    return _stopped(standing.stop or standing.brief.campaign.stopped)
+
+
+def _stopped(stop: Stop | Stopped | None) -> dict[str, str] | None:
     return None if stop is None else {"code": stop.code, "detail": stop.detail}
 
 

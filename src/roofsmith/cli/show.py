@@ -8,12 +8,12 @@ from pathlib import Path
 
 from roofsmith.analysis.compiled import described
 from roofsmith.analysis.rulebook import RULES
-from roofsmith.app import Finished, Standing, Verification
+from roofsmith.app import Finished, Standing, ToldRounds, Verification
 from roofsmith.cli import documents
 from roofsmith.cli.errors_table import HEADERS, error_rows
 from roofsmith.cli.lines import decided, measured_ratio, own_fraction
 from roofsmith.cli.output import print_json, print_lines, print_table
-from roofsmith.domain.campaign import Campaign, Round
+from roofsmith.domain.campaign import Campaign, Round, Stopped
 from roofsmith.domain.comparison import Judgement, Timing
 from roofsmith.domain.outcome import Outcome, Passed
 from roofsmith.domain.profile import Bottleneck, Profile
@@ -126,13 +126,13 @@ def finished(found: Finished, *, as_json: bool) -> None:
     print_lines([*_result_lines(found), "", *_next_lines(found)])
 
 
-def told(rounds: Sequence[Round], *, as_json: bool) -> None:
-    """One round from outside, and the dispatch that followed from it, if one did."""
+def told(found: ToldRounds, *, as_json: bool) -> None:
+    """One round from outside, the dispatch that followed from it, and the end that they led to."""
     if as_json:
-        told, *split = map(documents.round_document, rounds)
-        print_json({**told, "dispatch_round": split[0] if split else None})
+        print_json(documents.told_document(found))
         return
-    print_lines([line for round_ in rounds for line in _told_lines(round_)])
+    print_lines([line for round_ in found.rounds for line in _told_lines(round_)])
+    print_lines([_stopped_line(found.stopped)] if found.stopped else [])
 
 
 def _told_lines(round_: Round) -> list[str]:
@@ -223,6 +223,10 @@ def _timing_row(timing: Timing, *, asides: bool) -> tuple[str, ...]:
     return (*row, *(fmt.UNKNOWN if time_s is None else fmt.time(time_s) for time_s in others))
 
 
+def _stopped_line(stopped: Stopped) -> str:
+    return f"stopped: {stopped.code.replace('_', ' ')}: {stopped.detail}"
+
+
 def _result_lines(found: Finished) -> list[str]:
     campaign = found.campaign
     stopped = campaign.stopped
@@ -233,7 +237,7 @@ def _result_lines(found: Finished) -> list[str]:
         f"{fmt.duration(found.wall_s)}"
     ]
     if stopped:
-        lines.append(f"stopped: {stopped.code.replace('_', ' ')}: {stopped.detail}")
+        lines.append(_stopped_line(stopped))
     lines += _undecided(campaign)
     if said := notice(campaign.started.target):
         lines.append(said)

@@ -29,7 +29,7 @@ from roofsmith.engine.repairing import repair_task
 from roofsmith.engine.retrying import once_more
 from roofsmith.engine.screening import IncumbentScreen
 from roofsmith.engine.splitting import due_split
-from roofsmith.engine.stopping import Stop, repair_condition, stop_condition
+from roofsmith.engine.stopping import Stop, limit_reached, repair_condition, stop_condition
 from roofsmith.engine.survey import Prepared, Survey, survey
 from roofsmith.engine.trial import Trial, dispatch_of
 from roofsmith.engine.workbench import Workbench
@@ -239,9 +239,11 @@ class Engine:
     def take_up(self) -> Campaign:
         """Go on for a round by hand.
 
-        It is a resume only if the campaign had stopped, or goes by other rules from here on.
+        It is a resume only if the campaign had stopped, or goes by other rules or limits from here
+        on.
         """
-        if self.campaign.stopped is not None or self.campaign.rules != RULES:
+        is_other = self.campaign.rules != RULES or self._limits != limits_in_force(self.campaign)
+        if self.campaign.stopped is not None or is_other:
             self.resume()
         else:
             self.repair()
@@ -268,6 +270,10 @@ class Engine:
             self._measure_yardsticks(final)
         stop = records.with_final_outcome(stop, measured.outcome)
         return self._stopped(stop, spent_s, measured.timings, total)
+
+    def limit_reached(self, *, repair: bool) -> Stop | None:
+        """The limit that is in the way of a round by hand, if any."""
+        return limit_reached(self.campaign, self._limits, self._spent_s(), repair=repair)
 
     def stop_condition(self) -> Stop | None:
         """The stop condition that holds now, if any."""
@@ -351,7 +357,10 @@ class Engine:
             return False
         if campaign.stopped.code == "no_idle_gpu":  # what it stopped in was not finished
             return False
-        return campaign.stopped.code == "out_of_ideas" or self.stop_condition() is not None
+        if campaign.stopped.code == "out_of_ideas":
+            return True
+        stop = self.stop_condition()
+        return stop is not None and stop.code == campaign.stopped.code
 
     def _time_is_left(self) -> bool:
         budget_s = self._limits.budget_s

@@ -36,6 +36,24 @@ def repair_condition(campaign: Campaign, policy: StopPolicy, spent_s: float) -> 
     return _first(tuple(check for check in checks if check.code != "max_iterations"))
 
 
+def limit_reached(
+    campaign: Campaign, policy: StopPolicy, spent_s: float, *, repair: bool
+) -> Stop | None:
+    """The limit that is in the way of a round by hand; None if there is none.
+
+    Who goes on by hand may want more than the goal, but gets no more than is allowed.
+
+    Args:
+        campaign: after its baseline.
+        policy: limits in force now.
+        spent_s: wall time of the whole campaign.
+        repair: whether it belongs to a round that was counted already.
+    """
+    limits = {"regressions", "budget", "tokens"} | (set() if repair else {"max_iterations"})
+    checks = conditions(campaign, policy, spent_s)
+    return _first(tuple(check for check in checks if check.code in limits))
+
+
 def conditions(campaign: Campaign, policy: StopPolicy, spent_s: float) -> tuple[EndCheck, ...]:
     """Every condition that ends a campaign by what it holds, in the order in which they count."""
     return (
