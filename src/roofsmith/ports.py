@@ -99,7 +99,8 @@ class HealthSource(Protocol):
     def sample(self, uuid: str) -> Health | None:
         """Clocks, temperature, power, throttling and other processes now; under 1 ms.
 
-        None where the driver doesn't answer: nothing is known then, which is not "healthy".
+        None where the driver doesn't answer: nothing is known then, which is not "healthy". What
+        else can't be read is None or in `unread`.
         """
         ...
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import pytest
 from simulated_host import MINUTE, OWN_PID, POLICY, Host, host
 
+from roofsmith.analysis.idle import busy_reasons
 from roofsmith.domain.fleet import GatePolicy, GpuProcess, GpuStatus
 from roofsmith.domain.health import Health
 from roofsmith.engine.gate import GpuGate
@@ -19,6 +20,7 @@ from roofsmith.testing.fleet import (
     busy_gpu,
     fake_uuid,
     idle_gpu,
+    mig_instance,
 )
 
 
@@ -160,6 +162,43 @@ def test_a_result_may_stand_although_it_was_disturbed() -> None:
     here = Bench()
     seen = here.gate.watch(here.measure(busy_gpu()), lambda result: result == 1)
     assert (seen.result, seen.disturbances) == (1, ())
+
+
+LISTLESS = idle_gpu().model_copy(update={"unread": ("processes",)})
+VAGUE = idle_gpu().model_copy(update={"unread": ("throttle_reasons",)})
+
+
+@pytest.mark.parametrize(
+    ("status", "said"),
+    [
+        (LISTLESS, "the driver doesn't list its processes"),
+        (VAGUE, "the driver doesn't tell whether its clocks are held down"),
+    ],
+)
+def test_a_driver_that_stops_telling_voids_what_is_measured(status: GpuStatus, said: str) -> None:
+    here = Bench()
+    here.leaves_after(15 * MINUTE)
+    seen = here.gate.watch(here.measure(status, idle_gpu()))
+    assert (seen.result, seen.disturbances, seen.void) == (2, (said,), False)
+    assert here.clock.monotonic() >= 15 * MINUTE, "until it told again"
+
+
+@pytest.mark.parametrize(
+    ("status", "changes"),
+    [
+        (LISTLESS, {"must_list_processes": False}),
+        (VAGUE, {"blocking_throttle_reasons": ()}),
+        (VAGUE.model_copy(update={"kind": "amd"}), {}),
+        (mig_instance().model_copy(update={"uuid": fake_uuid(0)}), {}),
+    ],
+)
+def test_what_lets_a_gpu_be_had_lets_it_be_measured_on(
+    status: GpuStatus, changes: dict[str, object]
+) -> None:
+    policy = POLICY.model_copy(update=changes)
+    assert busy_reasons([status] * policy.samples, policy, ()) == ()
+    here = Bench(status, policy=policy)
+    assert not here.gate.watch(here.measure(status)).disturbances
 
 
 def test_before_every_measurement_one_waits_until_others_have_left() -> None:

@@ -150,6 +150,19 @@ def test_sensors_that_do_not_answer_leave_it_to_the_fleet() -> None:
     assert here.looks
 
 
+def test_sensors_that_tell_a_part_leave_the_rest_to_the_fleet() -> None:
+    listless = Health(uuid=fake_uuid(0), at_s=0, unread=("processes",))
+    here = Bench(sensors=Sensors(listless))
+
+    def visit() -> None:
+        here.gate.hear(listless)
+        here.status = busy_gpu()
+        here.look_passes()
+        here.status = idle_gpu()
+
+    assert here.gate.watch(here.measure(visit)).disturbances == (TRAIN,)
+
+
 def test_what_holds_a_whole_gpu_down_is_known_of_its_instances_from_the_fleet() -> None:
     slice_ = mig_instance(0, 0)
     assert slice_.uuid.startswith("MIG-")

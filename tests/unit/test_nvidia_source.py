@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pynvml
@@ -154,7 +155,23 @@ def test_health_is_read_from_a_driver_that_is_older_than_the_binding(
     monkeypatch.setattr(pynvml, "nvmlInit", lambda: None)
     monkeypatch.setattr(pynvml, "nvmlDeviceGetHandleByUUID", lambda uuid: uuid)
     found = NvmlHealth(clock=lambda: 1.0).sample(UUID)
-    assert found == Health(uuid=UUID, at_s=1.0)
+    assert found == Health(uuid=UUID, at_s=1.0, unread=("processes", "throttle_reasons"))
+
+
+def test_sensors_ask_an_older_driver_who_computes_in_its_own_way(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(_: object) -> None:
+        raise pynvml.NVMLError(pynvml.NVML_ERROR_FUNCTION_NOT_FOUND)
+
+    question = "nvmlDeviceGetComputeRunningProcesses"
+    monkeypatch.setattr(pynvml, "nvmlInit", lambda: None)
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetHandleByUUID", lambda uuid: uuid)
+    monkeypatch.setattr(pynvml, question, refuse)
+    monkeypatch.setattr(pynvml, f"{question}_v2", lambda _: [SimpleNamespace(pid=7)])
+    found = NvmlHealth().sample(UUID)
+    assert found is not None
+    assert (found.processes, "processes" in found.unread) == ((7,), False)
 
 
 def test_health_is_unknown_where_nvml_does_not_know_the_gpu() -> None:

@@ -30,6 +30,9 @@ DISPLAY_SERVERS = frozenset(
 )  # fmt: skip
 """Programs that only draw, also where the driver calls them C+G, as it does with Vulkan."""
 
+UNLISTED = "the driver doesn't list its processes"
+UNTOLD_CLOCKS = "the driver doesn't tell whether its clocks are held down"
+
 
 def busy_reasons(
     window: Sequence[GpuStatus], policy: GatePolicy, own: Collection[int]
@@ -88,6 +91,17 @@ def leaves_unknown(status: GpuStatus) -> str | None:
     return "the driver doesn't tell whether heat or power supply holds this GPU's clocks down"
 
 
+def untold(status: GpuStatus, policy: GatePolicy) -> tuple[str, ...]:
+    """What a driver must tell of whoever else uses a GPU, and doesn't, a sentence each."""
+    found = []
+    if policy.must_list_processes and "processes" in status.unread:
+        found.append(UNLISTED)
+    throttling = policy.blocking_throttle_reasons and status.kind != "amd"
+    if throttling and "throttle_reasons" in status.unread:
+        found.append(UNTOLD_CLOCKS)
+    return tuple(found)
+
+
 def described(process: GpuProcess) -> str:
     """`pid 123 (alice): python3, 2.0 GiB`; what isn't known is left out."""
     user = f" ({process.user})" if process.user else ""
@@ -112,8 +126,8 @@ def _mode(status: GpuStatus) -> Iterator[str]:
 
 
 def _work(window: Sequence[GpuStatus], policy: GatePolicy, own: Collection[int]) -> Iterator[str]:
-    if policy.must_list_processes and any("processes" in status.unread for status in window):
-        yield "the driver doesn't list its processes"
+    if any(UNLISTED in untold(status, policy) for status in window):
+        yield UNLISTED
     newest = {process.pid: process for status in window for process in foreign(status, own)}
     yield from (described(newest[pid]) for pid in sorted(newest))
 
@@ -164,12 +178,10 @@ def _heat(window: Sequence[GpuStatus], policy: GatePolicy) -> Iterator[str]:
 
 
 def _clocks(window: Sequence[GpuStatus], policy: GatePolicy) -> Iterator[str]:
-    blocking = frozenset(policy.blocking_throttle_reasons)
-    untold = any("throttle_reasons" in status.unread for status in window)
-    if blocking and untold and window[-1].kind != "amd":
-        yield "the driver doesn't tell whether its clocks are held down"
+    if any(UNTOLD_CLOCKS in untold(status, policy) for status in window):
+        yield UNTOLD_CLOCKS
     seen = {reason for status in window for reason in status.throttle_reasons}
-    if held := sorted(seen & blocking):
+    if held := sorted(seen & set(policy.blocking_throttle_reasons)):
         yield f"its clocks are held down: {', '.join(held)}"
 
 

@@ -103,7 +103,8 @@ class NvmlHealth:
             return None
         memory = _told(pynvml.nvmlDeviceGetMemoryInfo, handle)
         use = _told(pynvml.nvmlDeviceGetUtilizationRates, handle)
-        processes = _told(pynvml.nvmlDeviceGetComputeRunningProcesses, handle) or ()
+        processes = _processes(handle)
+        bits = _told(pynvml.nvmlDeviceGetCurrentClocksThrottleReasons, handle)
         return Health(
             uuid=uuid,
             at_s=self.clock(),
@@ -115,10 +116,12 @@ class NvmlHealth:
             power_w=_watt(_told(pynvml.nvmlDeviceGetPowerUsage, handle)),
             utilisation=None if use is None else use.gpu / 100,
             memory_used_bytes=None if memory is None else int(memory.used),
-            throttle_reasons=throttle_reasons(
-                _told(pynvml.nvmlDeviceGetCurrentClocksThrottleReasons, handle) or 0
+            throttle_reasons=throttle_reasons(bits or 0),
+            processes=tuple(sorted(process.pid for process in processes or ())),
+            unread=(
+                *(("processes",) if processes is None else ()),
+                *(("throttle_reasons",) if bits is None else ()),
             ),
-            processes=tuple(sorted(process.pid for process in processes)),
         )
 
     def _handle(self, uuid: str) -> Any:
@@ -147,6 +150,14 @@ def _told(question: Callable[..., Any], *arguments: Any) -> Any:
         return question(*arguments)
     except (pynvml.NVMLError, pynvml.NVMLLibraryMismatchError):
         return None
+
+
+def _processes(handle: Any) -> Any:
+    """Whoever computes; by the older call where the driver is too old for the newer one."""
+    listed = _told(pynvml.nvmlDeviceGetComputeRunningProcesses, handle)
+    if listed is None:
+        listed = _told(pynvml.nvmlDeviceGetComputeRunningProcesses_v2, handle)
+    return listed
 
 
 def _clock(question: Callable[..., Any], handle: Any, which: int) -> float | None:

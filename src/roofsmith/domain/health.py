@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from roofsmith.domain.values import Value
 
 
@@ -25,3 +27,5 @@ class Health(Value):
     sw_thermal_slowdown, hw_thermal_slowdown, hw_power_brake, sync_boost, display_clocks."""
     processes: tuple[int, ...] = ()
     """Process ids that compute on it, sorted, as this machine or container numbers them."""
+    unread: tuple[Literal["processes", "throttle_reasons"], ...] = ()
+    """Of the two above, what the driver didn't give: its emptiness means nothing."""

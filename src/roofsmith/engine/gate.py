@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 
-from roofsmith.analysis.idle import described, foreign
+from roofsmith.analysis.idle import described, foreign, untold
 from roofsmith.domain.fleet import GpuStatus
 from roofsmith.domain.health import Health
 from roofsmith.engine.sampler import SAMPLE_S, sampled
@@ -27,7 +27,7 @@ class GpuGate:
     _heard: set[str] = field(default_factory=set)
     """What has disturbed the measurement that runs."""
     _heard_at_s: float | None = None
-    """When the sensors were last read, by this process's own clock."""
+    """When the sensors last told everything, by this process's own clock."""
     _harmless: set[int] = field(default_factory=set)
     """Processes that were met: ours, and the driver's."""
     _strangers: dict[int, str] = field(default_factory=dict)
@@ -84,7 +84,8 @@ class GpuGate:
                 self._meet(unknown)
             self._heard.update(self._strangers[pid] for pid in unknown & self._strangers.keys())
             self._heard.update(self._held_down(health.throttle_reasons))
-            self._heard_at_s = time.monotonic()
+            if not health.unread:
+                self._heard_at_s = time.monotonic()
 
     def require_gpu(self, error: RoofsmithError) -> None:
         """See whether the GPU is there after an error, or explains it.
@@ -110,8 +111,8 @@ class GpuGate:
     def _listen(self) -> None:
         """A look from beside a measurement.
 
-        By the sensors, unless who measures has just read them; by the fleet where they don't
-        answer, and of a MIG instance, whose own sensors don't know what the whole GPU's clocks do.
+        By the sensors, unless who measures has just read them; by the fleet where they don't tell
+        everything, and of a MIG instance, whose own don't know what the whole GPU's clocks do.
         """
         if not self.uuid.startswith("MIG-"):
             now_s = time.monotonic()
@@ -120,7 +121,8 @@ class GpuGate:
             sensors = self.parts.sensors
             if sensors is not None and (health := sensors.sample(self.uuid)) is not None:
                 self.hear(health)
-                return
+                if not health.unread:
+                    return
         for status in self.parts.fleet.gpus():
             if status.uuid == self.uuid:
                 with self._hearing:
@@ -134,7 +136,8 @@ class GpuGate:
     def _obstacles(self, status: GpuStatus) -> tuple[str, ...]:
         ours = self._ours([process.pid for process in status.processes])
         strangers = [described(process) for process in foreign(status, ours)]
-        return (*strangers, *self._held_down(status.throttle_reasons))
+        unknown = untold(status, self.parts.policy)
+        return (*strangers, *unknown, *self._held_down(status.throttle_reasons))
 
     def _meet(self, pids: set[int]) -> None:
         """Find out who they are; one that the driver's list doesn't show is only a number."""
