@@ -95,18 +95,16 @@ class Settings:
 def _gate(environment: Mapping[str, str]) -> GatePolicy:
     """The policy, with what the environment says; lists have commas, `none` is no bound."""
     given = {
-        name.removeprefix(_GATE).lower(): value
+        name.removeprefix(_GATE).lower(): value.strip()
         for name, value in environment.items()
-        if name.startswith(_GATE) and value
+        if name.startswith(_GATE) and value.strip()
     }
     values: dict[str, object] = {
-        key: tuple(filter(None, text.replace("none", "").split(",")))
-        if key == "blocking_throttle_reasons"
-        else None
-        if text == "none"
-        else text
-        for key, text in given.items()
+        key: None if text == "none" else text for key, text in given.items()
     }
+    if (listed := given.get("blocking_throttle_reasons")) is not None:
+        items = [] if listed == "none" else listed.split(",")
+        values["blocking_throttle_reasons"] = tuple(item.strip() for item in items)
     try:
         return GatePolicy.model_validate(values)
     except ValidationError as error:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from roofsmith.config import Settings
+from roofsmith.devices.nvml import THROTTLE_REASONS
 from roofsmith.domain.fleet import GatePolicy
+from roofsmith.domain.health import ThrottleReason
 from roofsmith.errors import UsageError
 
 HERE = Path("/somewhere")
@@ -72,7 +75,7 @@ def test_the_gate_is_configured_field_by_field() -> None:
     given = {
         "ROOFSMITH_GATE_GIVE_UP_S": "0", "ROOFSMITH_GATE_MAX_TEMPERATURE_C": "none",
         "ROOFSMITH_GATE_MUST_LIST_PROCESSES": "false",
-        "ROOFSMITH_GATE_BLOCKING_THROTTLE_REASONS": "hw_slowdown,sw_power_cap",
+        "ROOFSMITH_GATE_BLOCKING_THROTTLE_REASONS": "hw_slowdown, sw_power_cap",
     }  # fmt: skip
     found = Settings.from_environment({**home, **given}, Path("/w"))
     assert found.gate.give_up_s == 0
@@ -93,9 +96,20 @@ def test_the_gate_is_configured_field_by_field() -> None:
         ("ROOFSMITH_GATE_GIVE_UP_S", "an hour"),
         ("ROOFSMITH_GATE_MAX_UTILISATION", "5"),
         ("ROOFSMITH_GATE_PATIENCE", "1"),
+        ("ROOFSMITH_GATE_BLOCKING_THROTTLE_REASONS", "hw_slowdown,none"),
+        ("ROOFSMITH_GATE_BLOCKING_THROTTLE_REASONS", "hw_slow_down"),
+        ("ROOFSMITH_GATE_BLOCKING_THROTTLE_REASONS", "nonesuch"),
+        ("ROOFSMITH_GATE_BLOCKING_THROTTLE_REASONS", ","),
         ("ROOFSMITH_LEASES", "leases"),
     ],
 )
 def test_what_the_gate_cant_use_is_said(name: str, value: str) -> None:
     with pytest.raises(UsageError, match=f"{name}={value}"):
         Settings.from_environment({"HOME": "/home/u", name: value}, Path("/w"))
+
+
+def test_a_throttle_reason_is_one_that_drivers_name() -> None:
+    misspelt = {"HOME": "/home/u", "ROOFSMITH_GATE_BLOCKING_THROTTLE_REASONS": "hw_slow_down"}
+    with pytest.raises(UsageError, match=r"hw_slow_down: .*'hw_slowdown'"):
+        Settings.from_environment(misspelt, Path("/w"))
+    assert set(get_args(ThrottleReason)) == set(THROTTLE_REASONS.values())

@@ -1,4 +1,4 @@
-"""Why an AMD GPU's clocks are held down, in the words of `domain.health.Health`.
+"""Why an AMD GPU's clocks are held down, in the words of `domain.health.ThrottleReason`.
 
 Newer GPUs (MI300 and later, from ROCm 6.3 on) tell it as violations, a flag each; older ones
 (MI100, MI200, Radeon) as bits of `indep_throttle_status`. Source: AMD SMI's documentation, "GPU

@@ -6,6 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from roofsmith.domain.health import ThrottleReason
 from roofsmith.domain.values import Value
 
 MIB = 1 << 20
@@ -44,7 +45,7 @@ class GpuStatus(Value):
     temperature_c: float | None = None
     """Of the core; where a card has several sensors, of the hottest."""
     throttle_reasons: tuple[str, ...] = ()
-    """Why clocks are held down, sorted; names as in `domain.health.Health`."""
+    """Why clocks are held down, sorted; each a `domain.health.ThrottleReason`."""
     processes: tuple[GpuProcess, ...] = ()
     """By pid. Of other containers, drivers list none, or only bare numbers."""
     compute_mode: str | None = None
@@ -76,7 +77,7 @@ class GatePolicy(Value):
     max_temperature_c: float | None = Field(80.0)
     """Of a GPU that does nothing. GeForce cards lower their clocks from 83 °C, an H100 from 87 °C
     (its T.Limit); above this bound a measurement would begin next to it. None: not looked at."""
-    blocking_throttle_reasons: tuple[str, ...] = (
+    blocking_throttle_reasons: tuple[ThrottleReason, ...] = (
         "hw_power_brake",
         "hw_slowdown",
         "hw_thermal_slowdown",

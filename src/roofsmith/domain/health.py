@@ -6,6 +6,12 @@ from typing import Literal
 
 from roofsmith.domain.values import Value
 
+ThrottleReason = Literal[
+    "sw_power_cap", "hw_slowdown", "sw_thermal_slowdown", "hw_thermal_slowdown", "hw_power_brake",
+    "sync_boost", "display_clocks",
+]  # fmt: skip
+"""Why clocks are below what was asked for."""
+
 
 class Health(Value):
     """One reading of a GPU's sensors; what the driver doesn't tell is None."""
@@ -23,8 +29,7 @@ class Health(Value):
     """Share of the last sampling period (up to a second) in which any kernel ran."""
     memory_used_bytes: int | None = None
     throttle_reasons: tuple[str, ...] = ()
-    """Why clocks are below what was asked for, sorted: sw_power_cap, hw_slowdown,
-    sw_thermal_slowdown, hw_thermal_slowdown, hw_power_brake, sync_boost, display_clocks."""
+    """Each a `ThrottleReason`, sorted."""
     processes: tuple[int, ...] = ()
     """Process ids that compute on it, sorted, as this machine or container numbers them."""
     unread: tuple[Literal["processes", "throttle_reasons"], ...] = ()
