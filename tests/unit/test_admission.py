@@ -153,6 +153,25 @@ def test_whoever_doesnt_wait_is_told_in_seconds() -> None:
     assert not here.observer.countdown
 
 
+def test_nobody_waits_for_what_no_waiting_changes() -> None:
+    listless = idle_gpu(0).model_copy(update={"unread": ("processes",)})
+    here = host(listless, mute_gpu(1))
+    with pytest.raises(NoIdleGpuError, match="no GPU here can pass the gate") as refused:
+        here.chosen()
+    assert "the driver doesn't list its processes (no waiting changes that)" in str(refused.value)
+    assert "ROOFSMITH_GATE_MUST_LIST_PROCESSES=false" in (refused.value.hint or "")
+    assert here.passed_s < 15, "a driver that stumbles is asked again"
+    assert not here.observer.countdown
+    waiting = host(listless, busy_gpu(1))
+    with pytest.raises(NoIdleGpuError, match="no GPU was idle for"):
+        waiting.chosen()
+
+
+def test_what_a_driver_tells_again_is_waited_for() -> None:
+    here = host(phases((0, mute_gpu()), (5, busy_gpu()), (20 * MINUTE, idle_gpu())))
+    assert here.chosen() == fake_uuid(0)
+
+
 def test_what_a_command_left_behind_is_not_waited_for() -> None:
     """A driver's utilisation lags behind by a second, and so do killed processes."""
     lagging = idle_gpu().model_copy(update={"utilisation": 0.6})

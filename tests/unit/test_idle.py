@@ -10,7 +10,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roofsmith.analysis.idle import busy_reasons, described, foreign, idlest
+from roofsmith.analysis.idle import (
+    REMEDIES,
+    UNTOLD_USE,
+    busy_reasons,
+    described,
+    foreign,
+    idlest,
+    lasting_reasons,
+    remedy,
+)
+from roofsmith.config import Settings
 from roofsmith.devices.fleet_tools import DEADLINE_S
 from roofsmith.domain.fleet import MIB, GatePolicy, GpuProcess, GpuStatus
 from roofsmith.testing.clock import FakeClock
@@ -98,6 +108,31 @@ def test_what_the_policy_does_not_look_at_may_be_missing() -> None:
     vague = window(idle_gpu(), temperature_c=None, unread=("throttle_reasons",))
     assert busy_reasons(vague, lenient, OWN) == ()
     assert len(busy_reasons(vague, POLICY, OWN)) == 2
+
+
+def test_what_is_never_told_lasts_and_has_a_remedy_where_the_gate_can_do_without() -> None:
+    mute = window(mute_gpu(), compute_mode="Prohibited")
+    assert set(lasting_reasons(mute, POLICY, OWN)) == set(REMEDIES)
+    assert lasting_reasons(window(busy_gpu()), POLICY, OWN) == ()
+    assert lasting_reasons([*mute[1:], idle_gpu()], POLICY, OWN) == (), "it may tell again"
+    assert lasting_reasons(mute[1:], POLICY, OWN) == (), "it may stay the next time"
+    vague = window(idle_gpu(), temperature_c=None, unread=("processes",))
+    helped = remedy([(UNTOLD_USE,), lasting_reasons(vague, POLICY, OWN)])
+    assert helped.startswith(
+        "export ROOFSMITH_GATE_MUST_LIST_PROCESSES=false;"
+        " export ROOFSMITH_GATE_MAX_TEMPERATURE_C=none ("
+    )
+    assert remedy([(UNTOLD_USE,)]).startswith("use another GPU")
+
+
+def test_settings_that_help_are_settings() -> None:
+    named = [way.removeprefix("export ") for way in REMEDIES.values() if way and "=" in way]
+    given = dict(way.split("=") for way in named)
+    gate = Settings.from_environment({"HOME": "/home/u", **given}, Path("/w")).gate
+    assert lasting_reasons(window(mute_gpu()), gate, OWN) == (
+        "the driver doesn't tell its utilisation",
+        "the driver doesn't tell how much of its memory is in use, or how much of it by us",
+    )
 
 
 def test_one_reading_in_which_it_is_busy_is_enough() -> None:

@@ -30,8 +30,22 @@ DISPLAY_SERVERS = frozenset(
 )  # fmt: skip
 """Programs that only draw, also where the driver calls them C+G, as it does with Vulkan."""
 
+PROHIBITED = "its compute mode is Prohibited: nobody may compute on it"
 UNLISTED = "the driver doesn't list its processes"
 UNTOLD_CLOCKS = "the driver doesn't tell whether its clocks are held down"
+UNTOLD_HEAT = "the driver doesn't tell its temperature"
+UNTOLD_USE = "the driver doesn't tell its utilisation"
+UNTOLD_MEMORY = "the driver doesn't tell how much of its memory is in use, or how much of it by us"
+
+REMEDIES: Mapping[str, str | None] = {
+    PROHIBITED: "sudo nvidia-smi -c DEFAULT",
+    UNLISTED: "export ROOFSMITH_GATE_MUST_LIST_PROCESSES=false",
+    UNTOLD_CLOCKS: "export ROOFSMITH_GATE_BLOCKING_THROTTLE_REASONS=none",
+    UNTOLD_HEAT: "export ROOFSMITH_GATE_MAX_TEMPERATURE_C=none",
+    UNTOLD_USE: None,
+    UNTOLD_MEMORY: None,
+}
+"""Reasons that no waiting removes, and what does; None: no setting of the gate."""
 
 
 def busy_reasons(
@@ -54,6 +68,38 @@ def busy_reasons(
         *_memory(window, policy, own),
         *_heat(window, policy),
         *_clocks(window, policy),
+    )
+
+
+def lasting_reasons(
+    window: Sequence[GpuStatus], policy: GatePolicy, own: Collection[int]
+) -> tuple[str, ...]:
+    """Those of `busy_reasons` that no waiting removes; arguments as there.
+
+    What is told in one reading, and not in the next, may be told again.
+    """
+    one = policy.model_copy(update={"samples": 1})
+    each = [busy_reasons((status,), one, own) for status in window]
+    return tuple(
+        reason
+        for reason in busy_reasons(window, policy, own)
+        if reason in REMEDIES and all(reason in reasons for reasons in each)
+    )
+
+
+def remedy(lasting: Iterable[Collection[str]]) -> str:
+    """What to do where waiting changes nothing, on one line.
+
+    Args:
+        lasting: reasons of each GPU.
+    """
+    for reasons in lasting:
+        ways = [REMEDIES[reason] for reason in reasons]
+        if None not in ways:
+            what = "; ".join(filter(None, ways))
+            return f"{what} (docs/gate.md says what the gate doesn't see then)"
+    return (
+        "use another GPU, or another driver: the gate can't do without what this one doesn't tell"
     )
 
 
@@ -122,7 +168,7 @@ def _load(status: GpuStatus) -> tuple[float, float, int, str]:
 
 def _mode(status: GpuStatus) -> Iterator[str]:
     if status.compute_mode == "Prohibited":
-        yield "its compute mode is Prohibited: nobody may compute on it"
+        yield PROHIBITED
 
 
 def _work(window: Sequence[GpuStatus], policy: GatePolicy, own: Collection[int]) -> Iterator[str]:
@@ -145,7 +191,7 @@ def _utilisation(window: Sequence[GpuStatus], policy: GatePolicy) -> Iterator[st
     known = [status.utilisation for status in window if status.utilisation is not None]
     # Nobody tells the utilisation of a MIG instance: its processes and memory must do.
     if len(known) < len(window) and window[-1].parent_uuid is None:
-        yield "the driver doesn't tell its utilisation"
+        yield UNTOLD_USE
     if known and max(known) > policy.max_utilisation:
         yield f"utilisation {max(known):.0%} (at most {policy.max_utilisation:.0%})"
 
@@ -154,7 +200,7 @@ def _memory(window: Sequence[GpuStatus], policy: GatePolicy, own: Collection[int
     loose = [used for status in window if (used := _unaccounted(status, own)) is not None]
     totals = [status.memory_total_bytes for status in window if status.memory_total_bytes]
     if len(loose) < len(window) or len(totals) < len(window):
-        yield "the driver doesn't tell how much of its memory is in use, or how much of it by us"
+        yield UNTOLD_MEMORY
         return
     share = max(used / total for used, total in zip(loose, totals, strict=True))
     if share > policy.max_memory_share:
@@ -172,7 +218,7 @@ def _heat(window: Sequence[GpuStatus], policy: GatePolicy) -> Iterator[str]:
         return
     known = [status.temperature_c for status in window if status.temperature_c is not None]
     if len(known) < len(window):
-        yield "the driver doesn't tell its temperature"
+        yield UNTOLD_HEAT
     if known and max(known) > policy.max_temperature_c:
         yield f"{max(known):.0f} °C (at most {policy.max_temperature_c:.0f} °C)"
 

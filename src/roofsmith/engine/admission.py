@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Literal
 
-from roofsmith.analysis.idle import busy_reasons, idlest
+from roofsmith.analysis.idle import busy_reasons, idlest, lasting_reasons
 from roofsmith.domain.fleet import GpuStatus
 from roofsmith.engine.gate import GpuGate
-from roofsmith.engine.waiting import SETTLING_LOOKS, GateParts, Patience, name_of
+from roofsmith.engine.waiting import SETTLING_LOOKS, GateParts, Patience, name_of, never_idle
 from roofsmith.errors import MachineError
 from roofsmith.ports import Holder, Lease
 
@@ -28,6 +28,8 @@ class _Look:
     """Why there is none, by GPU."""
     leased: list[str] = field(default_factory=list)
     """UUIDs of GPUs that others have leased."""
+    lasting: list[tuple[str, ...]] = field(default_factory=list)
+    """Of GPUs that no waiting makes idle: why."""
 
 
 @contextmanager
@@ -44,7 +46,8 @@ def admission(
         product: the name of the only ones that will do, as their driver prints it.
 
     Raises:
-        NoIdleGpuError: there is none, and there was none for as long as one waits.
+        NoIdleGpuError: there is none, and there was none for as long as one waits, or waiting
+            changes nothing.
         MachineError: no driver answers, or it knows no such GPU.
     """
     lease = _held_already(parts) or _waited_for(parts, kind, product)
@@ -73,6 +76,8 @@ def _waited_for(parts: GateParts, kind: Literal["nvidia", "amd"], product: str |
         if settling and len(found.leased) < len(found.obstacles):
             settling -= 1
             continue
+        if len(found.lasting) == len(found.obstacles):
+            raise never_idle(found.obstacles, found.lasting)
         patience.until_next_look(found.obstacles, lambda: _is_free(parts, found.leased))  # noqa: B023
         settling = SETTLING_LOOKS
 
@@ -114,21 +119,24 @@ def _look(parts: GateParts, kind: Literal["nvidia", "amd"], product: str | None)
             return found
         del candidates[best]
     for window in windows.values():
-        found.obstacles[name_of(window[-1])] = _obstacle(parts, window, own, found.leased)
+        found.obstacles[name_of(window[-1])] = _obstacle(parts, window, own, found)
     if not windows:
         found.obstacles["the driver"] = "it lists no GPU any more"
     return found
 
 
 def _obstacle(
-    parts: GateParts, window: Sequence[GpuStatus], own: Collection[int], leased: list[str]
+    parts: GateParts, window: Sequence[GpuStatus], own: Collection[int], found: _Look
 ) -> str:
     uuid = window[-1].uuid
     taken = parts.leases.take(uuid)
     if isinstance(taken, Holder):
-        leased.append(uuid)
+        found.leased.append(uuid)
         return f"leased by {taken.who}"
     taken.release()
+    if lasting := lasting_reasons(window, parts.policy, own):
+        found.lasting.append(lasting)
+        return f"{'; '.join(lasting)} (no waiting changes that)"
     return "; ".join(busy_reasons(window, parts.policy, own)) or "it was leased until just now"
 
 

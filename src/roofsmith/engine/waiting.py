@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 
+from roofsmith.analysis.idle import remedy
 from roofsmith.domain.fleet import GatePolicy, GpuStatus
 from roofsmith.errors import MachineError, NoIdleGpuError
 from roofsmith.ports import Clock, FleetSource, HealthSource, LeaseSource, Observer
@@ -100,19 +101,34 @@ class Patience:
         self._parts.observer.progress(1.0, f"looking again; {place}")
 
     def _no_idle_gpu(self, why: Mapping[str, str], spent_s: float) -> NoIdleGpuError:
-        lines = "".join(f"\n  {gpu}: {reason}" for gpu, reason in why.items())
         asked = f" for {_minutes(spent_s)}" if self._parts.waits else ""
         return NoIdleGpuError(
-            f"no GPU was idle{asked}; nobody is preempted{lines}",
+            f"no GPU was idle{asked}; nobody is preempted{_lines(why)}",
             hint="again when one is idle, or with another one in CUDA_VISIBLE_DEVICES"
             " (ROCR_VISIBLE_DEVICES); docs/gate.md says what idle means",
         )
+
+
+def never_idle(why: Mapping[str, str], lasting: Iterable[Collection[str]]) -> NoIdleGpuError:
+    """Nobody waits for what waiting doesn't change.
+
+    Args:
+        why: what is in the way, by GPU, for people.
+        lasting: of each GPU, those reasons that last.
+    """
+    return NoIdleGpuError(
+        f"no GPU here can pass the gate, however long one waits{_lines(why)}", hint=remedy(lasting)
+    )
 
 
 def name_of(status: GpuStatus) -> str:
     """`GPU 0 (NVIDIA H100 80GB HBM3)`, with the UUID of a MIG instance, which has no number."""
     own = f", {status.uuid}" if status.parent_uuid else ""
     return f"GPU {status.index} ({status.name}{own})"
+
+
+def _lines(why: Mapping[str, str]) -> str:
+    return "".join(f"\n  {gpu}: {reason}" for gpu, reason in why.items())
 
 
 def _minutes(seconds: float) -> str:
