@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,18 +20,22 @@ from simulated_machine import (
     look,
     named,
     raises,
+    settings,
     settings_with,
     standing,
     toolkit,
     write,
 )
 
+from roofsmith.app.doctor import examine
 from roofsmith.app.doctor.asking import Inquiry
 from roofsmith.app.doctor.sources import Sources
 from roofsmith.devices import nvidia_smi
+from roofsmith.devices.fleet import HostFleet
+from roofsmith.devices.fleet_nvidia_smi import NvidiaSmiFleet
 from roofsmith.devices.frameworks import TorchBuild
 from roofsmith.domain.examination import Check
-from roofsmith.domain.fleet import GpuProcess
+from roofsmith.domain.fleet import GatePolicy, GpuProcess
 from roofsmith.errors import MachineError, ToolMissingError
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -172,6 +177,23 @@ def test_one_of_several_gpus_is_idle(root: Path) -> None:
     assert check.detail.startswith("1 of 2 GPUs are idle (1); GPU 0: ")
 
 
+def test_a_gpu_that_no_driver_tells_enough_of_never_passes(root: Path) -> None:
+    listless = IDLE.model_copy(update={"unread": ("processes",)})
+    sources = h100(root, fleet=lambda vendor: (listless,))
+    found = look(sources, CUDA)
+    check = named(found, "in use")
+    assert not found.ready
+    assert found.summary == "CUDA: not ready (no GPU passes the gate)"
+    assert (check.level, check.required) == ("missing", True)
+    assert check.detail == ("no GPU can pass the gate: the driver doesn't list its processes")
+    assert "ROOFSMITH_GATE_MUST_LIST_PROCESSES=false" in (check.fix or "")
+    lenient = replace(settings(root), gate=GatePolicy(must_list_processes=False))
+    assert examine(lenient, CUDA, sources).ready
+    busy = IDLE.model_copy(update={"uuid": "GPU-2", "index": 1, "utilisation": 0.9})
+    beside = look(h100(root, fleet=lambda vendor: (listless, busy)), CUDA)
+    assert named(beside, "in use").level == "limited"
+
+
 def test_counters_that_only_administrators_may_read(root: Path) -> None:
     sources = h100(root)
     write(root, {"proc/driver/nvidia/params": "RmProfilingAdminOnly: 1\n"})
@@ -210,6 +232,18 @@ def test_an_nvidia_smi_that_says_nothing_readable(root: Path, smi: Any, script: 
     check = named(look(sources, CUDA), "clocks")
     assert check.level == "limited"
     assert "neither NVML nor nvidia-smi answers" in check.detail
+
+
+@pytest.mark.parametrize("script", ["echo garbage", "exit 9", "exec sleep 60"])
+def test_where_no_gpu_can_be_seen_no_command_gets_one(root: Path, smi: Any, script: str) -> None:
+    smi(script)
+    fleet = HostFleet("nvidia", {}, (NvidiaSmiFleet(deadline_s=0.3),))
+    found = look(h100(root, fleet=lambda vendor: fleet.gpus()), CUDA)
+    check = named(found, "in use")
+    assert not found.ready
+    assert (check.level, check.required) == ("missing", True)
+    assert "no NVIDIA GPU can be seen here: nvidia-smi shows no GPU" in check.detail
+    assert check.fix == "nvidia-smi must work: is the driver loaded?"
 
 
 @pytest.fixture

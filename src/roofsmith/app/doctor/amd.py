@@ -11,7 +11,7 @@ from roofsmith.devices import probes
 from roofsmith.devices.amd import first_visible
 from roofsmith.devices.amd_agents import Agent, parse_rocminfo
 from roofsmith.domain.examination import Check
-from roofsmith.domain.fleet import GpuStatus
+from roofsmith.domain.fleet import GatePolicy, GpuStatus
 from roofsmith.domain.kernel import Language
 from roofsmith.errors import RoofsmithError
 from roofsmith.report import format as fmt
@@ -59,6 +59,7 @@ def state_checks(
     fleet: Answer[tuple[GpuStatus, ...]],
     lockable: Answer[None] | None,
     ours: Ours,
+    policy: GatePolicy,
     languages: tuple[Language, ...],
 ) -> Iterator[Check]:
     """Clocks, heat and other users.
@@ -68,6 +69,7 @@ def state_checks(
         fleet: AMD's GPUs now.
         lockable: whether the clocks can be locked; raises why not.
         ours: which processes don't count.
+        policy: the gate's.
         languages: that run on the GPU.
     """
     clock = shown.max_clock_hz
@@ -81,7 +83,7 @@ def state_checks(
             area="GPU", name="heat", level="ok", detail=f"{status.temperature_c:.0f} °C",
             languages=languages,
         )  # fmt: skip
-    yield in_use(fleet, shown.uuid, ours, languages)
+    yield in_use(fleet, shown.uuid, ours, policy, languages)
 
 
 def _no_device(rocminfo: Answer[str], found: Vendors, languages: tuple[Language, ...]) -> Check:

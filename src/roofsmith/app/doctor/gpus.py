@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import get_args
 
-from roofsmith.analysis.idle import busy_reasons
+from roofsmith.analysis.idle import busy_reasons, lasting_reasons, remedy
 from roofsmith.app.doctor.asking import Answer
 from roofsmith.app.doctor.sources import Ours, Vendor
 from roofsmith.devices import probes
@@ -37,7 +37,6 @@ _NODES: Mapping[Vendor, tuple[str, ...]] = {
 }
 """What a loaded driver shows; /dev/dxg is the GPU of a Windows host (WSL), NVIDIA's as a rule."""
 _CONTAINER = (".dockerenv", "run/.containerenv")
-ONE_LOOK = GatePolicy(samples=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,31 +125,43 @@ def in_use(
     fleet: Answer[tuple[GpuStatus, ...]],
     uuid: str | None,
     ours: Ours,
+    policy: GatePolicy,
     languages: tuple[Language, ...],
 ) -> Check:
     """Whether a GPU is idle, by the rules of the gate, which takes the idlest of them.
+
+    It is missing where commands wouldn't wait, but refuse.
 
     Args:
         fleet: all GPUs now.
         uuid: of the first GPU.
         ours: which processes don't count.
+        policy: the gate's.
         languages: that run there.
     """
 
-    def check(level: Level, detail: str, fix: str | None = None) -> Check:
+    def check(level: Level, detail: str, fix: str | None = None, lack: str | None = None) -> Check:
         return Check(
-            area="GPU", name="in use", level=level, detail=detail, fix=fix, languages=languages
-        )
+            area="GPU", name="in use", level=level, detail=detail, fix=fix, lack=lack,
+            languages=languages, required=lack is not None,
+        )  # fmt: skip
 
+    unseen = "GPU's use not known"
     try:
         gpus = fleet.get()
     except RoofsmithError as error:
-        return check("limited", f"not known: {error.message}", error.hint)
+        return check("missing", f"not known: {error.message}", error.hint, unseen)
     first = _named(gpus, uuid)
     if first is None:
-        return check("limited", "not known: the driver lists no GPU", "does nvidia-smi work?")
+        fix = "does nvidia-smi work?"
+        return check("missing", "not known: the driver lists no GPU", fix, unseen)
     own = ours({process.pid for gpu in gpus for process in gpu.processes})
-    busy = {gpu.uuid: busy_reasons((gpu,), ONE_LOOK, own) for gpu in gpus}
+    one_look = policy.model_copy(update={"samples": 1})
+    lasting = {gpu.uuid: lasting_reasons((gpu,), one_look, own) for gpu in gpus}
+    if all(lasting.values()):
+        detail = f"no GPU can pass the gate: {'; '.join(lasting[first.uuid])}"
+        return check("missing", detail, remedy(lasting.values()), "no GPU passes the gate")
+    busy = {gpu.uuid: busy_reasons((gpu,), one_look, own) for gpu in gpus}
     reasons = "; ".join(busy[first.uuid])
     idle = [gpu.index for gpu in gpus if not busy[gpu.uuid]]
     if len(gpus) > 1 and idle:

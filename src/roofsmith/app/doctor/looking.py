@@ -14,6 +14,7 @@ from roofsmith.devices import gpu_tools
 from roofsmith.devices.nvidia_smi import GpuSettings
 from roofsmith.domain.command import CommandSpec
 from roofsmith.domain.examination import Check
+from roofsmith.domain.fleet import GatePolicy
 from roofsmith.domain.kernel import Language
 from roofsmith.errors import MachineError
 
@@ -102,21 +103,23 @@ class GpuLook:
             yield gpus.no_gpu(wanted)
         for vendor in wanted:
             if vendor in present:
-                yield from self._devices(vendor, said)
+                yield from self._devices(vendor, said, settings.gate)
             elif not none:
                 yield gpus.none_of(vendor, gpus.languages_on(vendor, self._modules))
             if vendor in present or question.language is not None:
                 yield from self._programs(vendor, said)
         yield from left_behind.clock_checks(settings.clocks_dir)
 
-    def _devices(self, vendor: Vendor, said: nvidia.Said) -> Iterator[Check]:
+    def _devices(self, vendor: Vendor, said: nvidia.Said, policy: GatePolicy) -> Iterator[Check]:
         languages = gpus.languages_on(vendor, self._modules)
         if vendor == "amd":
             yield from amd.device_checks(self._sources, self._rocminfo, self._found, languages)
             if shown := amd.agent(self._rocminfo):
                 lockable = self._locking(vendor, shown.uuid, shown.max_clock_hz)
                 ours = self._sources.ours
-                yield from amd.state_checks(shown, self._fleet[vendor], lockable, ours, languages)
+                yield from amd.state_checks(
+                    shown, self._fleet[vendor], lockable, ours, policy, languages
+                )
             return
         yield from nvidia.device_checks(said, self._found, languages)
         if "error" not in said:
@@ -124,7 +127,7 @@ class GpuLook:
             lockable = self._locking(vendor, uuid, None)
             yield from nvidia.setting_checks(said, self._settings(said), lockable, languages)
             ours = self._sources.ours
-            yield gpus.in_use(self._fleet[vendor], uuid, ours, languages)
+            yield gpus.in_use(self._fleet[vendor], uuid, ours, policy, languages)
 
     def _programs(self, vendor: Vendor, said: nvidia.Said) -> Iterator[Check]:
         """Compilers, profilers and frameworks: of use only with a GPU, but not found on it."""

@@ -18,7 +18,7 @@ from roofsmith.devices.clocks_amd import RocmSmiClocks
 from roofsmith.devices.clocks_nvidia import NvmlClocks
 from roofsmith.devices.cpu import CpuSource
 from roofsmith.devices.fleet import HostFleet
-from roofsmith.devices.fleet_amd import RocmSmiFleet
+from roofsmith.devices.fleet_amd import AmdSmiFleet, RocmSmiFleet
 from roofsmith.devices.fleet_amdsmi import AmdSmiLibraryFleet
 from roofsmith.devices.fleet_nvidia_smi import NvidiaSmiFleet
 from roofsmith.devices.fleet_nvml import NvmlFleet
@@ -53,8 +53,8 @@ SHARE_WITHOUT_GPU = 0.3
 of which starting takes one, and nobody waits for drivers and frameworks that wake up. What is left
 to ask takes 0.2 s."""
 PROBE_DEADLINE_S = 2.7
-"""For one process that is asked: a little less, so that it is gone when we are. For each of the two
-ways to a driver's management library, half of it."""
+"""For one process that is asked: a little less, so that it is gone when we are. For each way to
+a driver's management library, half of it."""
 ROOT = Path("/")
 
 _OPENMP = """\
@@ -162,6 +162,7 @@ def _fleet(vendor: Vendor, deadline_s: float) -> HostFleet:
         "amd": (
             AmdSmiLibraryFleet(deadline_s=deadline_s),
             RocmSmiFleet(deadline_s=deadline_s),
+            AmdSmiFleet(deadline_s=deadline_s),
         ),
     }
     return HostFleet(vendor, sources=by_vendor[vendor], ask_cuda=partial(ask_cuda, deadline_s))
