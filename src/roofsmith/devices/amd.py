@@ -11,6 +11,7 @@ from pathlib import Path
 from roofsmith.analysis.occupancy import compute_unit
 from roofsmith.devices import gpu_tools, probes
 from roofsmith.devices.amd_agents import Agent, parse_node_properties, parse_rocminfo
+from roofsmith.devices.programs import asked
 from roofsmith.domain.device import Cache, Device, Environment
 from roofsmith.errors import MachineError
 
@@ -33,27 +34,21 @@ def ask_rocminfo(deadline_s: float = ROCMINFO_DEADLINE_S) -> str:
             hint="install ROCm (https://rocm.docs.amd.com), or put its bin folder on PATH",
         )
     try:
-        answer = subprocess.run(
-            [program],
-            capture_output=True,
-            stdin=subprocess.DEVNULL,
-            timeout=deadline_s,
-            check=False,
-            text=True,
-            errors="replace",
-        )
+        with asked([program], stderr=subprocess.PIPE) as process:
+            pipes = process.communicate(timeout=deadline_s)
+            out, err = (said.decode("utf-8", "replace") for said in pipes)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise MachineError(
             f"no AMD GPU can be used here: {program} failed: {error}",
             hint="is the amdgpu driver loaded (lsmod | grep amdgpu), and /dev/kfd there?",
         ) from error
-    if answer.returncode != 0:
-        said = (answer.stderr or answer.stdout).strip().splitlines()
+    if process.returncode != 0:
+        said = (err or out).strip().splitlines()
         raise MachineError(
             f"no AMD GPU can be used here: {program} says: {said[-1] if said else 'nothing'}",
             hint="the user must be in the groups render and video, and /dev/kfd must be there",
         )
-    return answer.stdout
+    return out
 
 
 @dataclass(frozen=True, slots=True)

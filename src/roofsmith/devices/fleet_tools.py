@@ -7,23 +7,20 @@ import queue
 import re
 import selectors
 import shutil
-import signal
 import subprocess
 import threading
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
+from roofsmith.devices.programs import asked
 from roofsmith.domain.fleet import MIB
 
 DEADLINE_S = 20.0
 """For one question: a driver that isn't kept loaded takes a second or two per GPU to wake up."""
 MAX_ANSWER_BYTES = 16 * MIB
 """nvidia-smi prints 20 KB per GPU; a program that prints this much is broken."""
-LAST_WORDS_S = 1.0
-"""For a program that was killed. One that waits within a broken driver outlives even that."""
 
 _NUMBER = re.compile(r"\s*([+-]?\d{1,18}(?:\.\d{1,9})?)\s*(\S*)\s*")
 _SIZES = {
@@ -48,23 +45,13 @@ def ask(command: Sequence[str], deadline_s: float = DEADLINE_S) -> str | None:
     if program is None:
         return None
     try:
-        process = subprocess.Popen(
-            [program, *command[1:]],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
+        with asked([program, *command[1:]]) as process:
+            printed = _printed(process, time.monotonic() + deadline_s)
     except OSError:
         return None
-    printed = _printed(process, time.monotonic() + deadline_s)
-    if printed is None:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(LAST_WORDS_S)
+    if printed is None or process.returncode != 0:
         return None
-    return printed.decode("utf-8", "replace") if process.returncode == 0 else None
+    return printed.decode("utf-8", "replace")
 
 
 def _printed(process: subprocess.Popen[bytes], until_s: float) -> bytes | None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from roofsmith.devices import torch_probe
+from roofsmith.devices.programs import asked, kill
 from roofsmith.errors import MachineError
 
 _BUILT_FOR = re.compile(r"(?m)^(cuda|hip)\b[^=\n]*=\s*['\"]([^'\"]+)['\"]")
@@ -69,13 +70,11 @@ def ask_torch(deadline_s: float) -> dict[str, Any] | None:
     """
     # -P: the probe's folder has modules of its own names, which torch might take for others.
     command = [sys.executable, "-P", str(torch_probe.__file__)]
-    with subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd="/"
-    ) as process:
+    with asked(command, stderr=subprocess.PIPE, cwd="/") as process:
         try:
             out, err = process.communicate(timeout=deadline_s)
         except subprocess.TimeoutExpired:
-            process.kill()
+            kill(process)
             out, _ = process.communicate()
             return _answers(out) or None
     found = _answers(out)

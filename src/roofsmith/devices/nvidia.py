@@ -14,6 +14,7 @@ from roofsmith.analysis.occupancy import MAX_THREADS_PER_BLOCK
 from roofsmith.devices import cuda_probe, gpu_tools, probes
 from roofsmith.devices.nvidia_smi import GpuSettings, ask_nvidia_smi
 from roofsmith.devices.nvml import ask_nvml
+from roofsmith.devices.programs import asked
 from roofsmith.domain.device import Cache, Device, Environment
 from roofsmith.errors import MachineError
 
@@ -50,21 +51,15 @@ def ask_cuda(deadline_s: float = PROBE_DEADLINE_S) -> dict[str, Any]:
     """What the CUDA driver says, asked by a process of its own."""
     command = [sys.executable, "-I", "-S", str(cuda_probe.__file__)]
     try:
-        answer = subprocess.run(
-            command,
-            capture_output=True,
-            stdin=subprocess.DEVNULL,
-            timeout=deadline_s,
-            check=False,
-            text=True,
-        )
+        with asked(command) as process:
+            answer, _ = process.communicate(timeout=deadline_s)
     except subprocess.TimeoutExpired:
         what = f"the CUDA driver didn't answer within {deadline_s:g} s"
         return {"error": what, "code": 999}
     try:
-        found = json.loads(answer.stdout)
+        found = json.loads(answer)
     except ValueError:
-        what = f"the CUDA driver ended the process that asked it (exit status {answer.returncode})"
+        what = f"the CUDA driver ended the process that asked it (exit status {process.returncode})"
         return {"error": what, "code": 999}
     return dict(found)
 

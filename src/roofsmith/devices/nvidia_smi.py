@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import csv
 import re
-import shutil
-import subprocess
 from dataclasses import dataclass
 from xml.etree import ElementTree
 
-SMI_DEADLINE_S = 20.0
-"""nvidia-smi takes a second or two where the driver isn't kept loaded (no persistence mode)."""
+from roofsmith.devices.fleet_tools import DEADLINE_S, ask
+
 QUERY = (
     "name,uuid,driver_version,compute_cap,memory.total,clocks.max.sm,clocks.max.memory,"
     "clocks.applications.graphics,power.limit,ecc.mode.current,mig.mode.current,"
@@ -116,37 +114,14 @@ def _from_row(row: dict[str, str | None]) -> GpuSettings:
     )
 
 
-def ask_nvidia_smi(uuid: str, deadline_s: float = SMI_DEADLINE_S) -> GpuSettings | None:
+def ask_nvidia_smi(uuid: str, deadline_s: float = DEADLINE_S) -> GpuSettings | None:
     """One GPU from nvidia-smi's XML, else from its CSV; None if neither is to be had."""
-    xml = _run(deadline_s, "-q", "-x")
+    xml = ask(["nvidia-smi", "-q", "-x"], deadline_s)
     if xml is None:  # one that hung would hang again
         return None
-    gpus = parse_xml(xml) or parse_csv(
-        _run(deadline_s, f"--query-gpu={QUERY}", "--format=csv") or ""
-    )
+    table = ["nvidia-smi", f"--query-gpu={QUERY}", "--format=csv"]
+    gpus = parse_xml(xml) or parse_csv(ask(table, deadline_s) or "")
     return next((gpu for gpu in gpus if gpu.uuid.lower() == uuid.lower()), None)
-
-
-def _run(deadline_s: float, *arguments: str) -> str | None:
-    """What it prints; empty if it fails, None if it hangs."""
-    program = shutil.which("nvidia-smi")
-    if program is None:
-        return ""
-    try:
-        answer = subprocess.run(
-            [program, *arguments],
-            capture_output=True,
-            stdin=subprocess.DEVNULL,
-            timeout=deadline_s,
-            check=False,
-            text=True,
-            errors="replace",
-        )
-    except subprocess.TimeoutExpired:
-        return None
-    except OSError:
-        return ""
-    return answer.stdout if answer.returncode == 0 else ""
 
 
 def quantity(text: str | None) -> float | None:

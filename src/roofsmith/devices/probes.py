@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import platform
 import shutil
-import subprocess
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
@@ -13,6 +12,7 @@ from importlib import metadata
 from pathlib import Path
 
 from roofsmith.devices.cpuinfo import cpu_list, quota_processors, size_bytes
+from roofsmith.devices.fleet_tools import ask
 from roofsmith.domain.device import Cache
 
 PROBE_DEADLINE_S = 2.0
@@ -149,19 +149,7 @@ def printed_version(program: str, deadline_s: float) -> str | None:
 
 @cache
 def _printed_version(program: str, _file: tuple[int, int], deadline_s: float) -> str | None:
-    try:
-        answer = subprocess.run(
-            [program, "--version"],
-            capture_output=True,
-            stdin=subprocess.DEVNULL,
-            timeout=deadline_s,
-            check=False,
-            text=True,
-            errors="replace",
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    return answer.stdout if answer.returncode == 0 else None
+    return ask([program, "--version"], deadline_s)
 
 
 def package_versions() -> dict[str, str]:

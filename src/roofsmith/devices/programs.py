@@ -1,0 +1,62 @@
+"""Programs that are asked something: none outlives its question, nor this process."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import signal
+import subprocess
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+
+LAST_WORDS_S = 1.0
+"""For a program that was killed. One that waits within a broken driver outlives even that."""
+
+_asked: set[subprocess.Popen[bytes]] = set()
+"""Who still has to answer: of a thread that nobody waits for any more, perhaps."""
+_over = threading.Event()
+"""This process ends: nobody is asked any more."""
+
+
+@contextmanager
+def asked(
+    command: Sequence[str], *, stderr: int = subprocess.DEVNULL, cwd: str | None = None
+) -> Iterator[subprocess.Popen[bytes]]:
+    """A program that gets no input and prints into a pipe.
+
+    Unless it has been waited for at the end of the block, it is killed with all that it started.
+
+    Raises:
+        OSError: it can't be started.
+    """
+    process = subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=stderr, cwd=cwd,
+        start_new_session=True,
+    )  # fmt: skip
+    _asked.add(process)
+    try:
+        if _over.is_set():
+            kill(process)
+        yield process
+    finally:
+        if process.returncode is None:
+            kill(process)
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(LAST_WORDS_S)
+        for pipe in filter(None, (process.stdout, process.stderr)):
+            pipe.close()
+        _asked.discard(process)
+
+
+def kill(process: subprocess.Popen[bytes]) -> None:
+    """It and its children; does nothing if all are gone."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+@atexit.register
+def _end() -> None:
+    _over.set()
+    for process in tuple(_asked):
+        kill(process)

@@ -1,0 +1,70 @@
+"""Programs that are asked: neither they nor their children outlive the question, or the asker."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+from fleet_stand_ins import script
+
+from roofsmith.devices import nvidia_smi, probes
+from roofsmith.devices.fleet_tools import ask
+
+LONG_S = 60.0
+SHORT_S = 0.5
+ABANDONS = """
+import sys, threading, time
+from pathlib import Path
+from roofsmith.devices.fleet_tools import ask
+threading.Thread(target=ask, args=([sys.argv[1]],), daemon=True).start()
+while not Path(sys.argv[2]).exists():
+    time.sleep(0.01)
+"""
+
+
+@pytest.fixture
+def hung(tmp_path: Path) -> str:
+    """Never answers, and neither does its child, whose number it leaves in a file."""
+    place = tmp_path / "child"
+    body = f"sleep 1001 &\necho $! > {place}.new; mv {place}.new {place}; wait"
+    return script(tmp_path, "nvidia-smi", body)
+
+
+def is_over(hung: str) -> bool:
+    """Whether the child is; it may take a while."""
+    pid = int((Path(hung).parent / "child").read_text())
+    until_s = time.monotonic() + LONG_S
+    while time.monotonic() < until_s:
+        try:
+            if psutil.Process(pid).status() == psutil.STATUS_ZOMBIE:
+                return True
+        except psutil.NoSuchProcess:
+            return True
+        time.sleep(0.02)
+    return False
+
+
+def test_what_is_still_asked_ends_with_whoever_asked(hung: str) -> None:
+    child = Path(hung).parent / "child"
+    subprocess.run([sys.executable, "-c", ABANDONS, hung, str(child)], check=True, timeout=LONG_S)
+    assert is_over(hung)
+
+
+def test_a_question_that_takes_too_long_ends_with_all_that_it_started(
+    hung: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", f"{Path(hung).parent}:/usr/bin:/bin")
+    assert nvidia_smi.ask_nvidia_smi("GPU-1", SHORT_S) is None
+    assert is_over(hung)
+    assert probes.printed_version(hung, SHORT_S) is None
+    assert is_over(hung)
+
+
+def test_a_program_that_answers_is_believed(tmp_path: Path) -> None:
+    assert ask([script(tmp_path, "tool", "echo 7")]) == "7\n"
+    assert ask([script(tmp_path, "broken", "echo 7; exit 9")]) is None
+    assert ask([str(tmp_path / "none")]) is None
