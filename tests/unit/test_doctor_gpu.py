@@ -261,8 +261,26 @@ def test_a_question_without_an_answer_is_given_up(
         hung = h100(root, **{name: lambda *_: woken.wait()})
         found = look(hung, None)
         late = [c for c in found.checks if "didn't answer in time" in c.detail]
-        assert late or name == "gpu_settings", name
+        assert late, name
         assert all(check.level != "ok" for check in late)
+
+
+@pytest.mark.parametrize(("load", "blamed"), [(0.5, False), (999.0, True)])
+def test_a_busy_machine_is_not_taken_for_one_that_hangs(
+    root: Path, monkeypatch: pytest.MonkeyPatch, woken: threading.Event, load: float, blamed: bool
+) -> None:
+    monkeypatch.setattr("roofsmith.app.doctor.DEADLINE_S", 0.3)
+    monkeypatch.setattr(os, "getloadavg", lambda: (load, load, load))
+    hung = {name: lambda *_: woken.wait() for name in ("gpu_settings", "fleet")}
+    found = look(h100(root, **hung), CUDA)
+    for name in ("clocks", "in use"):
+        check = named(found, name)
+        assert check.detail == "not known: NVIDIA's driver didn't answer in time"
+        assert ("ask again when other work is over (load 999.0" in (check.fix or "")) is blamed
+        assert "dmesg" in (check.fix or "")
+    silent = named(look(h100(root, cuda=lambda: woken.wait()), CUDA), "NVIDIA GPU")
+    assert silent.detail == "it doesn't answer: the CUDA driver didn't answer in time"
+    assert ("other work" in (silent.fix or "")) is blamed
 
 
 def test_an_answer_carries_its_error() -> None:

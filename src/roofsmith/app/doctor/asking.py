@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
+from roofsmith.devices import probes
 from roofsmith.errors import MachineError, RoofsmithError
 
 T = TypeVar("T")
@@ -50,11 +52,22 @@ class Answer(Generic[T]):
         if not self._done.wait(max(self._until - time.monotonic(), 0.0)):
             raise MachineError(
                 f"{self._what} didn't answer in time",
-                hint="is a driver or a network file system hanging? `dmesg | tail` may tell",
+                hint=beside_load(
+                    "is a driver or a network file system hanging? `dmesg | tail` may tell"
+                ),
             )
         if self._error is not None:
             raise self._error
         return self._answer[0]
+
+
+def beside_load(fix: str) -> str:
+    """What to do about an answer that didn't come; first of all about the machine's load."""
+    load, processors = os.getloadavg()[0], len(probes.allowed_processors())
+    if load <= processors:
+        return fix
+    busy = f"load {load:.1f} on {processors} processors"
+    return f"ask again when other work is over ({busy}); else: {fix}"
 
 
 class Inquiry:

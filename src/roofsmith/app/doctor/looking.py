@@ -70,8 +70,8 @@ class GpuLook:
         self._told: Answer[GpuSettings | None] | None = None
         self._build = sources.torch_build()
         self._fleet = {
-            vendor: inquiry.ask(name, partial(sources.fleet, vendor))
-            for vendor, name in gpus.LIBRARIES.items()
+            vendor: inquiry.ask(f"{name}'s driver", partial(sources.fleet, vendor))
+            for vendor, name in gpus.NAMES.items()
         }
         self._sees = self._ask_torch()
         self._cuda = inquiry.ask("the CUDA driver", sources.cuda)
@@ -125,7 +125,8 @@ class GpuLook:
         if "error" not in said:
             uuid = str(said["uuid"])
             lockable = self._locking(vendor, uuid, None)
-            yield from nvidia.setting_checks(said, self._settings(said), lockable, languages)
+            told = self._ask_settings(said)
+            yield from nvidia.setting_checks(said, told, lockable, languages)
             ours = self._sources.ours
             yield gpus.in_use(self._fleet[vendor], uuid, ours, policy, languages)
 
@@ -156,13 +157,19 @@ class GpuLook:
         ask = partial(self._sources.lockable, vendor, uuid, max_clock_hz)
         return self._inquiry.ask(gpus.LIBRARIES[vendor], ask)
 
-    def _settings(self, said: nvidia.Said) -> GpuSettings | None:
+    def _ask_settings(self, said: nvidia.Said) -> Answer[GpuSettings | None]:
         """How the GPU is set up; asked once."""
-        if self._told is None and "error" not in said:
+        if self._told is None:
             ask = partial(self._sources.gpu_settings, str(said["uuid"]))
-            self._told = self._inquiry.ask("NVML", ask)
+            self._told = self._inquiry.ask("NVIDIA's driver", ask)
+        return self._told
+
+    def _settings(self, said: nvidia.Said) -> GpuSettings | None:
+        """The same, as far as it is known."""
+        if "error" in said:
+            return None
         try:
-            return None if self._told is None else self._told.get()
+            return self._ask_settings(said).get()
         except MachineError:
             return None
 
@@ -187,4 +194,4 @@ def _said(cuda: Answer[nvidia.Said]) -> nvidia.Said:
     try:
         return cuda.get()
     except MachineError as error:
-        return {"error": error.message, "code": 999}
+        return {"error": error.message, "code": 999, "fix": error.hint}

@@ -54,7 +54,8 @@ def device_checks(said: Said, found: Vendors, languages: tuple[Language, ...]) -
 
 def _no_device(said: Said, found: Vendors, languages: tuple[Language, ...]) -> Check:
     code = said.get("code")
-    detail, fix, lack = f"it doesn't answer: {said['error']}", hint_for(code), "GPU doesn't answer"
+    detail, lack = f"it doesn't answer: {said['error']}", "GPU doesn't answer"
+    fix = said.get("fix") or hint_for(code)
     if code is None and "nvidia" not in found.loaded:
         lack = "no NVIDIA driver"
         if found.in_container:
@@ -82,7 +83,7 @@ def _no_device(said: Said, found: Vendors, languages: tuple[Language, ...]) -> C
 
 def setting_checks(
     said: Said,
-    settings: GpuSettings | None,
+    told: Answer[GpuSettings | None],
     lockable: Answer[None] | None,
     languages: tuple[Language, ...],
 ) -> Iterator[Check]:
@@ -90,7 +91,7 @@ def setting_checks(
 
     Args:
         said: by the CUDA driver, with a device.
-        settings: by NVML or nvidia-smi; None: neither answers.
+        told: by NVML or nvidia-smi; None: neither answers.
         lockable: whether the clocks can be locked; raises why not.
         languages: that run on the GPU.
     """
@@ -102,12 +103,15 @@ def setting_checks(
 
     api = cuda_release(said)
     runs = f"runs CUDA up to {api[0]}.{api[1]}"
+    why: str = "neither NVML nor nvidia-smi answers"
+    fix: str | None = "run nvidia-smi by hand; in a container add -e NVIDIA_DRIVER_CAPABILITIES=all"
+    try:
+        settings = told.get()
+    except RoofsmithError as error:
+        settings, why, fix = None, error.message, error.hint
     if settings is None:
         yield check("driver", "ok", runs)
-        yield check(
-            "clocks", "limited", "not known: neither NVML nor nvidia-smi answers",
-            "run nvidia-smi by hand; in a container add -e NVIDIA_DRIVER_CAPABILITIES=all",
-        )  # fmt: skip
+        yield check("clocks", "limited", f"not known: {why}", fix)
         return
     yield check("driver", "ok", f"{settings.driver or 'version not known'}, {runs}")
     yield check("clocks", *_clocks(settings, lockable))

@@ -53,8 +53,8 @@ SHARE_WITHOUT_GPU = 0.3
 of which starting takes one, and nobody waits for drivers and frameworks that wake up. What is left
 to ask takes 0.2 s."""
 PROBE_DEADLINE_S = 2.7
-"""For one process that is asked: a little less, so that it is gone when we are. For each way to
-a driver's management library, half of it."""
+"""For one process, where what it has said by then counts. For each way to a driver's management
+library but the last, half of it."""
 ROOT = Path("/")
 
 _OPENMP = """\
@@ -136,12 +136,12 @@ def sources_of(settings: Settings, share: float = 1.0) -> Sources:
         tools=gpu_tools.versions,
         ncu=find_ncu,
         rocprof=find_rocprof,
-        cuda=partial(ask_cuda, probe_s),
-        gpu_settings=lambda uuid: ask_nvml(uuid) or ask_nvidia_smi(uuid, probe_s),
+        cuda=ask_cuda,
+        gpu_settings=lambda uuid: ask_nvml(uuid) or ask_nvidia_smi(uuid),
         lockable=_require_lockable,
         fleet=lambda vendor: _fleet(vendor, probe_s / 2).gpus(),
         ours=OwnProcesses().among,
-        rocminfo=partial(ask_rocminfo, probe_s),
+        rocminfo=ask_rocminfo,
         torch_build=frameworks.torch_build,
         triton=frameworks.triton_version,
         python_headers=frameworks.python_headers,
@@ -153,16 +153,16 @@ def sources_of(settings: Settings, share: float = 1.0) -> Sources:
 
 
 def _fleet(vendor: Vendor, deadline_s: float) -> HostFleet:
-    """As everywhere, but with less patience: if one way hangs, the other still has its time."""
+    """As everywhere, but with less patience: if one way hangs, the next still has its time."""
     by_vendor: Mapping[Vendor, tuple[FleetSource, ...]] = {
         "nvidia": (
             NvmlFleet(deadline_s=deadline_s),
-            NvidiaSmiFleet(deadline_s=deadline_s),
+            NvidiaSmiFleet(),
         ),
         "amd": (
             AmdSmiLibraryFleet(deadline_s=deadline_s),
             RocmSmiFleet(deadline_s=deadline_s),
-            AmdSmiFleet(deadline_s=deadline_s),
+            AmdSmiFleet(),
         ),
     }
     return HostFleet(vendor, sources=by_vendor[vendor], ask_cuda=partial(ask_cuda, deadline_s))
