@@ -2,7 +2,7 @@
 
 Stricter than YAML: a key may appear once, keys are text, and only numbers, text, lists and
 mappings exist. `true`, dates and the like are read as text, so that a dimension may be called `on`
-and a flag `yes`.
+and a flag `yes`; so is `12:30`, which YAML takes for 750.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ class _Reader:
         return values
 
     def _scalar(self, node: yaml.Node) -> Any:
-        if node.tag not in _NUMBERS:
+        if node.tag not in _NUMBERS or ":" in node.value:
             return node.value
         try:
             return self._loader.construct_object(node)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import Field, StrictFloat, StrictInt, StrictStr
+from pydantic import Field, StrictFloat, StrictInt, StrictStr, StringConstraints
 
 from roofsmith.domain.facts import Citation, Fact, shown
 from roofsmith.domain.values import Value
@@ -19,13 +19,16 @@ Quality = Literal["primary", "transcribed", "device_log", "secondary", "measured
 """primary: read in the vendor's own text or code; transcribed: a third party quotes the vendor;
 device_log: a device printed it; secondary: the third party's own; measured: our own measurement."""
 
+Words = Annotated[StrictStr, StringConstraints(strip_whitespace=True, min_length=1)]
+"""A text that isn't blank."""
+
 
 class Source(Value):
     """Where a number was published."""
 
-    title: StrictStr = Field(min_length=1)
-    url: StrictStr | None = None
-    locator: StrictStr | None = None
+    title: Words
+    url: Words | None = None
+    locator: Words | None = None
     """Page, table, section, function or line."""
     url_status: StrictStr | None = None
     """What to know of an address that wasn't seen."""

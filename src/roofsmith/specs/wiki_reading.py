@@ -217,7 +217,7 @@ class _Reading:
                 fix = "put it in quotes: '…'"
                 self._wrong("wrong_type", at, f"{metric} is {_shown(value)}, no text", fix)
         elif isinstance(value, tuple) != is_list(metric) or isinstance(value, str):
-            wanted = "a list of numbers" if is_list(metric) else "a number"
+            wanted = _wanted(metric)
             fix = _as_number(value) or f"write {wanted}"
             self._wrong("wrong_type", at, f"{metric} is {_shown(value)}, not {wanted}", fix)
         elif isinstance(value, tuple):
@@ -268,9 +268,16 @@ def _explained(
             fix = f"known: {', '.join(known)}" if known else "leave it out"
             return "unknown_key", here, f"{metric} has no use for {dotted}", fix
         case _:
-            shown = _shown(detail["input"])
-            number = _as_number(detail["input"])
-            return "wrong_type", here, f"{metric}: {dotted} is {shown}", number or detail["msg"]
+            said = f"{metric}: {dotted} is {_shown(detail['input'])}"
+            fix = _as_number(detail["input"]) or detail["msg"]
+            if key == "value":
+                text = value.get("unit") in ALIAS_UNITS
+                fix = f"write {'a text' if text else _wanted(metric)}"
+            return "wrong_type", here, said, fix
+
+
+def _wanted(metric: str) -> str:
+    return "a list of numbers" if is_list(metric) else "a number"
 
 
 def _is_section(at: Location) -> bool:
