@@ -32,6 +32,8 @@ class Settings:
 
     wiki_dir: Path | None = None
     """The user's own pages of the hardware wiki; None: the bundled ones alone."""
+    wiki_named: bool = False
+    """Whether somebody named that folder: then it must be there."""
 
     tips_dir: Path | None = None
     """Where campaigns leave tips for later ones, and find those of earlier ones; None: nowhere."""
@@ -59,6 +61,19 @@ class Settings:
         """Records of GPUs whose clocks are held."""
         return self.cache_dir / "clocks"
 
+    def own_pages(self) -> Path | None:
+        """`wiki_dir`, to read from.
+
+        Raises:
+            UsageError: it was named, and is no folder.
+        """
+        if self.wiki_named and self.wiki_dir is not None and not self.wiki_dir.is_dir():
+            raise UsageError(
+                f"the wiki {self.wiki_dir} is no folder",
+                hint="correct ROOFSMITH_WIKI (or --wiki), or make the folder",
+            )
+        return self.wiki_dir
+
     @classmethod
     def from_environment(cls, environment: Mapping[str, str], working_dir: Path) -> Settings:
         """`$ROOFSMITH_CACHE`, else `$XDG_CACHE_HOME/roofsmith`, else `~/.cache/roofsmith`.
@@ -82,6 +97,7 @@ class Settings:
             campaigns_dir=working_dir / "campaigns",
             isolation=_isolation(environment.get("ROOFSMITH_ISOLATION") or "standard"),
             wiki_dir=_wiki_dir(environment),
+            wiki_named=bool(environment.get("ROOFSMITH_WIKI")),
             tips_dir=_tips_dir(environment),
             gate=_gate(environment),
             lease_dir=_lease_dir(environment),

@@ -49,6 +49,7 @@ FIELDS = ("statement", "rationale", "evidence", "expected_change", "source")
 @pytest.fixture
 def places(tmp_path: Path) -> Settings:
     """Folders of a user of their own."""
+    (tmp_path / "wiki").mkdir()
     return Settings.from_environment(
         {"ROOFSMITH_CACHE": str(tmp_path / "cache"), "ROOFSMITH_WIKI": str(tmp_path / "wiki")},
         tmp_path,

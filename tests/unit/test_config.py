@@ -54,6 +54,16 @@ def test_a_relative_wiki_is_refused() -> None:
         Settings.from_environment({"HOME": "/home/ada", "ROOFSMITH_WIKI": "facts"}, HERE)
 
 
+def test_a_wiki_that_is_named_must_be_a_folder(tmp_path: Path) -> None:
+    usual = Settings.from_environment({"HOME": str(tmp_path)}, HERE)
+    assert usual.own_pages() == usual.wiki_dir
+    named = {"HOME": str(tmp_path), "ROOFSMITH_WIKI": str(tmp_path / "facts")}
+    with pytest.raises(UsageError, match="facts is no folder"):
+        Settings.from_environment(named, HERE).own_pages()
+    (tmp_path / "facts").mkdir()
+    assert Settings.from_environment(named, HERE).own_pages() == tmp_path / "facts"
+
+
 def test_a_relative_cache_is_refused() -> None:
     with pytest.raises(UsageError, match="not an absolute path"):
         Settings.from_environment({"ROOFSMITH_CACHE": "cache"}, HERE)

@@ -235,6 +235,15 @@ def test_clocks_that_a_killed_run_left_locked(root: Path) -> None:
     assert "can't be read" in named(look(sources, CUDA), "locked clocks").detail
 
 
+def test_a_wiki_that_is_named_and_not_there(root: Path) -> None:
+    lost = replace(settings(root), wiki_dir=root / "facts", wiki_named=True)
+    sources = replace(host(root), wiki=doctor.sources_of(lost).wiki)
+    check = named(look(sources), "wiki")
+    assert check.level == "limited"
+    assert check.detail == f"the wiki {root / 'facts'} is no folder"
+    assert "ROOFSMITH_WIKI" in (check.fix or "")
+
+
 # -- questions to the system ----------------------------------------------------------------
 
 

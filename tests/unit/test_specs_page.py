@@ -36,6 +36,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("ROOFSMITH_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("ROOFSMITH_WIKI", str(tmp_path / "wiki"))
     monkeypatch.setenv("COLUMNS", "300")
+    (tmp_path / "wiki").mkdir()
     return tmp_path
 
 
@@ -86,7 +87,6 @@ def test_the_answers_on_the_page_are_what_is_printed() -> None:
 def test_the_page_on_the_page_is_one(home: Path) -> None:
     (text,) = [t for kind, t in FENCE.findall(PAGE.read_text()) if "schema_version" in t]
     name = text.partition("\n")[0].removeprefix("# ")
-    (home / "wiki").mkdir()
     (home / "wiki" / name).write_text(text)
     wiki = Wiki.load(home / "wiki")
     assert wiki.problems == ()
@@ -144,6 +144,25 @@ def test_cite_says_unknown() -> None:
     assert "'H1000'" in found.stderr
 
 
+@pytest.mark.parametrize("names", [("H100 SXM", ""), ("H100 SXM", " "), ("", "bandwidth")])
+def test_cite_needs_two_names(names: tuple[str, str]) -> None:
+    found = specs("cite", *names)
+    assert (found.exit_code, found.stdout) == (2, "")
+    assert f"no {'metric' if names[0] else 'product'} is named" in found.stderr
+
+
+def test_a_wiki_that_is_named_must_be_there(home: Path) -> None:
+    """However it is named: answers from the bundled pages alone would look like its own."""
+    (home / "wiki").rmdir()
+    for command in (("cite", "H100 SXM", "bandwidth"), ("show", "H100"), ("list",)):
+        found = specs(*command)
+        assert (found.exit_code, found.stdout) == (2, "")
+        assert f"the wiki {home / 'wiki'} is no folder" in found.stderr
+        assert "ROOFSMITH_WIKI" in found.stderr
+        named = specs(*command, "--wiki", str(home / "wiki"))
+        assert (named.exit_code, named.stdout) == (2, "")
+
+
 def test_cite_does_not_guess_which_product() -> None:
     found = specs("cite", "H100", "bandwidth")
     assert (found.exit_code, found.stdout) == (2, "")
@@ -188,7 +207,6 @@ def test_sizes_and_counts_are_cited_whole() -> None:
 @pytest.mark.parametrize("command", [("cite", "H100 SXM", "bandwidth"), ("show", "H100 SXM")])
 def test_a_page_that_replaces_in_vain_is_named(home: Path, command: tuple[str, ...]) -> None:
     own = home / "wiki" / "nvidia-h100-sxm5-80gb.yaml"
-    own.parent.mkdir()
     bundled = next(page.file for page in Wiki.load().pages if page.id == own.stem)
     own.write_text(bundled.read_text().replace("3350000000000.0", "3.30e+12"))
     assert specs(*command).stderr.count(str(own)) == 0
@@ -284,7 +302,6 @@ def test_show_a_product_that_was_never_measured(home: Path) -> None:
 
 
 def test_list_names_pages_kept_ceilings_and_what_is_wrong(home: Path) -> None:
-    (home / "wiki").mkdir()
     (home / "wiki" / "broken.yaml").write_text("id: broken\n")
     path = kept(home, "NVIDIA H100 80GB HBM3")
     found = specs("list")

@@ -181,7 +181,7 @@ def settings(
     """
     found = Settings.from_environment(os.environ, Path.cwd())
     found = replace(found, lock_clocks=lock_clocks, waits=waits)
-    found = found if wiki is None else replace(found, wiki_dir=wiki.absolute())
+    found = found if wiki is None else replace(found, wiki_dir=wiki.absolute(), wiki_named=True)
     return found if isolation is None else replace(found, isolation=isolation)
 
 

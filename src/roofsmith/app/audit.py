@@ -89,7 +89,7 @@ def resolver(settings: Settings) -> Resolve:
 
     @cache
     def wiki() -> Wiki:
-        return Wiki.load(settings.wiki_dir)
+        return Wiki.load(settings.own_pages())
 
     def resolve(citation: str) -> Fact | None:
         if _MEASUREMENT.fullmatch(citation):

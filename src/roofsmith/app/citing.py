@@ -116,7 +116,7 @@ class CitedTips:
         tips = self.shelf.read()
         if not tips:
             return ()
-        sources = Sources(Wiki.load(self.settings.wiki_dir).resolve)
+        sources = Sources(Wiki.load(self.settings.own_pages()).resolve)
         found = (_struck(tip, sources) for tip in tips)
         return tuple(tip for tip in found if tip is not None)
 

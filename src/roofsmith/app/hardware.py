@@ -283,7 +283,7 @@ def _machine(settings: Settings, language: Language, locked: Collection[str]) ->
     measured = kind(
         runner=runner, toolchain=toolchain, cache_dir=settings.ceilings_dir, clock=clock
     )
-    specs = CitedCeilings(measured, partial(Wiki.load, settings.wiki_dir))
+    specs = CitedCeilings(measured, partial(Wiki.load, settings.own_pages()))
     return Machine(clock, devices, specs, toolchain, runner, gpu, walls, compiled_dir)
 
 

@@ -9,7 +9,7 @@ from roofsmith.analysis.side_by_side import Pair, side_by_side
 from roofsmith.app.machine import kept_ceilings
 from roofsmith.config import Settings
 from roofsmith.domain.facts import FactSheet
-from roofsmith.errors import UnknownNameError
+from roofsmith.errors import UnknownNameError, UsageError
 from roofsmith.specs.sheet import MeasurementFile, kept_sheet, parse
 from roofsmith.specs.wiki import Wiki
 from roofsmith.specs.wiki_datasheet import datasheet_of, missing
@@ -70,8 +70,12 @@ class Cited:
 
 
 def list_specs(settings: Settings) -> Listing:
-    """Pages, what is wrong with others, and kept ceilings."""
-    wiki = Wiki.load(settings.wiki_dir)
+    """Pages, what is wrong with others, and kept ceilings.
+
+    Raises:
+        UsageError: the folder of the user's own pages was named, and isn't there.
+    """
+    wiki = Wiki.load(settings.own_pages())
     kept = tuple((path, file.device) for path, file in _kept(settings))
     return Listing(wiki.pages, wiki.problems, kept, settings.wiki_dir)
 
@@ -81,8 +85,9 @@ def show_products(name: str, settings: Settings) -> tuple[Product, ...]:
 
     Raises:
         UnknownNameError: no page has the name.
+        UsageError: as `list_specs`.
     """
-    wiki, kept = Wiki.load(settings.wiki_dir), _kept(settings)
+    wiki, kept = Wiki.load(settings.own_pages()), _kept(settings)
     return tuple(_product(page, kept, wiki) for page in wiki.called(name))
 
 
@@ -117,8 +122,14 @@ def cite(product: str, metric: str, settings: Settings) -> Cited:
 
     Raises:
         AmbiguousNameError: several products, or several facts of the product, share the name.
+        UsageError: one of the names is empty; and as `list_specs`.
     """
-    wiki = Wiki.load(settings.wiki_dir)
+    if not product.strip() or not metric.strip():
+        raise UsageError(
+            f"no {'metric' if product.strip() else 'product'} is named",
+            hint="roofsmith specs cite 'H100 SXM' bandwidth; `roofsmith specs list` has products",
+        )
+    wiki = Wiki.load(settings.own_pages())
     try:
         page = wiki.page(product)
     except UnknownNameError as error:

@@ -146,7 +146,7 @@ def sources_of(settings: Settings, share: float = 1.0) -> Sources:
         triton=frameworks.triton_version,
         python_headers=frameworks.python_headers,
         torch_sees=partial(frameworks.ask_torch, probe_s),
-        wiki=partial(_wiki_problems, settings.wiki_dir),
+        wiki=partial(_wiki_problems, settings),
         try_to_write=_try_to_write,
         free_bytes=lambda path: shutil.disk_usage(path).free,
     )
@@ -179,8 +179,9 @@ def _build_openmp(builds_dir: Path) -> Built | BuildFailed:
     return CToolchain(builds_dir).build(Candidate(language="c", sources=(source,), build=build))
 
 
-def _wiki_problems(folder: Path | None) -> tuple[PageProblem, ...]:
+def _wiki_problems(settings: Settings) -> tuple[PageProblem, ...]:
     """Bundled pages are right by their tests: without own ones there is nothing to read."""
+    folder = settings.own_pages()
     if folder is None or not folder.exists():
         return ()
     return Wiki.load(folder).problems
