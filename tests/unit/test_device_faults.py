@@ -14,10 +14,16 @@ from roofsmith.domain.target import Target
 from roofsmith.domain.workload import Workload
 from roofsmith.engine.loop import Engine
 from roofsmith.engine.verify import verify
-from roofsmith.errors import BadReferenceError, DeviceFailedError, NoIdleGpuError
+from roofsmith.errors import (
+    BadReferenceError,
+    DeviceFailedError,
+    NoIdleGpuError,
+    ToolMissingError,
+)
 from roofsmith.judge import oracle as oracle_module
 from roofsmith.judge.gpu import device_faults
 from roofsmith.judge.gpu import oracle as gpu_oracle
+from roofsmith.judge.gpu.needs import SEES_NO_GPU
 from roofsmith.judge.gpu.oracle import GpuOracle
 from roofsmith.ports import Judge, Measured, Observer, Scope
 from roofsmith.testing.engine import FakeWorld, fake_idea, fake_target
@@ -119,6 +125,19 @@ def test_what_the_driver_says_is_the_devices_is_never_the_references(
         pytest.raises(DeviceFailedError, match="uncorrectable ECC"),
     ):
         made.describe(WORKLOAD)
+
+
+def test_a_pytorch_without_cuda_is_nobodys_fault_and_has_a_remedy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = f"{SEES_NO_GPU} (PyTorch 2.12.0+cpu)"
+    with oracle(tmp_path, monkeypatch, [said]) as made:
+        with pytest.raises(ToolMissingError, match=r"sees no GPU .* \(PyTorch 2") as caught:
+            made.describe(WORKLOAD)
+        assert "install a PyTorch built for CUDA" in (caught.value.hint or "")
+        assert "roofsmith doctor TARGET" in (caught.value.hint or "")
+        assert "setup" not in str(caught.value)
+        assert not made.is_alive
 
 
 @pytest.mark.parametrize("end", ["die", ILLEGAL])

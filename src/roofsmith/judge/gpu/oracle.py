@@ -23,7 +23,7 @@ from roofsmith.judge.gpu.device_faults import (
     why_silent,
 )
 from roofsmith.judge.gpu.layout import BFLOAT16, host_spec
-from roofsmith.judge.gpu.needs import SEES_GPU, require_torch
+from roofsmith.judge.gpu.needs import SEES_GPU, SEES_NO_GPU, blind_torch, require_torch
 from roofsmith.judge.gpu.slots import Slots, as_json
 from roofsmith.judge.oracle import BootedProcess, ReferenceProcess
 from roofsmith.ports import Scalar, WorkloadDescription
@@ -91,6 +91,7 @@ class GpuOracle(ReferenceProcess):
         Raises:
             BadReferenceError: the reference raises, hangs, or doesn't fit the kernel's signature.
             TargetError: the workload can't fit in the device's memory.
+            ToolMissingError: PyTorch isn't installed, or sees no GPU.
         """
         if workload.label not in self._descriptions:
             description = self.described(workload)
@@ -166,6 +167,9 @@ class GpuOracle(ReferenceProcess):
     def _complaint(
         self, op: str, message: dict[str, Any], answer: dict[str, Any]
     ) -> RoofsmithError:
+        if SEES_NO_GPU in answer["error"]:
+            self.close()
+            return blind_torch(self._name, answer["error"])
         error = super()._complaint(op, message, answer)
         if answer.get("memory"):
             return DeviceFullError(error.message, hint=error.hint)

@@ -34,6 +34,7 @@ from roofsmith.judge.gpu.device_arena import DeviceArena
 from roofsmith.judge.gpu.driver import DeviceError, Driver
 from roofsmith.judge.gpu.evidence import Draw, Memory, Scene, told
 from roofsmith.judge.gpu.measuring import compare, measure
+from roofsmith.judge.gpu.needs import SEES_NO_GPU
 from roofsmith.judge.gpu.reasons import device_reason
 from roofsmith.judge.gpu.reference import GpuReference
 from roofsmith.judge.gpu.rounding import Wrong, room_for_rounding
@@ -86,7 +87,7 @@ class GpuServer:
         self.path = message["path"]
         os.environ.update(message["environment"])  # torch looks at it when it is first asked
         if not torch.cuda.is_available():
-            raise Complaint("torch sees no GPU in the reference's process")
+            raise Complaint(f"{SEES_NO_GPU} (PyTorch {torch.__version__})")
         torch.zeros(1, device="cuda")
         self._driver = Driver("hip" if torch.version.hip else "cuda")
         flush_bytes = 3 * torch.cuda.get_device_properties(0).L2_cache_size
