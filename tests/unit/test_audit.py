@@ -27,6 +27,7 @@ from hypothesis import strategies as st
 from roofsmith.analysis.audit import Audit, Sources, audit
 from roofsmith.analysis.audit_campaign import kept_facts, quotations
 from roofsmith.analysis.audit_quantities import NUMBER
+from roofsmith.app.audit import products_of
 from roofsmith.domain.bound import CeilingPair
 from roofsmith.domain.campaign import Campaign
 from roofsmith.domain.device import Cache, Device
@@ -153,9 +154,11 @@ def sources_of(name: str) -> Sources:
 
 def sources(campaign: Campaign | None) -> Sources:
     """What citations may name, as the application gives it."""
+    products = cache(lambda: products_of(WIKI, campaign))
     if campaign is None:
-        return Sources(WIKI.resolve)
-    return Sources(WIKI.resolve, kept_facts(campaign.started), quotations(campaign))
+        return Sources(WIKI.resolve, products=products)
+    first = campaign.started
+    return Sources(WIKI.resolve, kept_facts(first), quotations(campaign), products=products)
 
 
 def audited(text: str, name: str = "notes.md", campaign: Campaign | None = None) -> Audit:
@@ -345,6 +348,106 @@ def test_citations(text: str, problems: list[str]) -> None:
     assert kinds_of(audited(text)) == problems
 
 
+TABLE = "\n".join(str(entry.fact()) for entry in PAGE.entries.values() if entry.number is not None)
+"""Every fact of the page, as a campaign's README cites them."""
+
+
+def line_of(metric: str) -> str:
+    """Where a metric stands on the page."""
+    return str(PAGE.entries[metric].citation)
+
+
+FP16 = line_of("peak_rates.tensor.dense.fp16")
+BF16 = line_of("peak_rates.tensor.dense.bf16")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"H200 bandwidth: 3.35e+12 byte/s <- {BANDWIDTH.citation}",
+        f"the H200 has 3.35 TB/s <- {BANDWIDTH.citation}",
+        f"the H200 (3.35 TB/s <- {BANDWIDTH.citation})",
+        f"H100 PCIe bandwidth: 3.35e+12 byte/s <- {BANDWIDTH.citation}",
+        f"X9000 bandwidth: 3.35e+12 byte/s <- {BANDWIDTH.citation}",
+        f"fp8 dense: 9.894e+14 FLOP/s <- {FP16}",
+        f"fp16 vector: 9.894e+14 FLOP/s <- {FP16}",
+        f"the peak is 989 TFLOP/s (fp8) <- {FP16}",
+        f"L2 bandwidth: 3.35e+12 byte/s <- {BANDWIDTH.citation}",
+        f"NVLink gives 3.35 TB/s <- {BANDWIDTH.citation}",
+        f"- `L1`: 52428800 byte <- {L2.citation}",
+        f"base clock: 1.98e+09 Hz <- {line_of('execution.boost_clock_hz')}",
+        f"per block: 233472 byte <- {line_of('caches.shared_memory_per_sm_max_bytes')}",
+        f"dense bf16: 1.9789e+15 FLOP/s <- {SPARSE.citation}",
+        f"bf16: 1.9789e+15 FLOP/s <- {SPARSE.citation}",
+    ],
+)
+def test_a_number_that_is_said_of_something_else_than_its_citation(text: str) -> None:
+    assert kinds_of(audited(text)) == ["differs"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"H100 bandwidth: 3.35e+12 byte/s <- {BANDWIDTH.citation}",
+        f"H100 SXM5's memory bandwidth: 3.35e+12 byte/s <- {BANDWIDTH.citation}",
+        f"- **NVIDIA H100 80GB HBM3** peak bandwidth: 3.35e+12 byte/s <- {BANDWIDTH.citation}",
+        f"bandwidth_byte_per_s: 3.35e+12 byte/s <- {BANDWIDTH.citation}",
+        f"fp16: 9.894e+14 FLOP/s <- {FP16}",
+        f"fp16 on tensor cores: 9.894e+14 FLOP/s <- {FP16}",
+        f"sparse.bf16: 1.9789e+15 FLOP/s <- {SPARSE.citation}",
+        f"the fp16 peak is 989 TFLOP/s <- {FP16} and that of bf16 989 TFLOP/s <- {BF16}",
+        f"power limit: 700 W <- {line_of('execution.tdp_w')}",
+        f"what limits this kernel: at most 3.35 TB/s <- {BANDWIDTH.citation}",
+        f"| what | is |\n|---|---|\n| the roof | 3.35 TB/s <- {BANDWIDTH.citation} |",
+    ],
+)
+def test_a_number_that_is_said_of_what_its_citation_says(text: str) -> None:
+    assert not audited(text).problems
+
+
+@pytest.mark.parametrize(
+    ("text", "problems"),
+    [
+        ("The H100's dense fp16 peak is 1979 TFLOP/s.", ["uncited"]),
+        ("The H100's fp16 peak is 1979 TFLOP/s.", ["uncited"]),
+        ("The H100's sparse fp16 peak is 1979 TFLOP/s.", []),
+        ("The H100's dense fp8 peak is 1979 TFLOP/s.", []),
+        ("The H100's fp32 peak is 989 TFLOP/s.", ["uncited"]),
+        ("In fp16 with fp32 sums the tensor cores peak at 989 TFLOP/s.", []),
+        ("Without tensor cores fp32 peaks at 66.9 TFLOP/s.", []),
+        ("The fp16 peak of 989 TFLOP/s is half the fp8 peak of 1979 TFLOP/s.", []),
+        ("The H200 has 3.35 TB/s.", ["uncited"]),
+        ("Unlike an H200, the H100 has 3.35 TB/s.", []),
+        ("| GPU | bandwidth |\n|---|---|\n| H200 | 3.35 TB/s |", ["uncited"]),
+        ("The L2 delivers at most 3.35 TB/s.", ["uncited"]),
+        ("The L2 is 50 MB and the bandwidth 3.35 TB/s.", []),
+        ("50 MB of L2 and 3.35 TB/s are there.", []),
+        ("The H100 (132 SMs, 50 MB L2, 3.35 TB/s) has an L4 cache of nothing.", []),
+        ("The ridge of fp16 is at 295 FLOP/byte.", []),
+        ("The ridge of fp16 is at 591 FLOP/byte.", ["uncited"]),
+        ("The ridge of fp8 is at 591 FLOP/byte.", []),
+    ],
+)
+def test_a_number_that_repeats_a_fact_is_said_of_it(text: str, problems: list[str]) -> None:
+    assert kinds_of(audited(f"{TABLE}\n\n{text}")) == problems
+
+
+@pytest.mark.parametrize("name", ["softmax", "gpu"])
+def test_this_machine_is_the_one_that_the_campaign_ran_on(name: str) -> None:
+    problems = [] if name == "gpu" else ["differs"]
+    for said in ("This machine's memory bandwidth: 3.35e+12 byte/s", "This GPU has 3.35 TB/s"):
+        text = f"{said} <- {BANDWIDTH.citation}"
+        assert kinds_of(audited(text, campaign=CAMPAIGNS[name])) == problems
+
+
+def test_what_was_measured_here_is_no_other_product_s() -> None:
+    measured = fact_sheet().bandwidth[0].fact
+    said = f"{measured.value:g} byte/s <- {measured.citation}"
+    for who, problems in (("an H100", ["differs"]), ("this CPU", []), ("it", [])):
+        text = f"At 256 MiB {who} copies at most {said}"
+        assert kinds_of(audited(text, campaign=softmax_campaign())) == problems
+
+
 def test_a_line_may_be_named_with_an_l() -> None:
     path, line = str(BANDWIDTH.citation).rsplit(":", 1)
     assert not audited(f"bandwidth: 3.35 TB/s <- {path}:L{line}").problems
@@ -411,6 +514,25 @@ def test_facts_of_one_source_are_told_apart_by_name() -> None:
         ("a.html", "<p>the H100 has <b>3.35</b>&nbsp;TB/s</p>"),
         ("a.html", "<dl><dt>L2 cache</dt><dd>50 MB</dd></dl>"),
         ("a.html", "<svg><text>3.35 TB/s</text></svg>"),
+        ("a.md", "| device | peak (TB/s) |\n|---|---|\n| H100 | 9.99 |"),
+        ("a.md", "| device | peak [TB/s] |\n|---|---|\n| H100 | **9.99** |"),
+        ("a.md", "| device | peak, TB/s |\n|---|---|\n| H100 | ~9.99 |"),
+        ("a.md", "| | H100 |\n|---|---|\n| peak bandwidth (TB/s) | 9.99 |"),
+        ("a.md", "| what | H100 | unit |\n|---|---|---|\n| peak bandwidth | 9.99 | TB/s |"),
+        ("a.html", "<table><tr><th>GPU<th>peak (TB/s)</tr><tr><td>H100<td>9.99</table>"),
+        ("a.csv", "GPU,peak (TB/s)\nH100,9.99\n"),
+        ("a.json", '{"hw": {"bandwidth": {"value": 3.35e12, "unit": "byte/s"}}}'),
+        ("a.json", '{"hw": [{"unit": "byte/s", "metric": "bandwidth", "value": 3.35e12}]}'),
+        ("a.json", '{"peak": {"tflops": 989}}'),
+        ("a.yaml", "peak:\n  tflops: 989\n"),
+        ("a.yaml", "hw:\n  bandwidth:\n    value: 3.35e+12\n    unit: byte/s\nn: 1\n"),
+        ("a.yaml", "- unit: byte/s\n  metric: bandwidth\n  value: 3.35e+12\n- n: 1\n"),
+        ("a.md", "The H100 peaks at 989\nTFLOP/s"),
+        ("a.md", "- The H100 peaks at\n  989 TFLOP/s"),
+        ("a.md", "The H100 peaks at 989&nbsp;TFLOP/s"),
+        ("a.rst", "The H100 peaks at 989\nTFLOP/s"),
+        ("a.log", "HBM: 3.35 TB/s"),
+        ("a.ipynb", '{"cells": [{"source": ["# Plan\\n", "the H100 has 3.35 TB/s\\n"]}]}'),
     ],
 )  # fmt: skip
 def test_a_claim_in_any_form(name: str, text: str) -> None:
@@ -427,10 +549,39 @@ def test_a_claim_in_any_form(name: str, text: str) -> None:
         ("a.html", "<style>.a { width: 50 MB of L2 }</style>"),
         ("a.json", '{"achieved": "3.35 TB/s", "read_bytes": 1024, "time_s": 3}'),
         ("a.yaml", "budget_s: 132\nthreads: 64\n"),
+        ("a.md", "| run | achieved (TB/s) | time (ms) |\n|---|---|---|\n| 1 | 2.1 | 9 |"),
+        ("a.csv", "run,achieved (TB/s)\n1,2.1\n"),
+        ("a.json", '{"achieved": {"value": 2.1e12, "unit": "byte/s"}, "value": 3.35e12}'),
+        ("a.json", '{"tile": {"bytes": 49152}, "fact": {"value": null, "unit": "byte/s"}}'),
+        ("a.yaml", "achieved:\n  gbps: 21\n"),
+        ("a.md", "This kernel reaches\n2.1 TB/s"),
+        ("a.json", json.dumps(BANDWIDTH.model_dump())),
+        ("a.yaml", f"bw:\n  value: 3.35e+12\n  unit: byte/s\n  citation: {BANDWIDTH.citation}"),
+        ("a.md", f"| GPU | peak (TB/s) |\n|---|---|\n| H100 | 3.35 <- {BANDWIDTH.citation} |"),
     ],
-)
+)  # fmt: skip
 def test_what_is_no_statement_about_a_device(name: str, text: str) -> None:
     assert not audited(text, name).problems
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("The kernel\nreads all once.\nThe H100 has\n3.35 TB/s", 4),
+        ("- a\n- the H100\n  has 3.35\n  TB/s", 3),
+        (f"the L2 is 50 MB\n<- {L2.citation}\nand HBM\nhas 3.35 TB/s", 4),
+        (f"the L2 is 50 MB <- {L2.citation}\nand 3.36 TB/s <-\n{BANDWIDTH.citation}", 2),
+        ("word " * 799 + "\n" + "word " * 799 + "\nthe H100 has 3.35 TB/s", 3),
+    ],
+)
+def test_the_line_of_a_number_in_a_paragraph(text: str, line: int) -> None:
+    (problem,) = audited(text).problems
+    assert problem.line == line
+
+
+def test_a_line_that_says_first_what_it_is_about_goes_on_with_no_other() -> None:
+    found = audited("# H100\nmemory bandwidth: 3.35 TB/s\nreaches: 2.1 TB/s\n---\nhas 989\n")
+    assert [problem.number for problem in found.problems] == ["3.35 TB/s"]
 
 
 def test_a_problem_says_where_what_and_what_to_do() -> None:

@@ -205,6 +205,22 @@ def test_sources_checkouts_and_tools_files_are_no_statements(campaign: Path) -> 
     assert roofsmith("specs", "audit", campaign)[0] == 1
 
 
+@pytest.mark.parametrize(
+    "name", ["a.md", "a.rst", "a.txt", "a.LOG", "a.csv", "a.ipynb", "a.yml", "NOTES", "plans/PLAN"]
+)
+def test_what_is_read(campaign: Path, places: Settings, name: str) -> None:
+    (campaign / name).write_text("the H100 has 3.35 TB/s\n")
+    assert [p.path for p in audit_campaign(campaign, places).problems] == [name]
+
+
+@pytest.mark.parametrize("name", ["kernel.c", "a.patch", "a.png", ".hidden", "ledger.jsonl.old"])
+def test_what_is_not_read(campaign: Path, places: Settings, name: str) -> None:
+    (campaign / name).write_text("the H100 has 3.35 TB/s\n")
+    (campaign / "program").write_bytes(b"\x7fELF\0the H100 has 3.35 TB/s")
+    (campaign / "latin").write_bytes(b"\xe9 the H100 has 3.35 TB/s")
+    assert not audit_campaign(campaign, places).problems
+
+
 def test_bytes_that_are_no_text_are_read_all_the_same(campaign: Path) -> None:
     (campaign / "memory" / "v9.json").write_bytes(b'\xff\xfe{"a": "the H100 has 3.35 TB/s"')
     assert roofsmith("specs", "audit", campaign)[0] == 1

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from campaign_builder import softmax_campaign
 
 from roofsmith.analysis.audit import Sources, audit
 from roofsmith.analysis.audit_campaign import kept_facts, quotations
+from roofsmith.app.audit import products_of
 from roofsmith.domain.campaign import Campaign
 from roofsmith.domain.facts import BandwidthCeiling, Citation, ComputeCeiling, Fact
 from roofsmith.report.campaign_files import render_campaign
@@ -62,7 +65,10 @@ def test_every_file_passes_the_audit() -> None:
     for identified in (True, False):
         campaign = gpu_campaign(identified=identified)
         sources = Sources(
-            resolve=WIKI.resolve, kept=kept_facts(campaign.started), quoted=quotations(campaign)
+            resolve=WIKI.resolve,
+            kept=kept_facts(campaign.started),
+            quoted=quotations(campaign),
+            products=partial(products_of, WIKI, campaign),
         )
         assert audit(dict(render_campaign(campaign)), sources).problems == ()
 

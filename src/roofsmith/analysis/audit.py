@@ -4,7 +4,7 @@ A hardware number (`audit_rule`) needs a citation: in its statement, as `<metric
 <- <path>:<line>`, or by repeating, to the digits printed, a fact that the same file cites. A ridge
 point may also be the quotient of two facts that the file cites, and a rate beside an intensity the
 product of it and a bandwidth. A citation must resolve, and the number before it must be what is
-written there.
+written there, said of what is written there (`audit_subject`).
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from roofsmith.analysis.audit_quantities import (
 )
 from roofsmith.analysis.audit_quotes import is_quoted
 from roofsmith.analysis.audit_rule import hardware_numbers, plain, unmarked
+from roofsmith.analysis.audit_subject import NO_PRODUCTS, Products, contradiction, is_name_of
 from roofsmith.analysis.audit_text import Statement, statements
 from roofsmith.domain.facts import Fact, shown
 
@@ -33,10 +34,13 @@ CITE_IT: Final = "add `<- PAGE:LINE` (`roofsmith specs cite` prints it)"
 OR_WHOSE: Final = "or say that a kernel reaches, moves or uses it"
 _ARROW: Final = re.compile(r"<-\s*")
 # The time in `PATH (COMMAND, 2026-11-21 05:02)` is no line.
-_PLACE: Final = re.compile(r"[^\s;|<>\"(][^;|<>\"(]*?:L?\d+(?!\d)")
+_PLACE: Final = re.compile(r"[^\s;|<>\"(][^;|<>\"(\n]*?:L?\d+(?!\d)")
 _WORD: Final = re.compile(r"[^\s,;()\[\]\"'|]+")
 _VALUE: Final = re.compile(rf":\s*(?P<number>-?{NUMBER})\s+(?P<unit>\S+)\s*$")
-_SPARSE: Final = re.compile(r"\bsparse|\bsparsity", re.IGNORECASE)
+_ITEM: Final = re.compile(r"\s*(?:[-+>]|\d+\.)?\s*")
+"""What may stand before the metric on a line of its own."""
+_END: Final = re.compile(r"[\s.)]*(?:\([^)]*\)[\s.]*)?")
+"""What may stand behind its citation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +72,8 @@ class Sources:
     """What tools and kernels printed: shown by the campaign, but stated by them."""
     known: Sequence[Fact] = ()
     """What an uncited number may be meant to say: the facts that the campaign began with."""
+    products: Callable[[], Products] = lambda: NO_PRODUCTS
+    """Who is who; asked for only where a number is cited."""
 
     def behind(self, citation: str) -> tuple[str, tuple[Fact, ...]]:
         """What stands after an arrow, as place and the facts there: several where a driver told."""
@@ -143,28 +149,34 @@ class _File:
                 continue
             before, after = text[start : arrow.start()], text[arrow.end() :]
             place, facts = self._sources.behind(after)
-            covered = self._check_citation(statement, before, place, facts)
-            left += before[: covered[0]] + before[covered[1] :] + "; "
+            words = left + before
+            covered = self._check_citation(statement, words, len(left), place, facts)
+            if not start and _END.fullmatch(after.removeprefix(place).partition("\n")[0]):
+                self._check_name(statement, before, place, facts)
             start = arrow.end() + (len(place) if after.startswith(place) else 0)
+            gone = words[covered[0] : covered[1]] + text[arrow.start() : start]
+            left = words[: covered[0]] + words[covered[1] :] + "; " + "\n" * gone.count("\n")
         return left + text[start:]
 
     def _check_citation(
-        self, statement: Statement, before: str, place: str, facts: tuple[Fact, ...]
+        self, statement: Statement, words: str, first: int, place: str, facts: tuple[Fact, ...]
     ) -> tuple[int, int]:
-        """Where in `before` the number is that the citation covers."""
+        """Where in `words`, and not before `first`, the number is that the citation covers."""
         self.citations += 1
-        cited, span = _covered(before)
+        cited, (start, end) = _covered(words[first:])
+        span = first + start, first + end
         shown = cited.text if cited is not None else place
+        line = statement.line + words.count("\n", 0, span[0])
         if not facts:
             why = f"no number is known at {place}"
-            self._add(statement, "unresolved", shown, why, f"cite a line that is there: {CITE_IT}")
+            self._add(line, "unresolved", shown, why, f"cite a line that is there: {CITE_IT}")
             return span
         if cited is None:
             self._cited += facts
             return span
         self.numbers += 1
         true = [fact for fact in facts if cited.says(fact)]
-        metric = before[: span[0]]
+        metric = words[first : span[0]]
         named = (
             [f for f in facts if f.metric and unmarked(f.metric) in metric]
             if len(facts) > 1
@@ -173,45 +185,82 @@ class _File:
         if not true or (named and not any(fact in true for fact in named)):
             fact = (named or facts)[0]
             says = f"{place} says {_said(fact)}"
-            self._add(
-                statement, "differs", shown, says, "write what the citation says, or cite anew"
-            )
-        elif all(_is_other_kind(before, fact) for fact in true):
-            self._add(statement, "differs", shown, f"{place} is {true[0].metric}", _SAY_WHICH)
+            self._add(line, "differs", shown, says, "write what the citation says, or cite anew")
+            return span
+        others = [self._other(words, span, fact) for fact in true]
+        if all(others):
+            why = f"{place} is {true[0].metric}, {others[0]}"
+            self._add(line, "differs", shown, why, _SAY_WHICH)
         else:
             self._cited += facts
         return span
 
+    def _check_name(
+        self, statement: Statement, before: str, place: str, facts: tuple[Fact, ...]
+    ) -> None:
+        """Where a line is nothing but `<metric>: <value> <unit> <- <place>`, the metric's name."""
+        value, products = _VALUE.search(before), self._sources.products()
+        about = len(unmarked(statement.text[: statement.about]))
+        if value is None or value.start() <= about or not facts:
+            return
+        label, fact = before[about : value.start()], facts[0]
+        item = _ITEM.match(label)
+        label = label[item.end() :] if item else label
+        if not products.is_page(fact) or is_name_of(label, fact, products):
+            return
+        line = statement.line
+        if not any(problem.line == line for problem in self.problems):
+            shown = f"{value['number']} {value['unit']}"
+            why = f"{place} is {fact.metric}, and nothing is called {label!r}"
+            self._add(line, "differs", shown, why, _SAY_WHICH)
+
     def _check(self, statement: Statement, text: str) -> None:
-        for number in hardware_numbers(text):
+        flat, lines = text.replace("\n", " "), plain(text)
+        for number in hardware_numbers(flat):
             self.numbers += 1
-            if self._is_cited(number, text) or self._is_quoted(text, number):
+            if self._is_cited(flat, number) or self._is_quoted(flat, number):
                 continue
-            fix = self._meant(number) or CITE_IT
+            fix = self._meant(flat, number) or CITE_IT
+            line = statement.line + lines.count("\n", 0, number.start)
             self._add(
-                statement, "uncited", number.text, "a hardware number without a citation",
+                line, "uncited", number.text, "a hardware number without a citation",
                 f"{fix}, {OR_WHOSE}",
             )  # fmt: skip
 
-    def _meant(self, number: Quantity) -> str | None:
+    def _meant(self, text: str, number: Quantity) -> str | None:
         """How to cite the first known fact that the number says."""
         for fact in self._sources.known:
             place = _place(fact)
-            if place and number.says(fact) and _same_things(number, fact):
+            if place and self._is(text, number, fact):
                 return f"if it is {fact.metric}: `{number.text} <- {place}`"
         return None
 
-    def _is_cited(self, number: Quantity, text: str) -> bool:
+    def _is_cited(self, text: str, number: Quantity) -> bool:
         """Whether the file cites the fact, or the two facts that the number follows from."""
-        if any(number.says(fact) and _same_things(number, fact) for fact in self._cited):
+        if any(self._is(text, number, fact) for fact in self._cited):
             return True
         if number.dimension == "FLOP/byte":
-            return any(number.near(ridge) for ridge in _ridges(self._cited))
+            of_it = self._agreeing(text, number)
+            return any(number.near(ridge) for ridge in _ridges(of_it))
         return number.dimension == "FLOP/s" and any(
             number.near(intensity * rate, slack)
             for intensity, slack in _intensities(text)
             for rate in _values(self._cited, "byte/s")
         )
+
+    def _is(self, text: str, number: Quantity, fact: Fact) -> bool:
+        """Whether the number is the fact's, and the words beside it speak of nothing else."""
+        if not (number.says(fact) and _same_things(number, fact)):
+            return False
+        return self._other(plain(text), (number.start, number.end), fact) is None
+
+    def _agreeing(self, text: str, number: Quantity) -> list[Fact]:
+        """The facts that are cited, without those that the words beside the number exclude."""
+        words, span = plain(text), (number.start, number.end)
+        return [fact for fact in self._cited if self._other(words, span, fact) is None]
+
+    def _other(self, text: str, span: tuple[int, int], fact: Fact) -> str | None:
+        return contradiction(text, *span, fact, self._sources.products())
 
     def _is_quoted(self, text: str, number: Quantity) -> bool:
         """Whether a tool printed it so, in the same words."""
@@ -219,24 +268,16 @@ class _File:
 
     def _add(
         self,
-        statement: Statement,
+        line: int,
         kind: Literal["uncited", "unresolved", "differs"],
         number: str,
         why: str,
         fix: str,
     ) -> None:
-        self.problems.append(Problem(self._name, statement.line, kind, number, why, fix))
+        self.problems.append(Problem(self._name, line, kind, number, why, fix))
 
 
-_SAY_WHICH = "say which of the two it is, sparse or dense, or cite the other line"
-
-
-def _is_other_kind(text: str, fact: Fact) -> bool:
-    """Whether a sparse rate is cited as if it were dense, or the other way round."""
-    says_sparse = bool(_SPARSE.search(text))
-    if _SPARSE.search(fact.metric):
-        return not says_sparse
-    return "dense" in fact.metric and says_sparse and "dense" not in text
+_SAY_WHICH: Final = "say what it is a number of as the citation does, or cite the other line"
 
 
 def _covered(before: str) -> tuple[Quantity | None, tuple[int, int]]:

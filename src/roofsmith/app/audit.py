@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -17,6 +17,7 @@ from roofsmith.analysis.audit import (
     audit,
 )
 from roofsmith.analysis.audit_campaign import kept_facts, quotations
+from roofsmith.analysis.audit_subject import Products
 from roofsmith.config import Settings
 from roofsmith.domain.campaign import Campaign, replay
 from roofsmith.domain.facts import Citation, Fact
@@ -26,7 +27,10 @@ from roofsmith.specs.wiki import Wiki
 from roofsmith.store.campaign_dir import LEDGER, LINEAGE, REPOSITORY, WORKTREE
 from roofsmith.store.ledger import JsonlLedger
 
-_SUFFIXES = frozenset((".md", ".txt", ".html", ".htm", ".json", ".yaml", ".yml"))
+_SUFFIXES = frozenset((
+    ".md", ".rst", ".txt", ".log", ".html", ".htm", ".json", ".ipynb", ".yaml", ".yml", ".csv",
+))  # fmt: skip
+"""Of files that are read whatever is in them; one without an ending is read if it is text."""
 _NOT_AUDITED = frozenset((LINEAGE, REPOSITORY, WORKTREE, "profiles"))
 """Records and checkouts of the campaign, and what profilers wrote."""
 _NOT_IN_ROUNDS = frozenset(("kernel_snapshot", "artifacts"))
@@ -76,20 +80,44 @@ def audit_campaign(directory: Path, settings: Settings) -> Audited:
 
 def sources_for(campaign: Campaign | None, settings: Settings) -> Sources:
     """Where citations lead: to the ledger's own copies, the wiki, and files of measurements."""
-    return Sources(
-        resolve=resolver(settings),
-        kept=kept_facts(campaign.started) if campaign is not None else (),
-        quoted=quotations(campaign) if campaign is not None else (),
-        known=campaign.started.facts.facts() if campaign is not None else (),
-    )
-
-
-def resolver(settings: Settings) -> Resolve:
-    """Looks `path:line` up on a page of the wiki or in a file of measurements."""
 
     @cache
     def wiki() -> Wiki:
         return Wiki.load(settings.own_pages())
+
+    @cache
+    def products() -> Products:
+        return products_of(wiki(), campaign)
+
+    return Sources(
+        resolve=resolver(wiki),
+        kept=kept_facts(campaign.started) if campaign is not None else (),
+        quoted=quotations(campaign) if campaign is not None else (),
+        known=campaign.started.facts.facts() if campaign is not None else (),
+        products=products,
+    )
+
+
+def products_of(wiki: Wiki, campaign: Campaign | None = None) -> Products:
+    """Who is who: every name on every page, and the machine of a campaign."""
+    pages: dict[str, set[str]] = {}
+    for page in wiki.pages:
+        for name in page.names:
+            pages.setdefault(name, set()).add(page.origin)
+    if campaign is None:
+        return Products(pages)
+    sheet = campaign.started.facts.datasheet
+    own = kept_facts(campaign.started)
+    return Products(
+        pages,
+        here={page.origin for page in wiki.pages if sheet is not None and page.id == sheet.page},
+        machine=campaign.started.environment.device.name,
+        measured={fact.citation.path for fact in own if fact.citation is not None},
+    )
+
+
+def resolver(wiki: Callable[[], Wiki]) -> Resolve:
+    """Looks `path:line` up on a page of the wiki or in a file of measurements."""
 
     def resolve(citation: str) -> Fact | None:
         if _MEASUREMENT.fullmatch(citation):
@@ -120,10 +148,13 @@ def _texts(directory: Path) -> Iterator[tuple[str, str]]:
         folders[:] = sorted(f for f in folders if _is_audited(where / f))
         for name in sorted(names):
             relative = where / name
-            if relative.suffix.lower() not in _SUFFIXES or not _is_audited(relative):
+            path = directory / relative
+            if not _is_audited(relative) or not path.is_file():
                 continue
-            if (directory / relative).is_file():
-                yield relative.as_posix(), _read(directory / relative)
+            if relative.suffix.lower() in _SUFFIXES:
+                yield relative.as_posix(), _read(path).decode("utf-8", errors="replace")
+            elif not relative.suffix and (text := _text_of(_read(path))) is not None:
+                yield relative.as_posix(), text
 
 
 def _is_audited(relative: Path) -> bool:
@@ -133,11 +164,19 @@ def _is_audited(relative: Path) -> bool:
     return not (hidden or tools_own or parts[0] in _NOT_AUDITED)
 
 
-def _read(path: Path) -> str:
+def _read(path: Path) -> bytes:
     try:
-        return path.read_bytes().decode("utf-8", errors="replace")
+        return path.read_bytes()
     except OSError as error:
         raise StorageError(f"can't read {path}: {error.strerror}") from error
+
+
+def _text_of(data: bytes) -> str | None:
+    """What UTF-8 says; None of what is no text, as programs are none."""
+    try:
+        return None if b"\0" in data else data.decode("utf-8")
+    except UnicodeDecodeError:
+        return None
 
 
 def recorded(directory: Path) -> tuple[Campaign | None, list[Problem]]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from roofsmith.analysis.audit import Problem, Sources, audit_text
 from roofsmith.analysis.audit_strike import struck
-from roofsmith.app.audit import sources_for
+from roofsmith.app.audit import products_of, sources_for
 from roofsmith.config import Settings
 from roofsmith.domain.campaign import Round
 from roofsmith.domain.proposal import Hypothesis, Proposal
@@ -116,7 +116,8 @@ class CitedTips:
         tips = self.shelf.read()
         if not tips:
             return ()
-        sources = Sources(Wiki.load(self.settings.own_pages()).resolve)
+        wiki = Wiki.load(self.settings.own_pages())
+        sources = Sources(wiki.resolve, products=lambda: products_of(wiki))
         found = (_struck(tip, sources) for tip in tips)
         return tuple(tip for tip in found if tip is not None)
 
