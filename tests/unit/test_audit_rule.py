@@ -97,6 +97,15 @@ SAID_OF_A_DEVICE = (
     "32 blocks per SM",
     "64 warps per SM",
     "32 wavefronts per CU",
+    "65,536 32-bit registers per SM",
+    "64K registers per SM",
+    "1K 32-bit registers per thread at most",
+    "the kernel needs 10 GB / 3.35 TB/s = 3 ms",
+    "this needs 83.9 MFLOP / 989 TFLOP/s",
+    "With 3.35 TB/s the kernel would need 10 us",
+    "with only 3.35 TB/s of bandwidth the kernel could take 10 us",
+    "The H100 moves at most 3.35 TB/s",
+    "the GPU can stream 3.35 TB/s",
 )
 SAID_OF_A_KERNEL = (
     "reaches 2.1 TB/s",
@@ -183,6 +192,14 @@ SAID_OF_A_KERNEL = (
     "use 32 blocks per SM",
     "THREADS (kernel.cu:5): 256 -> 512, out of 64, 128, 256, 512",
     "a race at softmax.cu:132",
+    "the H100 moves 2.1 TB/s in this kernel",
+    "it needs 10 GB / 2.1 TB/s measured = 5 ms",
+    "the kernel reaches 134 MB / 6.4 ms = 20.8 GB/s",
+    "the goal is 134 MB / 20.8 GB/s",
+    "reaches 2.1 TB/s of 3.0 TB/s that the baseline reaches",
+    "with 2.1 TB/s the kernel is faster",
+    "uses 40K registers per SM",
+    "64K registers per SM are used by this kernel",
 )
 units = st.sampled_from(("byte/s", "FLOP/s", "Hz", "byte"))
 
@@ -198,8 +215,12 @@ def test_of_a_kernel(text: str) -> None:
 
 
 def test_both_in_one_sentence_are_told_apart() -> None:
-    found = hardware_numbers("the kernel reaches 2.1 TB/s of the 3.35 TB/s peak")
-    assert [number.text for number in found] == ["3.35 TB/s"]
+    for text in (
+        "the kernel reaches 2.1 TB/s of the 3.35 TB/s peak",
+        "kernel moved 2.1 TB/s of 3.35 TB/s",
+        "the kernel reaches 2.1 TB/s of the 3.35 TB/s",
+    ):
+        assert [number.text for number in hardware_numbers(text)] == ["3.35 TB/s"]
 
 
 @pytest.mark.parametrize(
@@ -222,6 +243,9 @@ def test_both_in_one_sentence_are_told_apart() -> None:
         ("1,979 TOP/s", 1.9789e15, "OP/s", True),
         ("1.98 GHz", 1.98e9, "Hz", True),
         ("132 SMs", 132, "SM", True),
+        ("64K registers per SM", 65536, "register", True),
+        ("65,536 32-bit registers per SM", 65536, "register", True),
+        ("65K registers per SM", 65536, "register", False),
         ("5120 bit", 5120, "bit", True),
         ("700 W", 700, "W", True),
         ("256 FLOP/clk/CU", 256, "FLOP/clk/CU", True),

@@ -48,7 +48,8 @@ _UNITS: Final[tuple[tuple[Dimension, str], ...]] = (
     ("W", r"(?P<prefix>k|kilo|m)?(?:W|[Ww]atts?)"),
     ("byte", rf"{_PREFIX}(?P<binary>i)?[Bb]ytes?"),
     ("byte", r"(?P<prefix>[kKMGTP])(?P<binary>i)?B"),
-    ("per", r"(?:threads?|warps?|waves?|wavefronts?|blocks?|CTAs|workgroups?|registers|regs|VGPRs"
+    ("per", r"(?P<prefix>[kK])?\s?(?:32-bit\s)?"
+            r"(?:threads?|warps?|waves?|wavefronts?|blocks?|CTAs|workgroups?|registers|regs|VGPRs"
             r"|SGPRs|lanes)(?:\s?/\s?|\s(?:per|an?|each)\s)(?:SMs?|CUs?|SIMDs?|multiprocessor"
             r"|(?:thread\s)?block|workgroup|compute\sunit|thread|warp|wave)"),
     ("count", r"(?:SMs?|SMXs?|(?:streaming\s)?multiprocessors|CUs?|compute\sunits"
@@ -86,7 +87,7 @@ class Quantity:
     dimension: Dimension | str
     """One that is known here, or a unit that isn't, as printed."""
     values: tuple[float, ...]
-    """In SI base units; two for sizes, whose prefixes are decimal or binary."""
+    """In SI base units; two for sizes and registers, whose prefixes are decimal or binary."""
     tolerance: float
     """Half a unit of the last digit, as a share of the value."""
     start: int = 0
@@ -179,8 +180,9 @@ def _read_unit(unit: str) -> tuple[Dimension | str, tuple[Decimal, ...]]:
         if groups.get("binary"):
             return dimension, (binary,)
         decimal = Decimal(1).scaleb(_scale(prefix, dimension))
-        # Caches are sold in binary units under decimal names, memory in either.
-        return dimension, (decimal, binary) if dimension == "byte" and prefix else (decimal,)
+        # Caches are sold in binary units under decimal names, memory in either; so are registers.
+        either = prefix and dimension in ("byte", "per")
+        return dimension, (decimal, binary) if either else (decimal,)
     return unit, (Decimal(1),)
 
 

@@ -8,7 +8,8 @@ Whom a quantity is said of is read off the words around it, between the stops of
 - **rates** are the device's, unless a word for kernels (`reaches`, `achieved`, `moves`, `goal`,
   `candidate`, `63% of ...`) is nearer than one for devices (`bandwidth`, `HBM`, `the H100's`), or
   stands right before them; `peak`, `ceiling`, `theoretical` and the like always mean the device,
-  and so do what a device itself reaches, and what a share is of (`60% of the 4.8 TB/s`);
+  and so do what a device itself reaches, what a share is of (`60% of the 4.8 TB/s`), and what work
+  is divided by (`10 GB / 4.8 TB/s`, `with 4.8 TB/s the kernel would need 2 ms`);
 - **clocks** are the device's, unless something `ran`, `averaged` or `throttled` at them;
 - **sizes** are the device's beside a word for a store (`L2 of 50 MB`, `50 MB L2`, `the GPU has
   80 GB`), unless a kernel `uses`, `needs`, `moves` or `stages` them; shared memory is what a kernel
@@ -130,8 +131,12 @@ def _is_reached_by_device(near: _Around) -> bool:
 
 
 def _is_whole(around: _Around) -> bool:
-    """Whether it is what a share is of: `60% of the 4.8 TB/s`, but not `that the baseline had`."""
+    """Whether a share or a time is of it: `60% of the 4.8 TB/s`, not `that the baseline had`."""
     near = around.between(lexicon.PAUSE)
+    if lexicon.GIVEN_BEFORE.search(near.before) and lexicon.GIVEN_AFTER.match(around.after):
+        return True
+    if lexicon.DIVISOR_BEFORE.search(near.before):
+        return not lexicon.REACHED.search(around.all)
     if not lexicon.PART_OF_BEFORE.search(near.before):
         return False
     return bool(lexicon.DEVICES.search(near.after)) or not lexicon.KERNEL.search(near.after)
@@ -227,7 +232,7 @@ def _is_all_there_is(quantity: Quantity) -> bool:
     match = lexicon.PER_MULTIPROCESSOR.search(quantity.text)
     if match is None:
         return False
-    return quantity.values[0] >= lexicon.LEAST_THERE_ARE[match["noun"].lower()]
+    return max(quantity.values) >= lexicon.LEAST_THERE_ARE[match["noun"].lower()]
 
 
 _LIMITS: Final = (lexicon.LIMIT, lexicon.DEVICES)

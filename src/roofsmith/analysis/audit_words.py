@@ -230,17 +230,35 @@ BEFORE_PLACE: Final = re.compile(
 DEVICE_REACHES: Final = re.compile(
     r"(?:(?:an?|the|this|that|our|each|every|one)\s)?"
     rf"{DEVICES.pattern}(?:\s(?:can|could|will|itself|alone|only|easily))*"
-    r"\s(?:reach|achiev|attain|sustain|deliver|hit|get)(?:es|e|ed|s|ing)?"
+    r"\s(?:reach|achiev|attain|sustain|deliver|hit|get|mov|stream|transfer)(?:es|e|ed|s|ing)?"
     r"(?:\s(?:only|just|about|around|nearly|up\sto|at\smost|an?|its|the))*[\s~]*$",
     re.IGNORECASE,
 )
 PART_OF_BEFORE: Final = re.compile(
-    r"(?:\d\s?%|\bpercent|\bhalf|\bthirds?|\bquarters?|\bfraction|\bmost|\ball|\brest|\d)\sof\s"
+    r"(?:\d\s?%|\bpercent|\bhalf|\bthirds?|\bquarters?|\bfraction|\bmost|\ball|\brest|\d"
+    r"|\d\s?[kMGTP]?(?:B|FLOPS?|OPS?)(?:/s|ps)?)\sof\s"
     r"(?:(?:the|its|their|all|those)\s)?"
     r"(?:(?:[\w'\u2019]+\s){0,3}(?:peak|ceiling|roof|maximum|limit|bandwidth)\sof\s)?$",
     re.IGNORECASE,
 )
 """Before a number that something else is a share of."""
+DIVISOR_BEFORE: Final = re.compile(
+    r"\d\s?(?:[kMGTP]i?B|[kMGTP]?(?:bytes?|FLOPs?|OPs?))\s?[/\u00f7]\s?$", re.IGNORECASE
+)
+"""Before a rate that work is divided by, as the arithmetic of a floor does."""
+REACHED: Final = whole_words(
+    r"goals?", r"targets?", r"achiev\w+", r"reach\w*", r"measured", r"observed", r"effective",
+    r"expect\w+", r"predict\w+", r"actual(?:ly)?", r"attain\w*", r"sustain\w*",
+)  # fmt: skip
+"""Said of a rate that a kernel has, or is to have."""
+GIVEN_BEFORE: Final = re.compile(
+    r"(?:^|\W)(?:with|given)(?:\s(?:only|just|all|the|its|about|full))*\s*$", re.IGNORECASE
+)
+GIVEN_AFTER: Final = re.compile(
+    r"\s*,?(?:\s(?:of|bandwidth))*\s(?:\w+\s){1,3}(?:would|could)\s(?:need|take|have|be|finish)\b",
+    re.IGNORECASE,
+)
+"""`With 3.35 TB/s the kernel would need 10 us`."""
 PLACED: Final = whole_words(
     r"launch\w*", r"grids?", r"residen\w+", r"schedul\w*", r"occupancy", r"place[sd]?", r"fits?"
 )
