@@ -240,8 +240,8 @@ class _File:
         if any(self._is(text, number, fact) for fact in self._cited):
             return True
         if number.dimension == "FLOP/byte":
-            of_it = self._agreeing(text, number)
-            return any(number.near(ridge) for ridge in _ridges(of_it))
+            ridges = _ridges(self._agreeing(text, number))
+            return any(number.near(ridge) for ridge in ridges)
         return number.dimension == "FLOP/s" and any(
             number.near(intensity * rate, slack)
             for intensity, slack in _intensities(text)
@@ -255,9 +255,10 @@ class _File:
         return self._other(plain(text), (number.start, number.end), fact) is None
 
     def _agreeing(self, text: str, number: Quantity) -> list[Fact]:
-        """The facts that are cited, without those that the words beside the number exclude."""
+        """The rates that are cited, without those that the words beside the number exclude."""
         words, span = plain(text), (number.start, number.end)
-        return [fact for fact in self._cited if self._other(words, span, fact) is None]
+        rates = [f for f in self._cited if dimension_of(f.unit) in ("FLOP/s", "byte/s")]
+        return [fact for fact in rates if self._other(words, span, fact) is None]
 
     def _other(self, text: str, span: tuple[int, int], fact: Fact) -> str | None:
         return contradiction(text, *span, fact, self._sources.products())

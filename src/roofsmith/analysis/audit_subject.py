@@ -109,7 +109,10 @@ class Products:
 
     @cached_property
     def _folded(self) -> dict[str, frozenset[str]]:
-        return {_folded(name): frozenset(places) for name, places in self.pages.items()}
+        folded: dict[str, frozenset[str]] = {}
+        for name, places in self.pages.items():
+            folded[_folded(name)] = folded.get(_folded(name), frozenset()).union(places)
+        return folded
 
     @cached_property
     def _names(self) -> re.Pattern[str]:
@@ -185,8 +188,7 @@ def is_name_of(label: str, fact: Fact, products: Products = NO_PRODUCTS) -> bool
     metric = _spoken(fact.metric)
     rest = re.sub(r"(?<=\w)['\u2019]s\b", "", products.without(_spoken(label)))
     for aspect in _ASPECTS:
-        own = _names(aspect, metric)
-        rest = aspect.sub(lambda m, own=own: " " if m.lastgroup in own else m.group(), rest)
+        rest = _without(aspect, _names(aspect, metric), rest)
     known = {*_stems(metric), *_stems(_SAID_OF.get(dimension_of(fact.unit), "")), *_ANY_METRIC}
     return _stems(rest) <= known
 
@@ -198,7 +200,7 @@ _ANY_METRIC: Final = frozenset((
 ))  # fmt: skip
 """Words that a name may have whatever it is the name of."""
 _SAID_OF: Final = {
-    "byte/s": "bandwidth throughput",
+    "byte/s": "bandwidth bw throughput",
     "FLOP/s": "throughput compute tensor matrix core unit",
     "Hz": "clock frequency",
     "W": "power limit board",
@@ -211,6 +213,11 @@ _SAID_OF: Final = {
 
 def _names(aspect: re.Pattern[str], text: str) -> set[str]:
     return {str(match.lastgroup) for match in aspect.finditer(text)}
+
+
+def _without(aspect: re.Pattern[str], names: set[str], text: str) -> str:
+    """A text without the words for some names of an aspect."""
+    return aspect.sub(lambda match: " " if match.lastgroup in names else match.group(), text)
 
 
 def _spoken(metric: str) -> str:

@@ -221,8 +221,9 @@ class _Mapping:
         if unit is None:
             yield Statement(line, _keyed("value", number, self.key))
             return
-        name = self.words.get("metric") or _spoken(self.key)
-        yield Statement(line, f"{name}: {number} {unit}{f' <- {cited}' if cited else ''}")
+        about = f"{self.words.get('metric') or _spoken(self.key)}: "
+        citation = f" <- {cited}" if cited else ""
+        yield Statement(line, f"{about}{number} {unit}{citation}", len(about))
 
 
 def _json(text: str) -> Iterator[Statement]:
