@@ -60,6 +60,11 @@ class Answer(Generic[T]):
             raise self._error
         return self._answer[0]
 
+    @property
+    def has_come(self) -> bool:
+        """Whether there is an answer, or an error; if not, who was asked may hang, or be slow."""
+        return self._done.is_set()
+
 
 def beside_load(fix: str) -> str:
     """What to do about an answer that didn't come; first of all about the machine's load."""

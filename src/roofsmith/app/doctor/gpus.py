@@ -130,7 +130,8 @@ def in_use(
 ) -> Check:
     """Whether a GPU is idle, by the rules of the gate, which takes the idlest of them.
 
-    It is missing where commands wouldn't wait, but refuse.
+    It is missing where commands wouldn't wait, but refuse; what just takes longer than doctor has
+    patience is not known.
 
     Args:
         fleet: all GPUs now.
@@ -150,7 +151,10 @@ def in_use(
     try:
         gpus = fleet.get()
     except RoofsmithError as error:
-        return check("missing", f"not known: {error.message}", error.hint, unseen)
+        detail = f"not known: {error.message}"
+        if not fleet.has_come:  # drivers that aren't kept loaded take a second or two per GPU
+            return check("limited", detail, error.hint)
+        return check("missing", detail, error.hint, unseen)
     first = _named(gpus, uuid)
     if first is None:
         fix = "does nvidia-smi work?"
