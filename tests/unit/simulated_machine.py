@@ -142,8 +142,15 @@ def _built(root: Path) -> Built:
     )  # fmt: skip
 
 
-def look(sources: Sources, subject: Path | None = None) -> Examination:
-    return examine(settings(sources.root), subject, sources)
+PATIENT_S = 300.0
+"""For answers that are there at once, on a machine that may be busy."""
+
+
+def look(
+    sources: Sources, subject: Path | None = None, deadline_s: float | None = PATIENT_S
+) -> Examination:
+    """What doctor finds; with its own patience if the deadline is None."""
+    return examine(settings(sources.root), subject, sources, deadline_s=deadline_s)
 
 
 def named(found: Examination, name: str) -> Check:

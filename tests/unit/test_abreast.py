@@ -110,9 +110,11 @@ class TestSideBySide:
                 time.sleep(0.001)
             os.kill(os.getpid(), signal.SIGINT)
 
-        threading.Thread(target=press).start()
+        presser = threading.Thread(target=press)
+        presser.start()
         with pytest.raises(KeyboardInterrupt):
             side_by_side([recorder.endless(n) for n in range(5)], 3)
+        presser.join()
         assert sorted(recorder.stopped)[:3] == [0, 1, 2]
         assert threading.active_count() == threads
 
@@ -230,9 +232,11 @@ class TestGcc:
                 time.sleep(0.01)
             os.kill(os.getpid(), signal.SIGINT)
 
-        threading.Thread(target=press).start()
+        presser = threading.Thread(target=press)
+        presser.start()
         with pytest.raises(KeyboardInterrupt):
             toolchain.build_all([candidate(SLOW, f"-DT={n}") for n in range(5)])
+        presser.join()
         assert processes_in(tmp_path) == []
         assert threading.active_count() == threads
         assert not [p for p in tmp_path.iterdir() if p.name.startswith("work-")]

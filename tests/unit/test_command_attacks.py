@@ -89,13 +89,14 @@ def test_a_daemon_is_ended_and_named(
     bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(detached, "LEAVING_S", 0.0)  # as if looking had taken all of it
-    daemon = f"setsid sh -c 'echo $$ > {tmp_path}/pid; sleep 600' > /dev/null 2>&1 &"
-    found = bench.verdict(f"{daemon}\nwhile [ ! -s {tmp_path}/pid ]; do sleep 0.01; done")
+    pid = tmp_path / "pid"
+    daemon = f"setsid sh -c 'sleep 600 & echo $! > {pid}; wait' > /dev/null 2>&1 &"
+    ready = f"while ! grep -qs sleep /proc/$(cat {pid})/comm; do sleep 0.01; done"
+    found = bench.verdict(f"{daemon}\n{ready}")
     assert isinstance(found.outcome, Cheated)
     assert found.outcome.reason == "leftover_process"
     assert "left 2 running when it had ended: s" in found.outcome.detail
-    pid = int((tmp_path / "pid").read_text())
-    wait_until(lambda: state_of(pid) in "ZX")
+    wait_until(lambda: state_of(int(pid.read_text())) in "ZX")
 
 
 def test_what_ends_by_itself_right_after_is_no_daemon(bench: Bench) -> None:
@@ -178,13 +179,13 @@ def test_a_part_of_a_metric_is_never_negative(tmp_path: Path) -> None:
 
 
 def test_a_gain_that_no_clock_but_its_own_sees_is_told(bench: Bench) -> None:
-    found = bench.verdict("")  # the rows are read from a file: nothing runs any faster
+    found = bench.verdict("sleep 0.05")  # the rows are read from a file: it runs longer
     assert found.verdict == "faster"
     assert any("nothing of the gain is seen by it" in note for note in found.notes)
 
 
 def test_a_run_that_is_shorter_is_seen(tmp_path: Path) -> None:
-    slow = BENCH.replace("mkdir -p out\n", "mkdir -p out\n[ -f src/hook.rows ] || sleep 0.05\n")
+    slow = BENCH.replace("mkdir -p out\n", "mkdir -p out\n[ -f src/hook.rows ] || sleep 0.5\n")
     with opened(tmp_path, bench_sh=slow) as bench:
         assert not any("nothing of the gain" in note for note in bench.verdict("").notes)
 

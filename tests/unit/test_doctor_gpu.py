@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -34,7 +35,7 @@ from roofsmith.devices import nvidia_smi
 from roofsmith.devices.fleet import HostFleet
 from roofsmith.devices.fleet_nvidia_smi import NvidiaSmiFleet
 from roofsmith.devices.frameworks import TorchBuild
-from roofsmith.domain.examination import Check
+from roofsmith.domain.examination import Check, Examination
 from roofsmith.domain.fleet import GatePolicy, GpuProcess
 from roofsmith.errors import MachineError, ToolMissingError
 
@@ -246,6 +247,14 @@ def test_where_no_gpu_can_be_seen_no_command_gets_one(root: Path, smi: Any, scri
     assert check.fix == "nvidia-smi must work: is the driver loaded?"
 
 
+def impatient_look(sources: Sources, subject: Path | None = None) -> Examination:
+    """As soon as this machine has answered all that doesn't hang."""
+    for deadline_s in (0.3, 3.0):
+        with suppress(MachineError):  # not even the processor is known by then
+            return look(sources, subject, deadline_s)
+    return look(sources, subject, 30.0)
+
+
 @pytest.fixture
 def woken() -> Iterator[threading.Event]:
     event = threading.Event()
@@ -253,13 +262,10 @@ def woken() -> Iterator[threading.Event]:
     event.set()
 
 
-def test_a_question_without_an_answer_is_given_up(
-    root: Path, monkeypatch: pytest.MonkeyPatch, woken: threading.Event
-) -> None:
-    monkeypatch.setattr("roofsmith.app.doctor.DEADLINE_S", 0.3)
+def test_a_question_without_an_answer_is_given_up(root: Path, woken: threading.Event) -> None:
     for name in ("cuda", "gpu_settings", "fleet", "toolkit", "isolation", "wiki", "openmp"):
         hung = h100(root, **{name: lambda *_: woken.wait()})
-        found = look(hung, None)
+        found = impatient_look(hung)
         late = [c for c in found.checks if "didn't answer in time" in c.detail]
         assert late, name
         assert all(check.level != "ok" for check in late)
@@ -269,17 +275,16 @@ def test_a_question_without_an_answer_is_given_up(
 def test_a_busy_machine_is_not_taken_for_one_that_hangs(
     root: Path, monkeypatch: pytest.MonkeyPatch, woken: threading.Event, load: float, blamed: bool
 ) -> None:
-    monkeypatch.setattr("roofsmith.app.doctor.DEADLINE_S", 0.3)
     monkeypatch.setattr(os, "getloadavg", lambda: (load, load, load))
     hung = {name: lambda *_: woken.wait() for name in ("gpu_settings", "fleet")}
-    found = look(h100(root, **hung), CUDA)
+    found = impatient_look(h100(root, **hung), CUDA)
     for name in ("clocks", "in use"):
         check = named(found, name)
         assert check.detail == "not known: NVIDIA's driver didn't answer in time"
         assert (check.level, check.required) == ("limited", False), "commands have more patience"
         assert ("ask again when other work is over (load 999.0" in (check.fix or "")) is blamed
         assert "dmesg" in (check.fix or "")
-    silent = named(look(h100(root, cuda=lambda: woken.wait()), CUDA), "NVIDIA GPU")
+    silent = named(impatient_look(h100(root, cuda=lambda: woken.wait()), CUDA), "NVIDIA GPU")
     assert silent.detail == "it doesn't answer: the CUDA driver didn't answer in time"
     assert ("other work" in (silent.fix or "")) is blamed
 

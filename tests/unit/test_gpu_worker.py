@@ -84,8 +84,9 @@ def notes(monkeypatch: pytest.MonkeyPatch) -> Notes:
 
 
 @pytest.fixture
-def ready(notes: Notes) -> GpuWorker:
-    """With a kernel, and an arena of four slots."""
+def ready(notes: Notes, monkeypatch: pytest.MonkeyPatch) -> GpuWorker:
+    """With a kernel, and an arena of four slots; patient, however busy this machine is."""
+    monkeypatch.setattr(worker, "PLUG_PATIENCE_S", 600.0)
     made = GpuWorker()
     made.load({"api": "cuda", "form": "library"})
     made.attach({"arena": 0, "handle": "", "slots": 4, "layout": {}})

@@ -35,7 +35,7 @@ kernel: burn.c
 reference: reference.py
 workloads: [{n: 700}]
 threads: 1
-keep: {judge_budget_s: 0.4, error_rate: 0.1, noise_band: 0.1}
+keep: {judge_budget_s: 6, error_rate: 0.1, noise_band: 0.1}
 stop: {max_iterations: 1}
 """
 REPLAY = ("--proposer", "replay:changes.jsonl")

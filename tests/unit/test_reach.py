@@ -14,7 +14,7 @@ import pytest
 
 from roofsmith.judge.enclosure import is_stopped
 from roofsmith.judge.isolation import probe
-from roofsmith.judge.processor_time import Spent, ran_s, spent, waited_s
+from roofsmith.judge.processor_time import Spent, await_stillness, ran_s, spent, waited_s
 from roofsmith.judge.reach import REACH, beside, read_memory, write_memory
 
 HOLDER = """
@@ -45,6 +45,7 @@ class Holder:
         os.kill(self.process.pid, signal.SIGSTOP)
         while not is_stopped(self.process.pid):
             os.sched_yield()
+        await_stillness(self.process.pid, time.monotonic() + 60.0)
 
     def holds(self) -> str:
         assert self.process.stdin is not None

@@ -10,7 +10,7 @@ from types import FrameType
 
 _BASE = 128
 """A shell's exit status after a signal is this plus its number."""
-_SOON_S = 0.05
+_SOON_S = 0.5
 """Long enough for a finalizer to have ended."""
 
 

@@ -7,7 +7,7 @@ import platform
 import shutil
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache, partial
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 
@@ -135,6 +135,9 @@ def _version(tool: str, deadline_s: float) -> str | None:
     return lines[0].strip() if lines else None
 
 
+_versions: dict[tuple[str, int, int], str] = {}
+
+
 def printed_version(program: str, deadline_s: float) -> str | None:
     """What `--version` prints; None if it fails or doesn't answer within the deadline.
 
@@ -144,12 +147,10 @@ def printed_version(program: str, deadline_s: float) -> str | None:
         file = Path(program).stat()
     except OSError:
         return None
-    return _printed_version(program, (file.st_mtime_ns, file.st_size), deadline_s)
-
-
-@cache
-def _printed_version(program: str, _file: tuple[int, int], deadline_s: float) -> str | None:
-    return ask([program, "--version"], deadline_s)
+    key = program, file.st_mtime_ns, file.st_size
+    if key not in _versions and (printed := ask([program, "--version"], deadline_s)) is not None:
+        _versions[key] = printed  # not that it was too slow to answer
+    return _versions.get(key)
 
 
 def package_versions() -> dict[str, str]:

@@ -45,6 +45,10 @@ MEMORY_SHARE = 0.8
 """Of the machine's memory that a worker may address beside its arenas."""
 HUNG_UP_S = 5.0
 """For a process to end that has hung up; behind walls three of them end, one after the other."""
+KILLED_S = 30.0
+"""For a process that was killed to be gone: it may have much memory to give back. Chosen."""
+STOPPED_S = 1.0
+"""For a process to stop, and again for the scheduler to have counted all that it ran. Chosen."""
 STOPPING_S = 1e-5
 """Between looks at whether a process has stopped. Its main thread must run to stop the others, and
 this one has to leave it a processor: yielding alone gave threads that spin in a pool 0.2 to 5 ms
@@ -347,10 +351,10 @@ class WorkerProcess:
 
     def _stop(self) -> None:
         self._signal(signal.SIGSTOP)
-        until = time.monotonic() + 1.0
+        until = time.monotonic() + STOPPED_S
         while self._process.poll() is None and time.monotonic() < until:
             if is_stopped(self.pid):
-                await_stillness(self.pid, until)
+                await_stillness(self.pid, time.monotonic() + STOPPED_S)
                 break
             time.sleep(STOPPING_S)
 
@@ -398,7 +402,7 @@ class WorkerProcess:
     def _kill(self) -> None:
         self._walls.kill()
         with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(5.0)
+            self._process.wait(KILLED_S)
         self._signal(signal.SIGKILL)
 
     def _signal(self, number: signal.Signals) -> None:

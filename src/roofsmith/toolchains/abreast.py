@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import threading
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from typing import TypeVar
@@ -14,6 +16,8 @@ Work = Callable[[int | None], Result]
 HEARD_AFTER_S = 0.5
 """Python's handler of a signal runs between two instructions of the main thread: one that comes
 right before that thread waits for a lock is not heard until the waiting is over. Chosen."""
+_LOOK_S = 1e-3
+"""Between looks at whether a thread has ended. Chosen."""
 
 
 def side_by_side(works: Sequence[Work[Result]], at_once: int) -> tuple[Result, ...]:
@@ -27,7 +31,8 @@ def side_by_side(works: Sequence[Work[Result]], at_once: int) -> tuple[Result, .
     if min(at_once, len(works)) <= 1:
         return tuple(work(None) for work in works)
     stop = os.eventfd(0, os.EFD_CLOEXEC)
-    pool = ThreadPoolExecutor(min(at_once, len(works)), thread_name_prefix="roofsmith-build")
+    name = f"roofsmith-build-{stop}"
+    pool = ThreadPoolExecutor(min(at_once, len(works)), thread_name_prefix=name)
     try:
         running = [pool.submit(work, stop) for work in works]
         waiting = set(running)
@@ -40,4 +45,7 @@ def side_by_side(works: Sequence[Work[Result]], at_once: int) -> tuple[Result, .
         pool.shutdown(wait=False, cancel_futures=True)
         os.eventfd_write(stop, 1)  # nobody reads it, so everybody sees it
         pool.shutdown()
+        # Interrupted while it starts a thread, the pool doesn't know of it: nobody joins that one.
+        while any(thread.name.startswith(f"{name}_") for thread in threading.enumerate()):
+            time.sleep(_LOOK_S)
         os.close(stop)

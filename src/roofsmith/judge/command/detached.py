@@ -38,7 +38,11 @@ def end_detached(name: str) -> tuple[str, ...]:
         What had to be killed, by the programs' names.
     """
     by_themselves = time.monotonic() + LEAVING_S
-    while (left := dict(_left(name))) and time.monotonic() < by_themselves:
+    while True:
+        is_late = time.monotonic() >= by_themselves  # before this look, which may take long, too
+        left = dict(_left(name))
+        if not left or is_late:
+            break
         time.sleep(_LOOK_S)
     killed = tuple(left.values())
     dying = time.monotonic() + LEAVING_S  # from now: looking at every process may take long, too

@@ -18,6 +18,8 @@ from roofsmith.judge.booting import boot
 from roofsmith.judge.wire import WireError, receive, send
 from roofsmith.ports import KernelDiedError
 
+KILLED_S = 30.0
+"""For a process that was killed to be gone: it may have much memory to give back. Chosen."""
 IMPORT_DEADLINE_S = 120.0
 """For torch and Triton to be imported; a cold disk takes half a minute."""
 
@@ -60,7 +62,8 @@ class ForkServer:
         if self._process is not None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)
-            self._process.wait(5.0)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(KILLED_S)
             self._process = None
         if self._channel is not None:
             self._channel.close()
