@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from roofsmith.analysis.overfitting.plainer import MEMOISERS
@@ -20,6 +20,12 @@ REGISTERS = ("register_buffer", "register_parameter")
 """Methods of a `torch.nn.Module` that set an attribute."""
 INSTANCES = ("self", "cls")
 _COMPILED = ("jit", "kernel")
+_DISPLAYS = (ast.Dict, ast.List, ast.Set, ast.DictComp, ast.ListComp, ast.SetComp)
+_BODIES = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+_CONTAINERS = (
+    "dict", "list", "set", "cache", "dictionary", "deque", "counter", "namespace", "local",
+)  # fmt: skip
+"""How names of containers end."""
 
 
 @dataclass(slots=True)
@@ -58,11 +64,14 @@ class Module:
         """Classes whose objects are containers themselves."""
         self.globals = frozenset(_bound_in(tree.body))
         self._imported = dict(_imports(tree))
-        self.changed = frozenset(_changed(tree))
-        """Places that are changed after they were made, as they are written."""
+        changed = frozenset(_changed(tree))
+        self._holders = frozenset(_holders(tree, self.classes)) - changed
+        """Places that may be changed by another name, as they are written."""
+        self.changed = changed | self._holders
+        """Places that are changed after they were made, or may be, as they are written."""
         self.stashes = frozenset(
             place.rpartition(".")[2]
-            for place in self.changed
+            for place in changed
             if "." in place and place.partition(".")[0] not in INSTANCES
         )
         """Attributes that are set on something else than an object of a class of its own."""
@@ -76,6 +85,18 @@ class Module:
                 for item in node.body:
                     if isinstance(item, Function):
                         self.methods.setdefault(item.name, []).append((node.name, item))
+
+    def settle(self, stored: Iterable[str]) -> bool:
+        """Drop places that may be changed and aren't: tables, settings; whether there are any.
+
+        Args:
+            stored: all places that something is stored in, by any name.
+        """
+        doubtful = self._holders
+        self._holders = frozenset()
+        by_another_name = {p for p in stored if p in doubtful or p.partition(".")[0] in doubtful}
+        self.changed = (self.changed - doubtful) | by_another_name
+        return not doubtful <= by_another_name
 
     def dotted(self, node: ast.AST) -> str:
         """`torch.nn.functional.gelu` for `F.gelu`; empty for what isn't attributes of a name."""
@@ -146,17 +167,24 @@ def mutable_defaults(function: Function) -> frozenset[str]:
         *zip(positional[len(positional) - len(given.defaults) :], given.defaults, strict=True),
         *zip(given.kwonlyargs, given.kw_defaults, strict=True),
     ]
-    kinds = (ast.Dict, ast.List, ast.Set, ast.DictComp, ast.ListComp, ast.SetComp)
-    return frozenset(
-        argument.arg
-        for argument, default in pairs
-        if isinstance(default, kinds)
-        or (isinstance(default, ast.Call) and _is_container(default.func))
-    )  # fmt: skip
+    return frozenset(argument.arg for argument, default in pairs if _makes_container(default))
+
+
+def _makes_container(value: ast.expr | None) -> bool:
+    """Whether an expression is a new container, or several of them."""
+    match value:
+        case ast.Call(func=kind):
+            return _is_container(kind)
+        case ast.Tuple(elts=parts):
+            return any(map(_makes_container, parts))
+        case ast.BinOp(left=left, op=ast.Mult()):  # [None] * 4
+            return _makes_container(left)
+        case _:
+            return isinstance(value, _DISPLAYS)
 
 
 def _is_container(kind: ast.expr) -> bool:
-    return last_name(kind).lower().endswith(("dict", "list", "set", "cache", "dictionary"))
+    return last_name(kind).lower().endswith(_CONTAINERS)
 
 
 def parameters(function: Function) -> tuple[str, ...]:
@@ -195,7 +223,7 @@ def _changed(tree: ast.Module) -> Iterator[str]:
         is_constructor = function.name in ("__init__", "__post_init__")
         for node in ast.walk(function):
             if isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load):
-                yield ast.unparse(node.value)
+                yield ast.unparse(_whole(node.value))
             elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
                 if not (is_constructor and _base(node) == "self"):
                     yield ast.unparse(node)
@@ -215,6 +243,27 @@ def _changed(tree: ast.Module) -> Iterator[str]:
                 target, name = node.args[0], node.args[1] if len(node.args) > 1 else None
                 if isinstance(name, ast.Constant) and isinstance(name.value, str):
                     yield f"{ast.unparse(target)}.{name.value}"
+
+
+def _holders(tree: ast.Module, classes: Mapping[str, ast.ClassDef]) -> Iterator[str]:
+    """Names and attributes that are bound to a container or to an object of a class of its own.
+
+    Whoever has it by another name may change it.
+    """
+    for top in ast.walk(tree):
+        if isinstance(top, Function):
+            yield from mutable_defaults(top)
+        for node in top.body if isinstance(top, _BODIES) else ():
+            if not isinstance(node, (ast.Assign, ast.AnnAssign)):
+                continue
+            is_object = isinstance(node.value, ast.Call) and last_name(node.value.func) in classes
+            if not (is_object or _makes_container(node.value)):
+                continue
+            for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+                if not isinstance(top, ast.ClassDef):
+                    yield ast.unparse(target)
+                elif isinstance(target, ast.Name):
+                    yield from (f"{owner}.{target.id}" for owner in (top.name, *INSTANCES))
 
 
 def _whole(node: ast.expr) -> ast.expr:

@@ -27,8 +27,7 @@ def kept_values_python(
         tree = parsed(text)
         if tree is None:
             return ()
-        flow = Flow(Module(plainer(tree)))
-        flow.read()
+        flow = _followed(Module(plainer(tree)))
     except (RecursionError, TooMuchError):
         return (unfollowed(path),)
     weights |= declared_weights(tree)
@@ -39,6 +38,16 @@ def kept_values_python(
         if (seen := classify(target, target, weights)) is not None and seen.bucket != "W1"
     ]
     return tuple(sorted(found, key=lambda value: (value.line, value.name)))
+
+
+def _followed(module: Module) -> Flow:
+    """Read twice where something may be changed by another name, and isn't."""
+    flow = Flow(module)
+    flow.read()
+    if module.settle(store.place for store in flow.stores):
+        flow = Flow(module)
+        flow.read()
+    return flow
 
 
 def parsed(text: str) -> ast.Module | None:
