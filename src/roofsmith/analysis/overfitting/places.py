@@ -6,8 +6,13 @@ import ast
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from roofsmith.analysis.overfitting.plainer import MEMOISERS
-from roofsmith.analysis.overfitting.python_calls import is_launch, last_name, writes_receiver
+from roofsmith.analysis.overfitting.memoisers import MEMOISERS
+from roofsmith.analysis.overfitting.python_calls import (
+    imports,
+    is_launch,
+    last_name,
+    writes_receiver,
+)
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -63,7 +68,7 @@ class Module:
         )
         """Classes whose objects are containers themselves."""
         self.globals = frozenset(_bound_in(tree.body))
-        self._imported = dict(_imports(tree))
+        self._imported = dict(imports(tree))
         changed = frozenset(_changed(tree))
         self._holders = frozenset(_holders(tree, self.classes)) - changed
         """Places that may be changed by another name, as they are written."""
@@ -139,15 +144,6 @@ class Module:
 
     def _is_local_thing(self, name: str) -> bool:
         return name in self.functions or name in self.classes
-
-
-def _imports(tree: ast.Module) -> Iterator[tuple[str, str]]:
-    """Local names and the dotted ones they stand for, where the two differ."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            yield from ((a.asname, a.name) for a in node.names if a.asname)
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            yield from ((a.asname or a.name, f"{node.module}.{a.name}") for a in node.names)
 
 
 def escapes(inner: Function, outer: Function) -> bool:

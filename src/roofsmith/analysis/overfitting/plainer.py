@@ -5,34 +5,64 @@ from __future__ import annotations
 import ast
 from copy import deepcopy
 
+from roofsmith.analysis.overfitting.memoisers import MEMOISERS, Memoisers
 from roofsmith.analysis.overfitting.python_calls import last_name
 
-MEMOISERS = ("lru_cache", "cache", "cached", "memoize", "memoise", "memoized", "cachedmethod")
 _CONTAINERS = ("dict", "list", "set", "OrderedDict")
 
 
 def plainer(tree: ast.Module) -> ast.Module:
     """The same program, with functions that are assigned defined, and methods called as such.
 
-    `half = lambda x: ...` and `half = lru_cache(8)(other)` become definitions;
+    `half = lambda x: ...` and `half = lru_cache(8)(other)` become definitions; what is memoised
+    under its own name is decorated; decorators that memoise are called `lru_cache`;
     `operator.setitem(d, k, v)` and `dict.setdefault(d, k, v)` become methods of `d`.
     """
-    functions = {f.name: f for f in ast.walk(tree) if isinstance(f, ast.FunctionDef)}
-    changed = _Plainer(functions).visit(deepcopy(tree))
+    changed = _Plainer(deepcopy(tree)).made
     assert isinstance(changed, ast.Module)  # only statements and calls are replaced
     return ast.fix_missing_locations(changed)
 
 
 class _Plainer(ast.NodeTransformer):
-    def __init__(self, functions: dict[str, ast.FunctionDef]) -> None:
-        self._functions = functions
+    def __init__(self, tree: ast.Module) -> None:
+        self._memoisers = Memoisers(tree)
+        self._functions = [f for f in ast.walk(tree) if isinstance(f, ast.FunctionDef)]
+        self._given: dict[str, int] = {}
+        """How many arguments each function is called with at most."""
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call) and (name := last_name(node.func)):
+                self._given[name] = max(len(node.args), self._given.get(name, 0))
+        self.made = self.visit(tree)
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        self.generic_visit(node)
+        node.decorator_list = [
+            _as_memoiser(d) if self._memoisers.has(d) else d for d in node.decorator_list
+        ]
+        return node
 
     def visit_Assign(self, node: ast.Assign) -> ast.AST:
         self.generic_visit(node)
-        if len(node.targets) != 1 or not isinstance(node.targets[0], ast.Name):
+        return self._assigned(node, node.targets[0], node.value) if len(node.targets) == 1 else node
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
+        self.generic_visit(node)
+        return self._assigned(node, node.target, node.value)
+
+    def _assigned(self, node: ast.stmt, target: ast.expr, value: ast.expr | None) -> ast.AST:
+        memoised = self._memoisers.memoised(value)
+        if memoised is not None and (known := self._rebound(target, memoised[1])):
+            known.decorator_list.append(_as_memoiser(memoised[0]))
+            return ast.copy_location(ast.Pass(), node)
+        if not isinstance(target, ast.Name):
             return node
-        made = self._defined(node.targets[0].id, node.value)
-        return ast.copy_location(made, node) if made is not None else node
+        if isinstance(value, ast.Lambda):
+            made = _function(target.id, value.args, value.body, [])
+        elif memoised is not None:
+            made = self._memoised(target.id, *memoised, node.lineno)
+        else:
+            return node
+        return ast.copy_location(made, node)
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         self.generic_visit(node)
@@ -48,21 +78,40 @@ class _Plainer(ast.NodeTransformer):
         method = ast.Attribute(node.args[0], name, ast.Load())
         return ast.copy_location(ast.Call(method, node.args[1:], node.keywords), node)
 
-    def _defined(self, name: str, value: ast.expr) -> ast.FunctionDef | None:
-        """The function that an assignment defines."""
-        if isinstance(value, ast.Lambda):
-            return _function(name, value.args, value.body, [])
-        if not (isinstance(value, ast.Call) and _is_memoiser(value.func) and len(value.args) == 1):
-            return None
-        inner = value.args[0]
+    def _rebound(self, target: ast.expr, inner: ast.expr) -> ast.FunctionDef | None:
+        """The function in `f = lru_cache(4)(f)`, or in `Op.f = lru_cache(4)(Op.f)`."""
+        name = last_name(inner)
+        if isinstance(target, ast.Attribute):
+            return next((f for f in self._functions if f.name == name), None)
+        is_same = isinstance(inner, ast.Name) and last_name(target) == name
+        return self._bound_before(name, inner.lineno) if is_same else None
+
+    def _memoised(
+        self, name: str, memoiser: ast.expr, inner: ast.expr, line: int
+    ) -> ast.FunctionDef:
+        """The function that `name = lru_cache(4)(inner)` defines."""
+        decorators = [_as_memoiser(memoiser)]
         if isinstance(inner, ast.Lambda):
-            return _function(name, inner.args, inner.body, [value.func])
-        known = self._functions.get(inner.id) if isinstance(inner, ast.Name) else None
-        if known is None:
-            return None
-        given = (*known.args.posonlyargs, *known.args.args)
-        call = ast.Call(inner, [ast.Name(a.arg, ast.Load()) for a in given], [])
-        return _function(name, deepcopy(known.args), call, [value.func])
+            return _function(name, inner.args, inner.body, decorators)
+        known = self._bound_before(inner.id, line) if isinstance(inner, ast.Name) else None
+        if known is not None:
+            given = deepcopy(known.args)
+        else:  # as many as it is called with
+            numbers = range(self._given.get(name, 0))
+            names = [ast.arg(f"argument_{n}") for n in numbers]
+            given = ast.arguments([], names, None, [], [], None, [])
+        named = [ast.Name(a.arg, ast.Load()) for a in (*given.posonlyargs, *given.args)]
+        call = ast.copy_location(ast.Call(inner, list[ast.expr](named), []), inner)
+        return _function(name, given, call, decorators)
+
+    def _bound_before(self, name: str, line: int) -> ast.FunctionDef | None:
+        """The function that a name stands for in a line."""
+        found = [f for f in self._functions if f.name == name and f.lineno < line]
+        return max(found, key=lambda f: f.lineno, default=None)
+
+
+def _as_memoiser(node: ast.expr) -> ast.expr:
+    return ast.copy_location(ast.Name(MEMOISERS[0], ast.Load()), node)
 
 
 def _function(
@@ -71,8 +120,3 @@ def _function(
     body: list[ast.stmt] = [ast.Return(result)]
     made = ast.FunctionDef(name, given, body, decorators, None, None)
     return ast.copy_location(made, result)
-
-
-def _is_memoiser(function: ast.expr) -> bool:
-    inner = function.func if isinstance(function, ast.Call) else function
-    return last_name(inner) in MEMOISERS

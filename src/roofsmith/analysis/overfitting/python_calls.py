@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterator
 
 FACTS = frozenset((
     "shape", "dtype", "device", "ndim", "layout", "is_cuda", "requires_grad", "itemsize", "nbytes",
@@ -71,6 +72,15 @@ TENSOR_LIBRARIES = ("torch", "F", "np", "numpy", "cupy", "cp")
 def last_name(node: ast.expr) -> str:
     """`gelu` of `F.gelu` and of `gelu`; empty for what isn't a name or an attribute."""
     return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+
+
+def imports(tree: ast.Module) -> Iterator[tuple[str, str]]:
+    """Local names and the dotted ones they stand for, where the two differ."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((a.asname, a.name) for a in node.names if a.asname)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield from ((a.asname or a.name, f"{node.module}.{a.name}") for a in node.names)
 
 
 def is_launch(call: ast.Call) -> bool:
