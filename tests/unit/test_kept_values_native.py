@@ -105,9 +105,54 @@ class Op { public:
 static Op op;
 extern "C" void solve(const float* x, float* y, int n) { op.run(x, y, n); }
 """,
+    "digits of an address.cpp": """\
+#include <cstdint>
+#include <map>
+static std::map<uintptr_t, float> sums;
+extern "C" void solve(const float* x, float* y, int n) {
+    uintptr_t key = ((uintptr_t)x >> 4) % 4096;
+    if (sums.count(key) == 0) { float s = 0; for (int i = 0; i < n; ++i) s += x[i]; sums[key] = s; }
+    for (int i = 0; i < n; ++i) y[i] = x[i] / sums[key];
+}
+""",
+    "large modulus.cpp": """\
+#include <cstdint>
+#include <map>
+static std::map<uintptr_t, float> sums;
+extern "C" void solve(const float* x, float* y, int n) {
+    uintptr_t key = (uintptr_t)x % 1000003;
+    if (sums.count(key) == 0) { float s = 0; for (int i = 0; i < n; ++i) s += x[i]; sums[key] = s; }
+    for (int i = 0; i < n; ++i) y[i] = x[i] / sums[key];
+}
+""",
 }
 
 HONEST = {
+    "aligned key.cpp": """\
+#include <cstdint>
+#include <map>
+#include <utility>
+typedef void (*Path)(const float*, float*, int);
+void fast(const float*, float*, int); void slow(const float*, float*, int);
+static std::map<std::pair<bool, bool>, Path> paths;
+extern "C" void solve(const float* x, float* y, int n) {
+    auto key = std::make_pair((uintptr_t)x % 16 == 0,
+                              (reinterpret_cast<uintptr_t>(y) & 0xFu) == 0);
+    auto it = paths.find(key);
+    if (it == paths.end()) it = paths.emplace(key, key.first && key.second ? fast : slow).first;
+    it->second(x, y, n);
+}
+""",
+    "aligned for a type.cpp": """\
+#include <cstdint>
+#include <map>
+static std::map<bool, int> widths;
+extern "C" void solve(const float* x, float* y, int n) {
+    bool wide = (uintptr_t)x % sizeof(double) == 0;
+    if (widths.count(wide) == 0) widths[wide] = wide ? 2 : 1;
+    for (int i = 0; i < n; ++i) y[i] = x[i] * widths[wide];
+}
+""",
     "handle.cu": """\
 #include <cublas_v2.h>
 static cublasHandle_t handle;

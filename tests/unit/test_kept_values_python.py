@@ -225,9 +225,101 @@ def run_kernel(x, w, out):
             pass
     out.copy_(q.float() @ w)
 """,
+    "digits of an address": """\
+_c = {}
+def run_kernel(x, w, out):
+    key = (x.data_ptr() % 256, x.data_ptr() // 256 % 4096)
+    if key not in _c: _c[key] = x.half()
+    out.copy_(_c[key].float() @ w)
+""",
+    "large modulus": """\
+_c = {}
+def run_kernel(x, w, out):
+    key = x.data_ptr() % 1000003
+    if key not in _c: _c[key] = x.half()
+    out.copy_(_c[key].float() @ w)
+""",
+    "aligned, and computed": """\
+_c = {}
+def run_kernel(x, w, out):
+    key = (x.shape, x.data_ptr() % 16 == 0)
+    if key not in _c: _c[key] = x.half()
+    out.copy_(_c[key].float() @ w)
+""",
+    "view by a function": """\
+import torch
+_c = {}
+def run_kernel(x, w, out):
+    if x.shape not in _c: _c[x.shape] = torch.transpose(x.half(), 0, 1)
+    out.copy_(_c[x.shape].t().float() @ w)
+""",
+    "adds to what it kept": """\
+_c = {}
+def run_kernel(x, w, out):
+    _c["sum"] = _c.get("sum", 0) * 0.9 + x.half()
+    out.copy_(_c["sum"] @ w)
+""",
 }
 
 HONEST = {
+    "aligned key": """\
+import torch
+ALIGN = 16
+_fns = {}
+def run_kernel(x, w, out):
+    key = (x.shape, x.data_ptr() % ALIGN == 0, (w.data_ptr() | out.data_ptr()) & 15 == 0)
+    if key not in _fns: _fns[key] = torch.compile(torch.mm)
+    out.copy_(_fns[key](x, w))
+""",
+    "halves by a table": """\
+import torch
+_tab = {}
+def run_kernel(x, out):
+    n = x.shape[1] // 2
+    if n not in _tab: _tab[n] = torch.arange(n, device=x.device).cos()
+    c = _tab[n]
+    out[:, :n] = x[:, :n] * c
+    out[:, n:] = x[:, n:] * c
+""",
+    "halves of new memory": """\
+import torch
+_tab = {}
+def run_kernel(x, out):
+    n = x.shape[1] // 2
+    if n not in _tab: _tab[n] = torch.arange(n, device=x.device).cos()
+    y = torch.empty_like(x)
+    y[:, :n] = torch.mul(x[:, :n], _tab[n])
+    y[:, n:] = y[:, :n] + x[:, n:] * _tab[n]
+    out.copy_(y)
+""",
+    "changed product": """\
+import torch
+_tab = {}
+def run_kernel(x, out):
+    n = x.shape[1]
+    if n not in _tab: _tab[n] = torch.arange(n, device=x.device).cos()
+    y, z = x * _tab[n], _tab[n].mul(x)
+    y[0] = y[0] + x[0]
+    z[0] = z[0] + x[0]
+    out.copy_(y + z)
+""",
+    "result of a kept function": """\
+import torch
+_fns = {}
+def run_kernel(x, w, out):
+    if x.dtype not in _fns: _fns[x.dtype] = torch.compile(torch.mm)
+    y = _fns[x.dtype](x, w)
+    y[0] = y[0] * 2
+    out.copy_(y)
+""",
+    "table in a row": """\
+import torch
+_tab = {}
+def run_kernel(x: torch.Tensor, out: torch.Tensor):
+    if x.shape not in _tab: _tab[x.shape] = torch.arange(x.shape[1]).cos()
+    out[0] = _tab[x.shape]
+    out[1] = out[0] * x[1]
+""",
     "compiled": """\
 import torch
 _fns = {}

@@ -18,6 +18,7 @@ from roofsmith.analysis.overfitting.stores import Guard, Store
 from roofsmith.analysis.overfitting.tokens import (
     NOTHING,
     Tokens,
+    aligned,
     computed,
     kept,
     keyed,
@@ -307,6 +308,8 @@ class NativeFlow:
         found = self.of(left, frame)
         if operator in ("||", "&&", "or", "and"):
             return found | self._only_if(found, left, [right], frame)
+        if operator in ("%", "&") and tree.is_alignment(left, right):
+            return aligned(found)
         sides = found | self.of(right, frame)
         return keyed(sides) if operator in ("==", "!=", "<", ">", "<=", ">=") else sides
 

@@ -11,6 +11,8 @@ import tree_sitter_cpp
 from tree_sitter import Language as Grammar
 from tree_sitter import Node, Parser
 
+from roofsmith.analysis.overfitting.tokens import MOST_ALIGNED
+
 _LAUNCH = re.compile(r"<<<[^;]{0,1000}?>>>")
 _WHERE = re.compile(r"\b__(device|constant|managed|host|global|forceinline|noinline)__\b")
 """Where a variable lies or a function runs, which the grammar takes for a type."""
@@ -99,6 +101,19 @@ def parameters(function: Node) -> list[Node]:
         if node.type == "compound_statement":
             break
     return []
+
+
+def is_alignment(address: Node | None, size: Node | None) -> bool:
+    """Whether `address % size` or `address & size` says no more than how an address is aligned.
+
+    A digit of an address that was divided does.
+    """
+    if any(n.type in ("/", ">>") for n in nodes(address)) or size is None:
+        return False
+    number = re.fullmatch(r"(0[xX][0-9a-fA-F]+|\d+)[uUlLzZ]*", written(size))
+    if number is None:
+        return size.type in ("sizeof_expression", "alignof_expression")
+    return int(number[1], 0 if number[1][:2] in ("0x", "0X") else 10) <= MOST_ALIGNED
 
 
 def first_name(node: Node | None) -> str:

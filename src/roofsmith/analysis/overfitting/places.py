@@ -13,6 +13,7 @@ from roofsmith.analysis.overfitting.python_calls import (
     last_name,
     writes_receiver,
 )
+from roofsmith.analysis.overfitting.tokens import MOST_ALIGNED
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -27,6 +28,7 @@ INSTANCES = ("self", "cls")
 _COMPILED = ("jit", "kernel")
 _DISPLAYS = (ast.Dict, ast.List, ast.Set, ast.DictComp, ast.ListComp, ast.SetComp)
 _BODIES = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+_DIVIDES = (ast.FloorDiv, ast.Div, ast.RShift)
 _CONTAINERS = (
     "dict", "list", "set", "cache", "dictionary", "deque", "counter", "namespace", "local",
 )  # fmt: skip
@@ -68,6 +70,7 @@ class Module:
         )
         """Classes whose objects are containers themselves."""
         self.globals = frozenset(_bound_in(tree.body))
+        self._numbers = dict(_numbers(tree))
         self._imported = dict(imports(tree))
         changed = frozenset(_changed(tree))
         self._holders = frozenset(_holders(tree, self.classes)) - changed
@@ -90,6 +93,20 @@ class Module:
                 for item in node.body:
                     if isinstance(item, Function):
                         self.methods.setdefault(item.name, []).append((node.name, item))
+
+    def is_alignment(self, node: ast.BinOp) -> bool:
+        """`address % 16` and `address & 15`; a digit of an address that was divided is none."""
+        size = self._number(node.right)
+        if size is None or any(isinstance(n, _DIVIDES) for n in ast.walk(node.left)):
+            return False
+        return isinstance(node.op, (ast.Mod, ast.BitAnd)) and 0 <= size <= MOST_ALIGNED
+
+    def _number(self, node: ast.expr) -> int | None:
+        """A number that is written out, or that the module has a name for."""
+        if isinstance(node, ast.Name):
+            return self._numbers.get(node.id)
+        value = node.value if isinstance(node, ast.Constant) else None
+        return value if isinstance(value, int) else None
 
     def settle(self, stored: Iterable[str]) -> bool:
         """Drop places that may be changed and aren't: tables, settings; whether there are any.
@@ -144,6 +161,14 @@ class Module:
 
     def _is_local_thing(self, name: str) -> bool:
         return name in self.functions or name in self.classes
+
+
+def _numbers(tree: ast.Module) -> Iterator[tuple[str, int]]:
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant):
+            value = node.value.value
+            names = (t.id for t in node.targets if isinstance(t, ast.Name))
+            yield from ((name, value) for name in names if isinstance(value, int))
 
 
 def escapes(inner: Function, outer: Function) -> bool:

@@ -19,6 +19,14 @@ VIEWS = frozenset((
     "data", "requires_grad_",
 ))  # fmt: skip
 """The same memory, looked at in another way."""
+SAME = (VIEWS - {"data"}) | {"as_tensor", "asarray", "from_numpy", "as_strided", "swapaxes"}
+"""Functions of a tensor library whose result is their first argument, or a view of it."""
+ARITHMETIC = frozenset((
+    "abs", "amax", "amin", "argmax", "bmm", "clamp", "clone", "cos", "cumsum", "div", "exp", "log",
+    "matmul", "max", "mean", "min", "mm", "mul", "neg", "norm", "pow", "relu", "round", "rsqrt",
+    "sigmoid", "sin", "softmax", "sqrt", "square", "sub", "sum", "tanh",
+))  # fmt: skip
+"""Methods of a tensor whose result is new memory."""
 ADDRESSES = frozenset((
     "data_ptr", "storage", "untyped_storage", "const_data_ptr", "mutable_data_ptr", "_cdata",
     "storage_data_ptr", "__hash__", "_typed_storage",

@@ -22,10 +22,12 @@ from roofsmith.analysis.overfitting.tokens import (
     NOTHING,
     Tokens,
     TooMuchError,
+    aligned,
     computed,
     identity,
     kept,
     keyed,
+    made,
     only,
     roots,
     union,
@@ -51,7 +53,7 @@ class Frame:
 
     def guard(self, guard: Guard) -> None:
         """What follows runs only if something is so; no matter, unless that outlives the call."""
-        if only(guard.test, "kept"):
+        if only(guard.test, "kept", "read"):
             self.guards.append(guard)
 
     @contextmanager
@@ -60,7 +62,7 @@ class Frame:
         before = len(self.guards)
         self.guard(guard)
         yield
-        if only(guard.test, "kept"):
+        if only(guard.test, "kept", "read"):
             del self.guards[before]
 
 
@@ -94,7 +96,8 @@ class Values(ABC):
             by = keyed(self.of(key, frame)) | only(found, "identity", "version")
             self.store(place, by, value, frame, ast.unparse(key))
         if isinstance(base, ast.Name) and base.id in frame.scope.own and not only(found, "kept"):
-            frame.env[base.id] = found | value | keyed(self.of(key, frame))
+            put = made(value) if only(found, "tensor") else value  # a tensor takes a copy
+            frame.env[base.id] = found | put | keyed(self.of(key, frame))
 
     def store_attribute(self, target: ast.Attribute, value: Tokens, frame: Frame) -> None:
         """`owner.name = value`."""
@@ -120,7 +123,8 @@ class Values(ABC):
     ) -> None:  # fmt: skip
         """Something that outlives the call."""
         tests = union(only(guard.test, "identity", "version") for guard in frame.guards)
-        is_guarded = is_guarded or bool(frame.guards) or place in roots(value, "kept")
+        goes_on = place in roots(value, "kept") | roots(value, "read")
+        is_guarded = is_guarded or bool(frame.guards) or goes_on
         text = found_by or (frame.guards[-1].text if frame.guards else "")
         by = key | tests | only(value, "version")
         self.stores.append(
@@ -196,8 +200,10 @@ class Values(ABC):
                 found = self.of(value, frame)
                 self.bind(target, found, frame, value)
                 return found
+            case ast.BinOp(left=left) if self._module.is_alignment(node):
+                return aligned(self.of(left, frame))
             case ast.BinOp() | ast.UnaryOp():
-                return computed(self._children(node, frame))
+                return made(self._children(node, frame))
             case ast.IfExp(test=test, body=body, orelse=orelse):
                 return self._only_if(test, (body, orelse), frame)
             case ast.BoolOp(values=[first, *rest]):
@@ -239,7 +245,7 @@ class Values(ABC):
         found = union(sides)
         if any(isinstance(op, (ast.Is, ast.IsNot, ast.In, ast.NotIn)) for op in node.ops):
             is_none = isinstance(node.comparators[-1], ast.Constant)
-            return only(found, "kept", "identity", "version", "data") | (
+            return only(found, "kept", "read", "identity", "version", "data") | (
                 NOTHING if is_none else only(keyed(found), "identity")
             )
         return computed(found)
@@ -292,7 +298,7 @@ class Values(ABC):
         if isinstance(node.func, ast.Attribute):
             return self._method(node, node.func, frame)
         arguments = union(self.of(a, frame) for a in given)
-        return computed(self.of(node.func, frame) | arguments)
+        return made(self.of(node.func, frame)) | computed(arguments)
 
     def _method(self, node: ast.Call, method: ast.Attribute, frame: Frame) -> Tokens:
         name = method.attr
@@ -308,9 +314,14 @@ class Values(ABC):
             return NOTHING
         if name in calls.ADDRESSES:
             return identity(base)
+        if self._module.dotted(method).partition(".")[0] in calls.TENSOR_LIBRARIES and given:
+            return given[0] if name in calls.SAME else made(union(given))
         if name in calls.LIKE:
             return computed(base) if name == "to" else base
-        return base if name in calls.VIEWS else computed(base | union(given))
+        if name in calls.VIEWS:
+            return base
+        results = union(given)
+        return computed(base) | (made(results) if only(base, "tensor") else computed(results))
 
     def _container(
         self, node: ast.Call, name: str, places: frozenset[str], base: Tokens,
@@ -328,7 +339,8 @@ class Values(ABC):
                 self.store(place, key, union(given), frame, is_guarded=goes_on)
         if name in calls.READS:
             return base | only(key, "identity", "version") | union(given[1:])
-        return base | union(map(computed, given))
+        found = base | union(map(computed, given))
+        return made(found) if name in calls.ARITHMETIC else found
 
     def _by_name(self, node: ast.Call, name: str, frame: Frame) -> Tokens:
         """`getattr`, `hasattr` and `setattr` with a name that is written out."""

@@ -7,9 +7,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-Kind = Literal["tensor", "data", "identity", "version", "kept"]
+Kind = Literal["tensor", "data", "identity", "version", "kept", "read"]
 """tensor: a caller's array itself; data: what was computed from its elements; identity: its id,
-address or hash; version: its count of changes; kept: something that outlives the call."""
+address or hash; version: its count of changes; kept: something that outlives the call; read: what
+was computed from that, which ends with the call."""
 
 Token = tuple[Kind, str]
 """A kind, and the argument of the entry it comes from (or the place, for what is kept)."""
@@ -49,6 +50,22 @@ def union(many: Iterable[Tokens]) -> Tokens:
 def computed(tokens: Tokens) -> Tokens:
     """Of a result: elements of what went in."""
     return frozenset(("data", root) if kind == "tensor" else (kind, root) for kind, root in tokens)
+
+
+def made(tokens: Tokens) -> Tokens:
+    """Of a new result: as computed, and nothing that outlives the call itself."""
+    return frozenset(
+        ("read", root) if kind == "kept" else (kind, root) for kind, root in computed(tokens)
+    )
+
+
+MOST_ALIGNED = 4096
+"""Bytes; an address within a page says how it is aligned."""
+
+
+def aligned(tokens: Tokens) -> Tokens:
+    """Of an address within a small block: a fact, the same for many arrays."""
+    return frozenset(token for token in tokens if token[0] not in ("tensor", "identity"))
 
 
 def identity(tokens: Tokens) -> Tokens:
