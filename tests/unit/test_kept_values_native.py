@@ -246,6 +246,17 @@ def test_honest(way: str) -> None:
     assert kept(way, HONEST[way]) == []
 
 
+@pytest.mark.parametrize(
+    "suffix",
+    ["C", "H", "c++", "h++", "hh", "hxx", "ipp", "ixx", "tcc", "tpp", "txx", "cuh", "hip", "inl"],
+)
+def test_every_suffix_is_read(suffix: str) -> None:
+    source = SourceFile(path=f"src/pack.{suffix}", text=CHEATING["singleton.cpp"])
+    found = audit(Candidate(language="command", sources=(source,)))
+    assert found.kept_values
+    assert found.unread == ()
+
+
 def test_what_is_nested_too_deeply_is_rejected() -> None:
     deep = f"{'(' * 3000}x[0]{')' * 3000}"
     text = f"void solve(const float *x, float *y) {{ y[0] = {deep}; }}"

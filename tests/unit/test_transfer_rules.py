@@ -297,11 +297,14 @@ def test_verify_reads_the_source_again():
     round_ = here.records[at]
     assert isinstance(round_, Round)
     assert round_.transfer is not None
-    forged = round_.transfer.model_copy(update={"kept_values": (), "bucket": "K1"})
+    forged = round_.transfer.model_copy(
+        update={"kept_values": (), "bucket": "K1", "unread": ("k.pyx",)}
+    )
     here.records[at] = round_.model_copy(update={"transfer": forged})
     found = " ".join(finding.what for finding in verify(here.records))
     assert "what it keeps between calls" in found
     assert "over-fitting bucket" in found
+    assert "what isn't audited" in found
     assert "decision" in found
 
 
@@ -335,6 +338,24 @@ def test_a_rounds_summary_has_the_transfer_check():
         assert said in section
     assert "| gain in the benchmark | 2.00x |" in section
     assert "1.00x: none of it" in section
+
+
+CYTHON = "_C = {}\ndef run_kernel(x, w, out):\n    out[:] = _C.setdefault(id(x), x @ w)\n"
+
+
+def test_files_that_the_audit_cannot_read_are_named():
+    paths = ["k.pyx", "k.cpp", "k.py", "data/sizes.json", "README.md", "LICENSE", ".gitignore"]
+    sources = tuple(SourceFile(path=path, text=CYTHON) for path in paths)
+    assert audit(Candidate(language="command", sources=sources)).unread == ("k.pyx",)
+
+
+def test_a_rounds_summary_names_files_that_are_not_audited():
+    campaign = run(world(fake_idea(fake_target(), "plain")))
+    assert "not audited" not in render_campaign(campaign)["rounds/round-2/summary.md"]
+    more = tuple(f"src/k{n}.rs" for n in range(5))
+    check = checked().model_copy(update={"unread": ("k.pyx", *more)})
+    text = render_campaign(with_bucket(campaign, check))["rounds/round-2/summary.md"]
+    assert "| not audited | k.pyx, src/k0.rs, src/k1.rs, src/k2.rs, src/k3.rs and 1 more: " in text
 
 
 def test_the_total_is_taken_apart():

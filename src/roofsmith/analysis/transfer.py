@@ -32,6 +32,7 @@ def check_of(
         bucket=bucket_of(hypothesis.bucket, audit.kept_values),
         kept_values=audit.kept_values,
         assumptions=audit.assumptions,
+        unread=audit.unread,
         trace=trace,
         untraced=untraced,
         rules=RULES,

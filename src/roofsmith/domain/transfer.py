@@ -116,6 +116,8 @@ class TransferCheck(Value):
     """The hypothesis's own, or a worse one that the source or the trace shows."""
     kept_values: tuple[KeptValue, ...] = ()
     assumptions: tuple[Assumption, ...] = ()
+    unread: tuple[str, ...] = ()
+    """Paths of code in languages that the audit doesn't read."""
     trace: Trace | None = None
     """Of a candidate that would else have been kept."""
     untraced: str = ""

@@ -60,6 +60,7 @@ def transfer_claims(round_: Round, campaign: Campaign) -> Iterator[Claim]:
     yield "over-fitting bucket", check.bucket, follows.bucket
     yield "what it keeps between calls", check.kept_values, follows.kept_values
     yield "what it takes for granted of groups", check.assumptions, follows.assumptions
+    yield "what isn't audited", check.unread, follows.unread
 
 
 def _dates_from_audits(campaign: Campaign) -> bool:

@@ -25,6 +25,8 @@ BUCKETS: dict[Bucket, str] = {
 TRANSFERRING: frozenset[Bucket] = frozenset({"K1", "K2", "K3", "K4"})
 """Buckets whose gain doesn't depend on inputs coming again."""
 
+MOST_NAMED = 5
+"""Files in one row."""
 LARGEST_GAP = 0.01
 """Share of the baseline's speed by which a headline may exceed what a caller gets, unnamed."""
 
@@ -45,6 +47,7 @@ def transfer_rows(step: Step) -> tuple[tuple[str, str], ...]:
     else:
         kept = [value.text + _inherited(inherited=value.inherited) for value in check.kept_values]
         rows.append(("kept between calls", "; ".join(kept) or "nothing made of a call's inputs"))
+        rows += [("not audited", _unread(check.unread))] if check.unread else []
         rows.append(("groups", _groups(check)))
         rows.append(("trace", _trace(check)))
         rows += [("hits in the trace", text) for text in _hits(check.trace)]
@@ -117,6 +120,11 @@ def _groups(check: TransferCheck) -> str:
     if check.trace is not None and check.trace.skewed and check.trace.failure is None:
         return f"right with rows dealt unevenly ({check.trace.skewed})"
     return "nothing is taken for granted"
+
+
+def _unread(paths: Sequence[str]) -> str:
+    more = f" and {len(paths) - MOST_NAMED} more" if len(paths) > MOST_NAMED else ""
+    return f"{', '.join(paths[:MOST_NAMED])}{more}: no language that the audit reads"
 
 
 def _trace(check: TransferCheck) -> str:

@@ -18,7 +18,15 @@ from roofsmith.domain.transfer import Assumption, KeptValue
 
 __all__ = ["Audit", "audit", "weights_of"]
 
-NATIVE = (".c", ".h", ".cc", ".cpp", ".cxx", ".hpp", ".cu", ".cuh", ".hip", ".inl")
+NATIVE = (
+    ".c", ".h", ".cc", ".cpp", ".cxx", ".c++", ".C", ".hh", ".hpp", ".hxx", ".h++", ".H", ".ipp",
+    ".ixx", ".inl", ".tcc", ".tpp", ".txx", ".cu", ".cuh", ".hip",
+)  # fmt: skip
+_NO_CODE = (
+    ".cfg", ".csv", ".gitignore", ".ini", ".json", ".jsonl", ".lock", ".md", ".rows", ".rst",
+    ".toml", ".tsv", ".txt", ".yaml", ".yml",
+)  # fmt: skip
+"""Data, settings and prose; so is what has no suffix."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +35,8 @@ class Audit:
 
     kept_values: tuple[KeptValue, ...]
     assumptions: tuple[Assumption, ...]
+    unread: tuple[str, ...] = ()
+    """Paths of code in other languages, which may keep what it likes."""
 
 
 def audit(
@@ -53,6 +63,7 @@ def audit(
             a.model_copy(update={"inherited": (a.path, a.code, a.detail) in assumed})
             for a in assumptions
         ),
+        tuple(s.path for s in candidate.sources if _is_unread(s.path)),
     )
 
 
@@ -60,6 +71,11 @@ def weights_of(candidate: Candidate, reference: SourceFile | None = None) -> fro
     """Inputs that `setup` lists as `"weights"`, in the reference or in the candidate."""
     files = [*candidate.sources, *([reference] if reference is not None else [])]
     return frozenset().union(*(weights_in(f.text) for f in files if f.path.endswith(PYTHON)))
+
+
+def _is_unread(path: str) -> bool:
+    name = path.rpartition("/")[2]
+    return "." in name and not name.endswith((*PYTHON, *NATIVE, *_NO_CODE))
 
 
 def _read(
