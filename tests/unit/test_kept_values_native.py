@@ -125,9 +125,59 @@ extern "C" void solve(const float* x, float* y, int n) {
     for (int i = 0; i < n; ++i) y[i] = x[i] / sums[key];
 }
 """,
+    "singleton of a class.cpp": """\
+#include <unordered_map>
+#include <vector>
+class Quantized { public:
+  static Quantized& get() { static Quantized one; return one; }
+  const std::vector<float>& of(const float* x, int n) {
+    auto key = reinterpret_cast<std::size_t>(x);
+    auto it = all_.find(key);
+    if (it != all_.end()) return it->second;
+    std::vector<float> v(x, x + n);
+    return all_[key] = v;
+  }
+  std::unordered_map<std::size_t, std::vector<float>> all_;
+};
+extern "C" void solve(const float* x, float* y, int n) {
+    const auto& q = Quantized::get().of(x, n);
+    for (int i = 0; i < n; ++i) y[i] = q[i];
+}
+""",
 }
 
 HONEST = {
+    "singleton of a workspace.cpp": """\
+#include <vector>
+class Scratch { public:
+  static Scratch& get() { static Scratch one; return one; }
+  float* room(int n) {
+    if ((int)room_.size() < n) room_.resize(n);
+    return room_.data();
+  }
+  std::vector<float> room_;
+};
+extern "C" void solve(const float* x, float* y, int n) {
+    float* t = Scratch::get().room(n);
+    for (int i = 0; i < n; ++i) t[i] = x[i] * 2;
+    for (int i = 0; i < n; ++i) y[i] = t[i] + 1;
+}
+""",
+    "object of one call.cpp": """\
+#include <map>
+#include <vector>
+class Parts { public:
+  const std::vector<float>& of(const float* x, int n) {
+    if (parts_.count(x) == 0) { std::vector<float> v(x, x + n); parts_[x] = v; }
+    return parts_[x];
+  }
+  std::map<const float*, std::vector<float>> parts_;
+};
+extern "C" void solve(const float* x, float* y, int n) {
+    Parts parts;
+    for (int i = 0; i < n; ++i) y[i] = parts.of(x, n)[i];
+}
+""",
     "aligned key.cpp": """\
 #include <cstdint>
 #include <map>

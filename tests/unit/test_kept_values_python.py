@@ -259,9 +259,86 @@ def run_kernel(x, w, out):
     _c["sum"] = _c.get("sum", 0) * 0.9 + x.half()
     out.copy_(_c["sum"] @ w)
 """,
+    "length": """\
+_l = []
+def run_kernel(x, w, out):
+    if len(_l) == 0: _l.append(x @ w)
+    out.copy_(_l[0])
+""",
+    "type of self": """\
+class Op:
+    cache = {}
+    def run(self, x, w):
+        c = type(self).cache
+        if id(x) not in c: c[id(x)] = x.half()
+        return self.__class__.cache[id(x)].float() @ w
+def run_kernel(x, w, out): out.copy_(Op().run(x, w))
+""",
+    "class of self": """\
+class Op:
+    last, q = None, None
+    def run(self, x, w):
+        if self.__class__.last is not x:
+            type(self).last, __class__.q = x, x.half()
+        return self.__class__.q.float() @ w
+def run_kernel(x, w, out): out.copy_(Op().run(x, w))
+""",
+    "default object": """\
+class S: ptr, q = 0, None
+def run_kernel(x, w, out, _s=S()):
+    if _s.ptr != x.data_ptr():
+        _s.ptr, _s.q = x.data_ptr(), x.half()
+    out.copy_(_s.q.float() @ w)
+""",
+    "once": """\
+def once(function):
+    last, result = None, None
+    def inner(x, w):
+        nonlocal last, result
+        if last is not x:
+            last, result = x, function(x, w)
+        return result
+    return inner
+@once
+def mm(x, w): return x @ w
+def run_kernel(x, w, out): out.copy_(mm(x, w))
+""",
 }
 
 HONEST = {
+    "lengths": """\
+import torch
+_pool, _history = [], []
+def run_kernel(x, w, out):
+    while len(_pool) < 2: _pool.append(torch.empty(x.shape))
+    if len(_history) > 16: _history.pop(0)
+    _history.append(float(x.abs().amax()))
+    for n in range(len(x)): out[n] = x[n] @ w
+""",
+    "class settings": """\
+class Op:
+    block = 64
+    fns = {}
+    def run(self, x, w):
+        type(self).block = 128 if x.shape[0] > 128 else 64
+        return x @ w * (self.__class__.block // __class__.block)
+def run_kernel(x, w, out): out.copy_(Op().run(x, w))
+""",
+    "default settings": """\
+_last = {}
+class Config: keeps = True
+def run_kernel(x, w, out, config=Config()):
+    if config.keeps: _last["x"] = x.half()
+    out.copy_(x @ w)
+""",
+    "chosen by mode": """\
+_best = {}
+_MODE = "fast"
+def run_kernel(x, w, out, mode=_MODE):
+    key = (x.shape, mode is _MODE)
+    if key not in _best: _best[key] = (64, 64) if mode is _MODE else (32, 32)
+    out.copy_(x @ w)
+""",
     "aligned key": """\
 import torch
 ALIGN = 16

@@ -37,6 +37,13 @@ def file_scope(root: Node) -> list[str]:
                 fixed = is_constant and "pointer_declarator" not in kinds
                 if not fixed and "function_declarator" not in kinds:
                     found.append(tree.name_of(child).rpartition("::")[2])
+    types |= {
+        tree.written(node.child_by_field_name("type"))
+        for node in tree.nodes(root)
+        if node.type == "declaration"
+        and tree.written(node).startswith(("static ", "thread_local "))
+        and _CONSTANT.match(tree.written(node)) is None
+    }
     return [name for name in (*found, *_fields(root, types)) if name]
 
 

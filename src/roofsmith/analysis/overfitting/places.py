@@ -181,14 +181,23 @@ def escapes(inner: Function, outer: Function) -> bool:
 
 
 def mutable_defaults(function: Function) -> frozenset[str]:
-    """Parameters whose default is a container, which all calls share."""
+    """Parameters whose default is a container or an object, which all calls share."""
     given = function.args
     positional = [*given.posonlyargs, *given.args]
     pairs = [
         *zip(positional[len(positional) - len(given.defaults) :], given.defaults, strict=True),
         *zip(given.kwonlyargs, given.kw_defaults, strict=True),
     ]
-    return frozenset(argument.arg for argument, default in pairs if _makes_container(default))
+    return frozenset(
+        argument.arg
+        for argument, default in pairs
+        if _makes_container(default) or _makes_object(default)
+    )
+
+
+def _makes_object(value: ast.expr | None) -> bool:
+    """Whether it calls something that is named as classes are."""
+    return isinstance(value, ast.Call) and last_name(value.func).lstrip("_")[:1].isupper()
 
 
 def _makes_container(value: ast.expr | None) -> bool:

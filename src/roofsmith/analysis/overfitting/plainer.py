@@ -8,6 +8,7 @@ from copy import deepcopy
 from roofsmith.analysis.overfitting.memoisers import MEMOISERS, Memoisers
 from roofsmith.analysis.overfitting.python_calls import last_name
 
+_OWN_CLASS = ("type(self)", "self.__class__", "__class__")
 _CONTAINERS = ("dict", "list", "set", "OrderedDict")
 
 
@@ -16,6 +17,7 @@ def plainer(tree: ast.Module) -> ast.Module:
 
     `half = lambda x: ...` and `half = lru_cache(8)(other)` become definitions; what is memoised
     under its own name is decorated; decorators that memoise are called `lru_cache`;
+    `type(self).x` becomes an attribute of the class by its name;
     `operator.setitem(d, k, v)` and `dict.setdefault(d, k, v)` become methods of `d`.
     """
     changed = _Plainer(deepcopy(tree)).made
@@ -32,6 +34,8 @@ class _Plainer(ast.NodeTransformer):
         for node in ast.walk(tree):
             if isinstance(node, ast.Call) and (name := last_name(node.func)):
                 self._given[name] = max(len(node.args), self._given.get(name, 0))
+        self._class = ""
+        """Around what is visited."""
         self.made = self.visit(tree)
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
@@ -63,6 +67,18 @@ class _Plainer(ast.NodeTransformer):
         else:
             return node
         return ast.copy_location(made, node)
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
+        around, self._class = self._class, node.name
+        self.generic_visit(node)
+        self._class = around
+        return node
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
+        self.generic_visit(node)
+        if self._class and ast.unparse(node.value) in _OWN_CLASS:
+            node.value = ast.copy_location(ast.Name(self._class, ast.Load()), node.value)
+        return node
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         self.generic_visit(node)

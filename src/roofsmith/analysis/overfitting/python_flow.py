@@ -93,7 +93,7 @@ class Flow(Values):
         function = frame.scope.function
         frame.env.update(dict.fromkeys(frame.scope.own, NOTHING))
         frame.env.update(given)
-        for name in mutable_defaults(function) - given.keys():
+        for name in mutable_defaults(function) & self._module.changed - given.keys():
             frame.env[name] = kept(name)
         if function.name == "__missing__":
             frame.guard(Guard(kept("self"), "a key that is missing"))

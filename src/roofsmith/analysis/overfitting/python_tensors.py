@@ -47,6 +47,9 @@ def tensors_by_use(function: Function, module: Module) -> frozenset[str]:
             found |= {node.value.id} if node.attr in TENSOR_ATTRIBUTES else set()
         elif isinstance(node, ast.Call):
             found |= _given_as_tensors(node, module)
+        elif isinstance(node, ast.Compare) and isinstance(node.ops[0], (ast.Is, ast.IsNot)):
+            sides = {ast.unparse(node.left), ast.unparse(node.comparators[0])}
+            found |= sides if sides & module.changed else set()  # the one that was kept
         elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult):
             found |= {n.id for n in (node.left, node.right) if isinstance(n, ast.Name)}
     return frozenset(found & {a.arg for a in arguments} - {"self", "cls", "ctx"} - others)

@@ -291,6 +291,8 @@ class Values(ABC):
             return computed(
                 union(self.of(a, frame) for a in (*filling, *_given_as(node, "fill_value")))
             )
+        if name == "len":  # how full it is may say whether something was found
+            return only(made(union(self.of(a, frame) for a in given)), "read")
         if calls.NEW.fullmatch(name) or last in calls.NEW_METHODS:
             for argument in given:  # for what it stores on the way
                 self.of(argument, frame)
