@@ -331,6 +331,28 @@ def run_kernel(x, w, out, config=Config()):
     if config.keeps: _last["x"] = x.half()
     out.copy_(x @ w)
 """,
+    "planned for a type": """\
+_last, _block = None, 64
+def _blocks(dtype): return 128 if dtype.itemsize < 4 else 64
+def _planned(dtype):
+    global _last, _block
+    if _last is not dtype: _last, _block = dtype, _blocks(dtype)
+    return _block
+def run_kernel(x, w, out):
+    n = _planned(x.dtype)
+    for m in range(0, len(x), n): out[m : m + n] = x[m : m + n] @ w
+""",
+    "planned by an object": """\
+class Plan:
+    def __init__(self): self.mode, self.block = None, 64
+    def update(self, mode):
+        if self.mode is not mode: self.mode, self.block = mode, len(str(mode))
+        return self.block
+plan = Plan()
+def run_kernel(x, w, out, mode="fast"):
+    plan.update(mode)
+    out.copy_(x @ w)
+""",
     "chosen by mode": """\
 _best = {}
 _MODE = "fast"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import builtins
 
 from roofsmith.analysis.overfitting.places import (
     INSTANCES,
@@ -36,6 +37,7 @@ def tensors_by_use(function: Function, module: Module) -> frozenset[str]:
     found: set[str] = set()
     others: set[str] = set()
     """Annotated as something else."""
+    handed = _handed_to_wrapped(function, module)
     for argument in arguments:
         note = ast.unparse(argument.annotation) if argument.annotation else ""
         if "Tensor" in note or "ndarray" in note or "Parameter" in note:
@@ -49,10 +51,22 @@ def tensors_by_use(function: Function, module: Module) -> frozenset[str]:
             found |= _given_as_tensors(node, module)
         elif isinstance(node, ast.Compare) and isinstance(node.ops[0], (ast.Is, ast.IsNot)):
             sides = {ast.unparse(node.left), ast.unparse(node.comparators[0])}
-            found |= sides if sides & module.changed else set()  # the one that was kept
+            found |= sides & handed if sides & module.changed else set()
         elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult):
             found |= {n.id for n in (node.left, node.right) if isinstance(n, ast.Name)}
     return frozenset(found & {a.arg for a in arguments} - {"self", "cls", "ctx"} - others)
+
+
+def _handed_to_wrapped(function: Function, module: Module) -> set[str]:
+    """Names that a wrapper gives to the function around which a decorator has put it."""
+    known = {*dir(builtins), *module.globals, *parameters(function)}
+    return {
+        argument.id
+        for node in ast.walk(function)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+        for argument in node.args
+        if isinstance(argument, ast.Name) and node.func.id not in known
+    }
 
 
 def _given_as_tensors(call: ast.Call, module: Module) -> set[str]:
