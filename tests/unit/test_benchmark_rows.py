@@ -13,11 +13,11 @@ from roofsmith.analysis.benchmark_rows import (
     Reader,
     Reading,
     changed_rows,
-    csv_within,
     failing,
     mean_kernel_time,
 )
 from roofsmith.analysis.column_guess import (
+    first_table,
     guess_gate,
     guess_keys,
     guess_metric,
@@ -25,6 +25,7 @@ from roofsmith.analysis.column_guess import (
     tells_apart,
 )
 from roofsmith.analysis.expressions import ExpressionError
+from roofsmith.analysis.printed_table import csv_within
 from roofsmith.domain.command import CommandSpec, ProfileCommand, matches
 
 PAGED = """\
@@ -152,6 +153,64 @@ def test_the_csv_is_found_in_what_a_benchmark_prints() -> None:
     assert csv_within(printed, ("block_size", "mtp")) == PAGED.strip()
     with pytest.raises(BadRowsError, match="no line with the columns nothing"):
         csv_within(printed, ("nothing",))
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        "",
+        "\n",
+        "\nDone, in 3 s\n",
+        "all 3 rows right, largest error 0, bye\n",
+        "\n3 of 3, all right\n",
+        "\n17.5\n",
+        "\nsize,GB/s\n128,900\n256,950\n",
+        "\nkernel,calls,us\n1,2,3\n",
+        "Warning: slow\n",
+    ],
+)
+def test_what_follows_a_table_is_no_row_of_it(after: str) -> None:
+    table = "n,us\n1,3\n2,4\n4,5"
+    assert csv_within(f"{table}\n{after}", ("n",), ("us",)) == table
+
+
+@pytest.mark.parametrize(
+    "after", ["Done\n", "\nDone, in 3 s\n", "\nn,calls\na,5\n", "\nkernel,calls,us\na,1,2\n"]
+)
+def test_what_follows_a_table_whose_keys_are_words_is_no_row_of_it(after: str) -> None:
+    table = "n,us\na,3\nb,4"
+    assert csv_within(f"{table}\n{after}", ("n",), ("us",)) == table
+
+
+@pytest.mark.parametrize(
+    ("printed", "line"),
+    [
+        ("n,us\n1,3\n2\n3,4\n", 3),
+        ("n,us\n1,3\n\n2,4\n", 4),
+        ("n,us\n1,3\nslow, again, and again\n2,4\n", 4),
+        ("n,us\n1,3\n\n\n2,FAIL\n", 5),
+        ("n,us\na,3\nb,4\n\nc,FAIL\n", 5),
+        ("n,us\na,3\nb,4\na,FAIL,off by 3\nc,1\n", 5),
+        ("n,us,err\n1,3,0\n2,FAIL\n", 3),
+        ("n,us,err\na,3,0\na,FAIL\n", 3),
+        ("n,us\n\n1,3\n", 3),
+        ("n,us\n1,3\nWarning, again and again, so\n2,4\n", 4),
+    ],
+)
+def test_a_row_that_a_table_lost_is_named(printed: str, line: int) -> None:
+    with pytest.raises(BadRowsError) as error:
+        csv_within(printed, ("n",), ("us",))
+    assert f"line {line} of what it printed looks like a row" in str(error.value)
+
+
+def test_commas_in_quotes_separate_nothing() -> None:
+    table = 'n,us\na,3\nb,4\n"c,1",5\nd,6'
+    assert csv_within(table, ("n",), ("us",)) == table
+    assert first_table(f"hello, there, you\n{table}\n") == table
+    quoted = f'"n","us"{table[4:]}'
+    assert csv_within(f"x\n{quoted}\n\nbye", ("n",), ("us",)) == quoted
+    of = spec(rows=("n",), classes=(), metric="us", gate=None)
+    assert [r.workload.tags["n"] for r in read(quoted, of)] == ["a", "b", "c,1", "d"]
 
 
 def test_the_mean_kernel_time_is_over_the_launches_that_count() -> None:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import csv
 import difflib
 import io
-import itertools
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -346,48 +345,3 @@ def _twice(values: Sequence[str]) -> str | None:
             return value
         seen.add(value)
     return None
-
-
-def csv_within(printed: str, keys: Sequence[str], needed: Sequence[str] = ()) -> str:
-    """The CSV among what a benchmark printed: from the line that names its columns, on.
-
-    It ends at an empty line, or at a line with another number of fields.
-
-    Args:
-        printed: everything.
-        keys: columns that tell rows apart.
-        needed: all columns that are read, if that is known; of a table for every phase, the first
-            one that has them counts.
-
-    Raises:
-        BadRowsError: no line names the keys; two tables have everything that is needed.
-    """
-    lines = printed.splitlines()
-    headers = _naming(lines, {*keys, *needed})
-    if len(headers) > 1:
-        raise BadRowsError(
-            f"it printed {len(headers)} tables with the columns {', '.join((*keys, *needed))}, at"
-            f" lines {', '.join(str(at + 1) for at in headers[:_SHOWN])}, and only one can count"
-            " (`results` names a file, where the benchmark writes one)"
-        )
-    for at in headers or _naming(lines, {*keys})[:1]:
-        return "\n".join((lines[at], *_as_wide(lines[at], lines[at + 1 :])))
-    raise BadRowsError(
-        f"it printed no line with the columns {', '.join(keys)}"
-        " (`results` names a file, where the benchmark writes one)"
-    )
-
-
-def _naming(lines: Sequence[str], columns: set[str]) -> list[int]:
-    """Lines that are headers with these columns."""
-    first = min(columns)
-    return [
-        at
-        for at, line in enumerate(lines)
-        if first in line and columns <= {name.strip() for name in line.split(",")}
-    ]
-
-
-def _as_wide(header: str, lines: Sequence[str]) -> Iterator[str]:
-    commas = header.count(",")
-    return itertools.takewhile(lambda row: row.count(",") == commas, lines)

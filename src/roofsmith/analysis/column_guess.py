@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from roofsmith.analysis.expressions import Row, as_number
+from roofsmith.analysis.printed_table import end_of_table, fields_of
 from roofsmith.domain.command import BYTE_RATES, FLOP_RATES, TIME_UNITS, Direction
 
 _TIME: Final = re.compile(
@@ -47,12 +48,9 @@ class MetricGuess:
 def first_table(printed: str) -> str | None:
     """The first lines with commas, equally many on at least two; None if there are none."""
     lines = printed.splitlines()
-    for at, line in enumerate(lines[:-1]):
-        commas = line.count(",")
-        if commas and lines[at + 1].count(",") == commas:
-            end = next(
-                (n for n in range(at, len(lines)) if lines[n].count(",") != commas), len(lines)
-            )
+    split = [fields_of(line) for line in lines]
+    for at, fields in enumerate(split):
+        if len(fields) > 1 and (end := end_of_table(split, at)) > at + 1:
             return "\n".join(lines[at:end])
     return None
 

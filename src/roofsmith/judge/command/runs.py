@@ -12,9 +12,9 @@ from roofsmith.analysis.benchmark_rows import (
     Reader,
     Reading,
     changed_rows,
-    csv_within,
     failing,
 )
+from roofsmith.analysis.printed_table import csv_within
 from roofsmith.domain.command import CommandSpec
 from roofsmith.domain.kernel import Built
 from roofsmith.domain.outcome import Cheated, Crashed, Failure, Incorrect, TimedOut
