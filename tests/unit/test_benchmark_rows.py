@@ -21,6 +21,7 @@ from roofsmith.analysis.column_guess import (
     guess_gate,
     guess_keys,
     guess_metric,
+    meaning_of,
     rows_of,
     tells_apart,
 )
@@ -260,6 +261,48 @@ def test_a_check_column_and_a_rate_are_guessed() -> None:
     assert metric is not None
     assert (metric.column, metric.direction) == ("Forward TFLOPS", "higher")
     assert guess_metric(rows_of("a,b\n1,2\n")) is None
+
+
+@pytest.mark.parametrize(
+    ("metric", "meaning"),
+    [
+        ("us", ("lower", "us")),
+        ("us_flydsl_ps", ("lower", "us")),
+        ("Latency", ("lower", "")),
+        ("us_per_call", ("lower", "us")),
+        ("Forward TFLOPS", ("higher", "TFLOPS")),
+        ("[Forward TFLOPS]", ("higher", "TFLOPS")),
+        ("[GB/s]", ("higher", "GB/s")),
+        ("[tokens/s]", ("higher", "")),
+        ("tokens_per_s", ("higher", "")),
+        ("throughput", ("higher", "")),
+        ("throughput_us", None),
+        ("score", None),
+        ("us/2", None),
+        ("fwd_ms + bwd_ms", None),
+    ],
+)
+def test_a_metrics_name_says_which_way_it_is_better(
+    metric: str, meaning: tuple[str, str] | None
+) -> None:
+    found = meaning_of(metric)
+    assert (found and (found.direction, found.unit)) == meaning
+
+
+def test_a_rate_per_second_is_no_time() -> None:
+    rows = rows_of("M,GB/s,us\n1,5,3\n2,4,3\n")
+    time, rate = guess_metric(rows), guess_metric(rows, "higher")
+    assert time is not None
+    assert rate is not None
+    assert (time.column, time.others) == ("us", ())
+    assert (rate.column, rate.direction, rate.unit) == ("GB/s", "higher", "GB/s")
+
+
+def test_a_metric_without_a_column_is_refused() -> None:
+    for metrics in ({}, {"step": "2*3"}):
+        with pytest.raises(ExpressionError, match=r"metric: '.*' names no column"):
+            Reader.of(spec(metric=next(iter(metrics), "1"), metrics=metrics))
+    Reader.of(spec(metric="step", metrics={"step": "2*whole", "whole": "us_asm_fp8"}))
 
 
 def test_a_trace_of_rocprofv3_is_read_as_it_is() -> None:

@@ -337,6 +337,7 @@ def test_a_dirty_repository_is_refused(here: Path) -> None:
         ("  metrics: {a: 1 +}\n", "command.metrics.a: '1 +': a number or a column is expected"),
         ("  carry: [*.c]\n", "target.yaml:LAST: not YAML"),
         ("  benchmrk: x\n", "unknown key 'benchmrk' (did you mean 'benchmark'?)"),
+        ("  direction: higher\n", "command.unit: 'us' is a time, of which less is better, but"),
         ("  direction: up\n", "command.direction must be 'lower' or 'higher'"),
         ("  carry: [../data]\n", "carry: '../data' must be relative to repo, and stay inside it"),
         ("kernel: a.c\n", "unknown key 'kernel'"),
@@ -379,6 +380,52 @@ def test_init_finds_rows_beside_classes_that_tell_none_apart(here: Path) -> None
     assert code == 0, err
     assert "guessed rows" in out
     assert "rows: [mtp, head_size]" in (here / "my repo" / "target.yaml").read_text()
+
+
+def init_printing(here: Path, header: str, *options: str) -> tuple[int, str, str]:
+    """`init` for a benchmark that prints a table; the target is the second of what comes back."""
+    prints = f"echo '{header}'\nwhile read -r b m h us err; do echo $b,$m,$h,$us; done < {KERNEL}\n"
+    other = make_repository(here / "printing", bench_sh=prints)
+    code, _, err = run("init", "--repo", "printing", *COMMANDS, "--force", *options)
+    return code, (other / "target.yaml").read_text().replace('"', ""), err
+
+
+@pytest.mark.parametrize(
+    ("column", "options", "expected"),
+    [
+        ("Forward TFLOPS", (), {"direction": "higher", "unit": "TFLOPS"}),
+        ("us", (), {"direction": "lower", "unit": "us"}),
+        ("score", ("--unit", "TFLOP/s"), {"direction": "higher"}),
+    ],
+)
+def test_init_marks_what_a_given_metric_says(
+    here: Path, column: str, options: tuple[str, ...], expected: dict[str, str]
+) -> None:
+    header = f"block_size,mtp,head_size,{column}"
+    code, text, err = init_printing(here, header, "--metric", column, *options)
+    assert code == 0, err
+    lines = {line.split(":")[0].strip(): line for line in text.splitlines() if ":" in line}
+    for key, value in expected.items():
+        assert lines[key].split("#")[0].split(": ")[1].strip() == value
+        assert "# a guess, from the " in lines[key]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--metric", "us/2"), "--metric 'us/2' doesn't say which way it is better"),
+        (("--metric", "score"), "--direction lower if less is better"),
+        (("--metric", "us", "--unit", "us", "--direction", "higher"), "'us' is a time"),
+        (("--metric", "us", "--unit", "TFLOP/s", "--direction", "lower"), "'TFLOP/s' is a rate"),
+        (("--metric", "1", "--direction", "lower"), "'1' names no column"),
+    ],
+)
+def test_init_refuses_a_metric_that_nobody_could_read(
+    here: Path, options: tuple[str, ...], said: str
+) -> None:
+    code, _, err = init_printing(here, "block_size,mtp,head_size,us", *options)
+    assert code != 0
+    assert said in " ".join(err.split())
 
 
 def test_init_says_what_is_missing(here: Path) -> None:

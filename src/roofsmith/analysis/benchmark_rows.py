@@ -85,6 +85,10 @@ class Reader:
             metrics[deciding] = _parsed("metric", spec.metric)
         for name, tree in metrics.items():
             _require_order(name, tree, metrics)
+        if not _reads_a_column(deciding, metrics):
+            raise ExpressionError(
+                f"metric: {spec.metric!r} names no column, so it would be the same in every run"
+            )
         gate = None if spec.gate is None else _gate(spec.gate)
         return cls(spec, gate, metrics, deciding)
 
@@ -272,6 +276,14 @@ def _require_order(name: str, tree: Formula, metrics: Mapping[str, Formula]) -> 
         if inner in metrics and inner not in seen:
             seen.add(inner)
             todo += [found.name for found in names(metrics[inner]) if found.name != inner]
+
+
+def _reads_a_column(name: str, metrics: Mapping[str, Formula]) -> bool:
+    """Whether a metric is made of anything that a benchmark wrote."""
+    return any(
+        found.name == name or found.name not in metrics or _reads_a_column(found.name, metrics)
+        for found in names(metrics[name])
+    )
 
 
 def _rows(text: str) -> list[dict[str, str]]:

@@ -20,17 +20,24 @@ _TIME: Final = re.compile(
     r"(?:^|[^a-z])(us|ms|ns|s|sec|seconds|µs|time|latency|duration)(?:$|[^a-z])", re.IGNORECASE
 )
 _RATE: Final = re.compile(
-    r"(?:^|[^a-z])([kmgtp]?flops|[kmgtp]?flop/s|[kmgt]b/s|throughput|bandwidth)(?:$|[^a-z])",
+    r"(?:^|[^a-z])([kmgtp]?flops|[a-z]+/[mun]?s|per[_ -](?:[mun]?s|sec|second)"
+    r"|throughput|bandwidth)(?:$|[^a-z])",
     re.IGNORECASE,
 )
-_METRICS: Final[tuple[tuple[re.Pattern[str], Direction], ...]] = (
-    (_TIME, "lower"),
-    (_RATE, "higher"),
-)
+_COLUMN: Final = re.compile(r"[A-Za-z_][\w.]*|\w+(?: +\w+)+|\[[^\[\]]+\]|`[^`]+`")
 _ERROR: Final = re.compile(r"(?:^|_)(err|error|errors|mismatch|mismatches|wrong)(?:$|_)", re.I)
 _CHECK: Final = re.compile(r"(?:^|_|\b)(check|status|pass|passed|correct|ok)(?:$|_|\b)", re.I)
 _GOOD: Final = frozenset(("pass", "passed", "ok", "true", "yes", "correct"))
 _UNITS: Final = {"sec": "s", "seconds": "s"}
+
+
+@dataclass(frozen=True, slots=True)
+class Meaning:
+    """What a metric's name says of it."""
+
+    direction: Direction
+    unit: str
+    """Empty where the name doesn't say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,15 +75,33 @@ def rows_of(text: str) -> list[Row]:
     ]
 
 
-def guess_metric(rows: Sequence[Row]) -> MetricGuess | None:
-    """A time, else a rate; of several, the last one, which is what newer code is compared by."""
+def meaning_of(metric: str) -> Meaning | None:
+    """A time or a rate, by the name of a column; None for other names, and for expressions."""
+    if _COLUMN.fullmatch(metric) is None:
+        return None
+    rate, time = _RATE.search(metric), _TIME.search(_RATE.sub(" ", metric))
+    if (rate is None) == (time is None):  # none, or both
+        return None
+    if rate is not None:
+        return Meaning("higher", _unit(rate[1]))
+    return None if time is None else Meaning("lower", _unit(time[1]))
+
+
+def guess_metric(rows: Sequence[Row], wanted: Direction | None = None) -> MetricGuess | None:
+    """A time, else a rate; of several, the last one, which is what newer code is compared by.
+
+    Args:
+        rows: of one run.
+        wanted: which way it has to be better; None: either will do.
+    """
     columns = [name for name in rows[0] if _all_positive(rows, name)]
-    for pattern, direction in _METRICS:
-        found = [(name, match) for name in columns if (match := pattern.search(name))]
+    meanings = {name: meaning for name in columns if (meaning := meaning_of(bracketed(name)))}
+    ways: tuple[Direction, ...] = ("lower", "higher") if wanted is None else (wanted,)
+    for way in ways:
+        found = [name for name, meaning in meanings.items() if meaning.direction == way]
         if found:
-            name, match = found[-1]
-            others = tuple(other for other, _ in found[:-1])
-            return MetricGuess(name, direction, _unit(match[1]), others)
+            *others, name = found
+            return MetricGuess(name, way, meanings[name].unit, tuple(others))
     return None
 
 

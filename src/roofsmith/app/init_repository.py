@@ -18,6 +18,7 @@ from roofsmith.analysis.column_guess import (
     guess_gate,
     guess_keys,
     guess_metric,
+    meaning_of,
     rows_of,
     tells_apart,
 )
@@ -33,19 +34,21 @@ from roofsmith.app.repositories import (
 )
 from roofsmith.app.ungated import noticing_gpu_use
 from roofsmith.config import Settings
-from roofsmith.domain.command import CommandSection, CommandSpec
+from roofsmith.domain.command import CommandSection, CommandSpec, direction_of
 from roofsmith.domain.kernel import Built
 from roofsmith.domain.outcome import BuildFailed
 from roofsmith.domain.target import HOST_LANGUAGES, Target, default_keep
 from roofsmith.errors import TargetError
 from roofsmith.ports import Gate, Observer
 from roofsmith.store.checkouts import editable_sources, open_repository, require_clean
+from roofsmith.store.command_target import unreadable
 from roofsmith.store.repository_init import Draft, repository_target
 from roofsmith.store.target_file import FILE_NAME, load_text
 from roofsmith.store.target_init import write_target
 from roofsmith.store.target_schema import plain_name
 
 _UNKNOWN = "not-known-yet"
+_METRIC_NAME = "the metric's name"
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +95,11 @@ def initialize_repository(
     if path.exists() and not force:
         raise TargetError(f"{path} exists already", hint="--force replaces it")
     require_clean(repository, but=(path,))
-    section = _section({"repo": ".", "metric": _UNKNOWN, "rows": (_UNKNOWN,), **wanted.said})
+    told, marks = _directed(wanted.said)
+    section = _section({"repo": ".", "metric": _UNKNOWN, "rows": (_UNKNOWN,), **told})
+    if fault := unreadable(section):
+        key, message, hint = fault
+        raise TargetError(f"--{key}: {message}", hint=hint)
     spec = CommandSpec.model_validate(
         section.model_dump() | {"repo": str(repository.folder), "commit": repository.commit}
     )
@@ -107,13 +114,39 @@ def initialize_repository(
         noticing_gpu_use(spec),
     ):
         texts, run_s = _two_runs(parts, target, observer, gate)
-    said, guessed = _completed(wanted.said, [rows_of(text) for text in texts])
+    said, guessed = _completed(told, marks, [rows_of(text) for text in texts])
     section = _section({"repo": ".", **said})
     readings = _understood(section, texts[0])
     text = repository_target(Draft(name, section, wanted.family, guessed))
     load_text(text, path)
     write_target(path, text, force=force)
     return Initialized(path, readings, run_s, guessed)
+
+
+def _directed(said: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
+    """What was said, with direction and unit of a metric that was; from what they were guessed.
+
+    Raises:
+        TargetError: nothing says which way the metric is better.
+    """
+    values, guessed = dict(said), dict[str, str]()
+    way = direction_of(values.get("unit", ""))
+    if "direction" not in values and way is not None:
+        values["direction"], guessed["direction"] = way, "the unit"
+    if "metric" not in values:
+        return values, guessed
+    meaning = meaning_of(values["metric"])
+    if "direction" not in values:
+        if meaning is None:
+            raise TargetError(
+                f"--metric {values['metric']!r} doesn't say which way it is better",
+                hint="--direction lower if less is better, --direction higher if more is",
+            )
+        values["direction"], guessed["direction"] = meaning.direction, _METRIC_NAME
+    agrees = meaning is not None and meaning.direction == values["direction"]
+    if "unit" not in values and meaning is not None and meaning.unit and agrees:
+        values["unit"], guessed["unit"] = meaning.unit, _METRIC_NAME
+    return values, guessed
 
 
 def _section(values: Mapping[str, Any]) -> CommandSection:
@@ -178,9 +211,9 @@ def _one_run(parts: Repository, built: Built) -> tuple[str, float]:
 
 
 def _completed(
-    said: Mapping[str, Any], runs: list[list[Row]]
+    said: Mapping[str, Any], marks: Mapping[str, str], runs: list[list[Row]]
 ) -> tuple[dict[str, Any], dict[str, str]]:
-    """What was said, with guesses for the rest; and from what those were made.
+    """What was said, with guesses for the rest; and from what those and earlier ones were made.
 
     Raises:
         TargetError: there is nothing to guess from.
@@ -189,17 +222,18 @@ def _completed(
     if not rows:
         raise TargetError("the benchmark's CSV has no rows")
     columns = ", ".join(rows[0])
-    values, guessed = dict(said), dict[str, str]()
+    values, guessed = dict(said), dict(marks)
     if "metric" not in values:
-        metric = guess_metric(rows)
+        metric = guess_metric(rows, values.get("direction"))
         if metric is None:
             raise TargetError(
                 f"no column looks like a time or a rate: {columns}",
                 hint="--metric COLUMN, with --direction higher if more is better",
             )
         values["metric"] = bracketed(metric.column)
-        values.setdefault("direction", metric.direction)
-        values.setdefault("unit", metric.unit)
+        for key, value in (("direction", metric.direction), ("unit", metric.unit)):
+            if key not in values and value:
+                values[key], guessed[key] = value, _METRIC_NAME
         others = f"; others: {', '.join(metric.others)}" if metric.others else ""
         guessed["metric"] = f"its name{others}"
     if "gate" not in values and (gate := guess_gate(rows)):

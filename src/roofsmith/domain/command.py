@@ -26,6 +26,14 @@ BYTE_RATES: dict[str, float] = {f"{prefix}B/s": scale for prefix, scale in _PREF
 """Units in which a metric is a rate, in FLOP/s and byte/s: with the row's work, that is a time."""
 
 
+def direction_of(unit: str) -> Direction | None:
+    """Which way a time or a rate is better; None for any other unit."""
+    if unit in TIME_UNITS:
+        return "lower"
+    rates = {rate.lower() for rate in (*FLOP_RATES, *BYTE_RATES)}
+    return "higher" if unit.lower() in rates or unit.endswith("/s") else None
+
+
 class ProfileCommand(Described):
     """A profiler's run of the benchmark, and where it writes the times of single kernels."""
 
@@ -138,6 +146,21 @@ class CommandSection(Described):
         if self.transfer is not None and self.is_editable(self.transfer):
             raise ValueError(f"transfer: {self.transfer!r} is editable; it has to be frozen")
         return self
+
+    @property
+    def contradiction(self) -> str | None:
+        """Why unit and direction can't both be right; None if they can, or the unit says nothing.
+
+        No validator: older ledgers are read whatever they hold.
+        """
+        better = direction_of(self.unit)
+        if better is None or better == self.direction:
+            return None
+        kind, more = ("time", "less") if better == "lower" else ("rate", "more")
+        return (
+            f"{self.unit!r} is a {kind}, of which {more} is better, but command.direction is"
+            f" {self.direction!r}"
+        )
 
     @property
     def keys(self) -> tuple[str, ...]:

@@ -71,7 +71,9 @@ def load_command(
 
 
 def unreadable(section: CommandSection) -> tuple[str, str, str] | None:
-    """The first expression that can't be read: its key, why, and a hint; None if all can."""
+    """The first value that can't be used: its key, why, and a hint; None if all can."""
+    if (why := section.contradiction) is not None:
+        return "unit", why, "correct the one that is wrong; unit may be left out"
     try:
         Reader.of(CommandSpec.model_validate(section.model_dump()))
         for key in ("flops", "bytes"):
