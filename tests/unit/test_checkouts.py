@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from repository_bench import KERNEL, ROWS, TARGET, git, make_repository, needs_git
 
-from roofsmith.domain.command import CommandSpec
+from roofsmith.domain.command import CommandSpec, ProfileCommand
 from roofsmith.domain.kernel import Candidate, SourceFile
 from roofsmith.domain.target import Target
 from roofsmith.errors import StorageError, TargetError
@@ -237,6 +237,41 @@ def test_patterns_without_files_are_refused(repository: Path) -> None:
     with pytest.raises(TargetError, match=r"matches editable: src/\*\.cu") as error:
         editable_sources(open_repository(repository), section)
     assert KERNEL in (error.value.hint or "")
+
+
+@pytest.mark.parametrize(
+    ("key", "command", "named"),
+    [
+        ("benchmark", "python3 b.py --csv", "b.py"),
+        ("benchmark", "cd tools && python3 ./measure.py", "tools/measure.py"),
+        ("benchmark", "python3 -m tools.measure", "tools/measure.py"),
+        ("benchmark", "OUT=x python3 link.py", "tools/measure.py"),
+        ("test", "pytest 'tools/measure.py::test_all'", "tools/measure.py"),
+        ("build", "make -C tools all", "tools/Makefile"),
+        ("dispatch", "python3 $PWD/../../x; python3 b.py", "b.py"),
+        ("profile.command", "rocprofv3 -- python3 b.py", "b.py"),
+    ],
+)
+def test_a_file_that_a_command_names_isnt_editable_by_a_pattern(
+    tmp_path: Path, key: str, command: str, named: str
+) -> None:
+    there = make_repository(
+        tmp_path / "other", b_py="", kernel_py="", tools__measure_py="", tools__Makefile="all:\n"
+    )
+    (there / "link.py").symlink_to("tools/measure.py")
+    git(there, "add", "--all")
+    git(there, "commit", "--quiet", "--message", "a link")
+    changes = {"editable": ("**/*.py", "tools/*"), key: command}
+    if key == "profile.command":
+        changes["profile"] = ProfileCommand(command=command, results="x.csv")
+    section = spec_of(load_target(there)).model_copy(update=changes)
+    with pytest.raises(TargetError, match=f"matches {named}, which command.{key} names") as error:
+        editable_sources(open_repository(there), section)
+    assert f"where {named} is part of the kernel, name it" in (error.value.hint or "")
+    meant = section.model_copy(update={"editable": (*section.editable, named)})
+    assert named in {s.path for s in editable_sources(open_repository(there), meant)}
+    frozen = section.model_copy(update={"editable": ("kernel.py",)})
+    assert len(editable_sources(open_repository(there), frozen)) == 1
 
 
 def test_a_commit_that_is_gone_is_said(target: Target, tmp_path: Path) -> None:

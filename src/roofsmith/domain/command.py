@@ -63,7 +63,8 @@ class CommandSection(Described):
     """Folder in a git repository; commands run there, and the paths below are relative to it."""
     editable: tuple[str, ...] = Field(min_length=1)
     """Globs of files that a candidate may change or add, such as `src/*.c`; `**` crosses folders.
-    Everything else that git tracks is frozen."""
+    Everything else that git tracks is frozen. A file that a command names has to be named here,
+    too: a glob that matches it is refused."""
     carry: tuple[str, ...] = ()
     """Paths that git doesn't track but the commands need, such as data: linked into checkouts."""
     build: str | None = None
@@ -161,6 +162,16 @@ class CommandSection(Described):
             f"{self.unit!r} is a {kind}, of which {more} is better, but command.direction is"
             f" {self.direction!r}"
         )
+
+    @property
+    def commands(self) -> dict[str, str]:
+        """Those that are run, by their key."""
+        profile = None if self.profile is None else self.profile.command
+        found = {
+            "build": self.build, "test": self.test, "benchmark": self.benchmark,
+            "profile.command": profile, "dispatch": self.dispatch,
+        }  # fmt: skip
+        return {key: command for key, command in found.items() if command is not None}
 
     @property
     def keys(self) -> tuple[str, ...]:

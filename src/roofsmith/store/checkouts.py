@@ -16,6 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from roofsmith.analysis.named_paths import named_paths
 from roofsmith.domain.command import CommandSection, CommandSpec, matches
 from roofsmith.domain.kernel import Candidate, SourceFile
 from roofsmith.errors import StorageError, TargetError
@@ -109,7 +110,8 @@ def editable_sources(repository: Repository, spec: CommandSection) -> tuple[Sour
     Links are none: what they lead to is a file of its own, editable or not by its own path.
 
     Raises:
-        TargetError: there is none, or far too many, or one isn't text.
+        TargetError: there is none, or far too many, one isn't text, or a command names one that
+            only a pattern matches.
     """
     tracked = sorted(_tracked(repository))
     matching = dict.fromkeys(path for glob in spec.editable for path in _matching(glob, tracked))
@@ -133,6 +135,7 @@ def editable_sources(repository: Repository, spec: CommandSection) -> tuple[Sour
             f"editable matches {len(found)} files; at most {MAX_FILES} are taken",
             hint="name the files of the kernel, and leave the rest frozen",
         )
+    _refuse_what_decides(repository, spec, found)
     return tuple(
         source_file(path, read_text(repository.folder / path, "editable file", may_be_empty=True))
         for path in found
@@ -331,6 +334,37 @@ def _not_checked_out(source: Path, commit: str, git: Git, error: StorageError) -
         hint=f"`git clone {shlex.quote(str(source))}` has to work: a filter that .gitattributes"
         " asks for may lack its program or its key there",
     )
+
+
+def _refuse_what_decides(
+    repository: Repository, spec: CommandSection, editable: Iterable[str]
+) -> None:
+    """Refuse files that a command names, unless `editable` names them, too, letter by letter.
+
+    Raises:
+        TargetError: names the first one, and the command.
+    """
+    meant = {glob.removeprefix("./") for glob in spec.editable}
+    folder = repository.folder.resolve()
+    for key, command in spec.commands.items():
+        named = {_inside(folder, path) for path in named_paths(command)}
+        for path in editable:
+            if path in named and path not in meant:
+                glob = next(glob for glob in spec.editable if matches(path, glob))
+                raise TargetError(
+                    f"editable: {glob!r} matches {path}, which command.{key} names: a candidate"
+                    " could change what decides about it",
+                    hint=f"narrow the pattern; where {path} is part of the kernel, name it under"
+                    " editable, beside the patterns or in their place",
+                )
+
+
+def _inside(folder: Path, path: str) -> str:
+    """What a path leads to, relative to a folder; as it is where that lies outside, or nowhere."""
+    try:
+        return str((folder / path).resolve().relative_to(folder))
+    except (OSError, ValueError, RuntimeError):
+        return path
 
 
 def _tracked(repository: Repository) -> Iterator[str]:
