@@ -5,6 +5,7 @@ The benchmark reports what stands in the editable file, so verdicts don't depend
 
 from __future__ import annotations
 
+import importlib.util
 import json
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ from repository_bench import (
 
 from roofsmith.domain.campaign import Round, replay
 from roofsmith.engine.verify import verify
+from roofsmith.judge.transfer.command import CommandTracer
 from roofsmith.store.ledger import JsonlLedger
 
 pytestmark = needs_git
@@ -350,6 +352,73 @@ def test_a_mistake_in_the_target_is_named(here: Path, line: str, said: str) -> N
     path.write_text(text + line)
     last = str(len((text + line).splitlines()))
     assert said.replace("LAST", last) in refused("doctor", str(path))
+
+
+# -- steps of training ------------------------------------------------------------------------
+
+STEPS = """\
+import torch
+
+def setup(block_size, mtp, head_size, seed):
+    x = torch.randn(mtp, head_size)
+    return {"inputs": {"x": x, "y": torch.empty_like(x)}, "outputs": ["y"]}
+
+def reference(x, y):
+    y.copy_(2 * x)
+
+def run_kernel(x, y):
+    y.copy_(x + x)
+"""
+STEPS_TARGET = f"{TARGET}  transfer: steps.py\n"
+torch = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is missing")
+
+
+@torch
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (STEPS.replace("def setup", "def other"), "has a function `setup(**dims, seed)`"),
+        (STEPS.replace("y.copy_(2 * x)", "y[...] = x.astype('f')"), "no attribute 'astype'"),
+        (STEPS.replace("def run_kernel", "def run"), "run_kernel"),
+        (STEPS.replace("x + x", "3 * x"), "y is wrong in call 1 of step 1"),
+    ],
+)
+def test_nothing_starts_with_a_transfer_file_that_cant_be_used(
+    tmp_path: Path, here: Path, text: str, said: str
+) -> None:
+    make_repository(tmp_path / "other", steps_py=text, target_yaml=STEPS_TARGET)
+    error = refused("optimize", "other", "--proposer", "none", "--output", "run")
+    assert "no step could be run with steps.py and the kernel as it is" in error
+    assert said in error
+    assert "torch tensors" in error
+
+
+def test_a_transfer_file_that_is_missing_is_named_with_its_line(tmp_path: Path, here: Path) -> None:
+    other = make_repository(tmp_path / "other", target_yaml=STEPS_TARGET)
+    line = len(STEPS_TARGET.splitlines())
+    assert f"target.yaml:{line}: there is no file steps.py in" in refused("doctor", "other")
+    (other / "steps.py").write_text(STEPS)
+    assert "git doesn't track steps.py" in refused("doctor", "other")
+
+
+@torch
+def test_a_candidate_that_no_step_was_run_with_is_rolled_back(
+    tmp_path: Path, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_repository(tmp_path / "other", steps_py=STEPS, target_yaml=STEPS_TARGET)
+    begin(here, "other")
+    with monkeypatch.context() as patched:
+        patched.setattr(CommandTracer, "trace", lambda *_: "the reference can't be asked")
+        code, told = tell(here, FASTER)
+    assert (code, told["decision"]) == (1, "rolled_back")
+    assert "no step of a trace was run" in told["rule"]
+    assert "the reference can't be asked" in told["rule"]
+    summary = (here / "run/rounds/round-2/summary.md").read_text()
+    assert "rejected: no step of a trace was run" in summary
+    run("ask", "run")
+    code, told = tell(here, FASTER.replace("45.0", "40.0"))
+    assert (code, told["decision"]) == (0, "kept")
+    assert run("verify", "run")[0] == 0
 
 
 # -- init -------------------------------------------------------------------------------------

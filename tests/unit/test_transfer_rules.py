@@ -13,6 +13,7 @@ from roofsmith.analysis.transfer import (
     bound_of,
     bucket_of,
     check_of,
+    is_untried,
     real_speedup,
     refusal,
 )
@@ -146,6 +147,17 @@ def test_a_step_that_went_wrong_rolls_back():
     decision = audited(KEPT, checked(trace=trace), judged(1.2), POLICY)
     assert isinstance(decision, RolledBack)
     assert "wrong in step 2 of a trace" in decision.rule
+
+
+def test_without_a_trace_that_could_be_had_nothing_is_kept():
+    hypothesis = Hypothesis(statement="s", rationale="r", tactic="t")
+    check = check_of(hypothesis, Audit((), ()), untraced="no setup", needs_trace=True)
+    decision = audited(KEPT, check, judged(1.2), POLICY)
+    assert isinstance(decision, RolledBack)
+    assert decision.rule.endswith("though command.transfer is there: no setup")
+    assert is_untried(check)
+    traced_check = check.model_copy(update={"trace": Trace(workload="N=1", steps=2)})
+    assert audited(KEPT, traced_check, judged(1.2), POLICY) is KEPT
 
 
 def test_what_takes_groups_for_uniform_is_rolled_back():
@@ -356,6 +368,26 @@ def test_a_rounds_summary_names_files_that_are_not_audited():
     check = checked().model_copy(update={"unread": ("k.pyx", *more)})
     text = render_campaign(with_bucket(campaign, check))["rounds/round-2/summary.md"]
     assert "| not audited | k.pyx, src/k0.rs, src/k1.rs, src/k2.rs, src/k3.rs and 1 more: " in text
+
+
+@pytest.mark.parametrize(
+    ("trace", "said"),
+    [
+        (None, "| estimated gain in training | not tried: no step was run |"),
+        (Trace(workload="N=1", steps=2), "2.00x: all of it, whatever the inputs are"),
+        (
+            Trace(
+                workload="N=1", steps=1, failure=Incorrect(reason="wrong_output", detail="y is off")
+            ),
+            "",
+        ),
+    ],
+)
+def test_a_gain_that_no_step_showed_is_not_estimated(trace, said):
+    campaign = run(world(fake_idea(fake_target(), "plain")))
+    text = render_campaign(with_bucket(campaign, checked(trace=trace)))["rounds/round-2/summary.md"]
+    assert said in text
+    assert ("estimated gain in training" in text) is bool(said)
 
 
 def test_the_total_is_taken_apart():

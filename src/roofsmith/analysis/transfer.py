@@ -25,7 +25,12 @@ TRANSFERRING = frozenset(bucket for bucket, rank in _RANK.items() if rank == 0)
 
 
 def check_of(
-    hypothesis: Hypothesis, audit: Audit, trace: Trace | None = None, untraced: str = ""
+    hypothesis: Hypothesis,
+    audit: Audit,
+    trace: Trace | None = None,
+    untraced: str = "",
+    *,
+    needs_trace: bool = False,
 ) -> TransferCheck:
     """What the source and the trace say about a candidate."""
     return TransferCheck(
@@ -35,6 +40,7 @@ def check_of(
         unread=audit.unread,
         trace=trace,
         untraced=untraced,
+        needs_trace=needs_trace,
         rules=RULES,
     )
 
@@ -88,7 +94,15 @@ def refusal(check: TransferCheck) -> str | None:
             return f"made for uniform groups: {assumption.text}"
     if check.trace is not None and check.trace.failure is not None:
         return f"wrong in step {check.trace.steps + 1} of a trace: {check.trace.failure.detail}"
+    if check.needs_trace and check.trace is None:
+        return f"no step of a trace was run, though command.transfer is there: {check.untraced}"
     return _not_proven(check, added) if check.bucket == "W1" else None
+
+
+def is_untried(check: TransferCheck) -> bool:
+    """Whether nothing but the missing trace speaks against a candidate."""
+    tried = check.model_copy(update={"needs_trace": False})
+    return refusal(check) is not None and refusal(tried) is None
 
 
 def _not_proven(check: TransferCheck, added: Iterable[KeptValue]) -> str | None:

@@ -29,11 +29,12 @@ from roofsmith.domain.inspection import Inspection
 from roofsmith.domain.kernel import Built, Candidate, Language
 from roofsmith.domain.outcome import BuildFailed
 from roofsmith.domain.target import HOST_LANGUAGES, Target
+from roofsmith.domain.transfer import Trace
 from roofsmith.domain.yardstick import Yardstick, pytorch_yardsticks
 from roofsmith.engine.guarded import GuardedJudge, GuardedProfiler
 from roofsmith.engine.meter import Meter
 from roofsmith.engine.survey import Prepared, Survey, survey
-from roofsmith.errors import BaselineError, UsageError
+from roofsmith.errors import BaselineError, TargetError, UsageError
 from roofsmith.judge.command.oracle import RowOracle
 from roofsmith.judge.gpu.forking import ForkServer
 from roofsmith.judge.gpu.oracle import GpuOracle
@@ -131,6 +132,28 @@ class Workshop:
         workload = smallest(self.target, self.survey.bounds)
         self.observer.stage("inspect", workload.label)
         return self.inspector.inspect(built, workload)
+
+    def try_transfer(self) -> None:
+        """Run steps with a repository's kernel as it is, by the file that says how to call it.
+
+        Raises:
+            TargetError: that can't be, or is wrong already in the first step.
+        """
+        command = self.target.command
+        if command is None or command.transfer is None:
+            return
+        built, workload = self.built_baseline(), smallest(self.target, self.survey.bounds)
+        self.observer.stage("trace", workload.label)
+        seen = self._tracer.trace(built, workload, ())
+        if isinstance(seen, Trace) and (seen.failure is None or seen.steps > 0):
+            return
+        why = seen if isinstance(seen, str) else getattr(seen.failure, "detail", "")
+        raise TargetError(
+            f"command.transfer: no step could be run with {command.transfer} and the kernel as it"
+            f" is: {why}",
+            hint="it has setup, reference and run_kernel, which get torch tensors; without"
+            " command.transfer, candidates are kept by their source alone (docs/overfitting.md)",
+        )
 
     def parts(self, proposer: Proposer, files: CampaignDirectory, lineage: LateLineage) -> Parts:
         """What the engine runs on."""
@@ -323,11 +346,15 @@ def _command_workshop(
         if machine.gate is not None:
             judge = GuardedJudge(judge, machine.gate)
             profiler = GuardedProfiler(profiler, machine.gate)
-        yield Workshop(
+        shop = Workshop(
             target, machine, observer, repository.oracle, Prepared(known, meter), judge, profiler,
             inspector=None, merger=repository.merger, formatter=repository.formatter(target),
             tips=_tip_file(settings, known, target),
         )  # fmt: skip
+        if not repository.spec.frozen:
+            with meter.kernel():
+                shop.try_transfer()
+        yield shop
 
 
 def _tip_file(settings: Settings, known: Survey, target: Target) -> TipShelf | None:

@@ -122,5 +122,8 @@ class TransferCheck(Value):
     """Of a candidate that would else have been kept."""
     untraced: str = ""
     """Why there is no trace."""
+    needs_trace: bool = False
+    """Whether it isn't kept without one: the target says how the kernel is called, and all the
+    same no step could be run with this candidate."""
     rules: int = 0
     """Version of the audit that read the source."""

@@ -35,7 +35,9 @@ def check_transfer(
     seen = bench.trace(built, workload, found.kept_values)
     if isinstance(seen, Trace):
         return check_of(hypothesis, found, seen)
-    return check_of(hypothesis, found, untraced=seen)
+    command = campaign.started.target.command
+    needed = command is not None and command.transfer is not None
+    return check_of(hypothesis, found, untraced=seen, needs_trace=needed)
 
 
 def audit_of(campaign: Campaign, candidate: Candidate) -> Audit:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from roofsmith.analysis.transfer import ASTERISK, real_speedup, refusal
+from roofsmith.analysis.transfer import ASTERISK, is_untried, real_speedup, refusal
 from roofsmith.domain.proposal import Bucket
 from roofsmith.domain.transfer import Trace, TransferCheck
 from roofsmith.report import format as fmt
@@ -53,7 +53,7 @@ def transfer_rows(step: Step) -> tuple[tuple[str, str], ...]:
         rows += [("hits in the trace", text) for text in _hits(check.trace)]
     if step.ratio is not None:
         rows.append(("gain in the benchmark", fmt.speedup(step.ratio.value)))
-        rows.append(("estimated gain in training", _estimate(step)))
+        rows += [("estimated gain in training", text) for text in _estimate(step)]
     rows.append(("decision", _decision(step)))
     return tuple(rows)
 
@@ -103,14 +103,20 @@ def _real(step: Step) -> float:
     return real_speedup(step.transfer, _headline(step), bucket_of(step))
 
 
-def _estimate(step: Step) -> str:
-    bucket = bucket_of(step)
+def _estimate(step: Step) -> Iterator[str]:
+    """Nothing for what a step showed to be wrong."""
+    bucket, trace = bucket_of(step), step.transfer.trace if step.transfer is not None else None
     text = fmt.speedup(_real(step))
-    if bucket in TRANSFERRING:
-        return f"{text}: all of it, whatever the inputs are"
-    if bucket == "W1":
-        return f"{text}{ASTERISK}: at most what a step saves by making it of its weights once"
-    return f"{text}: none of it, since no caller has the same inputs twice"
+    if trace is not None and trace.failure is not None:
+        return
+    if bucket in TRANSFERRING and trace is None:
+        yield "not tried: no step was run"
+    elif bucket in TRANSFERRING:
+        yield f"{text}: all of it, whatever the inputs are"
+    elif bucket == "W1":
+        yield f"{text}{ASTERISK}: at most what a step saves by making it of its weights once"
+    else:
+        yield f"{text}: none of it, since no caller has the same inputs twice"
 
 
 def _groups(check: TransferCheck) -> str:
@@ -152,6 +158,8 @@ def _decision(step: Step) -> str:
     if step.mark == "kept":
         bounded = bucket_of(step) == "W1"
         return f"accepted{ASTERISK}, with its gain bounded" if bounded else "accepted"
+    if step.transfer is not None and is_untried(step.transfer):
+        return f"rejected: {refused}"
     if refused is not None:
         return f"rejected as over-fitted: {refused}"
     return f"not accepted, for another reason: {step.rule}"

@@ -104,6 +104,22 @@ def require_clean(repository: Repository, but: Iterable[Path] = ()) -> None:
     )
 
 
+def require_tracked(repository: Repository, path: str) -> None:
+    """Refuse a file that checkouts wouldn't have; the path is relative to where commands run.
+
+    Raises:
+        TargetError: it isn't there, or git doesn't track it.
+    """
+    if os.path.normpath(path) in _tracked(repository):
+        return
+    if (repository.folder / path).is_file():
+        raise TargetError(
+            f"git doesn't track {path}, so no checkout has it",
+            hint=f"git add {shlex.quote(path)} && git commit",
+        )
+    raise TargetError(f"there is no file {path} in {repository.folder}")
+
+
 def editable_sources(repository: Repository, spec: CommandSection) -> tuple[SourceFile, ...]:
     """The tracked files that a candidate may change, in the order of the patterns.
 

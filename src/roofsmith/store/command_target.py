@@ -13,7 +13,7 @@ from roofsmith.analysis.expressions import ExpressionError, formula
 from roofsmith.domain.command import CommandSection, CommandSpec
 from roofsmith.domain.target import Target, default_keep
 from roofsmith.errors import TargetError
-from roofsmith.store.checkouts import editable_sources, open_repository
+from roofsmith.store.checkouts import editable_sources, open_repository, require_tracked
 from roofsmith.store.format_choice import chosen_format
 from roofsmith.store.target_schema import (
     CommandFile,
@@ -46,6 +46,9 @@ def load_command(
         repository = open_repository(Path(os.path.normpath(folder / section.repo)))
     with located(document, "command", "editable"):
         kernel, *others = editable_sources(repository, section)
+    if section.transfer is not None:
+        with located(document, "command", "transfer"):
+            require_tracked(repository, section.transfer)
     spec = CommandSpec.model_validate(
         section.model_dump() | {"repo": str(repository.folder), "commit": repository.commit}
     )
