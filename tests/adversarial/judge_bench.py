@@ -7,10 +7,11 @@ Every kernel here is `solve(const float *x, float *y, int n)` and should compute
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import psutil
 import pytest
 
 from roofsmith.analysis.statistics import least_observations
@@ -121,6 +122,15 @@ def undisturbed(judged: Judgement) -> Judgement:
     if few or judged.verdict in ("inconclusive", "unverified"):
         pytest.skip(f"this machine is too busy to judge: {notes}")
     return judged
+
+
+def command_lines(processes: Iterable[psutil.Process]) -> list[str]:
+    """Of those that haven't ended meanwhile."""
+    lines = []
+    for process in processes:
+        with suppress(psutil.Error):
+            lines.append(" ".join(process.cmdline()))
+    return lines
 
 
 @contextmanager

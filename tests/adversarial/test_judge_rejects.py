@@ -12,7 +12,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from judge_bench import HONEST, Bench, bound_of, needs_gcc, undisturbed
+from judge_bench import HONEST, Bench, bound_of, command_lines, needs_gcc, undisturbed
 
 from roofsmith.domain.outcome import Passed
 from roofsmith.domain.values import content_id
@@ -288,8 +288,7 @@ def test_nothing_is_left_behind(squares: Bench, scratch: Path) -> None:
     crashed = squares.check(kernel('puts("last words"); fflush(stdout); abort();')).outcome
     assert crashed.kind == "crashed"
     own = psutil.Process()
-    workers = [p for p in own.children() if "roofsmith.judge.worker" in " ".join(p.cmdline())]
-    assert not workers
+    assert not [line for line in command_lines(own.children()) if "roofsmith.judge.worker" in line]
     folders = [p for p in scratch.iterdir() if p.is_dir() and "worker" in p.name]
     assert not folders
     assert crashed.log is not None

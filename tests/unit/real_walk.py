@@ -44,7 +44,7 @@ kernel: burn.c
 reference: reference.py
 workloads: [{n: 700, class: short}, {n: 3000, class: long}]
 threads: 1
-keep: {judge_budget_s: 0.6, error_rate: 0.05, noise_band: 0.05}
+keep: {judge_budget_s: 3, error_rate: 0.05, noise_band: 0.05}
 stop: {max_consecutive_regressions: 2}
 """
 BASELINE = kernel(16, 16)
