@@ -26,6 +26,7 @@ from roofsmith.judge.distributions import (
 )
 from roofsmith.judge.exploration import Movement, explore, honest, is_lost, movement, strain
 from roofsmith.judge.host_arithmetic import HostArithmetic
+from roofsmith.judge.jumps import ordered
 from roofsmith.judge.structure import promise, sign
 from roofsmith.judge.tolerated import Tolerated
 
@@ -253,6 +254,26 @@ def test_what_depends_on_a_few_inputs_is_told_from_what_depends_on_a_row() -> No
     assert fan_in(lambda x: x + np.roll(x, 1, axis=-1)) == 2
     for of_rows in (softmax, lambda x: x.sum(-1), lambda x: np.cumsum(x, -1), lambda x: x @ x.T):
         assert fan_in(of_rows) is None
+
+
+@pytest.mark.parametrize(
+    ("compute", "is_ordered"),
+    [
+        (lambda x: np.argsort(x, -1, kind="stable"), True),
+        (lambda x: x.argmax(-1), True),
+        (lambda x: softmax(x).argmax(-1), True),
+        (lambda x: (x > np.median(x)).astype(np.float32), True),
+        (lambda x: (x > 0.5).astype(np.int32), False),
+        (lambda x: np.rint(x * (127 / abs(x).max())), False),
+        (lambda x: np.argsort(x.sum(-1)), False),
+        (lambda x: x.argmax(-1) * 0, False),
+    ],
+)
+def test_what_only_compares_is_told_from_what_computes(
+    compute: Callable[[np.ndarray], np.ndarray], is_ordered: bool
+) -> None:
+    values, outputs = Operator(compute).inputs({"n": 64}, 1)
+    assert ordered(Operator(compute), values, outputs, ON) == (["y"] if is_ordered else [])
 
 
 def test_exponentials_overflow() -> None:

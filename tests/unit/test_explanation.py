@@ -37,6 +37,14 @@ def test_a_jump_is_explained_by_what_moving_changes(
     assert ways(found, decided=decided, changed=changed, covered=covered) == expected
 
 
+def test_what_the_order_of_inputs_decides_is_explained_only_if_rounding_does() -> None:
+    found = Explanation(wrong=3, is_other=False, is_decided=False, is_ordered=True)
+    expected = (ENOUGH + 1, False)
+    assert ways(found, decided=False, changed=3, covered=True) == expected
+    found = Explanation(wrong=3, is_other=False, is_decided=False, is_ordered=True)
+    assert ways(found, decided=True, changed=3, covered=True) == (1, True)
+
+
 def test_on_other_inputs_nearly_all_elements_may_be_wrong() -> None:
     found = Explanation(wrong=4096, is_other=True, is_decided=True)
     assert ways(found, decided=False, changed=4000, covered=True) == (1, True)

@@ -153,6 +153,10 @@ class Draws:
         """Whether an output changes by leaps where inputs hardly change."""
         return name in self._oracle.tolerated().jumps
 
+    def is_ordered(self, name: str) -> bool:
+        """Whether the order of the inputs alone seems to decide an output."""
+        return name in self._oracle.tolerated().ordered
+
     def is_decided(self, name: str) -> bool:
         """Whether rounding explained jumps of an output before, or was seen to cause some."""
         return name in self._oracle.decided

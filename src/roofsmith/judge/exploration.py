@@ -36,6 +36,7 @@ from roofsmith.judge.distributions import (
     nudged,
     transform,
 )
+from roofsmith.judge.jumps import jumping, ordered
 from roofsmith.judge.structure import is_level, promise, sign
 
 LOST = 4.0
@@ -55,10 +56,6 @@ SEEDS = (1, 2, 3)
 NUDGES, FEW_NUMBERS = 4, 2**16
 """Ways of moving a draw's inputs: a single one may cancel by luck, but not on every one of more
 outputs than these few."""
-STEPS = ((1e-2, 1e-4, 0.2), (0.1, 0.03, 0.7))
-"""Relative changes of inputs, large and small, and the share of what the large one does beyond
-which the small one is a leap. Smooth outputs change in proportion, roots near zero by its root. The
-second kind finds edges that lie far apart."""
 PROBES = 3
 """Elements of an input that are changed to see which outputs depend on them."""
 ROW_IS_LONGER = 4
@@ -132,7 +129,7 @@ def explore(reference: Explored, dims: dict[str, int], on: Arithmetic) -> dict[s
         tolerated: their names; free: inputs that they change, each with the sign that its numbers
         always have, or `LEVEL`; bound: all other floating inputs, with what binds them; fan_in:
         inputs that an output depends on, where these are a few neighbours and no row; else None;
-        jumps: outputs that leap.
+        jumps: outputs that leap; ordered: those that the order of the inputs alone decides.
     """
     drawn = [reference.inputs(dims, seed) for seed in SEEDS]
     values, outputs = drawn[0]
@@ -150,9 +147,10 @@ def explore(reference: Explored, dims: dict[str, int], on: Arithmetic) -> dict[s
                 bound[name] = why
     tolerated = _tolerated(reference, values, outputs, free, on) if free else []
     local = _fan_in(reference, values, outputs, on)
-    jumps = _jumps(reference, values, outputs, free, on)
+    jumps = jumping(reference, values, outputs, free, on)
     return {
         "tolerated": tolerated, "free": free, "bound": bound, "fan_in": local, "jumps": jumps,
+        "ordered": ordered(reference, values, outputs, on) if jumps else [],
     }  # fmt: skip
 
 
@@ -350,41 +348,6 @@ def bears_storing(found: dict[str, Errors] | None, own: dict[str, Errors] | None
         for name, one in own.items()
         if one.norm < MEANINGLESS.norm and one.element < MEANINGLESS.element
     )
-
-
-def _jumps(
-    reference: Explored,
-    values: Mapping[str, Any],
-    outputs: set[str],
-    free: Mapping[str, int],
-    on: Arithmetic,
-) -> list[str]:
-    """Outputs of which an element changes by a leap as inputs change by little."""
-
-    def moved(step: float, seed: int) -> Mapping[str, Any]:
-        on.reseed(seed)
-        given = {k: on.double(values[k]) for k in free}
-        given = {k: v * (1 + step * (2 * on.uniform(v) - 1)) for k, v in given.items()}
-        return reference.expect({**values, **given}, outputs, exact=True)
-
-    try:
-        truth = reference.expect(values, outputs, exact=True)
-        pairs = [
-            (moved(large, seed), moved(small, seed), share)
-            for large, small, share in STEPS
-            for seed in SEEDS
-        ]
-    except Exception:  # noqa: BLE001  user code refuses such inputs, in whatever way
-        return list(outputs)
-
-    def leaps(name: str, far: Mapping[str, Any], near: Mapping[str, Any], share: float) -> bool:
-        exact = on.double(truth[name])
-        much, little = (float(abs(on.double(one[name]) - exact).max()) for one in (far, near))
-        if not on.is_floating(truth[name]):
-            return little > 0  # an integer changes by leaps only
-        return not little <= share * much  # NaN leap, too
-
-    return [name for name in truth if any(leaps(name, *pair) for pair in pairs)]
 
 
 def _fan_in(

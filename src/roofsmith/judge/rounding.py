@@ -2,9 +2,9 @@
 
 There float64, the declared precision and an equally good kernel give different results, and none of
 them is wrong. Which elements these are, and what they may be, is seen by moving the inputs by a few
-units in their last place. An operator whose own arithmetic decides nothing (a sort, a lookup)
-gives the same in either precision, however its inputs are moved, and gets no room but for elements
-that all of these ways together explain.
+units in their last place. Where both precisions always give the same, a result has room only for
+elements that all of these ways together explain, and none where the order of the inputs alone
+decides, as in a sort.
 """
 
 from __future__ import annotations
@@ -59,6 +59,8 @@ class Explanation:
     """Whether the inputs are of a distribution that `setup` doesn't draw."""
     is_decided: bool
     """Whether arithmetic is known to decide elements of this output."""
+    is_ordered: bool = False
+    """Whether the order of the inputs alone seems to."""
     _most: int = field(default=0, init=False)
     _is_covered: bool = field(default=False, init=False)
     _is_last: bool = field(default=False, init=False)
@@ -70,7 +72,7 @@ class Explanation:
             self._is_last = seed + 1 == JOLTS
             yield seed
             hopeless = not self.is_decided or self.wrong > FAR * self._most
-            if seed >= enough and hopeless and not self._is_covered:
+            if seed >= enough and hopeless and (self.is_ordered or not self._is_covered):
                 return
             if time.monotonic() > until:
                 return
@@ -80,7 +82,7 @@ class Explanation:
 
         A reference may compute in float64 whatever its arrays are, and two precisions may differ
         once in fifty draws: where moving the inputs explains all, in all ways, it needn't be shown
-        that they do.
+        that they do, unless arithmetic seems to have no part in it.
 
         Args:
             decided: whether both precisions differ on the moved inputs.
@@ -91,7 +93,8 @@ class Explanation:
         self._most = max(self._most, changed)
         room = self._most * (MOST_OTHERS if self.is_other else 1)
         self._is_covered = covered and self.wrong <= room
-        return self._is_covered and (self.is_decided or self._is_last)
+        suffices = self._is_last and not self.is_ordered
+        return self._is_covered and (self.is_decided or suffices)
 
 
 def jolted(
@@ -197,7 +200,8 @@ def room_for_rounding(
         return None
     size: Size = "largest" if is_other else "typical"
     known = is_other or draws.is_decided(name)
-    explanation = Explanation(int(np.count_nonzero(off)), is_other, known)
+    ordered = draws.is_ordered(name)
+    explanation = Explanation(int(np.count_nonzero(off)), is_other, known, ordered)
     low, high = (draws.expected(slot, name, exact=exact) for exact in (False, True))
     for seed in explanation.seeds():
         decided, changed = draws.jolt(slot, (seed, size, name), budget) or (False, 0)

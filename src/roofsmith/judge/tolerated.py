@@ -25,6 +25,8 @@ class Tolerated(Value):
 
     jumps: tuple[str, ...] = ()
     """Outputs that change by leaps where inputs hardly change, such as those of `rint`."""
+    ordered: tuple[str, ...] = ()
+    """Outputs that the order of the inputs' numbers alone decides, such as those of an argsort."""
 
     def notes(self) -> Iterator[str]:
         """What a kernel is tried on beside the reference's own draws, and on what it isn't, why."""

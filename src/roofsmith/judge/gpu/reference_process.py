@@ -345,6 +345,7 @@ class GpuServer:
         wrong = Wrong(
             name, arena.view(message["slot"], index), draw.values, draw.outputs,
             Budget(norm, element, Errors(0.0, 0.0), atol, rtol), message["other"],
+            message["ordered"],
         )  # fmt: skip
         free, known = message["free"], self._decided
         return {"room": room_for_rounding(self.reference, wrong, free, known, self._on)}

@@ -28,6 +28,8 @@ class Wrong:
     """That draws usually have."""
     is_other: bool
     """Whether `setup` didn't draw it, so that what moving inputs changes needs no jump."""
+    is_ordered: bool
+    """Whether the order of the inputs alone seems to decide it."""
 
 
 def room_for_rounding(
@@ -53,7 +55,8 @@ def room_for_rounding(
     if not bool(torch.isfinite(truth).all()) or rest[0] > budget.norm or any(rest[2:4]):
         return None
     size: Size = "largest" if is_other else "typical"
-    explanation = Explanation(int(off.sum()), is_other, is_other or wrong.name in known)
+    is_known = is_other or wrong.name in known
+    explanation = Explanation(int(off.sum()), is_other, is_known, wrong.is_ordered)
     low = high = truth
     for seed in explanation.seeds():
         moved = jolted(wrong.values, free, seed, size, on)

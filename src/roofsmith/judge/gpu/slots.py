@@ -256,6 +256,7 @@ class Slots:
             return None
         message = {
             "slot": slot, "output": output.name, "other": is_other, "free": tolerated.free,
+            "ordered": output.name in tolerated.ordered,
             "budget": [budget.norm, budget.element, budget.atol, budget.rtol],
         }  # fmt: skip
         room = self._ask("room", message)["room"]
