@@ -252,7 +252,7 @@ def test_patterns_without_files_are_refused(repository: Path) -> None:
         ("profile.command", "rocprofv3 -- python3 b.py", "b.py"),
     ],
 )
-def test_a_file_that_a_command_names_isnt_editable_by_a_pattern(
+def test_a_file_that_a_command_names_isnt_editable(
     tmp_path: Path, key: str, command: str, named: str
 ) -> None:
     there = make_repository(
@@ -267,11 +267,42 @@ def test_a_file_that_a_command_names_isnt_editable_by_a_pattern(
     section = spec_of(load_target(there)).model_copy(update=changes)
     with pytest.raises(TargetError, match=f"matches {named}, which command.{key} names") as error:
         editable_sources(open_repository(there), section)
-    assert f"where {named} is part of the kernel, name it" in (error.value.hint or "")
-    meant = section.model_copy(update={"editable": (*section.editable, named)})
-    assert named in {s.path for s in editable_sources(open_repository(there), meant)}
+    meant = section.model_copy(update={"editable": ("kernel.py", named)})
+    if key == "build":
+        assert f"where {named} is part of the kernel, name it" in (error.value.hint or "")
+        assert named in {s.path for s in editable_sources(open_repository(there), meant)}
+    else:  # nor letter by letter
+        assert f"leave {named} frozen" in (error.value.hint or "")
+        with pytest.raises(TargetError, match=f"'{named}' matches {named}, which command.{key}"):
+            editable_sources(open_repository(there), meant)
     frozen = section.model_copy(update={"editable": ("kernel.py",)})
     assert len(editable_sources(open_repository(there), frozen)) == 1
+
+
+@pytest.mark.parametrize(
+    ("benchmark", "runs"),
+    [
+        ("./bench out.csv", "bench"),
+        ("make bench && bin/bench > out.csv", "bin/bench"),
+        ("./pa out.csv", None),
+        ("sh run.sh bench", None),
+    ],
+)
+def test_the_source_of_what_the_benchmark_runs_isnt_editable(
+    tmp_path: Path, benchmark: str, runs: str | None
+) -> None:
+    there = make_repository(tmp_path / "other", src__kernel_c="", bench_c="")
+    changes = {
+        "editable": ("src/kernel.c", "bench.c"), "benchmark": benchmark,
+        "build": "cc src/kernel.c bench.c -o bench",
+    }  # fmt: skip
+    section = spec_of(load_target(there)).model_copy(update=changes)
+    if runs is None:
+        assert len(editable_sources(open_repository(there), section)) == 2
+        return
+    said = f"'bench.c' matches bench.c, of which command.build makes {runs}, which command.bench"
+    with pytest.raises(TargetError, match=said):
+        editable_sources(open_repository(there), section)
 
 
 def test_a_commit_that_is_gone_is_said(target: Target, tmp_path: Path) -> None:

@@ -63,8 +63,8 @@ class CommandSection(Described):
     """Folder in a git repository; commands run there, and the paths below are relative to it."""
     editable: tuple[str, ...] = Field(min_length=1)
     """Globs of files that a candidate may change or add, such as `src/*.c`; `**` crosses folders.
-    Everything else that git tracks is frozen. A file that a command names has to be named here,
-    too: a glob that matches it is refused."""
+    Everything else that git tracks is frozen. A file that `build` names has to be named here, too:
+    a glob that matches it is refused. What another command names can't be editable at all."""
     carry: tuple[str, ...] = ()
     """Paths that git doesn't track but the commands need, such as data: linked into checkouts."""
     build: str | None = None

@@ -126,8 +126,7 @@ def editable_sources(repository: Repository, spec: CommandSection) -> tuple[Sour
     Links are none: what they lead to is a file of its own, editable or not by its own path.
 
     Raises:
-        TargetError: there is none, or far too many, one isn't text, or a command names one that
-            only a pattern matches.
+        TargetError: there is none, or far too many, one isn't text, or a command names one.
     """
     tracked = sorted(_tracked(repository))
     matching = dict.fromkeys(path for glob in spec.editable for path in _matching(glob, tracked))
@@ -355,24 +354,55 @@ def _not_checked_out(source: Path, commit: str, git: Git, error: StorageError) -
 def _refuse_what_decides(
     repository: Repository, spec: CommandSection, editable: Iterable[str]
 ) -> None:
-    """Refuse files that a command names, unless `editable` names them, too, letter by letter.
+    """Refuse files that a command names: who may edit them decides about itself.
+
+    What `build` names may be the kernel, if `editable` names it, too, letter by letter, and no
+    other command runs a program of the same name.
 
     Raises:
         TargetError: names the first one, and the command.
     """
     meant = {glob.removeprefix("./") for glob in spec.editable}
     folder = repository.folder.resolve()
-    for key, command in spec.commands.items():
-        named = {_inside(folder, path) for path in named_paths(command)}
-        for path in editable:
-            if path in named and path not in meant:
-                glob = next(glob for glob in spec.editable if matches(path, glob))
-                raise TargetError(
-                    f"editable: {glob!r} matches {path}, which command.{key} names: a candidate"
-                    " could change what decides about it",
-                    hint=f"narrow the pattern; where {path} is part of the kernel, name it under"
-                    " editable, beside the patterns or in their place",
-                )
+    named = {
+        key: {_inside(folder, path) for path in named_paths(command)}
+        for key, command in spec.commands.items()
+    }
+    built = named.pop("build", set())
+    for path in editable:
+        glob = next(glob for glob in spec.editable if matches(path, glob))
+        for key, paths in named.items():
+            if path in paths:
+                raise _decides(path, glob, f"which command.{key} names")
+            if path in built and (program := _program_of(path, paths, spec.commands[key])):
+                made = f"of which command.build makes {program}, which command.{key} runs"
+                raise _decides(path, glob, made)
+        if path in built and path not in meant:
+            raise TargetError(
+                f"editable: {glob!r} matches {path}, which command.build names: a candidate"
+                " could change what decides about it",
+                hint=f"narrow the pattern; where {path} is part of the kernel, name it under"
+                " editable, beside the patterns or in their place",
+            )
+
+
+def _decides(path: str, glob: str, why: str) -> TargetError:
+    """Of a file that tests, measures or merges candidates."""
+    return TargetError(
+        f"editable: {glob!r} matches {path}, {why}: a candidate could change what decides about it",
+        hint=f"leave {path} frozen, and the kernel in a file of its own; where the command is given"
+        " the kernel's file, put it into a script that git tracks, and name the script",
+    )
+
+
+def _program_of(path: str, named: Iterable[str], command: str) -> str | None:
+    """The program that a command runs and that is called like a source: `./bench` of `bench.c`."""
+    stem = PurePosixPath(path).stem
+    for program in named:
+        is_path = "/" in program or f"./{program}" in command
+        if is_path and program in (stem, f"{PurePosixPath(program).parent}/{stem}"):
+            return program
+    return None
 
 
 def _inside(folder: Path, path: str) -> str:
