@@ -275,6 +275,7 @@ def test_a_check_column_and_a_rate_are_guessed() -> None:
         ("[GB/s]", ("higher", "GB/s")),
         ("[tokens/s]", ("higher", "")),
         ("tokens_per_s", ("higher", "")),
+        ("[tokens/sec]", ("higher", "")),
         ("throughput", ("higher", "")),
         ("throughput_us", None),
         ("score", None),

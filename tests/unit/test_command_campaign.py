@@ -30,6 +30,7 @@ from roofsmith.domain.campaign import Round, replay
 from roofsmith.engine.verify import verify
 from roofsmith.judge.transfer.command import CommandTracer
 from roofsmith.store.ledger import JsonlLedger
+from roofsmith.store.target_file import load_target
 
 pytestmark = needs_git
 
@@ -352,6 +353,41 @@ def test_a_mistake_in_the_target_is_named(here: Path, line: str, said: str) -> N
     path.write_text(text + line)
     last = str(len((text + line).splitlines()))
     assert said.replace("LAST", last) in refused("doctor", str(path))
+
+
+@pytest.mark.parametrize(
+    ("metric", "why"),
+    [
+        ("metric: tflops", "'tflops' looks like a rate, of which more is better"),
+        ("metric: tokens_per_s", "'tokens_per_s' looks like a rate"),
+        ("metric: us_flydsl_ps\n  unit: tok/sec", "'tok/sec' looks like a rate"),
+        (
+            "metric: score\n  unit: pt",
+            "doesn't say which way it is better, nor does its unit 'pt'",
+        ),
+        ("metric: 1e3/us_flydsl_ps", "the metric '1e3/us_flydsl_ps' doesn't say which way"),
+    ],
+)
+def test_a_metric_that_is_no_time_needs_its_direction(here: Path, metric: str, why: str) -> None:
+    path = here / "my repo" / "target.yaml"
+    text = TARGET.replace("metric: us_flydsl_ps\n  unit: us", metric)
+    path.write_text(text)
+    line = 1 + text[: text.index("  metric: ")].count("\n")
+    said = refused("optimize", str(path), "--proposer", "none")
+    assert f"target.yaml:{line}: command.direction is missing: " in said
+    assert why in said
+    assert "write `direction: higher` if more of it is better" in said
+    path.write_text(text + "  direction: higher\n")
+    assert load_target(path).command is not None
+
+
+@pytest.mark.parametrize("metric", ["metric: us_flydsl_ps", "metric: 2*us_flydsl_ps\n  unit: us"])
+def test_a_time_needs_no_direction(here: Path, metric: str) -> None:
+    path = here / "my repo" / "target.yaml"
+    path.write_text(TARGET.replace("metric: us_flydsl_ps\n  unit: us", metric))
+    spec = load_target(path).command
+    assert spec is not None
+    assert spec.direction == "lower"
 
 
 # -- steps of training ------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 """What a benchmark's columns probably mean, from their names and two runs. Pure.
 
-Guesses go into a target file for somebody to read; nothing is decided on them unseen.
+Guesses go into a target file for somebody to read; nothing is decided on them unseen. A target
+without a direction is one of a time, by name or unit, or it is refused.
 """
 
 from __future__ import annotations
@@ -14,13 +15,19 @@ from typing import Final
 
 from roofsmith.analysis.expressions import Row, as_number
 from roofsmith.analysis.printed_table import end_of_table, fields_of
-from roofsmith.domain.command import BYTE_RATES, FLOP_RATES, TIME_UNITS, Direction
+from roofsmith.domain.command import (
+    BYTE_RATES,
+    FLOP_RATES,
+    TIME_UNITS,
+    Direction,
+    direction_of,
+)
 
 _TIME: Final = re.compile(
     r"(?:^|[^a-z])(us|ms|ns|s|sec|seconds|µs|time|latency|duration)(?:$|[^a-z])", re.IGNORECASE
 )
 _RATE: Final = re.compile(
-    r"(?:^|[^a-z])([kmgtp]?flops|[a-z]+/[mun]?s|per[_ -](?:[mun]?s|sec|second)"
+    r"(?:^|[^a-z])([kmgtp]?flops|[a-z]+/(?:[mun]?s|sec|second)|per[_ -](?:[mun]?s|sec|second)"
     r"|throughput|bandwidth)(?:$|[^a-z])",
     re.IGNORECASE,
 )
@@ -85,6 +92,24 @@ def meaning_of(metric: str) -> Meaning | None:
     if rate is not None:
         return Meaning("higher", _unit(rate[1]))
     return None if time is None else Meaning("lower", _unit(time[1]))
+
+
+def undirected(metric: str, unit: str) -> str | None:
+    """Why a metric needs its direction said; None for a time, of which less is better.
+
+    Args:
+        metric: a column, a further metric's name, or an expression.
+        unit: may be empty.
+    """
+    meaning = meaning_of(metric)
+    said = {repr(metric): meaning.direction if meaning else None, repr(unit): direction_of(unit)}
+    rates = [word for word, way in said.items() if way == "higher"]
+    if rates:
+        return f"{rates[0]} looks like a rate, of which more is better"
+    if "lower" in said.values():
+        return None
+    unit_too = f", nor does its unit {unit!r}" if unit else ""
+    return f"the metric {metric!r} doesn't say which way it is better{unit_too}"
 
 
 def guess_metric(rows: Sequence[Row], wanted: Direction | None = None) -> MetricGuess | None:

@@ -18,6 +18,7 @@ TIME_UNITS: dict[str, float] = {
 }  # fmt: skip
 """Units in which a metric is a time, in seconds."""
 
+_PER_SECOND = ("/s", "/sec", "/second")
 _PREFIXES = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15}
 FLOP_RATES: dict[str, float] = {
     f"{prefix}{unit}": scale for prefix, scale in _PREFIXES.items() for unit in ("FLOP/s", "FLOPS")
@@ -31,7 +32,7 @@ def direction_of(unit: str) -> Direction | None:
     if unit in TIME_UNITS:
         return "lower"
     rates = {rate.lower() for rate in (*FLOP_RATES, *BYTE_RATES)}
-    return "higher" if unit.lower() in rates or unit.endswith("/s") else None
+    return "higher" if unit.lower() in rates or unit.endswith(_PER_SECOND) else None
 
 
 class ProfileCommand(Described):
@@ -81,7 +82,8 @@ class CommandSection(Described):
     metric: str
     """What decides: a column, one of `metrics`, or an expression over both."""
     direction: Direction = "lower"
-    """Which way the metric is better."""
+    """Which way the metric is better. May be left out of a time alone, in s, ms, us or ns or called
+    like one, such as `fwd_ms` or `latency`; a target of anything else is refused without it."""
     unit: str = ""
     """Of the metric. s, ms, us and ns make it a time; so do TFLOP/s with `flops`, and GB/s with
     `bytes`."""

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from roofsmith.analysis.benchmark_rows import Reader
+from roofsmith.analysis.column_guess import undirected
 from roofsmith.analysis.expressions import ExpressionError, formula
 from roofsmith.domain.command import CommandSection, CommandSpec
 from roofsmith.domain.target import Target, default_keep
@@ -38,6 +39,7 @@ def load_command(
     """
     file = validate(document, overrides, CommandFile)
     section = file.command
+    _require_direction(document, section)
     if fault := unreadable(section):
         key, message, hint = fault
         place = document.where(("command", *key.split(".")))
@@ -71,6 +73,22 @@ def load_command(
             stop=file.stop,
         )
     return target, repository.folder / kernel.path
+
+
+def _require_direction(document: YamlDocument, section: CommandSection) -> None:
+    """Refuse a metric of which the wrong half might be kept.
+
+    Raises:
+        TargetError: nobody said which way it is better, and it is no time.
+    """
+    if "direction" in section.model_fields_set:
+        return
+    if (why := undirected(section.metric, section.unit)) is not None:
+        raise TargetError(
+            f"{document.where(('command', 'metric'))}: command.direction is missing: {why}",
+            hint="under `command:`, write `direction: higher` if more of it is better,"
+            " `direction: lower` if less is",
+        )
 
 
 def unreadable(section: CommandSection) -> tuple[str, str, str] | None:
