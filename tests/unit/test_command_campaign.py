@@ -259,7 +259,13 @@ def test_a_throughput_decides_where_higher_is_better(tmp_path: Path, here: Path)
     begin(here, "other")
     code, told = tell(here, FASTER)
     assert (code, told["workloads"][0]["speedup"]) == (0, pytest.approx(4 / 3))
-    assert "only its ratios mean anything" in (here / "run/benchmark.md").read_text()
+    assert told["workloads"][0]["candidate_value"] == pytest.approx(1e3 * 16 / 30)
+    assert told["workloads"][0]["candidate_time_s"] is None
+    assert told["metric"] == {"name": "rate", "unit": "", "direction": "higher"}
+    asked = json.loads(run("ask", "run")[1])
+    assert asked["history"][0]["workloads"] == told["workloads"]
+    assert asked["metric"] == told["metric"]
+    assert "| rate, self-reported |" in (here / "run/performance.md").read_text()
 
 
 def test_a_benchmark_may_print_its_rows(tmp_path: Path, here: Path) -> None:

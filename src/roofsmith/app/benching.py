@@ -11,6 +11,7 @@ from roofsmith.app.wiring import Workshop, workshop
 from roofsmith.config import Settings
 from roofsmith.domain.bound import Bound
 from roofsmith.domain.kernel import Built
+from roofsmith.domain.measure import TIME, Measure
 from roofsmith.domain.outcome import BuildFailed
 from roofsmith.domain.profile import Profile
 from roofsmith.domain.target import HOST_LANGUAGES
@@ -30,6 +31,8 @@ class Benched:
     """None on the host's processors, and none for a kernel that can't be timed."""
     profile: Profile | None = None
     """On the workload that takes longest; None where nobody looked, and off a GPU."""
+    measure: Measure = TIME
+    """What was measured."""
 
 
 def bench(
@@ -56,7 +59,7 @@ def bench(
             notes=(*_short(measured, shop), *clock_notes(shop.machine)),
         )
         if not measured.timings:
-            return Benched(measured, bounds)
+            return Benched(measured, bounds, measure=shop.target.measure)
         results = measure_yardsticks(
             shop.yardsticks,
             built,
@@ -65,7 +68,7 @@ def bench(
             observer,
         )
         seen = profile_of_slowest(shop, built, measured) if profiled else None
-        return Benched(measured, bounds, results, seen)
+        return Benched(measured, bounds, results, seen, shop.target.measure)
 
 
 def _short(measured: Measured, shop: Workshop) -> tuple[str, ...]:

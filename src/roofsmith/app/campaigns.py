@@ -27,6 +27,7 @@ from roofsmith.app.wiring import (
 from roofsmith.config import Settings
 from roofsmith.domain.campaign import Campaign, Round, Started, Stopped, replay
 from roofsmith.domain.ending import StopCode
+from roofsmith.domain.measure import TIME, Measure
 from roofsmith.domain.proposal import Hypothesis, Proposal, RepairTask
 from roofsmith.domain.standing import limits_in_force
 from roofsmith.domain.target import StopPolicy, Target
@@ -83,6 +84,8 @@ class ToldRounds:
     """Its own, and that of its dispatch, if one followed."""
     stopped: Stopped | None
     """Why the campaign has ended with it, if it has."""
+    measure: Measure = TIME
+    """What was measured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,7 +260,7 @@ def tell(
         if stop is not None and is_news and repair_task(engine.campaign) is None:
             engine.finish(stop)
         rounds = (told,) if split is None else (told, split)
-        return ToldRounds(rounds, engine.campaign.stopped)
+        return ToldRounds(rounds, engine.campaign.stopped, engine.campaign.started.target.measure)
 
 
 def _require_room(stop: Stop | None, directory: Path) -> None:

@@ -29,7 +29,7 @@ def benched(found: Benched, *, as_json: bool) -> None:
     if as_json:
         print_json(benched_document(found))
         return
-    show.measured(found.measured, as_json=False)
+    show.measured(found.measured, as_json=False, measure=found.measure)
     if found.measured.timings:
         print_lines([""])
         cited = has_datasheet(found.bounds)
@@ -50,7 +50,7 @@ def benched(found: Benched, *, as_json: bool) -> None:
 
 def benched_document(found: Benched) -> dict[str, Any]:
     """The same as JSON: what `check` prints, rates with every timing, and the yardsticks."""
-    document = documents.measured_document(found.measured)
+    document = documents.measured_document(found.measured, found.measure)
     timings = zip(document["timings"], _rates(found).values(), strict=True)
     return {
         **document,

@@ -7,16 +7,18 @@ from typing import Any
 from roofsmith.app import Finished, Standing, ToldRounds, Verification
 from roofsmith.domain.campaign import Round, Stopped
 from roofsmith.domain.comparison import Judgement, Timing, WorkloadComparison
+from roofsmith.domain.diagnosis import Diagnosis
 from roofsmith.domain.inspection import Inspection
+from roofsmith.domain.measure import TIME, Measure
 from roofsmith.domain.outcome import Outcome, Passed
 from roofsmith.domain.target import Target
 from roofsmith.engine.progress import held_fraction
 from roofsmith.engine.stopping import Stop
 from roofsmith.ports import Measured
-from roofsmith.report.json_summary import calibration_document
+from roofsmith.report.json_summary import calibration_document, metric_fields, value_fields
 
 
-def judgement_document(judgement: Judgement) -> dict[str, Any]:
+def judgement_document(judgement: Judgement, measure: Measure = TIME) -> dict[str, Any]:
     """The object that `roofsmith judge --json` prints."""
     comparison = judgement.comparison
     return {
@@ -26,7 +28,7 @@ def judgement_document(judgement: Judgement) -> dict[str, Any]:
         "speedup": comparison.overall.speedup if comparison else None,
         "ci": list(comparison.overall.ci) if comparison else None,
         "wall_s": judgement.wall_s,
-        "workloads": [_workload(w) for w in comparison.workloads] if comparison else [],
+        "workloads": [_workload(w, measure) for w in comparison.workloads] if comparison else [],
         "notes": list(judgement.notes),
     }
 
@@ -42,11 +44,12 @@ def outcome_fields(outcome: Outcome) -> dict[str, Any]:
             return {**failure, "log": log}
 
 
-def measured_document(measured: Measured) -> dict[str, Any]:
+def measured_document(measured: Measured, measure: Measure = TIME) -> dict[str, Any]:
     """What checking, and perhaps timing, one kernel gave."""
     return {
         **outcome_fields(measured.outcome),
-        "timings": [_timing(timing) for timing in measured.timings],
+        **metric_fields(measure),
+        "timings": [_timing(timing, measure) for timing in measured.timings],
         "errors": [report.model_dump(mode="json") for report in measured.errors],
         "resources": [kernel.model_dump(mode="json") for kernel in measured.resources],
         **_inspection(measured.inspection),
@@ -58,7 +61,7 @@ def _inspection(inspection: Inspection | None) -> dict[str, Any]:
     return {} if inspection is None else {"inspection": inspection.model_dump(mode="json")}
 
 
-def round_document(round_: Round) -> dict[str, Any]:
+def round_document(round_: Round, measure: Measure = TIME) -> dict[str, Any]:
     """One round without its raw samples; those are in the ledger."""
     return {
         "round": round_.round,
@@ -72,7 +75,7 @@ def round_document(round_: Round) -> dict[str, Any]:
         "category": round_.hypothesis.category,
         "decision": round_.decision.kind,
         "rule": round_.decision.rule,
-        **judgement_document(round_.judgement),
+        **judgement_document(round_.judgement, measure),
         **_inspection(round_.inspection),
         "roofline_fraction": round_.roofline_fraction,
         "total_speedup": round_.total_speedup,
@@ -81,9 +84,10 @@ def round_document(round_: Round) -> dict[str, Any]:
 
 def told_document(found: ToldRounds) -> dict[str, Any]:
     """A round from outside, with that of its dispatch and the end that they led to."""
-    told, *split = map(round_document, found.rounds)
+    told, *split = (round_document(round_, found.measure) for round_ in found.rounds)
     return {
         **told,
+        **metric_fields(found.measure),
         "dispatch_round": split[0] if split else None,
         "stopped": _stopped(found.stopped),
     }
@@ -100,7 +104,8 @@ def _dispatch(round_: Round) -> dict[str, Any] | None:
 def finished_document(finished: Finished) -> dict[str, Any]:
     """A campaign's result."""
     campaign = finished.campaign
-    stopped = campaign.stopped
+    stopped, measure = campaign.stopped, campaign.started.target.measure
+    baseline = campaign.baseline.timings if campaign.baseline else ()
     return {
         "campaign": campaign.started.campaign,
         "directory": str(finished.directory),
@@ -108,13 +113,14 @@ def finished_document(finished: Finished) -> dict[str, Any]:
         "branch": finished.branch,
         "stopped": _stopped(stopped),
         "self_reported": campaign.started.target.command is not None,
+        **metric_fields(measure),
         "total_speedup": campaign.total_speedup,
         "roofline_fraction": held_fraction(campaign),
         "wall_s": finished.wall_s,
         "overhead_fraction": finished.overhead_fraction,
-        "baseline": [_timing(t) for t in campaign.baseline.timings] if campaign.baseline else [],
-        "final": [_timing(t) for t in stopped.final_timings] if stopped else [],
-        "rounds": [round_document(round_) for round_ in campaign.rounds],
+        "baseline": [_timing(t, measure) for t in baseline],
+        "final": [_timing(t, measure) for t in stopped.final_timings] if stopped else [],
+        "rounds": [round_document(round_, measure) for round_ in campaign.rounds],
         "notes": list(finished.notes),
     }
 
@@ -123,6 +129,7 @@ def standing_document(standing: Standing) -> dict[str, Any]:
     """All that an outside proposer needs for its next change."""
     brief = standing.brief
     campaign = brief.campaign
+    measure = campaign.started.target.measure
     return {
         "campaign": campaign.started.campaign,
         "directory": str(standing.directory),
@@ -136,10 +143,11 @@ def standing_document(standing: Standing) -> dict[str, Any]:
             "build": brief.incumbent.build.model_dump(mode="json"),
         },
         "repair": None if brief.repair is None else brief.repair.model_dump(mode="json"),
-        "diagnosis": None if brief.diagnosis is None else brief.diagnosis.model_dump(mode="json"),
+        "diagnosis": diagnosis_document(brief.diagnosis, measure),
         "calibration": [calibration_document(found) for found in brief.calibration],
         "contract": standing.contract,
         "command": _command(campaign.started.target),
+        **metric_fields(measure),
         "signature": brief.signature.model_dump(mode="json"),
         "device": brief.device.model_dump(mode="json"),
         "threads": brief.threads,
@@ -149,10 +157,21 @@ def standing_document(standing: Standing) -> dict[str, Any]:
         "roofline_fraction": held_fraction(campaign),
         "total_speedup": campaign.total_speedup,
         "classes": [class_.model_dump(mode="json") for class_ in brief.classes],
-        "history": [round_document(round_) for round_ in brief.remembered],
+        "history": [round_document(round_, measure) for round_ in brief.remembered],
         "masked": sorted(brief.masked),
         "tips": [tip.model_dump(mode="json") for tip in campaign.started.tips],
     }  # fmt: skip
+
+
+def diagnosis_document(found: Diagnosis | None, measure: Measure = TIME) -> dict[str, Any] | None:
+    """What is known after rollbacks; None: nothing had to be looked at."""
+    if found is None:
+        return None
+    document = found.model_dump(mode="json")
+    material = document["material"]
+    for row in (*material["profiles"], *(material["best_known"] or {"gaps": ()})["gaps"]):
+        row |= value_fields("time_s", row["time_s"], measure)
+    return document
 
 
 def _command(target: Target) -> dict[str, Any] | None:
@@ -181,25 +200,25 @@ def verification_document(verification: Verification) -> dict[str, Any]:
     }
 
 
-def _workload(workload: WorkloadComparison) -> dict[str, Any]:
+def _workload(workload: WorkloadComparison, measure: Measure) -> dict[str, Any]:
     return {
         "dims": workload.dims,
         "class": workload.config_class,
         "speedup": workload.estimate.speedup,
         "ci": list(workload.estimate.ci),
-        "candidate_time_s": workload.candidate_time_s,
-        "incumbent_time_s": workload.incumbent_time_s,
+        **value_fields("candidate_time_s", workload.candidate_time_s, measure),
+        **value_fields("incumbent_time_s", workload.incumbent_time_s, measure),
         "floor_time_s": workload.floor_time_s,
     }
 
 
-def _timing(timing: Timing) -> dict[str, Any]:
+def _timing(timing: Timing, measure: Measure) -> dict[str, Any]:
     fraction = None if timing.floor_time_s is None else timing.floor_time_s / timing.time_s
     return {
         "dims": timing.dims,
         "class": timing.config_class,
-        "time_s": timing.time_s,
-        "ci": list(timing.ci),
+        **value_fields("time_s", timing.time_s, measure),
+        "ci": list(measure.interval(timing.ci)),
         "floor_time_s": timing.floor_time_s,
         "roofline_fraction": fraction,
         "hot_time_s": timing.hot_time_s,

@@ -20,6 +20,7 @@ from roofsmith.domain.campaign import (
 )
 from roofsmith.domain.comparison import Judgement, Timing
 from roofsmith.domain.diagnosis import Diagnosed
+from roofsmith.domain.measure import Measure
 from roofsmith.domain.outcome import Cheated, Passed
 from roofsmith.domain.yardstick import YardstickResult, Yardsticks
 from roofsmith.engine.progress import fraction_of_candidate
@@ -51,7 +52,7 @@ def lines_for(event: Event, campaign: Campaign, width: int = WIDE) -> list[Line]
         case Started():
             return _started(event)
         case Baseline():
-            return [_baseline(event)]
+            return [_baseline(event, campaign.started.target.measure)]
         case Round():
             return round_lines(event, width)
         case Yardsticks():
@@ -170,19 +171,23 @@ def _started(event: Started) -> list[Line]:
     return lines
 
 
-def _baseline(event: Baseline) -> Line:
-    times = ", ".join(_time_and_share(timing) for timing in event.timings)
+def _baseline(event: Baseline, measure: Measure) -> Line:
+    times = ", ".join(
+        _value_and_share(timing, measure, named=place == 0)
+        for place, timing in enumerate(event.timings)
+    )
     kind = event.bottleneck.kind
     where = f" on {event.profile.workload}" if len(event.timings) > 1 else ""
     limit = "" if kind == "unknown" else f"; {kind}-bound{where}"
     return [("#1  ", "bold"), (f"baseline  {times}{limit}", "")]
 
 
-def _time_and_share(timing: Timing) -> str:
+def _value_and_share(timing: Timing, measure: Measure, *, named: bool) -> str:
+    value = fmt.measured(timing.time_s, measure, named=named)
     if timing.floor_time_s is None:
-        return fmt.time(timing.time_s)
+        return value
     share = fmt.percent(timing.floor_time_s / timing.time_s)
-    return f"{fmt.time(timing.time_s)} ({share} of roofline)"
+    return f"{value} ({share} of roofline)"
 
 
 def _yardstick(result: YardstickResult) -> Line:

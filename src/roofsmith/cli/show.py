@@ -15,6 +15,7 @@ from roofsmith.cli.lines import decided, measured_ratio, own_fraction
 from roofsmith.cli.output import print_json, print_lines, print_table
 from roofsmith.domain.campaign import Campaign, Round, Stopped
 from roofsmith.domain.comparison import Judgement, Timing
+from roofsmith.domain.measure import TIME, Measure
 from roofsmith.domain.outcome import Outcome, Passed
 from roofsmith.domain.profile import Bottleneck, Profile
 from roofsmith.engine.progress import held_fraction
@@ -57,17 +58,17 @@ def judgement(found: Judgement, *, as_json: bool) -> None:
     print_lines(f"note: {note}" for note in found.notes)
 
 
-def measured(found: Measured, *, as_json: bool) -> None:
+def measured(found: Measured, *, as_json: bool, measure: Measure = TIME) -> None:
     """Right or wrong, how far off, and how fast."""
     if as_json:
-        print_json(documents.measured_document(found))
+        print_json(documents.measured_document(found, measure))
         return
     print_lines([found.outcome.kind.replace("_", " "), *_failure_lines(found.outcome)])
     if found.timings:
         asides = any(timing.launch_time_s is not None for timing in found.timings)
         print_table(
-            ("workload", "time", "interval", "roofline", *(ASIDES if asides else ())),
-            [_timing_row(timing, asides=asides) for timing in found.timings],
+            ("workload", measure.name, "interval", "roofline", *(ASIDES if asides else ())),
+            [_timing_row(timing, measure, asides=asides) for timing in found.timings],
         )
     elif found.errors:
         print_table(HEADERS, error_rows(found.errors))
@@ -210,11 +211,11 @@ def _round_row(round_: Round) -> tuple[str, ...]:
     )
 
 
-def _timing_row(timing: Timing, *, asides: bool) -> tuple[str, ...]:
+def _timing_row(timing: Timing, measure: Measure, *, asides: bool) -> tuple[str, ...]:
     row = (
         timing.workload,
-        fmt.time(timing.time_s),
-        fmt.time_interval(timing.ci),
+        fmt.measured(timing.time_s, measure),
+        fmt.measured_interval(timing.ci, measure),
         _share(timing.floor_time_s, timing.time_s),
     )
     if not asides:

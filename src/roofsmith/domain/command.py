@@ -8,6 +8,7 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from roofsmith.domain.facts import ArithmeticType
+from roofsmith.domain.measure import TIME, Measure
 from roofsmith.domain.values import Described, Value
 
 Direction = Literal["lower", "higher"]
@@ -198,6 +199,14 @@ class CommandSection(Described):
     def gives_times(self) -> bool:
         """Whether the metric says how long a row takes; else only ratios mean anything."""
         return self.time_scale is not None or self.rate is not None
+
+    @property
+    def measure(self) -> Measure:
+        """What records hold of a row."""
+        if self.gives_times:
+            return TIME
+        is_inverse = self.direction == "higher"
+        return Measure(name=self.metric, unit=self.unit, is_time=False, is_inverse=is_inverse)
 
     def is_as_good(self, value: float, goal: float) -> bool:
         """Whether the metric is where it should be, or better."""

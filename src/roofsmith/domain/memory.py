@@ -7,11 +7,12 @@ notes by hand; units are in the names.
 from __future__ import annotations
 
 import json
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
 from roofsmith.domain.category import Category
+from roofsmith.domain.command import Direction
 from roofsmith.domain.profile import BottleneckKind
 from roofsmith.domain.proposal import Bucket
 from roofsmith.domain.values import Described
@@ -24,6 +25,22 @@ class Change(Described):
     """Below 0 when the candidate is faster."""
     tflops_delta: float | None
     bandwidth_delta: float | None
+
+
+class MeasuredMetric(Described):
+    """The metric of a repository where it is no time, as the benchmark prints it."""
+
+    name: str
+    unit: str
+    """Empty if it has none."""
+    direction: Direction
+    """Which way it is better."""
+    mean: float | None
+    """Geometric mean over all workloads; None: never measured."""
+    by_shape: dict[str, float]
+    """By workload label: every one that was measured."""
+    delta: float | None
+    """Of the mean, as a fraction of the incumbent's beside it; None: not compared."""
 
 
 class Performance(Described):
@@ -42,6 +59,15 @@ class Performance(Described):
     bandwidth_peak_utilization_pct: float | None
     """Time at the cited bandwidth over the time taken."""
     comparison_with_previous: Change
+    metric: MeasuredMetric | None = None
+    """In place of all the others where no time is measured; not there where one is."""
+
+    @model_serializer(mode="wrap")
+    def _without_what_is_a_time(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        document: dict[str, Any] = dump(self)
+        if self.metric is None:
+            del document["metric"]
+        return document
 
 
 class Optimization(Described):

@@ -16,6 +16,7 @@ from roofsmith.domain.kernel import (
     SourceFile,
     with_default_build,
 )
+from roofsmith.domain.measure import TIME, Measure
 from roofsmith.domain.modes import TimingMode
 from roofsmith.domain.values import Described, content_id
 from roofsmith.domain.workload import Workload
@@ -202,6 +203,11 @@ class Target(Described):
     def digest(self) -> str:
         """Content hash of the whole target."""
         return content_id(self)[:16]
+
+    @property
+    def measure(self) -> Measure:
+        """What is measured, and shown: time, but for a repository with another metric."""
+        return TIME if self.command is None else self.command.measure
 
     def workload(self, label: str) -> Workload:
         """The workload of this label, which must be one of the target's."""

@@ -27,6 +27,7 @@ from roofsmith.domain.diagnosis import (
     Reprofiled,
 )
 from roofsmith.domain.kernel import Built
+from roofsmith.domain.measure import Measure
 from roofsmith.domain.proposal import Proposal
 from roofsmith.engine.profiling import look
 from roofsmith.engine.workbench import Workbench
@@ -161,9 +162,18 @@ def _profile_findings(profiles: tuple[Reprofiled, ...], campaign: Campaign) -> I
     for seen in profiles:
         time_s = campaign.times_s.get(seen.workload)
         if seen.time_s != time_s:
-            yield f"the incumbent takes {time_s} s on {seen.workload}, not {seen.time_s}"
+            yield _misread(seen, time_s, campaign.started.target.measure)
         elif seen.bottleneck != classify(campaign.bound(seen.workload), time_s, seen.profile):
             yield f"the bottleneck on {seen.workload} doesn't follow from its profile"
+
+
+def _misread(seen: Reprofiled, recorded: float | None, measure: Measure) -> str:
+    """What was measured on a workload, in place of what a diagnosis says of it."""
+    if measure.is_time:
+        return f"the incumbent takes {recorded} s on {seen.workload}, not {seen.time_s}"
+    value = None if recorded is None else measure.value(recorded)
+    said = measure.value(seen.time_s)
+    return f"{measure.name} of the incumbent is {value} on {seen.workload}, not {said}"
 
 
 def was_diagnosed(round_: Round, campaign: Campaign) -> bool:

@@ -7,6 +7,7 @@ from typing import Final
 from roofsmith.domain.calibration import Calibration, Landing, RoundScore, Score
 from roofsmith.domain.campaign import Campaign
 from roofsmith.domain.diagnosis import Diagnosed
+from roofsmith.domain.target import Target
 from roofsmith.report import format as fmt
 from roofsmith.report.reported import notice
 from roofsmith.report.templating import render_markdown
@@ -62,17 +63,18 @@ def diagnosis_path(event: Diagnosed) -> str:
 
 def diagnosis_files(campaign: Campaign) -> dict[str, str]:
     """A page for every diagnosis; it never changes."""
-    said = notice(campaign.started.target)
-    return {diagnosis_path(event): _page(event, said) for event in campaign.diagnoses}
+    target = campaign.started.target
+    return {diagnosis_path(event): _page(event, target) for event in campaign.diagnoses}
 
 
-def _page(event: Diagnosed, self_reported: str | None) -> str:
+def _page(event: Diagnosed, target: Target) -> str:
     return render_markdown(
         "diagnosis.md",
         event=event,
         material=event.material,
         level=LEVELS[event.level],
         scores=score_lines,
-        self_reported=self_reported,
+        self_reported=notice(target),
+        measure=target.measure,
         fruitless=len({attempt.repairs or attempt.round for attempt in event.material.attempts}),
     )

@@ -8,6 +8,7 @@ from statistics import geometric_mean
 from roofsmith.analysis.regressions import WINDOW, regressions_in_a_row
 from roofsmith.domain.campaign import Campaign, Masked, Stopped
 from roofsmith.domain.ending import EndCheck, StopCode
+from roofsmith.domain.measure import TIME, Measure
 from roofsmith.domain.profile import KERNEL_TIME
 from roofsmith.report.summary import Step
 
@@ -44,7 +45,7 @@ class Regression:
     """By the profiler; None where it doesn't time kernels."""
     profiled_after_s: float | None
     delta: float | None
-    """Of the time: 0.05 is 5% slower."""
+    """Of what is measured: of a time, 0.05 is 5% slower."""
     notes: str
     """The rule that turned it down, and what the profiler saw."""
 
@@ -63,6 +64,8 @@ class Ending:
     """The round whose kernel held then."""
     regressions: tuple[Regression, ...]
     """In a row, up to the end; the last few."""
+    measure: Measure = TIME
+    """What the times here are."""
 
 
 def endings(campaign: Campaign, steps: tuple[Step, ...]) -> tuple[Ending, ...]:
@@ -93,6 +96,7 @@ def endings(campaign: Campaign, steps: tuple[Step, ...]) -> tuple[Ending, ...]:
                 ),
                 held=held[-1] if held else None,
                 regressions=tuple(_regression(by_number[r.round]) for r in in_a_row),
+                measure=campaign.started.target.measure,
             )
         )
     return tuple(found)
@@ -116,7 +120,7 @@ def _regression(step: Step) -> Regression:
         after_s=geometric_mean(w.candidate_time_s for w in compared) if compared else None,
         profiled_before_s=before.get(KERNEL_TIME) if before is not None else None,
         profiled_after_s=profiled_s(step),
-        delta=1 / step.ratio.value - 1 if step.ratio is not None else None,
+        delta=step.measure.change(step.ratio.value) if step.ratio is not None else None,
         notes=f"{step.rule}{_seen(step)}",
     )
 

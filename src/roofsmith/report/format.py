@@ -11,6 +11,7 @@ import re
 import unicodedata
 
 from roofsmith.analysis.compare import LARGEST_RATIO
+from roofsmith.domain.measure import Measure
 
 UNKNOWN = "UNKNOWN"
 
@@ -54,9 +55,33 @@ def time(time_s: float | None) -> str:
     return f"{significant(time_s / 1e-9)} ns"
 
 
-def time_interval(ci: tuple[float, float]) -> str:
-    """A confidence interval of a time: `[1.21 ms, 1.26 ms]`."""
-    return f"[{time(ci[0])}, {time(ci[1])}]"
+def measured(recorded: float | None, measure: Measure, *, named: bool = False) -> str:
+    """What was measured, as its measure reads it: `1.23 ms`, `123.4 TFLOP/s`, `123.4`.
+
+    Args:
+        recorded: seconds, or what a record holds in their place.
+        measure: of the campaign's target.
+        named: say of which metric, where no heading does: `tokens_per_s 123.4`. A time needs none.
+    """
+    if recorded is None:
+        return UNKNOWN
+    if measure.is_time:
+        return time(recorded)
+    words = (measure.name if named else "", _plain(measure.value(recorded)), measure.unit)
+    return one_line(" ".join(words))
+
+
+def measured_interval(ci: tuple[float, float], measure: Measure) -> str:
+    """A confidence interval of the same: `[1.21 ms, 1.26 ms]`."""
+    if measure.is_time:
+        return f"[{time(ci[0])}, {time(ci[1])}]"
+    low, high = (_plain(end) for end in measure.interval(ci))
+    return one_line(f"[{low}, {high}] {measure.unit}")
+
+
+def _plain(value: float) -> str:
+    """Four digits without a prefix, since its unit is anybody's."""
+    return significant(value, 4) if 1e-6 <= abs(value) < 1e15 else f"{value:.4g}"
 
 
 def duration(wall_s: float) -> str:

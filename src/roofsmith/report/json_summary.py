@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from roofsmith.domain.calibration import Calibration
+from roofsmith.domain.measure import Measure
 from roofsmith.domain.outcome import Passed
 from roofsmith.report.standings import ClassStandings
 from roofsmith.report.summary import (
@@ -31,6 +32,7 @@ def summary_document(summary: Summary) -> dict[str, Any]:
         "started_at": summary.started_at,
         "state": summary.state,
         "self_reported": summary.self_reported is not None,
+        **metric_fields(summary.measure),
         "stopped": _stopped(summary),
         **_ratio(summary.speedup),
         "speedup_alone": summary.alone,
@@ -43,10 +45,14 @@ def summary_document(summary: Summary) -> dict[str, Any]:
         "candidate_id": summary.candidate_id,
         "attribution": _attribution(summary.attribution),
         "totals": _totals(summary),
-        "workloads": [_workload(row) for row in summary.workloads],
+        "workloads": [_workload(row, summary.measure) for row in summary.workloads],
         "classes": [_class(row) for row in summary.classes],
         "yardsticks": [yardstick_document(row) for row in summary.yardsticks],
-        "standings": [standing for block in summary.standings for standing in _standings(block)],
+        "standings": [
+            standing
+            for block in summary.standings
+            for standing in _standings(block, summary.measure)
+        ],
         "rounds": [_step(step) for step in summary.steps],
         "calibration": [calibration_document(found) for found in summary.calibrations],
         "diagnoses": [
@@ -60,14 +66,33 @@ def summary_document(summary: Summary) -> dict[str, Any]:
     }
 
 
-def _standings(block: ClassStandings) -> list[dict[str, Any]]:
+def metric_fields(measure: Measure) -> dict[str, Any]:
+    """What the values of a document are, where they aren't times."""
+    if measure.is_time:
+        return {}
+    way = "higher" if measure.is_inverse else "lower"
+    return {"metric": {"name": measure.name, "unit": measure.unit, "direction": way}}
+
+
+def value_fields(key: str, recorded: float | None, measure: Measure) -> dict[str, float | None]:
+    """What was measured, under a key that ends in `time_s`.
+
+    That is null for what is no time, whose value stands under the key with `value` at its end.
+    """
+    if measure.is_time:
+        return {key: recorded}
+    value = None if recorded is None else measure.value(recorded)
+    return {key: None, f"{key.removesuffix('time_s')}value": value}
+
+
+def _standings(block: ClassStandings, measure: Measure) -> list[dict[str, Any]]:
     """One object per class and implementation; the ratio is how much faster the kernel is."""
     return [
         {
             "class": block.name,
             "role": row.role,
             "name": row.name,
-            "time_s": row.time_s,
+            **value_fields("time_s", row.time_s, measure),
             "roofline_fraction": row.fraction,
             **_ratio(row.ratio),
         }
@@ -144,12 +169,12 @@ def _totals(summary: Summary) -> dict[str, Any]:
     }
 
 
-def _workload(row: WorkloadRow) -> dict[str, Any]:
+def _workload(row: WorkloadRow, measure: Measure) -> dict[str, Any]:
     return {
         "dims": row.dims,
         "class": row.config_class,
-        "baseline_time_s": row.baseline_time_s,
-        "final_time_s": row.final_time_s,
+        **value_fields("baseline_time_s", row.baseline_time_s, measure),
+        **value_fields("final_time_s", row.final_time_s, measure),
         **_ratio(row.speedup),
         "floor_time_s": row.floor_time_s,
         "roofline_fraction": row.fraction,

@@ -20,7 +20,7 @@ from roofsmith.report.diagnoses import calibration_row
 from roofsmith.report.documents import metric_goal
 from roofsmith.report.inspections import inspection_lines
 from roofsmith.report.logs import end_block
-from roofsmith.report.performance import benchmark_command, performance_rows
+from roofsmith.report.performance import benchmark_command, judged_words, performance_rows
 from roofsmith.report.pitfalls import pitfalls
 from roofsmith.report.rates import ceilings_used, has_datasheet, rates
 from roofsmith.report.roofline_plot import plain_drawing
@@ -70,6 +70,7 @@ def performance(campaign: Campaign, summary: Summary) -> str:
         "performance.md",
         s=summary,
         benchmark=benchmark_command(campaign),
+        moved=judged_words(campaign.started.target),
         rows=performance_rows(campaign, summary.steps),
         end=end,
         block=end_block(end),
@@ -144,19 +145,22 @@ def _judged_time(campaign: Campaign, summary: Summary) -> str | None:
 class Intervals:
     """How sure the times of a kernel that was measured alone are; `-` where that wasn't done."""
 
-    baseline: Raw
-    final: Raw
+    baseline: str
+    final: str
 
 
 def intervals(campaign: Campaign) -> Callable[[WorkloadRow], Intervals]:
     """The intervals of a workload's two times, first and last."""
     first = campaign.baseline.timings if campaign.baseline is not None else ()
     last = campaign.stopped.final_timings if campaign.stopped is not None else ()
+    measure = campaign.started.target.measure
     known = [{timing.workload: timing.ci for timing in timings} for timings in (first, last)]
 
     def alone(row: WorkloadRow) -> Intervals:
         found = (by_label.get(row.label) for by_label in known)
-        return Intervals(*(Raw("-" if ci is None else fmt.time_interval(ci)) for ci in found))
+        return Intervals(
+            *(Raw("-") if ci is None else fmt.measured_interval(ci, measure) for ci in found)
+        )
 
     return alone
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Iterator
+from statistics import geometric_mean
 from typing import assert_never
 
 from roofsmith.domain.bound import Bound
@@ -14,6 +15,7 @@ from roofsmith.domain.memory import (
     Change,
     Correctness,
     ErrorType,
+    MeasuredMetric,
     Memory,
     MetricProgress,
     Optimization,
@@ -97,6 +99,8 @@ def _repairs(campaign: Campaign, step: Step) -> int | None:
 
 
 def _performance(campaign: Campaign, step: Step) -> Performance:
+    if not step.measure.is_time:
+        return _without_times(step)
     bounds = [campaign.bound(label) for label in step.times_s]
     total_s = sum(step.times_s.values())
     flops = _total(b.cost.flops for b in bounds)
@@ -109,6 +113,30 @@ def _performance(campaign: Campaign, step: Step) -> Performance:
         tflops_peak_utilization_pct=_rate(_total(map(_compute_s, bounds)), total_s, 0.01),
         bandwidth_peak_utilization_pct=_rate(_total(map(_memory_s, bounds)), total_s, 0.01),
         comparison_with_previous=_change(step.comparison, flops, moved),
+    )
+
+
+def _without_times(step: Step) -> Performance:
+    """Of a metric that is no time: there is no latency, and no rate follows from it."""
+    measure = step.measure
+    return Performance(
+        latency_us=None,
+        latency_us_by_shape={},
+        achieved_tflops=None,
+        achieved_gbps=None,
+        tflops_peak_utilization_pct=None,
+        bandwidth_peak_utilization_pct=None,
+        comparison_with_previous=Change(
+            latency_delta=None, tflops_delta=None, bandwidth_delta=None
+        ),
+        metric=MeasuredMetric(
+            name=measure.name,
+            unit=measure.unit,
+            direction="higher" if measure.is_inverse else "lower",
+            mean=measure.value(geometric_mean(step.times_s.values())) if step.times_s else None,
+            by_shape={label: measure.value(found) for label, found in step.times_s.items()},
+            delta=measure.change(step.ratio.value) if step.ratio is not None else None,
+        ),
     )
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from statistics import geometric_mean
 
 from roofsmith.domain.campaign import Campaign, Kept
+from roofsmith.domain.measure import TIME
 from roofsmith.domain.target import Target
 from roofsmith.report.ends import profiled_s
 from roofsmith.report.summary import Step
@@ -25,8 +26,8 @@ class PerformanceRow:
     profiled_s: float | None
     """By the profiler, on the workload that it looked at."""
     delta: float | None
-    """Of the time, against the kernel before it: -0.05 is 5% less; by the target's own profiler
-    where there is one. None for the baseline."""
+    """Of what was judged, against the kernel before it: -0.05 is 5% less; of the kernels' time
+    where the target's own profiler has the last word. None for the baseline."""
 
 
 def performance_rows(campaign: Campaign, steps: tuple[Step, ...]) -> tuple[PerformanceRow, ...]:
@@ -43,11 +44,19 @@ def performance_rows(campaign: Campaign, steps: tuple[Step, ...]) -> tuple[Perfo
             kernel=_kernel(step) or _named(campaign.started.target, step),
             time_s=geometric_mean(step.times_s.values()) if step.times_s else None,
             profiled_s=profiled_s(step),
-            delta=1 / counts.value - 1 if (counts := step.counting_ratio) is not None else None,
+            delta=_delta(step),
         )
         for step in steps
         if step.mark in ("baseline", "kept")
     )
+
+
+def judged_words(target: Target) -> str:
+    """Whose delta a row shows."""
+    if target.measure.is_time:
+        return "the judged time"
+    by_profiler = target.command is not None and target.command.profile is not None
+    return "the kernels' time by the target's profiler" if by_profiler else target.measure.name
 
 
 def benchmark_command(campaign: Campaign) -> str:
@@ -56,6 +65,13 @@ def benchmark_command(campaign: Campaign) -> str:
     if command is not None:
         return command.benchmark
     return "roofsmith judge: incumbent and candidate in turns, winners measured again"
+
+
+def _delta(step: Step) -> float | None:
+    if step.counting_ratio is None:
+        return None
+    measure = TIME if step.kernel_ratio is not None else step.measure
+    return measure.change(step.counting_ratio.value)
 
 
 def _aim(step: Step) -> str:

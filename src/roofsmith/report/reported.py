@@ -32,8 +32,9 @@ def notice(target: Target) -> str | None:
     spec = target.command
     if spec is None:
         return None
+    what = "time" if spec.gives_times else "figure"
     said = (
-        f"{LABEL}: every time here is what the repository's own benchmark ({spec.benchmark})"
+        f"{LABEL}: every {what} here is what the repository's own benchmark ({spec.benchmark})"
         " printed, beside candidate code; nobody else measured it"
     )
     if spec.profile is not None:
@@ -41,7 +42,7 @@ def notice(target: Target) -> str | None:
             f". What was kept gained by its profiler ({spec.profile.command}) as well, and totals"
             " are products of the profiler's ratios"
         )
-    return said if spec.gives_times else f"{said}. {_no_times(spec)}"
+    return said if spec.gives_times else f"{said}. {spec.metric} is no time: there is no roofline"
 
 
 def task_lines(target: Target) -> tuple[str, ...]:
@@ -99,9 +100,3 @@ def overall_metric_rows(campaign: Campaign) -> tuple[MetricRow, ...]:
     return tuple(
         MetricRow(r.workload, r.metric, before.get((r.workload, r.metric)), r.value) for r in held
     )
-
-
-def _no_times(spec: CommandSpec) -> str:
-    inverse = "1 / " if spec.direction == "higher" else ""
-    unit = f" ({spec.unit})" if spec.unit else ""
-    return f"Where a time stands, it is {inverse}{spec.metric}{unit}: only its ratios mean anything"

@@ -62,10 +62,11 @@ def steps_of(campaign: Campaign) -> Iterator[Step]:
     baseline = campaign.baseline
     if baseline is None:
         return
-    self_reported = campaign.started.target.command is not None
-    yield replace(_baseline_step(baseline), self_reported=self_reported)
+    target = campaign.started.target
+    self_reported, measure = target.command is not None, target.measure
+    yield replace(_baseline_step(baseline), self_reported=self_reported, measure=measure)
     holder = _Holder(baseline.candidate, baseline.profile, baseline.bottleneck, 1.0)
-    noise_band = campaign.started.target.keep.noise_band
+    noise_band = target.keep.noise_band
     diagnosed = {event.after_round: event for event in campaign.diagnoses}
     for round in campaign.rounds:
         score = round_score(round, holder.profile, noise_band)
@@ -76,6 +77,7 @@ def steps_of(campaign: Campaign) -> Iterator[Step]:
             diagnosis=None if event is None else (event.level, diagnosis_path(event)),
             representative=_alone(round, baseline),
             self_reported=self_reported,
+            measure=measure,
         )
         holder = holder.after(round)
 

@@ -16,6 +16,7 @@ from roofsmith.domain.comparison import Comparison, ErrorReport
 from roofsmith.domain.ending import StopCode
 from roofsmith.domain.formatting import Formatting
 from roofsmith.domain.inspection import Inspection
+from roofsmith.domain.measure import TIME, Measure
 from roofsmith.domain.outcome import Outcome, Passed, Unstable
 from roofsmith.domain.profile import Bottleneck, Profile
 from roofsmith.domain.proposal import Hypothesis, ScreenedPoint
@@ -119,6 +120,8 @@ class Step:
     """Of a command target: what its benchmark reported, before and after."""
     self_reported: bool = False
     """Whether a repository's own commands said what is known of it."""
+    measure: Measure = TIME
+    """What `times_s` and the comparison hold."""
     kernel_ratio: Ratio | None = None
     """Over the incumbent, by the target's own profiler; where there is one, totals are made of it.
     """
@@ -327,6 +330,8 @@ class Summary:
     """Every stop, also those that a resume followed."""
     self_reported: str | None = None
     """Who measured, where it wasn't the judge: a sentence; None where it was."""
+    measure: Measure = TIME
+    """What was measured, wherever a time stands here."""
     task: tuple[str, ...] = ()
     """Of a command target: what is run, and what is frozen."""
     metrics: tuple[MetricRow, ...] = ()

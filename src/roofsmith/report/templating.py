@@ -41,8 +41,9 @@ def markdown_environment() -> Environment:
         "code": code,
         "line": lambda text: Raw(fmt.one_line(text)),
         "first_line": fmt.first_line,
-        # A profiler names its units itself, so they are foreign text.
+        # A profiler names its units itself, and so does a benchmark: they are foreign text.
         "counter": fmt.counter,
+        "measured": fmt.measured,
         "raw": Raw,
     }
     return environment
@@ -159,7 +160,7 @@ def _finalize_html(value: Any) -> Any:
 
 
 def _raw(function: Callable[..., str]) -> Callable[..., Raw]:
-    return lambda *arguments: Raw(function(*arguments))
+    return lambda *given, **named: Raw(function(*given, **named))
 
 
 def _ratio(ratio: Any) -> str:
@@ -189,7 +190,7 @@ def _interval(ratio: Any) -> str:
 
 def _unbroken(function: Callable[..., str]) -> Callable[..., str]:
     """A number that isn't torn from its unit at the end of a line."""
-    return lambda *arguments: function(*arguments).replace(" ", "\N{NO-BREAK SPACE}")
+    return lambda *given, **named: function(*given, **named).replace(" ", "\N{NO-BREAK SPACE}")
 
 
 def css_width(fraction: float) -> str:
@@ -199,7 +200,7 @@ def css_width(fraction: float) -> str:
 
 _FORMATS: dict[str, Callable[..., str]] = {
     "time": fmt.time,
-    "time_interval": fmt.time_interval,
+    "measured": fmt.measured,
     "duration": fmt.duration,
     "quantity": fmt.quantity,
     "size": fmt.size,
