@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from tree_sitter import Node
 
+from roofsmith.analysis.overfitting import native_deals
 from roofsmith.analysis.overfitting import native_tree as tree
 from roofsmith.analysis.overfitting.group_names import (
     FIXED_ROWS,
@@ -71,12 +72,13 @@ class _Function:
         self._all = list(tree.nodes(function))
         self._averages: dict[str, tuple[int, str]] = {}
         self._sizes: set[str] = set()
+        self._counts, self._other_counts = native_deals.counts(self._all)
         excused = [c for c in self._all if c.type == "if_statement" and _looks_at_sizes(c)]
         self._excused = {n.id for branch in excused for n in _taken(branch)}
         for node in self._all:
             if node.type == "init_declarator":
                 name, value = tree.name_of(node), node.child_by_field_name("value")
-                if value is not None and _is_average(value):
+                if value is not None and self._is_average(value):
                     self._averages[name] = (tree.line_of(node), tree.written(node))
                 elif ONE_SIZE.fullmatch(name) and _mentions_sizes(value):
                     self._sizes.add(name)
@@ -94,12 +96,14 @@ class _Function:
                 yield from self._binary(node)
             elif node.type == "call_expression":
                 yield from self._demanded(node)
+                if native_deals.deals(node, self._is_groups, self._is_average):
+                    yield "uniform_group_size", tree.line_of(node), tree.written(node)
 
     def _binary(self, node: Node) -> Iterator[Found]:
-        parent = node.parent
-        while parent is not None and parent.type == "parenthesized_expression":
-            parent = parent.parent
-        if parent is not None and _operator(parent) == "*" and _is_average(node):
+        if self._is_average(node) and _finds_rows(node):
+            parent = node.parent
+            while parent is not None and parent.type == "parenthesized_expression":
+                parent = parent.parent
             yield "uniform_group_size", tree.line_of(node), tree.written(parent)
         left = tree.written(node.child_by_field_name("left"))
         is_tiled = _operator(node) == "/" and left in self._sizes
@@ -119,6 +123,28 @@ class _Function:
             elif (operator, tree.written(right)) in _NOT_EMPTY and "%" not in tree.written(left):
                 yield "no_empty_group", tree.line_of(call), tree.written(call)
 
+    def _is_groups(self, node: Node | None) -> bool:
+        """A number of groups."""
+        text = tree.written(node)
+        if text in self._other_counts:
+            return False
+        return text in self._counts or is_count(text) or native_deals.is_extent_of_weights(text)
+
+    def _is_average(self, node: Node) -> bool:
+        """`rows / groups`, or the first of all sizes."""
+        while node.type in ("parenthesized_expression", "cast_expression") and node.named_children:
+            node = node.named_children[-1]
+        if node.type == "binary_expression":
+            left, right = (node.child_by_field_name(side) for side in ("left", "right"))
+            is_share = _operator(node) == "/" and is_rows(tree.written(left))
+            is_rows_of_all = not native_deals.is_extent_of_weights(tree.written(left))
+            return is_share and is_rows_of_all and self._is_groups(right)
+        if node.type == "subscript_expression":
+            name = tree.written(node.child_by_field_name("argument"))
+            is_first = tree.written(node).replace(" ", "").endswith("[0]")
+            return is_first and bool(SIZES.fullmatch(name)) and not is_offsets(name)
+        return False
+
     def _is_size(self, node: Node | None) -> bool:
         if node is None:
             return False
@@ -135,20 +161,6 @@ def _operator(node: Node) -> str:
     return tree.written(node.child_by_field_name("operator")) if is_binary else ""
 
 
-def _is_average(node: Node) -> bool:
-    """`rows / groups`, or the first of all sizes."""
-    while node.type in ("parenthesized_expression", "cast_expression") and node.named_children:
-        node = node.named_children[-1]
-    if node.type == "binary_expression":
-        left, right = (tree.written(node.child_by_field_name(s)) for s in ("left", "right"))
-        return _operator(node) == "/" and is_rows(left) and is_count(right)
-    if node.type == "subscript_expression":
-        name = tree.written(node.child_by_field_name("argument"))
-        is_first = tree.written(node).replace(" ", "").endswith("[0]")
-        return is_first and bool(SIZES.fullmatch(name)) and not is_offsets(name)
-    return False
-
-
 def _finds_rows(node: Node) -> bool:
     """Whether a number goes where rows are found, rather than where a tile is chosen."""
     child, parent = node, node.parent
@@ -158,8 +170,9 @@ def _finds_rows(node: Node) -> bool:
         if parent.type == "conditional_expression":
             return False
         if parent.type == "call_expression":
-            name = tree.written(parent.child_by_field_name("function"))
-            return not _HARMLESS.fullmatch(name)
+            name = tree.written(parent.child_by_field_name("function")).partition("<")[0]
+            if name != "static_cast":
+                return not _HARMLESS.fullmatch(name)
         if parent.type == "subscript_expression":
             return True
         if _operator(parent) == "*":
@@ -179,7 +192,10 @@ def _looks_at_sizes(branch: Node) -> bool:
     refuses = re.search(
         r"\b(throw|abort|exit)\b", tree.written(branch.child_by_field_name("consequence"))
     )
-    return _mentions_sizes(condition) and not refuses
+    other = branch.child_by_field_name("alternative") is not None or re.search(
+        r"\b(return|continue)\b", tree.written(branch.child_by_field_name("consequence"))
+    )
+    return _mentions_sizes(condition) and not refuses and bool(other)
 
 
 def _taken(branch: Node) -> Iterator[Node]:
