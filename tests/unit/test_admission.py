@@ -167,6 +167,18 @@ def test_nobody_waits_for_what_no_waiting_changes() -> None:
         waiting.chosen()
 
 
+@pytest.mark.parametrize("waits", [True, False])
+def test_beside_a_busy_gpu_the_setting_that_lets_another_one_pass_is_named(waits: bool) -> None:
+    model = {"unread": ("processes",), "name": "NVIDIA L4"}
+    here = host(busy_gpu(0), idle_gpu(1).model_copy(update=model), waits=waits)
+    with pytest.raises(NoIdleGpuError, match="no GPU was idle") as refused:
+        here.chosen()
+    hint = refused.value.hint or ""
+    setting = "export ROOFSMITH_GATE_MUST_LIST_PROCESSES=false for GPU 1 (NVIDIA L4)"
+    assert hint.startswith(setting)
+    assert "or again when one is idle" in hint
+
+
 def test_what_a_driver_tells_again_is_waited_for() -> None:
     here = host(phases((0, mute_gpu()), (5, busy_gpu()), (20 * MINUTE, idle_gpu())))
     assert here.chosen() == fake_uuid(0)

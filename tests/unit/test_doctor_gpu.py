@@ -192,7 +192,22 @@ def test_a_gpu_that_no_driver_tells_enough_of_never_passes(root: Path) -> None:
     assert examine(lenient, CUDA, sources).ready
     busy = IDLE.model_copy(update={"uuid": "GPU-2", "index": 1, "utilisation": 0.9})
     beside = look(h100(root, fleet=lambda vendor: (listless, busy)), CUDA)
-    assert named(beside, "in use").level == "limited"
+    check = named(beside, "in use")
+    assert check.level == "limited"
+    helps = f"export ROOFSMITH_GATE_MUST_LIST_PROCESSES=false for GPU 0 ({listless.name}) ("
+    assert (check.fix or "").startswith(helps)
+    assert "or wait until another is idle" in (check.fix or "")
+
+
+def test_gpus_that_lack_different_things_are_told_apart(root: Path) -> None:
+    listless = IDLE.model_copy(update={"unread": ("processes",)})
+    other = {"uuid": "GPU-2", "index": 1, "name": "NVIDIA L4", "compute_mode": "Prohibited"}
+    fleet = (listless, IDLE.model_copy(update=other))
+    check = named(look(h100(root, fleet=lambda vendor: fleet), CUDA), "in use")
+    assert check.level == "missing"
+    assert "GPU 1 (NVIDIA L4): its compute mode is Prohibited" in check.detail
+    assert "sudo nvidia-smi -c DEFAULT for GPU 1 (NVIDIA L4)" in (check.fix or "")
+    assert f"MUST_LIST_PROCESSES=false for GPU 0 ({listless.name})" in (check.fix or "")
 
 
 def test_counters_that_only_administrators_may_read(root: Path) -> None:

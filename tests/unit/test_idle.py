@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roofsmith.analysis.idle import (
+    PROHIBITED,
     REMEDIES,
     UNTOLD_USE,
     busy_reasons,
@@ -19,6 +20,7 @@ from roofsmith.analysis.idle import (
     idlest,
     lasting_reasons,
     remedy,
+    settings_that_help,
 )
 from roofsmith.config import Settings
 from roofsmith.devices.fleet_tools import DEADLINE_S
@@ -117,12 +119,24 @@ def test_what_is_never_told_lasts_and_has_a_remedy_where_the_gate_can_do_without
     assert lasting_reasons([*mute[1:], idle_gpu()], POLICY, OWN) == (), "it may tell again"
     assert lasting_reasons(mute[1:], POLICY, OWN) == (), "it may stay the next time"
     vague = window(idle_gpu(), temperature_c=None, unread=("processes",))
-    helped = remedy([(UNTOLD_USE,), lasting_reasons(vague, POLICY, OWN)])
+    helped = remedy({"GPU 0": (UNTOLD_USE,), "GPU 1": lasting_reasons(vague, POLICY, OWN)})
     assert helped.startswith(
         "export ROOFSMITH_GATE_MUST_LIST_PROCESSES=false;"
-        " export ROOFSMITH_GATE_MAX_TEMPERATURE_C=none ("
+        " export ROOFSMITH_GATE_MAX_TEMPERATURE_C=none for GPU 1 ("
     )
-    assert remedy([(UNTOLD_USE,)]).startswith("use another GPU")
+    assert remedy({"GPU 0": (UNTOLD_USE,)}).startswith("use another GPU")
+
+
+def test_of_different_gpus_each_setting_is_said_of_those_that_it_helps() -> None:
+    listless, hot = lasting_reasons(window(idle_gpu(), unread=("processes",)), POLICY, OWN), ()
+    fleet = {"GPU 0": (PROHIBITED,), "GPU 1": listless, "GPU 2": listless, "GPU 3": hot}
+    assert (settings_that_help(fleet) or "").startswith(
+        "sudo nvidia-smi -c DEFAULT for GPU 0,"
+        " or export ROOFSMITH_GATE_MUST_LIST_PROCESSES=false for GPU 1, GPU 2 ("
+    )
+    alike = settings_that_help({"GPU 1": listless, "GPU 2": listless})
+    assert (alike or "").startswith("export ROOFSMITH_GATE_MUST_LIST_PROCESSES=false (")
+    assert settings_that_help({"GPU 0": (UNTOLD_USE,), "GPU 3": hot}) is None
 
 
 def test_settings_that_help_are_settings() -> None:

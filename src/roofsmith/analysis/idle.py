@@ -87,20 +87,36 @@ def lasting_reasons(
     )
 
 
-def remedy(lasting: Iterable[Collection[str]]) -> str:
+def remedy(lasting: Mapping[str, Collection[str]]) -> str:
     """What to do where waiting changes nothing, on one line.
 
     Args:
-        lasting: reasons of each GPU.
+        lasting: reasons of each GPU, by what people call it.
     """
-    for reasons in lasting:
-        ways = [REMEDIES[reason] for reason in reasons]
-        if None not in ways:
-            what = "; ".join(filter(None, ways))
-            return f"{what} (docs/gate.md says what the gate doesn't see then)"
-    return (
+    return settings_that_help(lasting) or (
         "use another GPU, or another driver: the gate can't do without what this one doesn't tell"
     )
+
+
+def settings_that_help(lasting: Mapping[str, Collection[str]]) -> str | None:
+    """The settings that let GPUs pass which never would, on one line; None if none helps any.
+
+    Where GPUs differ, each setting is said of those that it helps: of several products, one may
+    lack what the other tells.
+
+    Args:
+        lasting: as for `remedy`; empty for a GPU that waiting may make idle.
+    """
+    helped: dict[str, list[str]] = {}
+    for gpu, reasons in lasting.items():
+        ways = [REMEDIES[reason] for reason in reasons]
+        if ways and None not in ways:
+            helped.setdefault("; ".join(filter(None, ways)), []).append(gpu)
+    if not helped:
+        return None
+    is_for_all = len(helped) == 1 and len(lasting) == len(next(iter(helped.values())))
+    said = [way if is_for_all else f"{way} for {', '.join(gpus)}" for way, gpus in helped.items()]
+    return f"{', or '.join(said)} (docs/gate.md says what the gate doesn't see then)"
 
 
 def idlest(

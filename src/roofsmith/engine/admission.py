@@ -28,8 +28,8 @@ class _Look:
     """Why there is none, by GPU."""
     leased: list[str] = field(default_factory=list)
     """UUIDs of GPUs that others have leased."""
-    lasting: list[tuple[str, ...]] = field(default_factory=list)
-    """Of GPUs that no waiting makes idle: why."""
+    lasting: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Of GPUs that no waiting makes idle: why, by GPU."""
 
 
 @contextmanager
@@ -78,7 +78,11 @@ def _waited_for(parts: GateParts, kind: Literal["nvidia", "amd"], product: str |
             continue
         if len(found.lasting) == len(found.obstacles):
             raise never_idle(found.obstacles, found.lasting)
-        patience.until_next_look(found.obstacles, lambda: _is_free(parts, found.leased))  # noqa: B023
+        patience.until_next_look(
+            found.obstacles,
+            lambda: _is_free(parts, found.leased),  # noqa: B023
+            found.lasting,
+        )
         settling = SETTLING_LOOKS
 
 
@@ -98,7 +102,9 @@ def _require_any(parts: GateParts, kind: Literal["nvidia", "amd"], product: str 
     if product is not None and product not in names:
         raise MachineError(
             f"this campaign began on {product}; here are only: {', '.join(names)}",
-            hint="resume where it began, or start a new campaign here with `roofsmith optimize`",
+            hint="resume where it began, or show it that GPU if CUDA_VISIBLE_DEVICES"
+            " (ROCR_VISIBLE_DEVICES) hides it, or start a new campaign here with"
+            " `roofsmith optimize`",
         )
 
 
@@ -135,7 +141,7 @@ def _obstacle(
         return f"leased by {taken.who}"
     taken.release()
     if lasting := lasting_reasons(window, parts.policy, own):
-        found.lasting.append(lasting)
+        found.lasting[name_of(window[-1])] = lasting
         return f"{'; '.join(lasting)} (no waiting changes that)"
     return "; ".join(busy_reasons(window, parts.policy, own)) or "it was leased until just now"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-from roofsmith.analysis.idle import remedy
+from roofsmith.analysis.idle import remedy, settings_that_help
 from roofsmith.domain.fleet import GatePolicy, GpuStatus
 from roofsmith.errors import MachineError, NoIdleGpuError
 from roofsmith.ports import Clock, FleetSource, HealthSource, LeaseSource, Observer
@@ -67,13 +67,17 @@ class Patience:
         self._began_s = parts.clock.monotonic()
 
     def until_next_look(
-        self, why: Mapping[str, str], may_look: Callable[[], bool] = lambda: False
+        self,
+        why: Mapping[str, str],
+        may_look: Callable[[], bool] = lambda: False,
+        lasting: Mapping[str, Collection[str]] | None = None,
     ) -> None:
         """Count down to the next look.
 
         Args:
             why: what is in the way, by GPU, for people.
             may_look: asked every second; True ends the wait at once.
+            lasting: what no waiting changes, of those GPUs of which there is such a thing.
 
         Raises:
             NoIdleGpuError: time is up, or there is no waiting.
@@ -82,7 +86,7 @@ class Patience:
         give_up_s = self._began_s + policy.give_up_s
         now_s = began_s = clock.monotonic()
         if not self._parts.waits or now_s >= give_up_s:
-            raise self._no_idle_gpu(why, now_s - self._began_s)
+            raise self._no_idle_gpu(why, now_s - self._began_s, lasting or {})
         look_s = min(now_s + policy.wait_s, give_up_s)
         first, more = next(iter(why.items())), len(why) - 1
         place = f"{first[0]}: {first[1]}" + (f" (and {more} more)" if more else "")
@@ -100,16 +104,22 @@ class Patience:
             now_s = clock.monotonic()
         self._parts.observer.progress(1.0, f"looking again; {place}")
 
-    def _no_idle_gpu(self, why: Mapping[str, str], spent_s: float) -> NoIdleGpuError:
+    def _no_idle_gpu(
+        self, why: Mapping[str, str], spent_s: float, lasting: Mapping[str, Collection[str]]
+    ) -> NoIdleGpuError:
         asked = f" for {_minutes(spent_s)}" if self._parts.waits else ""
+        hint = (
+            "again when one is idle, or with another one in CUDA_VISIBLE_DEVICES"
+            " (ROCR_VISIBLE_DEVICES); docs/gate.md says what idle means"
+        )
+        if settings := settings_that_help({gpu: lasting.get(gpu, ()) for gpu in why}):
+            hint = f"{settings}; or {hint}"
         return NoIdleGpuError(
-            f"no GPU was idle{asked}; nobody is preempted{_lines(why)}",
-            hint="again when one is idle, or with another one in CUDA_VISIBLE_DEVICES"
-            " (ROCR_VISIBLE_DEVICES); docs/gate.md says what idle means",
+            f"no GPU was idle{asked}; nobody is preempted{_lines(why)}", hint=hint
         )
 
 
-def never_idle(why: Mapping[str, str], lasting: Iterable[Collection[str]]) -> NoIdleGpuError:
+def never_idle(why: Mapping[str, str], lasting: Mapping[str, Collection[str]]) -> NoIdleGpuError:
     """Nobody waits for what waiting doesn't change.
 
     Args:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import get_args
 
-from roofsmith.analysis.idle import busy_reasons, lasting_reasons, remedy
+from roofsmith.analysis.idle import busy_reasons, lasting_reasons, remedy, settings_that_help
 from roofsmith.app.doctor.asking import Answer
 from roofsmith.app.doctor.sources import Ours, Vendor
 from roofsmith.devices import probes
@@ -17,6 +17,7 @@ from roofsmith.devices.choice import source_for
 from roofsmith.domain.examination import Check, Level
 from roofsmith.domain.fleet import GatePolicy, GpuStatus
 from roofsmith.domain.kernel import Language
+from roofsmith.engine.waiting import name_of
 from roofsmith.errors import RoofsmithError
 
 GPU: tuple[Language, ...] = ("cuda", "hip", "triton", "torch")
@@ -161,10 +162,13 @@ def in_use(
         return check("missing", "not known: the driver lists no GPU", fix, unseen)
     own = ours({process.pid for gpu in gpus for process in gpu.processes})
     one_look = policy.model_copy(update={"samples": 1})
-    lasting = {gpu.uuid: lasting_reasons((gpu,), one_look, own) for gpu in gpus}
+    lasting = {name_of(gpu): lasting_reasons((gpu,), one_look, own) for gpu in gpus}
     if all(lasting.values()):
-        detail = f"no GPU can pass the gate: {'; '.join(lasting[first.uuid])}"
-        return check("missing", detail, remedy(lasting.values()), "no GPU passes the gate")
+        said = {"; ".join(reasons): None for reasons in lasting.values()}
+        if len(said) > 1:
+            said = {f"{gpu}: {'; '.join(reasons)}": None for gpu, reasons in lasting.items()}
+        detail = f"no GPU can pass the gate: {'. '.join(said)}"
+        return check("missing", detail, remedy(lasting), "no GPU passes the gate")
     busy = {gpu.uuid: busy_reasons((gpu,), one_look, own) for gpu in gpus}
     reasons = "; ".join(busy[first.uuid])
     idle = [gpu.index for gpu in gpus if not busy[gpu.uuid]]
@@ -173,7 +177,9 @@ def in_use(
         aside = f"; GPU {first.index}: {reasons}" if reasons else ""
         return check("ok", f"{len(idle)} of {len(gpus)} GPUs are idle ({numbers}){aside}")
     if reasons:
-        fix = "wait until it is idle: commands look again every ten minutes, for an hour"
+        settings = settings_that_help(lasting)
+        waits = f"{settings}; or wait until another" if settings else "wait until it"
+        fix = f"{waits} is idle: commands look again every ten minutes, for an hour"
         return check("limited", reasons, fix)
     return check("ok", "idle: nobody else works on it")
 
