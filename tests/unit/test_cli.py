@@ -322,3 +322,38 @@ def test_doctor_names_a_folder_that_cannot_be_written(
     assert code == 1
     assert cache["level"] == "missing"
     assert "ROOFSMITH_CACHE" in cache["fix"]
+
+
+WITH_KERNEL = ("--ref", "reference.py", "--workload", "n=64")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("roofline", "scale.c"), ("check", "scale.c"), ("bench", "scale.c"), ("profile", "scale.c"),
+        ("listing", "scale.c"), ("classify", "scale.c"), ("init", "scale.c"),
+        ("judge", "scale.c", "--against", "scale.c"),
+    ],
+    ids=lambda command: command[0],
+)  # fmt: skip
+def test_an_unknown_family_is_refused_also_where_the_reference_counts_by_itself(
+    here: Path, command: tuple[str, ...]
+) -> None:
+    message = refused(*command, *WITH_KERNEL, "--family", "bogus")
+    assert "--family: no operator family is called 'bogus' (known: attention, conv2d," in message
+    assert "give the reference a flops(**dims)" in message
+    assert not (here / "target.yaml").exists()
+
+
+def test_an_unknown_family_of_a_target_or_a_repository_is_refused(here: Path) -> None:
+    (here / "target.yaml").write_text(
+        "kernel: scale.c\nreference: reference.py\nworkloads: [n=64]\n"
+    )
+    assert "'bogus' (known:" in refused("roofline", ".", "--family", "bogus")
+    told = ("--repo", ".", "--editable", "scale.c", "--benchmark", "true", "--family", "bogus")
+    (here / "target.yaml").unlink()
+    subprocess.run(["git", "init", "-q", "."], check=True)
+    git = ["git", "-c", "user.name=u", "-c", "user.email=u@h"]
+    subprocess.run([*git, "add", "scale.c"], check=True)
+    subprocess.run([*git, "commit", "-qm", "a kernel"], check=True)
+    assert "'bogus' (known:" in refused("init", *told)

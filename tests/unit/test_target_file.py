@@ -12,11 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from roofsmith.analysis.flops import FAMILIES
 from roofsmith.domain.kernel import BuildSpec, Language, default_build
 from roofsmith.domain.target import Target
 from roofsmith.domain.workload import Workload
 from roofsmith.errors import TargetError
-from roofsmith.store.family_guess import guess_family
+from roofsmith.store.family_guess import FAMILY_WORDS, guess_family
 from roofsmith.store.target_file import load_target, load_target_file
 from roofsmith.store.target_init import init_target, write_target
 from roofsmith.store.workload_text import parse_workload
@@ -120,6 +121,15 @@ def test_paths_are_relative_to_the_file(
     assert load_target_file(Path(folder.name)).kernel_path == folder / "softmax.c"
 
 
+def test_a_family_is_called_the_same_everywhere(write: Write) -> None:
+    assert load_target(write(BASE + "family: LayerNorm\n")).family == "layernorm"
+    assert load_target(write(BASE), overrides={"family": "Softmax"}).family == "softmax"
+
+
+def test_families_that_are_guessed_are_families() -> None:
+    assert set(FAMILY_WORDS) <= set(FAMILIES)
+
+
 def test_empty_keys_mean_the_default(write: Write) -> None:
     target = load_target(
         write(BASE + "threads:\nfamily:\nstop:\ngoal: {speedup: }\nbuild: {flags: }")
@@ -132,6 +142,8 @@ def test_empty_keys_mean_the_default(write: Write) -> None:
     [
         ("worklods: []", "target.yaml:4: unknown key 'worklods' (did you mean 'workloads'?)"),
         ("stop:\n  max_iteration: 3", "target.yaml:5: unknown key 'max_iteration' (did you mean"),
+        ("family: bogus",
+         "target.yaml:4: family: no operator family is called 'bogus' (known: attention, conv2d,"),
         ("colour: red", "target.yaml:4: unknown key 'colour' (known: name, kernel, reference,"),
         ("goal: {roofline_fraction: 5}",
          "target.yaml:4: goal.roofline_fraction must be less than or equal to 1, found 5"),

@@ -33,6 +33,10 @@ class UnknownFlopsError(Exception):
     """Shapes and dimension names leave the operation count open; the message says why."""
 
 
+class UnknownFamilyError(ValueError):
+    """No such operator family; the message has those that are known."""
+
+
 class ShapedArray(Protocol):
     """An array, as far as counting operations goes."""
 
@@ -63,9 +67,22 @@ def family_flops(
     if formula is None:
         if not family:
             raise UnknownFlopsError("no operator family given")
-        known = ", ".join(sorted(_FORMULAS))
+        known = ", ".join(FAMILIES)
         raise UnknownFlopsError(f"no formula for the family {family!r} (known: {known})")
     return formula({name.lower(): size for name, size in dims.items()}, arrays)
+
+
+def known_family(name: str) -> str:
+    """An operator family as it is called everywhere: in lower case.
+
+    Raises:
+        UnknownFamilyError: there is none of this name.
+    """
+    family = name.strip().lower()
+    if family not in FAMILIES:
+        known = ", ".join(FAMILIES)
+        raise UnknownFamilyError(f"no operator family is called {name!r} (known: {known})")
+    return family
 
 
 def _elements(array: ShapedArray) -> int:
@@ -254,3 +271,6 @@ _FORMULAS: Mapping[str, Formula] = {
     "copy": _moved,
     "embedding": _moved,
 }
+
+FAMILIES: tuple[str, ...] = tuple(sorted(_FORMULAS))
+"""Every operator family there is."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from roofsmith.app.hardware import booted_reference, leased_machine, oracle_for
-from roofsmith.app.subjects import parse_workloads
+from roofsmith.app.subjects import checked_family, parse_workloads
 from roofsmith.config import Settings
 from roofsmith.domain.target import Target
 from roofsmith.errors import TargetError
@@ -27,6 +27,7 @@ def initialize(
     """Write `target.yaml` beside the kernel; its path.
 
     Raises:
+        UsageError: there is no such family.
         TargetError: a file or workload can't be used, or there is a target already.
         SignatureError: the kernel has no readable `solve`.
         BadReferenceError: the reference doesn't fit it.
@@ -35,6 +36,7 @@ def initialize(
         raise TargetError(
             "a target needs at least one workload", hint="--workload N=4096,D=4096; repeat for more"
         )
+    family = checked_family(family)
     text = init_target(kernel, reference, parse_workloads(workloads), name=name, family=family)
     path = kernel.parent / FILE_NAME
     if path.exists() and not force:

@@ -32,6 +32,7 @@ from roofsmith.app.repositories import (
     pass_through,
     unfit,
 )
+from roofsmith.app.subjects import checked_family
 from roofsmith.app.ungated import noticing_gpu_use
 from roofsmith.config import Settings
 from roofsmith.domain.command import CommandSection, CommandSpec, direction_of
@@ -85,6 +86,7 @@ def initialize_repository(
     """Write `target.yaml` into a repository's folder.
 
     Raises:
+        UsageError: there is no such family.
         TargetError: there is a target already; a value can't be used; what the benchmark writes
             can't be understood.
         BaselineError: a command fails.
@@ -95,6 +97,7 @@ def initialize_repository(
     if path.exists() and not force:
         raise TargetError(f"{path} exists already", hint="--force replaces it")
     require_clean(repository, but=(path,))
+    family = checked_family(wanted.family)
     told, marks = _directed(wanted.said)
     section = _section({"repo": ".", "metric": _UNKNOWN, "rows": (_UNKNOWN,), **told})
     if fault := unreadable(section):
@@ -117,7 +120,7 @@ def initialize_repository(
     said, guessed = _completed(told, marks, [rows_of(text) for text in texts])
     section = _section({"repo": ".", **said})
     readings = _understood(section, texts[0])
-    text = repository_target(Draft(name, section, wanted.family, guessed))
+    text = repository_target(Draft(name, section, family, guessed))
     load_text(text, path)
     write_target(path, text, force=force)
     return Initialized(path, readings, run_s, guessed)

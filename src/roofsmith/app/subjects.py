@@ -12,6 +12,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from roofsmith.analysis.flops import UnknownFamilyError, known_family
 from roofsmith.domain.kernel import BuildSpec, Candidate, Language, default_build
 from roofsmith.domain.modes import TimingMode
 from roofsmith.domain.target import KeepPolicy, Target, default_keep
@@ -42,6 +43,23 @@ class Subject:
     """What counts on a GPU; None: the device's time."""
 
 
+def checked_family(name: str | None) -> str | None:
+    """What `--family` says, whatever the reference declares.
+
+    Raises:
+        UsageError: there is no such family.
+    """
+    if name is None:
+        return None
+    try:
+        return known_family(name)
+    except UnknownFamilyError as error:
+        raise UsageError(
+            f"--family: {error}",
+            hint="leave it out where none fits, and give the reference a flops(**dims)",
+        ) from error
+
+
 def target_of(subject: Subject, keep: KeepPolicy | None = None) -> Target:
     """The target that the options describe.
 
@@ -52,8 +70,9 @@ def target_of(subject: Subject, keep: KeepPolicy | None = None) -> Target:
     Raises:
         UsageError: the options contradict each other, or a file or value is wrong.
     """
+    family = checked_family(subject.family)
     if subject.path.suffix in LANGUAGES:
-        return _from_kernel(subject, keep)
+        return _from_kernel(subject, family, keep)
     named = {
         "--ref": subject.reference, "--workload": subject.workloads, "--flags": subject.flags,
         "--timing": subject.timing,
@@ -64,11 +83,11 @@ def target_of(subject: Subject, keep: KeepPolicy | None = None) -> Target:
                 f"{option} goes with a kernel, but {subject.path} is a target",
                 hint="change the target file, or name the kernel",
             )
-    overrides = {"threads": subject.threads, "ptr_size": subject.ptr_size, "family": subject.family}
+    overrides = {"threads": subject.threads, "ptr_size": subject.ptr_size, "family": family}
     return load_target(subject.path, overrides=overrides)
 
 
-def _from_kernel(subject: Subject, keep: KeepPolicy | None) -> Target:
+def _from_kernel(subject: Subject, family: str | None, keep: KeepPolicy | None) -> Target:
     if subject.reference is None or not subject.workloads:
         missing = "--ref" if subject.reference is None else "--workload"
         raise UsageError(
@@ -88,7 +107,7 @@ def _from_kernel(subject: Subject, keep: KeepPolicy | None) -> Target:
             workloads=parse_workloads(subject.workloads),
             threads=subject.threads,
             ptr_size=subject.ptr_size,
-            family=subject.family,
+            family=family,
             timing=subject.timing or "kernel",
             keep=keep or default_keep(candidate.language),
         )

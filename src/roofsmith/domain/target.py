@@ -115,7 +115,8 @@ class Target(Described):
     workloads: tuple[Workload, ...] = ()
     """At least one. Those of a command target are the rows of its benchmark; empty until it ran."""
     family: str | None = None
-    """Operator family, such as softmax, gemm, attention, norm, elementwise, reduction."""
+    """Operator family, such as softmax, gemm, attention, norm, elementwise, reduction: one of those
+    of the [roofline](roofline.md#formulas)."""
     entry: str = "solve"
     build: BuildSpec = BuildSpec()
     threads: int | None = Field(default=None, ge=1)

@@ -11,11 +11,12 @@ from typing import Any
 import yaml
 from pydantic import BaseModel
 
+from roofsmith.analysis.flops import FAMILIES
 from roofsmith.domain.kernel import BuildSpec, Language, default_build
 from roofsmith.domain.target import HOST_LANGUAGES, Goal, StopPolicy, Tolerance, default_keep
 from roofsmith.domain.workload import Workload
 from roofsmith.errors import TargetError
-from roofsmith.store.family_guess import FAMILY_WORDS, function_names, guess_family
+from roofsmith.store.family_guess import function_names, guess_family
 from roofsmith.store.files import replace, storage_errors
 from roofsmith.store.sources import language_of, read_text
 from roofsmith.store.target_file import FILE_NAME, load_text
@@ -125,7 +126,7 @@ def _family_line(family: str | None, kernel: Path, kernel_text: str) -> str:
         return _line(f"family: {scalar(family)}", "decides which recipes apply")
     guess = guess_family([kernel.stem, *function_names(kernel_text), _folder_name(kernel)])
     if guess is None:
-        known = _line("# family: ", f"not recognised; one of {', '.join(FAMILY_WORDS)}")
+        known = _line("# family: ", f"not recognised; one of {', '.join(FAMILIES)}")
         return known + _line("#", "with none, and no flops() in the reference, only bytes count")
     return _line(f"family: {guess[0]}", f"a guess, from the name {guess[1]!r}; correct it if wrong")
 

@@ -9,9 +9,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError, field_validator
 from pydantic_core import ErrorDetails
 
+from roofsmith.analysis.flops import known_family
 from roofsmith.domain.bound import CeilingKind
 from roofsmith.domain.command import CommandSection, ProfileCommand
 from roofsmith.domain.kernel import BuildSpec, KernelLanguage
@@ -27,7 +28,16 @@ _SHOWN_ERRORS = 8
 _COMMAND_LISTS = ("editable", "carry", "rows", "classes", "workspace")
 
 
-class CommandFile(Described):
+class _OfFamily(Described):
+    """What both kinds of files are asked."""
+
+    @field_validator("family", check_fields=False)
+    @classmethod
+    def _is_known(cls, family: str | None) -> str | None:
+        return None if family is None else known_family(family)
+
+
+class CommandFile(_OfFamily):
     """The keys of the file of a command target."""
 
     command: CommandSection
@@ -41,7 +51,7 @@ class CommandFile(Described):
     stop: StopPolicy = StopPolicy()
 
 
-class TargetFile(Described):
+class TargetFile(_OfFamily):
     """The keys of a target file; paths are relative to it."""
 
     name: str | None = None
