@@ -71,6 +71,11 @@ def _fused_causal(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, y: torch.Te
     y.copy_(F.scaled_dot_product_attention(q, k, v, is_causal=True))
 
 
+def _by_mask(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, y: torch.Tensor) -> None:
+    seen = torch.ones(q.shape[-2], q.shape[-2], dtype=torch.bool).tril()
+    y.copy_(F.scaled_dot_product_attention(q, k, v, attn_mask=seen))
+
+
 def _grouped(a: torch.Tensor, b: torch.Tensor, ends: torch.Tensor, y: torch.Tensor) -> None:
     begin = 0
     for group, end in enumerate(ends.tolist()):  # out of PyTorch's sight: no bytes
@@ -149,6 +154,13 @@ TABLE = (
              4 * SCORES * D, QKVO, "float32", {"B": B, "H": H, "S": S, "D": D}),
     Operator("causal attention, seen", None, _attention, _fused_causal,
              4 * B * H * D * S * (S + 1) / 2, QKVO, "float32"),
+    Operator("causal attention by a mask", "attention", _attention, _by_mask,
+             4 * B * H * D * S * (S + 1) / 2, QKVO, "float32", {"B": B, "H": H, "S": S, "D": D}),
+    Operator("attention to neighbours, as an input says", None,
+             lambda: {**_attention(), "near": torch.ones(S, S, dtype=torch.bool).triu(-1).tril(1)},
+             lambda q, k, v, y, near: y.copy_(
+                 F.scaled_dot_product_attention(q, k, v, attn_mask=near)),
+             4 * B * H * D * (3 * S - 2), QKVO + S * S, "float32"),
     Operator("causal attention, declared", "attention", _attention, _naive_causal,
              4 * B * H * D * S * (S + 1) / 2, QKVO, "float32",
              declared=4 * B * H * D * S * (S + 1) / 2),

@@ -16,7 +16,7 @@ from roofsmith.domain.arrays import ArraySpec  # noqa: E402
 from roofsmith.domain.bound import Cost, OperationCount  # noqa: E402
 from roofsmith.domain.kernel import Signature  # noqa: E402
 from roofsmith.domain.workload import Workload  # noqa: E402
-from roofsmith.judge.gpu.counting import counted  # noqa: E402
+from roofsmith.judge.gpu.counting import _attention_formulas, counted  # noqa: E402
 from roofsmith.judge.gpu.reference import NAMES, GpuReference  # noqa: E402
 from roofsmith.ports import WorkloadDescription  # noqa: E402
 
@@ -119,6 +119,41 @@ def test_a_reference_without_values_is_counted_by_its_shapes() -> None:
     a, b = (torch.empty(64, 64, device="meta") for _ in "ab")
     seen = counted(lambda: a @ b, {"a": a, "b": b})
     assert (seen.flops, seen.read_bytes) == (2 * 64**3, 2 * 4 * 64**2)
+
+
+def test_a_masks_pairs_are_counted_one_by_one() -> None:
+    q = torch.randn(2, 3, 8, 4)
+    full = 2 * 3 * 8 * 8
+
+    def pairs(mask: Any, key: Any = q) -> float:
+        attend = torch.nn.functional.scaled_dot_product_attention
+        return (counted(lambda: attend(q, key, key, attn_mask=mask), {}).flops or 0) / (4 * 4)
+
+    lower = torch.ones(8, 8, dtype=torch.bool).tril()
+    assert pairs(lower) == 2 * 3 * 36
+    assert pairs(torch.zeros(8, 8).masked_fill(~lower, float("-inf"))) == 2 * 3 * 36
+    assert pairs(torch.randn(8, 8)) == full, "a bias hides nothing"
+    assert pairs(torch.zeros(8, 8).masked_fill(~lower, -1e9)) == full, "small, but not nothing"
+    lengths = torch.tensor([2, 5])[:, None, None, None]
+    padded = torch.arange(8) < lengths
+    assert pairs(padded) == 3 * 8 * (2 + 5)
+    assert pairs(padded.expand(2, 3, 8, 8)) == 3 * 8 * (2 + 5)
+    assert pairs(torch.ones(1, 3, 1, 5, dtype=torch.bool), q[:, :, :5]) == 2 * 3 * 8 * 5
+
+
+@pytest.mark.parametrize(
+    "kernel", ["_scaled_dot_product_efficient_attention", "_scaled_dot_product_cudnn_attention"]
+)
+def test_masks_of_a_gpus_fused_kernels_are_counted_as_well(kernel: str) -> None:
+    formula = _attention_formulas()[getattr(torch.ops.aten, kernel)]
+    q = torch.randn(2, 3, 8, 4)
+    hidden = torch.ones(8, 8, dtype=torch.bool).triu(1)
+    bias = torch.zeros(8, 8).masked_fill(hidden, float("-inf")).expand(2, 3, 8, 8)
+    lower, full = 2 * 3 * 36 * 4 * 4, 2 * 3 * 64 * 4 * 4
+    assert formula(q, q, q, bias, False) == lower
+    assert formula(q, q, q, None, False, 0.0, True) == lower
+    assert formula(q, q, q, None, False) == full
+    assert formula(q, q, q, bias.to("meta"), False) == full, "nobody sees what it hides"
 
 
 def test_what_is_overwritten_before_it_is_read_is_not_read() -> None:

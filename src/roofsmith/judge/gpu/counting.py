@@ -67,7 +67,7 @@ class _Watch(TorchDispatchMode):  # type: ignore[misc]
     def __init__(self, inputs: Mapping[str, torch.Tensor]) -> None:
         super().__init__()
         counter = FlopCounterMode(display=False, custom_mapping=_missing_formulas())
-        self._formulas = counter.flop_registry
+        self._formulas = {**counter.flop_registry, **_attention_formulas()}
         self._stored: WeakIdKeyDictionary = WeakIdKeyDictionary()
         self.touched = Touched(inputs)
         self.flops_by_operator: dict[str, float] = {}
@@ -146,7 +146,7 @@ def _narrower(stored: torch.dtype, now: torch.dtype) -> torch.dtype:
 
 
 def _missing_formulas() -> dict[Any, Callable[..., int]]:
-    """Formulas, in the counter's form, of products that it has none for; causal attention too."""
+    """Formulas, in the counter's form, of products that it has none for."""
     formulas: dict[str, Callable[..., int]] = {
         "mv": _matrix_vector,
         "addmv": _matrix_vector,
@@ -155,11 +155,23 @@ def _missing_formulas() -> dict[Any, Callable[..., int]]:
         "_int_mm": _grouped_products,
         "_grouped_mm": _grouped_products,
         "_scaled_grouped_mm": _grouped_products,
+    }
+    return _of_operators(formulas)
+
+
+def _attention_formulas() -> dict[Any, Callable[..., int]]:
+    """Formulas of fused attention, which look at masks: of tensors, rather than of shapes."""
+    formulas: dict[str, Callable[..., int]] = {
         "_scaled_dot_product_flash_attention": _attention(4),
         "_scaled_dot_product_flash_attention_for_cpu": _attention(4),
-        "_scaled_dot_product_efficient_attention": _attention(6),
-        "_scaled_dot_product_cudnn_attention": _attention(6),
+        "_scaled_dot_product_efficient_attention": _attention(6, mask_at=3),
+        "_scaled_dot_product_cudnn_attention": _attention(6, mask_at=3),
     }
+    return _of_operators(formulas)
+
+
+def _of_operators(formulas: Mapping[str, Callable[..., int]]) -> dict[Any, Callable[..., int]]:
+    """By operator, of those that this version of PyTorch has."""
     return {
         getattr(torch.ops.aten, name): formula
         for name, formula in formulas.items()
@@ -182,16 +194,36 @@ def _grouped_products(a: Shape, b: Shape, *_: Any, **__: Any) -> int:
     return 2 * groups * a[-2] * a[-1] * b[-1]
 
 
-def _attention(causal_at: int) -> Callable[..., int]:
-    """Two products per head, of those pairs that are not masked; `causal_at`: argument's place."""
+def _attention(causal_at: int, mask_at: int | None = None) -> Callable[..., int]:
+    """Two products per head, of those pairs that are not masked: places of the two arguments."""
 
     def formula(
-        query: Shape, key: Shape, value: Shape, *rest: Any, is_causal: bool = False, **_: Any
+        query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *rest: Any, **more: Any
     ) -> int:
-        place = causal_at - 3
-        causal = is_causal or bool(len(rest) > place and rest[place])
-        rows, columns = query[2], key[2]
-        pairs = sum(min(i + 1, columns) for i in range(rows)) if causal else rows * columns
-        return 2 * query[0] * query[1] * pairs * (query[3] + value[3])
+        given = (query, key, value, *rest)
+        rows, columns = query.shape[2], key.shape[2]
+        heads = query.shape[0] * query.shape[1]
+        pairs: int = heads * rows * columns
+        if more.get("is_causal") or (len(given) > causal_at and given[causal_at]):
+            pairs = heads * sum(min(i + 1, columns) for i in range(rows))
+        mask = more.get("attn_mask", more.get("attn_bias"))
+        if mask is None and mask_at is not None and len(given) > mask_at:
+            mask = given[mask_at]
+        if mask is not None and not mask.is_meta:
+            pairs = min(pairs, _left_by(mask, heads * rows * columns))
+        width = query.shape[3] + value.shape[3]
+        return 2 * pairs * int(width)
 
     return formula
+
+
+def _left_by(mask: torch.Tensor, pairs: int) -> int:
+    """How many pairs of queries and keys a mask lets through, in all heads.
+
+    PyTorch turns False into minus infinity before it calls a fused kernel; what repeats along an
+    axis is looked at once.
+    """
+    for axis, stride in enumerate(mask.stride()):
+        mask = mask.narrow(axis, 0, 1) if stride == 0 and mask.shape[axis] > 1 else mask
+    lets = mask if mask.dtype == torch.bool else ~torch.isneginf(mask)
+    return int(lets.sum()) * (pairs // max(mask.numel(), 1))
