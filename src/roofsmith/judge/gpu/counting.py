@@ -201,9 +201,9 @@ def _attention(causal_at: int, mask_at: int | None = None) -> Callable[..., int]
         query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *rest: Any, **more: Any
     ) -> int:
         given = (query, key, value, *rest)
-        rows, columns = query.shape[2], key.shape[2]
-        heads = query.shape[0] * query.shape[1]
-        pairs: int = heads * rows * columns
+        rows, columns = int(query.shape[2]), int(key.shape[2])
+        heads = int(query.shape[0] * query.shape[1])
+        pairs = heads * rows * columns
         if more.get("is_causal") or (len(given) > causal_at and given[causal_at]):
             pairs = heads * sum(min(i + 1, columns) for i in range(rows))
         mask = more.get("attn_mask", more.get("attn_bias"))
@@ -211,8 +211,8 @@ def _attention(causal_at: int, mask_at: int | None = None) -> Callable[..., int]
             mask = given[mask_at]
         if mask is not None and not mask.is_meta:
             pairs = min(pairs, _left_by(mask, heads * rows * columns))
-        width = query.shape[3] + value.shape[3]
-        return 2 * pairs * int(width)
+        width = int(query.shape[3] + value.shape[3])
+        return 2 * pairs * width
 
     return formula
 
@@ -226,4 +226,5 @@ def _left_by(mask: torch.Tensor, pairs: int) -> int:
     for axis, stride in enumerate(mask.stride()):
         mask = mask.narrow(axis, 0, 1) if stride == 0 and mask.shape[axis] > 1 else mask
     lets = mask if mask.dtype == torch.bool else ~torch.isneginf(mask)
-    return int(lets.sum()) * (pairs // max(mask.numel(), 1))
+    left, size = int(lets.sum()), int(mask.numel())
+    return left * (pairs // size) if size else 0
