@@ -14,7 +14,7 @@ from roofsmith.config import Settings
 from roofsmith.domain.comparison import Judgement
 from roofsmith.domain.outcome import Crashed, Incorrect, Passed
 from roofsmith.errors import UsageError
-from roofsmith.judge.version import judge_version
+from roofsmith.judge.version import judge_sources, judge_version
 from roofsmith.selftest import record
 from roofsmith.selftest.examination import (
     BROKEN,
@@ -28,7 +28,15 @@ from roofsmith.selftest.examination import (
 )
 from roofsmith.selftest.harness import NaiveVerdict
 from roofsmith.selftest.page import page
-from roofsmith.selftest.samples import HARMLESS, LANGUAGES, Sample, operator, read_sample, samples
+from roofsmith.selftest.samples import (
+    HARMLESS,
+    LANGUAGES,
+    OPERATORS,
+    Sample,
+    operator,
+    read_sample,
+    samples,
+)
 from roofsmith.testing.observer import SilentObserver
 
 JUDGE = Path(__file__).parents[2] / "docs" / "judge.md"
@@ -224,6 +232,31 @@ def test_what_a_newer_run_did_not_judge_stays(monkeypatch: pytest.MonkeyPatch) -
     )
     other = record.Record(sections={"c": elsewhere})
     assert len(other.updated(new).sections["c"].findings) == 1
+
+
+def test_a_kernel_is_another_one_if_its_operator_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sample = CORPUS["attacks/c/do_nothing"]
+    monkeypatch.setattr("roofsmith.selftest.samples.OPERATORS", tmp_path)
+    copied = []
+    for name in (f"{sample.operator}.py", f"{sample.operator}.c"):
+        (tmp_path / name).write_bytes((OPERATORS / name).read_bytes())
+        copied.append(tmp_path / name)
+    before = sample.digest
+    for path in copied:
+        text = path.read_text()
+        path.write_text(text + "\n")
+        assert sample.digest != before
+        path.write_text(text)
+    assert sample.digest == before
+
+
+def test_a_judge_is_another_one_if_what_it_imports_is() -> None:
+    names = {f"{path.parent.name}/{path.name}" for path in judge_sources()}
+    assert {"judge/parent.py", "gpu/slots.py", "analysis/compare.py"} <= names
+    assert "analysis/statistics.py" in names, "compare.py imports it"
+    assert not {"analysis/audit.py", "command/judge.py"} & names
 
 
 def test_resuming_leaves_out_what_this_judge_judged_here(monkeypatch: pytest.MonkeyPatch) -> None:

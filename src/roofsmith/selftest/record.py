@@ -74,7 +74,7 @@ class Record(Value):
         return Record(sections={**self.sections, **merged})
 
     def missing(self, chosen: Sequence[Sample]) -> tuple[Sample, ...]:
-        """Kernels whose file, as it is, this judge hasn't judged on a device of this name."""
+        """Kernels that, as their files are, this judge hasn't judged on a device of this name."""
         return tuple(sample for sample in chosen if not self._has(sample))
 
     def only(self, chosen: Sequence[Sample]) -> Record:

@@ -69,8 +69,14 @@ class Sample(Value):
 
     @property
     def digest(self) -> str:
-        """Of the file: 12 hexadecimal digits."""
-        return content_id(self.path.read_bytes())[:12]
+        """Of the file, its operator's kernel and reference: 12 hexadecimal digits.
+
+        Raises:
+            UsageError: there is no such operator.
+        """
+        of = operator(self.operator, self.language)
+        parts = (content_id(path.read_bytes()) for path in (self.path, of.base, of.reference))
+        return content_id("\n".join(parts))[:12]
 
     @property
     def must_be_custom(self) -> bool:
