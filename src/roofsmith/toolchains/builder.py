@@ -11,7 +11,7 @@ from pathlib import Path
 
 from roofsmith.domain.kernel import Built, Candidate, KernelResources
 from roofsmith.domain.outcome import BuildFailed
-from roofsmith.domain.values import content_id
+from roofsmith.domain.values import canonical_json, content_id
 from roofsmith.errors import SignatureError
 from roofsmith.toolchains.abreast import side_by_side
 from roofsmith.toolchains.cache import (
@@ -249,6 +249,35 @@ class LibraryBuilder:
             cached=cached,
             canary=plan.canary,
         )
+
+
+def content_key(
+    candidate: Candidate,
+    compiler: Compiler,
+    arguments: Sequence[str],
+    canary: str | None,
+    **further: str,
+) -> str:
+    """What a library is filed under: it differs where anything that goes into one does.
+
+    Args:
+        candidate: its sources.
+        compiler: what compiles them.
+        arguments: its, without paths of this very build.
+        canary: compiled into the library.
+        further: texts that the compiler reads, or that decide what it makes, by name.
+    """
+    content = {
+        "format": FORMAT,
+        "language": candidate.language,
+        "entry": candidate.entry,
+        "sources": [[source.path, source.text] for source in candidate.sources],
+        "arguments": arguments,
+        **header(canary),
+        "compiler": [str(compiler.path), compiler.version],
+        **further,
+    }
+    return content_id(canonical_json(content))[:32]
 
 
 def units(candidate: Candidate, compiled: frozenset[str]) -> tuple[str, ...]:

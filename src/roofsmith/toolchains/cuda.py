@@ -8,22 +8,20 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path, PurePosixPath
 
-from roofsmith.domain.device import Device
-from roofsmith.domain.kernel import Built, Candidate, KernelResources, Language, Signature
+from roofsmith.domain.kernel import Built, Candidate
 from roofsmith.domain.outcome import BuildFailed
-from roofsmith.domain.values import canonical_json, content_id
 from roofsmith.errors import MachineError
 from roofsmith.toolchains import ptxas
 from roofsmith.toolchains.builder import (
     DEFER_WAITS,
-    FORMAT,
-    LibraryBuilder,
     Plan,
+    content_key,
     unfit,
     units,
     unsafe_path,
 )
-from roofsmith.toolchains.canary import header, included
+from roofsmith.toolchains.canary import included
+from roofsmith.toolchains.compiling import CompilingToolchain
 from roofsmith.toolchains.cuda_toolkit import (
     Architecture,
     Toolkit,
@@ -36,7 +34,6 @@ from roofsmith.toolchains.demangling import demangled
 from roofsmith.toolchains.diagnostics import LESS_SHARED, TOO_MUCH_SHARED
 from roofsmith.toolchains.limits import Limits
 from roofsmith.toolchains.nvcc_flags import normalised, refusal
-from roofsmith.toolchains.signature import read_signature
 
 _COMPILED = frozenset({".cu", ".cc", ".cpp", ".cxx", ".c"})
 
@@ -50,90 +47,29 @@ class _Setup:
     cutlass: tuple[Path, ...]
 
 
-class CudaToolchain:
-    """Builds `.cu` candidates for one device, each content once, under limits.
+class CudaToolchain(CompilingToolchain):
+    """Builds `.cu` candidates for one device.
 
-    Args:
-        cache_dir: folder of finished builds, as for every other toolchain.
-        device: the GPU that the candidates are for; None can read signatures only.
-        deadline_s: wall time that one build may take.
-        memory_bytes: address space that each process of a build may take; nvcc's map a lot.
-        canary: compiled into every library.
-        at_once: builds that may run at the same time.
-
-    Raises:
-        StorageError: `cache_dir` can't be made.
+    A driver that is older than the toolkit is a `MachineError`.
     """
 
-    def __init__(
-        self,
-        cache_dir: Path,
-        device: Device | None,
-        *,
-        deadline_s: float = 120.0,
-        memory_bytes: int = 16 * 1024**3,
-        canary: str | None = None,
-        at_once: int = 1,
-    ) -> None:
-        self._builder = LibraryBuilder(cache_dir, Limits(deadline_s, memory_bytes), at_once)
-        self._canary = canary
-        self._device = device
-        self._found: _Setup | None = None
+    usual = Limits(deadline_s=120.0, memory_bytes=16 * 1024**3)  # nvcc's processes map a lot
 
-    def signature(self, candidate: Candidate) -> Signature:
-        """Read the entry's parameters from the source; nothing is compiled.
-
-        Raises:
-            SignatureError: no such function, or a parameter outside the contract.
-        """
-        return read_signature(candidate)
-
-    def build(self, candidate: Candidate) -> Built | BuildFailed:
-        """Compile, or take the same content from the cache.
-
-        Raises:
-            ToolMissingError: nvcc isn't installed.
-            MachineError: it can't build for the device, or the driver is older than it.
-            StorageError: the cache can't be written.
-        """
-        return self.build_all((candidate,))[0]
+    _found: _Setup | None = None
 
     def build_all(self, candidates: Sequence[Candidate]) -> tuple[Built | BuildFailed, ...]:
-        """The same for several, side by side; no GPU is used.
-
-        Raises:
-            ToolMissingError: nvcc isn't installed.
-            MachineError: it can't build for the device, or the driver is older than it.
-            StorageError: the cache can't be written.
-        """
-        made = self._builder.build_all([self._planned(candidate) for candidate in candidates])
+        """As for every toolchain; what no block could launch has failed."""
+        made = super().build_all(candidates)
         return tuple(self._fits(one) if isinstance(one, Built) else one for one in made)
 
-    def side_by_side(self, language: Language) -> int:  # noqa: ARG002 - the port's
-        """As many as it was told."""
-        return self._builder.at_once
-
-    def differs(self, candidate: Candidate) -> bool:
-        """Whether the cache holds another library than compiling a candidate gives now.
-
-        Raises:
-            ToolMissingError: the compiler isn't installed.
-            StorageError: the cache can't be written.
-        """
-        return self._builder.differs(_plan(candidate, self._setup(), self._canary))
-
-    def resources(self, built: Built) -> tuple[KernelResources, ...]:
-        """As ptxas said when it was built."""
-        return built.resources
-
-    def _planned(self, candidate: Candidate) -> Plan | BuildFailed:
-        refused = (
+    def _refusal(self, candidate: Candidate) -> tuple[str, str] | None:
+        return (
             refusal(candidate.build)
             or unfit(candidate, "nvcc")
             or unsafe_path(units(candidate, _COMPILED))
         )
-        if refused is not None:
-            return BuildFailed(reason=refused[0], detail=refused[1])
+
+    def _plan(self, candidate: Candidate) -> Plan:
         return _plan(candidate, self._setup(), self._canary)
 
     def _setup(self) -> _Setup:
@@ -177,23 +113,15 @@ def _plan(candidate: Candidate, setup: _Setup, canary: str | None) -> Plan:
     )  # fmt: skip
     if not {"--debug", "--device-debug"} & {*arguments}:
         arguments = (*arguments, "-Xlinker=-s")  # else the object files' random names stay in it
-    content = {
-        "format": FORMAT,
-        "language": candidate.language,
-        "entry": candidate.entry,
-        "sources": [[source.path, source.text] for source in candidate.sources],
-        "arguments": arguments,
-        **header(canary),
-        "header": DEFER_WAITS.read_text(),
-        "compiler": [str(toolkit.compiler.path), toolkit.compiler.version],
-    }
     demangle = partial(demangled, beside=toolkit.compiler.path.parent)
     note = setup.architecture.note
     return Plan(
         candidate,
         toolkit.compiler,
         arguments,
-        key=content_id(canonical_json(content))[:32],
+        key=content_key(
+            candidate, toolkit.compiler, arguments, canary, header=DEFER_WAITS.read_text()
+        ),
         settled=True,
         keep_temporary=_keep_temporary if _distinct_stems(candidate) else lambda _: (),
         explain=partial(ptxas.explain, demangle=demangle),

@@ -12,6 +12,7 @@ from roofsmith.domain.kernel import Built, Candidate, KernelResources, Language,
 from roofsmith.domain.outcome import BuildFailed
 from roofsmith.ports import Toolchain
 from roofsmith.toolchains.c import CToolchain
+from roofsmith.toolchains.compiling import CompilingToolchain
 from roofsmith.toolchains.cuda import CudaToolchain
 from roofsmith.toolchains.hip import HipToolchain
 from roofsmith.toolchains.module import ModuleToolchain
@@ -92,7 +93,7 @@ class Toolchains:
             StorageError: the cache can't be written.
         """
         toolchain = self._for(candidate.language)
-        if not isinstance(toolchain, CToolchain | CudaToolchain | HipToolchain):
+        if not isinstance(toolchain, CompilingToolchain):
             return False
         return toolchain.differs(candidate)
 
