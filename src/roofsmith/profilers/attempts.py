@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from roofsmith.domain.kernel import Built
 from roofsmith.domain.profile import Profile
 from roofsmith.domain.workload import Workload
 from roofsmith.errors import RoofsmithError
-from roofsmith.ports import KernelDiedError
+from roofsmith.ports import KernelDiedError, KernelRunner, Oracle
 from roofsmith.profilers.launches import NoProfileError
 
 SEED = 20_250_101
 """Of the inputs that are profiled; never used for a check or a timing."""
+
+CALL_DEADLINE_S = 120.0
+"""Of a call under a tool, which compiles, attaches and writes as well."""
 
 Attempt = Callable[[Built, Workload], Profile]
 """One tool; raises NoProfileError where it can't."""
@@ -36,3 +41,29 @@ def first_that_works(attempts: Sequence[Attempt], built: Built, workload: Worklo
         else:
             return found.model_copy(update={"notes": (*found.notes, *notes)})
     return Profile(tool="none", workload=workload.label, notes=tuple(notes))
+
+
+@dataclass(frozen=True, slots=True)
+class GpuTool(ABC):
+    """Port `Profiler` over one tool for kernels on a GPU."""
+
+    runner: KernelRunner
+    oracle: Oracle
+    threads: int = 1
+    call_deadline_s: float = CALL_DEADLINE_S
+
+    def profile(self, built: Built, workload: Workload) -> Profile:
+        """Counters of the kernel that takes most of the time of one call.
+
+        A tool that fails, hangs or isn't there is a note in the profile, never an exception.
+        """
+        return first_that_works((self.attempt,), built, workload)
+
+    @abstractmethod
+    def attempt(self, built: Built, workload: Workload) -> Profile:
+        """The same for a front that tries several tools.
+
+        Raises:
+            NoProfileError: there is nothing.
+            KernelDiedError: the kernel did not survive it.
+        """

@@ -13,8 +13,8 @@ from roofsmith.domain.kernel import Built
 from roofsmith.domain.outcome import TimedOut
 from roofsmith.domain.profile import Profile
 from roofsmith.domain.workload import Workload
-from roofsmith.ports import Arguments, KernelDiedError, KernelRunner, Oracle
-from roofsmith.profilers.attempts import SEED, Attempt, first_that_works
+from roofsmith.ports import Arguments, KernelDiedError
+from roofsmith.profilers.attempts import SEED, GpuTool
 from roofsmith.profilers.launches import Launch, NoProfileError, profile_of
 from roofsmith.profilers.ncu_messages import HUNG, NO_KERNELS, explain
 from roofsmith.profilers.ncu_output import parse_ncu_csv
@@ -98,28 +98,14 @@ def launcher(
 
 
 @dataclass(frozen=True, slots=True)
-class NcuProfiler:
+class NcuProfiler(GpuTool):
     """Port `Profiler` over ncu."""
 
-    runner: KernelRunner
-    oracle: Oracle
-    threads: int = 1
     find_ncu: Callable[[], str | None] = field(default=find_ncu)
     call_deadline_s: float = CALL_DEADLINE_S
 
-    def profile(self, built: Built, workload: Workload) -> Profile:
-        """Counters of the kernel that takes most of the time of one call.
-
-        A tool that fails, hangs or isn't there is a note in the profile, never an exception.
-        """
-        return first_that_works((self.attempt,), built, workload)
-
-    @property
-    def attempt(self) -> Attempt:
-        """The same, but it raises where there is nothing: for a front that tries several tools."""
-        return self._attempt
-
-    def _attempt(self, built: Built, workload: Workload) -> Profile:
+    def attempt(self, built: Built, workload: Workload) -> Profile:
+        """See `GpuTool`."""
         program = self.find_ncu()
         if program is None:
             raise NoProfileError(

@@ -18,9 +18,9 @@ from pathlib import Path
 from roofsmith.domain.kernel import Built
 from roofsmith.domain.profile import Counter, Hotspot, Profile
 from roofsmith.domain.workload import Workload
-from roofsmith.ports import Arguments, KernelDiedError, KernelRunner, Oracle
+from roofsmith.ports import Arguments, KernelDiedError
 from roofsmith.profilers import rocprof_att
-from roofsmith.profilers.attempts import SEED, Attempt, first_that_works
+from roofsmith.profilers.attempts import SEED, GpuTool
 from roofsmith.profilers.launches import Launch, NoProfileError, profile_of, since
 from roofsmith.profilers.rocprof_output import (
     RUNTIME,
@@ -33,7 +33,6 @@ from roofsmith.scratch import scratch_prefix
 
 CALLS = 5
 """That count, after one that compiles, tunes and fills caches."""
-CALL_DEADLINE_S = 120.0
 
 COUNTER_GROUPS: tuple[tuple[str, ...], ...] = (
     ("SQ_WAVES", "SQ_WAVE_CYCLES", "SQ_WAIT_ANY", "SQ_WAIT_INST_ANY", "SQ_WAIT_INST_LDS"),
@@ -75,29 +74,14 @@ def launcher(rocprof: str, folder: Path, options: Sequence[str]) -> tuple[str, .
 
 
 @dataclass(frozen=True, slots=True)
-class RocprofProfiler:
+class RocprofProfiler(GpuTool):
     """Port `Profiler` over rocprofv3."""
 
-    runner: KernelRunner
-    oracle: Oracle
-    threads: int = 1
     find_rocprof: Callable[[], str | None] = field(default=find_rocprof)
     find_decoder: Callable[[], Path | None] = field(default=find_decoder)
-    call_deadline_s: float = CALL_DEADLINE_S
 
-    def profile(self, built: Built, workload: Workload) -> Profile:
-        """Counters of the kernel that takes most of the time of a call.
-
-        A tool that fails, hangs or isn't there is a note in the profile, never an exception.
-        """
-        return first_that_works((self.attempt,), built, workload)
-
-    @property
-    def attempt(self) -> Attempt:
-        """The same, but it raises where there is nothing: for a front that tries several tools."""
-        return self._attempt
-
-    def _attempt(self, built: Built, workload: Workload) -> Profile:
+    def attempt(self, built: Built, workload: Workload) -> Profile:
+        """See `GpuTool`."""
         program = self.find_rocprof()
         if program is None:
             raise NoProfileError(

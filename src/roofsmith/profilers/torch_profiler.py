@@ -13,16 +13,15 @@ from pathlib import Path
 from roofsmith.domain.kernel import Built
 from roofsmith.domain.profile import Profile
 from roofsmith.domain.workload import Workload
-from roofsmith.ports import KernelDiedError, KernelRunner, Oracle
+from roofsmith.ports import KernelDiedError
 from roofsmith.profilers import torch_profiler_launcher
-from roofsmith.profilers.attempts import SEED, Attempt, first_that_works
+from roofsmith.profilers.attempts import SEED, GpuTool
 from roofsmith.profilers.launches import NoProfileError, profile_of, since
 from roofsmith.profilers.torch_profiler_trace import parse_chrome_trace
 from roofsmith.scratch import scratch_prefix
 
 CALLS = 5
 """That are traced after one that compiles, tunes and fills caches."""
-CALL_DEADLINE_S = 120.0
 
 
 def find_torch() -> str | None:
@@ -36,28 +35,13 @@ def launcher(python: str, trace: Path) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class TorchProfiler:
+class TorchProfiler(GpuTool):
     """Port `Profiler` over torch.profiler: kernels, times, launch sizes and registers."""
 
-    runner: KernelRunner
-    oracle: Oracle
-    threads: int = 1
     find_torch: Callable[[], str | None] = field(default=find_torch)
-    call_deadline_s: float = CALL_DEADLINE_S
 
-    def profile(self, built: Built, workload: Workload) -> Profile:
-        """Kernels of one call, without hardware counters.
-
-        A tool that fails, hangs or isn't there is a note in the profile, never an exception.
-        """
-        return first_that_works((self.attempt,), built, workload)
-
-    @property
-    def attempt(self) -> Attempt:
-        """The same, but it raises where there is nothing: for a front that tries several tools."""
-        return self._attempt
-
-    def _attempt(self, built: Built, workload: Workload) -> Profile:
+    def attempt(self, built: Built, workload: Workload) -> Profile:
+        """See `GpuTool`."""
         python = self.find_torch()
         if python is None:
             raise NoProfileError("torch is not installed, so torch.profiler can't stand in")
