@@ -4,8 +4,8 @@ Three sources may know: a run of the reference, where it is PyTorch and its oper
 what the reference declares (`flops()`, `bytes()`), or a repository's target (`command.flops`,
 `command.bytes`); and the formula of the operator family. All that are known are kept. One comes
 before the other in this order, with one exception: of a run and a declaration the lower counts,
-since a floor must never lie above what is possible. A run counts every element of a masked product;
-whoever wrote `flops()` knows about the mask.
+since a floor must never lie above what is possible. A run counts every element of a product
+that is masked by hand; whoever wrote `flops()` knows about the mask.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, Protocol
 
 from roofsmith.analysis.flops import UnknownFlopsError, family_flops
-from roofsmith.analysis.traffic import bytes_counts, declared
+from roofsmith.analysis.traffic import Described, SizedArray, bytes_counts, declared
 from roofsmith.domain.bound import Cost, Count, OperationCount
 from roofsmith.domain.facts import ArithmeticType, DType
 from roofsmith.domain.workload import Workload
@@ -38,13 +38,8 @@ AGREE = 0.05
 """FLOPs that differ by less than this share agree: a softmax between two products counts or not."""
 
 
-class Array(Protocol):
+class Array(SizedArray, Protocol):
     """What the cost needs of an array; `roofsmith.ports.ArraySpec` is one."""
-
-    @property
-    def role(self) -> str:
-        """input, output, or inout."""
-        ...
 
     @property
     def dtype(self) -> DType:
@@ -56,13 +51,8 @@ class Array(Protocol):
         """Elements along each axis."""
         ...
 
-    @property
-    def size_bytes(self) -> int:
-        """Bytes of the whole array."""
-        ...
 
-
-class Description(Protocol):
+class Description(Described, Protocol):
     """What the cost needs of a workload; `roofsmith.ports.WorkloadDescription` is one."""
 
     @property
@@ -73,21 +63,6 @@ class Description(Protocol):
     @property
     def flops(self) -> float | None:
         """The reference's `flops(**dims)`, or the target's."""
-        ...
-
-    @property
-    def bytes(self) -> float | None:
-        """The reference's `bytes(**dims)`: read and written together."""
-        ...
-
-    @property
-    def counted(self) -> OperationCount | None:
-        """What a run of the reference was seen to do."""
-        ...
-
-    @property
-    def written_bytes(self) -> float | None:
-        """What it was seen to write, where the lengths of the arrays are a guess; else None."""
         ...
 
     @property
