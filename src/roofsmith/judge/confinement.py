@@ -11,7 +11,6 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
-import platform
 import signal
 import struct
 import sys
@@ -89,7 +88,7 @@ def deny_escape(*, library: bool, sockets: bool) -> None:
     Raises:
         NoFilterError: the kernel has no such filter, or the machine is of another kind.
     """
-    machine = platform.machine()
+    machine = os.uname().machine
     if machine not in _ARCHITECTURES or not sys.platform.startswith("linux"):
         raise NoFilterError(f"no system call filter for {machine}")
     program = _program(machine, os.getpid(), library, _SOCKETS if sockets else ())

@@ -116,7 +116,7 @@ def probe() -> dict[str, str | None]:
     """Why each layer isn't granted here, None for those that are; tried once per process."""
     script = (
         "import sys; sys.path.insert(0, sys.argv[1]);"
-        " from roofsmith.judge.sandbox import main; main()"
+        " from roofsmith.judge.sandbox_probe import main; main()"
     )
     package = str(Path(roofsmith.__file__).parent.parent)
     with tempfile.TemporaryDirectory(prefix=scratch_prefix("probe")) as folder:

@@ -10,7 +10,6 @@ import contextlib
 import ctypes
 import os
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 REACH = "memory access"
@@ -68,7 +67,8 @@ def beside(pid: int) -> Iterator[None]:
     """
     before = os.sched_getaffinity(0)
     with contextlib.suppress(OSError, IndexError, ValueError):
-        fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as stat:
+            fields = stat.read().rsplit(")", 1)[1].split()
         os.sched_setaffinity(0, {int(fields[_PROCESSOR])})
     try:
         yield

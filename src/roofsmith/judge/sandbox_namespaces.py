@@ -9,13 +9,11 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
-import platform
 import re
 import resource
 import signal
 import struct
 from collections.abc import Collection, Sequence
-from pathlib import Path
 from typing import NoReturn
 
 from roofsmith.judge.confinement import die_with_parent
@@ -34,7 +32,7 @@ _MS_NOSUID, _MS_NODEV, _MS_NOEXEC, _MS_BIND, _MS_REC, _MS_PRIVATE = (
 )  # fmt: skip
 _MOUNT_SETATTR, _AT_FDCWD, _AT_RECURSIVE = 442, -100, 0x8000
 _READ_ONLY = 1
-_PID_MAX = Path("/proc/sys/kernel/pid_max")
+_PID_MAX = "/proc/sys/kernel/pid_max"
 _OWN_PID_MAX_SINCE = (6, 14)
 """Before Linux 6.14 there is one limit for the whole machine, which must not be touched."""
 _LEAST_PID_MAX = 512
@@ -52,15 +50,20 @@ def enter(layers: Collection[str], tasks: int) -> None:
     uid, gid = os.geteuid(), os.getegid()
     _unshare(sum(flag for name, flag in _FLAGS.items() if name in layers))
     if USER in layers:
-        Path("/proc/self/setgroups").write_text("deny", encoding="ascii")
-        Path("/proc/self/gid_map").write_text(f"{gid} {gid} 1", encoding="ascii")
-        Path("/proc/self/uid_map").write_text(f"{uid} {uid} 1", encoding="ascii")
+        _tell("/proc/self/setgroups", "deny")
+        _tell("/proc/self/gid_map", f"{gid} {gid} 1")
+        _tell("/proc/self/uid_map", f"{uid} {uid} 1")
     if PROCESS in layers:
         _become_second_process()
         _mount(None, "/", None, _MS_REC | _MS_PRIVATE)
         _mount("proc", "/proc", "proc", _MS_NOSUID | _MS_NODEV | _MS_NOEXEC)
         if has_own_pid_max():
-            _PID_MAX.write_text(str(max(tasks, _LEAST_PID_MAX)), encoding="ascii")
+            _tell(_PID_MAX, str(max(tasks, _LEAST_PID_MAX)))
+
+
+def _tell(file: str, text: str) -> None:
+    with open(file, "w", encoding="ascii") as kernel:
+        kernel.write(text)
 
 
 def limit_tasks(tasks: int) -> None:
@@ -75,7 +78,7 @@ def limit_tasks(tasks: int) -> None:
 
 def has_own_pid_max() -> bool:
     """Whether a process namespace can be given a limit of its own, and this user may set it."""
-    found = re.match(r"(\d+)\.(\d+)", platform.release())
+    found = re.match(r"(\d+)\.(\d+)", os.uname().release)
     is_new = found is not None and (int(found[1]), int(found[2])) >= _OWN_PID_MAX_SINCE
     return is_new and os.access(_PID_MAX, os.W_OK)
 
