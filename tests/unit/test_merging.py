@@ -528,7 +528,7 @@ def test_modules_that_import_different_files_of_one_name() -> None:
 
 
 def test_dispatches_do_not_nest_without_end() -> None:
-    long = candidate(SIMPLE + "\n" + "/* */\n" * (LONGEST_BYTES // 6))
+    long = candidate(f"{SIMPLE}\n/*{LONGEST_BYTES * ' '}*/\n")
     assert "longer than" in refused(long, candidate(TRIPLE))
 
 

@@ -5,12 +5,16 @@ Every function keeps line breaks where they are, so that line numbers stay true.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 MAX_EXPANSION = 20_000
 """Characters that one line may grow to by macro expansion; a longer one is left as it was."""
 MAX_NESTING = 8
 """Macros in macros: how deep they are followed."""
+_OPENS_OPAQUE = re.compile(r"//|/\*|[\"']")
+_LITERAL_OR_WORD = re.compile(r"""(?:"(?:\\.?|[^"\\\n])*"?|'(?:\\.?|[^'\\\n])*'?)|\w+""", re.DOTALL)
+"""A literal ends at its closing quote, or with its line; it holds what a backslash escapes."""
 
 
 def blank_comments(text: str, *, cpp: bool) -> str:
@@ -28,24 +32,26 @@ def blank_comments(text: str, *, cpp: bool) -> str:
 
 def _next_opaque(text: str, at: int, *, cpp: bool) -> tuple[int, int, bool]:
     """Start and end of the next comment or literal, and whether its text is to be kept."""
-    while at < len(text):
-        char = text[at]
-        if char == "/" and text.startswith("//", at):
-            return at, _end_of_line_comment(text, at), False
-        if char == "/" and text.startswith("/*", at):
-            end = text.find("*/", at + 2)
-            return at, len(text) if end < 0 else end + 2, False
-        if char == '"' and cpp and at > 0 and _is_raw(text, at):
-            return at, _end_of_raw_string(text, at), False
-        if char == '"' or (char == "'" and not _is_digit_separator(text, at)):
-            return at, _end_of_literal(text, at), True
-        at += 1
+    for found in _OPENS_OPAQUE.finditer(text, at):
+        start = found.start()
+        match found[0]:
+            case "//":
+                return start, _end_of_line_comment(text, start), False
+            case "/*":
+                end = text.find("*/", start + 2)
+                return start, len(text) if end < 0 else end + 2, False
+            case '"' if cpp and start > 0 and _is_raw(text, start):
+                return start, _end_of_raw_string(text, start), False
+            case "'" if _is_digit_separator(text, start):
+                pass
+            case _:
+                return start, _end_of_literal(text, start), True
     return len(text), len(text), True
 
 
 def blank(piece: str) -> str:
     """Spaces in the place of a text, line breaks where they are."""
-    return "".join("\n" if char == "\n" else " " for char in piece)
+    return "\n".join(" " * len(line) for line in piece.split("\n"))
 
 
 def _end_of_line_comment(text: str, at: int) -> int:
@@ -111,21 +117,11 @@ def expand(line: str, macros: Mapping[str, str | None]) -> str:
 
 
 def _expand_once(line: str, macros: Mapping[str, str | None]) -> str:
-    out: list[str] = []
-    at = 0
-    while at < len(line):
-        char = line[at]
-        end = at + 1
-        if char in "\"'":
-            end = _end_of_literal(line, at)
-        elif _in_word(char):
-            while end < len(line) and _in_word(line[end]):
-                end += 1
-        piece = line[at:end]
-        value = macros.get(piece)
-        out.append(piece if value is None else value)
-        at = end
-    return "".join(out)
+    def meant(found: re.Match[str]) -> str:
+        value = macros.get(found[0])
+        return found[0] if value is None else value
+
+    return _LITERAL_OR_WORD.sub(meant, line)
 
 
 def blank_attributes(text: str) -> str:
