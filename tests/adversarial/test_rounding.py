@@ -46,6 +46,8 @@ void solve(const float *x, int8_t *q, float *s, int rows, int n) {{
 BF16 = "unsigned u; memcpy(&u, &x, 4); u = (u + 0x8000) & ~0xffffu; memcpy(&x, &u, 4);"
 DIMS = {"rows": 1024, "n": 1024}
 """A million elements: about one of them lies beside a half in every draw."""
+FEWER = {"rows": 256, "n": 1024}
+"""Moved inputs still tip a few of them, so one that is wrong isn't told by its number."""
 
 
 def quantised(value: str = "x[i] / s[r]", *, narrow: str = "", after: str = "") -> str:
@@ -55,6 +57,12 @@ def quantised(value: str = "x[i] / s[r]", *, narrow: str = "", after: str = "") 
 @pytest.fixture(scope="module")
 def quantise(builds: Path, scratch: Path) -> Iterator[Bench]:
     with bench(builds, kernel=quantised(), reference=QUANTISE, workloads=[DIMS]) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def quantise_fewer(builds: Path, scratch: Path) -> Iterator[Bench]:
+    with bench(builds, kernel=quantised(), reference=QUANTISE, workloads=[FEWER]) as made:
         yield made
 
 
@@ -77,8 +85,8 @@ def test_integers_that_rounding_decides_are_held_against_nobody(
     ],
     ids=["one element", "a scale that is off", "bfloat16", "truncated"],
 )
-def test_integers_that_it_does_not_decide_are_wrong(wrong: str, quantise: Bench) -> None:
-    outcome = quantise.check(wrong).outcome
+def test_integers_that_it_does_not_decide_are_wrong(wrong: str, quantise_fewer: Bench) -> None:
+    outcome = quantise_fewer.check(wrong).outcome
     assert getattr(outcome, "reason", None) in ("wrong_output", "skipped_work"), outcome.detail
 
 
@@ -111,8 +119,9 @@ void solve(const float *x, int *a, int n) {{
 
 
 def test_what_only_compares_inputs_gets_no_room(builds: Path, scratch: Path) -> None:
+    """Among so many numbers a dozen pairs differ in the last bit alone: none in e^-24 of checks."""
     exact = ORDERED.format(mask="~0u")
-    with bench(builds, kernel=exact, reference=ORDER, workloads=[{"n": 100_000}]) as made:
+    with bench(builds, kernel=exact, reference=ORDER, workloads=[{"n": 60_000}]) as made:
         assert isinstance(made.check(exact).outcome, Passed)
         for cut in ("~1u", "~3u"):
             outcome = made.check(ORDERED.format(mask=cut)).outcome
