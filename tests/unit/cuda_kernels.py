@@ -53,8 +53,8 @@ extern "C" void solve(const float *x, float *y, int n) {
 """
 
 WARP_SPECIALIZED = """\
-#include <cuda_fp16.h>
 #include <stdint.h>
+typedef uint16_t half;  // whose header takes as long as the rest
 __device__ uint64_t descriptor(const half *tile) {
     return uint64_t((uint32_t)__cvta_generic_to_shared(tile) & 0x3FFFF) >> 4;
 }
@@ -90,13 +90,13 @@ extern "C" void solve(const half *a, const half *b, float *c, int n) {
 
 SPILLING = """\
 __global__ void polynomials(const float *x, float *y, int n) {
-    float held[96];
-    for (int i = 0; i < 96; i++)
+    float held[40];
+    for (int i = 0; i < 40; i++)
         held[i] = x[i * n + threadIdx.x];
     for (int round = 0; round < n; round++)
-        for (int i = 0; i < 96; i++)
-            held[i] = held[i] * held[(i + 31) % 96] + 1.0f;
-    for (int i = 0; i < 96; i++)
+        for (int i = 0; i < 40; i++)
+            held[i] = held[i] * held[(i + 13) % 40] + 1.0f;
+    for (int i = 0; i < 40; i++)
         y[i * n + threadIdx.x] = held[i];
 }
 extern "C" void solve(const float *x, float *y, int n) { polynomials<<<1, n>>>(x, y, n); }

@@ -16,7 +16,6 @@ from roofsmith.domain.kernel import Built, Candidate
 from roofsmith.domain.outcome import BuildFailed
 from roofsmith.domain.values import content_id
 from roofsmith.errors import MachineError, ToolMissingError, UsageError
-from roofsmith.ports import Toolchain
 from roofsmith.profilers.proof import defective
 from roofsmith.profilers.sanitizer import TOOLS
 from roofsmith.testing.toolchain import ToolchainConformance
@@ -33,9 +32,10 @@ def cache(tmp_path: Path) -> Path:
     return tmp_path / "it's a cache"
 
 
-@pytest.fixture
-def toolchain(cache: Path) -> CudaToolchain:
-    return CudaToolchain(cache, H100)
+@pytest.fixture(scope="module")
+def toolchain(tmp_path_factory: pytest.TempPathFactory) -> CudaToolchain:
+    """One cache for all, so that what several of them ask for is compiled once."""
+    return CudaToolchain(tmp_path_factory.mktemp("builds") / "it's a cache", H100)
 
 
 def built(result: Built | BuildFailed) -> Built:
@@ -50,10 +50,6 @@ def failed(result: Built | BuildFailed) -> BuildFailed:
 
 @needs_nvcc
 class TestNvcc(ToolchainConformance):
-    @pytest.fixture
-    def toolchain(self, cache: Path) -> Toolchain:
-        return CudaToolchain(cache, H100)
-
     def candidate(self) -> Candidate:
         return cuda()
 
@@ -164,7 +160,7 @@ def test_kernels_that_sanitizers_must_see_through_build(
 
 @needs_nvcc
 class TestFailures:
-    def test_errors_name_file_and_line(self, toolchain: CudaToolchain, cache: Path) -> None:
+    def test_errors_name_file_and_line(self, toolchain: CudaToolchain) -> None:
         text = SCALE.replace("2.0f * x[i]", "z[i]")
         failure = failed(toolchain.build(cuda(text)))
         assert failure.reason == "compile_error"
@@ -205,7 +201,7 @@ class TestFailures:
         [
             (SCALE.replace('extern "C" ', ""), 'not extern "C"'),
             (SCALE.replace('extern "C" void', 'extern "C" __global__ void'), "__global__ function"),
-            (SCALE.replace("solve", "other"), "no function named solve"),
+            ("int helper(int n) { return n; }\n", "no function named solve"),
         ],
     )
     def test_an_entry_that_nobody_can_call(
@@ -239,11 +235,11 @@ class TestFailures:
             toolchain.build(cuda())
 
     def test_a_driver_that_is_older_than_the_toolkit(
-        self, toolchain: CudaToolchain, monkeypatch: pytest.MonkeyPatch
+        self, cache: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(cuda_toolkit, "driver_release", lambda: (10, 2))
         with pytest.raises(MachineError, match=r"driver supports CUDA 10\.2") as caught:
-            toolchain.build(cuda())
+            CudaToolchain(cache, H100).build(cuda())
         assert "update the driver" in str(caught.value)
 
 
@@ -266,7 +262,7 @@ class TestListing:
 
 class TestNoCompiler:
     def test_the_message_says_where_was_searched(
-        self, toolchain: CudaToolchain, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+        self, cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     ) -> None:
         monkeypatch.setenv("PATH", "/nowhere")
         monkeypatch.delenv("CUDA_HOME", raising=False)
@@ -274,7 +270,7 @@ class TestNoCompiler:
         monkeypatch.setattr(cuda_toolkit, "_USUAL", str(tmp_path))
         monkeypatch.setattr(cuda_toolkit, "_packages", lambda: tmp_path)
         with pytest.raises(ToolMissingError, match="nvcc") as caught:
-            toolchain.build(cuda())
+            CudaToolchain(cache, H100).build(cuda())
         assert "pip install nvidia-cuda-nvcc" in str(caught.value)
 
 

@@ -127,6 +127,9 @@ class FakeToolchain:
 class ToolchainConformance:
     """What the engine relies on. Subclass it with a pytest fixture named `toolchain`.
 
+    All of its tests may have one toolchain: what has to be compiled for them to mean anything
+    comes first.
+
     Override `candidate` and `expected` for a toolchain of another language; `broken`, `nameless`
     and `built_otherwise` must then still return a kernel that doesn't compile because of its second
     line, one that lacks its entry, and one that makes another library.
@@ -165,6 +168,20 @@ class ToolchainConformance:
         assert self.nameless().kernel.path in message
         assert self.expected().entry in message
 
+    def test_builds_several_in_their_order(self, toolchain: Toolchain) -> None:
+        """Whichever is finished first, and whatever becomes of the others."""
+        asked = [self.candidate(), self.broken(), self.built_otherwise(), self.nameless()]
+        made = toolchain.build_all(asked)
+        assert [type(one) for one in made] == [Built, BuildFailed, Built, BuildFailed]
+        for candidate, one in zip(asked, made, strict=True):
+            alone = toolchain.build(candidate)
+            if isinstance(one, Built) and isinstance(alone, Built):
+                assert one.candidate_id == candidate.id
+                assert one.library_sha256 == alone.library_sha256
+            else:
+                assert one == alone
+        assert toolchain.build_all(()) == ()
+
     def test_builds_a_kernel(self, toolchain: Toolchain) -> None:
         """The result says what it was made of."""
         candidate = self.candidate()
@@ -191,20 +208,6 @@ class ToolchainConformance:
         assert isinstance(second, Built)
         assert first.library != second.library
         assert second.candidate_id == other.id
-
-    def test_builds_several_in_their_order(self, toolchain: Toolchain) -> None:
-        """Whichever is finished first, and whatever becomes of the others."""
-        asked = [self.candidate(), self.broken(), self.built_otherwise(), self.nameless()]
-        made = toolchain.build_all(asked)
-        assert [type(one) for one in made] == [Built, BuildFailed, Built, BuildFailed]
-        for candidate, one in zip(asked, made, strict=True):
-            alone = toolchain.build(candidate)
-            if isinstance(one, Built) and isinstance(alone, Built):
-                assert one.candidate_id == candidate.id
-                assert one.library_sha256 == alone.library_sha256
-            else:
-                assert one == alone
-        assert toolchain.build_all(()) == ()
 
     def test_it_says_how_many_it_builds_at_once(self, toolchain: Toolchain) -> None:
         """One is building them one after the other."""
