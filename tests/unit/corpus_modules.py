@@ -1,7 +1,7 @@
 """Runs modules of the corpus on the CPU, each in a fork: attacks patch what they are loaded into.
 
-Started as a program: `corpus_modules.py import|run REFERENCE MODULE ...`, with one reference per
-module. Prints a line of JSON per module: what went wrong, or null.
+Started as a program: `corpus_modules.py import|run REFERENCE MODULE ...`, with a task and a
+reference per module. Prints a line of JSON per module: what went wrong, or null.
 """
 
 from __future__ import annotations
@@ -85,8 +85,8 @@ def in_a_fork(task: str, reference: Path, module: Path) -> str | None:
 def main() -> None:
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
-    task, *paths = sys.argv[1:]
-    for reference, module in zip(paths[::2], paths[1::2], strict=True):
+    words = sys.argv[1:]
+    for task, reference, module in zip(words[::3], words[1::3], words[2::3], strict=True):
         print(json.dumps(in_a_fork(task, Path(reference), Path(module))), flush=True)
 
 

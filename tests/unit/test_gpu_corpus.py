@@ -7,11 +7,11 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from cuda_kernels import needs_nvcc, nvcc
+from triton_kernels import needs_triton
 
 from roofsmith.selftest.samples import OPERATORS, Sample, operator, samples
 
@@ -25,24 +25,42 @@ NEEDS_DEVICE = {
 }  # fmt: skip
 COMPILES = {"compiled"}
 """Takes torch.compile's time, and needs a C++ compiler that it likes."""
+TRITON = importlib.util.find_spec("triton") is not None
+LANGUAGES = [pytest.param("triton", marks=needs_triton), "torch"]
 
 
 def of(language: str, *, attacks: bool) -> list[Sample]:
     return [s for s in SAMPLES if s.language == language and s.is_attack is attacks]
 
 
-def problems(task: str, chosen: Sequence[Sample]) -> dict[str, str | None]:
-    """What `corpus_modules.py` finds, by sample."""
-    paths = [
-        str(path) for s in chosen for path in (operator(s.operator, s.language).reference, s.path)
+def modules(language: str, *, run: bool) -> list[Sample]:
+    """Those that a processor can run, or all others, which can be imported at least."""
+    return [
+        s
+        for s in SAMPLES
+        if s.language == language
+        and run != (s.is_attack or s.name in NEEDS_DEVICE or s.name in COMPILES)
     ]
+
+
+@pytest.fixture(scope="module")
+def problems() -> dict[str, str | None]:
+    """What `corpus_modules.py` finds, by sample; one process imports PyTorch and Triton."""
+    pytest.importorskip("torch")
+    chosen = {
+        s.id: [task, str(operator(s.operator, s.language).reference), str(s.path)]
+        for language in ("triton", "torch")
+        if language == "torch" or TRITON
+        for task, run in (("import", False), ("run", True))
+        for s in modules(language, run=run)
+    }
     ran = subprocess.run(
-        [sys.executable, str(RUNNER), task, *paths],
+        [sys.executable, str(RUNNER), *(word for words in chosen.values() for word in words)],
         env={**os.environ, "TRITON_INTERPRET": "1", "CUDA_VISIBLE_DEVICES": ""},
         capture_output=True, text=True, timeout=900, check=True,
     )  # fmt: skip
     lines = ran.stdout.splitlines()
-    return {s.id: json.loads(line) for s, line in zip(chosen, lines, strict=True)}
+    return {id_: json.loads(line) for id_, line in zip(chosen, lines, strict=True)}
 
 
 @pytest.mark.parametrize("language", ["cuda", "triton", "torch"])
@@ -58,27 +76,45 @@ def test_expectations_can_be_met_and_operators_exist() -> None:
         assert (sample.wins is not None) is sample.is_attack
 
 
+def includes(path: Path) -> tuple[str, ...]:
+    lines = path.read_text().splitlines()
+    return tuple(sorted({line for line in lines if line.startswith("#include")}))
+
+
+def alike() -> list[list[Path]]:
+    """CUDA kernels that include the same headers."""
+    groups: dict[tuple[str, ...], list[Path]] = {}
+    for path in CUDA:
+        groups.setdefault(includes(path), []).append(path)
+    return list(groups.values())
+
+
 @needs_nvcc
-@pytest.mark.parametrize("path", CUDA, ids=lambda p: f"{p.parent.parent.name}-{p.stem}")
-def test_cuda_kernels_compile(path: Path, tmp_path: Path) -> None:
-    command = nvcc("-arch=sm_90", "-ptx", "-Xcicc", "-O0", "-o", tmp_path / "x.ptx", path)
+@pytest.mark.parametrize("paths", alike(), ids=lambda p: f"{p[0].parent.parent.name}-{p[0].stem}")
+def test_cuda_kernels_compile(paths: list[Path], tmp_path: Path) -> None:
+    """Those that include the same together: nearly all of nvcc's time goes into headers."""
+    source = paths[0]
+    if len(paths) > 1:
+        source = tmp_path / "all.cu"
+        apart = [
+            f'#define solve solve_{n}\nnamespace k{n} {{\n#include "{path}"\n}}\n#undef solve'
+            for n, path in enumerate(paths)
+        ]
+        source.write_text("\n".join([*includes(paths[0]), *apart]))
+    command = nvcc("-arch=sm_90", "-ptx", "-Xcicc", "-O0", "-o", tmp_path / "x.ptx", source)
     ran = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
     assert (ran.returncode, ran.stdout + ran.stderr) == (0, "")
 
 
-@pytest.mark.parametrize("language", ["triton", "torch"])
-def test_modules_can_be_imported_without_a_gpu(language: str) -> None:
-    pytest.importorskip("torch")
-    if language == "triton" and importlib.util.find_spec("triton") is None:
-        pytest.skip("Triton is not installed")
-    chosen = [*of(language, attacks=True), *of(language, attacks=False)]
-    assert {k: v for k, v in problems("import", chosen).items() if v} == {}
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_modules_can_be_imported_without_a_gpu(
+    language: str, problems: dict[str, str | None]
+) -> None:
+    found = {s.id: problems[s.id] for s in modules(language, run=False)}
+    assert {id_: why for id_, why in found.items() if why} == {}
 
 
-@pytest.mark.parametrize("language", ["triton", "torch"])
-def test_honest_modules_are_right(language: str) -> None:
-    pytest.importorskip("torch")
-    if language == "triton" and importlib.util.find_spec("triton") is None:
-        pytest.skip("Triton is not installed")
-    chosen = [s for s in of(language, attacks=False) if s.name not in NEEDS_DEVICE | COMPILES]
-    assert {k: v for k, v in problems("run", chosen).items() if v} == {}
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_honest_modules_are_right(language: str, problems: dict[str, str | None]) -> None:
+    found = {s.id: problems[s.id] for s in modules(language, run=True)}
+    assert {id_: why for id_, why in found.items() if why} == {}
