@@ -229,8 +229,8 @@ class TestEnd:
         assert "none looked more than 1.0% faster" in proposer.last_summary
 
     def test_a_gain_that_was_noise_is_not_proposed(self) -> None:
-        proposals = [sweep(lambda _: 1.0, noise=0.01, seed=seed)[0] for seed in range(20)]
-        assert sum(proposal is not None for proposal in proposals) <= 6
+        proposals = [sweep(lambda _: 1.0, noise=0.01, seed=seed)[0] for seed in range(10)]
+        assert sum(proposal is not None for proposal in proposals) <= 3
 
     def test_the_prediction_is_not_the_lucky_first_look(self) -> None:
         """First looks of the winners are two deviations too high; predictions are not."""
@@ -443,10 +443,11 @@ import numpy as np
 n = 70
 random = np.random.default_rng(0)
 a, b = (random.standard_normal((n, n)).astype(np.float32) for _ in range(2))
-c = np.full((n, n), np.nan, np.float32)
-solve = ctypes.CDLL(sys.argv[1]).solve
-solve(*(ctypes.c_void_p(x.ctypes.data) for x in (a, b, c)), ctypes.c_int(n))
-sys.exit(not np.allclose(c, a.astype(np.float64) @ b, atol=1e-3))
+for path in sys.argv[1:]:
+    c = np.full((n, n), np.nan, np.float32)
+    solve = ctypes.CDLL(path).solve
+    solve(*(ctypes.c_void_p(x.ctypes.data) for x in (a, b, c)), ctypes.c_int(n))
+    assert np.allclose(c, a.astype(np.float64) @ b, atol=1e-3), path
 """
 
 
@@ -456,6 +457,8 @@ def test_every_point_of_a_blocked_matmul_builds_and_is_right(tmp_path: Path) -> 
     incumbent = candidate()
     model = ModelScreen(bowl(BEST, lambda p: -0.2 * (p["float-math"] != "strict")), incumbent)
 
+    libraries: list[str] = []
+
     def screening(candidate: Candidate) -> Screening:
         source, library = tmp_path / f"{candidate.id}.c", tmp_path / f"{candidate.id}.so"
         source.write_text(candidate.kernel.text)
@@ -464,14 +467,14 @@ def test_every_point_of_a_blocked_matmul_builds_and_is_right(tmp_path: Path) -> 
         if done.returncode != 0:
             failed = BuildFailed(reason="compiler_error", detail=done.stderr.decode())
             return Screening(outcome=failed, speedup=None)
-        run = subprocess.run([sys.executable, "-c", RUNNER, str(library)], check=False)
-        if run.returncode != 0:
-            return Screening(outcome=Incorrect(reason="outside_budget"), speedup=None)
+        libraries.append(str(library))
         return model(candidate)
 
     proposer = SweepProposer(seed=1, max_points=14, budget_s=600)
     proposal = proposer.ask(brief_for(incumbent), FakeScreen(screening))
     assert proposal is not None, proposer.last_summary
     assert [point.outcome for point in proposal.screened] == [Passed()] * len(proposal.screened)
+    ran = subprocess.run([sys.executable, "-c", RUNNER, *libraries], check=False)
+    assert (len(libraries), ran.returncode) == (len(proposal.screened), 0)
     flags = {flag for p in proposal.screened for flag in p.label.split() if flag[0] == "-"}
     assert flags, "build tunables were looked at, too"
