@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -54,6 +55,13 @@ def built(library: Path, language: str) -> Built:
     )
 
 
+@pytest.fixture(scope="module")
+def server() -> Iterator[ForkServer]:
+    """Warm once for all whose workers alone end."""
+    with ForkServer(server_environment()) as one:
+        yield one
+
+
 @without_gpu
 def test_no_driver_is_said() -> None:
     with pytest.raises(DeviceError, match=r"libcuda\.so\.1 is not installed"):
@@ -77,37 +85,34 @@ def test_a_worker_without_a_device_ends_with_a_reason(tmp_path: Path) -> None:
 
 
 @without_gpu
-def test_modules_get_a_fork_and_a_cache_of_their_own(tmp_path: Path) -> None:
+def test_modules_get_a_fork_and_a_cache_of_their_own(tmp_path: Path, server: ForkServer) -> None:
     module = tmp_path / "kernel.py"
     module.write_text("def run_kernel(**inputs): pass\n")
-    with ForkServer(server_environment()) as server:
-        worker = GpuWorkerProcess(
-            built(module, "torch"), api="cuda", cache_dir=tmp_path / "cache", fork_server=server
-        )
-        with pytest.raises(KernelDiedError) as caught:
-            worker.wait_until_loaded()
-        worker.close()
+    worker = GpuWorkerProcess(
+        built(module, "torch"), api="cuda", cache_dir=tmp_path / "cache", fork_server=server
+    )
+    with pytest.raises(KernelDiedError) as caught:
+        worker.wait_until_loaded()
+    worker.close()
     assert "libcuda" in caught.value.outcome.detail
     assert (tmp_path / "cache" / ("a" * 16)).is_dir()
 
 
-def test_a_forked_worker_is_reaped(tmp_path: Path) -> None:
-    with ForkServer(server_environment()) as server:
-        ours, theirs = socket.socketpair()
-        with ours, theirs:
-            worker = server.spawn(theirs, cwd=tmp_path, log=tmp_path / "log", environment={})
-            assert worker.poll() is None
-            ours.shutdown(socket.SHUT_RDWR)  # hangs up: a worker that hears nothing ends
-            assert worker.wait(LONG_S) == 0
+def test_a_forked_worker_is_reaped(tmp_path: Path, server: ForkServer) -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        worker = server.spawn(theirs, cwd=tmp_path, log=tmp_path / "log", environment={})
+        assert worker.poll() is None
+        ours.shutdown(socket.SHUT_RDWR)  # hangs up: a worker that hears nothing ends
+        assert worker.wait(LONG_S) == 0
 
 
-def test_a_killed_worker_says_which_signal(tmp_path: Path) -> None:
-    with ForkServer(server_environment()) as server:
-        ours, theirs = socket.socketpair()
-        with ours, theirs:
-            worker = server.spawn(theirs, cwd=tmp_path, log=tmp_path / "log", environment={})
-            os.kill(worker.pid, signal.SIGKILL)
-            assert worker.wait(LONG_S) == -signal.SIGKILL
+def test_a_killed_worker_says_which_signal(tmp_path: Path, server: ForkServer) -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        worker = server.spawn(theirs, cwd=tmp_path, log=tmp_path / "log", environment={})
+        os.kill(worker.pid, signal.SIGKILL)
+        assert worker.wait(LONG_S) == -signal.SIGKILL
 
 
 def test_workers_end_with_their_server(tmp_path: Path) -> None:
