@@ -10,6 +10,7 @@ from roofsmith.domain.command import KernelPair, MetricReading
 from roofsmith.domain.health import Health
 from roofsmith.domain.outcome import Outcome, Passed
 from roofsmith.domain.values import Told, Value
+from roofsmith.domain.workload import AS_DRAWN
 
 Verdict = Literal["faster", "slower", "tie", "inconclusive", "unverified"]
 Validation = Literal["quick", "full"]
@@ -83,10 +84,6 @@ class Comparison(Value):
             return self.overall
         estimates = (c.estimate for c in self.classes if c.config_class == target_class)
         return next(estimates, None)
-
-
-AS_DRAWN = "as drawn by setup"
-"""Inputs that come from the reference's own `setup`, and aren't changed."""
 
 
 class ErrorReport(Value):

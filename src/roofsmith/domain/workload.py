@@ -6,6 +6,9 @@ from pydantic import ConfigDict, Field, field_validator, model_validator
 
 from roofsmith.domain.values import Value
 
+AS_DRAWN = "as drawn by setup"
+"""Inputs that come from the reference's own `setup`, and aren't changed."""
+
 
 class Workload(Value):
     """One concrete set of dimensions that the kernel is judged on."""

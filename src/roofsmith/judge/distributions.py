@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from roofsmith.analysis.tolerance import Errors
-from roofsmith.domain.comparison import AS_DRAWN
+from roofsmith.domain.workload import AS_DRAWN
 
 OWN = AS_DRAWN
 

@@ -9,10 +9,10 @@ from statistics import geometric_mean
 from roofsmith.analysis.calibration import calibrations
 from roofsmith.domain.bound import Bound
 from roofsmith.domain.campaign import Campaign, Started, Stopped
-from roofsmith.domain.comparison import AS_DRAWN, ErrorReport, Timing
+from roofsmith.domain.comparison import ErrorReport, Timing
 from roofsmith.domain.diagnosis import Diagnosed
 from roofsmith.domain.target import Target
-from roofsmith.domain.workload import ConfigClass, Workload
+from roofsmith.domain.workload import AS_DRAWN, ConfigClass, Workload
 from roofsmith.report.diagnoses import diagnosis_path
 from roofsmith.report.ends import PAUSES, endings
 from roofsmith.report.next_steps import next_steps
