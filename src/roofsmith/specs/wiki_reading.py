@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from difflib import get_close_matches
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, cast
 
@@ -45,8 +46,9 @@ class NotAPageError(Exception):
         self.problems = problems
 
 
+@lru_cache(maxsize=256)
 def read_page(text: str, file: Path, origin: str) -> Page:
-    """The page in a text.
+    """The page in a text; read once in a process, which asks the wiki for every proposal.
 
     Args:
         text: the file's.

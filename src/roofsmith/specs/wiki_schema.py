@@ -7,6 +7,7 @@ A page that could name its facts at will would hide a misspelt one; what nobody 
 from __future__ import annotations
 
 import re
+from functools import cache
 from importlib import resources
 from typing import Final
 
@@ -87,6 +88,7 @@ def is_list(metric: str) -> bool:
     return _LIST.fullmatch(metric) is not None
 
 
+@cache
 def known_below(section: str) -> tuple[str, ...]:
     """Keys that may stand under a section, such as `memory` or `peak_rates.tensor`; sorted."""
     prefix = f"{section}." if section else ""
