@@ -12,6 +12,7 @@ import signal
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from pathlib import Path
 
 import psutil
 
@@ -59,7 +60,8 @@ def end_detached(name: str) -> tuple[str, ...]:
 
 def _left(name: str) -> Iterator[tuple[int, str]]:
     """Number and program of every process that comes from a run."""
-    for process in psutil.process_iter():
-        with suppress(psutil.Error):  # it is gone, a zombie, or another user's
-            if process.environ().get(VARIABLE) == name:
-                yield process.pid, process.name()
+    marker = f"{VARIABLE}={name}".encode()
+    for pid in psutil.pids():
+        with suppress(OSError, psutil.Error):  # it is gone, a zombie, or another user's
+            if marker in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
+                yield pid, psutil.Process(pid).name()
