@@ -8,10 +8,12 @@ import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from functools import cache
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from typer import main, testing
 
 os.environ.setdefault("ROOFSMITH_TIPS", "none")  # what tests learn is no experience
 
@@ -21,6 +23,10 @@ settings.register_profile(
     "any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("any machine")
+
+# The commands are the same for every test that calls one. To make them takes a twentieth of a
+# second, which a process of a user's spends once.
+vars(testing)["_get_command"] = cache(main.get_command)
 
 
 class Machine:
