@@ -6,12 +6,13 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pynvml
 import pytest
+from forked_processes import Forked, Server, serving
 
 from roofsmith.devices import clock_claims
 from roofsmith.devices.clock_claims import is_alive, recorded, slot_of, this_process
@@ -29,7 +30,11 @@ from roofsmith.testing.clocks import (
     SimulatedRocmSmi,
 )
 
+Holder = Callable[..., Forked]
 HOLDER = Path(__file__).with_name("clock_holder.py")
+HOLD = (
+    "import clock_holder, pathlib, sys; clock_holder.main(pathlib.Path(sys.argv[1]), sys.argv[2])"
+)
 UNLOCKED, LOCKED = [0, 0], [BASE_MHZ, BASE_MHZ]
 
 
@@ -71,15 +76,34 @@ def held(
         yield locked
 
 
-def holder(folder: Path, how: str = "wait") -> subprocess.Popen[str]:
+def started_holder(folder: Path) -> subprocess.Popen[str]:
     """A real process that has locked the clocks by the time this returns."""
     process = subprocess.Popen(
-        [sys.executable, str(HOLDER), str(folder), how],
+        [sys.executable, str(HOLDER), str(folder), "wait"],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     assert process.stdout is not None
     assert process.stdout.readline() == "locked\n"
     return process
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    """Forks processes that lock clocks."""
+    with serving("clock_holder") as server:
+        yield server
+
+
+@pytest.fixture
+def holder(server: Server, tmp_path: Path) -> Holder:
+    """The same, where it doesn't matter how the process was started."""
+
+    def forked(how: str = "wait") -> Forked:
+        process = Forked(server, HOLD, str(tmp_path), how)
+        assert process.said == "locked"
+        return process
+
+    return forked
 
 
 def test_only_the_gpu_that_is_used_is_locked_and_only_for_the_time_being(
@@ -134,31 +158,33 @@ def test_without_a_place_for_the_record_nothing_is_locked(
 
 
 @pytest.mark.parametrize("how", ["return", "raise", "exit"])
-def test_every_way_out_of_a_process_lets_go(how: str, nvml: SimulatedNvml, tmp_path: Path) -> None:
-    with holder(tmp_path, how) as process:
-        process.communicate()
+def test_every_way_out_of_a_process_lets_go(
+    how: str, nvml: SimulatedNvml, claims: Path, holder: Holder
+) -> None:
+    with holder(how) as process:
+        process.wait()
     assert process.returncode == {"return": 0, "raise": 1, "exit": 7}[how]
     assert nvml.gpu()["sm"] == UNLOCKED
-    assert recorded(tmp_path / "clocks") == ()
+    assert recorded(claims) == ()
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_signals_that_end_a_process_let_go(
-    number: int, nvml: SimulatedNvml, tmp_path: Path
+    number: int, nvml: SimulatedNvml, claims: Path, holder: Holder
 ) -> None:
-    with holder(tmp_path) as process:
+    with holder() as process:
         assert nvml.gpu()["sm"] == LOCKED
         process.send_signal(number)
-        process.communicate()
+        process.wait()
     assert process.returncode != 0
     assert nvml.gpu()["sm"] == UNLOCKED
-    assert recorded(tmp_path / "clocks") == ()
+    assert recorded(claims) == ()
 
 
 def test_what_a_killed_process_left_locked_the_next_one_lets_go_of(
     nvml: SimulatedNvml, claims: Path, tmp_path: Path, told: Told
 ) -> None:
-    with holder(tmp_path) as process:
+    with started_holder(tmp_path) as process:
         process.kill()
         process.communicate()
     assert nvml.gpu()["sm"] == LOCKED
@@ -172,7 +198,7 @@ def test_what_a_killed_process_left_locked_the_next_one_lets_go_of(
 
 
 def test_every_gpu_is_let_go_of_but_those_whose_run_lives(
-    nvml: SimulatedNvml, claims: Path, tmp_path: Path, told: Told
+    nvml: SimulatedNvml, claims: Path, holder: Holder, told: Told
 ) -> None:
     with slot_of(claims, OTHER_UUID) as slot:
         slot.write(
@@ -182,12 +208,12 @@ def test_every_gpu_is_let_go_of_but_those_whose_run_lives(
             )
         )  # fmt: skip
     nvml.set(OTHER_UUID, sm=LOCKED)
-    with holder(tmp_path) as process:
+    with holder() as process:
         assert restored(nvml, claims, told) == {UUID}
         assert nvml.gpu(OTHER_UUID)["sm"] == UNLOCKED
         assert nvml.gpu(UUID)["sm"] == LOCKED
         process.kill()
-        process.communicate()
+        process.wait()
     assert restored(nvml, claims, told) == set()
     assert nvml.gpu(UUID)["sm"] == UNLOCKED
     assert [OTHER_UUID in told[0], UUID in told[1], len(told)] == [True, True, 2]
@@ -214,12 +240,12 @@ def test_each_vendor_s_clocks_are_let_go_of_by_its_own_driver(
 
 
 def test_a_run_that_locks_again_first_undoes_what_a_killed_one_left(
-    nvml: SimulatedNvml, claims: Path, tmp_path: Path, told: Told
+    nvml: SimulatedNvml, claims: Path, holder: Holder, told: Told
 ) -> None:
     nvml.set(application=[1410, 2619])
-    with holder(tmp_path) as process:
+    with holder() as process:
         process.kill()
-        process.communicate()
+        process.wait()
     nvml.set(application=[1980, 2619])  # the lock took the application clocks with it
     with held(on(nvml), claims, told):
         assert nvml.gpu()["sm"] == LOCKED
@@ -228,28 +254,28 @@ def test_a_run_that_locks_again_first_undoes_what_a_killed_one_left(
 
 
 def test_a_process_that_lives_keeps_its_clocks_and_is_named(
-    nvml: SimulatedNvml, claims: Path, tmp_path: Path, told: Told
+    nvml: SimulatedNvml, claims: Path, holder: Holder, told: Told
 ) -> None:
-    with holder(tmp_path) as process:
+    with holder() as process:
         assert restored(nvml, claims, told) == {UUID}
         with pytest.raises(MachineError, match=f"pid {process.pid}"), held(on(nvml), claims, told):
             pass
         assert nvml.gpu()["sm"] == LOCKED
-        process.terminate()
-        process.communicate()
+        process.send_signal(signal.SIGTERM)
+        process.wait()
     assert nvml.gpu()["sm"] == UNLOCKED
     assert told == []
 
 
 def test_a_file_system_that_grants_every_lock_does_not_hide_who_lives(
-    nvml: SimulatedNvml, claims: Path, tmp_path: Path, told: Told, monkeypatch: pytest.MonkeyPatch
+    nvml: SimulatedNvml, claims: Path, holder: Holder, told: Told, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("fcntl.flock", lambda *_: None)
-    with holder(tmp_path) as process:
+    with holder() as process:
         assert restored(nvml, claims, told) == {UUID}
         assert nvml.gpu()["sm"] == LOCKED
         process.kill()
-        process.communicate()
+        process.wait()
     assert restored(nvml, claims, told) == set()
     assert nvml.gpu()["sm"] == UNLOCKED
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import signal
 import stat
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Protocol
 
 import pytest
+from forked_processes import Forked, Server, serving
 
 from roofsmith.devices.lease import UNNAMED, FileLease, FileLeases, lock_name, told, usual_folder
 from roofsmith.devices.processes import started_ticks
@@ -68,75 +68,76 @@ def taken(folder: Path, uuid: str = GPU) -> FileLease:
     return lease
 
 
-class Other:
-    """Another process."""
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    """Forks processes that know leases."""
+    with serving("roofsmith.devices.lease", "roofsmith.testing.clock") as server:
+        yield server
 
-    def __init__(self, code: str, *arguments: str, user: int | None = None) -> None:
+
+class Others(Protocol):
+    """Starts another process, perhaps another user's."""
+
+    def __call__(self, code: str, *arguments: str, user: int | None = None) -> Forked: ...
+
+
+@pytest.fixture
+def other_process(server: Server) -> Others:
+    def started(code: str, *arguments: str, user: int | None = None) -> Forked:
         if user:  # once everything is imported: Python may lie in root's home
             code = code.replace("# become", f"os.setuid({user})")
-        command = [sys.executable, "-c", code, *arguments]
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-        assert self.process.stdout is not None
-        self.said = self.process.stdout.readline().strip()
+        return Forked(server, code, *arguments)
 
-    def __enter__(self) -> Other:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.kill()
-
-    def kill(self) -> None:
-        self.process.send_signal(signal.SIGKILL)
-        self.process.wait()
-        assert self.process.stdout is not None
-        self.process.stdout.close()
+    return started
 
 
-def test_a_second_process_hears_who_holds_it(folder: Path) -> None:
-    with Other(HOLD, str(folder), GPU) as other:
+def test_a_second_process_hears_who_holds_it(folder: Path, other_process: Others) -> None:
+    with other_process(HOLD, str(folder), GPU) as other:
         assert other.said == "held"
         found = leases(folder).take(GPU)
         assert isinstance(found, Holder)
-        assert found.who.startswith(f"pid {other.process.pid} (")
+        assert found.who.startswith(f"pid {other.pid} (")
         assert "): roofsmith optimize far.yaml, since " in found.who
         assert found.who.endswith(" UTC")
     taken(folder).release()
 
 
-def test_we_are_heard_of_as_well(folder: Path) -> None:
+def test_we_are_heard_of_as_well(folder: Path, other_process: Others) -> None:
     lease = taken(folder)
-    with Other(HOLD, str(folder), GPU) as other:
+    with other_process(HOLD, str(folder), GPU) as other:
         assert other.said.startswith(f"pid {os.getpid()} (")
         assert "roofsmith bench here.yaml" in other.said
     lease.release()
 
 
-def test_kill_9_of_the_holder_frees_it(folder: Path) -> None:
-    with Other(HOLD, str(folder), GPU) as other:
+def test_kill_9_of_the_holder_frees_it(folder: Path, other_process: Others) -> None:
+    with other_process(HOLD, str(folder), GPU) as other:
         assert isinstance(leases(folder).take(GPU), Holder)
         other.kill()
+        other.wait()
         taken(folder).release()
 
 
-def test_a_child_doesnt_keep_it(folder: Path) -> None:
+def test_a_child_doesnt_keep_it(folder: Path, other_process: Others) -> None:
     """What is started while a lease is held doesn't inherit its lock."""
     lease = taken(folder)
-    with Other("import time; print('up', flush=True); time.sleep(60)"):
+    with subprocess.Popen(["sleep", "600"]) as child:
         lease.release()
-        with Other(HOLD, str(folder), GPU) as other:
+        with other_process(HOLD, str(folder), GPU) as other:
             assert other.said == "held"
+        child.kill()
 
 
-def test_one_command_may_take_it_again(folder: Path) -> None:
+def test_one_command_may_take_it_again(folder: Path, other_process: Others) -> None:
     outer, inner = taken(folder), taken(folder)
     assert GPU in leases(folder).held()
     inner.release()
     inner.release()
-    with Other(HOLD, str(folder), GPU) as other:
+    with other_process(HOLD, str(folder), GPU) as other:
         assert "roofsmith bench" in other.said
     outer.release()
     assert GPU not in leases(folder).held()
-    with Other(HOLD, str(folder), GPU) as other:
+    with other_process(HOLD, str(folder), GPU) as other:
         assert other.said == "held"
 
 
@@ -151,9 +152,9 @@ def test_everybody_may_use_the_file_whatever_the_umask(folder: Path) -> None:
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root may be somebody else")
 @pytest.mark.parametrize("mode", ["666", "644"])
-def test_another_users_file_locks_as_well(folder: Path, mode: str) -> None:
+def test_another_users_file_locks_as_well(folder: Path, other_process: Others, mode: str) -> None:
     path = folder / lock_name(GPU)
-    with Other(HOLD_PLAINLY, str(path), mode, user=SOMEBODY_ELSE) as other:
+    with other_process(HOLD_PLAINLY, str(path), mode, user=SOMEBODY_ELSE) as other:
         assert other.said == "held"
         assert path.stat().st_uid == SOMEBODY_ELSE
         found = leases(folder).take(GPU)
@@ -164,11 +165,11 @@ def test_another_users_file_locks_as_well(folder: Path, mode: str) -> None:
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root may be somebody else")
-def test_a_user_who_may_only_read_it_still_locks_it(folder: Path) -> None:
+def test_a_user_who_may_only_read_it_still_locks_it(folder: Path, other_process: Others) -> None:
     path = folder / lock_name(GPU)
     path.write_text("{}")
     path.chmod(0o644)
-    with Other(HOLD, str(folder), GPU, user=SOMEBODY_ELSE) as other:
+    with other_process(HOLD, str(folder), GPU, user=SOMEBODY_ELSE) as other:
         assert other.said == "held"
         found = leases(folder).take(GPU)
         assert isinstance(found, Holder)
@@ -211,10 +212,12 @@ def test_a_missing_folder_comes_with_what_to_do(folder: Path) -> None:
         leases(folder / "gone").take(GPU)
 
 
-def test_a_file_that_was_cleared_away_is_not_what_is_locked(folder: Path) -> None:
+def test_a_file_that_was_cleared_away_is_not_what_is_locked(
+    folder: Path, other_process: Others
+) -> None:
     lease = taken(folder)
     (folder / lock_name(GPU)).unlink()
-    with Other(HOLD, str(folder), GPU) as other:
+    with other_process(HOLD, str(folder), GPU) as other:
         assert other.said == "held"
         lease.release()
         assert isinstance(leases(folder).take(GPU), Holder)
@@ -297,11 +300,13 @@ class Remote:
     """Port `LeaseSource` of another process: it takes what it is asked to, until it is told."""
 
     folder: Path
+    other_process: Others
 
     def take(self, uuid: str) -> Lease | Holder:
-        other = Other(HOLD, str(self.folder), uuid)
+        other = self.other_process(HOLD, str(self.folder), uuid)
         if other.said != "held":
             other.kill()
+            other.wait()
             return Holder(uuid, other.said)
         return RemoteLease(uuid, other)
 
@@ -312,10 +317,11 @@ class Remote:
 @dataclass
 class RemoteLease:
     uuid: str
-    process: Other
+    process: Forked
 
     def release(self) -> None:
         self.process.kill()
+        self.process.wait()
 
 
 class TestInFiles(LeaseSuite):
@@ -324,5 +330,5 @@ class TestInFiles(LeaseSuite):
         return leases(folder)
 
     @pytest.fixture
-    def theirs(self, folder: Path) -> Remote:
-        return Remote(folder)
+    def theirs(self, folder: Path, other_process: Others) -> Remote:
+        return Remote(folder, other_process)
