@@ -1,7 +1,8 @@
 """A small repository whose benchmark writes a CSV like a paged-attention test's.
 
 What it reports stands in the file that candidates edit, so every time is exact: a row per line,
-`block_size mtp head_size us err`.
+`block_size mtp head_size us err`. Few pairs are enough, therefore; how sure more would be shows
+elsewhere.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ mkdir -p out
 TEST = "#!/bin/sh\ngrep -v broken src/pa.rows > /dev/null && ! grep -q broken src/pa.rows\n"
 TARGET = """\
 name: pa
-keep: {error_rate: 0.05}
+keep: {error_rate: 0.2}
 command:
   repo: .
   editable: [src/*.rows]

@@ -4,21 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
 from repository_bench import ROWS, TARGET, make_repository, needs_git, run
-from test_command_campaign import FASTER, refused, tell
+from test_command_campaign import FASTER, here, refused, tell
 
 pytestmark = needs_git
+__all__ = ["here"]  # a fixture
 
 SLOWER = ROWS.replace("40.0", "60.0")
 GOAL = TARGET + "goal:\n  speedup: 1.05\n"
 ONE_REGRESSION = TARGET + "stop:\n  max_consecutive_regressions: 1\n"
-
-
-@pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
 
 
 def begin(here: Path, *limits: str, target: str = TARGET) -> None:
