@@ -99,6 +99,15 @@ def roofsmith(here: Path, *arguments: str, **environment: str) -> subprocess.Com
     )  # fmt: skip
 
 
+@pytest.fixture
+def surroundings(here: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where commands may run in this process: an error that isn't told is raised."""
+    monkeypatch.chdir(here)
+    for name, value in environment_of(here).items():
+        monkeypatch.setenv(name, value)
+    return here
+
+
 CHECK = ("check", "twice.cu", "--ref", "reference.py", "--workload", "n=64")
 
 
@@ -115,16 +124,19 @@ def test_a_step_on_a_busy_gpu_says_who_is_there_and_exits_2(here: Path) -> None:
     assert not FileLeases(FakeClock(), "x", here / "leases").held()
 
 
-def test_the_wait_is_seen_on_stderr_and_ends(here: Path) -> None:
-    occupied_by(here, os.getpid(), "python3")
+def test_the_wait_is_seen_on_stderr_and_ends(
+    surroundings: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    occupied_by(surroundings, os.getppid(), "python3")
+    monkeypatch.setenv("ROOFSMITH_GATE_WAIT_S", "1")
     for give_up_s in ("2", "15", "90"):  # on a busy machine, the first look alone takes a while
-        brief = {"ROOFSMITH_GATE_WAIT_S": "1", "ROOFSMITH_GATE_GIVE_UP_S": give_up_s}
-        done = roofsmith(here, *CHECK, **brief)
-        assert done.returncode == 2
-        assert re.search(r"no GPU was idle for \d:\d\d;", done.stderr)
-        if "gate: next look in 0:01" in done.stderr:
+        monkeypatch.setenv("ROOFSMITH_GATE_GIVE_UP_S", give_up_s)
+        code, _, errors = run(*CHECK)
+        assert code == 2
+        assert re.search(r"no GPU was idle for \d:\d\d;", errors)
+        if "gate: next look in 0:01" in errors:
             break
-    assert "gate: next look in 0:01" in done.stderr
+    assert "gate: next look in 0:01" in errors
 
 
 def test_a_leased_gpu_is_left_to_its_holder_who_is_named(here: Path) -> None:
@@ -137,20 +149,20 @@ def test_a_leased_gpu_is_left_to_its_holder_who_is_named(here: Path) -> None:
     assert "roofsmith optimize far.yaml, since" in done.stderr
 
 
-def test_an_idle_gpu_whose_cuda_fails_is_an_error_of_cuda(here: Path) -> None:
+def test_an_idle_gpu_whose_cuda_fails_is_an_error_of_cuda(surroundings: Path) -> None:
     """It passed the gate: nvidia-smi shows it, and then the driver has none."""
-    done = roofsmith(here, *CHECK, "--no-wait")
-    assert done.returncode == 2
-    assert "no NVIDIA GPU can be used here" in done.stderr
-    assert "Traceback" not in done.stderr
+    code, _, errors = run(*CHECK, "--no-wait")
+    assert code == 2
+    assert "no NVIDIA GPU can be used here" in errors
+    assert "Traceback" not in errors
 
 
-def test_garbage_of_a_driver_is_a_sentence(here: Path) -> None:
-    (here / "smi.xml").write_text("\x00 <gpu> Unable to determine the device handle")
-    done = roofsmith(here, *CHECK, "--no-wait")
-    assert done.returncode == 2
-    assert "no NVIDIA GPU can be used here" in done.stderr
-    assert "Traceback" not in done.stderr
+def test_garbage_of_a_driver_is_a_sentence(surroundings: Path) -> None:
+    (surroundings / "smi.xml").write_text("\x00 <gpu> Unable to determine the device handle")
+    code, _, errors = run(*CHECK, "--no-wait")
+    assert code == 2
+    assert "no NVIDIA GPU can be used here" in errors
+    assert "Traceback" not in errors
 
 
 INIT = ("--editable", "src/*.rows", "--test", "sh test.sh",
@@ -159,13 +171,12 @@ INIT = ("--editable", "src/*.rows", "--test", "sh test.sh",
 
 @needs_git
 def test_the_commands_of_a_repository_on_a_gpu_wait_before_init_runs_any(
-    here: Path, monkeypatch: pytest.MonkeyPatch
+    surroundings: Path,
 ) -> None:
+    here = surroundings
     make_repository(here / "repo", test_sh=f"touch {here}/ran\n")
     written = (here / "repo" / "target.yaml").read_text()
     occupied_by(here, os.getppid(), "python3")
-    for name, value in environment_of(here).items():
-        monkeypatch.setenv(name, value)
     code, _, errors = run("init", "--repo", here / "repo", *INIT, "--device", "gpu", "--no-wait")
     assert code == 2
     assert f"pid {os.getppid()}" in errors
@@ -267,18 +278,19 @@ def test_commands_for_the_processors_that_use_a_gpu_are_warned_of(tmp_path: Path
     assert len(told) == 1
 
 
-def test_the_hosts_languages_know_no_gate(here: Path) -> None:
-    occupied_by(here, os.getpid(), "python3")
+def test_the_hosts_languages_know_no_gate(surroundings: Path) -> None:
+    here = surroundings
+    occupied_by(here, os.getppid(), "python3")
     (here / "twice.c").write_text(
         "void solve(const float *x, float *y, int n)"
         "{ for (int i = 0; i < n; i++) y[i] = 2 * x[i]; }"
     )
     (here / "host.py").write_text("def reference(x, y, n): y[:] = 2 * x\n")
-    done = roofsmith(
-        here, "check", "twice.c", "--ref", "host.py", "--workload", "n=64", "--no-wait", "--json"
+    code, out, errors = run(
+        "check", "twice.c", "--ref", "host.py", "--workload", "n=64", "--no-wait", "--json"
     )
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["outcome"] == "passed"
+    assert code == 0, errors
+    assert json.loads(out)["outcome"] == "passed"
     assert not list((here / "leases").iterdir())
 
 
