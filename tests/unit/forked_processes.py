@@ -15,6 +15,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cached_property
 from typing import Any
 
 _MOST_BYTES = 1 << 16
@@ -25,7 +26,6 @@ class Forked:
 
     Attributes:
         pid: its number.
-        said: the first line that it printed.
         returncode: how it ended, once that was waited for; negative: the signal that killed it.
     """
 
@@ -37,8 +37,12 @@ class Forked:
             self.pid = server.ask({"code": code, "arguments": arguments}, writes)
         finally:
             os.close(writes)
-        with open(reads) as printed:
-            self.said = printed.readline().strip()
+        self._printed = open(reads)  # noqa: SIM115 - closed by wait()
+
+    @cached_property
+    def said(self) -> str:
+        """The first line that it prints; waited for."""
+        return self._printed.readline().strip()
 
     def __enter__(self) -> Forked:
         return self
@@ -58,6 +62,7 @@ class Forked:
     def wait(self) -> int:
         if self.returncode is None:
             self.returncode = self._server.ask({"wait": self.pid})
+            self._printed.close()
         return self.returncode
 
 

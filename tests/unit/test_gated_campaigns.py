@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import shutil
-import signal
-import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
+from forked_processes import Forked, Server, serving
 
 from roofsmith.domain.campaign import Campaign, Resumed, Started
 from roofsmith.domain.comparison import Judgement, Screening
@@ -343,61 +341,55 @@ def folder() -> Iterator[Path]:
     shutil.rmtree(made)
 
 
-class Competitor:
-    """Another roofsmith on this host."""
-
-    def __init__(
-        self,
-        folder: Path,
-        name: str,
-        *,
-        gpus: int = 1,
-        give_up_s: float = 600,
-        holds_s: float = 600,
-    ) -> None:
-        arguments = [str(folder), name, str(gpus), str(give_up_s), str(holds_s)]
-        command = [sys.executable, "-c", COMPETE, *arguments]
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-
-    def __enter__(self) -> Competitor:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.process.kill()
-        self.process.wait()
-        assert self.process.stdout is not None
-        self.process.stdout.close()
-
-    def says(self) -> str:
-        assert self.process.stdout is not None
-        return self.process.stdout.readline().strip()
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    """Forks processes that know the gate."""
+    known = ("app.hardware", "devices.lease", "engine.admission", "testing.fleet")
+    with serving(*(f"roofsmith.{name}" for name in known)) as server:
+        yield server
 
 
-def test_two_processes_get_a_gpu_each(folder: Path) -> None:
-    with Competitor(folder, "a", gpus=2) as first, Competitor(folder, "b", gpus=2) as second:
-        assert {first.says(), second.says()} == {fake_uuid(0), fake_uuid(1)}
+Competitors = Callable[..., Forked]
 
 
-def test_two_processes_share_one_gpu_in_turn(folder: Path) -> None:
-    with Competitor(folder, "a", holds_s=1) as first:
-        assert first.says() == fake_uuid(0)
-        with Competitor(folder, "b") as second:
-            assert second.says() == fake_uuid(0)
-            assert first.process.wait(timeout=300) == 0
+@pytest.fixture
+def competitor(server: Server, folder: Path) -> Competitors:
+    """Starts another roofsmith on this host."""
+
+    def started(
+        name: str, *, gpus: int = 1, give_up_s: float = 600, holds_s: float = 600
+    ) -> Forked:
+        arguments = (str(folder), name, str(gpus), str(give_up_s), str(holds_s))
+        return Forked(server, COMPETE, *arguments)
+
+    return started
 
 
-def test_who_gives_up_names_the_holder(folder: Path) -> None:
-    with Competitor(folder, "a") as first:
-        assert first.says() == fake_uuid(0)
-        with Competitor(folder, "b", give_up_s=0) as second:
-            said = second.says()
-        assert f"leased by pid {first.process.pid} (" in said
+def test_two_processes_get_a_gpu_each(competitor: Competitors) -> None:
+    with competitor("a", gpus=2) as first, competitor("b", gpus=2) as second:
+        assert {first.said, second.said} == {fake_uuid(0), fake_uuid(1)}
+
+
+def test_two_processes_share_one_gpu_in_turn(competitor: Competitors) -> None:
+    with competitor("a", holds_s=1) as first:
+        assert first.said == fake_uuid(0)
+        with competitor("b") as second:
+            assert second.said == fake_uuid(0)
+            assert first.wait() == 0
+
+
+def test_who_gives_up_names_the_holder(competitor: Competitors) -> None:
+    with competitor("a") as first:
+        assert first.said == fake_uuid(0)
+        with competitor("b", give_up_s=0) as second:
+            said = second.said
+        assert f"leased by pid {first.pid} (" in said
         assert "): roofsmith bench a, since " in said
 
 
-def test_kill_9_of_the_holder_lets_the_next_one_in(folder: Path) -> None:
-    with Competitor(folder, "a") as holder:
-        assert holder.says() == fake_uuid(0)
-        with Competitor(folder, "b") as waiting:
-            holder.process.send_signal(signal.SIGKILL)
-            assert waiting.says() == fake_uuid(0)
+def test_kill_9_of_the_holder_lets_the_next_one_in(competitor: Competitors) -> None:
+    with competitor("a") as holder:
+        assert holder.said == fake_uuid(0)
+        with competitor("b") as waiting:
+            holder.kill()
+            assert waiting.said == fake_uuid(0)

@@ -86,7 +86,9 @@ def other_process(server: Server) -> Others:
     def started(code: str, *arguments: str, user: int | None = None) -> Forked:
         if user:  # once everything is imported: Python may lie in root's home
             code = code.replace("# become", f"os.setuid({user})")
-        return Forked(server, code, *arguments)
+        process = Forked(server, code, *arguments)
+        assert process.said
+        return process
 
     return started
 
