@@ -242,6 +242,17 @@ ROOF = re.compile(
 CACHE = re.compile(rf"(?P<metric>\n- (?:L\d|memory)[^\n]*: )(?P<number>{NUMBER})(?P<rest> [KMG]iB)")
 
 
+@cache
+def places_of(name: str, pattern: re.Pattern[str]) -> list[tuple[str, re.Match[str]]]:
+    """Where a pattern is found in a campaign's files for people."""
+    return [
+        (path, match)
+        for path, text in sorted(files_of(name).items())
+        if path.endswith((".md", ".html"))
+        for match in pattern.finditer(text)
+    ]
+
+
 @settings(max_examples=80, deadline=None)
 @given(
     st.sampled_from(("softmax", "gpu", "running")),
@@ -252,13 +263,7 @@ CACHE = re.compile(rf"(?P<metric>\n- (?:L\d|memory)[^\n]*: )(?P<number>{NUMBER})
 def test_a_number_that_was_changed_is_found(
     name: str, pattern: re.Pattern[str], which: int, factor: float
 ) -> None:
-    files = files_of(name)
-    places = [
-        (path, match)
-        for path in sorted(files)
-        if path.endswith((".md", ".html"))
-        for match in pattern.finditer(files[path])
-    ]
+    files, places = files_of(name), places_of(name, pattern)
     assume(places)
     path, match = places[which % len(places)]
     old = match["number"]
@@ -293,8 +298,7 @@ def test_a_citation_that_leads_elsewhere_is_found(name: str, which: int, line: i
                                   "manifest.yaml", "logs/optimize.md", "final_report.md",
                                   "benchmark.md", "rounds/round-7/hypothesis.txt"])  # fmt: skip
 def test_a_claim_is_found_in_every_kind_of_file(path: str) -> None:
-    campaign = softmax_campaign()
-    files = rendered(campaign)
+    files = dict(files_of("softmax"))
     claim = "the H100 has 3.35 TB/s"
     planted: dict[str, Callable[[str], str]] = {
         "json": lambda text: text.replace('"Use 64-byte', f'"{claim}. Use 64-byte', 1),
@@ -304,7 +308,7 @@ def test_a_claim_is_found_in_every_kind_of_file(path: str) -> None:
     kind = path.rpartition(".")[2]
     text = files[path]
     files[path] = planted[kind](text) if kind in planted else f"{text}\n{claim}\n"
-    (problem,) = audit(files, sources(campaign)).problems
+    (problem,) = audit(files, sources_of("softmax")).problems
     assert (problem.path, problem.kind, problem.number) == (path, "uncited", "3.35 TB/s")
     assert claim in files[path].splitlines()[problem.line - 1]
 

@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import lru_cache
 from typing import Final, Literal
 
 from roofsmith.domain.facts import Fact
@@ -165,6 +166,7 @@ def _read_number(text: str) -> tuple[Decimal, Decimal]:
     return value, Decimal(1).scaleb(last_digit)
 
 
+@lru_cache(maxsize=1024)
 def _read_unit(unit: str) -> tuple[Dimension | str, tuple[Decimal, ...]]:
     """Dimension, and what one of the unit is in SI base units."""
     for dimension, pattern in _EXACT:
