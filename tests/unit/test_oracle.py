@@ -172,6 +172,14 @@ def test_an_exception_names_its_line_and_keeps_the_trace() -> None:
     assert "Traceback" in caught.value.log.read_text()
 
 
+def test_words_that_have_no_encoding_are_told_all_the_same() -> None:
+    raising = GOOD.replace("y[:] = 2 * x", r'raise ValueError("\udc80")')
+    with pytest.raises(BadReferenceError) as caught:
+        used(raising)
+    assert caught.value.log is not None
+    assert r"ValueError: \udc80" in caught.value.log.read_text()
+
+
 def test_a_line_of_setup_is_named_with_the_workload() -> None:
     text = complaint("def setup(n, seed=0):\n    return missing\n" + "def reference(**a): pass\n")
     assert "for n=6: setup: NameError (line 2)" in text

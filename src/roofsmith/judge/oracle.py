@@ -275,7 +275,7 @@ class ReferenceProcess:
         log = None
         if "trace" in answer:
             handle, name = tempfile.mkstemp(prefix="roofsmith-reference-", suffix=".log")
-            with os.fdopen(handle, "w", encoding="utf-8") as out:
+            with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace") as out:
                 out.write(answer["trace"])
             log = Path(name)
         doing = {"load": "", "describe": "setup: ", "draw": "setup: ", "expect": "reference: "}
