@@ -26,7 +26,7 @@ from roofsmith.judge.distributions import (
 )
 from roofsmith.judge.exploration import Movement, explore, honest, is_lost, movement, strain
 from roofsmith.judge.host_arithmetic import HostArithmetic
-from roofsmith.judge.jumps import ordered
+from roofsmith.judge.jumps import ordered, selected
 from roofsmith.judge.structure import promise, sign
 from roofsmith.judge.tolerated import Tolerated
 
@@ -152,6 +152,10 @@ PROMISES: dict[str, tuple[Callable[[np.random.Generator], np.ndarray], str | Non
 }  # fmt: skip
 
 
+def test_numbers_far_from_zero_are_no_normalised_rows() -> None:
+    assert promise(draws(lambda rng: 1000 + rng.standard_normal((64, 4096))), 24) is None
+
+
 @pytest.mark.parametrize("name", PROMISES)
 def test_what_all_draws_have_in_common(name: str) -> None:
     make, expected = PROMISES[name]
@@ -274,6 +278,45 @@ def test_what_only_compares_is_told_from_what_computes(
 ) -> None:
     values, outputs = Operator(compute).inputs({"n": 64}, 1)
     assert ordered(Operator(compute), values, outputs, ON) == (["y"] if is_ordered else [])
+
+
+@pytest.mark.parametrize(
+    ("compute", "is_selected"),
+    [
+        (lambda x: np.sort(x, -1), True),
+        (lambda x: x.max(-1), True),
+        (lambda x: np.maximum(x, 0), True),
+        (lambda x: -x.T, True),
+        (lambda x: x * 2, False),
+        (lambda x: x * x[::-1], False),
+        (lambda x: x + 0.5, False),
+        (lambda x: np.argsort(x, -1), False),
+        (lambda x: x * 0, False),
+    ],
+)
+def test_what_only_selects_is_told_from_what_computes(
+    compute: Callable[[np.ndarray], np.ndarray], is_selected: bool
+) -> None:
+    values, outputs = Operator(compute).inputs({"n": 64}, 1)
+    assert selected(Operator(compute), values, outputs, ON) == (["y"] if is_selected else [])
+
+
+class Constant(Operator):
+    """Multiplies by a table that never changes."""
+
+    def inputs(self, dims: dict[str, int], seed: int) -> tuple[dict[str, Any], set[str]]:
+        values, outputs = super().inputs(dims, seed)
+        return {**values, "table": np.arange(dims["n"], dtype=np.int32)}, outputs
+
+
+def test_what_nobody_would_notice_is_said() -> None:
+    explored = explore(Constant(softmax), {"n": 64}, ON)
+    (caution,) = Tolerated.model_validate(explored).cautions()
+    assert "'table' is the same in every draw" in caution
+    explored = explore(Constant(np.zeros_like), {"n": 64}, ON)
+    (caution,) = Tolerated.model_validate(explored).cautions()
+    assert "every call computes the same" in caution
+    assert not list(Tolerated.model_validate(explore(Operator(softmax), {"n": 64}, ON)).cautions())
 
 
 def test_exponentials_overflow() -> None:

@@ -220,6 +220,12 @@ def test_mistakes_are_told_to_people(old: str, new: str, expected: str) -> None:
     assert expected in complaint(broken)
 
 
+def test_a_number_by_value_must_not_depend_on_the_seed() -> None:
+    drawn = GOOD.replace('"n": n}', '"n": n + 1 + seed % 2}')
+    assert drawn != GOOD
+    assert "'n' another value for another seed: 7, 8" in complaint(drawn)
+
+
 def test_without_setup_sizes_must_be_dimensions() -> None:
     kernel = "void solve(const float *x, float *y, int rows) { }"
     text = complaint("def reference(x, y, rows):\n    y[:] = x\n", kernel)

@@ -306,3 +306,20 @@ def test_a_strained_budget_grows_by_what_its_draw_magnifies() -> None:
     assert strained.element == pytest.approx(10 * budget.element)
     given_by_user = budget_for(NO_ERROR, "float32", factor=FACTOR, terms=1, atol=1e-3)
     assert given_by_user.strained(100.0, 10.0).element == given_by_user.element
+
+
+def test_no_strain_makes_zeros_right() -> None:
+    budget = budget_for(Errors(0.6, 0.6), "float32", factor=FACTOR, terms=64)
+    strained = budget.strained(1000.0, 1000.0)
+    assert budget.norm < strained.norm < 1
+    assert budget.element < strained.element < 1
+    far = budget_for(NO_ERROR, "float32", factor=FACTOR, terms=64, rtol=2.0).strained(4.0, 4.0)
+    assert far.norm == 2.0
+
+
+def test_nobody_rounds_what_is_only_selected() -> None:
+    x = np.sort(normal(4096))
+    budget = budget_for(NO_ERROR, "float32", factor=FACTOR, terms=4096, selects=True)
+    assert inside(measure(x, x.astype(np.float64), budget), budget)
+    cut = (x.view(np.uint32) & ~np.uint32(255)).view(np.float32)
+    assert not inside(measure(cut, x.astype(np.float64), budget), budget)

@@ -55,6 +55,10 @@ do there is a rounding more or less, not another order of thousands of them."""
 MOST_NORM, MOST_ELEMENT = 0.25, 0.5
 """No budget is larger: half of a sum of positive terms is off by 0.5, nothing at all by 1."""
 
+MOST_STRAINED = 0.75
+"""The same of a single draw that magnifies rounding: a sum that cancels may be off by more than
+others, but zeros are off by 1. Chosen."""
+
 EPSILON: Mapping[str, float] = {
     "bfloat16": 2.0**-7, "float16": 2.0**-10, "float32": 2.0**-23, "float64": 2.0**-52,
 }  # fmt: skip
@@ -88,10 +92,16 @@ class Budget:
     rtol: float | None = None
 
     def strained(self, norm: float, element: float) -> Budget:
-        """The budget of a draw that magnifies every rounding error by these factors."""
+        """The budget of a draw that magnifies every rounding error by these factors.
+
+        It stays below what zeros are off by: where that isn't enough, nothing can be told.
+        """
         given = not (self.atol is None and self.rtol is None)
+        most = max(self.element, MOST_STRAINED)
         return replace(
-            self, norm=self.norm * norm, element=self.element * (1.0 if given else element)
+            self,
+            norm=min(self.norm * norm, max(self.norm, MOST_STRAINED)),
+            element=self.element if given else min(self.element * element, most),
         )
 
     def wider(self, other: Budget) -> Budget:
@@ -174,6 +184,7 @@ def budget_for(
     atol: float | None = None,
     rtol: float | None = None,
     irregular: bool = True,
+    selects: bool = False,
 ) -> Budget:
     """What an output may be wrong by.
 
@@ -187,14 +198,15 @@ def budget_for(
         rtol: relative one.
         irregular: whether rounding errors may be taken for random. Equal or related summands round
             the same way again and again, by up to n u in all; the rest stays random.
+        selects: whether it consists of the inputs' own numbers, which nobody has to round.
     """
     if dtype not in EPSILON:
         return Budget(0.0, 0.0, honest, atol)
-    terms = max(terms, 1.0)
+    terms = 0.0 if selects else max(terms, 1.0)
     random_walk = SUMMATION_FACTOR * terms**0.5
     roundings = random_walk if irregular else random_walk + terms
     summation = roundings * EPSILON[SUMMED_IN.get(dtype, dtype)] / 2
-    norm, element = floors(dtype)
+    norm, element = (EPSILON[dtype],) * 2 if selects else floors(dtype)
     if dtype in SUMMED_IN:
         factor *= HALF_SHARE
         norm, element = norm + summation, element + 4 * summation

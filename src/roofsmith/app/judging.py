@@ -103,6 +103,8 @@ class Contest:
             judgement = records.inspected(judgement, inspection)
             seen = inspection.notes if inspection is not None else ()
         notes = (*judgement.notes, *seen, *_short(judgement, shop), *clock_notes(shop.machine))
+        if judgement.verdict == "faster":
+            notes = (*notes, *shop.oracle.tolerated().cautions())
         return with_remarks(judgement.model_copy(update={"notes": notes}), challenger)
 
 

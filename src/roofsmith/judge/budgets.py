@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 
@@ -63,6 +63,7 @@ class Budgets:
         honest: Errors,
         *,
         fan_in: float | None = None,
+        selected: Collection[str] = (),
         irregular: bool = True,
     ) -> None:
         """Set or widen a budget by what the reference made of one draw in the declared precision.
@@ -73,6 +74,7 @@ class Budgets:
             output: the array.
             honest: error of the reference itself.
             fan_in: inputs that an output depends on, if these are a few.
+            selected: outputs that consist of the inputs' own numbers.
             irregular: see `analysis.tolerance.budget_for`.
         """
         atol, rtol = self.tolerances(description)
@@ -84,6 +86,7 @@ class Budgets:
             atol=atol,
             rtol=rtol,
             irregular=irregular,
+            selects=output.name in selected,
         )
         known = self._known.get((label, output.name))
         self._known[label, output.name] = budget.wider(known) if known else budget
@@ -97,6 +100,7 @@ class Budgets:
         honest: Honest,
         *,
         fan_in: float | None = None,
+        selected: Collection[str] = (),
         irregular: bool = False,
     ) -> bool:
         """Set or widen budgets for inputs of another distribution; False if they mean nothing.
@@ -108,6 +112,7 @@ class Budgets:
             outputs: its arrays.
             honest: what honest arithmetic makes of this draw.
             fan_in: inputs that an output depends on, if these are a few.
+            selected: outputs that consist of the inputs' own numbers.
             irregular: see `analysis.tolerance.budget_for`.
         """
         if not honest.is_sound or any(
@@ -117,7 +122,10 @@ class Budgets:
             return False
         for output in outputs:
             errors = honest.errors[output.name]
-            self.learn(subject, description, output, errors, fan_in=fan_in, irregular=irregular)
+            self.learn(
+                subject, description, output, errors,
+                fan_in=fan_in, selected=selected, irregular=irregular,
+            )  # fmt: skip
         return True
 
     def knows(self, label: str, outputs: Sequence[ArraySpec]) -> bool:

@@ -56,8 +56,9 @@ class Checker:
                 honest, moved.get(output.name), output.dtype, leaps=draws.may_jump(output.name)
             )
             self.budgets.learn(
-                draws.subject, draws.description, output, honest, fan_in=draws.fan_in
-            )
+                draws.subject, draws.description, output, honest,
+                fan_in=draws.fan_in, selected=draws.selected,
+            )  # fmt: skip
 
     def knows(self, draws: Draws) -> bool:
         """Whether the budgets of this workload and distribution were learned."""
@@ -86,7 +87,7 @@ class Checker:
             return False
         return self.budgets.learn_other(
             draws.subject, draws.workload.label, draws.description, draws.outputs, honest,
-            fan_in=draws.fan_in, irregular=False,
+            fan_in=draws.fan_in, selected=draws.selected, irregular=False,
         )  # fmt: skip
 
     def _compare(

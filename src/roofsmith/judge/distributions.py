@@ -116,6 +116,17 @@ def _rows_apart(s: Source) -> Any:
     return s.x * 2.0**exponent
 
 
+def _rows_alike(s: Source) -> Any:
+    """All rows nearly the first: what takes them for independent is wrong."""
+    rows = s.x.reshape(-1, s.x.shape[-1])
+    return (rows[:1] + rows / 16.0).reshape(s.x.shape)
+
+
+def _negative(s: Source) -> Any:
+    """A maximum that starts from zero has nothing above it."""
+    return -abs(s.x)
+
+
 def _sparse(s: Source) -> Any:
     return s.xp.where(s.uniform() < 0.9, 0.0 * s.x, s.x)
 
@@ -172,6 +183,8 @@ DISTRIBUTIONS: Mapping[str, Callable[[Source], Any]] = {
     "a lone spike of 2^4": _lone(4),
     "constant rows": _constant_rows,
     "rows on different scales": _rows_apart,
+    "rows alike": _rows_alike,
+    "all negative": _negative,
     "sparse": _sparse,
     "masked": _masked,
     "denormals among the others": _denormal,

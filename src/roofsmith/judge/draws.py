@@ -75,6 +75,11 @@ class Draws:
         return self._oracle.tolerated().fan_in
 
     @property
+    def selected(self) -> tuple[str, ...]:
+        """Outputs that consist of the inputs' own numbers."""
+        return self._oracle.tolerated().selected
+
+    @property
     def subject(self) -> str:
         """The workload, and what its inputs are drawn from if that isn't the reference's own."""
         return subject(self.workload.label, self.distribution)

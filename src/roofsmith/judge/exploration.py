@@ -36,7 +36,7 @@ from roofsmith.judge.distributions import (
     nudged,
     transform,
 )
-from roofsmith.judge.jumps import jumping, ordered
+from roofsmith.judge.jumps import jumping, ordered, selected
 from roofsmith.judge.structure import is_level, promise, sign
 
 LOST = 4.0
@@ -129,7 +129,9 @@ def explore(reference: Explored, dims: dict[str, int], on: Arithmetic) -> dict[s
         tolerated: their names; free: inputs that they change, each with the sign that its numbers
         always have, or `LEVEL`; bound: all other floating inputs, with what binds them; fan_in:
         inputs that an output depends on, where these are a few neighbours and no row; else None;
-        jumps: outputs that leap; ordered: those that the order of the inputs alone decides.
+        same: arrays that never change; is_fixed: whether none does;
+        jumps: outputs that leap; selected: those that consist of inputs' numbers; ordered: those
+        that the order of the inputs alone decides.
     """
     drawn = [reference.inputs(dims, seed) for seed in SEEDS]
     values, outputs = drawn[0]
@@ -150,6 +152,8 @@ def explore(reference: Explored, dims: dict[str, int], on: Arithmetic) -> dict[s
     jumps = jumping(reference, values, outputs, free, on)
     return {
         "tolerated": tolerated, "free": free, "bound": bound, "fan_in": local, "jumps": jumps,
+        "same": _same(drawn), "is_fixed": _is_fixed(reference, drawn),
+        "selected": selected(reference, values, outputs, on),
         "ordered": ordered(reference, values, outputs, on) if jumps else [],
     }  # fmt: skip
 
@@ -350,6 +354,27 @@ def bears_storing(found: dict[str, Errors] | None, own: dict[str, Errors] | None
     )
 
 
+def _same(drawn: Sequence[tuple[Mapping[str, Any], set[str]]]) -> list[str]:
+    """Arrays that are read, and are the same in all of these draws."""
+    first, outputs = drawn[0]
+    return [
+        name
+        for name, value in first.items()
+        if name not in outputs
+        and getattr(value, "shape", None)
+        and all(bool((other[name] == value).all()) for other, _ in drawn[1:])
+    ]
+
+
+def _is_fixed(reference: Explored, drawn: Sequence[tuple[dict[str, Any], set[str]]]) -> bool:
+    """Whether every call computes the same."""
+    try:
+        one, other = (reference.expect(*draw, exact=True) for draw in drawn[:2])
+    except Exception:  # noqa: BLE001  user code refuses such inputs, in whatever way
+        return False
+    return all(bool((other[name] == truth).all()) for name, truth in one.items())
+
+
 def _fan_in(
     reference: Explored, values: dict[str, Any], outputs: set[str], on: Arithmetic
 ) -> float | None:
@@ -359,7 +384,8 @@ def _fan_in(
     workload must be long enough to tell a few from all.
     """
     given = {k: v for k, v in values.items() if k not in outputs and on.is_floating(v)}
-    rows = min((v.shape[-1] for v in given.values() if v.shape), default=0)
+    long = [v for v in given.values() if _elements(v) > ROW_IS_LONGER]  # no mere parameters
+    rows = min((v.shape[-1] for v in long), default=0)
     try:
         truth = reference.expect(values, outputs, exact=True)
         changed = sum(

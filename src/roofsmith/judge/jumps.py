@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -74,17 +74,58 @@ def ordered(
         outputs: their names.
         on: NumPy or torch.
     """
+    truth, found = _stretched(reference, values, outputs, on, lambda x: x * abs(x))
+    return [name for name in found if _varies(truth[name]) and _equal(found[name], truth[name])]
+
+
+def selected(
+    reference: Explored, values: Mapping[str, Any], outputs: set[str], on: Arithmetic
+) -> list[str]:
+    """Outputs that consist of the inputs' own numbers, such as those of a sort or a maximum.
+
+    Every number x becomes x·(1 + |x|): then these become so, too, and nothing that is computed.
+
+    Args:
+        reference: computes them.
+        values: of a draw.
+        outputs: their names.
+        on: NumPy or torch.
+    """
+
+    def stretch(x: Any) -> Any:
+        return x * (1.0 + abs(x))
+
+    truth, found = _stretched(reference, values, outputs, on, stretch)
+    return [
+        name
+        for name in found
+        if on.is_floating(truth[name])
+        and _varies(truth[name])
+        and _equal(found[name], stretch(on.double(truth[name])))
+    ]
+
+
+def _stretched(
+    reference: Explored,
+    values: Mapping[str, Any],
+    outputs: set[str],
+    on: Arithmetic,
+    stretch: Callable[[Any], Any],
+) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    """The truth for inputs as they are, and as a function makes them; nothing if it's refused."""
     given = {k: on.double(v) for k, v in values.items() if k not in outputs and on.is_floating(v)}
-    stretched = {k: v * abs(v) for k, v in given.items()}
+    stretched = {k: stretch(v) for k, v in given.items()}
     try:
         truth = reference.expect(values, outputs, exact=True)
-        found = reference.expect({**values, **stretched}, outputs, exact=True)
+        return truth, reference.expect({**values, **stretched}, outputs, exact=True)
     except Exception:  # noqa: BLE001  user code refuses such inputs, in whatever way
-        return []
+        return {}, {}
 
-    def is_same(name: str) -> bool:
-        exact = truth[name]
-        varies = bool((exact != exact.reshape(-1)[:1]).any())  # or else nothing is decided here
-        return varies and bool((found[name] == exact).all())
 
-    return [name for name in truth if is_same(name)]
+def _varies(exact: Any) -> bool:
+    """Or else nothing is decided here."""
+    return bool((exact != exact.reshape(-1)[:1]).any())
+
+
+def _equal(found: Any, exact: Any) -> bool:
+    return bool((found == exact).all())

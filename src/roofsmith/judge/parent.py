@@ -186,6 +186,10 @@ class ProcessJudge:
         once = self._quick or not self._confirms
         if first.failure is not None or seen is None or once or not counts_twice(seen):
             return Evidence(first)
+        if is_win(seen):
+            observer.stage("check", "the winner on other inputs")
+            if failure := self._examiner.look_further(candidate, incumbent):
+                return Evidence(first, Measurement((), failure))
         what = "the winner" if is_win(seen) else "classes that diverge"
         observer.stage("confirm", f"measuring {what} again in fresh processes")
         instance = 1 + max(sample.instance for sample in first.samples)

@@ -21,6 +21,7 @@ from roofsmith.judge.user_module import (
     declared,
     inouts,
     number,
+    require_fixed,
     size_argument,
 )
 
@@ -48,6 +49,8 @@ class Reference:
         """Arrays, scalars and declared cost of a workload."""
         values, outputs = self.inputs(dims, seed=0)
         require_room(values)
+        scalars = {k: v for k, v in values.items() if isinstance(v, int)}
+        require_fixed(scalars, dims, lambda: self.inputs(dims, seed=1)[0])
         held = self._held(dims, values, outputs)
         parameters = self._signature.parameters
         arrays = [
@@ -62,7 +65,7 @@ class Reference:
         ]
         return {
             "arrays": arrays,
-            "scalars": {k: v for k, v in values.items() if isinstance(v, int)},
+            "scalars": scalars,
             "flops": declared(self._module, "flops", dims),
             "bytes": declared(self._module, "bytes", dims),
             "atol": number(self._module, "atol"),

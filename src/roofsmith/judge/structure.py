@@ -21,6 +21,10 @@ ALIKE = 1e-3
 LONG_ROW = 64
 """Longer rows have to be alike by as much more as the root of their length is longer: sums and
 lengths of random numbers come together by themselves, and so does what rounding does to them."""
+NATURAL = 0.1
+"""Share of the standard deviation that sums and lengths of independent numbers have, beyond which
+rows aren't normalised. Chosen."""
+TINY = 1e-300
 LEAST_ROW = 4
 """Shorter rows are sorted, or sum to nearly the same, by chance."""
 FEW_VALUES = 16
@@ -101,28 +105,34 @@ def _sorted(draw: Numbers) -> bool:
 def _same_sums(draw: Numbers) -> bool:
     if not _has_rows(draw):
         return False
-    return _constant(draw.sum(axis=-1), np.abs(draw).sum(axis=-1), draw.shape[-1])
+    natural = draw.shape[-1] ** 0.5 * float(np.std(draw))
+    return _constant(draw.sum(axis=-1), np.abs(draw).sum(axis=-1), draw.shape[-1], natural)
 
 
 def _same_lengths(draw: Numbers) -> bool:
     if not _has_rows(draw):
         return False
     lengths = np.sqrt(np.square(draw).sum(axis=-1))
-    return _constant(lengths, lengths, draw.shape[-1])
+    natural = draw.shape[-1] ** 0.5 * float(np.std(draw**2)) / max(2 * float(lengths.mean()), TINY)
+    return _constant(lengths, lengths, draw.shape[-1], natural)
 
 
 def _has_rows(draw: Numbers) -> bool:
     return draw.ndim > 0 and draw.shape[-1] >= LEAST_ROW
 
 
-def _constant(found: Numbers, scale: Numbers, row: int) -> bool:
-    """Rows alike; a single row is if it is one, the sum that people normalise to."""
+def _constant(found: Numbers, scale: Numbers, row: int, natural: float) -> bool:
+    """Rows alike; a single row is if it is one, the sum that people normalise to.
+
+    And more alike than independent numbers of this size would be by nature, such as 1000 plus a
+    little each.
+    """
     typical = float(np.mean(scale))
     if typical == 0:
         return True
     center = float(np.mean(found)) if np.size(found) > 1 else 1.0
     alike = ALIKE * min(1.0, (LONG_ROW / row) ** 0.5)
-    return bool(np.max(np.abs(found - center)) <= alike * typical)
+    return bool(np.max(np.abs(found - center)) <= min(alike * typical, NATURAL * natural))
 
 
 _PROMISES: dict[str, Callable[[Numbers], bool]] = {

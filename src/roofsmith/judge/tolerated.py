@@ -25,6 +25,12 @@ class Tolerated(Value):
 
     jumps: tuple[str, ...] = ()
     """Outputs that change by leaps where inputs hardly change, such as those of `rint`."""
+    same: tuple[str, ...] = ()
+    """Arrays that are read, and are the same in every draw."""
+    is_fixed: bool = False
+    """Whether every call computes the same."""
+    selected: tuple[str, ...] = ()
+    """Outputs that consist of the inputs' own numbers, such as those of a sort or a maximum."""
     ordered: tuple[str, ...] = ()
     """Outputs that the order of the inputs' numbers alone decides, such as those of an argsort."""
 
@@ -38,6 +44,18 @@ class Tolerated(Value):
                 yield f"inputs left out, since the reference loses its meaning: {left_out}"
         for name, why in self.bound.items():
             yield f"input {name!r} is always as the reference draws it: {why}"
+
+    def cautions(self) -> Iterator[str]:
+        """What a judgement of this operator can't find out."""
+        if self.is_fixed:
+            yield "every call computes the same: nobody notices a result that is remembered"
+            return
+        for name in self.same:
+            if self.free.get(name) != LEVEL:
+                yield (
+                    f"input {name!r} is the same in every draw: nobody notices a kernel that has"
+                    " it built in, or keeps what follows from it"
+                )
 
     def _left_out(self) -> Iterator[str]:
         """Distributions that aren't tolerated, and no other in their place is."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import inspect
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -50,6 +50,31 @@ def size_argument(name: str, dims: Mapping[str, int]) -> int:
     if name not in dims:
         raise Complaint(f"solve takes the size {name!r}, but the workload gives {', '.join(dims)}")
     return dims[name]
+
+
+def require_fixed(
+    scalars: Mapping[str, Any], dims: Mapping[str, int], redraw: Callable[[], Mapping[str, Any]]
+) -> None:
+    """See that what a kernel is given by value follows from the workload, not from the seed.
+
+    Args:
+        scalars: of one draw, by name.
+        dims: of the workload.
+        redraw: the inputs of another seed; called only if a scalar isn't a dimension.
+
+    Raises:
+        Complaint: one doesn't.
+    """
+    if all(name in dims and dims[name] == value for name, value in scalars.items()):
+        return
+    others = redraw()
+    for name, value in scalars.items():
+        if others.get(name) != value and value == value:
+            raise Complaint(
+                f"setup gives the number {name!r} another value for another seed: {value},"
+                f" {others.get(name)}; what a kernel gets by value is the same in every call, so"
+                " make it an array of one element, or a dimension"
+            )
 
 
 def number(module: ModuleType, name: str) -> float | None:

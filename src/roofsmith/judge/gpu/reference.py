@@ -23,6 +23,7 @@ from roofsmith.judge.user_module import (
     declared,
     inouts,
     number,
+    require_fixed,
     size_argument,
 )
 from roofsmith.ports import Scalar
@@ -81,6 +82,8 @@ class GpuReference:
         """Arrays, arguments in order, and declared cost of a workload."""
         values, outputs = self.inputs(dims, seed=0)
         self._fit(values)
+        scalars = {k: v for k, v in values.items() if not isinstance(v, torch.Tensor)}
+        require_fixed(scalars, dims, lambda: self.inputs(dims, seed=1)[0])
         held = self._held(dims, values, outputs)
         arrays = [
             {
@@ -94,7 +97,7 @@ class GpuReference:
         ]
         return {
             "arrays": arrays,
-            "scalars": {k: v for k, v in values.items() if not isinstance(v, torch.Tensor)},
+            "scalars": scalars,
             "arguments": list(values),
             "flops": declared(self._module, "flops", dims),
             "bytes": declared(self._module, "bytes", dims),

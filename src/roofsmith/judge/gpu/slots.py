@@ -152,7 +152,10 @@ class Slots:
             honest = _errors(found[output.name])
             leaps = output.name in tolerated.jumps
             honest = on_own_draws(honest, moved.get(output.name), output.dtype, leaps=leaps)
-            budgets.learn(self.subject, self.description, output, honest, fan_in=tolerated.fan_in)
+            budgets.learn(
+                self.subject, self.description, output, honest,
+                fan_in=tolerated.fan_in, selected=tolerated.selected,
+            )  # fmt: skip
 
     def _honest(self, slot: int) -> Honest | None:
         """What honest arithmetic makes of a slot's inputs; None: it refuses such inputs."""
@@ -202,9 +205,10 @@ class Slots:
         """Whether the operator keeps its meaning on this very draw; learn the budgets if so."""
         if (made := self._honest(slot)) is None:
             return False
+        tolerated = self._oracle.tolerated()
         return budgets.learn_other(
-            self.subject, self.workload.label, self.description, self.outputs,
-            made, fan_in=self._oracle.tolerated().fan_in,
+            self.subject, self.workload.label, self.description, self.outputs, made,
+            fan_in=tolerated.fan_in, selected=tolerated.selected,
             irregular=self.distribution not in RELATED,
         )  # fmt: skip
 
