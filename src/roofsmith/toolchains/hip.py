@@ -39,7 +39,8 @@ class HipToolchain(CompilingToolchain):
         )
 
     def _plan(self, candidate: Candidate) -> Plan:
-        return _plan(candidate, find_hipcc(), self._arch(), self._canary)
+        arch = self._arch()  # first: without a device no compiler helps
+        return _plan(candidate, find_hipcc(), arch, self._canary)
 
     def _arch(self) -> str:
         arch = self._device.arch if self._device is not None else None
