@@ -29,6 +29,8 @@ SIGNIFICAND: Mapping[str, int] = {"float16": 11, "bfloat16": 8, "float32": 24, "
 
 SPIKES = 8
 """In a row, on average."""
+ALIKE = 1 / 16
+"""Share of itself by which each row differs from the first, where rows are nearly alike. Chosen."""
 LEVEL = 2
 """In place of a sign: one number throughout, the same in every draw, such as a scale of ones."""
 VARIED = "constants varied"
@@ -119,7 +121,7 @@ def _rows_apart(s: Source) -> Any:
 def _rows_alike(s: Source) -> Any:
     """All rows nearly the first: what takes them for independent is wrong."""
     rows = s.x.reshape(-1, s.x.shape[-1])
-    return (rows[:1] + rows / 16.0).reshape(s.x.shape)
+    return (rows[:1] + rows * ALIKE).reshape(s.x.shape)
 
 
 def _negative(s: Source) -> Any:

@@ -154,7 +154,7 @@ class Examiner:
                         if found and (failure := found[-1].failure) is not None:
                             return failure
                         if time.monotonic() > end:
-                            break
+                            return None
                     return None
             except SideDiedError as error:
                 died_on, self._trying = self._trying, OWN

@@ -25,6 +25,7 @@ NATURAL = 0.1
 """Share of the standard deviation that sums and lengths of independent numbers have, beyond which
 rows aren't normalised. Chosen."""
 TINY = 1e-300
+"""In place of a mean length of zero, which is divided by: rows of zeros alone."""
 LEAST_ROW = 4
 """Shorter rows are sorted, or sum to nearly the same, by chance."""
 FEW_VALUES = 16

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from roofsmith.analysis.overfitting.group_numbers import Numbers, root_of
 from roofsmith.analysis.overfitting.python_calls import TENSOR_LIBRARIES, imports, last_name
@@ -61,7 +61,7 @@ class Spellings:
             name = self._local.get(name, name).rpartition(".")[2]
         elif isinstance(call.func, ast.Call):  # Rearrange("...")(x), Unflatten(0, ...)(x)
             made = self.taken(call.func)
-            return made._replace_array(call.args[0]) if made and call.args else None
+            return replace(made, array=call.args[0]) if made and call.args else None
         else:
             return None
         root = ast.unparse(owner).partition(".")[0] if owner is not None else ""
@@ -85,9 +85,6 @@ class _Taken:
     arguments: list[ast.expr]
     keywords: Mapping[str, ast.expr]
     is_numpy: bool
-
-    def _replace_array(self, array: ast.expr) -> _Taken:
-        return _Taken(self.name, array, self.arguments, self.keywords, self.is_numpy)
 
     @property
     def how(self) -> ast.expr | None:
