@@ -24,6 +24,7 @@ from roofsmith.analysis.tolerance import (
     SUMMED_IN,
     Errors,
 )
+from roofsmith.judge.dependence import elements, fan_in, is_fixed, same_inputs
 from roofsmith.judge.distributions import (
     ALTERNATIVES,
     DISTRIBUTIONS,
@@ -56,10 +57,6 @@ SEEDS = (1, 2, 3)
 NUDGES, FEW_NUMBERS = 4, 2**16
 """Ways of moving a draw's inputs: a single one may cancel by luck, but not on every one of more
 outputs than these few."""
-PROBES = 3
-"""Elements of an input that are changed to see which outputs depend on them."""
-ROW_IS_LONGER = 4
-"""Times: dependence on so much less than a row is taken for a neighbourhood."""
 USUAL_SEEDS = (1, 2, 3, 4, 5)
 """Of the draws that a draw's condition is compared with."""
 
@@ -148,11 +145,11 @@ def explore(reference: Explored, dims: dict[str, int], on: Arithmetic) -> dict[s
             else:
                 bound[name] = why
     tolerated = _tolerated(reference, values, outputs, free, on) if free else []
-    local = _fan_in(reference, values, outputs, on)
+    local = fan_in(reference, values, outputs, on)
     jumps = jumping(reference, values, outputs, free, on)
     return {
         "tolerated": tolerated, "free": free, "bound": bound, "fan_in": local, "jumps": jumps,
-        "same": _same(drawn), "is_fixed": _is_fixed(reference, drawn),
+        "same": same_inputs(drawn), "is_fixed": is_fixed(reference, drawn),
         "selected": selected(reference, values, outputs, on),
         "ordered": ordered(reference, values, outputs, on) if jumps else [],
     }  # fmt: skip
@@ -167,7 +164,7 @@ def honest(
     """
     truth = reference.expect(values, outputs, exact=True)
     plain = reference.expect(values, outputs, exact=False)
-    many = sum(map(_elements, truth.values())) > MANY_NUMBERS
+    many = sum(map(elements, truth.values())) > MANY_NUMBERS
     many = many and all(map(on.is_floating, truth.values()))
     moved = truth if many else reference.expect(nudged(values, 0, on), outputs, exact=True)
     errors, is_sound = {}, True
@@ -270,7 +267,7 @@ def movement(
     """The most that moving inputs a little does to the truth."""
     truth = reference.expect(values, outputs, exact=True)
     found = {name: Errors(0.0, 0.0) for name, exact in truth.items() if on.is_floating(exact)}
-    few = sum(map(_elements, truth.values())) <= FEW_NUMBERS
+    few = sum(map(elements, truth.values())) <= FEW_NUMBERS
     for seed in range(NUDGES if few else 1):
         moved = reference.expect(nudged(values, seed, on), outputs, exact=True)
         for name, known in found.items():
@@ -352,72 +349,6 @@ def bears_storing(found: dict[str, Errors] | None, own: dict[str, Errors] | None
         for name, one in own.items()
         if one.norm < MEANINGLESS.norm and one.element < MEANINGLESS.element
     )
-
-
-def _same(drawn: Sequence[tuple[Mapping[str, Any], set[str]]]) -> list[str]:
-    """Arrays that are read, and are the same in all of these draws."""
-    first, outputs = drawn[0]
-    return [
-        name
-        for name, value in first.items()
-        if name not in outputs
-        and getattr(value, "shape", None)
-        and all(bool((other[name] == value).all()) for other, _ in drawn[1:])
-    ]
-
-
-def _is_fixed(reference: Explored, drawn: Sequence[tuple[dict[str, Any], set[str]]]) -> bool:
-    """Whether every call computes the same."""
-    try:
-        one, other = (reference.expect(*draw, exact=True) for draw in drawn[:2])
-    except Exception:  # noqa: BLE001  user code refuses such inputs, in whatever way
-        return False
-    return all(bool((other[name] == truth).all()) for name, truth in one.items())
-
-
-def _fan_in(
-    reference: Explored, values: dict[str, Any], outputs: set[str], on: Arithmetic
-) -> float | None:
-    """How many inputs an output depends on, if that is a few; None if it may be a row or more.
-
-    Single inputs are changed, and the outputs that change with them counted; the rows of the
-    workload must be long enough to tell a few from all.
-    """
-    given = {k: v for k, v in values.items() if k not in outputs and on.is_floating(v)}
-    long = [v for v in given.values() if _elements(v) > ROW_IS_LONGER]  # no mere parameters
-    rows = min((v.shape[-1] for v in long), default=0)
-    try:
-        truth = reference.expect(values, outputs, exact=True)
-        changed = sum(
-            _elements(value) * _fan_out(reference, values, outputs, truth, name, on)
-            for name, value in given.items()
-        )
-    except Exception:  # noqa: BLE001  user code refuses such inputs, in whatever way
-        return None
-    fan_in = changed / max(sum(map(_elements, truth.values())), 1)
-    return max(fan_in, 1.0) if 0 < fan_in <= rows / ROW_IS_LONGER else None
-
-
-def _fan_out(
-    reference: Explored,
-    values: dict[str, Any],
-    outputs: set[str],
-    truth: Mapping[str, Any],
-    name: str,
-    on: Arithmetic,
-) -> int:
-    """The most outputs that change with one element of an input, of some elements."""
-    size, most = _elements(values[name]), 0
-    for probe in range(PROBES):
-        moved = on.double(values[name])
-        moved.reshape(-1)[(2 * probe + 1) * size // (2 * PROBES)] *= 1.125
-        found = reference.expect({**values, name: moved}, outputs, exact=True)
-        most = max(most, sum(int((found[key] != truth[key]).sum()) for key in truth))
-    return most
-
-
-def _elements(array: Any) -> int:
-    return int(np.prod(array.shape, dtype=np.int64))
 
 
 def _tolerated(
