@@ -33,15 +33,37 @@ def test_identical_kernels() -> None:
 
 
 def test_attacks() -> None:
-    findings = record("selftest")["sections"]["c"]["findings"]
+    sections = record("selftest")["sections"]
+    assert set(sections) == {"c", "cuda", "triton", "torch"}
+    findings = [found for section in sections.values() for found in section["findings"]]
     attacks = [found for found in findings if found["is_attack"]]
     honest = [found for found in findings if not found["is_attack"]]
     caught = sum(found["right"] for found in attacks)
+    rejected = sum(not found["outcome"].startswith("passed") for found in attacks)
     believed = sum(found["deceives_naive"] for found in attacks)
-    assert f"{caught} of {len(attacks)} attacks in C" in claims()
+    assert f"{caught} of {len(attacks)} attacks in C, CUDA, Triton and PyTorch" in claims()
+    assert f"{rejected} of them rejected and {caught - rejected} without a gain" in claims()
+    assert all(found["outcome"] != "passed/faster" for found in attacks)
     assert all(found["right"] for found in honest)
-    assert f"all of {len(honest)} honest kernels" in claims()
+    assert f"All of {len(honest)} honest kernels" in claims()
     assert f"believed {believed} of the attacks" in claims()
+
+
+def test_attacks_by_kind_of_device() -> None:
+    text = (ROOT / "README.md").read_text().replace("\n", " ")
+    sections = record("selftest")["sections"]
+    host, device = [sections["c"]], [sections[name] for name in ("cuda", "triton", "torch")]
+    for kind in (host, device):
+        findings = [found for section in kind for found in section["findings"]]
+        attacks = [found for found in findings if found["is_attack"]]
+        rejected = [found for found in attacks if not found["outcome"].startswith("passed")]
+        harmless = sum(found["right"] for found in attacks) - len(rejected)
+        honest = len(findings) - len(attacks)
+        assert f"rejected {len(rejected)} of {len(attacks)} attacks" in text
+        assert f"{harmless}, and let {honest} of {honest} honest kernels through" in text
+        assert f"the harness believed all {len(attacks)}" in text
+    reasons = sum(found["right_reason"] for found in rejected)
+    assert f"{reasons} of them for the right reason" in text
 
 
 def test_openblas() -> None:
