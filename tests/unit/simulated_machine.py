@@ -76,6 +76,7 @@ def host(root: Path, **changes: Any) -> Sources:
     answers: dict[str, Any] = {
         "environment": lambda: environment,
         "load": lambda: 0.1,
+        "processor_time": lambda: None,
         "isolation": dict,
         "compilers": lambda: {"gcc": GCC, "g++": GXX},
         "openmp": lambda: _built(root),

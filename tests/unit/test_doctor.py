@@ -40,6 +40,7 @@ from roofsmith.devices.frameworks import TorchBuild
 from roofsmith.domain.clocks import ClockClaim, ClockSettings
 from roofsmith.domain.device import Environment
 from roofsmith.domain.outcome import BuildFailed
+from roofsmith.domain.processor_time import ProcessorTime
 from roofsmith.errors import TargetError
 from roofsmith.judge.sandbox import LANDLOCK
 from roofsmith.report.campaign_files import render_campaign
@@ -152,6 +153,24 @@ def test_other_work(root: Path, average: float, level: str) -> None:
     check = named(look(host(root, load=lambda: average)), "load")
     assert check.level == level
     assert f"load average {average:.1f} on 2 processors" in check.detail
+
+
+@pytest.mark.parametrize(
+    ("stolen_s", "level", "share"), [(2.0, "ok", "2.0%"), (23.0, "limited", "23%")]
+)
+def test_a_host_that_takes_processors_away(
+    root: Path, stolen_s: float, level: str, share: str
+) -> None:
+    times = ProcessorTime(wanted_s=100.0, stolen_s=stolen_s)
+    check = named(look(host(root, processor_time=lambda: times)), "steal")
+    assert check.level == level
+    assert f"took away {share} of the processor time" in check.detail
+
+
+def test_a_host_that_never_did(root: Path) -> None:
+    times = ProcessorTime(wanted_s=100.0, stolen_s=0.0)
+    found = look(host(root, processor_time=lambda: times))
+    assert "steal" not in [check.name for check in found.checks]
 
 
 @pytest.mark.parametrize(

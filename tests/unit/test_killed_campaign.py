@@ -46,8 +46,8 @@ BY_CHANCE = {
     "samples", "samples_s", "errors", "pairs", "bottleneck",
 }  # fmt: skip
 """Fields that say when and where it ran, or that hold more or less on a busy machine."""
-BUSY = ("are void", "was busy", "disturbed")
-"""Notes of a judgement that say how busy the machine was."""
+BUSY = ("are void", "was busy", "disturbed", "took away")
+"""Notes of a judgement that say how busy the machine, or its host, was."""
 
 
 def candidate(text: str) -> Candidate:
@@ -85,9 +85,9 @@ def _plain(value: Any, here: str) -> Any:
 
 
 def _says_busy(value: Any) -> bool:
-    """A remark on disturbances, or doctor's check of the load: both are the moment's."""
+    """A remark on disturbances, or doctor's checks of the load and the host: the moment's."""
     if isinstance(value, dict):
-        return value.get("name") == "load"
+        return value.get("name") in ("load", "steal")
     return isinstance(value, str) and any(word in value for word in BUSY)
 
 

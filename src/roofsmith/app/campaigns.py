@@ -25,6 +25,7 @@ from roofsmith.app.wiring import (
     workshop,
 )
 from roofsmith.config import Settings
+from roofsmith.devices.processor_time import processor_time
 from roofsmith.domain.campaign import Campaign, Round, Started, Stopped, replay
 from roofsmith.domain.ending import StopCode
 from roofsmith.domain.measure import TIME, Measure
@@ -35,6 +36,7 @@ from roofsmith.engine.diagnosing import require_material
 from roofsmith.engine.loop import Engine
 from roofsmith.engine.progress import overhead_fraction, spent_s
 from roofsmith.engine.repairing import repair_task, require_repair_task
+from roofsmith.engine.steal import steal_note
 from roofsmith.engine.stopping import Stop
 from roofsmith.errors import UsageError
 from roofsmith.ports import Brief, Observer, Proposer
@@ -221,13 +223,13 @@ def tell(
     """
     if not change.kernel.is_dir():
         read_text(change.kernel, "kernel", may_be_empty=True)
-    if change.hypothesis is not None:
-        known, _ = recorded(directory)
-        require_cited(_hypothesis(change, None), sources_for(known, settings))
-    elif not change.repair:
+    if change.hypothesis is None and not change.repair:
         raise UsageError(
             "there is no hypothesis", hint="say what changed and why: --hypothesis TEXT"
         )
+    known, _ = recorded(directory)
+    # Of a repair as well, which may say something of a counter.
+    require_cited(_hypothesis(change, None), sources_for(known, settings))
     with _opened(directory, settings, observer, limits) as engine:
         campaign = engine.campaign
         _require_class(change.target_class or "global", campaign)
@@ -341,8 +343,10 @@ def _run(
     lineage = LateLineage(files.directory, name, shop.target.baseline, kernel_path)
     parts = replace(shop.parts(proposer, files, lineage), examination=seen)
     engine = Engine(parts, name, limits, shop.prepared)
+    begin = processor_time()
     campaign = engine.run()
-    return _finished(campaign, files, lineage.branch, lineage.notes)
+    notes = (*lineage.notes, *steal_note(begin, processor_time()))
+    return _finished(campaign, files, lineage.branch, notes)
 
 
 @contextmanager

@@ -21,6 +21,7 @@ from roofsmith.devices.build_slots import build_slots
 from roofsmith.devices.choice import source_for
 from roofsmith.devices.nvidia import NvidiaSource
 from roofsmith.devices.nvml import NvmlHealth
+from roofsmith.devices.processor_time import processor_time
 from roofsmith.domain.device import Device
 from roofsmith.domain.kernel import Language
 from roofsmith.domain.target import HOST_LANGUAGES, Target
@@ -31,6 +32,7 @@ from roofsmith.engine.guarded import (
     GuardedProfiler,
     GuardedTracer,
 )
+from roofsmith.engine.steal import HostedJudge
 from roofsmith.engine.survey import Survey
 from roofsmith.judge.bench import Bench
 from roofsmith.judge.cgroup import remove_stale_groups
@@ -201,7 +203,13 @@ class Machine:
     ) -> Judge:
         """Who decides about candidates; about yardsticks, without confirming what they win."""
         judge = ProcessJudge(target, bench, known.classes, known.bounds, confirms=confirms)
-        return judge if self.gate is None else GuardedJudge(judge, self.gate)
+        return self.watched(judge)
+
+    def watched(self, judge: Judge) -> Judge:
+        """The same judge, which hears of what disturbs it on this machine."""
+        if self.gate is None:
+            return HostedJudge(judge, processor_time)
+        return GuardedJudge(judge, self.gate)
 
     @property
     def _api(self) -> Api:

@@ -27,7 +27,6 @@ from roofsmith.analysis.statistics import least_observations
 from roofsmith.app.hardware import leased_machine
 from roofsmith.app.repositories import (
     Repository,
-    device_language,
     open_target_repository,
     pass_through,
     unfit,
@@ -38,7 +37,7 @@ from roofsmith.config import Settings
 from roofsmith.domain.command import CommandSection, CommandSpec, direction_of
 from roofsmith.domain.kernel import Built
 from roofsmith.domain.outcome import BuildFailed
-from roofsmith.domain.target import HOST_LANGUAGES, Target, default_keep
+from roofsmith.domain.target import HOST_LANGUAGES, Target, default_keep, device_language
 from roofsmith.errors import TargetError
 from roofsmith.ports import Gate, Observer
 from roofsmith.store.checkouts import editable_sources, open_repository, require_clean

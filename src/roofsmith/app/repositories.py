@@ -11,7 +11,7 @@ from pathlib import Path
 from roofsmith.analysis.benchmark_rows import Reader
 from roofsmith.config import Settings
 from roofsmith.domain.command import CommandSpec
-from roofsmith.domain.kernel import Built, Language
+from roofsmith.domain.kernel import Built
 from roofsmith.domain.outcome import BuildFailed, Failure
 from roofsmith.domain.target import Target
 from roofsmith.engine.survey import Survey
@@ -171,13 +171,6 @@ def open_target_repository(target: Target, settings: Settings) -> Iterator[Repos
         )
     finally:
         shutil.rmtree(root, ignore_errors=True)
-
-
-def device_language(target: Target) -> Language:
-    """A language whose kernels run where the target's do: it decides about the machine's parts."""
-    if target.command is None:
-        return target.language
-    return "triton" if target.command.device == "gpu" else "c"
 
 
 def pass_through(gate: Gate | None) -> None:

@@ -18,7 +18,6 @@ from roofsmith.app.hardware import (
     oracle_for,
 )
 from roofsmith.app.repositories import (
-    device_language,
     open_target_repository,
     without_family,
 )
@@ -28,10 +27,10 @@ from roofsmith.domain.campaign import Round
 from roofsmith.domain.inspection import Inspection
 from roofsmith.domain.kernel import Built, Candidate, Language
 from roofsmith.domain.outcome import BuildFailed
-from roofsmith.domain.target import HOST_LANGUAGES, Target
+from roofsmith.domain.target import HOST_LANGUAGES, Target, device_language
 from roofsmith.domain.transfer import Trace
 from roofsmith.domain.yardstick import Yardstick, pytorch_yardsticks
-from roofsmith.engine.guarded import GuardedJudge, GuardedProfiler
+from roofsmith.engine.guarded import GuardedProfiler
 from roofsmith.engine.meter import Meter
 from roofsmith.engine.survey import Prepared, Survey, survey
 from roofsmith.errors import BaselineError, TargetError, UsageError
@@ -341,10 +340,9 @@ def _command_workshop(
             bounded, machine.devices, machine.specs, machine.toolchain, repository.oracle, observer,
             meter,
         )  # fmt: skip
-        judge: Judge = repository.judge(target, known)
+        judge = machine.watched(repository.judge(target, known))
         profiler: Profiler = repository.profiler
         if machine.gate is not None:
-            judge = GuardedJudge(judge, machine.gate)
             profiler = GuardedProfiler(profiler, machine.gate)
         shop = Workshop(
             target, machine, observer, repository.oracle, Prepared(known, meter), judge, profiler,

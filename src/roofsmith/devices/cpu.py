@@ -93,7 +93,7 @@ class CpuSource:
     def _sharing_notes(self, fields: dict[str, str]) -> list[str]:
         notes = []
         if "hypervisor" in fields.get("flags", "").split():
-            notes.append("virtual machine: the host may take processor time away, unseen (steal)")
+            notes.append("virtual machine: the host may take processor time away (steal)")
         threads = probes.siblings(self.root, min(probes.allowed_processors()))
         if threads > 1:
             notes.append(f"simultaneous multithreading: {threads} processors share one core")

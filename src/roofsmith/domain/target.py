@@ -223,3 +223,10 @@ class Target(Described):
             build=self.build,
             entry=self.entry,
         )
+
+
+def device_language(target: Target) -> Language:
+    """A language whose kernels run where the target's do: it decides about the machine's parts."""
+    if target.command is None:
+        return target.language
+    return "triton" if target.command.device == "gpu" else "c"

@@ -16,6 +16,8 @@ from roofsmith.domain.device import Device, Environment
 from roofsmith.domain.examination import Check
 from roofsmith.domain.kernel import Built, Language
 from roofsmith.domain.outcome import BuildFailed
+from roofsmith.domain.processor_time import ProcessorTime
+from roofsmith.engine.steal import NOTEWORTHY_SHARE
 from roofsmith.errors import RoofsmithError
 from roofsmith.judge.isolation import PROVIDED_BY
 from roofsmith.report import format as fmt
@@ -50,6 +52,8 @@ def processor_checks(sources: Sources, environment: Environment) -> Iterator[Che
             fix="sudo cpupower frequency-set -g performance",
         )  # fmt: skip
     yield _load(sources.load(), device.cores)
+    if (taken := _taken_away(sources.processor_time())) is not None:
+        yield taken
 
 
 def _processor(sources: Sources, device: Device) -> str:
@@ -60,7 +64,7 @@ def _processor(sources: Sources, device: Device) -> str:
     parts.append("cache sizes not known" if cache is None else f"{fmt.size(cache)} outermost cache")
     fields = first_processor(probes.text(sources.root / "proc/cpuinfo") or "")
     if "hypervisor" in fields.get("flags", "").split():
-        parts.append("virtual: its host may take time away unseen")
+        parts.append("virtual")
     threads = probes.siblings(sources.root, min(probes.allowed_processors()))
     if threads > 1:
         parts.append(f"{threads} hardware threads per core")
@@ -75,6 +79,24 @@ def _load(average: float, processors: int) -> Check:
         area="processor", name="load", level="limited",
         detail=f"{detail}: other work disturbs timing, and judging takes longer",
         fix="let the other work finish, or pause it; `uptime` shows the load",
+    )  # fmt: skip
+
+
+def _taken_away(since_start: ProcessorTime | None) -> Check | None:
+    """What a virtual machine's host ran instead; nothing if it never did."""
+    if since_start is None or not since_start.stolen_s:
+        return None
+    share = since_start.stolen_share
+    detail = (
+        f"the host took away {fmt.percent(share)} of the processor time that was wanted since this"
+        " machine was started"
+    )
+    if share < NOTEWORTHY_SHARE:
+        return Check(area="processor", name="steal", level="ok", detail=detail)
+    return Check(
+        area="processor", name="steal", level="limited", languages=HOST,
+        detail=f"{detail}: intervals are wide, and judging takes longer",
+        fix="a machine whose processors are its own; `vmstat 1` shows in column st when it is calm",
     )  # fmt: skip
 
 

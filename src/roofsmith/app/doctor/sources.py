@@ -27,10 +27,12 @@ from roofsmith.devices.nvidia import ask_cuda
 from roofsmith.devices.nvidia_smi import GpuSettings, ask_nvidia_smi
 from roofsmith.devices.nvml import ask_nvml
 from roofsmith.devices.processes import OwnProcesses
+from roofsmith.devices.processor_time import processor_time
 from roofsmith.domain.device import Environment
 from roofsmith.domain.fleet import GpuStatus
 from roofsmith.domain.kernel import BuildSpec, Built, Candidate, SourceFile
 from roofsmith.domain.outcome import BuildFailed
+from roofsmith.domain.processor_time import ProcessorTime
 from roofsmith.judge.isolation import isolate
 from roofsmith.ports import FleetSource
 from roofsmith.profilers.ncu import find_ncu
@@ -78,6 +80,8 @@ class Sources:
     """The processor, the usual tools and packages."""
     load: Callable[[], float]
     """Processes that run or want to, averaged over a minute."""
+    processor_time: Callable[[], ProcessorTime | None]
+    """Of all processors, since the machine was started."""
     isolation: Callable[[], Mapping[str, str]]
     """Layers of walls that aren't granted, and why."""
     compilers: Callable[[], Mapping[str, str]]
@@ -128,6 +132,7 @@ def sources_of(settings: Settings, share: float = 1.0) -> Sources:
         root=ROOT,
         environment=CpuSource(tool_deadline_s=min(probe_s, probes.PROBE_DEADLINE_S)).environment,
         load=lambda: os.getloadavg()[0],
+        processor_time=processor_time,
         isolation=lambda: isolate("standard").lacking,
         compilers=compiler_versions,
         openmp=partial(_build_openmp, settings.builds_dir),
