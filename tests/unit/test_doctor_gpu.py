@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from repository_bench import TARGET, make_repository, needs_git
 from simulated_machine import (
     H100,
     IDLE,
+    PATIENT_S,
     SEES,
     UUID,
     h100,
@@ -38,6 +40,7 @@ from roofsmith.devices.frameworks import TorchBuild
 from roofsmith.domain.examination import Check, Examination
 from roofsmith.domain.fleet import GatePolicy, GpuProcess
 from roofsmith.errors import MachineError, ToolMissingError
+from roofsmith.store.target_file import load_target
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 CUDA = EXAMPLES / "cuda" / "softmax"
@@ -118,6 +121,66 @@ def test_no_nvcc(root: Path) -> None:
     assert standing(found)["Triton"] is True
     assert named(found, "nvcc").level == "absent"  # nothing asks for it by name
     assert look(h100(root), CUDA).ready
+
+
+# -- a repository's commands ----------------------------------------------------------------
+
+
+def repository(folder: Path, device: str | None) -> Path:
+    said = "" if device is None else f"  device: {device}\n"
+    return make_repository(folder / "pa", target_yaml=TARGET + said)
+
+
+@needs_git
+def test_commands_that_use_a_gpu_need_one_that_is_free(root: Path, tmp_path: Path) -> None:
+    target = repository(tmp_path, "gpu")
+    found = look(host(root / "bare"), target)
+    assert not found.ready
+    assert found.summary == "the repository's commands: not ready (no GPU)"
+    assert (named(found, "GPU").level, named(found, "GPU").required) == ("missing", True)
+    found = look(h100(root), target)
+    assert found.ready, found.summary
+    assert found.problems == ()
+    shown = [check.name for check in found.checks if check.area == "GPU"]
+    assert shown == ["NVIDIA GPU", "driver", "clocks", "power", "heat", "modes", "in use"]
+    campaigns = examine(settings(root), load_target(target), host(root / "bare"), PATIENT_S)
+    assert campaigns.summary == "the repository's commands: not ready (no GPU)"
+    unseen = look(h100(root, fleet=raises(MachineError("no driver answers"))), target)
+    assert unseen.summary == "the repository's commands: not ready (GPU's use not known)"
+
+
+@needs_git
+def test_what_commands_need_beside_the_gpu_is_theirs(root: Path, tmp_path: Path) -> None:
+    target = repository(tmp_path, "gpu")
+    sources = h100(
+        root, toolkit=raises(ToolMissingError("no CUDA compiler")), torch_build=lambda: None,
+        triton=lambda: None, ncu=lambda: None,
+    )  # fmt: skip
+    found = look(sources, target)
+    assert found.ready, found.summary
+    assert not {"nvcc", "PyTorch", "Triton", "ncu"} & {check.name for check in found.checks}
+
+
+@needs_git
+@pytest.mark.parametrize(("mode", "ready"), [("Exclusive_Process", True), ("Prohibited", False)])
+def test_commands_may_do_with_one_process(
+    root: Path, tmp_path: Path, mode: str, ready: bool
+) -> None:
+    sources = h100(root, gpu_settings=settings_with(compute_mode=mode))
+    found = look(sources, repository(tmp_path, "gpu"))
+    assert found.ready == ready
+    assert named(found, "compute mode").level == ("limited" if ready else "missing")
+
+
+@needs_git
+@pytest.mark.parametrize("device", [None, "cpu"])
+@pytest.mark.parametrize("machine", [host, h100])
+def test_commands_without_a_gpu_are_asked_for_none(
+    root: Path, tmp_path: Path, machine: Any, device: str | None
+) -> None:
+    found = look(machine(root), repository(tmp_path, device))
+    assert found.ready, found.summary
+    assert not [check for check in found.checks if check.area == "GPU"]
 
 
 # -- how it is set up -----------------------------------------------------------------------

@@ -17,7 +17,7 @@ from roofsmith.app.doctor.sources import DEADLINE_S, ROOT, SHARE_WITHOUT_GPU, So
 from roofsmith.app.subjects import candidate_from
 from roofsmith.config import Settings
 from roofsmith.domain.examination import Check, Examination, examination
-from roofsmith.domain.target import Target
+from roofsmith.domain.target import Target, device_language
 from roofsmith.report import format as fmt
 from roofsmith.store.sources import LANGUAGES
 from roofsmith.store.target_file import load_target
@@ -76,7 +76,8 @@ def _question(subject: Path | Target | None) -> Question:
             return _about(subject.name, subject)
         case Path(suffix=suffix) if suffix in LANGUAGES:
             kernel = candidate_from(subject, None)
-            return Question(str(subject), kernel.language, kernel.build.compiler)
+            language, compiler = kernel.language, kernel.build.compiler
+            return Question(str(subject), language, language, compiler)
         case Path():
             return _about(str(subject), load_target(subject))
         case _:
@@ -84,7 +85,9 @@ def _question(subject: Path | Target | None) -> Question:
 
 
 def _about(name: str, target: Target) -> Question:
-    return Question(name, target.language, target.build.compiler, target.command)
+    return Question(
+        name, target.language, device_language(target), target.build.compiler, target.command
+    )
 
 
 def _on_one_line(check: Check) -> Check:

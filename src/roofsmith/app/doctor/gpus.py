@@ -90,12 +90,12 @@ def languages_on(vendor: Vendor, modules: Vendor) -> tuple[Language, ...]:
     return (own, *MODULES) if modules == vendor else (own,)
 
 
-def no_gpu(wanted: Sequence[Vendor]) -> Check:
+def no_gpu(wanted: Sequence[Vendor], languages: tuple[Language, ...]) -> Check:
     """No GPU that would do, and no driver of one, is here."""
     names = " or ".join(NAMES[vendor] for vendor in wanted)
     return Check(
-        area="GPU", name="GPU", level="missing", languages=GPU, required=True, lack="no GPU",
-        detail=f"no {names} GPU on the PCI bus, and no driver of one",
+        area="GPU", name="GPU", level="missing", languages=languages, required=True,
+        lack="no GPU", detail=f"no {names} GPU on the PCI bus, and no driver of one",
         fix="use a machine with a GPU; a container needs --gpus all (AMD: --device /dev/kfd"
         " --device /dev/dri)",
     )  # fmt: skip

@@ -26,14 +26,20 @@ class Question:
     name: str | None = None
     """A target's path; None: anything that it could run."""
     language: Language | None = None
+    device_language: Language | None = None
+    """One whose kernels run where the target's do."""
     compiler: str | None = None
     """That the target insists on."""
     command: CommandSpec | None = None
     """Of a command target."""
 
     def about(self, languages: tuple[Language, ...]) -> bool:
-        """Whether kernels in one of the languages are asked about."""
-        return self.language is None or self.language in languages
+        """Whether kernels in one of the languages are asked about, or commands that run there."""
+        return self.device_language is None or self.device_language in languages
+
+    def on(self, languages: tuple[Language, ...]) -> tuple[Language, ...]:
+        """Whom a GPU matters to on which kernels in `languages` run."""
+        return languages if self.command is None else ("command",)
 
 
 class HostLook:
@@ -100,18 +106,22 @@ class GpuLook:
         wanted = [v for v in gpus.VENDORS if question.about(gpus.languages_on(v, self._modules))]
         none = not present & set(wanted)
         if none:
-            yield gpus.no_gpu(wanted)
+            yield gpus.no_gpu(wanted, question.on(gpus.GPU))
         for vendor in wanted:
+            languages = question.on(gpus.languages_on(vendor, self._modules))
             if vendor in present:
-                yield from self._devices(vendor, said, settings.gate)
+                yield from self._devices(vendor, said, settings.gate, languages)
             elif not none:
-                yield gpus.none_of(vendor, gpus.languages_on(vendor, self._modules))
-            if vendor in present or question.language is not None:
+                yield gpus.none_of(vendor, languages)
+            # What a repository's commands need beside the GPU is theirs.
+            if question.command is None and (vendor in present or question.language is not None):
                 yield from self._programs(vendor, said)
         yield from left_behind.clock_checks(settings.clocks_dir)
 
-    def _devices(self, vendor: Vendor, said: nvidia.Said, policy: GatePolicy) -> Iterator[Check]:
-        languages = gpus.languages_on(vendor, self._modules)
+    def _devices(
+        self, vendor: Vendor, said: nvidia.Said, policy: GatePolicy,
+        languages: tuple[Language, ...],
+    ) -> Iterator[Check]:  # fmt: skip
         if vendor == "amd":
             yield from amd.device_checks(self._sources, self._rocminfo, self._found, languages)
             if shown := amd.agent(self._rocminfo):

@@ -24,7 +24,8 @@ Said = Mapping[str, Any]
 LEAST_MARGIN_C = 10.0
 """Under load an idle GPU gains 20 to 40 °C: one that is this close to its limit without load
 will slow down."""
-EXCLUSIVE = ("Exclusive_Process", "Exclusive_Thread", "Prohibited")
+ONE_PROCESS = ("Exclusive_Process", "Exclusive_Thread")
+EXCLUSIVE = (*ONE_PROCESS, "Prohibited")
 """Compute modes that let at most one process on the GPU; the judge needs three."""
 ALLOW_COUNTERS = (
     "echo options nvidia NVreg_RestrictProfilingToAdminUsers=0 | sudo tee"
@@ -129,7 +130,13 @@ def setting_checks(
             "persistence", "limited", "off: the driver is loaded anew by each first call",
             f"{target} -pm 1",
         )  # fmt: skip
-    if settings.compute_mode in EXCLUSIVE:
+    if settings.compute_mode in ONE_PROCESS and languages == ("command",):
+        yield check(
+            "compute mode", "limited",
+            f"{settings.compute_mode}: a command that needs several processes on the GPU fails",
+            f"{target} -c DEFAULT",
+        )  # fmt: skip
+    elif settings.compute_mode in EXCLUSIVE:
         yield Check(
             area="GPU", name="compute mode", level="missing", languages=languages, required=True,
             detail=f"{settings.compute_mode}: the judge needs several processes on the GPU",
