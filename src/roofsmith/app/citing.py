@@ -80,6 +80,21 @@ def require_cited(
         raise _refusal(proposal, problems, who)
 
 
+def require_cited_text(name: str, text: str, sources: Sources) -> None:
+    """Refuse words that a campaign is to record, such as a reason, in the same way.
+
+    Args:
+        name: what the words are.
+        text: the words.
+        sources: where citations of the campaign lead.
+
+    Raises:
+        UsageError: a hardware number has no citation, or another value than it cites.
+    """
+    if problems := audit_text(name, text, sources):
+        raise _refused(f"the {name}", problems)
+
+
 def require_citable(proposals: Iterable[Proposal], where: str, settings: Settings) -> None:
     """The same before a campaign begins, of what its own facts can't change any more.
 
@@ -153,5 +168,9 @@ def _texts(proposal: Proposal | Hypothesis) -> Iterator[tuple[str, str]]:
 def _refusal(proposal: Proposal | Hypothesis, problems: Sequence[Problem], who: str) -> UsageError:
     hypothesis = proposal.hypothesis if isinstance(proposal, Proposal) else proposal
     what = f"{who} proposes {hypothesis.statement!r}, which" if who else "the hypothesis"
+    return _refused(what, problems)
+
+
+def _refused(what: str, problems: Sequence[Problem]) -> UsageError:
     complaints = "".join(f"\n  {p.path}: {p.number}: {p.why}; {p.fix}" for p in problems)
     return UsageError(f"{what} states hardware numbers that don't hold:{complaints}", hint=_HINT)

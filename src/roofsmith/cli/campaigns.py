@@ -93,13 +93,13 @@ def resume(
 
 
 @cli.command(rich_help_panel=_CAMPAIGNS)
-def ask(directory: options.CampaignDir) -> None:
+def ask(directory: options.CampaignDir, wait: options.Wait = True) -> None:
     """Print, as JSON, what an outside proposer needs for the next change."""
     from roofsmith import app
     from roofsmith.cli import show
 
     with reminded(directory), screen() as observer:
-        standing = app.ask(directory, app.settings(), observer)
+        standing = app.ask(directory, app.settings(waits=wait), observer)
     show.standing(standing)
 
 

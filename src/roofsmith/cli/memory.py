@@ -69,7 +69,9 @@ def mask(
     from roofsmith import app
     from roofsmith.cli import remembered
 
-    remembered.masked(app.mask(directory, versions, masked=True, reason=reason), as_json=as_json)
+    settings = app.settings()
+    event = app.mask(directory, versions, masked=True, reason=reason, settings=settings)
+    remembered.masked(event, as_json=as_json)
 
 
 @memory.command()
@@ -83,7 +85,9 @@ def unmask(
     from roofsmith import app
     from roofsmith.cli import remembered
 
-    remembered.masked(app.mask(directory, versions, masked=False, reason=reason), as_json=as_json)
+    settings = app.settings()
+    event = app.mask(directory, versions, masked=False, reason=reason, settings=settings)
+    remembered.masked(event, as_json=as_json)
 
 
 @memory.command()

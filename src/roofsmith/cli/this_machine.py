@@ -82,6 +82,7 @@ def show_(
     ] = None,
     threads: options.Threads = None,
     gpu: Gpu = False,
+    wait: options.Wait = True,
     wiki: options.WikiDir = None,
     as_json: options.Json = False,
 ) -> None:
@@ -93,7 +94,7 @@ def show_(
     from roofsmith import app
     from roofsmith.cli import cited
 
-    settings = app.settings(wiki=wiki)
+    settings = app.settings(wiki=wiki, waits=wait)
     if product is not None:
         cited.products(product, app.show_products(product, settings), as_json=as_json)
         return
