@@ -228,6 +228,24 @@ def test_the_mean_kernel_time_is_over_the_launches_that_count() -> None:
 
 
 @pytest.mark.parametrize(
+    ("rows", "per_launch_ns", "per_step_ns"),
+    [
+        ("main,0,50\nreduce,60,110\nmain,200,250\nreduce,260,310\n", 50, 100),
+        ("fused,0,80\nfused,200,280\n", 80, 80),
+        ("tile,0,20\ntile,30,50\ntile,60,80\n" * 2, 20, 60),
+    ],
+    ids=["two kernels a step", "fused", "three launches a step"],
+)
+def test_a_step_takes_as_long_as_all_of_its_launches(
+    rows: str, per_launch_ns: float, per_step_ns: float
+) -> None:
+    trace = f"Kernel_Name,Start_Timestamp,End_Timestamp\n{rows}"
+    for steps, expected_ns in ((None, per_launch_ns), (2, per_step_ns)):
+        of = spec(profile=ProfileCommand(command="p", results="*.csv", steps=steps))
+        assert mean_kernel_time(trace, of)[0] == pytest.approx(expected_ns * 1e-9)
+
+
+@pytest.mark.parametrize(
     ("path", "glob", "expected"),
     [
         ("src/a.c", "src/*.c", True),

@@ -8,12 +8,14 @@ from itertools import pairwise
 import pytest
 
 from roofsmith.domain.campaign import Baseline, Campaign, Round, Started, Stopped, replay
+from roofsmith.domain.command import CommandSpec
 from roofsmith.domain.kernel import BuildSpec, Built, Candidate, Signature, SourceFile
 from roofsmith.domain.outcome import BuildFailed, Crashed, Incorrect, Unstable
 from roofsmith.domain.proposal import Proposal
 from roofsmith.domain.target import Goal, KeepPolicy, StopPolicy, Target
 from roofsmith.engine.loop import Engine
 from roofsmith.engine.progress import expected_round_s, overhead_fraction, spent_s
+from roofsmith.engine.records import baseline_error
 from roofsmith.engine.stopping import Stop
 from roofsmith.engine.verify import verify
 from roofsmith.engine.workbench import changed_signature
@@ -356,10 +358,26 @@ def test_stops_when_the_next_round_would_not_fit_the_budget() -> None:
 def test_the_next_round_will_take_what_the_last_ones_took(
     walls_s: list[float], expected_s: float
 ) -> None:
+    assert expected_after(30.0, walls_s) == expected_s
+
+
+@pytest.mark.parametrize(
+    ("baseline_s", "walls_s", "expected_s"),
+    [(0.1, [], 1.0), (0.6, [], 6.0), (60.0, [], 6.0), (0.1, [60.0, 4.0, 5.0], 4.0)],
+)
+def test_a_round_takes_no_longer_than_some_baselines(
+    baseline_s: float, walls_s: list[float], expected_s: float
+) -> None:
+    assert expected_after(baseline_s, walls_s) == pytest.approx(expected_s)
+
+
+def expected_after(baseline_s: float, walls_s: list[float]) -> float:
     campaign = run(world(0.5e-3))
     [round_] = campaign.rounds
+    assert campaign.baseline is not None
+    baseline = campaign.baseline.model_copy(update={"wall_s": baseline_s})
     rounds = tuple(round_.model_copy(update={"wall_s": wall_s}) for wall_s in walls_s)
-    assert expected_round_s(campaign.model_copy(update={"rounds": rounds})) == expected_s
+    return expected_round_s(campaign.model_copy(update={"baseline": baseline, "rounds": rounds}))
 
 
 def test_screening_is_refused_when_the_budget_is_spent() -> None:
@@ -396,9 +414,18 @@ def test_time_is_accounted_for_without_gaps() -> None:
 def test_a_baseline_that_fails_says_how(failure: BuildFailed | Incorrect) -> None:
     here = world(0.5e-3)
     here.kernels.add(here.target.baseline, outcome=failure)
-    with pytest.raises(BaselineError, match=failure.detail.replace("[", r"\[")):
+    with pytest.raises(BaselineError, match=failure.detail.replace("[", r"\[")) as caught:
         run(here)
+    assert "agree with the reference" in (caught.value.hint or "")
     assert [event.kind for event in here.records] == ["started"]
+
+
+def test_a_repository_is_not_told_to_agree_with_a_reference() -> None:
+    spec = CommandSpec(repo="/r", editable=("a.c",), benchmark="b", metric="us", rows=("n",))
+    target = fake_target().model_copy(update={"command": spec})
+    failure = Incorrect(reason="gate_failed", detail="1 of 4 rows fail")
+    error = baseline_error(failure, target)
+    assert error.hint == "make its own build, test and gate pass (`roofsmith check TARGET`)"
 
 
 def test_a_disturbed_baseline_is_not_said_to_be_wrong() -> None:

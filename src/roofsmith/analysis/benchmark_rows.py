@@ -220,7 +220,10 @@ def size_formula(text: str, workload: Workload) -> float:
 
 
 def mean_kernel_time(text: str, spec: CommandSpec) -> tuple[float, tuple[str, ...]]:
-    """Mean time of the kernels that count in a profiler's CSV: seconds, and which kernels.
+    """Time of the kernels that count in a profiler's CSV: seconds, and which kernels.
+
+    Where the target says how many steps a run makes, it is the time of all launches of a step; else
+    the mean over launches.
 
     Raises:
         BadRowsError: it isn't one, lacks a column, or no kernel counts.
@@ -245,7 +248,7 @@ def mean_kernel_time(text: str, spec: CommandSpec) -> tuple[float, tuple[str, ..
     if not launches or not total > 0 or not math.isfinite(total):
         which = f" whose name matches {profile.kernel!r}" if profile.kernel else ""
         raise BadRowsError(f"no kernel{which} with a time in the profiler's CSV")
-    return total / launches * TIME_UNITS[profile.unit], tuple(found)
+    return total / (profile.steps or launches) * TIME_UNITS[profile.unit], tuple(found)
 
 
 def _gate(text: str) -> Condition:

@@ -53,6 +53,9 @@ class ProfileCommand(Described):
     """Column, or an expression: how many launches a row's time is the mean of."""
     unit: Literal["s", "ms", "us", "ns"] = "ns"
     """Of `time`."""
+    steps: int | None = Field(default=None, ge=1)
+    """How often one run does the whole work: what counts is the kernels' time per step then. Needed
+    where changes may fuse or split kernels; without it, what counts is the mean over launches."""
 
 
 class CommandSection(Described):

@@ -202,10 +202,10 @@ class Engine:
         candidate = self._parts.target.baseline
         built = self._bench.build(candidate)
         if isinstance(built, BuildFailed):
-            raise records.baseline_error(built)
+            raise records.baseline_error(built, self._parts.target)
         measured = once_more(lambda: self._bench.measure(built), self._parts.observer)
         if not isinstance(measured.outcome, Passed):
-            raise records.baseline_error(measured.outcome)
+            raise records.baseline_error(measured.outcome, self._parts.target)
         slowest = max(measured.timings, key=lambda timing: timing.time_s)
         profile, bottleneck = look(
             self._bench, self.campaign, built, slowest.workload, slowest.time_s

@@ -12,6 +12,9 @@ from roofsmith.domain.diagnosis import Diagnosed
 
 RECENT_ROUNDS = 5
 """Rounds that say how long the next one will take; those before were of other proposers."""
+BASELINES_PER_ROUND = 10
+"""A plain judgement may take far less than it is allowed to: so many baselines, at most. Chosen:
+the fewest pairs that decide take about as long where a repository's benchmark is all that runs."""
 
 
 def fraction_of_timings(timings: Iterable[Timing]) -> float | None:
@@ -60,8 +63,15 @@ def expected_round_s(campaign: Campaign) -> float:
     """
     recent = [round_.wall_s for round_ in campaign.rounds[-RECENT_ROUNDS:]]
     if len(recent) < RECENT_ROUNDS:
-        recent.append(campaign.started.target.keep.judge_budget_s)
+        recent.append(_plain_judgement_s(campaign))
     return median_low(recent)
+
+
+def _plain_judgement_s(campaign: Campaign) -> float:
+    allowed_s = campaign.started.target.keep.judge_budget_s
+    if campaign.baseline is None:
+        return allowed_s
+    return min(allowed_s, BASELINES_PER_ROUND * campaign.baseline.wall_s)
 
 
 def overhead_fraction(events: Iterable[Event]) -> float | None:

@@ -273,7 +273,7 @@ def out_of_ideas(proposer: Proposer) -> Stop:
     return Stop("out_of_ideas", f"{names}: no more ideas for this kernel")
 
 
-def baseline_error(failure: Failure) -> RoofsmithError:
+def baseline_error(failure: Failure, target: Target) -> RoofsmithError:
     """The user's own kernel failed, or nobody let it be measured: say how."""
     if failure.reason == "interference":
         return NoIdleGpuError(
@@ -282,6 +282,8 @@ def baseline_error(failure: Failure) -> RoofsmithError:
         )
     kind = failure.kind.replace("_", " ")
     hint = "make it build and agree with the reference (`roofsmith check TARGET`)"
+    if target.command is not None:  # there is no reference
+        hint = "make its own build, test and gate pass (`roofsmith check TARGET`)"
     if isinstance(failure, Unstable):  # nothing is known against the kernel
         hint = "begin again when nothing else runs here, or on fewer processors (--threads)"
     return BaselineError(

@@ -13,6 +13,9 @@ from roofsmith.domain.profile import KERNEL_TIME, Counter, Profile
 from roofsmith.domain.workload import Workload
 from roofsmith.shell import run_shell
 
+_SHOWN = 5
+"""Of the files that a run left, where they are too many."""
+
 
 class CommandProfiler:
     """Ports `Profiler` and `KernelTimer`, by the profile command of one target.
@@ -42,21 +45,28 @@ class CommandProfiler:
             workload=workload.label,
             kernel=kernels[0] if len(kernels) == 1 else None,
             counters=(Counter(name=KERNEL_TIME, value=time_s, unit="s"),),
-            notes=(f"mean kernel time over the whole benchmark; kernels: {', '.join(kernels)}",),
+            notes=(f"{self._what} over the whole benchmark; kernels: {', '.join(kernels)}",),
         )
 
+    @property
+    def _what(self) -> str:
+        """What the one counter is of."""
+        profile = self._spec.profile
+        stepwise = profile is not None and profile.steps is not None
+        return "kernel time per step" if stepwise else "mean kernel time"
+
     def kernel_time(self, built: Built) -> float | str:
-        """Mean seconds of the kernels that count in one run; or why there is no such time."""
+        """Seconds of the kernels that count, per launch or step; or why there is no such time."""
         found = self._run(built)
         return found if isinstance(found, str) else found[0]
 
     def _run(self, built: Built) -> tuple[float, tuple[str, ...]] | str:
         profile = self._spec.profile
         assert profile is not None, "only asked where there is a profiler"
-        for old in built.library.glob(profile.results):
+        for old in _files(built.library, profile.results):
             if old.parent.resolve().is_relative_to(built.library.resolve()):  # else it isn't ours
                 old.unlink(missing_ok=True)
-        before = _changed_ns(built.library.glob(profile.results))
+        before = _changed_ns(_files(built.library, profile.results))
         ran = run_shell(
             profile.command, directory=built.library, environment=built.environment,
             deadline_s=self._spec.benchmark_deadline_s,
@@ -64,15 +74,32 @@ class CommandProfiler:
         )  # fmt: skip
         if not ran.passed:
             return ran.told()
-        after = _changed_ns(built.library.glob(profile.results))
-        written = sorted((p for p in after if after[p] != before.get(p)), key=after.__getitem__)
+        after = _changed_ns(_files(built.library, profile.results))
+        written = sorted(path for path, changed in after.items() if changed != before.get(path))
         if not written:
             return f"`{profile.command}` wrote no file {profile.results}"
+        texts: dict[str, Path] = {}
+        for path in written:
+            try:
+                texts.setdefault(path.read_text(encoding="utf-8-sig", errors="replace"), path)
+            except OSError as error:
+                return f"{path.name}: {error}"
+        if len(texts) > 1:  # by time, whoever writes last would choose
+            named = [str(path.relative_to(built.library)) for path in texts.values()]
+            return (
+                f"one run of `{profile.command}` wrote {len(texts)} different files"
+                f" {profile.results}: {', '.join(named[:_SHOWN])};"
+                " let `profile.results` name one of them"
+            )
+        ((text, path),) = texts.items()
         try:
-            text = written[-1].read_text(encoding="utf-8-sig", errors="replace")
             return mean_kernel_time(text, self._spec)
-        except (BadRowsError, ExpressionError, OSError) as error:
-            return f"{written[-1].name}: {error}"
+        except (BadRowsError, ExpressionError) as error:
+            return f"{path.name}: {error}"
+
+
+def _files(folder: Path, pattern: str) -> list[Path]:
+    return [path for path in folder.glob(pattern) if path.is_file()]
 
 
 def _changed_ns(paths: Iterable[Path]) -> dict[Path, int]:
