@@ -265,6 +265,19 @@ def test_a_hypothesis_with_a_number_of_its_own_is_refused(
     assert (campaign / "ledger.jsonl").read_bytes() == ledger
 
 
+def test_a_repairs_counter_with_a_number_of_its_own_is_refused(
+    campaign: Path, tmp_path: Path
+) -> None:
+    kernel = tmp_path / "softmax.c"
+    kernel.write_text("void solve(void) {}\n")
+    ledger = (campaign / "ledger.jsonl").read_bytes()
+    counter = ("--counter", "share of the H100's 3.35 TB/s")
+    code, _, err = roofsmith("tell", campaign, "--kernel", kernel, "--repair", *counter)
+    assert code == 2
+    assert "expected_counter: 3.35 TB/s: a hardware number without a citation" in err
+    assert (campaign / "ledger.jsonl").read_bytes() == ledger
+
+
 @pytest.mark.parametrize(
     "hypothesis",
     [

@@ -12,8 +12,8 @@ from roofsmith.analysis.overfitting.groups_native import assumptions_native
 from roofsmith.analysis.overfitting.groups_python import assumptions_python
 from roofsmith.analysis.overfitting.inheritance import PLAIN_C, PYTHON, origin
 from roofsmith.analysis.overfitting.native import kept_values_native
-from roofsmith.analysis.overfitting.python import kept_values_python, weights_in
-from roofsmith.domain.kernel import Candidate, SourceFile
+from roofsmith.analysis.overfitting.python import is_unparsable, kept_values_python, weights_in
+from roofsmith.domain.kernel import Candidate, Language, SourceFile
 from roofsmith.domain.transfer import Assumption, KeptValue
 
 __all__ = ["Audit", "audit", "weights_of"]
@@ -36,7 +36,7 @@ class Audit:
     kept_values: tuple[KeptValue, ...]
     assumptions: tuple[Assumption, ...]
     unread: tuple[str, ...] = ()
-    """Paths of code in other languages, which may keep what it likes."""
+    """Paths of code that can't be read, which may keep what it likes."""
 
 
 def audit(
@@ -45,7 +45,8 @@ def audit(
     """What a candidate keeps between calls, and what it takes for granted of its groups.
 
     Args:
-        candidate: any text will do; what can't be parsed shows nothing, and doesn't build either.
+        candidate: any text will do; what can't be parsed shows nothing. A kernel of that kind
+            doesn't run either, but a repository's interpreter may be newer than this one.
         incumbent: what it has as well, made by the same statements, is marked as inherited.
         reference: its `setup` may name the weights.
     """
@@ -63,7 +64,7 @@ def audit(
             a.model_copy(update={"inherited": (a.path, a.code, a.detail) in assumed})
             for a in assumptions
         ),
-        tuple(s.path for s in candidate.sources if _is_unread(s.path)),
+        tuple(s.path for s in candidate.sources if _is_unread(s, candidate.language)),
     )
 
 
@@ -73,8 +74,10 @@ def weights_of(candidate: Candidate, reference: SourceFile | None = None) -> fro
     return frozenset().union(*(weights_in(f.text) for f in files if f.path.endswith(PYTHON)))
 
 
-def _is_unread(path: str) -> bool:
-    name = path.rpartition("/")[2]
+def _is_unread(source: SourceFile, language: Language) -> bool:
+    name = source.path.rpartition("/")[2]
+    if language == "command" and name.endswith(PYTHON):
+        return is_unparsable(source.text)
     return "." in name and not name.endswith((*PYTHON, *NATIVE, *_NO_CODE))
 
 

@@ -20,7 +20,7 @@ def kept_values_python(
 
     Args:
         path: of the file.
-        text: of the file; what can't be parsed keeps nothing, for it doesn't run either.
+        text: of the file; in what can't be parsed, nothing is found.
         weights: arguments known to be weights.
     """
     try:
@@ -64,6 +64,14 @@ def parsed(text: str) -> ast.Module | None:
         return None
     except (RecursionError, MemoryError) as error:
         raise TooMuchError from error
+
+
+def is_unparsable(text: str) -> bool:
+    """Whether this interpreter has no syntax tree of it, whatever another one has."""
+    try:
+        return parsed(text) is None
+    except TooMuchError:  # a finding, not a gap
+        return False
 
 
 def weights_in(text: str) -> frozenset[str]:
