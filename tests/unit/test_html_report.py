@@ -21,7 +21,7 @@ from roofsmith.report.json_summary import summary_document
 from roofsmith.report.standings import Standing
 from roofsmith.report.summarize import summarize
 
-VOID = frozenset({"meta", "br", "line", "circle", "polyline", "polygon", "rect", "path"})
+VOID = frozenset({"meta", "br", "wbr", "line", "circle", "polyline", "polygon", "rect", "path"})
 
 
 class Page(HTMLParser):

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from roofsmith.domain.campaign import Campaign
 from roofsmith.report.campaign_files import render_campaign
-from roofsmith.report.templating import code, escape_markdown, fence, prose
+from roofsmith.report.templating import breakable, code, escape_markdown, fence, prose
 
 EVIL = "</script></style></title></svg><img src=x onerror=alert(1)><b id=pwned>'\"&amp;{{ 7*7 }}"
 EVIL += "\n```\n| a | b |\n# h\n[x](javascript:alert(1)) ` \x1b[31m \u202e"
@@ -26,7 +26,7 @@ PROTECTED = {
     "validation",
 }  # fmt: skip
 """Closed sets, identifiers and file names; everything else may hold any text."""
-VOID = {"meta", "br", "link", "img", "input", "hr"}
+VOID = {"meta", "br", "wbr", "link", "img", "input", "hr"}
 STATES = {
     "finished": softmax_campaign(),
     "running": campaign_of(softmax_events()[:6]),
@@ -214,3 +214,7 @@ def test_names_between_backticks_become_code() -> None:
     assert escape_markdown("1.23x [1.20, 1.26], vector_fraction < 0.5") == (
         "1.23x [1.20, 1.26], vector_fraction < 0.5"
     )
+
+
+def test_workloads_break_after_commas() -> None:
+    assert breakable("N=1,<b>=2") == "N=1,<wbr>&lt;b&gt;=2"

@@ -108,6 +108,31 @@ def test_a_drawing_of_its_own_is_whole(count: int) -> None:
     assert "http" not in text.replace("http://www.w3.org/2000/svg", "")
 
 
+def test_captions_side_by_side_do_not_run_into_each_other() -> None:
+    label = ",".join(f"dimension_{number}=123456789" for number in range(9))
+    bounds = [bounded(1e8, name=n).model_copy(update={"workload": label}) for n in (1, 2)]
+    root = ElementTree.fromstring(roofline_svg(bounds, "GPU"))
+    captions = [text for text in root.findall(f"{SVG}text") if text.get("class") != "heading"]
+    named = [text.text for text in captions if (text.text or "").startswith("dimension_0")]
+    assert len(named) == 2
+    by_line: dict[str, list[tuple[float, int]]] = {}
+    for text in captions:
+        place = (float(text.get("x", 0)), len(text.text or ""))
+        by_line.setdefault(text.get("y", ""), []).append(place)
+    for line in by_line.values():
+        (left, characters), (right, _) = sorted(line)
+        assert left + 8 * characters <= right  # 13 px bold: 8 px a character, at most
+
+
+@given(work, st.floats(1e3, 1e12))
+def test_no_tick_stands_on_the_name_of_its_axis(flops: float, moved: float) -> None:
+    root = ElementTree.fromstring(roofline_svg([bounded(flops, moved)], "GPU"))
+    texts = list(root.iter(f"{SVG}text"))
+    (name,) = [float(t.get("y", 0)) for t in texts if t.get("class") == "axis end"]
+    ticks = [float(t.get("y", 0)) for t in texts if t.get("class") == "tick end"]
+    assert all(tick - name >= 12 for tick in ticks)
+
+
 def test_the_arithmetic_ends_at_the_goal() -> None:
     found = bounded(1e8)
     goal = Goal(roofline_fraction=0.5)

@@ -25,7 +25,11 @@ from roofsmith.report.templating import html_environment
 _Known: TypeAlias = "tuple[Bound, _Roof, Sequence[RooflinePoint]]"
 
 _LABEL_GAP = 14.0
-_GUTTER, _HEADING, _CAPTION = 16.0, 40.0, 40.0
+_GUTTER, _HEADING, _CAPTION = 16.0, 40.0, 56.0
+_CAPTION_LINES = (14.0, 31.0)
+"""Pixels from the top of a caption to its two lines; the panel begins below them."""
+_CAPTION_CHARACTERS = {False: 42, True: 96}
+"""Characters that fit over a panel, by whether it is wide: bold ones take up to 8 pixels."""
 _MOST_SPREAD = 8
 """More labels than this would run into the roofs if all were drawn."""
 
@@ -100,10 +104,13 @@ def roofline_svg(bounds: Sequence[Bound], device: str) -> str:
     for index, (bound, roof, path) in enumerate(known):
         left = _GUTTER + (index % columns) * (width + _GUTTER)
         top = _HEADING + (index // columns) * (height + _CAPTION)
-        panel = _panel(bound, roof, path, _span(known), wide=wide, at=(left, top + _CAPTION / 2))
+        panel = _panel(
+            bound, roof, path, _span(known), wide=wide, at=(left, top + _CAPTION - _GUTTER)
+        )
         floor = f"{limiter_words(bound)}, floor {fmt.time(bound.floor_time_s)}"
-        label = fmt.one_line(f"{bound.workload}: {floor}")
-        pieces += [svg.text(left, top + 14, label, cls="value"), panel]
+        first, second = (top + line for line in _CAPTION_LINES)
+        label = fmt.one_line(bound.workload, _CAPTION_CHARACTERS[wide])
+        pieces += [svg.text(left, first, label, cls="value"), svg.text(left, second, floor), panel]
     bottom = top + (height + _CAPTION if known else 0.0)
     for bound, none in roofs:
         if none is None:
@@ -188,7 +195,8 @@ def _grid(x: svg.LogScale, y: svg.LogScale, *, most_x: int) -> Iterator[Markup]:
     for value in y.ticks(7):
         yield svg.line(x.start, y(value), x.end, y(value), "grid")
         label = fmt.quantity(value, "FLOP/s").replace(".00 ", " ").replace(".0 ", " ")
-        yield svg.text(x.start - 6, y(value) + 4, label.replace("FLOP/s", ""), cls="tick end")
+        if y(value) - y.end >= _LABEL_GAP:  # or it would stand on the axis's own name
+            yield svg.text(x.start - 6, y(value) + 4, label.replace("FLOP/s", ""), cls="tick end")
     for value in x.ticks(most_x):
         yield svg.line(x(value), y.start, x(value), y.end, "grid")
         yield svg.text(x(value), y.start + 17, f"{value:g}", cls="tick mid")

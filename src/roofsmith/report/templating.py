@@ -64,6 +64,7 @@ def html_environment() -> Environment:
         "interval": _interval,
         "width": css_width,
         "prose": prose,
+        "breakable": breakable,
     }
     environment.filters |= {name: _unbroken(function) for name, function in _FORMATS.items()}
     environment.filters |= own
@@ -103,6 +104,11 @@ def prose(text: str) -> Markup:
         Markup("<code>{}</code>").format(piece[1:-1]) if index % 2 else escape(piece)
         for index, piece in enumerate(pieces)
     )
+
+
+def breakable(text: str) -> Markup:
+    """Foreign text as HTML: escaped, and rather broken after a comma than within a word."""
+    return Markup(",<wbr>").join(escape(piece) for piece in fmt.visible(text).split(","))
 
 
 def _escape_one(match: re.Match[str]) -> str:

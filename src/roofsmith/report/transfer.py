@@ -130,7 +130,7 @@ def _groups(check: TransferCheck) -> str:
 
 def _unread(paths: Sequence[str]) -> str:
     more = f" and {len(paths) - MOST_NAMED} more" if len(paths) > MOST_NAMED else ""
-    return f"{', '.join(paths[:MOST_NAMED])}{more}: no language that the audit reads"
+    return f"{', '.join(paths[:MOST_NAMED])}{more}: nothing that the audit can read"
 
 
 def _trace(check: TransferCheck) -> str:
