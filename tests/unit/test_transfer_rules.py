@@ -361,6 +361,22 @@ def test_files_that_the_audit_cannot_read_are_named():
     assert audit(Candidate(language="command", sources=sources)).unread == ("k.pyx",)
 
 
+@pytest.mark.parametrize("text", ["def run_kernel(x:\n", "x = 1\0\n", "match x: case 1 if: 0\n"])
+def test_python_of_a_repository_that_does_not_parse_is_not_audited(text: str) -> None:
+    """Its own interpreter may be newer than the audit's; a kernel is run by this one."""
+    files = {"ops/k.py": text, "ops/plain.py": "C = {}\n"}
+    sources = tuple(SourceFile(path=path, text=text) for path, text in files.items())
+    found = audit(Candidate(language="command", sources=sources))
+    assert (found.unread, found.kept_values) == (("ops/k.py",), ())
+    assert audit(Candidate(language="triton", sources=sources)).unread == ()
+
+
+def test_python_that_is_nested_too_deeply_is_a_finding_and_no_gap() -> None:
+    deep = SourceFile(path="k.py", text=f"y = {'-' * 100_000}1\n")
+    found = audit(Candidate(language="command", sources=(deep,)))
+    assert (found.unread, [value.bucket for value in found.kept_values]) == ((), ["W3"])
+
+
 def test_a_rounds_summary_names_files_that_are_not_audited():
     campaign = run(world(fake_idea(fake_target(), "plain")))
     assert "not audited" not in render_campaign(campaign)["rounds/round-2/summary.md"]

@@ -117,7 +117,7 @@ class TransferCheck(Value):
     kept_values: tuple[KeptValue, ...] = ()
     assumptions: tuple[Assumption, ...] = ()
     unread: tuple[str, ...] = ()
-    """Paths of code in languages that the audit doesn't read."""
+    """Paths of code that the audit can't read: other languages, and Python that doesn't parse."""
     trace: Trace | None = None
     """Of a candidate that would else have been kept."""
     untraced: str = ""
