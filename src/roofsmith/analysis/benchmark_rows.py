@@ -29,6 +29,7 @@ from roofsmith.analysis.expressions import (
 )
 from roofsmith.domain.command import TIME_UNITS, CommandSpec
 from roofsmith.domain.workload import Workload
+from roofsmith.wording import some_of
 
 MAX_SIZE: Final = 2**63 - 1
 _WORDS: Final = re.compile(r"\w+(?: +\w+)+")
@@ -183,9 +184,8 @@ def failing(readings: Sequence[Reading]) -> str | None:
     wrong = [reading for reading in readings if reading.fault is not None]
     if not wrong:
         return None
-    shown = "; ".join(f"{reading.label}: {reading.fault}" for reading in wrong[:_SHOWN])
-    more = f"; and {len(wrong) - _SHOWN} more" if len(wrong) > _SHOWN else ""
-    return f"{len(wrong)} of {len(readings)} rows fail: {shown}{more}"
+    shown = _some([f"{reading.label}: {reading.fault}" for reading in wrong])
+    return f"{len(wrong)} of {len(readings)} rows fail: {shown}"
 
 
 def changed_rows(expected: Sequence[str], readings: Sequence[Reading]) -> str | None:
@@ -349,8 +349,7 @@ def _is_size(key: str, text: str) -> bool:
 
 
 def _some(labels: Sequence[str]) -> str:
-    more = f" and {len(labels) - _SHOWN} more" if len(labels) > _SHOWN else ""
-    return "; ".join(labels[:_SHOWN]) + more
+    return some_of(labels, _SHOWN, between="; ")
 
 
 def _twice(values: Sequence[str]) -> str | None:

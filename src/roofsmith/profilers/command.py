@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
 
 from roofsmith.analysis.benchmark_rows import BadRowsError, mean_kernel_time
@@ -11,10 +10,8 @@ from roofsmith.domain.command import CommandSpec
 from roofsmith.domain.kernel import Built
 from roofsmith.domain.profile import KERNEL_TIME, Counter, Profile
 from roofsmith.domain.workload import Workload
+from roofsmith.result_files import NoResultError, ResultFiles
 from roofsmith.shell import run_shell
-
-_SHOWN = 5
-"""Of the files that a run left, where they are too many."""
 
 
 class CommandProfiler:
@@ -63,10 +60,7 @@ class CommandProfiler:
     def _run(self, built: Built) -> tuple[float, tuple[str, ...]] | str:
         profile = self._spec.profile
         assert profile is not None, "only asked where there is a profiler"
-        for old in _files(built.library, profile.results):
-            if old.parent.resolve().is_relative_to(built.library.resolve()):  # else it isn't ours
-                old.unlink(missing_ok=True)
-        before = _changed_ns(_files(built.library, profile.results))
+        files = ResultFiles(built.library, profile.results, "profile.results")
         ran = run_shell(
             profile.command, directory=built.library, environment=built.environment,
             deadline_s=self._spec.benchmark_deadline_s,
@@ -74,33 +68,7 @@ class CommandProfiler:
         )  # fmt: skip
         if not ran.passed:
             return ran.told()
-        after = _changed_ns(_files(built.library, profile.results))
-        written = sorted(path for path, changed in after.items() if changed != before.get(path))
-        if not written:
-            return f"`{profile.command}` wrote no file {profile.results}"
-        texts: dict[str, Path] = {}
-        for path in written:
-            try:
-                texts.setdefault(path.read_text(encoding="utf-8-sig", errors="replace"), path)
-            except OSError as error:
-                return f"{path.name}: {error}"
-        if len(texts) > 1:  # by time, whoever writes last would choose
-            named = [str(path.relative_to(built.library)) for path in texts.values()]
-            return (
-                f"one run of `{profile.command}` wrote {len(texts)} different files"
-                f" {profile.results}: {', '.join(named[:_SHOWN])};"
-                " let `profile.results` name one of them"
-            )
-        ((text, path),) = texts.items()
         try:
-            return mean_kernel_time(text, self._spec)
-        except (BadRowsError, ExpressionError) as error:
-            return f"{path.name}: {error}"
-
-
-def _files(folder: Path, pattern: str) -> list[Path]:
-    return [path for path in folder.glob(pattern) if path.is_file()]
-
-
-def _changed_ns(paths: Iterable[Path]) -> dict[Path, int]:
-    return {path: path.stat().st_mtime_ns for path in paths}
+            return mean_kernel_time(files.text(), self._spec)
+        except (NoResultError, BadRowsError, ExpressionError) as error:
+            return f"`{profile.command}` ended well, but its results can't be used: {error}"

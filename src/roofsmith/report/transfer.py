@@ -10,6 +10,7 @@ from roofsmith.domain.proposal import Bucket
 from roofsmith.domain.transfer import Trace, TransferCheck
 from roofsmith.report import format as fmt
 from roofsmith.report.summary import Attribution, BucketShare, Step
+from roofsmith.wording import some_of
 
 BUCKETS: dict[Bucket, str] = {
     "K1": "inside the kernel",
@@ -25,8 +26,6 @@ BUCKETS: dict[Bucket, str] = {
 TRANSFERRING: frozenset[Bucket] = frozenset({"K1", "K2", "K3", "K4"})
 """Buckets whose gain doesn't depend on inputs coming again."""
 
-MOST_NAMED = 5
-"""Files in one row."""
 LARGEST_GAP = 0.01
 """Share of the baseline's speed by which a headline may exceed what a caller gets, unnamed."""
 
@@ -129,8 +128,7 @@ def _groups(check: TransferCheck) -> str:
 
 
 def _unread(paths: Sequence[str]) -> str:
-    more = f" and {len(paths) - MOST_NAMED} more" if len(paths) > MOST_NAMED else ""
-    return f"{', '.join(paths[:MOST_NAMED])}{more}: nothing that the audit can read"
+    return f"{some_of(paths)}: nothing that the audit can read"
 
 
 def _trace(check: TransferCheck) -> str:

@@ -24,6 +24,7 @@ from roofsmith.store.files import storage_errors
 from roofsmith.store.git import CHECKOUT_DEADLINE_S, Git
 from roofsmith.store.large_files import UNFILTERED, fill_pointers
 from roofsmith.store.sources import read_text, source_file
+from roofsmith.wording import some_of
 
 KEPT = 4
 """Checkouts that are kept: incumbent, candidate, and those that were looked at last."""
@@ -96,9 +97,8 @@ def require_clean(repository: Repository, but: Iterable[Path] = ()) -> None:
     changed = [path for path in _changed_paths(listed) if path not in allowed]
     if not changed:
         return
-    more = f" and {len(changed) - _SHOWN} more" if len(changed) > _SHOWN else ""
     raise TargetError(
-        f"{repository.top} has changes that are not committed: {', '.join(changed[:_SHOWN])}{more};"
+        f"{repository.top} has changes that are not committed: {some_of(changed, _SHOWN)};"
         " a campaign starts from a commit, and they would be missing from it",
         hint="git commit, or git stash, then again",
     )

@@ -15,6 +15,7 @@ from roofsmith.store.git import Git
 from roofsmith.store.large_files import pointed_to
 from roofsmith.store.sources import read_text, source_file
 from roofsmith.store.target_file import FILE_NAME
+from roofsmith.wording import some_of
 
 _SHOWN = 8
 _LINK = "commit"
@@ -113,10 +114,9 @@ def _in_folder(
     strange = [name for name in strange if not os.path.lexists(Path(spec.repo, name))]
     new = [name for name in strange if not _is_ignored(spec, name)]
     if new:
-        more = f" and {len(new) - _SHOWN} more" if len(new) > _SHOWN else ""
         raise TargetError(
             f"{folder} holds files that are neither in the repository nor editable:"
-            f" {', '.join(new[:_SHOWN])}{more}",
+            f" {some_of(new, _SHOWN)}",
             hint=f"editable is {shlex.join(spec.editable)}; leave them out, or start a campaign"
             " that allows them",
         )

@@ -14,8 +14,9 @@ from roofsmith.domain.command import CommandSpec, KernelPair, MetricReading
 from roofsmith.domain.comparison import Comparison, PairSample
 from roofsmith.domain.kernel import Built
 from roofsmith.domain.outcome import Cheated, Failure
-from roofsmith.judge.command.runs import Benchmarked, some_of
+from roofsmith.judge.command.runs import Benchmarked
 from roofsmith.judge.command.watch import Watch
+from roofsmith.wording import some_of
 
 Side = Literal["incumbent", "candidate"]
 

@@ -36,8 +36,9 @@ from roofsmith.domain.target import Target
 from roofsmith.domain.workload import ConfigClass
 from roofsmith.judge.command.evidence import Evidence, RunFailedError, Side
 from roofsmith.judge.command.kernels import time_kernels
-from roofsmith.judge.command.runs import Benchmarked, Runs, some_of
+from roofsmith.judge.command.runs import Benchmarked, Runs
 from roofsmith.ports import Checkouts, KernelTimer, Measured, Observer, Scope
+from roofsmith.wording import some_of
 
 ISOLATION = "none: the repository's own commands"
 SCREEN_PAIRS = 3

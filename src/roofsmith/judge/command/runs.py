@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -19,10 +18,9 @@ from roofsmith.domain.command import CommandSpec
 from roofsmith.domain.kernel import Built
 from roofsmith.domain.outcome import Cheated, Crashed, Failure, Incorrect, TimedOut
 from roofsmith.judge.command.detached import VARIABLE, end_detached, new_name
+from roofsmith.result_files import NoResultError, ResultFiles, read
 from roofsmith.shell import Ran, run_shell
-
-MAX_CSV_BYTES = 64 * 1024**2
-_SHOWN = 5
+from roofsmith.wording import some_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,11 +95,13 @@ class Runs:
 
     def _printed(self, built: Built) -> tuple[Ran, tuple[str, ...], str | BadRowsError]:
         """The same, with the programs that it left behind."""
-        before = self._clear(built.library)
+        files = None
+        if self.spec.results is not None:
+            files = ResultFiles(built.library, self.spec.results, "results")
         command, deadline_s = self.spec.benchmark, self.spec.benchmark_deadline_s
         ran, left = self._run(built, command, "benchmark", deadline_s)
         try:
-            return ran, left, self._results(built.library, before, ran)
+            return ran, left, self._results(files, ran)
         except BadRowsError as error:
             return ran, left, error
 
@@ -122,68 +122,16 @@ class Runs:
             left = end_detached(name)
         return ran, left
 
-    def _clear(self, folder: Path) -> dict[Path, int]:
-        """Remove results of earlier runs; what is left is told by its time stamp.
-
-        What lies behind a link, such as a folder that is carried, is the user's own.
-        """
-        for path in self._found(folder):
-            if path.parent.resolve().is_relative_to(folder.resolve()):
-                path.unlink(missing_ok=True)
-        return {path: path.stat().st_mtime_ns for path in self._found(folder)}
-
-    def _results(self, folder: Path, before: dict[Path, int], ran: Ran) -> str:
-        if self.spec.results is None:
-            return csv_within(_text(ran.output), self.spec.keys, self.reader.columns)
-        written = [
-            path for path in self._found(folder) if path.stat().st_mtime_ns != before.get(path)
-        ]
-        if not written:
-            raise BadRowsError(f"it wrote no file {self.spec.results}{_others(folder)}")
-        texts = {_text(path): path.relative_to(folder) for path in sorted(written)}
-        if len(texts) > 1:  # by time, whoever writes last would choose
-            shown = ", ".join(map(str, list(texts.values())[:_SHOWN]))
-            raise BadRowsError(
-                f"one run wrote {len(texts)} different files {self.spec.results}: {shown};"
-                " let `results` name one of them"
-            )
-        return next(iter(texts))
-
-    def _found(self, folder: Path) -> list[Path]:
-        glob = self.spec.results
-        return [] if glob is None else [path for path in folder.glob(glob) if path.is_file()]
+    def _results(self, files: ResultFiles | None, ran: Ran) -> str:
+        try:
+            if files is not None:
+                return files.text()
+            printed = read(ran.output)
+        except NoResultError as error:
+            raise BadRowsError(str(error)) from error
+        return csv_within(printed, self.spec.keys, self.reader.columns)
 
 
 def _left_behind(ran: Ran, left: Sequence[str]) -> Cheated:
-    shown = ", ".join(left[:_SHOWN])
-    detail = f"`{ran.command}` left {len(left)} running when it had ended: {shown}"
+    detail = f"`{ran.command}` left {len(left)} running when it had ended: {some_of(left)}"
     return Cheated(reason="leftover_process", detail=detail, log=ran.log)
-
-
-def _text(path: Path) -> str:
-    try:
-        if path.stat().st_size > MAX_CSV_BYTES:
-            raise BadRowsError(f"{path.name} has more than {MAX_CSV_BYTES // 1024**2} MiB")
-        return path.read_text(encoding="utf-8-sig", errors="replace")
-    except OSError as error:
-        raise BadRowsError(f"{path} can't be read: {error.strerror}") from error
-
-
-def _others(folder: Path) -> str:
-    """CSVs that lie elsewhere in a checkout, for whoever wrote the wrong pattern."""
-    found = list(_csvs(folder))
-    return f"; there are {some_of(found)}" if found else "; there is no CSV at all"
-
-
-def some_of(names: Sequence[str]) -> str:
-    """The first few of some names, and how many more there are."""
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return ", ".join(names[:_SHOWN]) + more
-
-
-def _csvs(folder: Path) -> Iterator[str]:
-    for parent, folders, files in os.walk(folder):
-        folders[:] = [name for name in folders if name != ".git"]
-        for name in sorted(files):
-            if name.endswith(".csv"):
-                yield os.path.relpath(Path(parent, name), folder)

@@ -1,0 +1,89 @@
+"""The file of results that one run of a command writes, found by its pattern."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from roofsmith.wording import some_of
+
+MAX_BYTES = 64 * 1024**2
+
+
+class NoResultError(Exception):
+    """A run left no results that can be used; the message says why."""
+
+
+class ResultFiles:
+    """What a run in one folder writes. Made just before the run, which it clears the way for.
+
+    Results of earlier runs are removed; what is left is told by its time stamp. What lies behind a
+    link, such as a folder that is carried, is the user's own.
+    """
+
+    def __init__(self, folder: Path, pattern: str, setting: str) -> None:
+        """Remove what earlier runs wrote.
+
+        Args:
+            folder: that the command runs in.
+            pattern: of the file's path in it, as `Path.glob` takes it.
+            setting: where the target names the pattern, for messages.
+        """
+        self._folder, self._pattern, self._setting = folder, pattern, setting
+        for path in self._found():
+            if path.parent.resolve().is_relative_to(folder.resolve()):
+                path.unlink(missing_ok=True)
+        self._before = {path: path.stat().st_mtime_ns for path in self._found()}
+
+    def text(self) -> str:
+        """What the run wrote, in one file or in several that are the same.
+
+        Raises:
+            NoResultError: there is none, it can't be read, or there are several that differ: by
+                time, whoever writes last would choose.
+        """
+        written = [path for path in self._found() if self._is_new(path)]
+        if not written:
+            raise NoResultError(f"it wrote no file {self._pattern}{_others(self._folder)}")
+        texts = {read(path): str(path.relative_to(self._folder)) for path in sorted(written)}
+        if len(texts) > 1:
+            raise NoResultError(
+                f"one run wrote {len(texts)} different files {self._pattern}:"
+                f" {some_of(list(texts.values()))}; let `{self._setting}` name one of them"
+            )
+        return next(iter(texts))
+
+    def _is_new(self, path: Path) -> bool:
+        return path.stat().st_mtime_ns != self._before.get(path)
+
+    def _found(self) -> list[Path]:
+        return [path for path in self._folder.glob(self._pattern) if path.is_file()]
+
+
+def read(path: Path) -> str:
+    """The text of a file of results.
+
+    Raises:
+        NoResultError: it is too large, or can't be read.
+    """
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            raise NoResultError(f"{path.name} has more than {MAX_BYTES // 1024**2} MiB")
+        return path.read_text(encoding="utf-8-sig", errors="replace")
+    except OSError as error:
+        raise NoResultError(f"{path} can't be read: {error.strerror}") from error
+
+
+def _others(folder: Path) -> str:
+    """CSVs that lie elsewhere in a checkout, for whoever wrote the wrong pattern."""
+    found = list(_csvs(folder))
+    return f"; there are {some_of(found)}" if found else "; there is no CSV at all"
+
+
+def _csvs(folder: Path) -> Iterator[str]:
+    for parent, folders, files in os.walk(folder):
+        folders[:] = [name for name in folders if name != ".git"]
+        for name in sorted(files):
+            if name.endswith(".csv"):
+                yield os.path.relpath(Path(parent, name), folder)

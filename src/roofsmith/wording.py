@@ -1,0 +1,11 @@
+"""Words for messages, that all rooms share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+def some_of(names: Sequence[str], most: int = 5, *, between: str = ", ") -> str:
+    """The first few of some names, and how many more there are: `a, b and 3 more`."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return between.join(names[:most]) + more
