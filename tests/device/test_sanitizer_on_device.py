@@ -53,9 +53,12 @@ extern "C" void solve(const float* x, float* y, int N) {
 }
 """
 
+UNMAPPED = CLEAN.replace("y[i] = 2 * x[i];", "*(float*)16 = x[i];")
+
 
 KERNELS = {
     "clean": CLEAN,
+    "unmapped": UNMAPPED,
     **{tool: defective(tool).sources[0].text for tool in TOOLS},
     "unordered": UNORDERED,
 }
@@ -125,3 +128,18 @@ def test_sums_in_any_order_are_reported_and_reject_nobody(
     found = inspection(inspections["unordered"])
     assert found.failure is None
     assert found.repeatable is False, found.notes
+
+
+def test_the_line_that_makes_a_kernel_crash_is_named(
+    inspections: Mapping[str, Future[Inspection]],
+) -> None:
+    """Whoever asks for sanitizers after an illegal address wants just that."""
+    found = inspections["unmapped"].result()
+    report = next(r for r in found.reports if isinstance(r, Found))
+    assert report.tool == "memcheck", found
+    defect = report.defects[0]
+    assert defect.kernel == "twice", defect
+    assert defect.source is not None
+    line = UNMAPPED.splitlines()[int(defect.source.rsplit(":", 1)[1]) - 1]
+    assert "*(float*)16" in line, defect
+    assert found.repeatable is None, found.notes

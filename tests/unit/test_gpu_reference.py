@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -13,27 +13,65 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
 from torch._subclasses.fake_tensor import FakeTensor  # noqa: E402
 
-from roofsmith.domain.kernel import Parameter, Signature  # noqa: E402
+from roofsmith.domain.kernel import Parameter, Signature, SourceFile  # noqa: E402
+from roofsmith.domain.yardstick import pytorch_yardsticks  # noqa: E402
 from roofsmith.judge.gpu import reference_process  # noqa: E402
 from roofsmith.judge.gpu.reference import GpuReference  # noqa: E402
 from roofsmith.judge.gpu.reference_process import GpuServer  # noqa: E402
+from roofsmith.judge.gpu.tensors import set_tf32  # noqa: E402
 from roofsmith.judge.user_module import Complaint  # noqa: E402
+from roofsmith.testing.engine import fake_target  # noqa: E402
 
-Switches = tuple[bool, bool]
+Switches = tuple[object, ...]
+
+Wish = Callable[[], object]
+
+
+def everywhere(precision: str) -> None:
+    """As PyTorch 2.9 and later would have it."""
+    torch.backends.fp32_precision = precision
+
+
+def in_convolutions(precision: str) -> None:
+    """Likewise, for one kind of operator."""
+    torch.backends.cudnn.conv.fp32_precision = precision
+
+
+def by_old_switches(allowed: bool) -> None:
+    """As it was before."""
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = allowed
+
+
+WISHES: Mapping[str, Wish] = {
+    "on": lambda: by_old_switches(True),
+    "off": lambda: by_old_switches(False),
+    "products on": lambda: torch.set_float32_matmul_precision("medium"),
+}
+NEW_WISHES: Mapping[str, Wish] = {
+    "on everywhere": lambda: everywhere("tf32"),
+    "off everywhere": lambda: everywhere("ieee"),
+    "convolutions on": lambda: in_convolutions("tf32"),
+}
+if hasattr(torch.backends, "fp32_precision"):
+    WISHES = {**WISHES, **NEW_WISHES}
 
 
 @pytest.fixture(autouse=True)
 def _full_float32() -> Iterator[None]:
-    before = switches()
     yield
-    torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32 = before
+    set_tf32(allowed=False)
 
 
 def switches() -> Switches:
-    return torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
+    """Old and new ones; all must be readable, which PyTorch refuses where they disagree."""
+    backends = torch.backends
+    old = (backends.cuda.matmul.allow_tf32, backends.cudnn.allow_tf32)
+    new = (backends.cuda.matmul, backends.cudnn.conv, backends.cudnn.rnn)
+    said = (getattr(part, "fp32_precision", None) for part in new)
+    return (*old, torch.get_float32_matmul_precision(), *said)
 
 
-def seen_by_reference(*, tf32: bool, module_wants: bool) -> tuple[Switches, Switches]:
+def seen_by_reference(*, tf32: bool, wish: Wish) -> tuple[Switches, Switches]:
     """What a reference finds switched on: while it makes the truth, and in declared precision."""
     module = ModuleType("reference")
     found: list[tuple[Any, Switches]] = []
@@ -44,7 +82,7 @@ def seen_by_reference(*, tf32: bool, module_wants: bool) -> tuple[Switches, Swit
 
     module.reference = reference  # type: ignore[attr-defined]
     module.setup = lambda **_: {}  # type: ignore[attr-defined]
-    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = module_wants
+    wish()
     held = GpuReference(module, None, Signature(parameters=()), None, tf32=tf32)
     values = {"x": torch.ones(4), "y": torch.ones(4)}
     held.expect(values, {"y"}, exact=False)  # whether it reads its output is known from here on
@@ -56,11 +94,27 @@ def seen_by_reference(*, tf32: bool, module_wants: bool) -> tuple[Switches, Swit
     return in_truth, in_declared
 
 
-@pytest.mark.parametrize("module_wants", [False, True])
-def test_only_the_declared_precision_may_be_tf32(module_wants: bool) -> None:
-    off, on = (False, False), (True, True)
-    assert seen_by_reference(tf32=True, module_wants=module_wants) == (off, on)
-    assert seen_by_reference(tf32=False, module_wants=module_wants) == (off, off)
+@pytest.mark.parametrize("name", WISHES)
+def test_only_the_declared_precision_may_be_tf32(name: str) -> None:
+    """Whatever a module wishes when it is imported."""
+    new = 3 if hasattr(torch.backends, "fp32_precision") else 0
+    off = (False, False, "highest", *["ieee"] * new, *[None] * (3 - new))
+    on = (True, True, "high", *["tf32"] * new, *[None] * (3 - new))
+    assert seen_by_reference(tf32=True, wish=WISHES[name]) == (off, on)
+    assert seen_by_reference(tf32=False, wish=WISHES[name]) == (off, off)
+
+
+@pytest.mark.parametrize("tf32", [False, True])
+@pytest.mark.parametrize("name", WISHES)
+def test_a_yardstick_computes_as_the_reference_does(name: str, tf32: bool) -> None:
+    reference = SourceFile(path="reference.py", text="def reference(x, y):\n    y.copy_(x)\n")
+    target = fake_target(language="torch", reference=reference, tf32=tf32)
+    set_tf32(tf32)
+    wanted = switches()
+    WISHES[name]()
+    eager, *_ = pytorch_yardsticks(target)
+    exec(eager.candidate.kernel.text, {})
+    assert switches() == wanted
 
 
 class Full:

@@ -15,12 +15,13 @@ from typer.testing import CliRunner
 
 from roofsmith.analysis.sizes import smallest
 from roofsmith.app.hardware import Machine
+from roofsmith.app.steps import inspected
 from roofsmith.cli import show
 from roofsmith.cli.root import cli
 from roofsmith.domain.campaign import Campaign, Event, Round
-from roofsmith.domain.inspection import Defect, Found, Inspection, Unavailable
+from roofsmith.domain.inspection import Clean, Defect, Found, Inspection, Unavailable
 from roofsmith.domain.kernel import Built, Language
-from roofsmith.domain.outcome import Incorrect, Passed, TimedOut
+from roofsmith.domain.outcome import Crashed, Failure, Incorrect, Passed, TimedOut
 from roofsmith.domain.workload import Workload
 from roofsmith.engine.loop import Engine
 from roofsmith.engine.verify import verify
@@ -294,6 +295,37 @@ def test_every_gpu_language_has_an_inspector(language: Language, kind: type) -> 
         nothing, nothing, nothing, toolchain, nothing, nothing, nothing, compiled_dir=Path()
     )
     assert type(machine.inspector(nothing, language)) is kind
+
+
+CLEAN = Inspection(workload="n=1", reports=(Clean(tool="memcheck"),))
+FOUND = Inspection(workload="n=1", reports=(RACE,))
+
+
+@pytest.mark.parametrize("found", [CLEAN, FOUND])
+@pytest.mark.parametrize(
+    "failure",
+    [
+        Crashed(reason="illegal_address", detail="`--sanitize` names the line"),
+        Incorrect(reason="value", detail="off"),
+    ],
+)
+def test_who_crashes_or_is_wrong_is_looked_at_and_keeps_its_outcome(
+    failure: Failure, found: Inspection
+) -> None:
+    seen = inspected(Measured(failure, (), ()), lambda: found)
+    assert (seen.outcome, seen.inspection) == (failure, found)
+
+
+def test_who_passes_fails_by_what_is_found() -> None:
+    passed = Measured(Passed(), (), ())
+    assert inspected(passed, lambda: CLEAN).outcome == Passed()
+    assert inspected(passed, lambda: FOUND).outcome == FOUND.failure
+    assert inspected(passed, lambda: None) is passed
+
+
+def test_who_hangs_is_not_run_again() -> None:
+    hung = Measured(TimedOut(reason="call_deadline", detail="no answer"), (), ())
+    assert inspected(hung, lambda: pytest.fail("it was run again")) is hung
 
 
 @pytest.mark.parametrize("as_json", [False, True])

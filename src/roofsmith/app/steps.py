@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from roofsmith.analysis.bottleneck import classify as classified
@@ -11,8 +11,9 @@ from roofsmith.analysis.scan import remarks_on
 from roofsmith.app.subjects import Subject, target_of
 from roofsmith.app.wiring import Workshop, workshop
 from roofsmith.config import Settings
+from roofsmith.domain.inspection import Inspection
 from roofsmith.domain.kernel import Built, Language
-from roofsmith.domain.outcome import BuildFailed, Passed
+from roofsmith.domain.outcome import BuildFailed, Crashed, Incorrect, Passed
 from roofsmith.domain.profile import Bottleneck, Profile
 from roofsmith.domain.target import HOST_LANGUAGES
 from roofsmith.engine.guarded import GuardedInspector
@@ -47,9 +48,9 @@ def check(
         subject: the kernel.
         settings: where caches are.
         observer: hears what happens.
-        sanitize: have one that passes run under compute-sanitizer as well.
-        repeats: have one that passes run twice, to see whether it is deterministic; who asks for
-            sanitizers gets that, too.
+        sanitize: have it run under compute-sanitizer as well, also one that is wrong or crashes.
+        repeats: have it run twice, to see whether it is deterministic; who asks for sanitizers
+            gets that, too.
 
     Raises:
         UsageError: the kernel's language doesn't go with what is asked for.
@@ -70,9 +71,10 @@ def check(
         if isinstance(built, BuildFailed):
             return Measured(outcome=built, timings=(), errors=())
         measured = _checks(shop, built, observer)
-        if sanitize:
-            return _inspected(shop, built, measured, shop.inspector)
-        return _inspected(shop, built, measured, _repeater(shop)) if repeats else measured
+        if sanitize or repeats:
+            inspector = shop.inspector if sanitize else _repeater(shop)
+            return inspected(measured, lambda: replace(shop, inspector=inspector).inspect(built))
+        return measured
 
 
 def _repeater(shop: Workshop) -> Inspector:
@@ -82,16 +84,18 @@ def _repeater(shop: Workshop) -> Inspector:
     return inspector if gate is None else GuardedInspector(inspector, gate)
 
 
-def _inspected(
-    shop: Workshop, built: Built, measured: Measured, inspector: Inspector | None
-) -> Measured:
-    """What was measured, and what an inspector says of the same kernel on the smallest workload."""
-    passed = isinstance(measured.outcome, Passed)
-    inspection = replace(shop, inspector=inspector).inspect(built) if passed else None
-    if inspection is None:
+def inspected(measured: Measured, inspect: Callable[[], Inspection | None]) -> Measured:
+    """What was measured, and what an inspector says of the same kernel.
+
+    It is asked of one that is wrong or crashes, too: there it says why, and what that is called
+    stays what it was. One that hung would hang again under every tool.
+    """
+    outcome = measured.outcome
+    if not isinstance(outcome, Passed | Incorrect | Crashed) or (found := inspect()) is None:
         return measured
-    outcome = inspection.failure or measured.outcome
-    return replace(measured, outcome=outcome, inspection=inspection)
+    if isinstance(outcome, Passed) and found.failure is not None:
+        outcome = found.failure
+    return replace(measured, outcome=outcome, inspection=found)
 
 
 def profile(subject: Subject, settings: Settings, observer: Observer) -> tuple[Profile, ...]:

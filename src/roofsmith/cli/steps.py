@@ -101,7 +101,8 @@ def check(
         bool,
         typer.Option(
             "--sanitize",
-            help="Run a CUDA kernel under compute-sanitizer too, and see if it repeats itself.",
+            help="Run a CUDA kernel under compute-sanitizer too, also one that is wrong or "
+            "crashes, and see if it repeats itself.",
         ),
     ] = False,
     repeats: Annotated[

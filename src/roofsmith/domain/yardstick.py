@@ -30,13 +30,20 @@ _dynamo.cache_size_limit = 64  # every workload has its own shapes; beyond the l
 _inductor.compile_threads = 1  # no pool of processes: the one that is judged compiles
 {ENTRY} = _torch.compile(reference, mode=MODE, dynamic=False)
 """
-_TF32 = """
+_PRECISION = """
 
 import torch as _torch
 
-_torch.backends.cuda.matmul.allow_tf32 = True
-_torch.backends.cudnn.allow_tf32 = True
+_backends = _torch.backends
+if hasattr(_backends, "fp32_precision"):  # since PyTorch 2.9, beside the old switches
+    _cudnn = _backends.cudnn
+    for _part in (_backends, _backends.cuda.matmul, _cudnn, _cudnn.conv, _cudnn.rnn):
+        _part.fp32_precision = "tf32" if ALLOWED else "ieee"
+_torch.set_float32_matmul_precision("high" if ALLOWED else "highest")
+_backends.cuda.matmul.allow_tf32 = _backends.cudnn.allow_tf32 = ALLOWED
 """
+"""The same for all of them as for the reference: PyTorch computes convolutions in TF32 unless it is
+told otherwise, and a module may set what it likes when it is imported."""
 _MODES = ("default", "max-autotune-no-cudagraphs")
 """Of torch.compile. CUDA graphs are left out: they copy inputs into places of their own."""
 _MODULES = frozenset(("torch", "F"))
@@ -79,7 +86,7 @@ def pytorch_yardsticks(target: Target) -> tuple[Yardstick, ...]:
     """Eager, and `torch.compile` in two modes; none for kernels on the host's processors."""
     if target.language in HOST_LANGUAGES:
         return ()
-    text = target.truth.text + (_TF32 if target.tf32 else "")
+    text = target.truth.text + _PRECISION.replace("ALLOWED", str(target.tf32))
     eager = Yardstick(
         name="eager", candidate=_module("eager.py", text + _EAGER), calls=torch_calls(text)
     )

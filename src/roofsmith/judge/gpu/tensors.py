@@ -66,6 +66,16 @@ _SIGNED = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
 def set_tf32(allowed: bool) -> None:
-    """TF32 or full float32 in products from here on, whatever a module set when it was imported."""
-    torch.backends.cuda.matmul.allow_tf32 = allowed
-    torch.backends.cudnn.allow_tf32 = allowed
+    """TF32 or full float32 in products from here on, whatever a module set when it was imported.
+
+    PyTorch 2.9 has other switches beside the old ones, and refuses to read these where the two
+    disagree: all of them are set.
+    """
+    backends = torch.backends
+    if hasattr(backends, "fp32_precision"):
+        cudnn = backends.cudnn
+        for part in (backends, backends.cuda.matmul, cudnn, cudnn.conv, cudnn.rnn):
+            part.fp32_precision = "tf32" if allowed else "ieee"
+    torch.set_float32_matmul_precision("high" if allowed else "highest")
+    backends.cuda.matmul.allow_tf32 = allowed
+    backends.cudnn.allow_tf32 = allowed
