@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -9,11 +10,12 @@ from process_runner import ProcessRunner, ProcessSession
 from tool_stand_ins import GOLDEN, OneArray, seen, small_library, stand_in
 
 from roofsmith.domain.kernel import Built
-from roofsmith.domain.outcome import TimedOut
+from roofsmith.domain.outcome import Crashed, TimedOut
 from roofsmith.domain.profile import Profile
 from roofsmith.domain.workload import Workload
 from roofsmith.ports import KernelDiedError
 from roofsmith.profilers import ncu
+from roofsmith.profilers.gpu import GpuProfiler
 from roofsmith.profilers.launches import kernel_name, profile_of
 from roofsmith.profilers.ncu import NcuProfiler, launcher
 from roofsmith.profilers.ncu_messages import COUNTERS_FORBIDDEN, HUNG, explain
@@ -297,6 +299,42 @@ def test_an_ncu_that_hangs_is_a_note(built: Built) -> None:
     (note,) = found.notes
     assert note.startswith("ncu hung and was stopped: run did not answer within 0.5 s. Try ")
     assert HUNG in note
+
+
+class Patience(HangingRunner):
+    """Counts who came to be profiled; hangs as often as it is told to."""
+
+    def __init__(self, hangs: Sequence[bool]) -> None:
+        self.asked = 0
+        self._hangs = iter(hangs)
+
+    def open(self, *arguments: object, **options: object) -> ProcessSession:  # type: ignore[override]
+        self.asked += 1
+        if next(self._hangs):
+            return super().open(*arguments, **options)
+        raise KernelDiedError(Crashed(reason="exited", detail="it ended"))
+
+
+@pytest.mark.parametrize(
+    ("hangs", "asked"), [([True] * 4, 2), ([True, False] * 2, 4), ([False, True, True, True], 3)]
+)
+def test_a_tool_that_hung_twice_in_a_row_is_not_asked_again(
+    built: Built, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hangs: list[bool], asked: int
+) -> None:
+    """An ncu that hangs costs minutes, and a campaign profiles in every round."""
+    script = tmp_path / "ncu"
+    script.touch(mode=0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)  # no torch to stand in
+    runner = Patience(hangs)
+    profiler = GpuProfiler(runner, OneArray(), "nvidia")
+    notes = [profiler.profile(built, WORKLOAD).notes[0] for _ in hangs]
+    assert runner.asked == asked
+    assert [note.startswith("not asked again") for note in notes] == [
+        turn >= asked for turn in range(4)
+    ]
+    if asked < 4:
+        assert "it hung 2 times in a row: ncu hung and was stopped" in notes[-1]
 
 
 def test_ncu_is_looked_for_on_path_and_in_cuda_home(

@@ -21,6 +21,10 @@ class NoProfileError(Exception):
     """A tool gave nothing; the message says why, and the next one is tried."""
 
 
+class ToolHungError(NoProfileError):
+    """A tool, or a kernel under it, didn't come to an end and was stopped."""
+
+
 @dataclass(frozen=True, slots=True)
 class Launch:
     """One launch of one kernel."""

@@ -15,7 +15,7 @@ from roofsmith.domain.profile import Profile
 from roofsmith.domain.workload import Workload
 from roofsmith.ports import Arguments, KernelDiedError
 from roofsmith.profilers.attempts import SEED, GpuTool
-from roofsmith.profilers.launches import Launch, NoProfileError, profile_of
+from roofsmith.profilers.launches import Launch, NoProfileError, ToolHungError, profile_of
 from roofsmith.profilers.ncu_messages import HUNG, NO_KERNELS, explain
 from roofsmith.profilers.ncu_output import parse_ncu_csv
 from roofsmith.scratch import scratch_prefix
@@ -147,7 +147,7 @@ class NcuProfiler(GpuTool):
             except KernelDiedError as died:
                 if reason := explain(_text(output)):
                     raise NoProfileError(reason) from died
-                raise NoProfileError(_death(died)) from died
+                raise _death(died) from died
             return _text(output)
 
 
@@ -159,10 +159,10 @@ def _last_half(launches: tuple[Launch, ...]) -> tuple[Launch, ...]:
     return launches[half:] if is_twice else launches
 
 
-def _death(died: KernelDiedError) -> str:
+def _death(died: KernelDiedError) -> NoProfileError:
     if isinstance(died.outcome, TimedOut):
-        return f"ncu hung and was stopped: {died.outcome.detail}. {HUNG}"
-    return f"the kernel did not survive ncu: {died}"
+        return ToolHungError(f"ncu hung and was stopped: {died.outcome.detail}. {HUNG}")
+    return NoProfileError(f"the kernel did not survive ncu: {died}")
 
 
 def _text(path: Path) -> str:

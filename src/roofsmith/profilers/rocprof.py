@@ -16,12 +16,19 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from roofsmith.domain.kernel import Built
+from roofsmith.domain.outcome import TimedOut
 from roofsmith.domain.profile import Counter, Hotspot, Profile
 from roofsmith.domain.workload import Workload
 from roofsmith.ports import Arguments, KernelDiedError
 from roofsmith.profilers import rocprof_att
 from roofsmith.profilers.attempts import SEED, GpuTool
-from roofsmith.profilers.launches import Launch, NoProfileError, profile_of, since
+from roofsmith.profilers.launches import (
+    Launch,
+    NoProfileError,
+    ToolHungError,
+    profile_of,
+    since,
+)
 from roofsmith.profilers.rocprof_output import (
     RUNTIME,
     parse_agents,
@@ -206,7 +213,9 @@ class _Runs:
                     begin_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
                     session.call(CALLS)
             except KernelDiedError as died:
-                raise NoProfileError(f"the kernel did not survive rocprofv3: {died}") from died
+                hung = isinstance(died.outcome, TimedOut)
+                kind = ToolHungError if hung else NoProfileError
+                raise kind(f"the kernel did not survive rocprofv3: {died}") from died
             return {path.name: _text(path) for path in sorted(folder.rglob("*.csv"))}, begin_ns
 
 
