@@ -33,6 +33,9 @@ LONGEST_SIDE_S = 50e-3
 """Of the slower side's, where the faster one takes it to be long enough."""
 MAX_CLOCK_CALLS = 512
 """Every call has inputs of its own; a GPU's launch queue holds about a thousand."""
+CHECKED_BY_CLOCK = 32
+"""Calls of a long segment that are verified, chosen once all have run: verifying hundreds takes ten
+times as long as running them. Whoever skips one in ten is found in 97 of 100 segments."""
 MOST_ODD = 4
 """Chosen: calls of a segment with inputs from another distribution; at most a quarter of it."""
 
@@ -148,6 +151,11 @@ def random_cycle(count: int) -> list[int]:
         other = secrets.randbelow(last)
         order[last], order[other] = order[other], order[last]
     return order
+
+
+def chosen_afterwards(calls: Sequence[int]) -> list[int]:
+    """Up to `CHECKED_BY_CLOCK` of the calls that have been made, at random."""
+    return secrets.SystemRandom().sample(list(calls), min(len(calls), CHECKED_BY_CLOCK))
 
 
 def odd_among(slots: Collection[int], others: Sequence[str]) -> dict[int, str]:

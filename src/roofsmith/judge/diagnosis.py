@@ -228,8 +228,13 @@ def _is_within(found: Evidence, answer: Array) -> bool:
 
 
 def _imprecise(found: Evidence) -> Diagnosis | None:
-    """Whether a narrower type explains the error: the narrowest that all numbers fit, else the
-    widest that does."""
+    """Whether a narrower type explains the error, and how large that is."""
+    told = _told_by_type(found)
+    return told and replace(told, detail=f"{told.detail}; {_off(found)}")
+
+
+def _told_by_type(found: Evidence) -> Diagnosis | None:
+    """The narrowest type that all numbers fit, else the widest that explains the error."""
     if not np.issubdtype(found.values.dtype, np.floating) or found.errors.problem is not None:
         return None
     kinds = NARROWER[found.dtype]
@@ -240,7 +245,10 @@ def _imprecise(found: Evidence) -> Diagnosis | None:
     for narrow in kinds:
         why = _from_shortened(found, narrow)
         if why is None and _looks_rounded(found, narrow):
-            why = "the error is as large as rounding to it makes, or sums in it, and as irregular"
+            why = (
+                "the error is as large and as irregular as rounding to it, sums in it, or an"
+                " approximation of few terms make it"
+            )
         if why is not None:
             return _narrow(found, narrow, why)
     return None if (worst := _worst(found)) is None else _partly_imprecise(worst)
@@ -352,16 +360,20 @@ def _plainly_wrong(found: Evidence) -> Diagnosis:
     truth = found.truth.astype(np.float64, copy=False)
     off = np.abs(found.values.astype(np.float64, copy=False) - truth)
     wrong = np.asarray(off > floors(found.dtype)[1] * np.abs(truth))
-    if found.errors.norm > found.norm_budget:
-        what = f"off by {found.errors.norm:.3g} norm-wise; the budget is {found.norm_budget:.3g}"
-        if _lacks_terms(found):
-            what += "; it is what leaving out a part of every sum would make"
-    else:
-        what = (
-            f"an element is off by {found.errors.element:.3g} of its row's scale; the budget is"
-            f" {found.element_budget:.3g}"
-        )
+    what = _off(found)
+    if found.errors.norm > found.norm_budget and _lacks_terms(found):
+        what += "; it is what leaving out a part of every sum would make"
     return Diagnosis("wrong_output", f"{what}{_rows(wrong)}")
+
+
+def _off(found: Evidence) -> str:
+    """The error that is beyond its budget."""
+    if found.errors.norm > found.norm_budget:
+        return f"off by {found.errors.norm:.3g} norm-wise; the budget is {found.norm_budget:.3g}"
+    return (
+        f"an element is off by {found.errors.element:.3g} of its row's scale; the budget is"
+        f" {found.element_budget:.3g}"
+    )
 
 
 def _share(which: NDArray[np.bool_]) -> str:

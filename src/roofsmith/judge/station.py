@@ -17,6 +17,7 @@ from roofsmith.judge.bench import (
     SegmentPlan,
     SideDiedError,
     Turn,
+    chosen_afterwards,
     odd_among,
     overstated,
     random_order,
@@ -97,6 +98,8 @@ class HostStation:
     def spot_check(self) -> tuple[int, Failure] | None:
         """The first side with a wrong output among the calls just timed, and what is wrong."""
         usual = [slot for slot in self._timed if slot not in self._odd]
+        if self.plan.by_clock:
+            usual = chosen_afterwards(usual)
         if usual and not self._checker.knows(self.draws):
             self._checker.learn(self.draws, usual[0])
         for slot in usual:

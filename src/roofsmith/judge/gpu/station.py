@@ -17,6 +17,7 @@ from roofsmith.judge.bench import (
     SegmentPlan,
     SideDiedError,
     Turn,
+    chosen_afterwards,
     odd_among,
     overstated,
     random_cycle,
@@ -33,8 +34,6 @@ from roofsmith.ports import KernelDiedError
 
 Known = TypeVar("Known")
 
-CHECKED_BY_CLOCK = 32
-"""Calls of a long segment that are verified, chosen once all have run."""
 FEWEST_QUEUED, SHRINKING = 16, 4
 """A segment that starts early twice may have more launches than the device's queue holds: the next
 ones have fewer calls by this factor, down to so many. Whoever starts early even then waits for the
@@ -269,7 +268,7 @@ class GpuStation:
             self._learn()
         calls = self._timed
         if self.plan.by_clock:
-            calls = secrets.SystemRandom().sample(calls, min(len(calls), CHECKED_BY_CLOCK))
+            calls = chosen_afterwards(calls)
         for finding in self._slots.verify(calls, self._budgets, exact=False):
             failure = attributed(finding.failure, self._refused)
             if failure is not None:
