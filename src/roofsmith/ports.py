@@ -462,6 +462,8 @@ class Measured:
     """What the kernel's source shows, and what it was measured under."""
     metrics: tuple[MetricReading, ...] = ()
     """Of a command target: everything that its benchmark reports."""
+    isolation: str | None = None
+    """What kept the kernel apart, as in `Judgement`; None: nothing of it ran."""
 
 
 class KernelTimer(Protocol):

@@ -133,6 +133,18 @@ def command_lines(processes: Iterable[psutil.Process]) -> list[str]:
     return lines
 
 
+def marked(mark: str) -> list[psutil.Process]:
+    """Processes that carry a mark in their environment, zombies aside."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if process.environ().get("OMP_SAMPLE_MARK") == mark and process.status() != "zombie":
+                found.append(process)
+        except (psutil.NoSuchProcess, psutil.AccessDenied):
+            continue
+    return found
+
+
 @contextmanager
 def bench(builds: Path, **options: object) -> Iterator[Bench]:
     made = Bench(builds, **options)  # type: ignore[arg-type]

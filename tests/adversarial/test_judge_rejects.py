@@ -12,7 +12,15 @@ from pathlib import Path
 
 import psutil
 import pytest
-from judge_bench import HONEST, Bench, bound_of, command_lines, needs_gcc, undisturbed
+from judge_bench import (
+    HONEST,
+    Bench,
+    bound_of,
+    command_lines,
+    marked,
+    needs_gcc,
+    undisturbed,
+)
 
 from roofsmith.domain.outcome import Passed
 from roofsmith.domain.values import content_id
@@ -202,7 +210,7 @@ def test_children_do_not_outlive_the_judgement(escape: str, squares: Bench) -> N
     mark = uuid.uuid4().hex
     body = f"if (fork() == 0) {{ {escape} sleep(600); _exit(0); }}"
     squares.check(kernel(body), OMP_SAMPLE_MARK=mark)
-    _, left = psutil.wait_procs(_marked(mark), timeout=60)  # dying takes a moment
+    _, left = psutil.wait_procs(marked(mark), timeout=60)  # dying takes a moment
     for process in left:
         process.kill()
     assert not left
@@ -328,18 +336,6 @@ worker = WorkerProcess(Built.model_validate_json(sys.argv[1]), threads=1)
 print(worker.pid, flush=True)
 os.kill(os.getpid(), 9)
 """
-
-
-def _marked(mark: str) -> list[psutil.Process]:
-    """Processes that carry a mark in their environment, zombies aside."""
-    found = []
-    for process in psutil.process_iter():
-        try:
-            if process.environ().get("OMP_SAMPLE_MARK") == mark and process.status() != "zombie":
-                found.append(process)
-        except (psutil.NoSuchProcess, psutil.AccessDenied):
-            continue
-    return found
 
 
 def test_a_library_that_was_exchanged_is_not_loaded(squares: Bench) -> None:

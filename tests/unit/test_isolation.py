@@ -17,7 +17,10 @@ import pytest
 from waiting import wait_until
 
 import roofsmith
+from roofsmith.cli import show
 from roofsmith.config import Settings
+from roofsmith.domain.comparison import Judgement
+from roofsmith.domain.outcome import BuildFailed, Passed
 from roofsmith.errors import MachineError, UsageError
 from roofsmith.judge import isolation
 from roofsmith.judge.cgroup import CGROUP, Cgroup, cgroup_refusal, remove_stale_groups
@@ -25,6 +28,7 @@ from roofsmith.judge.enclosure import Enclosure, state_of
 from roofsmith.judge.isolation import NO_ISOLATION, PROVIDED_BY, Isolation, isolate, probe
 from roofsmith.judge.sandbox import LANDLOCK, LAYERS, TASKS
 from roofsmith.judge.sandbox_namespaces import MOUNT, PROCESS, USER
+from roofsmith.ports import Measured
 
 SOURCES = str(Path(roofsmith.__file__).parent.parent)
 DEADLINE_S = 60.0
@@ -268,3 +272,27 @@ os.kill(os.getpid(), signal.SIGKILL)
         assert left.exists()
         assert left in remove_stale_groups()
         assert not left.exists()
+
+
+# -- what is said of it ---------------------------------------------------------------------
+
+RAN, NOT_RUN = "standard: no cgroup", BuildFailed(reason="compile_error", detail="no")
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_every_answer_says_what_kept_the_kernel_apart(
+    capsys: pytest.CaptureFixture[str], as_json: bool
+) -> None:
+    show.measured(Measured(Passed(), (), (), isolation=RAN), as_json=as_json)
+    judged = Judgement(outcome=Passed(), verdict="tie", isolation=RAN, wall_s=0.0)
+    show.judgement(judged, as_json=as_json)
+    assert capsys.readouterr().out.count(RAN) == 2
+
+
+def test_of_what_never_ran_nothing_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    show.measured(Measured(NOT_RUN, (), ()), as_json=False)
+    judged = Judgement(outcome=NOT_RUN, verdict="rejected", wall_s=0.0)
+    show.judgement(judged, as_json=False)
+    assert "isolation" not in capsys.readouterr().out
+    show.judgement(judged, as_json=True)
+    assert json.loads(capsys.readouterr().out)["isolation"] is None

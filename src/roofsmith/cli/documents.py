@@ -29,6 +29,7 @@ def judgement_document(judgement: Judgement, measure: Measure = TIME) -> dict[st
         "ci": list(comparison.overall.ci) if comparison else None,
         "wall_s": judgement.wall_s,
         "workloads": [_workload(w, measure) for w in comparison.workloads] if comparison else [],
+        "isolation": judgement.isolation,
         "notes": list(judgement.notes),
     }
 
@@ -53,6 +54,7 @@ def measured_document(measured: Measured, measure: Measure = TIME) -> dict[str, 
         "errors": [report.model_dump(mode="json") for report in measured.errors],
         "resources": [kernel.model_dump(mode="json") for kernel in measured.resources],
         **_inspection(measured.inspection),
+        "isolation": measured.isolation,
         "notes": list(measured.notes),
     }
 

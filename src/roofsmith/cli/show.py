@@ -54,8 +54,13 @@ def judgement(found: Judgement, *, as_json: bool) -> None:
                 for w in comparison.workloads
             ],
         )
-    print_lines([f"isolation: {found.isolation}"])
+    print_lines(_isolation(found.isolation))
     print_lines(f"note: {note}" for note in found.notes)
+
+
+def _isolation(label: str | None) -> list[str]:
+    """What kept a kernel apart; nothing where none ran."""
+    return [] if label is None else [f"isolation: {label}"]
 
 
 def measured(found: Measured, *, as_json: bool, measure: Measure = TIME) -> None:
@@ -75,6 +80,7 @@ def measured(found: Measured, *, as_json: bool, measure: Measure = TIME) -> None
     print_lines(described(kernel) for kernel in found.resources)
     if found.inspection is not None:
         print_lines(inspection_lines(found.inspection))
+    print_lines(_isolation(found.isolation))
     print_lines(f"note: {note}" for note in found.notes)
 
 

@@ -131,9 +131,9 @@ class Judgement(Value):
     self_reported: bool = False
     """The times are what the repository's own benchmark printed; nobody else measured them."""
     errors: tuple[ErrorReport, ...] = ()
-    isolation: str = "none"
+    isolation: str | None = None
     """What kept the candidate apart, such as `standard: no mount namespace, no cgroup`: a weaker
-    host gives a weaker label."""
+    host gives a weaker label. None: nothing of it ran."""
     notes: tuple[Told, ...] = ()
     """Disturbances, voided pairs, why a verdict is weaker than hoped, and what the source shows."""
     wall_s: float = Field(ge=0)

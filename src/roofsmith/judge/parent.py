@@ -8,7 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean, median
 from typing import Any, Literal
 
@@ -119,6 +119,10 @@ class ProcessJudge:
 
     def measure(self, candidate: Built, observer: Observer, *, timed: bool = True) -> Measured:
         """Check every workload; unless `timed` is False, time each one on its own as well."""
+        found = self._measured(candidate, observer, timed=timed)
+        return replace(found, isolation=self.isolation)
+
+    def _measured(self, candidate: Built, observer: Observer, *, timed: bool) -> Measured:
         observer.stage("check")
         outcome, errors = self._examiner.examine(candidate, observer.progress)
         if not timed or not isinstance(outcome, Passed):

@@ -10,8 +10,9 @@ CALLING = frozenset(("run", "queue", "finish"))
 """Messages during which candidate code runs."""
 
 ADVICE = {
-    "call_deadline": "look for a loop, a spin or a barrier that never ends: on a GPU, one across"
-    " blocks that aren't all resident at once; or try a smaller workload",
+    "call_deadline": "look for a loop, a spin or a barrier that never ends, on a GPU one across"
+    " blocks that aren't all resident at once, and for memory that grows until the machine swaps;"
+    " or try a smaller workload",
     "worker_deadline": "look for what the kernel's file does when it is loaded; if the machine is"
     " busy, try again",
 }

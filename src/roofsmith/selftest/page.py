@@ -80,6 +80,8 @@ def _section(title: str, section: Section) -> Iterator[str]:
     if len(section.judges) > 1:
         counts = ", ".join(f"{n} by `{judge or '?'}`" for judge, n in section.judges.items())
         yield f"In several runs, by several versions of the judge's sources: {counts}.\n"
+    else:
+        yield f"All by one version of the judge's sources: `{next(iter(section.judges)) or '?'}`.\n"
     yield "| attack | what it does | the judge | naive harness |\n|---|---|---|---|"
     for found in section.attacks:
         yield f"| `{_name(found)}` | {_cell(found.about)} | {_judged(found)} | {_naive(found)} |"

@@ -105,9 +105,9 @@ class CommandJudge:
             runs = self._alone(candidate, observer, timed=timed)
             self._require_frozen(candidate)
         except RunFailedError as error:
-            return Measured(error.outcome, (), ())
+            return Measured(error.outcome, (), (), isolation=ISOLATION)
         if not timed:
-            return Measured(Passed(), (), ())
+            return Measured(Passed(), (), (), isolation=ISOLATION)
         costs: dict[str, list[float]] = defaultdict(list)
         metrics: dict[tuple[str, str], list[float]] = defaultdict(list)
         for run in runs:
@@ -123,6 +123,7 @@ class CommandJudge:
                 MetricReading(workload=label, metric=name, value=median(values))
                 for (label, name), values in metrics.items()
             ),
+            isolation=ISOLATION,
         )
 
     def screen(self, candidate: Built, incumbent: Built) -> Screening:
