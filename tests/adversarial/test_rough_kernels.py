@@ -77,6 +77,6 @@ def test_a_right_kernel_passes_and_leaves_a_clean_machine(
     assert isinstance(found, Passed), found
     _, left = psutil.wait_procs(marked(mark), timeout=60)  # dying takes a moment
     assert not left
-    assert not [path for path in scratch.rglob("junk-*")]
+    assert not list(scratch.rglob("junk-*"))
     # Others write to that disk as well, but hardly as much as one of these would.
     assert free - psutil.disk_usage(str(scratch)).free < 250 * 1024**2
