@@ -304,7 +304,8 @@ def _element_error(
         return float(relative.max())
     rows = difference.reshape(-1, row_length(difference.shape))
     sizes = np.abs(exact).reshape(rows.shape)
-    scale = np.sqrt(np.mean(np.square(sizes), axis=-1, keepdims=True))
-    scale = np.maximum(scale, sizes)
-    relative = np.divide(rows, scale, out=np.full(rows.shape, np.inf), where=scale > 0)
-    return min(float(relative[rows > 0].max()), LARGEST_ERROR)
+    squares = np.einsum("ij,ij->i", sizes, sizes)
+    scale = np.maximum(np.sqrt(squares / rows.shape[1])[:, None], sizes)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        relative = np.divide(rows, scale, out=scale)  # 0 / 0 is NaN, and nothing is off there
+    return min(float(np.fmax.reduce(relative, axis=None)), LARGEST_ERROR)

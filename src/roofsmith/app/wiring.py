@@ -34,6 +34,7 @@ from roofsmith.engine.guarded import GuardedProfiler
 from roofsmith.engine.meter import Meter
 from roofsmith.engine.survey import Prepared, Survey, survey
 from roofsmith.errors import BaselineError, TargetError, UsageError
+from roofsmith.freed_memory import keep_freed_memory
 from roofsmith.judge.command.oracle import RowOracle
 from roofsmith.judge.gpu.forking import ForkServer
 from roofsmith.judge.gpu.oracle import GpuOracle
@@ -293,6 +294,7 @@ def workshop(
         BadReferenceError: the reference doesn't fit it.
         TargetError: a workload can't fit in memory.
     """
+    keep_freed_memory()  # outputs are compared with the truth all the time
     with (
         booted_reference(target) as booted,
         fork_server_for(target.language) as fork_server,

@@ -19,6 +19,7 @@ import numpy as np
 from roofsmith.analysis.tolerance import Budget, Errors
 from roofsmith.domain.arrays import ArraySpec
 from roofsmith.domain.kernel import Signature
+from roofsmith.freed_memory import keep_freed_memory
 from roofsmith.judge.arena import Arena
 from roofsmith.judge.confinement import die_with_parent
 from roofsmith.judge.distributions import changed, transform
@@ -231,6 +232,7 @@ def serve(server: Answerer) -> None:
 
 def main() -> None:
     """Entry of the process."""
+    keep_freed_memory()
     serve(Server())
 
 
