@@ -370,6 +370,7 @@ def test_memory_that_its_arrays_no_longer_have(squares: Bench) -> None:
     worker = WorkerProcess(squares.built(HONEST), threads=1, isolation=walls)
     arena = Arena(squares.oracle.describe(squares.target.workloads[0]).arrays, 1)
     try:
+        worker.wait_until_loaded()
         number = worker.map(arena)
         worker.pause()
         worker.put(number, arena, [0])

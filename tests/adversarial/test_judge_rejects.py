@@ -333,6 +333,7 @@ import os, sys
 from roofsmith.domain.kernel import Built
 from roofsmith.judge.process import WorkerProcess
 worker = WorkerProcess(Built.model_validate_json(sys.argv[1]), threads=1)
+worker.wait_until_loaded()
 print(worker.pid, flush=True)
 os.kill(os.getpid(), 9)
 """

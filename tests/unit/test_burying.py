@@ -55,6 +55,7 @@ def holder(tmp_path: Path) -> Built:
 def test_the_worker_is_gone_when_its_walls_are(holder: Built) -> None:
     """It is nobody's child here that one could wait for; the process around it is."""
     worker = WorkerProcess(holder, threads=1)
+    worker.wait_until_loaded()
     worker.pause()
     assert worker.pid != worker._process.pid
     worker.end()

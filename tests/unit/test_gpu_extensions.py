@@ -97,7 +97,7 @@ def test_modules_have_time_and_room_to_compile(
     made.wait_until_loaded()
     made.end_first_call(3.0)
     assert waited == deadlines
-    assert made._plan(None, None, False)["file_bytes"] == files
+    assert made._plan(None, None)["file_bytes"] == files
     environment = made._device_environment()
     kept = {"TRITON_CACHE_DIR", "TRITON_CACHE_AUTOTUNING", "TORCH_EXTENSIONS_DIR"}
     assert kept & set(environment) == (kept if language == "triton" else set())

@@ -6,8 +6,9 @@ sampler and the examiner above know nothing else of where kernels run.
 
 from __future__ import annotations
 
+import contextlib
 import secrets
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol, Self, TypeVar
@@ -20,7 +21,7 @@ from roofsmith.domain.workload import Workload
 from roofsmith.judge.budgets import Finding
 from roofsmith.judge.isolation import Isolation
 from roofsmith.judge.segment import Segment
-from roofsmith.ports import WorkloadDescription
+from roofsmith.ports import KernelDiedError, WorkloadDescription
 
 CLOCK_S = 25e-3
 """Segments of this length take as long by the parent's clock as by a device's events, to 0.14%
@@ -118,6 +119,15 @@ class SideDiedError(Exception):
         super().__init__(outcome.detail)
         self.side = side
         self.outcome = outcome
+
+
+@contextlib.contextmanager
+def blaming(side: int) -> Iterator[None]:
+    """Whose kernel it is, if its process dies."""
+    try:
+        yield
+    except KernelDiedError as error:
+        raise SideDiedError(side, error.outcome) from error
 
 
 def overstated(claimed_s: float, wall_s: float) -> Failure | None:

@@ -11,7 +11,13 @@ from roofsmith.domain.kernel import Built
 from roofsmith.domain.target import Tolerance
 from roofsmith.domain.workload import Workload
 from roofsmith.judge.arena import lay_out
-from roofsmith.judge.bench import MAX_CLOCK_CALLS, SegmentPlan, SideDiedError, stretched
+from roofsmith.judge.bench import (
+    MAX_CLOCK_CALLS,
+    SegmentPlan,
+    SideDiedError,
+    blaming,
+    stretched,
+)
 from roofsmith.judge.budgets import Finding
 from roofsmith.judge.checking import Checker
 from roofsmith.judge.draws import Draws
@@ -64,7 +70,7 @@ class HostLineup:
         cache_bytes: int,
         isolation: Isolation,
     ) -> None:
-        """Start them all.
+        """Start them all, side by side; none is stopped before all are loaded.
 
         Raises:
             SideDiedError: a library can't be loaded.
@@ -73,14 +79,18 @@ class HostLineup:
         self._cache_bytes = cache_bytes
         self.workers: list[WorkerProcess] = []
         self._stations: list[HostStation] = []
-        for side, built in enumerate(kernels):
-            try:
-                worker = WorkerProcess(built, threads=threads, isolation=isolation)
+        try:
+            for side, built in enumerate(kernels):
+                with blaming(side):
+                    worker = WorkerProcess(built, threads=threads, isolation=isolation)
                 self.workers.append(worker)
-                worker.pause()
-            except KernelDiedError as error:
-                self.close()
-                raise SideDiedError(side, error.outcome) from error
+            for step in (WorkerProcess.wait_until_loaded, WorkerProcess.pause):
+                for side, worker in enumerate(self.workers):
+                    with blaming(side):
+                        step(worker)
+        except BaseException:
+            self.close()
+            raise
 
     def __enter__(self) -> HostLineup:
         """The processes are up already."""

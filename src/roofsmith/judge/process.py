@@ -69,7 +69,7 @@ class WorkerProcess:
         launcher: Sequence[str] = (),
         isolation: Isolation | None = None,
     ) -> None:
-        """Start the process and load the library.
+        """Start the process; `wait_until_loaded` before anything else.
 
         Args:
             built: what to load.
@@ -78,8 +78,7 @@ class WorkerProcess:
             isolation: the walls around it; None: all that the host grants.
 
         Raises:
-            KernelDiedError: the library can't be loaded, or took the process with it.
-            MachineError: the walls can't be put up.
+            KernelDiedError: the process died at once, or the library isn't what was built.
         """
         self._isolation = NO_ISOLATION if launcher else isolation or isolate("standard")
         self._built = built
@@ -102,7 +101,7 @@ class WorkerProcess:
         self.pid = self._process.pid
         self._walls = Enclosure(self._process.pid, self._isolation)
         try:
-            self._load(threads, bool(launcher))
+            self._begin_load(threads)
         except BaseException:
             self.close()
             raise
@@ -121,26 +120,32 @@ class WorkerProcess:
             environment=worker_environment(self._built, threads),
         )  # fmt: skip
 
-    def _load(self, threads: int, launched: bool) -> None:
-        if not launched and threads < len(os.sched_getaffinity(0)):
+    def _begin_load(self, threads: int) -> None:
+        if not self._launched and threads < len(os.sched_getaffinity(0)):
             self._most_processors = threads
-        memory = None if launched else int(psutil.virtual_memory().total * MEMORY_SHARE)
-        self._say("start", self._plan(sorted(os.sched_getaffinity(0))[-threads:], memory, launched))
+        memory = None if self._launched else int(psutil.virtual_memory().total * MEMORY_SHARE)
+        self._say("start", self._plan(sorted(os.sched_getaffinity(0))[-threads:], memory))
+
+    def wait_until_loaded(self) -> None:
+        """Hear what came of the start; several processes start side by side.
+
+        Raises:
+            KernelDiedError: the library can't be loaded, or took the process with it.
+            MachineError: the walls can't be put up.
+        """
         self._hear_start()
         answer = self.ask("load", self._kernel(), fds=self._channel.seal())
         if "error" in answer:
             raise KernelDiedError(Crashed(reason="load_failed", detail=str(answer["error"])))
         require_loaded(self._built, self.pid)
 
-    def _plan(
-        self, processors: list[int] | None, memory_bytes: int | None, launched: bool
-    ) -> dict[str, Any]:
+    def _plan(self, processors: list[int] | None, memory_bytes: int | None) -> dict[str, Any]:
         """Limits on the process, before any candidate code is in it."""
         return {
             "processors": processors,
             "memory_bytes": memory_bytes,
             "file_bytes": MAX_FILE_BYTES,
-            "launched": launched,
+            "launched": self._launched,
             "isolation": self._isolation.plan(
                 self._scratch, library=self._built.library, writable=self._writable(),
                 is_python=self._is_python, sockets=self.needs_sockets,

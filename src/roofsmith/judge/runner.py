@@ -45,6 +45,7 @@ class WorkerRunner:
         """
         worker = WorkerProcess(built, threads=threads, launcher=launcher, isolation=self._isolation)
         try:
+            worker.wait_until_loaded()
             yield WorkerSession(worker, built, arguments, call_deadline_s)
         finally:
             worker.close()

@@ -104,16 +104,14 @@ class GpuWorkerProcess(WorkerProcess):
             environment=environment, launcher=launcher, bare=not is_module,
         )  # fmt: skip
 
-    def _load(self, threads: int, launched: bool) -> None:  # noqa: ARG002
+    def _begin_load(self, threads: int) -> None:  # noqa: ARG002
         # A CUDA context maps far more addresses than there is memory, so no limit on them.
-        self._say("start", self._plan(None, None, launched))
+        self._say("start", self._plan(None, None))
         form = "module" if self._is_python else "library"
         self._say("load", {**self._kernel(), "api": self._api, "form": form})
 
-    def _plan(
-        self, processors: list[int] | None, memory_bytes: int | None, launched: bool
-    ) -> dict[str, Any]:
-        plan = super()._plan(processors, memory_bytes, launched)
+    def _plan(self, processors: list[int] | None, memory_bytes: int | None) -> dict[str, Any]:
+        plan = super()._plan(processors, memory_bytes)
         return {**plan, "file_bytes": MODULE_FILE_BYTES} if self._is_python else plan
 
     def wait_until_loaded(self) -> None:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import chain
 
 from roofsmith.domain.kernel import Built
 from roofsmith.domain.outcome import Failure, TimedOut
-from roofsmith.judge.bench import SideDiedError
+from roofsmith.judge.bench import SideDiedError, blaming
 from roofsmith.judge.gpu.process import GpuWorkerProcess
 from roofsmith.judge.gpu.shared import Shared, ids
-from roofsmith.ports import KernelDiedError
 
 MOST_AT_ONCE = 6
 """Sets of processes."""
@@ -115,7 +113,7 @@ def start(kernels: Sequence[Built], sets: int, shared: Shared) -> list[Workers]:
         for _ in range(sets):
             started.append([])
             for side, built in enumerate(kernels):
-                with _blaming(side):
+                with blaming(side):
                     worker = GpuWorkerProcess(
                         built, api=shared.api, cache_dir=shared.cache_dir,
                         fork_server=shared.fork_server, isolation=shared.isolation,
@@ -125,21 +123,12 @@ def start(kernels: Sequence[Built], sets: int, shared: Shared) -> list[Workers]:
         for step in (GpuWorkerProcess.wait_until_loaded, GpuWorkerProcess.pause):
             for workers in started:
                 for side, worker in enumerate(workers):
-                    with _blaming(side):
+                    with blaming(side):
                         step(worker)
     except BaseException:
         shared.end(chain.from_iterable(started))
         raise
     return started
-
-
-@contextlib.contextmanager
-def _blaming(side: int) -> Iterator[None]:
-    """Whose kernel it is, if its process dies."""
-    try:
-        yield
-    except KernelDiedError as error:
-        raise SideDiedError(side, error.outcome) from error
 
 
 def _may_be_crowded(outcome: Failure) -> bool:

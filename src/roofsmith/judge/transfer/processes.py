@@ -127,6 +127,7 @@ class LibraryRunner:
             self._worker = opened.enter_context(
                 contextlib.closing(WorkerProcess(built, threads=threads, isolation=isolation))
             )
+            self._worker.wait_until_loaded()
             self._number = self._worker.map(self._arena)
             self._opened = opened.pop_all()
         arrays = iter(described.arrays)
@@ -161,7 +162,7 @@ class ModuleProcess(WorkerProcess):
         self, built: Built, *, threads: int, device: str, sites: Sequence[KeptValue],
         cache_dir: Path | None, isolation: Isolation | None, root: Path | None = None,
     ) -> None:  # fmt: skip
-        """Start the process and import the module.
+        """Start the process; `wait_until_loaded` before anything else.
 
         Args:
             built: the module.
@@ -174,7 +175,7 @@ class ModuleProcess(WorkerProcess):
                 it is a file of its own, and so are they.
 
         Raises:
-            KernelDiedError: it can't be imported.
+            KernelDiedError: it died at once.
         """
         self._device = device
         self._root = root
@@ -188,7 +189,6 @@ class ModuleProcess(WorkerProcess):
         self._cache_dir = cache_dir / built.candidate_id if cache_dir is not None else None
         self.needs_sockets = device != "cpu"
         super().__init__(built, threads=threads, isolation=isolation)
-        self._deadline_s = CALL_DEADLINE_S
 
     def _spawn(
         self,
@@ -211,19 +211,25 @@ class ModuleProcess(WorkerProcess):
             environment=environment, launcher=launcher, bare=False,
         )  # fmt: skip
 
-    def _load(self, threads: int, launched: bool) -> None:  # noqa: ARG002
+    def _begin_load(self, threads: int) -> None:  # noqa: ARG002
         # PyTorch maps far more addresses than it uses, so no limit on them.
-        self._say("start", self._plan(None, None, launched))
+        self._say("start", self._plan(None, None))
+
+    def wait_until_loaded(self) -> None:
+        """Import the module.
+
+        Raises:
+            KernelDiedError: it can't be imported.
+        """
         self._hear_start()
         self._deadline_s = LOAD_DEADLINE_S
         root = None if self._root is None else str(self._root)
         message = {"device": self._device, "sites": self._sites, "root": root}
         self.told("load", {**self._kernel(), **message})
+        self._deadline_s = CALL_DEADLINE_S
 
-    def _plan(
-        self, processors: list[int] | None, memory_bytes: int | None, launched: bool
-    ) -> dict[str, Any]:
-        plan = super()._plan(processors, memory_bytes, launched)
+    def _plan(self, processors: list[int] | None, memory_bytes: int | None) -> dict[str, Any]:
+        plan = super()._plan(processors, memory_bytes)
         if self._root is not None and plan["isolation"] is not None:
             plan["isolation"]["readable"].append(str(self._root))
         return plan

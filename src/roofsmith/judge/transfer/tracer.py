@@ -161,6 +161,11 @@ class StepTracer:
             built, threads=self._threads, device=self._device, sites=sites,
             cache_dir=self._cache_dir, isolation=self._isolation, root=self._root,
         )  # fmt: skip
+        try:
+            process.wait_until_loaded()
+        except BaseException:
+            process.close()
+            raise
         return ModuleRunner(process, described)
 
     def _weights(self, described: WorkloadDescription) -> tuple[str, ...]:
