@@ -21,10 +21,11 @@ import pytest
 from roofsmith.domain.kernel import BuildSpec, Built, Candidate, Language, SourceFile
 from roofsmith.domain.outcome import BuildFailed
 from roofsmith.domain.values import content_id
-from roofsmith.errors import StorageError, ToolMissingError
+from roofsmith.errors import MachineError, StorageError, ToolMissingError
+from roofsmith.judge.enclosure import state_of
 from roofsmith.ports import Toolchain
 from roofsmith.testing.toolchain import SCALE, FakeToolchain, ToolchainConformance
-from roofsmith.toolchains import CToolchain, compiler_versions
+from roofsmith.toolchains import CToolchain, compiler_versions, compilers
 from roofsmith.toolchains import c as c_module
 from roofsmith.toolchains import cache as cache_module
 
@@ -516,3 +517,26 @@ class TestCompilers:
         versions = compiler_versions()
         assert versions["gcc"].split()[-1][0].isdigit()
         assert set(versions) <= {"gcc", "g++", "clang", "clang++"}
+
+    def test_one_that_hangs_is_killed_with_its_children_and_not_asked_again(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        child = tmp_path / "child"
+        program = tmp_path / "gcc"
+        program.write_text(f"#!/bin/sh\nsleep 600 & echo $! >> '{child}'\nwait\n")
+        program.chmod(0o755)
+        monkeypatch.setattr(compilers, "_QUESTION_DEADLINE_S", 0.5)
+        for _ in range(2):
+            with pytest.raises(MachineError) as caught:
+                compilers.compiler_version(program)
+            assert caught.value.message == (
+                f"`{program} --version` gave no answer within 0.5 seconds, so it was stopped"
+            )
+        (started,) = child.read_text().split()
+        assert state_of(int(started)) in "ZX"
+
+    def test_one_that_cannot_be_started(self, tmp_path: Path) -> None:
+        program = tmp_path / "gcc"
+        program.write_text("")
+        with pytest.raises(MachineError, match="can't be started: Permission denied"):
+            compilers.compiler_version(program)

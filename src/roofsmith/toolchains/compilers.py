@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import subprocess
 from collections.abc import Sequence
@@ -13,6 +14,7 @@ from pathlib import Path
 from roofsmith.domain.kernel import BuildSpec, Language
 from roofsmith.domain.values import content_id
 from roofsmith.errors import MachineError, ToolMissingError
+from roofsmith.shell import end_group
 
 _PROGRAMS: dict[tuple[str, Language], tuple[str, ...]] = {
     ("auto", "c"): ("gcc", "clang"), ("auto", "cpp"): ("g++", "clang++"),
@@ -103,26 +105,53 @@ def _version(path: str, _changed_at: int) -> str:
     return lines[0].strip() if lines else "unknown version"
 
 
+_hung: set[tuple[str, int]] = set()
+"""Programs that didn't answer, and when they were last replaced: nobody waits for them again."""
+
+
 def ask_compiler(command: list[str]) -> subprocess.CompletedProcess[str]:
     """Run a quick command, such as `gcc --version`, whatever it returns.
+
+    One that hangs is killed with all that it started. While this process runs, its program is asked
+    nothing more.
 
     Raises:
         MachineError: it can't be started, or hangs.
     """
     try:
-        return subprocess.run(
+        program = command[0], changed_at(command[0])
+        if program in _hung:
+            raise _silence(command)
+        process = subprocess.Popen(
             command,
             cwd="/",
             env=compiler_environment(Path("/tmp")),
             stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=_QUESTION_DEADLINE_S,
-            check=False,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
         )
-    except (OSError, subprocess.TimeoutExpired) as error:
+    except OSError as error:
         raise MachineError(
-            f"`{' '.join(command)}` doesn't answer: {error}",
-            hint="run that command by hand; reinstall the compiler if it hangs or fails there too",
+            f"`{shlex.join(command)}` can't be started: {os.strerror(error.errno or 0)}",
+            hint="run that command by hand; reinstall the compiler if it fails there too",
         ) from error
+    with process:
+        try:
+            printed, complaints = process.communicate(timeout=_QUESTION_DEADLINE_S)
+        except subprocess.TimeoutExpired:
+            _hung.add(program)
+            raise _silence(command) from None
+        finally:  # also where we were interrupted: nobody else knows of this group
+            if process.returncode is None:
+                end_group(process)
+    words = (printed.decode(errors="replace"), complaints.decode(errors="replace"))
+    return subprocess.CompletedProcess(command, process.returncode, *words)
+
+
+def _silence(command: Sequence[str]) -> MachineError:
+    return MachineError(
+        f"`{shlex.join(command)}` gave no answer within {_QUESTION_DEADLINE_S:g} seconds, "
+        "so it was stopped",
+        hint="run that command by hand; reinstall the compiler if it hangs there too",
+    )
