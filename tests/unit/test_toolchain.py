@@ -322,6 +322,13 @@ class TestCache:
         assert failed(toolchain.build(candidate("int x = ;"))) == first
         assert log.read_text() == "marked"
 
+    def test_failures_are_not_kept(self, toolchain: CToolchain, cache: Path) -> None:
+        first = failed(toolchain.build(candidate("int x = ;")))
+        assert first.log is not None
+        first.log.write_text("marked")
+        assert failed(CToolchain(cache).build(candidate("int x = ;"))) == first
+        assert "error:" in first.log.read_text()
+
     @pytest.mark.parametrize("name", ["kernel.so", "build.json"])
     @pytest.mark.parametrize("damage", [b"", b"damaged", None])
     def test_a_damaged_build_is_made_anew(
@@ -380,11 +387,11 @@ class TestCache:
     def test_a_slower_process_takes_what_is_there(self, toolchain: CToolchain, cache: Path) -> None:
         builds = cache_module.BuildCache(cache)
         first = built(toolchain.build(candidate()))
-        record = builds.load(first.library.parent.name)
+        folder, record = builds.current(first.library.parent.name)
         assert record is not None
         with builds.workspace() as workspace:
             late = record.model_copy(update={"build_time_s": 99.0})
-            assert builds.publish(workspace, first.library.parent.name, late) == record
+            assert builds.publish(workspace, first.library.parent.name, late) == (folder, record)
 
     def test_what_a_dead_process_left_is_removed(self, cache: Path) -> None:
         left, fresh = cache / "work-left", cache / "work-fresh"

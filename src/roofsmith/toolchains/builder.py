@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import shlex
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -32,13 +33,15 @@ from roofsmith.toolchains.elf import exported_functions
 from roofsmith.toolchains.flags import is_shell_safe
 from roofsmith.toolchains.limits import Finished, Limits, run_limited
 from roofsmith.toolchains.signature import preprocess, read_signature
+from roofsmith.toolchains.surroundings import asking, surroundings
 
 DEFER_WAITS = Path(__file__).with_name("defer_waits.h")
 """Included before every CUDA and HIP kernel: lets the judge queue many calls; see its text."""
 FORMAT = 2
 """Part of every key: raise it when the same content would be built or recorded differently."""
 _REPEATABLE = frozenset({"compile_error", "link_error", "no_entry", "too_much_shared_memory"})
-"""Failures that the same content meets again, whatever else the machine is doing."""
+"""Failures that the same content meets again, however busy the machine is, unless something is
+installed: they are remembered by one builder, and never kept."""
 _SOME_BYTES, _AMPLE_BYTES = 1024**2, 64 * 1024**2
 """Free space that clears the disk of having failed a build: always, and where it was accused."""
 _MAX_NAME_BYTES = 255
@@ -93,6 +96,7 @@ class LibraryBuilder:
     def __init__(self, cache_dir: Path, limits: Limits, at_once: int = 1) -> None:
         self._cache = BuildCache(cache_dir.expanduser().absolute())
         self._limits = limits
+        self._failed: dict[str, BuildFailed] = {}
         self.at_once = at_once
 
     def build_all(self, plans: Sequence[Plan | BuildFailed]) -> tuple[Built | BuildFailed, ...]:
@@ -111,11 +115,13 @@ class LibraryBuilder:
 
     def _build(self, plan: Plan, stop: int | None) -> Built | BuildFailed:
         """One build; safe in any thread: what it writes is its own until it is published."""
-        record = self._cache.load(plan.key)
-        cached = record is not None
-        if record is None:
-            record = self._compile(plan, stop)
-        return self._outcome(plan, record, cached=cached)
+        known = self._failed.get(plan.key)
+        if known is not None:
+            return known
+        folder, record = self._cache.current(plan.key)
+        if record is not None:
+            return self._outcome(plan, record, folder, cached=True)
+        return self._compile(plan, folder, stop)
 
     def differs(self, plan: Plan) -> bool:
         """Whether the cache holds another library than compiling gives now.
@@ -125,34 +131,41 @@ class LibraryBuilder:
         Raises:
             StorageError: the cache can't be written.
         """
-        record = self._cache.load(plan.key)
-        if record is None or self._anew(plan) == record.files:
+        folder, record = self._cache.current(plan.key)
+        if record is None or self._anew(plan, folder) == record.files:
             return False
-        return self._anew(plan) == self._anew(plan)
+        return self._anew(plan, folder) == self._anew(plan, folder)
 
-    def _anew(self, plan: Plan) -> Mapping[str, str]:
+    def _anew(self, plan: Plan, folder: Path) -> Mapping[str, str]:
         """The files of a build that is thrown away."""
         with self._cache.workspace() as workspace:
-            return self._made(plan, workspace).files
+            made = self._made(plan, workspace, folder)
+            return {} if isinstance(made, BuildFailed) else made.files
 
-    def _compile(self, plan: Plan, stop: int | None) -> Record:
+    def _compile(self, plan: Plan, folder: Path, stop: int | None) -> Built | BuildFailed:
         with self._cache.workspace() as workspace:
-            record = self._made(plan, workspace, stop)
-            if record.failure is None or record.failure.reason in _REPEATABLE:
-                return self._cache.publish(workspace, plan.key, record)
-            log = self._cache.keep_log(workspace, plan.key)
-            failure = record.failure.model_copy(update={"log": log})
-            return record.model_copy(update={"failure": failure})
+            made = self._made(plan, workspace, folder, stop)
+            if isinstance(made, BuildFailed):
+                log = self._cache.keep_log(workspace, plan.key)
+                failure = made.model_copy(update={"log": log})
+                if failure.reason in _REPEATABLE:
+                    self._failed[plan.key] = failure
+                return failure
+            folder, record = self._cache.publish(workspace, plan.key, made)
+        return self._outcome(plan, record, folder, cached=False)
 
-    def _made(self, plan: Plan, workspace: Path, stop: int | None = None) -> Record:
-        """What compiling in a workspace comes to."""
+    def _made(
+        self, plan: Plan, workspace: Path, folder: Path, stop: int | None = None
+    ) -> Record | BuildFailed:
+        """What compiling in a workspace comes to that will be that folder."""
         temporary = workspace / TEMPORARY
+        started_s = time.time()
         with storage_errors(workspace):
             sources = self._lay_out(plan, workspace)
             finished = run_limited(
-                self._command(plan, workspace, sources),
+                self._command(plan, workspace, sources, self._stays(plan, folder)),
                 directory=sources,
-                environment=compiler_environment(temporary),
+                environment=compiler_environment(temporary) | asking(temporary, sources),
                 limits=self._limits,
                 log=workspace / LOG,
                 stop=stop,
@@ -160,7 +173,22 @@ class LibraryBuilder:
         if finished.returncode != 0:  # a full disk swallows the compiler's message, too
             said_so = is_out_of_space(finished.output)
             prove_writable(workspace, _AMPLE_BYTES if said_so else _SOME_BYTES)
-        return self._record(plan, finished, workspace)
+        output = plan.explain(finished.output, temporary)
+        for inner in (workspace / SOURCES, temporary, self._stays(plan, folder)):
+            output = output.replace(f"{inner}/", "")  # the user's names, not our copies' places
+        failure = self._failure(plan, finished, output)
+        if failure is not None:
+            return failure
+        with storage_errors(workspace):
+            library = (workspace / LIBRARY).read_bytes()
+        return _missing_entry(plan.candidate, library) or Record(
+            files={LIBRARY: content_id(library)},
+            command=shlex.join([plan.compiler.program, *plan.arguments]),
+            warnings=(*plan.warnings, *warnings_of(output)),
+            resources=plan.resources(output),
+            build_time_s=finished.wall_s,
+            surroundings=surroundings(temporary, sources, workspace, started_s),
+        )
 
     def _lay_out(self, plan: Plan, workspace: Path) -> Path:
         """Write the sources; returns the folder to compile in."""
@@ -171,8 +199,8 @@ class LibraryBuilder:
         write_sources(files, workspace / SOURCES)
         return workspace / SOURCES
 
-    def _command(self, plan: Plan, workspace: Path, sources: Path) -> list[str]:
-        moved = () if plan.settled else _debug_paths(sources, self._stays(plan))
+    def _command(self, plan: Plan, workspace: Path, sources: Path, stay: Path) -> list[str]:
+        moved = () if plan.settled else _debug_paths(sources, stay)
         return [
             str(plan.compiler.path),
             *moved,
@@ -181,31 +209,9 @@ class LibraryBuilder:
             *plan.arguments,
         ]
 
-    def _stays(self, plan: Plan) -> Path:
-        """Where the sources lie once the build is finished."""
-        if plan.settled:
-            return self._cache.settled(plan.key)
-        return self._cache.folder(plan.key) / SOURCES
-
-    def _record(self, plan: Plan, finished: Finished, workspace: Path) -> Record:
-        output = plan.explain(finished.output, workspace / TEMPORARY)
-        for inner in (workspace / SOURCES, workspace / TEMPORARY, self._stays(plan)):
-            output = output.replace(f"{inner}/", "")  # the user's names, not our copies' places
-        failure = self._failure(plan, finished, output)
-        files = {}
-        if failure is None:
-            with storage_errors(workspace):
-                library = (workspace / LIBRARY).read_bytes()
-            files = {LIBRARY: content_id(library)}
-            failure = _missing_entry(plan.candidate, library)
-        return Record(
-            failure=failure,
-            files=files,
-            command=shlex.join([plan.compiler.program, *plan.arguments]),
-            warnings=(*plan.warnings, *warnings_of(output)),
-            resources=plan.resources(output) if failure is None else (),
-            build_time_s=finished.wall_s,
-        )
+    def _stays(self, plan: Plan, folder: Path) -> Path:
+        """Where the sources lie once the build is finished in its folder."""
+        return self._cache.settled(plan.key) if plan.settled else folder / SOURCES
 
     def _failure(self, plan: Plan, finished: Finished, output: str) -> BuildFailed | None:
         if finished.past_deadline:
@@ -223,11 +229,9 @@ class LibraryBuilder:
             detail += f" of {self._limits.memory_bytes / 1024**3:g} GiB"
         return BuildFailed(reason=diagnosis.reason, detail=detail)
 
-    def _outcome(self, plan: Plan, record: Record, *, cached: bool) -> Built | BuildFailed:
-        folder = self._cache.folder(plan.key)
-        if record.failure is not None:
-            log = record.failure.log or folder / LOG
-            return record.failure.model_copy(update={"log": log})
+    def _outcome(
+        self, plan: Plan, record: Record, folder: Path, *, cached: bool
+    ) -> Built | BuildFailed:
         try:
             signature = read_signature(plan.candidate)
         except SignatureError as error:
@@ -241,7 +245,7 @@ class LibraryBuilder:
             library_sha256=record.files[LIBRARY],
             signature=signature,
             environment=plan.candidate.build.environment,
-            command=f"cd {shlex.quote(str(self._stays(plan)))} && {again}",
+            command=f"cd {shlex.quote(str(self._stays(plan, folder)))} && {again}",
             log=folder / LOG,
             warnings=record.warnings,
             resources=record.resources,
@@ -258,7 +262,10 @@ def content_key(
     canary: str | None,
     **further: str,
 ) -> str:
-    """What a library is filed under: it differs where anything that goes into one does.
+    """What a library is filed under: it differs where what goes into one does.
+
+    Files outside of the candidate are known only once they were read: the library's record has
+    them.
 
     Args:
         candidate: its sources.

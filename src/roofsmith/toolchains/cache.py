@@ -1,11 +1,12 @@
 """Builds on disk, one folder per content hash, each published whole or not at all.
 
 <cache>/<key>/src/...      the sources as they were compiled, unless they were settled
-<cache>/<key>/kernel.so    absent where the build failed
+<cache>/<key>/kernel.so
 <cache>/<key>/build.log    everything that the compiler printed
 <cache>/<key>/build.json   a `Record`
+<cache>/<key>-2/...        the same, once files outside of the candidate have changed
 <cache>/sources/<key>/...  sources that had to be in their place before they were compiled
-<cache>/logs/<key>.log     of builds that aren't kept: past a deadline or out of memory
+<cache>/logs/<key>.log     of builds that failed: they aren't kept, the reason may lie elsewhere
 """
 
 from __future__ import annotations
@@ -18,14 +19,15 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 
 from pydantic import Field, ValidationError
 
 from roofsmith.domain.kernel import KernelResources
-from roofsmith.domain.outcome import BuildFailed
 from roofsmith.domain.values import Value, content_id
 from roofsmith.errors import StorageError
+from roofsmith.toolchains.surroundings import Surroundings
 
 LIBRARY, LOG, RECORD, SOURCES, TEMPORARY = "kernel.so", "build.log", "build.json", "src", "tmp"
 _WORKSPACE = "work-"
@@ -36,15 +38,15 @@ _ABANDONED_AFTER_S = 3600.0
 
 
 class Record(Value):
-    """What a build came to, without paths, so that a cache may be moved."""
+    """What a build made, without paths in the cache, so that it may be moved."""
 
-    failure: BuildFailed | None = None
     files: dict[str, str] = Field(default_factory=dict)
     """Relative path to SHA-256, of every file that the build made and that must stay as it is."""
     command: str
     warnings: tuple[str, ...] = ()
     resources: tuple[KernelResources, ...] = ()
     build_time_s: float
+    surroundings: Surroundings = Surroundings()
 
 
 class BuildCache:
@@ -57,13 +59,24 @@ class BuildCache:
             directory.mkdir(parents=True, exist_ok=True)
             self._sweep()
 
-    def folder(self, key: str) -> Path:
-        """Where the build with this key lies, once it is published."""
-        return self.directory / key
+    def current(self, key: str) -> tuple[Path, Record | None]:
+        """The build with this key that is whole, and read what it would read now.
 
-    def load(self, key: str) -> Record | None:
+        One that read something else stays where it is, for whoever has it loaded: the next one
+        goes beside it.
+
+        Returns:
+            Its folder, or where it is to go, and its record if it is there.
+        """
+        for edition in count(1):
+            folder = self.directory / (key if edition == 1 else f"{key}-{edition}")
+            record = self._load(folder)
+            if record is None or record.surroundings.are_as_they_were():
+                return folder, record
+        raise AssertionError("there is always a next number")
+
+    def _load(self, folder: Path) -> Record | None:
         """A finished build; None if there is none, or if it is damaged."""
-        folder = self.folder(key)
         try:
             record = Record.model_validate_json((folder / RECORD).read_bytes())
             intact = all(
@@ -105,26 +118,26 @@ class BuildCache:
                     write_sources(files, folder)
         return folder
 
-    def publish(self, workspace: Path, key: str, record: Record) -> Record:
+    def publish(self, workspace: Path, key: str, record: Record) -> tuple[Path, Record]:
         """Move a finished build into place, unless another process was faster.
 
         Returns:
-            The record that holds: this one, or that of the other process.
+            Its folder, and the record that holds: this one, or that of the other process.
         """
         with storage_errors(self.directory):
             shutil.rmtree(workspace / TEMPORARY)
             (workspace / RECORD).write_text(record.model_dump_json())
             with self._locked():
-                published = self.load(key)
+                folder, published = self.current(key)
                 if published is not None:
-                    return published
-                if self.folder(key).exists():  # damaged
-                    shutil.rmtree(self.folder(key))
-                workspace.rename(self.folder(key))
-        return record
+                    return folder, published
+                if folder.exists():  # damaged
+                    shutil.rmtree(folder)
+                workspace.rename(folder)
+        return folder, record
 
     def keep_log(self, workspace: Path, key: str) -> Path:
-        """Keep the log of a build that isn't published; returns where it is."""
+        """Keep the log of a build that failed; returns where it is."""
         logs = self.directory / "logs"
         with storage_errors(logs):
             logs.mkdir(exist_ok=True)

@@ -69,11 +69,10 @@ class ModuleToolchain:
         if refused is not None:
             return BuildFailed(reason=refused[0], detail=refused[1])
         key = content_id(canonical_json(_content(candidate)))[:32]
-        record = self._cache.load(key)
-        cached = record is not None
-        if record is None:
-            record = self._keep(candidate, key)
-        return self._outcome(candidate, record, self._cache.folder(key), cached=cached)
+        folder, record = self._cache.current(key)
+        if record is not None:
+            return _outcome(candidate, record, folder, cached=True)
+        return self._keep(candidate, key)
 
     def build_all(self, candidates: Sequence[Candidate]) -> tuple[Built | BuildFailed, ...]:
         """The same for several, one after the other.
@@ -96,7 +95,7 @@ class ModuleToolchain:
             return ()
         return triton_resources(self._compiled_dir / built.candidate_id / "triton", self._arch)
 
-    def _keep(self, candidate: Candidate, key: str) -> Record:
+    def _keep(self, candidate: Candidate, key: str) -> Built | BuildFailed:
         start = time.monotonic()
         failure, noted = _checked(candidate)
         with self._cache.workspace() as workspace, storage_errors(workspace):
@@ -109,34 +108,34 @@ class ModuleToolchain:
                 files[f"{SOURCES}/{source.path}"] = content_id(source.text)
             said = [failure.detail] if failure is not None else []
             (workspace / LOG).write_text("".join(f"{line}\n" for line in (*noted, *said)))
+            if failure is not None:  # another Python may read it
+                log = self._cache.keep_log(workspace, key)
+                return failure.model_copy(update={"log": log})
             record = Record(
-                failure=failure,
                 files=files,
                 command=f"python -m py_compile {candidate.kernel.path}",
                 warnings=noted,
                 build_time_s=time.monotonic() - start,
             )
-            return self._cache.publish(workspace, key, record)
+            folder, record = self._cache.publish(workspace, key, record)
+        return _outcome(candidate, record, folder, cached=False)
 
-    def _outcome(
-        self, candidate: Candidate, record: Record, folder: Path, *, cached: bool
-    ) -> Built | BuildFailed:
-        if record.failure is not None:
-            return record.failure.model_copy(update={"log": folder / LOG})
-        module = folder / SOURCES / candidate.kernel.path
-        return Built(
-            candidate_id=candidate.id,
-            language=candidate.language,
-            library=module,
-            library_sha256=record.files[f"{SOURCES}/{candidate.kernel.path}"],
-            signature=Signature(entry=ENTRY, parameters=()),
-            environment=candidate.build.environment,
-            command=f"cp {candidate.kernel.path} {module}",
-            log=folder / LOG,
-            warnings=record.warnings,
-            build_time_s=record.build_time_s,
-            cached=cached,
-        )
+
+def _outcome(candidate: Candidate, record: Record, folder: Path, *, cached: bool) -> Built:
+    module = folder / SOURCES / candidate.kernel.path
+    return Built(
+        candidate_id=candidate.id,
+        language=candidate.language,
+        library=module,
+        library_sha256=record.files[f"{SOURCES}/{candidate.kernel.path}"],
+        signature=Signature(entry=ENTRY, parameters=()),
+        environment=candidate.build.environment,
+        command=f"cp {candidate.kernel.path} {module}",
+        log=folder / LOG,
+        warnings=record.warnings,
+        build_time_s=record.build_time_s,
+        cached=cached,
+    )
 
 
 class _UnreadableError(Exception):
