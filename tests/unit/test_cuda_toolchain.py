@@ -6,10 +6,20 @@ import ctypes
 import os
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from cuda_kernels import H100, MUCH_SHARED, SCALE, SPILLING, WARP_SPECIALIZED, cuda, needs_nvcc
+from cuda_kernels import (
+    H100,
+    MUCH_SHARED,
+    SCALE,
+    SPILLING,
+    TOOLKIT,
+    WARP_SPECIALIZED,
+    cuda,
+    needs_nvcc,
+)
 
 from roofsmith.domain.inspection import SanitizerTool
 from roofsmith.domain.kernel import Built, Candidate
@@ -20,6 +30,7 @@ from roofsmith.profilers.proof import defective
 from roofsmith.profilers.sanitizer import TOOLS
 from roofsmith.testing.toolchain import ToolchainConformance
 from roofsmith.toolchains import CudaToolchain, cuda_toolkit, listing
+from roofsmith.toolchains import cuda as cuda_module
 from roofsmith.toolchains.diagnostics import LESS_SHARED
 from roofsmith.toolchains.elf import exported_functions
 from roofsmith.toolchains.listing import find_cuobjdump
@@ -149,6 +160,23 @@ class TestBuilds:
         with pytest.raises(MachineError, match="holds no include/cutlass"):
             CudaToolchain(cache, H100).build(cuda(text))
 
+    def test_another_cutlass_is_another_library(
+        self, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        headers = tmp_path / "cutlass" / "include" / "cutlass"
+        headers.mkdir(parents=True)
+        (headers / "cutlass.h").write_text("")
+        monkeypatch.setenv("CUTLASS_PATH", str(tmp_path / "cutlass"))
+        kernel = cuda("#include <cutlass/factor.h>\n" + SCALE.replace("2.0f", "FACTOR"))
+        assert "cutlass/factor.h" in failed(CudaToolchain(cache, H100).build(kernel)).detail
+        (headers / "factor.h").write_text("#define FACTOR 2.0f\n")
+        two = built(CudaToolchain(cache, H100).build(kernel))
+        assert built(CudaToolchain(cache, H100).build(kernel)).cached
+        (headers / "factor.h").write_text("#define FACTOR 3.0f\n")
+        three = built(CudaToolchain(cache, H100).build(kernel))
+        assert not three.cached
+        assert three.library_sha256 != two.library_sha256
+
 
 @needs_nvcc
 @pytest.mark.parametrize("tool", TOOLS)
@@ -258,6 +286,86 @@ class TestListing:
             listing(broken, "sass", tmp_path)
         with pytest.raises(UsageError, match="a kernel in cuda has no asm"):
             listing(made, "asm", tmp_path)
+
+
+def program(path: Path, *words: str) -> Path:
+    """A script that runs a command with the arguments that it gets."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f'#!/bin/sh\nexec {" ".join(words)} "$@"\n')
+    path.chmod(0o755)
+    return path
+
+
+@needs_nvcc
+class TestHostCompiler:
+    """What nvcc calls: where it won't do, that's nobody's kernel's fault."""
+
+    @pytest.fixture(autouse=True)
+    def _same_nvcc(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Whatever becomes of PATH."""
+        assert TOOLKIT is not None
+        monkeypatch.setenv("CUDA_HOME", str(TOOLKIT.root))
+        monkeypatch.delenv("NVCC_CCBIN", raising=False)
+
+    def test_there_is_none_and_then_there_is_one(
+        self, cache: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        with monkeypatch.context() as without:
+            without.setenv("PATH", "/nowhere")
+            with pytest.raises(ToolMissingError, match="needs a C\\+\\+ compiler") as caught:
+                CudaToolchain(cache, H100).build(cuda())
+        assert "gcc: No such file or directory" in caught.value.message
+        assert "apt-get install g++" in str(caught.value)
+        built(CudaToolchain(cache, H100).build(cuda()))
+
+    def test_a_compiler_without_its_linker(
+        self, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        program(tmp_path / "bin" / "gcc", str(shutil.which("gcc")))
+        monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+        with pytest.raises(ToolMissingError, match=r"finds none: g\+\+: not found"):
+            CudaToolchain(cache, H100).build(cuda())
+
+    def test_the_one_that_was_chosen_is_not_there(
+        self, cache: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("NVCC_CCBIN", "/nowhere/g++")
+        with pytest.raises(ToolMissingError, match=r"NVCC_CCBIN=/nowhere/g\+\+ is no") as caught:
+            CudaToolchain(cache, H100).build(cuda())
+        assert "/nowhere/g++: No such file or directory" in caught.value.message
+        assert "try: set NVCC_CCBIN to a g++ that is installed" in str(caught.value)
+
+    def test_it_is_too_new(
+        self, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        newer = ("-U__GNUC__", "-D__GNUC__=999", "-Wno-builtin-macro-redefined")
+        chosen = program(tmp_path / "g++-999", "g++", *newer)
+        monkeypatch.setenv("NVCC_CCBIN", str(chosen))
+        with pytest.raises(MachineError, match="doesn't work with this host compiler") as caught:
+            CudaToolchain(cache, H100).build(cuda())
+        assert f"({chosen}): unsupported GNU version! gcc versions later than" in str(caught.value)
+        assert "and set NVCC_CCBIN to it" in str(caught.value)
+
+    def test_it_lacks_headers(
+        self, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("NVCC_CCBIN", str(program(tmp_path / "g++", "g++", "-nostdinc")))
+        with pytest.raises(MachineError, match=r"can't compile an empty file: .*\.h: No such file"):
+            CudaToolchain(cache, H100).build(cuda())
+
+    def test_another_version_builds_anew(
+        self, toolchain: CudaToolchain, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        usual = built(toolchain.build(cuda()))
+        find = cuda_module.find_host_compiler
+        monkeypatch.setattr(
+            cuda_module,
+            "find_host_compiler",
+            lambda toolkit: replace(find(toolkit), version="gcc 999"),
+        )
+        other = built(CudaToolchain(usual.library.parents[1], H100).build(cuda()))
+        assert not other.cached
+        assert other.library != usual.library
 
 
 class TestNoCompiler:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -21,6 +20,7 @@ from roofsmith.toolchains.builder import (
     unsafe_path,
 )
 from roofsmith.toolchains.canary import included
+from roofsmith.toolchains.compilers import Compiler
 from roofsmith.toolchains.compiling import CompilingToolchain
 from roofsmith.toolchains.cuda_toolkit import (
     Architecture,
@@ -32,6 +32,7 @@ from roofsmith.toolchains.cuda_toolkit import (
 )
 from roofsmith.toolchains.demangling import demangled
 from roofsmith.toolchains.diagnostics import LESS_SHARED, TOO_MUCH_SHARED
+from roofsmith.toolchains.host_compiler import chosen_host_compiler, find_host_compiler
 from roofsmith.toolchains.limits import Limits
 from roofsmith.toolchains.nvcc_flags import normalised, refusal
 
@@ -43,6 +44,7 @@ class _Setup:
     """What this machine builds with; found once."""
 
     toolkit: Toolkit
+    host: Compiler
     architecture: Architecture
     cutlass: tuple[Path, ...]
 
@@ -50,7 +52,8 @@ class _Setup:
 class CudaToolchain(CompilingToolchain):
     """Builds `.cu` candidates for one device.
 
-    A driver that is older than the toolkit is a `MachineError`.
+    A driver that is older than the toolkit is a `MachineError`, and so is a host compiler that is
+    missing, or too new for nvcc.
     """
 
     usual = Limits(deadline_s=120.0, memory_bytes=16 * 1024**3)  # nvcc's processes map a lot
@@ -84,7 +87,8 @@ class CudaToolchain(CompilingToolchain):
             toolkit = find_toolkit()
             architecture = architecture_for(toolkit, arch)
             check_driver(toolkit, architecture)
-            self._found = _Setup(toolkit, architecture, cutlass_includes())
+            host = find_host_compiler(toolkit)
+            self._found = _Setup(toolkit, host, architecture, cutlass_includes())
         return self._found
 
     def _fits(self, built: Built) -> Built | BuildFailed:
@@ -102,9 +106,10 @@ class CudaToolchain(CompilingToolchain):
 
 
 def _plan(candidate: Candidate, setup: _Setup, canary: str | None) -> Plan:
-    toolkit = setup.toolkit
+    toolkit, host = setup.toolkit, setup.host
     arguments = (
-        *normalised(candidate.build.flags), "-shared", *_host_compiler(), setup.architecture.flag,
+        *normalised(candidate.build.flags), "-shared",
+        *chosen_host_compiler(), setup.architecture.flag,
         "-Xptxas=-v", "-Xcompiler=-fPIC,-fdiagnostics-color=never,-fmax-errors=50",
         f"-include={DEFER_WAITS}", "-I.",
         *(f"-I{folder}" for folder in (*setup.cutlass, *toolkit.includes)),
@@ -115,13 +120,15 @@ def _plan(candidate: Candidate, setup: _Setup, canary: str | None) -> Plan:
         arguments = (*arguments, "-Xlinker=-s")  # else the object files' random names stay in it
     demangle = partial(demangled, beside=toolkit.compiler.path.parent)
     note = setup.architecture.note
+    key = content_key(
+        candidate, toolkit.compiler, arguments, canary,
+        header=DEFER_WAITS.read_text(), host=f"{host.path}: {host.version}",
+    )  # fmt: skip
     return Plan(
         candidate,
         toolkit.compiler,
         arguments,
-        key=content_key(
-            candidate, toolkit.compiler, arguments, canary, header=DEFER_WAITS.read_text()
-        ),
+        key=key,
         settled=True,
         keep_temporary=_keep_temporary if _distinct_stems(candidate) else lambda _: (),
         explain=partial(ptxas.explain, demangle=demangle),
@@ -144,12 +151,6 @@ def _runtime(toolkit: Toolkit) -> tuple[str, ...]:
     plain = (folder / "libcudart.so").exists()
     linked = ("-cudart=shared",) if plain else ("-cudart=none", f"-l:{runtime.name}")
     return (f"-L{folder}", *linked, f"-Xlinker=-rpath={folder}")
-
-
-def _host_compiler() -> tuple[str, ...]:
-    """The user's own choice of a host compiler, for an nvcc that is older than the system's."""
-    chosen = os.environ.get("NVCC_CCBIN")
-    return (f"-ccbin={chosen}",) if chosen else ()
 
 
 def _keep_temporary(folder: Path) -> tuple[str, ...]:

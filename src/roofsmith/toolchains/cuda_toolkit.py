@@ -21,10 +21,11 @@ _WHEEL_PARTS = ("nvidia/cuda_runtime", "nvidia/cuda_cccl")
 """Further wheels of CUDA 12 whose headers and libraries nvcc needs."""
 _USUAL = "/usr/local/cuda"
 _RELEASE = re.compile(r"release (\d+)\.(\d+)")
-_INSTALL = (
+INSTALL = (
     "install the CUDA toolkit, or `pip install nvidia-cuda-nvcc nvidia-cuda-runtime "
     "nvidia-cuda-cccl`; then put nvcc on PATH or set CUDA_HOME"
 )
+"""How to get all that kernels are built with."""
 ARCH_SPECIFIC_FROM = 9
 """First compute capability whose instructions partly exist in the `a` form of the architecture
 only: wgmma and setmaxnreg from 9.0, tcgen05 from 10.0 (PTX ISA, "Target ISA notes")."""
@@ -99,7 +100,7 @@ def find_toolkit() -> Toolkit:
     raise ToolMissingError(
         "no CUDA compiler: nvcc found neither in CUDA_HOME, CUDA_PATH nor on PATH, nor in the "
         "wheel nvidia-cuda-nvcc",
-        hint=_INSTALL,
+        hint=INSTALL,
     )
 
 
