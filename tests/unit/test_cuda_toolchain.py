@@ -22,7 +22,7 @@ from cuda_kernels import (
 )
 
 from roofsmith.domain.inspection import SanitizerTool
-from roofsmith.domain.kernel import Built, Candidate
+from roofsmith.domain.kernel import BuildSpec, Built, Candidate
 from roofsmith.domain.outcome import BuildFailed
 from roofsmith.domain.values import content_id
 from roofsmith.errors import MachineError, ToolMissingError, UsageError
@@ -154,6 +154,7 @@ class TestBuilds:
         text = "#include <cutlass/cutlass.h>\n" + SCALE.replace("2.0f", "FACTOR")
         failure = failed(CudaToolchain(cache, H100).build(cuda(text)))
         assert "cutlass/cutlass.h: No such file" in failure.detail
+        assert "set CUTLASS_PATH to a checkout" in failure.detail
         monkeypatch.setenv("CUTLASS_PATH", str(tmp_path / "cutlass"))
         built(CudaToolchain(cache, H100).build(cuda(text)))
         monkeypatch.setenv("CUTLASS_PATH", str(tmp_path))
@@ -366,6 +367,81 @@ class TestHostCompiler:
         other = built(CudaToolchain(usual.library.parents[1], H100).build(cuda()))
         assert not other.cached
         assert other.library != usual.library
+
+
+ENCODING = """\
+#include <cuda.h>
+__global__ void scale(const float *x, float *y, int n) { y[0] = 2.0f * x[0]; }
+extern "C" void solve(const float *x, float *y, int n) {
+    CUtensorMap map;
+    cuuint64_t size[1] = {1};
+    cuuint32_t box[1] = {1}, step[1] = {1};
+    cuTensorMapEncodeTiled(&map, CU_TENSOR_MAP_DATA_TYPE_FLOAT32, 1, y, size, size, box, step,
+        CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_NONE,
+        CU_TENSOR_MAP_L2_PROMOTION_NONE, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+    scale<<<1, 1>>>(x, y, n);
+}
+"""
+"""It needs a descriptor of the driver's, as the bulk tensor copies of Hopper do."""
+
+
+@needs_nvcc
+class TestDriver:
+    """Kernels that call the driver API, where there is nothing but the driver's own file."""
+
+    @pytest.fixture(autouse=True)
+    def _no_driver(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Also where there is one."""
+        assert TOOLKIT is not None
+        if any((folder / "stubs" / "libcuda.so").exists() for folder in TOOLKIT.libraries):
+            pytest.skip("the toolkit has stubs")
+        monkeypatch.setattr(cuda_toolkit, "_DRIVER_FOLDERS", ())
+        monkeypatch.delenv("LD_LIBRARY_PATH", raising=False)
+
+    @pytest.fixture
+    def driver(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+        """A library of that name with one of its functions."""
+        path = tmp_path / "driver" / "libcuda.so.1"
+        path.parent.mkdir()
+        (tmp_path / "driver.c").write_text("int cuTensorMapEncodeTiled(void) { return 0; }\n")
+        command = ["gcc", "-shared", "-fPIC", "-Wl,-soname,libcuda.so.1", "-o", str(path)]
+        subprocess.run([*command, str(tmp_path / "driver.c")], check=True, timeout=600)
+        monkeypatch.setenv("LD_LIBRARY_PATH", str(path.parent))
+        return path
+
+    @pytest.mark.usefixtures("driver")
+    def test_they_are_linked_with_it(self, cache: Path) -> None:
+        made = built(CudaToolchain(cache, H100).build(cuda(ENCODING)))
+        assert b"\0libcuda.so.1\0" in made.library.read_bytes()
+
+    @pytest.mark.usefixtures("driver")
+    @pytest.mark.parametrize("build", [{"flags": ("-lcuda",)}, {"link": ("-l", "cuda")}])
+    def test_who_asks_for_it_gets_it(self, cache: Path, build: dict[str, tuple[str, ...]]) -> None:
+        unseen = ENCODING.replace("    cuTensorMapE", "    auto encode = cuTensorMapE")
+        kernel = cuda(unseen.replace("Tiled(", "Tiled;\n    encode("))
+        failed(CudaToolchain(cache, H100).build(kernel))
+        asked = kernel.with_build(BuildSpec.model_validate({"flags": (), "link": ()} | build))
+        assert (
+            b"\0libcuda.so.1\0"
+            in built(CudaToolchain(cache, H100).build(asked)).library.read_bytes()
+        )
+
+    @pytest.mark.usefixtures("driver")
+    def test_others_are_not(self, cache: Path) -> None:
+        assert (
+            b"libcuda.so.1"
+            not in built(CudaToolchain(cache, H100).build(cuda())).library.read_bytes()
+        )
+
+    def test_without_any_the_failure_says_what_to_install(self, cache: Path) -> None:
+        toolchain = CudaToolchain(cache, H100)
+        failure = failed(toolchain.build(cuda(ENCODING)))
+        assert failure.reason == "link_error"
+        assert failure.detail.startswith("kernel.cu:7: undefined reference to `cuTensorMapEnc")
+        assert "`-lcuda` in `link` takes from the driver (libcuda.so.1)" in failure.detail
+        failure = failed(toolchain.build(cuda(ENCODING, "-lcuda")))
+        assert "cannot find -lcuda" in failure.detail
+        assert "comes with NVIDIA's driver" in failure.detail
 
 
 class TestNoCompiler:

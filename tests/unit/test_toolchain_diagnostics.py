@@ -119,6 +119,57 @@ def test_failures_are_read(output: str, reason: str, detail: str) -> None:
     assert diagnosis.detail.splitlines()[0] == detail
 
 
+@pytest.mark.parametrize(
+    ("output", "advice"),
+    [
+        (
+            "k.cu:1:10: fatal error: cute/tensor.hpp: No such file or directory\n",
+            "cute/tensor.hpp is of CUTLASS: set CUTLASS_PATH to a checkout of NVIDIA/cutlass",
+        ),
+        (
+            'kernel.cu(1): catastrophic error: cannot open source file "cublas_v2.h"\n',
+            "cublas_v2.h is of the CUDA toolkit's cublas: install its package libcublas-dev",
+        ),
+        (
+            "kernel.hip:1:10: fatal error: 'cub/cub.cuh' file not found\n",
+            "cub/cub.cuh is of the CUDA toolkit's C++ libraries: install its package cuda-cccl",
+        ),
+        (
+            "ld: cannot find -lcuda: No such file or directory\n"
+            "collect2: error: ld returned 1 exit status\n",
+            "libcuda comes with NVIDIA's driver",
+        ),
+        (
+            "a.c:(.text+0x0): undefined reference to `cuTensorMapEncodeTiled'\n"
+            "collect2: error: ld returned 1 exit status\n",
+            "of the CUDA driver API, which `-lcuda` in `link` takes from the driver",
+        ),
+    ],
+)
+def test_what_is_missing_comes_with_advice(output: str, advice: str) -> None:
+    first, *further = diagnose(output, SOURCES, 1).detail.splitlines()
+    assert len(further) == 1
+    assert advice in further[0]
+    assert advice not in first
+
+
+def test_each_undefined_symbol_gets_its_own_advice() -> None:
+    output = "".join(
+        f"a.c:(.text+0x0): undefined reference to `{name}'\n" for name in ("fast", "cuInit")
+    )
+    assert diagnose(output, SOURCES, 1).detail.splitlines()[2:] == [
+        "define it in the candidate's sources or name its library in `link` (-l...): fast",
+        "of the CUDA driver API, which `-lcuda` in `link` takes from the driver (libcuda.so.1) or "
+        "the toolkit's stub (package cuda-driver-dev), whichever is installed: cuInit",
+    ]
+
+
+@pytest.mark.parametrize("header", ["x.h", "cuda_helpers.h", "my/cutlass/x.h"])
+def test_other_headers_are_the_users_own(header: str) -> None:
+    output = f"k.cu:1:10: fatal error: {header}: No such file or directory\n"
+    assert len(diagnose(output, SOURCES, 1).detail.splitlines()) == 1
+
+
 def test_a_long_error_is_cut() -> None:
     output = f"kernel.cpp:1:1: error: no match for {'std::vector<float> ' * 200}\n"
     assert len(diagnose(output, SOURCES, 1).detail) <= MAX_ERROR_CHARS

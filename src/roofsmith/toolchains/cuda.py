@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -28,6 +29,7 @@ from roofsmith.toolchains.cuda_toolkit import (
     architecture_for,
     check_driver,
     cutlass_includes,
+    driver_library,
     find_toolkit,
 )
 from roofsmith.toolchains.demangling import demangled
@@ -37,6 +39,9 @@ from roofsmith.toolchains.limits import Limits
 from roofsmith.toolchains.nvcc_flags import normalised, refusal
 
 _COMPILED = frozenset({".cu", ".cc", ".cpp", ".cxx", ".c"})
+_DRIVER_CALL = re.compile(r"\bcu[A-Z]\w*\s*\(")
+"""Of a function such as cuTensorMapEncodeTiled."""
+_LINK_DRIVER = "--library=cuda"
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,14 +112,18 @@ class CudaToolchain(CompilingToolchain):
 
 def _plan(candidate: Candidate, setup: _Setup, canary: str | None) -> Plan:
     toolkit, host = setup.toolkit, setup.host
+    driver = _driver(candidate, toolkit)
+    flags, link = (
+        [word for word in normalised(words) if not driver or word != _LINK_DRIVER]
+        for words in (candidate.build.flags, candidate.build.link)
+    )
     arguments = (
-        *normalised(candidate.build.flags), "-shared",
-        *chosen_host_compiler(), setup.architecture.flag,
+        *flags, "-shared", *chosen_host_compiler(), setup.architecture.flag,
         "-Xptxas=-v", "-Xcompiler=-fPIC,-fdiagnostics-color=never,-fmax-errors=50",
         f"-include={DEFER_WAITS}", "-I.",
         *(f"-I{folder}" for folder in (*setup.cutlass, *toolkit.includes)),
         *included(canary, by_nvcc=True), "-x=cu", *units(candidate, _COMPILED),
-        *normalised(candidate.build.link), *_runtime(toolkit), "-Xlinker=-z,defs",
+        *link, *_runtime(toolkit), *driver, "-Xlinker=-z,defs",
     )  # fmt: skip
     if not {"--debug", "--device-debug"} & {*arguments}:
         arguments = (*arguments, "-Xlinker=-s")  # else the object files' random names stay in it
@@ -151,6 +160,17 @@ def _runtime(toolkit: Toolkit) -> tuple[str, ...]:
     plain = (folder / "libcudart.so").exists()
     linked = ("-cudart=shared",) if plain else ("-cudart=none", f"-l:{runtime.name}")
     return (f"-L{folder}", *linked, f"-Xlinker=-rpath={folder}")
+
+
+def _driver(candidate: Candidate, toolkit: Toolkit) -> tuple[str, ...]:
+    """Link with the driver's library where sources call it, or `-lcuda` asks for it.
+
+    Only its file is named: the plain libcuda.so that `-lcuda` means comes with stubs alone.
+    """
+    words = normalised((*candidate.build.flags, *candidate.build.link))
+    calls = any(_DRIVER_CALL.search(source.text) for source in candidate.sources)
+    library = driver_library(toolkit) if calls or _LINK_DRIVER in words else None
+    return (f"-L{library.parent}", f"-l:{library.name}") if library is not None else ()
 
 
 def _keep_temporary(folder: Path) -> tuple[str, ...]:

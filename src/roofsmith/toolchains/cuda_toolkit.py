@@ -26,6 +26,12 @@ INSTALL = (
     "nvidia-cuda-cccl`; then put nvcc on PATH or set CUDA_HOME"
 )
 """How to get all that kernels are built with."""
+_DRIVER = "libcuda.so.1"
+_DRIVER_FOLDERS = (
+    "/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib",
+    "/usr/lib/wsl/lib", "/usr/local/nvidia/lib64", "/run/opengl-driver/lib",
+)  # fmt: skip
+"""Where drivers and container runtimes put it."""
 ARCH_SPECIFIC_FROM = 9
 """First compute capability whose instructions partly exist in the `a` form of the architecture
 only: wgmma and setmaxnreg from 9.0, tcgen05 from 10.0 (PTX ISA, "Target ISA notes")."""
@@ -167,6 +173,17 @@ def check_driver(toolkit: Toolkit, architecture: Architecture) -> None:
         )
 
 
+def driver_library(toolkit: Toolkit) -> Path | None:
+    """What kernels that call the driver API are linked with; None if nothing is there.
+
+    That is the driver itself, which installs no plain libcuda.so, else the toolkit's stub of it.
+    """
+    searched = os.environ.get("LD_LIBRARY_PATH", "").split(":")
+    places = [Path(folder, _DRIVER) for folder in (*searched, *_DRIVER_FOLDERS) if folder]
+    stubs = [folder / "stubs" / "libcuda.so" for folder in toolkit.libraries]
+    return next((path for path in (*places, *stubs) if path.is_file()), None)
+
+
 @cache
 def driver_release() -> tuple[int, int] | None:
     """The newest CUDA release that the installed driver supports; None without a driver.
@@ -174,7 +191,7 @@ def driver_release() -> tuple[int, int] | None:
     Asks the driver's library, which needs no device and makes no context.
     """
     try:
-        driver = ctypes.CDLL("libcuda.so.1")
+        driver = ctypes.CDLL(_DRIVER)
         version = ctypes.c_int()
         failed = driver.cuDriverGetVersion(ctypes.byref(version))
     except (OSError, AttributeError):

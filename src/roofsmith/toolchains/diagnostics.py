@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from roofsmith.toolchains import remedies
 from roofsmith.toolchains.grammar import descendants, parse, text_of
 
 _MESSAGE = re.compile(
@@ -86,7 +87,8 @@ def diagnose(output: str, sources: Mapping[str, str], returncode: int) -> Diagno
         return Diagnosis("link_error", _explain_linker(linker, sources))
     if errors:
         shared = all(TOO_MUCH_SHARED in error for error in errors)
-        return Diagnosis("too_much_shared_memory" if shared else "compile_error", _listed(errors))
+        detail = "\n".join([_listed(errors), *remedies.for_headers(errors)])
+        return Diagnosis("too_much_shared_memory" if shared else "compile_error", detail)
     tail = "\n".join(lines[-MAX_ERRORS:])
     return Diagnosis("compile_error", tail or f"the compiler ended with status {returncode}")
 
@@ -149,14 +151,21 @@ def _explain_linker(lines: Sequence[str], sources: Mapping[str, str]) -> str:
         explained = [
             f"{_used_at(name, sources)}undefined reference to `{name}`" for name in undefined
         ]
-        return _listed([*explained[: MAX_ERRORS - 1], _hint_for(undefined)])
+        return "\n".join([_listed(explained[: MAX_ERRORS - 1]), *_hints_for(undefined)])
     facts = [line.rpartition("ld: ")[2] for line in lines if not _SUMMARY.search(line)]
-    return _listed([_OBJECT.sub("", fact) for fact in facts or lines])
+    shown = _listed([_OBJECT.sub("", fact) for fact in facts or lines])
+    return "\n".join([shown, *remedies.for_libraries(facts)])
 
 
-def _hint_for(undefined: Iterable[str]) -> str:
-    names = ", ".join(undefined)
-    return f"define it in the candidate's sources or name its library in `link` (-l...): {names}"
+def _hints_for(undefined: Iterable[str]) -> list[str]:
+    own = [name for name in undefined if not remedies.is_of_driver(name)]
+    theirs = [name for name in undefined if remedies.is_of_driver(name)]
+    words = "define it in the candidate's sources or name its library in `link` (-l...)"
+    return [
+        textwrap.shorten(f"{hint}: {', '.join(names)}", MAX_ERROR_CHARS)
+        for hint, names in ((words, own), (remedies.FOR_DRIVER, theirs))
+        if names
+    ]
 
 
 def _used_at(name: str, sources: Mapping[str, str]) -> str:

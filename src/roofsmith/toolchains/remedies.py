@@ -1,0 +1,69 @@
+"""What to install or to set where a header, a library or a symbol of CUDA's isn't there."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+_HEADER = re.compile(
+    r"fatal error: (?P<gcc>\S+): No such file|cannot open source file \"(?P<nvcc>[^\"]+)\"|"
+    r"'(?P<clang>[^']+)' file not found"
+)
+_CUTLASS = ("cutlass/", "cute/")
+_CCCL = ("cub/", "thrust/", "cuda/", "nv/target")
+_LIBRARIES = ("cublas", "cufft", "curand", "cusolver", "cusparse", "npp")
+"""Each is a package of the toolkit's, by that name, and its headers begin with it."""
+FOR_DRIVER = (
+    "of the CUDA driver API, which `-lcuda` in `link` takes from the driver (libcuda.so.1) or the "
+    "toolkit's stub (package cuda-driver-dev), whichever is installed"
+)
+"""What to do about undefined symbols of it."""
+_DRIVER_FUNCTION = re.compile(r"cu[A-Z]\w*")
+_NO_DRIVER_LIBRARY = re.compile(r"cannot find -l:?(?:lib)?cuda\b|unable to find library -lcuda\b")
+
+
+def for_headers(errors: Iterable[str]) -> list[str]:
+    """What to do about headers that a compiler didn't find, a line per package.
+
+    Args:
+        errors: the compiler's, as it says them.
+    """
+    missing = [name for error in errors if (name := _missing_header(error)) is not None]
+    return list(dict.fromkeys(line for name in missing if (line := _for_header(name)) is not None))
+
+
+def is_of_driver(symbol: str) -> bool:
+    """Whether the CUDA driver API names its functions so: cuTensorMapEncodeTiled."""
+    return _DRIVER_FUNCTION.fullmatch(symbol) is not None
+
+
+def for_libraries(facts: Iterable[str]) -> list[str]:
+    """What to do where the linker finds no library of the CUDA driver."""
+    if not any(_NO_DRIVER_LIBRARY.search(fact) for fact in facts):
+        return []
+    return [
+        "libcuda comes with NVIDIA's driver; to link without one, install the toolkit's stub of it "
+        "(package cuda-driver-dev), or ask cudaGetDriverEntryPoint for its functions"
+    ]
+
+
+def _missing_header(error: str) -> str | None:
+    found = _HEADER.search(error)
+    return next(name for name in found.groups() if name) if found else None
+
+
+def _for_header(name: str) -> str | None:
+    if name.startswith(_CUTLASS):
+        return f"{name} is of CUTLASS: set CUTLASS_PATH to a checkout of NVIDIA/cutlass that has it"
+    if name.startswith(_CCCL):
+        return (
+            f"{name} is of the CUDA toolkit's C++ libraries: install its package cuda-cccl, or "
+            "nvidia-cuda-cccl beside nvcc's wheel"
+        )
+    library = next((known for known in _LIBRARIES if name.startswith(known)), None)
+    if library is None:
+        return None
+    return (
+        f"{name} is of the CUDA toolkit's {library}: install its package lib{library}-dev, or "
+        f"nvidia-{library} beside nvcc's wheel"
+    )
