@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 from cuda_kernels import H100, MUCH_SHARED, SCALE, SPILLING, WARP_SPECIALIZED, cuda, needs_nvcc
+from cuda_machines import without_cuda
 
+from roofsmith.cuda_programs import find_program
 from roofsmith.domain.inspection import SanitizerTool
 from roofsmith.domain.kernel import Built, Candidate
 from roofsmith.domain.outcome import BuildFailed
@@ -22,7 +24,6 @@ from roofsmith.testing.toolchain import ToolchainConformance
 from roofsmith.toolchains import CudaToolchain, cuda_toolkit, listing
 from roofsmith.toolchains.diagnostics import LESS_SHARED
 from roofsmith.toolchains.elf import exported_functions
-from roofsmith.toolchains.listing import find_cuobjdump
 
 OTHER_ARCH = H100.model_copy(update={"arch": "sm_80"})
 
@@ -247,7 +248,7 @@ class TestFailures:
 class TestListing:
     def test_sass_and_ptx(self, toolchain: CudaToolchain, tmp_path: Path) -> None:
         made = built(toolchain.build(cuda()))
-        if find_cuobjdump() is None:
+        if find_program("cuobjdump") is None:
             with pytest.raises(ToolMissingError, match="cuobjdump"):
                 listing(made, "sass", tmp_path)
             pytest.skip("cuobjdump is not installed")
@@ -264,11 +265,7 @@ class TestNoCompiler:
     def test_the_message_says_where_was_searched(
         self, cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     ) -> None:
-        monkeypatch.setenv("PATH", "/nowhere")
-        monkeypatch.delenv("CUDA_HOME", raising=False)
-        monkeypatch.delenv("CUDA_PATH", raising=False)
-        monkeypatch.setattr(cuda_toolkit, "_USUAL", str(tmp_path))
-        monkeypatch.setattr(cuda_toolkit, "_packages", lambda: tmp_path)
+        without_cuda(tmp_path, monkeypatch)
         with pytest.raises(ToolMissingError, match="nvcc") as caught:
             CudaToolchain(cache, H100).build(cuda())
         assert "pip install nvidia-cuda-nvcc" in str(caught.value)

@@ -13,7 +13,6 @@ from roofsmith.domain.outcome import TimedOut
 from roofsmith.domain.profile import Profile
 from roofsmith.domain.workload import Workload
 from roofsmith.ports import KernelDiedError
-from roofsmith.profilers import ncu
 from roofsmith.profilers.launches import kernel_name, profile_of
 from roofsmith.profilers.ncu import NcuProfiler, launcher
 from roofsmith.profilers.ncu_messages import COUNTERS_FORBIDDEN, HUNG, explain
@@ -297,21 +296,6 @@ def test_an_ncu_that_hangs_is_a_note(built: Built) -> None:
     (note,) = found.notes
     assert note.startswith("ncu hung and was stopped: run did not answer within 0.5 s. Try ")
     assert HUNG in note
-
-
-def test_ncu_is_looked_for_on_path_and_in_cuda_home(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path / "empty"))
-    monkeypatch.setenv("CUDA_HOME", str(tmp_path))
-    monkeypatch.setattr(ncu, "_USUAL", ())
-    monkeypatch.setattr(ncu, "_PACKAGES", tmp_path / "none")
-    assert ncu.find_ncu() is None
-    (tmp_path / "bin").mkdir()
-    found = fake_ncu(tmp_path / "bin", "pass")
-    assert ncu.find_ncu() == found
-    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
-    assert ncu.find_ncu() == found
 
 
 def test_the_launcher_is_one_word_per_option() -> None:

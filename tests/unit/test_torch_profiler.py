@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from cuda_machines import without_cuda
 from hypothesis import given
 from hypothesis import strategies as st
 from process_runner import ProcessRunner
@@ -190,8 +191,8 @@ def test_the_front_falls_back_and_says_why(
     fake_torch: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     forbidden = "==ERROR== ERR_NVGPUCTRPERM - The user does not have permission"
-    monkeypatch.setattr("roofsmith.profilers.ncu._USUAL", ())
-    monkeypatch.setattr("roofsmith.profilers.ncu._PACKAGES", fake_torch / "none")
+    path = os.environ["PATH"]
+    without_cuda(fake_torch, monkeypatch)
     tools = fake_torch / "tools"
     tools.mkdir()
     script = tools / "ncu"
@@ -201,7 +202,7 @@ def test_the_front_falls_back_and_says_why(
         'exec "$@"\n'
     )
     script.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tools}:{os.environ['PATH']}")
+    monkeypatch.setenv("PATH", f"{tools}:{path}")
     monkeypatch.setattr("importlib.util.find_spec", lambda name: object())
     found = GpuProfiler(ProcessRunner(), OneArray(), "nvidia").profile(
         small_library(fake_torch), WORKLOAD
@@ -214,11 +215,8 @@ def test_without_any_tool_the_profile_says_why(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     built = small_library(tmp_path)
-    monkeypatch.setenv("PATH", str(tmp_path))
-    for name in ("CUDA_HOME", "CUDA_PATH", "ROCM_PATH"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr("roofsmith.profilers.ncu._USUAL", ())
-    monkeypatch.setattr("roofsmith.profilers.ncu._PACKAGES", tmp_path / "none")
+    without_cuda(tmp_path, monkeypatch)
+    monkeypatch.delenv("ROCM_PATH", raising=False)
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     found = GpuProfiler(ProcessRunner(), OneArray(), "nvidia").profile(built, WORKLOAD)
     assert found.tool == "none"

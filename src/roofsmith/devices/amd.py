@@ -11,9 +11,9 @@ from pathlib import Path
 from roofsmith.analysis.occupancy import compute_unit
 from roofsmith.devices import gpu_tools, probes
 from roofsmith.devices.amd_agents import Agent, parse_node_properties, parse_rocminfo
-from roofsmith.devices.programs import asked
 from roofsmith.domain.device import Cache, Device, Environment
 from roofsmith.errors import MachineError
+from roofsmith.programs import asked
 
 ROCMINFO_DEADLINE_S = 20.0
 """It opens every GPU of the machine."""

@@ -113,7 +113,7 @@ def _plan(candidate: Candidate, setup: _Setup, canary: str | None) -> Plan:
     )  # fmt: skip
     if not {"--debug", "--device-debug"} & {*arguments}:
         arguments = (*arguments, "-Xlinker=-s")  # else the object files' random names stay in it
-    demangle = partial(demangled, beside=toolkit.compiler.path.parent)
+    demangle = partial(demangled, beside=toolkit.root / "bin")
     note = setup.architecture.note
     return Plan(
         candidate,

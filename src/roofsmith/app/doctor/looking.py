@@ -82,6 +82,7 @@ class GpuLook:
         self._sees = self._ask_torch()
         self._cuda = inquiry.ask("the CUDA driver", sources.cuda)
         self._toolkit = inquiry.ask("nvcc", sources.toolkit)
+        self._ncu = inquiry.ask("nvcc, whose toolkit may hold ncu,", sources.ncu)
         self._rocminfo = inquiry.ask("rocminfo", sources.rocminfo)
         self._hipcc = inquiry.ask("hipcc", sources.hipcc)
         tools = {"nvidia": gpu_tools.NVIDIA_TOOLS, "amd": gpu_tools.AMD_TOOLS}
@@ -156,7 +157,9 @@ class GpuLook:
         driver = None if settings is None else settings.driver
         release = None if arch is None else nvidia.cuda_release(said)
         yield from nvidia.toolkit_checks(self._toolkit, said, arch)
-        yield from nvidia.profiler_checks(self._sources, tools, driver, release, languages)
+        yield from nvidia.profiler_checks(
+            self._sources, self._ncu, tools, driver, release, languages
+        )
         yield from self._frameworks(vendor, release, arch, languages)
 
     def _locking(
