@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -31,15 +32,33 @@ def kernel(name: str, ts: float, dur: float, **arguments: object) -> dict[str, o
     return {"ph": "X", "cat": "kernel", "name": name, "ts": ts, "dur": dur, "args": args}
 
 
-def trace(*events: dict[str, object]) -> str:
+def trace(*events: dict[str, object], device: Mapping[str, object] = H100) -> str:
     return json.dumps(
         {
             "schemaVersion": 1,
-            "deviceProperties": [H100],
+            "deviceProperties": [device],
             "baseTimeNanoseconds": BASE_NS,
             "traceEvents": [{"ph": "X", "cat": "cuda_runtime", "name": "x", "ts": 0}, *events],
         }
     )
+
+
+@pytest.mark.parametrize(
+    ("device", "arguments", "notes"),
+    [
+        (H100, {}, ()),
+        (H100 | {"computeMajor": 13}, {}, ("occupancy not known: no rules for sm_130",)),
+        (H100 | {"computeMajor": 13}, {"registers per thread": None}, ()),
+        ({"id": 0}, {}, ()),
+    ],
+)
+def test_an_architecture_without_rules_is_named(
+    device: Mapping[str, object], arguments: dict[str, object], notes: tuple[str, ...]
+) -> None:
+    (launch,) = parse_chrome_trace(trace(kernel("f", 1.0, 2.0, **arguments), device=device))
+    profile = profile_of("torch", "N=8", [launch])
+    assert profile.notes == notes
+    assert (profile.get("theoretical_occupancy") is None) is (device is not H100)
 
 
 def test_a_trace_gives_times_sizes_and_registers_but_no_counters() -> None:
