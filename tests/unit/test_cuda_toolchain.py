@@ -21,7 +21,7 @@ from roofsmith.errors import MachineError, ToolMissingError, UsageError
 from roofsmith.profilers.proof import defective
 from roofsmith.profilers.sanitizer import TOOLS
 from roofsmith.testing.toolchain import ToolchainConformance
-from roofsmith.toolchains import CudaToolchain, cuda_toolkit, listing
+from roofsmith.toolchains import CudaReadingToolchain, CudaToolchain, cuda_toolkit, listing
 from roofsmith.toolchains.diagnostics import LESS_SHARED
 from roofsmith.toolchains.elf import exported_functions
 
@@ -227,7 +227,25 @@ class TestFailures:
     def test_an_architecture_that_the_compiler_does_not_know_yet(self, cache: Path) -> None:
         new = H100.model_copy(update={"arch": "sm_990"})
         made = built(CudaToolchain(cache, new).build(cuda()))
-        assert "doesn't know sm_990: built as PTX" in made.warnings[0]
+        (note,) = made.notes
+        assert "doesn't know sm_990: built as PTX" in note
+        assert "registers, spills and shared memory are not known" in note
+        assert made.resources == ()
+
+    def test_a_build_from_the_cache_names_this_device(self, cache: Path) -> None:
+        for arch in ("sm_990", "sm_980"):
+            device = H100.model_copy(update={"arch": arch})
+            made = built(CudaToolchain(cache, device).build(cuda()))
+            assert f"doesn't know {arch}:" in " ".join((*made.notes, *made.warnings))
+        assert made.cached
+        assert "sm_990" not in " ".join((*made.notes, *made.warnings))
+
+    def test_to_be_read_neither_a_gpu_nor_its_driver_is_needed(
+        self, cache: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(cuda_toolkit, "driver_release", lambda: (10, 2))
+        made = built(CudaReadingToolchain(cache, "sm_90").build(cuda()))
+        assert made.resources[0].arch == "sm_90a"
 
     def test_no_device(self, cache: Path) -> None:
         toolchain = CudaToolchain(cache, None)

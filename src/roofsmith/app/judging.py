@@ -102,7 +102,10 @@ class Contest:
             inspection = shop.inspect(built)
             judgement = records.inspected(judgement, inspection)
             seen = inspection.notes if inspection is not None else ()
-        notes = (*judgement.notes, *seen, *_short(judgement, shop), *clock_notes(shop.machine))
+        notes = (
+            *judgement.notes, *seen, *built.notes, *_short(judgement, shop),
+            *clock_notes(shop.machine),
+        )  # fmt: skip
         if judgement.verdict == "faster":
             notes = (*notes, *shop.oracle.tolerated().cautions())
         return with_remarks(judgement.model_copy(update={"notes": notes}), challenger)

@@ -15,6 +15,7 @@ from roofsmith.toolchains.compilers import Compiler, ask_compiler, changed_at
 
 _WHEEL_PARTS = ("nvidia/cuda_runtime", "nvidia/cuda_cccl")
 """Further wheels of CUDA 12 whose headers and libraries nvcc needs."""
+_ARCHITECTURE = re.compile(r"sm_(\d+)[af]?")
 _RELEASE = re.compile(r"release (\d+)\.(\d+)")
 ARCH_SPECIFIC_FROM = 9
 """First compute capability whose instructions partly exist in the `a` form of the architecture
@@ -80,6 +81,11 @@ def find_toolkit() -> Toolkit:
     return _toolkit(path.resolve(), changed_at(path))
 
 
+def is_architecture(text: str) -> bool:
+    """Whether it is written as NVIDIA's architectures are: sm_90, sm_90a."""
+    return _ARCHITECTURE.fullmatch(text) is not None
+
+
 def architecture_for(toolkit: Toolkit, arch: str) -> Architecture:
     """How to build for a device, in the form that allows its architecture's own instructions.
 
@@ -105,7 +111,8 @@ def architecture_for(toolkit: Toolkit, arch: str) -> Architecture:
     if older:
         note = (
             f"nvcc {toolkit.version} doesn't know {arch}: built as PTX for compute_{older[-1]}, "
-            "which the driver compiles when it is loaded; a newer toolkit gives faster code"
+            "which the driver compiles when it is loaded: registers, spills and shared memory are "
+            "not known; a newer toolkit tells them, and gives faster code"
         )
         ptx = f"compute_{older[-1]}"
         return Architecture(ptx, f"-gencode=arch={ptx},code={ptx}", note)
@@ -215,7 +222,7 @@ _COMPUTE = re.compile(r"compute_(\d+)$")
 
 
 def _capability(arch: str) -> int:
-    match = re.fullmatch(r"sm_(\d+)[af]?", arch)
+    match = _ARCHITECTURE.fullmatch(arch)
     if match is None:
         raise MachineError(
             f"{arch!r} is not an NVIDIA architecture",

@@ -16,6 +16,8 @@ from roofsmith.toolchains.compilers import compiler_environment
 
 Printed = Literal["ptx", "sass"]
 """What cuobjdump prints."""
+_MACHINE_CODE = "Fatbin elf code:"
+"""Begins what cuobjdump prints of each architecture that there is code for."""
 _DEADLINE_S = 60.0
 _MAX_FILES = 50
 """Kernels of one module that are listed."""
@@ -40,7 +42,13 @@ def listing(built: Built, kind: CodeKind, compiled_dir: Path) -> str:
     """
     match built.language:
         case "cuda" if kind != "asm":
-            return _cuobjdump(kind, built.library)
+            text = _cuobjdump(kind, built.library)
+            if kind == "sass" and _MACHINE_CODE not in text:
+                raise UsageError(
+                    "it was built as PTX, which has no sass before a driver compiles it",
+                    hint="--kind ptx",
+                )
+            return text
         case "triton" | "torch":
             return "\n".join(_kept(built, kind, compiled_dir))
         case "hip":
