@@ -14,6 +14,7 @@ from roofsmith.analysis.occupancy import MAX_THREADS_PER_BLOCK
 from roofsmith.devices import cuda_probe, gpu_tools, probes
 from roofsmith.devices.nvidia_smi import GpuSettings, ask_nvidia_smi
 from roofsmith.devices.nvml import ask_nvml
+from roofsmith.devices.plugged import require_any
 from roofsmith.domain.device import Cache, Device, Environment
 from roofsmith.errors import MachineError
 from roofsmith.programs import asked
@@ -121,6 +122,8 @@ class NvidiaSource:
     def _cuda(self) -> dict[str, Any]:
         said = self.ask_cuda()
         if "error" in said:
+            if said.get("code") is None:
+                require_any("nvidia", self.root)
             raise MachineError(
                 f"no NVIDIA GPU can be used here: {said['error']}", hint=hint_for(said.get("code"))
             )

@@ -8,10 +8,11 @@ from functools import partial
 
 from roofsmith.app.doctor import amd, frameworks, gpus, hosts, left_behind, nvidia
 from roofsmith.app.doctor.asking import Answer, Inquiry
-from roofsmith.app.doctor.sources import Sources, Vendor
+from roofsmith.app.doctor.sources import Sources
 from roofsmith.config import Settings
 from roofsmith.devices import gpu_tools
 from roofsmith.devices.nvidia_smi import GpuSettings
+from roofsmith.devices.plugged import NAMES, Vendor, Vendors
 from roofsmith.domain.command import CommandSpec
 from roofsmith.domain.examination import Check
 from roofsmith.domain.fleet import GatePolicy
@@ -68,16 +69,14 @@ class HostLook:
 class GpuLook:
     """What is asked where kernels of GPUs may run."""
 
-    def __init__(
-        self, sources: Sources, inquiry: Inquiry, found: gpus.Vendors, modules: Vendor
-    ) -> None:
+    def __init__(self, sources: Sources, inquiry: Inquiry, found: Vendors, modules: Vendor) -> None:
         self._sources, self._inquiry = sources, inquiry
         self._found, self._modules = found, modules
         self._told: Answer[GpuSettings | None] | None = None
         self._build = sources.torch_build()
         self._fleet = {
             vendor: inquiry.ask(f"{name}'s driver", partial(sources.fleet, vendor))
-            for vendor, name in gpus.NAMES.items()
+            for vendor, name in NAMES.items()
         }
         self._sees = self._ask_torch()
         self._cuda = inquiry.ask("the CUDA driver", sources.cuda)

@@ -7,11 +7,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from roofsmith.app.doctor.asking import Answer
-from roofsmith.app.doctor.gpus import Vendors, locking
+from roofsmith.app.doctor.gpus import locking
 from roofsmith.app.doctor.sources import Sources
 from roofsmith.devices import permissions
 from roofsmith.devices.nvidia import hint_for
 from roofsmith.devices.nvidia_smi import GpuSettings
+from roofsmith.devices.plugged import Vendors
 from roofsmith.domain.examination import Check, Level
 from roofsmith.domain.kernel import Language
 from roofsmith.errors import MachineError, RoofsmithError
