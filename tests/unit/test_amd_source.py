@@ -141,7 +141,7 @@ def test_without_a_gpu_no_driver_is_asked_for(
     tmp_path: Path, source: Callable[[Path], DeviceSource], other: str, name: str
 ) -> None:
     plug_in(tmp_path, other)
-    with pytest.raises(MachineError, match=f"no {name} GPU on the PCI bus") as caught:
+    with pytest.raises(MachineError, match=f"no {name} GPU .* none on the PCI bus") as caught:
         source(tmp_path).device()
     assert "try: use a machine with a GPU; a container needs --gpus all" in str(caught.value)
 

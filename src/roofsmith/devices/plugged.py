@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -66,11 +66,6 @@ def vendors(root: Path) -> Vendors:
     )
 
 
-def none_here(wanted: Sequence[Vendor]) -> str:
-    """That there is no GPU of these vendors, and no driver of one."""
-    return f"no {' or '.join(NAMES[v] for v in wanted)} GPU on the PCI bus, and no driver of one"
-
-
 def require_any(vendor: Vendor, root: Path) -> None:
     """See that a machine whose GPU doesn't answer has one at all: else no driver helps.
 
@@ -78,4 +73,8 @@ def require_any(vendor: Vendor, root: Path) -> None:
         MachineError: it has none.
     """
     if vendor not in vendors(root).present:
-        raise MachineError(none_here((vendor,)), hint=ELSEWHERE)
+        raise MachineError(
+            f"no {NAMES[vendor]} GPU can be used here: there is none on the PCI bus, and no driver"
+            " of one",
+            hint=ELSEWHERE,
+        )

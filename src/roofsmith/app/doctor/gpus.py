@@ -12,7 +12,7 @@ from roofsmith.app.doctor.asking import Answer
 from roofsmith.app.doctor.sources import Ours
 from roofsmith.devices.amd import AmdSource
 from roofsmith.devices.choice import source_for
-from roofsmith.devices.plugged import ELSEWHERE, NAMES, Vendor, Vendors, none_here
+from roofsmith.devices.plugged import ELSEWHERE, NAMES, Vendor, Vendors
 from roofsmith.domain.examination import Check, Level
 from roofsmith.domain.fleet import GatePolicy, GpuStatus
 from roofsmith.domain.kernel import Language
@@ -45,9 +45,10 @@ def languages_here(found: Vendors, modules: Vendor) -> frozenset[Language]:
 
 def no_gpu(wanted: Sequence[Vendor], languages: tuple[Language, ...]) -> Check:
     """No GPU that would do, and no driver of one, is here."""
+    names = " or ".join(NAMES[vendor] for vendor in wanted)
     return Check(
         area="GPU", name="GPU", level="missing", languages=languages, required=True,
-        lack="no GPU", detail=none_here(wanted), fix=ELSEWHERE,
+        lack="no GPU", detail=f"no {names} GPU on the PCI bus, and no driver of one", fix=ELSEWHERE,
     )  # fmt: skip
 
 
