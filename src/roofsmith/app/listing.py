@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from roofsmith.app.hardware import Machine, machine_of
-from roofsmith.app.subjects import Subject, candidate_from, target_of
+from roofsmith.app.subjects import Subject, candidate_from, require_allowed, target_of
 from roofsmith.app.wiring import workshop
 from roofsmith.config import Settings
 from roofsmith.domain.kernel import Built, Candidate, Language
@@ -114,7 +114,9 @@ def _machine(settings: Settings, language: Language) -> Machine:
 def _candidate(subject: Subject) -> Candidate:
     """The kernel; nothing but its file is needed to build one."""
     if subject.path.suffix in LANGUAGES and subject.reference is None:
-        return candidate_from(subject.path, subject.flags)
+        candidate = candidate_from(subject.path, subject.flags)
+        require_allowed(candidate)
+        return candidate
     target = target_of(subject)
     if target.command is not None:
         raise UsageError(
