@@ -23,8 +23,8 @@ _BELOW = ("bin", "compute-sanitizer")
 """Folders of a toolkit with programs in them."""
 _DRY_RUN_DEADLINE_S = 20.0
 _INSTALL = (
-    "install the CUDA toolkit, or `pip install nvidia-cuda-nvcc nvidia-cuda-runtime "
-    "nvidia-cuda-cccl`; then put nvcc on PATH or set CUDA_HOME"
+    "`pip install nvidia-cuda-nvcc nvidia-cuda-runtime nvidia-cuda-cccl` (found by itself), or "
+    "install the CUDA toolkit and put nvcc on PATH or set CUDA_HOME"
 )
 _NSIGHT_COMPUTE = Path("/opt/nvidia/nsight-compute")
 """NVIDIA's packages put each release of ncu into a folder of its own here."""
