@@ -51,6 +51,11 @@ class Settings:
         return self.cache_dir / "builds"
 
     @property
+    def compiled_dir(self) -> Path:
+        """What workers keep of kernels that are compiled when they run, a folder per candidate."""
+        return self.cache_dir / "compiled"
+
+    @property
     def ceilings_dir(self) -> Path:
         """Measured ceilings; at held clocks they are lower, and no floor for other runs."""
         kept = self.cache_dir / "ceilings"

@@ -155,8 +155,8 @@ def test_no_nvcc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("CUDA_HOME", "CUDA_PATH"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr(cuda_toolkit, "_USUAL", str(tmp_path))
-    monkeypatch.setattr(cuda_toolkit, "_WHEELS", ())
+    monkeypatch.setattr("roofsmith.cuda_programs._USUAL", tmp_path)
+    monkeypatch.setattr("roofsmith.cuda_programs.pip_folders", lambda: ())
     with pytest.raises(ToolMissingError, match="nvcc found neither in CUDA_HOME") as caught:
         CudaToolchain(tmp_path / "builds", device).build(candidate("cuda", cuda()))
     assert "pip install nvidia-cuda-nvcc" in str(caught.value)

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,7 +15,9 @@ from roofsmith.devices.amd_agents import (
     parse_node_properties,
     parse_rocminfo,
 )
+from roofsmith.devices.nvidia import NvidiaSource
 from roofsmith.errors import MachineError
+from roofsmith.ports import DeviceSource
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "gpu"
 
@@ -103,10 +107,50 @@ def test_a_hidden_gpu_is_said_to_be_hidden(monkeypatch: pytest.MonkeyPatch) -> N
         AmdSource(ask_rocminfo=lambda: ROCMINFO).environment()
 
 
+def plug_in(root: Path, vendor: str) -> None:
+    """A GPU on the PCI bus."""
+    device = root / "sys/bus/pci/devices/0000:01:00.0"
+    device.mkdir(parents=True)
+    (device / "vendor").write_text(f"{vendor}\n")
+    (device / "class").write_text("0x030200\n")
+
+
 @pytest.mark.skipif(gpu_tools.find("rocminfo") is not None, reason="ROCm is installed here")
-def test_without_rocm_the_error_says_what_to_install() -> None:
+def test_without_rocm_the_error_says_what_to_install(tmp_path: Path) -> None:
+    plug_in(tmp_path, "0x1002")
     with pytest.raises(MachineError, match="install ROCm"):
-        AmdSource().environment()
+        AmdSource(tmp_path).environment()
+
+
+def no_library() -> dict[str, object]:
+    return {"error": "libcuda.so.1 can't be loaded: not found", "code": None}
+
+
+def no_rocminfo() -> str:
+    raise MachineError("rocminfo is not installed", hint="install ROCm")
+
+
+@pytest.mark.parametrize(
+    ("source", "other", "name"),
+    [
+        (partial(NvidiaSource, ask_cuda=no_library), "0x1002", "NVIDIA"),
+        (partial(AmdSource, ask_rocminfo=no_rocminfo), "0x10de", "AMD"),
+    ],
+)
+def test_without_a_gpu_no_driver_is_asked_for(
+    tmp_path: Path, source: Callable[[Path], DeviceSource], other: str, name: str
+) -> None:
+    plug_in(tmp_path, other)
+    with pytest.raises(MachineError, match=f"no {name} GPU .* none on the PCI bus") as caught:
+        source(tmp_path).device()
+    assert "try: use a machine with a GPU; a container needs --gpus all" in str(caught.value)
+
+
+def test_a_gpu_without_its_driver_asks_for_one(tmp_path: Path) -> None:
+    plug_in(tmp_path, "0x10de")
+    with pytest.raises(MachineError, match=r"libcuda\.so\.1 can't be loaded") as caught:
+        NvidiaSource(tmp_path, ask_cuda=no_library).device()
+    assert "install NVIDIA's driver" in str(caught.value)
 
 
 @given(st.text(max_size=300))

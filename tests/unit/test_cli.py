@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 import subprocess
 import sys
@@ -118,6 +119,56 @@ def test_debug_shows_where_an_error_came_from(here: Path) -> None:
 
 
 # -- wrong input ----------------------------------------------------------------------------
+
+SUBJECT = ("--ref", "reference.py", "--workload", "n=4096")
+
+
+@pytest.mark.parametrize(
+    "words", [("bench", "scale.c", "--timing", "foo"), ("listing", "scale.c", "--kind", "foo")]
+)
+def test_a_word_that_is_none_of_those_that_may_be(here: Path, words: tuple[str, ...]) -> None:
+    said = refused(*words)
+    assert f"Invalid value for '{words[2]}': 'foo' is not one of" in said
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "flag", "usual"),
+    [
+        ("k.cu", KERNEL, "-arch=sm_90", "the usual flags are -O3 -lineinfo"),
+        ("k.cu", KERNEL, "-march=native", "the usual flags are -O3 -lineinfo"),
+        ("k.hip", KERNEL, "-march=native", "the usual flags are -O3"),
+        ("k.c", KERNEL, "-fplugin=x", "the usual flags are -O3 -march=native"),
+        ("k.py", "import triton\ndef run_kernel(x, y): ...\n", "-O3", "leave --flags out"),
+    ],
+)
+def test_a_flag_is_refused_before_a_gpu_is_looked_for(
+    here: Path, name: str, text: str, flag: str, usual: str
+) -> None:
+    (here / name).write_text(text)
+    for command in ("check", "profile", "judge"):
+        against = ("--against", "scale.c") if command == "judge" else ()
+        said = refused(command, name, *against, *SUBJECT, f"--flags={flag}")
+        assert flag in said
+        assert usual in said
+
+
+def test_a_flag_of_the_incumbent_is_refused_as_well(here: Path) -> None:
+    words = ("judge", "scale.c", "--against", "scale.c", *SUBJECT, "--against-flags=-fplugin=x")
+    assert "flag `-fplugin=x` is not allowed" in refused(*words)
+
+
+def test_what_the_host_calls_directly_is_not_launched(here: Path) -> None:
+    said = refused("bench", "scale.c", *SUBJECT, "--timing", "launch")
+    assert "scale.c is c, which is called directly try: leave it out" in said
+
+
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed")
+def test_how_a_kernel_failed_is_said_once(here: Path) -> None:
+    (here / "scale.c").write_text(KERNEL.replace("y[i] =", "z[i] ="))
+    code, out, _ = roofsmith("check", "scale.c", *SUBJECT)
+    assert code == 1
+    assert out.splitlines()[0] == "build failed (compile_error)"
+    assert out.count("build failed") == 1
 
 
 def test_a_target_that_is_not_there(here: Path) -> None:

@@ -66,6 +66,9 @@ def profile(*resources: KernelResources, kernel: str | None = "rows", **counters
          "memory, too large to be launched by shared memory"),
         ({"registers": None, "spilled_registers": None, "shared_bytes": None},
          "rows (sm_90, 4 warps, 3 stages): the compiler says nothing"),
+        ({"arch": "sm_130"},
+         "rows (sm_130, 4 warps, 3 stages): 32 registers, no spills, 64 bytes of shared memory, "
+         "occupancy not known: no rules for sm_130"),
         ({"arch": "gfx942", "accumulation_registers": 1},
          "rows (gfx942, 4 warps, 3 stages): 32 registers, 1 accumulation register, no spills, "
          "64 bytes of shared memory"),

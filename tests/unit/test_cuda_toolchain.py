@@ -20,7 +20,9 @@ from cuda_kernels import (
     cuda,
     needs_nvcc,
 )
+from cuda_machines import without_cuda
 
+from roofsmith.cuda_programs import find_program
 from roofsmith.domain.inspection import SanitizerTool
 from roofsmith.domain.kernel import BuildSpec, Built, Candidate
 from roofsmith.domain.outcome import BuildFailed
@@ -29,11 +31,10 @@ from roofsmith.errors import MachineError, ToolMissingError, UsageError
 from roofsmith.profilers.proof import defective
 from roofsmith.profilers.sanitizer import TOOLS
 from roofsmith.testing.toolchain import ToolchainConformance
-from roofsmith.toolchains import CudaToolchain, cuda_toolkit, listing
+from roofsmith.toolchains import CudaReadingToolchain, CudaToolchain, cuda_toolkit, listing
 from roofsmith.toolchains import cuda as cuda_module
 from roofsmith.toolchains.diagnostics import LESS_SHARED
 from roofsmith.toolchains.elf import exported_functions
-from roofsmith.toolchains.listing import find_cuobjdump
 
 OTHER_ARCH = H100.model_copy(update={"arch": "sm_80"})
 
@@ -255,7 +256,25 @@ class TestFailures:
     def test_an_architecture_that_the_compiler_does_not_know_yet(self, cache: Path) -> None:
         new = H100.model_copy(update={"arch": "sm_990"})
         made = built(CudaToolchain(cache, new).build(cuda()))
-        assert "doesn't know sm_990: built as PTX" in made.warnings[0]
+        (note,) = made.notes
+        assert "doesn't know sm_990: built as PTX" in note
+        assert "registers, spills and shared memory are not known" in note
+        assert made.resources == ()
+
+    def test_a_build_from_the_cache_names_this_device(self, cache: Path) -> None:
+        for arch in ("sm_990", "sm_980"):
+            device = H100.model_copy(update={"arch": arch})
+            made = built(CudaToolchain(cache, device).build(cuda()))
+            assert f"doesn't know {arch}:" in " ".join((*made.notes, *made.warnings))
+        assert made.cached
+        assert "sm_990" not in " ".join((*made.notes, *made.warnings))
+
+    def test_to_be_read_neither_a_gpu_nor_its_driver_is_needed(
+        self, cache: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(cuda_toolkit, "driver_release", lambda: (10, 2))
+        made = built(CudaReadingToolchain(cache, "sm_90").build(cuda()))
+        assert made.resources[0].arch == "sm_90a"
 
     def test_no_device(self, cache: Path) -> None:
         toolchain = CudaToolchain(cache, None)
@@ -276,7 +295,7 @@ class TestFailures:
 class TestListing:
     def test_sass_and_ptx(self, toolchain: CudaToolchain, tmp_path: Path) -> None:
         made = built(toolchain.build(cuda()))
-        if find_cuobjdump() is None:
+        if find_program("cuobjdump") is None:
             with pytest.raises(ToolMissingError, match="cuobjdump"):
                 listing(made, "sass", tmp_path)
             pytest.skip("cuobjdump is not installed")
@@ -448,11 +467,7 @@ class TestNoCompiler:
     def test_the_message_says_where_was_searched(
         self, cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     ) -> None:
-        monkeypatch.setenv("PATH", "/nowhere")
-        monkeypatch.delenv("CUDA_HOME", raising=False)
-        monkeypatch.delenv("CUDA_PATH", raising=False)
-        monkeypatch.setattr(cuda_toolkit, "_USUAL", str(tmp_path))
-        monkeypatch.setattr(cuda_toolkit, "_packages", lambda: tmp_path)
+        without_cuda(tmp_path, monkeypatch)
         with pytest.raises(ToolMissingError, match="nvcc") as caught:
             CudaToolchain(cache, H100).build(cuda())
         assert "pip install nvidia-cuda-nvcc" in str(caught.value)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from cuda_machines import fake_nvcc, without_cuda
 
 from roofsmith.errors import MachineError
 from roofsmith.toolchains import cuda_toolkit
@@ -115,21 +116,6 @@ def test_an_architecture_that_was_dropped_is_named_with_those_that_are_known() -
     assert "set CUDA_HOME" in str(caught.value)
 
 
-def fake_nvcc(folder: Path, release: str, *, listed: str = "compute_80 compute_90") -> Path:
-    """A program that answers as nvcc does, in `folder/bin`."""
-    path = folder / "bin" / "nvcc"
-    path.parent.mkdir(parents=True)
-    (path.parent / "nvcc.profile").write_text("")
-    path.write_text(
-        '#!/bin/sh\ncase "$1" in\n'
-        f"--version) echo 'Cuda compilation tools, release {release}, V{release}.1';;\n"
-        f"--list-gpu-arch) printf '%s\\n' {listed};;\n"
-        "esac\n"
-    )
-    path.chmod(0o755)
-    return path
-
-
 def test_cuda_home_comes_before_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     home = fake_nvcc(tmp_path / "home", "12.4")
     on_path = fake_nvcc(tmp_path / "path", "11.8")
@@ -144,18 +130,26 @@ def test_cuda_home_comes_before_path(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_the_wheel_is_found_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    fake_nvcc(tmp_path / "nvidia" / "cu13", "13.0")
-    runtime = tmp_path / "nvidia" / "cu13" / "lib" / "libcudart.so.13"
-    runtime.parent.mkdir()
-    runtime.write_bytes(b"")
-    for variable in ("CUDA_HOME", "CUDA_PATH"):
-        monkeypatch.delenv(variable, raising=False)
-    monkeypatch.setenv("PATH", "/nowhere")
-    monkeypatch.setattr(cuda_toolkit, "_USUAL", str(tmp_path / "usual"))
-    monkeypatch.setattr(cuda_toolkit, "_packages", lambda: tmp_path)
+    without_cuda(tmp_path, monkeypatch)
+    wheel = tmp_path / "pip" / "nvidia" / "cu13"
+    fake_nvcc(wheel, "13.0")
+    (wheel / "lib").mkdir()
+    (wheel / "lib" / "libcudart.so.13").write_bytes(b"")
     found = find_toolkit()
-    assert found.root == tmp_path / "nvidia" / "cu13"
-    assert found.runtime == runtime
+    assert (found.root, found.runtime) == (wheel, wheel / "lib" / "libcudart.so.13")
+
+
+def test_older_wheels_hold_headers_and_libraries_apart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    without_cuda(tmp_path, monkeypatch)
+    wheels = tmp_path / "pip" / "nvidia"
+    fake_nvcc(wheels / "cuda_nvcc", "12.9")
+    (wheels / "cuda_runtime" / "include").mkdir(parents=True)
+    (wheels / "cuda_runtime" / "lib").mkdir()
+    found = find_toolkit()
+    assert found.includes == (wheels / "cuda_runtime" / "include",)
+    assert found.libraries == (wheels / "cuda_runtime" / "lib",)
 
 
 def test_a_compiler_that_makes_no_sense(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

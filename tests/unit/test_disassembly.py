@@ -11,6 +11,7 @@ from process_runner import ProcessRunner
 from profiled_rows import WORKLOAD, BrokenOracle, DyingRunner, RowsOracle
 
 from roofsmith.analysis.instructions import hot_loops, read_gcn, read_objdump, read_sass
+from roofsmith.cuda_programs import find_program
 from roofsmith.domain.diagnosis import Disassembly
 from roofsmith.domain.kernel import BuildSpec, Built, Candidate, Signature, SourceFile
 from roofsmith.domain.profile import Hotspot, Profile
@@ -19,7 +20,6 @@ from roofsmith.profilers.perf_output import Sighting, parse_sightings
 from roofsmith.toolchains import CudaToolchain
 from roofsmith.toolchains.c import CToolchain
 from roofsmith.toolchains.disassembly import GpuDisassembler
-from roofsmith.toolchains.listing import find_cuobjdump
 
 X86 = """\
 0000000000001030 <expf@plt>:
@@ -260,7 +260,7 @@ extern "C" void solve(const float *x, float *y, int N) {
 class TestOnAGpu:
     @needs_nvcc
     def test_the_profiled_kernels_sass(self, tmp_path: Path) -> None:
-        if find_cuobjdump() is None:
+        if find_program("cuobjdump") is None:
             pytest.skip("cuobjdump is not installed")
         made = CudaToolchain(tmp_path / "builds", H100).build(cuda(LOOP))
         assert isinstance(made, Built), made

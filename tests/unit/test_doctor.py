@@ -32,11 +32,11 @@ from roofsmith.analysis.audit import audit
 from roofsmith.analysis.audit_campaign import kept_facts, quotations
 from roofsmith.app import doctor
 from roofsmith.app.doctor.asking import Inquiry
-from roofsmith.app.doctor.gpus import vendors
 from roofsmith.app.doctor.sources import Sources
 from roofsmith.cli.examined import document, examined
 from roofsmith.devices import permissions
 from roofsmith.devices.frameworks import TorchBuild
+from roofsmith.devices.plugged import vendors
 from roofsmith.domain.clocks import ClockClaim, ClockSettings
 from roofsmith.domain.device import Environment
 from roofsmith.domain.outcome import BuildFailed

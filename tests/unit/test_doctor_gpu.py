@@ -284,6 +284,13 @@ def test_counters_that_only_administrators_may_read(root: Path) -> None:
     assert named(look(sources, CUDA), "ncu").level == "ok"
 
 
+def test_an_nvcc_that_hides_whether_its_toolkit_has_ncu(root: Path) -> None:
+    hangs = raises(MachineError("nvcc didn't answer", hint="ask it by hand"))
+    check = named(look(h100(root, ncu=hangs), CUDA), "ncu")
+    assert (check.level, check.fix) == ("limited", "ask it by hand")
+    assert "nvcc didn't answer: no hardware counters" in check.detail
+
+
 # -- answers that are none ------------------------------------------------------------------
 
 

@@ -17,10 +17,11 @@ from roofsmith.app import Subject
 from roofsmith.app import listing as app_listing
 from roofsmith.cli.root import cli
 from roofsmith.config import Settings
+from roofsmith.cuda_programs import find_program
 from roofsmith.domain.kernel import Built, Language, Signature
 from roofsmith.domain.modes import CodeKind
 from roofsmith.domain.outcome import Passed
-from roofsmith.errors import UsageError
+from roofsmith.errors import MachineError, UsageError
 from roofsmith.ports import Measured
 from roofsmith.testing.observer import SilentObserver
 from roofsmith.toolchains.listing import kept_kinds, listing
@@ -95,7 +96,7 @@ def test_a_kernel_that_does_not_build(tmp_path: Path, monkeypatch: pytest.Monkey
 
 def test_a_file_that_can_not_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = app_listing.Listed("c" * 8, "c", "asm", "nop\n")
-    monkeypatch.setattr("roofsmith.app.listed", lambda *_: found)
+    monkeypatch.setattr("roofsmith.app.listed", lambda *_, **__: found)
     failed = ran(tmp_path / "k.c", "--out", tmp_path / "no" / "k.s")
     assert failed.exit_code == 2
     assert "can't write" in failed.output
@@ -107,6 +108,72 @@ def test_the_host_has_no_code_of_a_gpu(tmp_path: Path, kind: str) -> None:
     failed = ran(tmp_path / "k.c", "--kind", kind)
     assert failed.exit_code == 2
     assert "try: --kind asm" in failed.output
+
+
+CU = """\
+__global__ void doubled(float *y) { y[threadIdx.x] *= 2.0f; }
+extern "C" void solve(float *y, int N) { doubled<<<1, N>>>(y); }
+"""
+needs_cuda_programs = pytest.mark.skipif(
+    any(find_program(name) is None for name in ("nvcc", "cuobjdump")),
+    reason="nvcc or cuobjdump is not installed",
+)
+
+
+@needs_cuda_programs
+def test_a_cuda_kernel_needs_no_gpu_to_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ROOFSMITH_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(app_listing, "machine_of", raises)
+    (tmp_path / "k.cu").write_text(CU)
+    here = ran(tmp_path / "k.cu")
+    assert here.exit_code == 2
+    assert "try: --arch sm_90, or another: that needs no GPU; else get one" in here.output
+    shown = ran(tmp_path / "k.cu", "--arch", "sm_80", "--json")
+    assert shown.exit_code == 0, shown.output
+    document = json.loads(shown.stdout)
+    assert (document["kind"], document["notes"]) == ("sass", [])
+    assert "EXIT" in document["text"]
+    assert ".target\tsm_80" in document["text"]
+
+
+def raises(*_: object) -> object:
+    raise MachineError("no NVIDIA GPU can be used here", hint="get one")
+
+
+@needs_cuda_programs
+def test_what_nvcc_does_not_know_yet_is_listed_as_ptx(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ROOFSMITH_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "k.cu").write_text(CU)
+    sass = ran(tmp_path / "k.cu", "--arch", "sm_990")
+    assert sass.exit_code == 2
+    assert "built as PTX" in sass.stderr
+    assert "try: --kind ptx" in sass.stderr
+    ptx = ran(tmp_path / "k.cu", "--arch", "sm_990", "--kind", "ptx")
+    assert ptx.exit_code == 0, ptx.output
+    assert ".visible .entry" in ptx.stdout
+    assert "registers, spills and shared memory are not known" in ptx.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "arch", "advice"),
+    [
+        ("k.cu", CU, "h100", "try: --arch sm_90"),
+        ("k.cu", CU, "gfx942", "try: --arch sm_90"),
+        ("k.c", C, "sm_90", "try: leave it out"),
+        ("k.py", MODULE, "sm_90", "try: leave it out"),
+    ],
+)
+def test_an_architecture_that_can_not_be_chosen(
+    tmp_path: Path, name: str, text: str, arch: str, advice: str
+) -> None:
+    (tmp_path / name).write_text(text)
+    failed = ran(tmp_path / name, "--arch", arch)
+    assert failed.exit_code == 2
+    assert advice in failed.output
 
 
 def test_a_module_has_to_run_and_so_needs_a_reference(tmp_path: Path) -> None:

@@ -14,7 +14,6 @@ from roofsmith.domain.outcome import Crashed, TimedOut
 from roofsmith.domain.profile import Profile
 from roofsmith.domain.workload import Workload
 from roofsmith.ports import KernelDiedError
-from roofsmith.profilers import ncu
 from roofsmith.profilers.gpu import GpuProfiler
 from roofsmith.profilers.launches import kernel_name, profile_of
 from roofsmith.profilers.ncu import NcuProfiler, launcher
@@ -335,21 +334,6 @@ def test_a_tool_that_hung_twice_in_a_row_is_not_asked_again(
     ]
     if asked < 4:
         assert "it hung 2 times in a row: ncu hung and was stopped" in notes[-1]
-
-
-def test_ncu_is_looked_for_on_path_and_in_cuda_home(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path / "empty"))
-    monkeypatch.setenv("CUDA_HOME", str(tmp_path))
-    monkeypatch.setattr(ncu, "_USUAL", ())
-    monkeypatch.setattr(ncu, "_PACKAGES", tmp_path / "none")
-    assert ncu.find_ncu() is None
-    (tmp_path / "bin").mkdir()
-    found = fake_ncu(tmp_path / "bin", "pass")
-    assert ncu.find_ncu() == found
-    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
-    assert ncu.find_ncu() == found
 
 
 def test_the_launcher_is_one_word_per_option() -> None:

@@ -27,7 +27,10 @@ from roofsmith.profilers.ncu_output import number, parse_ncu_csv
 from roofsmith.specs.wiki import Wiki
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "gpu"
-ARCHS = ("sm_70", "sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_103", "sm_120")
+ARCHS = (
+    "sm_70", "sm_75", "sm_80", "sm_86", "sm_87", "sm_88", "sm_89", "sm_90", "sm_100", "sm_103",
+    "sm_110", "sm_120", "sm_121",
+)  # fmt: skip
 HEADERS = (
     *Path("/usr/local").glob("cuda*/include/cuda_occupancy.h"),
     *Path("/usr/local").glob("cuda*/targets/*/include/cuda_occupancy.h"),

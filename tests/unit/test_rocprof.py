@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import csv
 import io
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -58,6 +59,13 @@ def test_the_recorded_trace_of_an_mi300x() -> None:
         "waves_per_sm": 1024 / (4 * 304),
     }
     assert {name: profile.get(name) for name in expected} == pytest.approx(expected)
+
+
+def test_an_architecture_without_rules_is_named() -> None:
+    unknown = [replace(agent, architecture="gfx1100") for agent in AGENTS]
+    profile = profile_of("rocprofv3", "N=8", parse_kernel_trace(golden("mi300x"), unknown))
+    assert profile.get("theoretical_occupancy") is None
+    assert "occupancy not known: no rules for gfx1100" in profile.notes
 
 
 def test_the_generation_before_registers_were_traced() -> None:

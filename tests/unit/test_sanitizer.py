@@ -34,7 +34,7 @@ from roofsmith.domain.workload import Workload
 from roofsmith.errors import BadReferenceError, ToolMissingError
 from roofsmith.ports import Arguments, KernelDiedError
 from roofsmith.profilers.proof import Proof, defective
-from roofsmith.profilers.sanitizer import TOOLS, SanitizerInspector, find_compute_sanitizer
+from roofsmith.profilers.sanitizer import TOOLS, SanitizerInspector
 from roofsmith.profilers.sanitizer_output import MAX_DEFECTS, read, where
 from roofsmith.report.inspections import inspection_lines
 from roofsmith.toolchains.signature import read_signature
@@ -393,19 +393,6 @@ class NoInputs(OneArray):
 def test_a_reference_without_inputs(tmp_path: Path) -> None:
     blind = SanitizerInspector(ProcessRunner(), NoInputs(), SIGHTED)
     assert "setup raises" in unavailable(blind.inspect(small_library(tmp_path), WORKLOAD))[0]
-
-
-def test_compute_sanitizer_is_found_in_a_toolkit(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setenv("CUDA_HOME", str(tmp_path / "cuda"))
-    folder = tmp_path / "cuda" / "compute-sanitizer"
-    folder.mkdir(parents=True)
-    program = stand_in(folder, "compute-sanitizer", "")
-    assert find_compute_sanitizer() == program
-    own = stand_in(tmp_path, "compute-sanitizer", "")
-    assert find_compute_sanitizer() == own
 
 
 # -- does it repeat itself ------------------------------------------------------------------

@@ -140,7 +140,7 @@ def test_cite_says_unknown() -> None:
     assert (found.exit_code, found.stdout) == (1, "bandwith: UNKNOWN (wiki not found)\n")
     assert "memory.bandwidth_byte_per_s" in found.stderr
     found = specs("cite", "H1000", "bandwidth")
-    assert (found.exit_code, found.stdout) == (1, "bandwidth: UNKNOWN (wiki not found)\n")
+    assert (found.exit_code, found.stdout) == (1, "bandwidth: UNKNOWN (no such product)\n")
     assert "'H1000'" in found.stderr
 
 

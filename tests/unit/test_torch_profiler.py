@@ -4,9 +4,11 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from cuda_machines import without_cuda
 from hypothesis import given
 from hypothesis import strategies as st
 from process_runner import ProcessRunner
@@ -30,15 +32,33 @@ def kernel(name: str, ts: float, dur: float, **arguments: object) -> dict[str, o
     return {"ph": "X", "cat": "kernel", "name": name, "ts": ts, "dur": dur, "args": args}
 
 
-def trace(*events: dict[str, object]) -> str:
+def trace(*events: dict[str, object], device: Mapping[str, object] = H100) -> str:
     return json.dumps(
         {
             "schemaVersion": 1,
-            "deviceProperties": [H100],
+            "deviceProperties": [device],
             "baseTimeNanoseconds": BASE_NS,
             "traceEvents": [{"ph": "X", "cat": "cuda_runtime", "name": "x", "ts": 0}, *events],
         }
     )
+
+
+@pytest.mark.parametrize(
+    ("device", "arguments", "notes"),
+    [
+        (H100, {}, ()),
+        (H100 | {"computeMajor": 13}, {}, ("occupancy not known: no rules for sm_130",)),
+        (H100 | {"computeMajor": 13}, {"registers per thread": None}, ()),
+        ({"id": 0}, {}, ()),
+    ],
+)
+def test_an_architecture_without_rules_is_named(
+    device: Mapping[str, object], arguments: dict[str, object], notes: tuple[str, ...]
+) -> None:
+    (launch,) = parse_chrome_trace(trace(kernel("f", 1.0, 2.0, **arguments), device=device))
+    profile = profile_of("torch", "N=8", [launch])
+    assert profile.notes == notes
+    assert (profile.get("theoretical_occupancy") is None) is (device is not H100)
 
 
 def test_a_trace_gives_times_sizes_and_registers_but_no_counters() -> None:
@@ -190,8 +210,8 @@ def test_the_front_falls_back_and_says_why(
     fake_torch: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     forbidden = "==ERROR== ERR_NVGPUCTRPERM - The user does not have permission"
-    monkeypatch.setattr("roofsmith.profilers.ncu._USUAL", ())
-    monkeypatch.setattr("roofsmith.profilers.ncu._PACKAGES", fake_torch / "none")
+    path = os.environ["PATH"]
+    without_cuda(fake_torch, monkeypatch)
     tools = fake_torch / "tools"
     tools.mkdir()
     script = tools / "ncu"
@@ -201,7 +221,7 @@ def test_the_front_falls_back_and_says_why(
         'exec "$@"\n'
     )
     script.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tools}:{os.environ['PATH']}")
+    monkeypatch.setenv("PATH", f"{tools}:{path}")
     monkeypatch.setattr("importlib.util.find_spec", lambda name: object())
     found = GpuProfiler(ProcessRunner(), OneArray(), "nvidia").profile(
         small_library(fake_torch), WORKLOAD
@@ -214,11 +234,8 @@ def test_without_any_tool_the_profile_says_why(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     built = small_library(tmp_path)
-    monkeypatch.setenv("PATH", str(tmp_path))
-    for name in ("CUDA_HOME", "CUDA_PATH", "ROCM_PATH"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr("roofsmith.profilers.ncu._USUAL", ())
-    monkeypatch.setattr("roofsmith.profilers.ncu._PACKAGES", tmp_path / "none")
+    without_cuda(tmp_path, monkeypatch)
+    monkeypatch.delenv("ROCM_PATH", raising=False)
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     found = GpuProfiler(ProcessRunner(), OneArray(), "nvidia").profile(built, WORKLOAD)
     assert found.tool == "none"

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from roofsmith.analysis.occupancy import WARP, Occupancy, multiprocessor, nvidia_occupancy
+from roofsmith.analysis.occupancy import (
+    WARP,
+    Occupancy,
+    multiprocessor,
+    no_rules_for,
+    nvidia_occupancy,
+)
 from roofsmith.domain.kernel import KernelResources
 from roofsmith.domain.profile import Profile
 
@@ -152,7 +158,8 @@ def _readings(kernel: KernelResources) -> dict[str, float]:
 def _fit(kernel: KernelResources) -> str | None:
     fit = occupancy_of(kernel)
     if fit is None:
-        return None
+        decides = _block_size(kernel) is not None
+        return no_rules_for(kernel.arch) if decides and not multiprocessor(kernel.arch) else None
     if not fit.blocks:
         return f"too large to be launched by {_limited_by(fit)}"
     if fit.fraction == 1:

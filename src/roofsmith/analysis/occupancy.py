@@ -41,7 +41,6 @@ class Multiprocessor(Value):
     """What the driver takes of it for every block."""
     barriers: int
     """0: they limit nothing."""
-    fp32_lanes: int
 
 
 class ComputeUnit(Value):
@@ -190,6 +189,11 @@ def multiprocessor(arch: str) -> Multiprocessor | None:
     """The multiprocessor of `sm_90`, `sm_90a` and the like; None if its numbers aren't known."""
     found = _table()["nvidia"].get(arch.rstrip("af"))
     return found if isinstance(found, Multiprocessor) else None
+
+
+def no_rules_for(arch: str) -> str:
+    """What is said where `multiprocessor` or `compute_unit` has no numbers for an architecture."""
+    return f"occupancy not known: no rules for {arch}"
 
 
 def compute_unit(arch: str) -> ComputeUnit | None:

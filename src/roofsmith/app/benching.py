@@ -56,7 +56,7 @@ def bench(
         measured = replace(
             measured,
             resources=shop.machine.toolchain.resources(built),
-            notes=(*_short(measured, shop), *clock_notes(shop.machine)),
+            notes=(*built.notes, *_short(measured, shop), *clock_notes(shop.machine)),
         )
         if not measured.timings:
             return Benched(measured, bounds, measure=shop.target.measure)

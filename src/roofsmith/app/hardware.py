@@ -282,7 +282,7 @@ def _machine(settings: Settings, language: Language, locked: Collection[str]) ->
     clock = SystemClock()
     devices = noting_locks(source_for(language), locked)
     gpu = None if language in HOST_LANGUAGES else devices.device()
-    compiled_dir = settings.cache_dir / "compiled"
+    compiled_dir = settings.compiled_dir
     toolchain = Toolchains(settings.builds_dir, gpu, compiled_dir, at_once=build_slots())
     runner: KernelRunner = (
         WorkerRunner(walls) if gpu is None else GpuRunner(api_of(gpu), compiled_dir, walls)

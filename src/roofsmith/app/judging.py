@@ -13,7 +13,7 @@ from roofsmith.analysis.scan import library_calls, with_remarks
 from roofsmith.analysis.short_kernels import judged_time_note
 from roofsmith.app.canary import canary_builds, require_compiled
 from roofsmith.app.clocks import clock_notes
-from roofsmith.app.subjects import Subject, candidate_from, target_of
+from roofsmith.app.subjects import Subject, candidate_from, require_allowed, target_of
 from roofsmith.app.wiring import Workshop, workshop
 from roofsmith.config import Settings
 from roofsmith.domain.comparison import Judgement
@@ -57,6 +57,7 @@ def judge(
         BaselineError: the incumbent doesn't build, or doesn't pass.
     """
     challenger = candidate_from(candidate, flags)
+    require_allowed(challenger)
     if canary:
         require_compiled(challenger.language)
     if rejected := _refused(challenger, custom_only=custom_only):
@@ -102,7 +103,10 @@ class Contest:
             inspection = shop.inspect(built)
             judgement = records.inspected(judgement, inspection)
             seen = inspection.notes if inspection is not None else ()
-        notes = (*judgement.notes, *seen, *_short(judgement, shop), *clock_notes(shop.machine))
+        notes = (
+            *judgement.notes, *seen, *built.notes, *_short(judgement, shop),
+            *clock_notes(shop.machine),
+        )  # fmt: skip
         if judgement.verdict == "faster":
             notes = (*notes, *shop.oracle.tolerated().cautions())
         return with_remarks(judgement.model_copy(update={"notes": notes}), challenger)

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from roofsmith.app.hardware import machine_of
-from roofsmith.app.subjects import Subject, candidate_from, target_of
+from roofsmith.app.hardware import Machine, machine_of
+from roofsmith.app.subjects import Subject, candidate_from, require_allowed, target_of
 from roofsmith.app.wiring import workshop
 from roofsmith.config import Settings
 from roofsmith.domain.kernel import Built, Candidate, Language
 from roofsmith.domain.modes import CodeKind
 from roofsmith.domain.outcome import BuildFailed
 from roofsmith.domain.target import HOST_LANGUAGES
-from roofsmith.errors import BaselineError, ToolMissingError, UsageError
+from roofsmith.errors import BaselineError, MachineError, ToolMissingError, UsageError
 from roofsmith.judge.gpu.oracle import MODULES
 from roofsmith.ports import Observer
 from roofsmith.profilers.listing import disassemble
 from roofsmith.store.sources import LANGUAGES
+from roofsmith.toolchains.cuda import CudaReadingToolchain
+from roofsmith.toolchains.cuda_toolkit import is_architecture
 from roofsmith.toolchains.listing import kept_kinds, listing
 
 
@@ -28,10 +30,17 @@ class Listed:
     language: Language
     kind: CodeKind
     text: str
+    notes: tuple[str, ...] = ()
+    """What the compiler can't do for the device."""
 
 
 def listed(
-    subject: Subject, kind: CodeKind | None, settings: Settings, observer: Observer
+    subject: Subject,
+    kind: CodeKind | None,
+    settings: Settings,
+    observer: Observer,
+    *,
+    arch: str | None = None,
 ) -> Listed:
     """Build a kernel and list its code; run it first where it is compiled when it runs.
 
@@ -40,13 +49,16 @@ def listed(
         kind: of code; None: what the device runs.
         settings: where caches are.
         observer: hears what happens.
+        arch: that a CUDA kernel is built for; None: this machine's GPU's.
 
     Raises:
-        UsageError: there is no such code of this kernel.
+        UsageError: there is no such code of this kernel, or no such architecture.
         ToolMissingError: the program that prints it isn't installed.
         BaselineError: it doesn't build, or left nothing behind.
     """
     candidate = _candidate(subject)
+    if arch is not None:
+        _require_architecture(arch, candidate)
     if candidate.language in MODULES:
         return _of_module(subject, kind, settings, observer)
     chosen = kind or _default(candidate.language)
@@ -55,23 +67,56 @@ def listed(
             f"{chosen} is code of NVIDIA's GPUs; {subject.path} is {candidate.language}",
             hint="--kind asm",
         )
-    machine = machine_of(replace(settings, lock_clocks=False), candidate.language)
+    toolchain = (
+        CudaReadingToolchain(settings.builds_dir, arch)
+        if arch is not None
+        else _machine(settings, candidate.language).toolchain
+    )
     observer.stage("build", candidate.kernel.path)
-    built = machine.toolchain.build(candidate)
+    built = toolchain.build(candidate)
     if isinstance(built, BuildFailed):
         raise _unbuilt(subject, built)
     text = (
         _assembly(built)
         if candidate.language in HOST_LANGUAGES
-        else listing(built, chosen, machine.compiled_dir)
+        else listing(built, chosen, settings.compiled_dir)
     )
-    return Listed(built.candidate_id, built.language, chosen, text)
+    return Listed(built.candidate_id, built.language, chosen, text, built.notes)
+
+
+def _require_architecture(arch: str, candidate: Candidate) -> None:
+    """See that an architecture can be chosen for this kernel, and is one."""
+    if candidate.language != "cuda":
+        raise UsageError(
+            f"--arch is for CUDA kernels; {candidate.kernel.path} is {candidate.language}",
+            hint="leave it out: the code is of this machine's own",
+        )
+    if not is_architecture(arch):
+        raise UsageError(
+            f"--arch {arch}: no architecture of NVIDIA's is written like that",
+            hint="--arch sm_90; `nvcc --list-gpu-code` shows those that nvcc builds for",
+        )
+
+
+def _machine(settings: Settings, language: Language) -> Machine:
+    """This machine's parts; where it has no GPU, a CUDA kernel can be read without."""
+    try:
+        return machine_of(replace(settings, lock_clocks=False), language)
+    except MachineError as error:
+        if language != "cuda":
+            raise
+        otherwise = f"; else {error.hint}" if error.hint else ""
+        raise MachineError(
+            error.message, hint=f"--arch sm_90, or another: that needs no GPU{otherwise}"
+        ) from error
 
 
 def _candidate(subject: Subject) -> Candidate:
     """The kernel; nothing but its file is needed to build one."""
     if subject.path.suffix in LANGUAGES and subject.reference is None:
-        return candidate_from(subject.path, subject.flags)
+        candidate = candidate_from(subject.path, subject.flags)
+        require_allowed(candidate)
+        return candidate
     target = target_of(subject)
     if target.command is not None:
         raise UsageError(

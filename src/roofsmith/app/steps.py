@@ -138,7 +138,11 @@ def _checks(shop: Workshop, built: Built, observer: Observer) -> Measured:
     return replace(
         measured,
         resources=shop.machine.toolchain.resources(built),
-        notes=(*remarks_on(shop.target.baseline), *shop.oracle.tolerated().notes()),
+        notes=(
+            *built.notes,
+            *remarks_on(shop.target.baseline),
+            *shop.oracle.tolerated().notes(),
+        ),
     )
 
 

@@ -15,13 +15,14 @@ from pydantic import ValidationError
 from roofsmith.analysis.flops import UnknownFamilyError, known_family
 from roofsmith.domain.kernel import BuildSpec, Candidate, Language, default_build
 from roofsmith.domain.modes import TimingMode
-from roofsmith.domain.target import KeepPolicy, Target, default_keep
+from roofsmith.domain.target import HOST_LANGUAGES, KeepPolicy, Target, default_keep
 from roofsmith.domain.workload import Workload
 from roofsmith.errors import TargetError, UsageError
 from roofsmith.store.sources import LANGUAGES, language_of, read_text, source_file
 from roofsmith.store.target_file import load_target
 from roofsmith.store.target_schema import plain_name
 from roofsmith.store.workload_text import parse_workload
+from roofsmith.toolchains.refusals import refusal
 
 _OPENMP = re.compile(r"^\s*#\s*(pragma\s+omp\b|include\s*<omp\.h>)", re.MULTILINE)
 
@@ -68,7 +69,7 @@ def target_of(subject: Subject, keep: KeepPolicy | None = None) -> Target:
         keep: replaces the default policy of a target that is made from a kernel.
 
     Raises:
-        UsageError: the options contradict each other, or a file or value is wrong.
+        UsageError: the options contradict each other, or a file, value or flag is wrong.
     """
     family = checked_family(subject.family)
     if subject.path.suffix in LANGUAGES:
@@ -96,6 +97,13 @@ def _from_kernel(subject: Subject, family: str | None, keep: KeepPolicy | None) 
             "or the name of a target.yaml",
         )
     candidate = candidate_from(subject.path, subject.flags)
+    require_allowed(candidate)
+    if subject.timing == "launch" and candidate.language in HOST_LANGUAGES:
+        raise UsageError(
+            f"--timing launch is for kernels on a GPU; {subject.path} is {candidate.language}, "
+            "which is called directly",
+            hint="leave it out",
+        )
     reference = source_file(subject.reference.name, read_text(subject.reference, "reference"))
     try:
         return Target(
@@ -128,7 +136,7 @@ def candidate_from(kernel: Path, flags: str | None) -> Candidate:
     """One kernel file as a candidate.
 
     Without flags it is built as its language usually is: C with `-O3 -march=native`, and
-    `-fopenmp` where the source asks for it.
+    `-fopenmp` where the source asks for it; CUDA with `-O3 -lineinfo`.
 
     Raises:
         TargetError: the file can't be read, or its suffix says no language.
@@ -140,6 +148,20 @@ def candidate_from(kernel: Path, flags: str | None) -> Candidate:
         sources=(source_file(kernel.name, text),),
         build=build_for(language, text, flags),
     )
+
+
+def require_allowed(candidate: Candidate) -> None:
+    """See that `--flags` may be used, before anything is looked for on the machine.
+
+    Raises:
+        UsageError: one may not.
+    """
+    if refused := refusal(candidate):
+        usual = shlex.join(default_build(candidate.language).flags)
+        raise UsageError(
+            f"{candidate.kernel.path}: {refused[1]}",
+            hint=f"leave it out; the usual flags are {usual}" if usual else "leave --flags out",
+        )
 
 
 def build_for(

@@ -8,7 +8,7 @@ from pathlib import Path
 from roofsmith.analysis.side_by_side import Pair, side_by_side
 from roofsmith.app.machine import kept_ceilings
 from roofsmith.config import Settings
-from roofsmith.domain.facts import FactSheet
+from roofsmith.domain.facts import Fact, FactSheet
 from roofsmith.errors import UnknownNameError, UsageError
 from roofsmith.specs.sheet import MeasurementFile, kept_sheet, parse
 from roofsmith.specs.wiki import Wiki
@@ -16,6 +16,9 @@ from roofsmith.specs.wiki_datasheet import datasheet_of, missing
 from roofsmith.specs.wiki_metrics import near
 from roofsmith.specs.wiki_page import Entry, Page
 from roofsmith.specs.wiki_problems import PageProblem
+
+NO_PRODUCT = "no such product"
+"""Why a fact is UNKNOWN whose product has no page: the wiki was found."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +57,7 @@ class Cited:
     metric: str
     """As it was asked for."""
     page: Page | None
+    """None: there is no such product."""
     entry: Entry | None
     """None: the wiki doesn't say."""
     hint: str | None = None
@@ -64,6 +68,8 @@ class Cited:
     @property
     def line(self) -> str:
         """`<metric>: <value> <unit> <- <page>:<line>`, or that the wiki doesn't say."""
+        if self.page is None:
+            return str(Fact(metric=self.metric, value=None, unit="1", reason=NO_PRODUCT))
         if self.entry is None:
             return str(missing(self.metric, "1"))
         return self.entry.line(self.metric)

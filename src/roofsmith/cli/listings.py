@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import asdict
 from pathlib import Path
 
@@ -17,6 +18,8 @@ def listed(found: Listed, *, out: Path | None, as_json: bool) -> None:
     Raises:
         StorageError: the file can't be written.
     """
+    for note in found.notes:
+        print(f"roofsmith: {note}", file=sys.stderr)
     if out is not None:
         try:
             out.write_text(found.text, encoding="utf-8")

@@ -25,7 +25,8 @@ Workloads = Annotated[
 Flags = Annotated[
     str | None,
     typer.Option(
-        help="Compiler flags; by default -O3 -march=native, and -fopenmp if the source asks.",
+        help="Compiler flags in place of the usual ones: C and C++ -O3 -march=native, and -fopenmp"
+        " if the source asks; CUDA -O3 -lineinfo, without which no tool names lines; HIP -O3.",
         show_default=False,
     ),
 ]

@@ -21,6 +21,10 @@ class RoofsmithGroup(TyperGroup):
         """Run the command that was chosen."""
         try:
             return super().invoke(ctx)
+        except typer.BadParameter as wrong:
+            # Typer checks values with pydantic, whose errors say of which class they are.
+            wrong.message = wrong.message.removeprefix("Value error, ")
+            raise
         except RoofsmithError as error:
             if ctx.params.get("debug"):
                 raise

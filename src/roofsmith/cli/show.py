@@ -68,7 +68,7 @@ def measured(found: Measured, *, as_json: bool, measure: Measure = TIME) -> None
     if as_json:
         print_json(documents.measured_document(found, measure))
         return
-    print_lines([found.outcome.kind.replace("_", " "), *_failure_lines(found.outcome)])
+    print_lines(_failure_lines(found.outcome) or [_kind(found.outcome)])
     if found.timings:
         asides = any(timing.launch_time_s is not None for timing in found.timings)
         print_table(
@@ -202,8 +202,12 @@ def _grouped(findings: Iterable[Finding]) -> Iterator[str]:
 def _failure_lines(outcome: Outcome) -> list[str]:
     if isinstance(outcome, Passed):
         return []
-    lines = [f"{outcome.kind.replace('_', ' ')} ({outcome.reason})", *outcome.detail.splitlines()]
+    lines = [f"{_kind(outcome)} ({outcome.reason})", *outcome.detail.splitlines()]
     return [*lines, f"log: {outcome.log}"] if outcome.log else lines
+
+
+def _kind(outcome: Outcome) -> str:
+    return outcome.kind.replace("_", " ")
 
 
 def _round_row(round_: Round) -> tuple[str, ...]:

@@ -183,6 +183,14 @@ def listing_(
         CodeKind | None,
         typer.Option(metavar="KIND", help="asm, ptx or sass.", show_default="what the device runs"),
     ] = None,
+    arch: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ARCH",
+            help="Build a CUDA kernel for this architecture, such as sm_90; needs no GPU.",
+            show_default="this machine's GPU",
+        ),
+    ] = None,
     out: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Write it there.", show_default="stdout"),
@@ -193,13 +201,13 @@ def listing_(
     """Print a kernel's instructions, as its compiler made them.
 
     A kernel file alone is enough, but for Triton and PyTorch, which compile for the workloads that
-    they run.
+    they run. Of a CUDA kernel, with --arch, nvcc and cuobjdump are all that is needed.
     """
     from roofsmith import app
     from roofsmith.cli.listings import listed
 
     with screen() as observer:
-        found = app.listed(subject, kind, app.settings(waits=wait), observer)
+        found = app.listed(subject, kind, app.settings(waits=wait), observer, arch=arch)
     listed(found, out=out, as_json=as_json)
 
 

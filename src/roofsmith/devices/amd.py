@@ -11,9 +11,10 @@ from pathlib import Path
 from roofsmith.analysis.occupancy import compute_unit
 from roofsmith.devices import gpu_tools, probes
 from roofsmith.devices.amd_agents import Agent, parse_node_properties, parse_rocminfo
-from roofsmith.devices.programs import asked
+from roofsmith.devices.plugged import require_any
 from roofsmith.domain.device import Cache, Device, Environment
 from roofsmith.errors import MachineError
+from roofsmith.programs import asked
 
 ROCMINFO_DEADLINE_S = 20.0
 """It opens every GPU of the machine."""
@@ -111,7 +112,11 @@ class AmdSource:
         return self._agent().max_clock_hz
 
     def _agent(self) -> Agent:
-        agents = parse_rocminfo(self.ask_rocminfo())
+        try:
+            agents = parse_rocminfo(self.ask_rocminfo())
+        except MachineError:
+            require_any("amd", self.root)
+            raise
         index = first_visible()
         if index is None or index >= len(agents):
             raise MachineError(

@@ -14,8 +14,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
-from roofsmith.devices.programs import asked
 from roofsmith.domain.fleet import MIB
+from roofsmith.programs import asked
 
 DEADLINE_S = 20.0
 """For one question: a driver that isn't kept loaded takes a second or two per GPU to wake up."""

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from roofsmith.devices import torch_probe
-from roofsmith.devices.programs import asked, kill
 from roofsmith.errors import MachineError
+from roofsmith.programs import asked, kill
 
 _BUILT_FOR = re.compile(r"(?m)^(cuda|hip)\b[^=\n]*=\s*['\"]([^'\"]+)['\"]")
 

@@ -9,20 +9,13 @@ from concurrent.futures import ThreadPoolExecutor
 from importlib import metadata
 from pathlib import Path
 
+from roofsmith.cuda_programs import find_program
 from roofsmith.devices.probes import printed_version
 
 TOOL_DEADLINE_S = 5.0
 """For one `tool --version`; hipcc asks its compiler, which takes a second."""
 
-_PLACES = {
-    "nvcc": ("CUDA_HOME", "CUDA_PATH", "/usr/local/cuda"),
-    "ncu": ("CUDA_HOME", "CUDA_PATH", "/usr/local/cuda"),
-    "compute-sanitizer": ("CUDA_HOME", "CUDA_PATH", "/usr/local/cuda"),
-    "hipcc": ("ROCM_PATH", "/opt/rocm"),
-    "rocprofv3": ("ROCM_PATH", "/opt/rocm"),
-    "rocminfo": ("ROCM_PATH", "/opt/rocm"),
-    "rocm-smi": ("ROCM_PATH", "/opt/rocm"),
-}
+_ROCM = ("ROCM_PATH", "/opt/rocm")
 _VERSION_LINE = re.compile(r"(?im)^.*\b(release|version:?|v?\d+\.\d+\.\d+).*$")
 NVIDIA_TOOLS = ("nvcc", "ncu", "compute-sanitizer")
 AMD_TOOLS = ("hipcc", "rocprofv3")
@@ -30,10 +23,13 @@ PACKAGES = ("torch", "triton", "pytorch-triton-rocm", "nvidia-cuda-nvcc", "nvidi
 
 
 def find(tool: str) -> str | None:
-    """A tool on PATH, in its toolkit's home, or where the toolkit is usually installed."""
+    """The tool that is used here: NVIDIA's as `cuda_programs` says; AMD's on PATH or in ROCm."""
+    if tool in NVIDIA_TOOLS:
+        used = find_program(tool)
+        return str(used) if used is not None else None
     if found := shutil.which(tool):
         return found
-    for place in _PLACES.get(tool, ()):
+    for place in _ROCM:
         home = place if place.startswith("/") else os.environ.get(place, "")
         program = Path(home, "bin", tool)
         if home and program.is_file() and os.access(program, os.X_OK):

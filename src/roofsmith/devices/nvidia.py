@@ -14,9 +14,10 @@ from roofsmith.analysis.occupancy import MAX_THREADS_PER_BLOCK
 from roofsmith.devices import cuda_probe, gpu_tools, probes
 from roofsmith.devices.nvidia_smi import GpuSettings, ask_nvidia_smi
 from roofsmith.devices.nvml import ask_nvml
-from roofsmith.devices.programs import asked
+from roofsmith.devices.plugged import require_any
 from roofsmith.domain.device import Cache, Device, Environment
 from roofsmith.errors import MachineError
+from roofsmith.programs import asked
 
 PROBE_DEADLINE_S = 60.0
 """The first cuInit after boot loads the driver; with eight GPUs that takes many seconds."""
@@ -121,6 +122,8 @@ class NvidiaSource:
     def _cuda(self) -> dict[str, Any]:
         said = self.ask_cuda()
         if "error" in said:
+            if said.get("code") is None:
+                require_any("nvidia", self.root)
             raise MachineError(
                 f"no NVIDIA GPU can be used here: {said['error']}", hint=hint_for(said.get("code"))
             )
@@ -199,7 +202,7 @@ def missing_notes(tools: Mapping[str, str]) -> list[str]:
     """What can't be done for want of a tool."""
     notes = []
     if "nvcc" not in tools:
-        notes.append("nvcc is not installed: CUDA kernels can't be built, ceilings not measured")
+        notes.append("no nvcc can be asked: CUDA kernels can't be built, ceilings not measured")
     if "ncu" not in tools:
         notes.append("ncu is not installed: no hardware counters")
     return notes

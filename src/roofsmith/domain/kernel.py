@@ -192,6 +192,10 @@ class Built(Value):
     log: Path
     """Everything that the compiler printed."""
     warnings: tuple[str, ...] = ()
+    """Of the compiler."""
+    notes: tuple[str, ...] = ()
+    """What the compiler can't do for this device, such as code for an architecture that it doesn't
+    know yet."""
     resources: tuple[KernelResources, ...] = ()
     """Of every GPU kernel in it, where the compiler says so at build time; `Toolchain.resources`
     knows those of kernels that are compiled when they run."""

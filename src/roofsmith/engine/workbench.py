@@ -135,7 +135,8 @@ class Workbench:
 
 def with_resources(profile: Profile, built: Built, toolchain: Toolchain) -> Profile:
     """The profile, with what the compiler gave each kernel; of Triton that is known by now."""
-    return profile.model_copy(update={"resources": toolchain.resources(built)})
+    notes = (*profile.notes, *built.notes)
+    return profile.model_copy(update={"resources": toolchain.resources(built), "notes": notes})
 
 
 def changed_signature(candidate: Signature, incumbent: Signature) -> BuildFailed | None:

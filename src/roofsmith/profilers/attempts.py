@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from roofsmith.domain.kernel import Built
 from roofsmith.domain.profile import Profile
 from roofsmith.domain.workload import Workload
-from roofsmith.errors import RoofsmithError
+from roofsmith.errors import RoofsmithError, UsageError
 from roofsmith.ports import KernelDiedError, KernelRunner, Oracle
 from roofsmith.profilers.launches import NoProfileError
 
@@ -37,10 +37,16 @@ def first_that_works(attempts: Sequence[Attempt], built: Built, workload: Worklo
         except KernelDiedError as died:
             notes.append(f"the kernel did not survive profiling: {died}")
         except RoofsmithError as error:
-            notes.append(f"no inputs to profile with: {error.message}")
+            notes.append(unprofiled(error))
         else:
             return found.model_copy(update={"notes": (*found.notes, *notes)})
     return Profile(tool="none", workload=workload.label, notes=tuple(notes))
+
+
+def unprofiled(error: RoofsmithError) -> str:
+    """What kept a kernel from being profiled, and what to try: its reference, or this machine."""
+    what = "no inputs to profile with" if isinstance(error, UsageError) else "it can't be profiled"
+    return f"{what}: {error.message}" + (f"; try: {error.hint}" if error.hint else "")
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from roofsmith.domain.workload import Workload
 from roofsmith.errors import RoofsmithError
 from roofsmith.ports import KernelDiedError, KernelRunner, KernelSession, Oracle
 from roofsmith.profilers import perf, valgrind
+from roofsmith.profilers.attempts import unprofiled
 from roofsmith.profilers.listing import disassemble, read_listing
 from roofsmith.profilers.perf_output import Reading, Run, counters, implausible, multiplexed
 from roofsmith.scratch import scratch_prefix
@@ -69,7 +70,7 @@ class CpuProfiler:
                 notes.append(f"the kernel did not survive profiling: {died}")
                 continue
             except RoofsmithError as error:
-                notes.append(f"no inputs to profile with: {error.message}")
+                notes.append(unprofiled(error))
                 continue
             return found.model_copy(
                 update={

@@ -37,6 +37,8 @@ class Launch:
     begin_ns: int | None = None
     """By the clock of the tool that traced it; whole, since a float of seconds since the epoch
     can't tell quarters of a microsecond apart."""
+    lacks: str | None = None
+    """What could not be worked out from its counters, and why."""
 
 
 def since(
@@ -118,7 +120,7 @@ def profile_of(
         kernel=longest.kernel,
         counters=vocabulary().complete((*longest.counters, *computed, *_tail(longest))),
         hotspots=tuple(hotspots),
-        notes=(*notes, *_company(own, calls)),
+        notes=(*notes, *_company(own, calls), *filter(None, (longest.lacks,))),
     )
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from roofsmith.cuda_programs import find_program
 from roofsmith.domain.kernel import Built
 from roofsmith.domain.outcome import TimedOut
 from roofsmith.domain.profile import Profile
@@ -42,25 +41,11 @@ MAX_LAUNCHES = 32
 CALL_DEADLINE_S = 240.0
 """For one call under ncu: a Triton kernel compiles in it, or every launch is replayed."""
 
-_PLACES = ("CUDA_HOME", "CUDA_PATH")
-_USUAL = (Path("/usr/local/cuda/bin/ncu"),)
-_PACKAGES = Path("/opt/nvidia/nsight-compute")
-
 
 def find_ncu() -> str | None:
-    """ncu on PATH, in CUDA_HOME, or where NVIDIA's packages put it (the newest); None without."""
-    if found := shutil.which("ncu"):
-        return found
-    homes = [Path(os.environ[name], "bin", "ncu") for name in _PLACES if os.environ.get(name)]
-    versions = sorted(_PACKAGES.glob("*/ncu"), key=_version, reverse=True)
-    for place in (*homes, *_USUAL, *versions):
-        if os.access(place, os.X_OK) and place.is_file():
-            return str(place)
-    return None
-
-
-def _version(program: Path) -> tuple[int, ...]:
-    return tuple(int(part) for part in program.parent.name.split(".") if part.isdecimal())
+    """ncu, where `cuda_programs` finds it; None without."""
+    found = find_program("ncu")
+    return str(found) if found is not None else None
 
 
 def launcher(

@@ -15,7 +15,7 @@ import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from roofsmith.analysis.occupancy import Occupancy, amd_occupancy, compute_unit
+from roofsmith.analysis.occupancy import Occupancy, amd_occupancy, compute_unit, no_rules_for
 from roofsmith.domain.profile import Counter
 from roofsmith.profilers.launches import Launch, kernel_name
 from roofsmith.profilers.units import plausible
@@ -86,6 +86,7 @@ def parse_kernel_trace(text: str, agents: Sequence[Agent] = ()) -> tuple[Launch,
             counters=_static(row, agents, (end - begin) * 1e-9),
             time_s=(end - begin) * 1e-9,
             begin_ns=int(begin),
+            lacks=_lack(row, agents),
         )
         found.append(launch)
     return tuple(sorted(found, key=lambda launch: launch.begin_ns or 0))
@@ -168,6 +169,14 @@ def _occupancy(
         sgprs=int(readings["SGPR_Count"]),
         lds_bytes=int(readings["LDS_Block_Size"]),
     )
+
+
+def _lack(row: Row, agents: Sequence[Agent]) -> str | None:
+    """Why there is no occupancy, where that is for want of rules."""
+    agent = _agent(row, agents)
+    if agent is None or compute_unit(agent.architecture) is not None:
+        return None
+    return no_rules_for(agent.architecture)
 
 
 def _agent(row: Row, agents: Sequence[Agent]) -> Agent | None:

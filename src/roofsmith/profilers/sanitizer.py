@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import get_args
 
+from roofsmith.cuda_programs import find_program
 from roofsmith.domain.inspection import Clean, Inspection, SanitizerTool, Unavailable
 from roofsmith.domain.kernel import Built
 from roofsmith.domain.outcome import TimedOut
@@ -30,21 +29,11 @@ ERROR_EXIT = 86
 PRINT_LIMIT = 32
 """Reports that are printed: one defect is usually reported once per thread."""
 
-_HOMES = ("CUDA_HOME", "CUDA_PATH")
-_UNDER = ("bin/compute-sanitizer", "compute-sanitizer/compute-sanitizer")
-
 
 def find_compute_sanitizer() -> str | None:
-    """compute-sanitizer on PATH, in CUDA_HOME or in /usr/local/cuda; None without."""
-    if found := shutil.which("compute-sanitizer"):
-        return found
-    homes = [os.environ[name] for name in _HOMES if os.environ.get(name)]
-    for home in (*homes, "/usr/local/cuda"):
-        for below in _UNDER:
-            place = Path(home, below)
-            if place.is_file() and os.access(place, os.X_OK):
-                return str(place)
-    return None
+    """compute-sanitizer, where `cuda_programs` finds it; None without."""
+    found = find_program("compute-sanitizer")
+    return str(found) if found is not None else None
 
 
 def launcher(program: str, tool: SanitizerTool, log: Path) -> tuple[str, ...]:
@@ -99,8 +88,8 @@ class SanitizerInspector:
         program = self.find_program()
         if program is None:
             reason = (
-                "compute-sanitizer is not installed: it comes with the CUDA toolkit, and as"
-                " NVIDIA's package cuda-sanitizer; put it on PATH"
+                "compute-sanitizer is not installed: it comes with the CUDA toolkit, as NVIDIA's"
+                " package cuda-sanitizer, and with `pip install nvidia-cuda-sanitizer-api`"
             )
             blind = _blind(workload, reason)
             return blind.model_copy(update={"repeatable": repeatable, "notes": (note,)})

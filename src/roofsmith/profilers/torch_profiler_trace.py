@@ -13,7 +13,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from roofsmith.analysis.occupancy import multiprocessor, nvidia_occupancy
+from roofsmith.analysis.occupancy import multiprocessor, no_rules_for, nvidia_occupancy
 from roofsmith.domain.profile import Counter
 from roofsmith.profilers.launches import Launch, kernel_name
 from roofsmith.profilers.units import plausible
@@ -60,45 +60,57 @@ def _launch(
     arguments = event.get("args")
     details = arguments if isinstance(arguments, dict) else {}
     device = devices.get(int(_number(details.get("device")) or 0), {})
+    sizes = _sizes(details)
     return Launch(
         kernel=kernel_name(str(event.get("name", ""))),
-        counters=_counters(details, device, took * 1e-6),
+        counters=_counters(details, sizes, device, took * 1e-6),
         time_s=took * 1e-6,
         begin_ns=base_ns + round(begin * 1e3),
+        lacks=_lack(sizes, device),
     )
 
 
+def _sizes(details: Mapping[str, Any]) -> dict[str, float | None]:
+    """What a launch takes of a multiprocessor."""
+    return {
+        "block_size": _product(details.get("block")),
+        "registers_per_thread": _number(details.get("registers per thread")),
+        "shared_bytes_per_block": _number(details.get("shared memory")),
+    }
+
+
 def _counters(
-    details: Mapping[str, Any], device: Mapping[str, Any], time_s: float
+    details: Mapping[str, Any],
+    sizes: Mapping[str, float | None],
+    device: Mapping[str, Any],
+    time_s: float,
 ) -> tuple[Counter, ...]:
-    block, grid = _product(details.get("block")), _product(details.get("grid"))
+    block, grid = sizes["block_size"], _product(details.get("grid"))
     estimate = _number(details.get("est. achieved occupancy %"))
     computed: dict[str, float | None] = {
         "duration_s": time_s,
         "grid_size": grid,
-        "block_size": block,
         "threads": grid * block if grid and block else None,
-        "registers_per_thread": _number(details.get("registers per thread")),
-        "shared_bytes_per_block": _number(details.get("shared memory")),
+        **sizes,
         "sm_count": _number(device.get("numSms")),
         "estimated_occupancy": None if estimate is None else estimate / 100,
     }
-    computed |= _fit(computed, device)
+    computed |= _fit(computed, sizes, device)
     return vocabulary().computed(computed)
 
 
-def _fit(launch: Mapping[str, float | None], device: Mapping[str, Any]) -> dict[str, float | None]:
+def _fit(
+    launch: Mapping[str, float | None],
+    sizes: Mapping[str, float | None],
+    device: Mapping[str, Any],
+) -> dict[str, float | None]:
     """Occupancy of an NVIDIA kernel; nothing where a size or the device isn't known.
 
     AMD's is left out: torch.profiler doesn't tell all of the registers that limit it.
     """
-    major, minor = _number(device.get("computeMajor")), _number(device.get("computeMinor"))
-    processor = (
-        multiprocessor(f"sm_{major:.0f}{minor:.0f}") if major and minor is not None else None
-    )
-    sizes = [launch[n] for n in ("block_size", "registers_per_thread", "shared_bytes_per_block")]
-    known = [int(size) for size in sizes if size is not None and size >= 0]
-    if processor is None or len(known) < len(sizes):
+    arch, known = _arch(device), _known(sizes)
+    processor = multiprocessor(arch) if arch is not None else None
+    if processor is None or known is None:
         return {}
     block, registers, shared = known
     fit = nvidia_occupancy(processor, block_size=block, registers=registers, shared_bytes=shared)
@@ -106,6 +118,25 @@ def _fit(launch: Mapping[str, float | None], device: Mapping[str, Any]) -> dict[
     filled = grid / (fit.blocks * count) if grid and count and fit.blocks else None
     limits = {name: float(fit.limits[limit]) for name, limit in _LIMITS.items()}
     return {"theoretical_occupancy": fit.fraction, "waves_per_sm": filled, **limits}
+
+
+def _lack(sizes: Mapping[str, float | None], device: Mapping[str, Any]) -> str | None:
+    """Why there is no occupancy, though everything is known that it follows from."""
+    arch = _arch(device)
+    if arch is None or multiprocessor(arch) is not None or _known(sizes) is None:
+        return None
+    return no_rules_for(arch)
+
+
+def _arch(device: Mapping[str, Any]) -> str | None:
+    major, minor = _number(device.get("computeMajor")), _number(device.get("computeMinor"))
+    return f"sm_{major:.0f}{minor:.0f}" if major and minor is not None else None
+
+
+def _known(sizes: Mapping[str, float | None]) -> list[int] | None:
+    """All of the sizes; None where one isn't known."""
+    known = [int(size) for size in sizes.values() if size is not None and size >= 0]
+    return known if len(known) == len(sizes) else None
 
 
 def _devices(listed: object) -> dict[int, Mapping[str, Any]]:

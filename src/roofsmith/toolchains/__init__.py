@@ -2,7 +2,7 @@
 
 from roofsmith.toolchains.c import CToolchain
 from roofsmith.toolchains.compilers import compiler_versions
-from roofsmith.toolchains.cuda import CudaToolchain
+from roofsmith.toolchains.cuda import CudaReadingToolchain, CudaToolchain
 from roofsmith.toolchains.dispatch import Toolchains
 from roofsmith.toolchains.hip import HipToolchain
 from roofsmith.toolchains.listing import listing
@@ -12,6 +12,7 @@ from roofsmith.toolchains.triton_cache import triton_resources
 
 __all__ = [
     "CToolchain",
+    "CudaReadingToolchain",
     "CudaToolchain",
     "HipToolchain",
     "ModuleToolchain",

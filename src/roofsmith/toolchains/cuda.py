@@ -66,9 +66,12 @@ class CudaToolchain(CompilingToolchain):
     _found: _Setup | None = None
 
     def build_all(self, candidates: Sequence[Candidate]) -> tuple[Built | BuildFailed, ...]:
-        """As for every toolchain; what no block could launch has failed."""
+        """As for every toolchain; what no block could launch has failed.
+
+        What is lost on this device is noted here, since the cache gives one build to several.
+        """
         made = super().build_all(candidates)
-        return tuple(self._fits(one) if isinstance(one, Built) else one for one in made)
+        return tuple(self._noted(self._fits(one)) for one in made)
 
     def _refusal(self, candidate: Candidate) -> tuple[str, str] | None:
         return (
@@ -82,22 +85,37 @@ class CudaToolchain(CompilingToolchain):
 
     def _setup(self) -> _Setup:
         if self._found is None:
-            arch = self._device.arch if self._device is not None else None
-            if arch is None:
-                raise MachineError(
-                    "no GPU whose architecture nvcc could build for",
-                    hint="run on a machine with an NVIDIA GPU; `nvidia-smi` shows whether the "
-                    "driver sees it",
-                )
+            arch = self._arch()
             toolkit = find_toolkit()
             architecture = architecture_for(toolkit, arch)
-            check_driver(toolkit, architecture)
+            self._require_driver(toolkit, architecture)
             host = find_host_compiler(toolkit)
             self._found = _Setup(toolkit, host, architecture, cutlass_includes())
         return self._found
 
-    def _fits(self, built: Built) -> Built | BuildFailed:
+    def _arch(self) -> str:
+        """What to build for."""
+        arch = self._device.arch if self._device is not None else None
+        if arch is None:
+            raise MachineError(
+                "no GPU whose architecture nvcc could build for",
+                hint="run on a machine with an NVIDIA GPU; `nvidia-smi` shows whether the driver "
+                "sees it",
+            )
+        return arch
+
+    def _require_driver(self, toolkit: Toolkit, architecture: Architecture) -> None:
+        """See that what is built can run here."""
+        check_driver(toolkit, architecture)
+
+    def _noted(self, made: Built | BuildFailed) -> Built | BuildFailed:
+        note = self._setup().architecture.note if isinstance(made, Built) else None
+        return made if note is None else made.model_copy(update={"notes": (note,)})
+
+    def _fits(self, built: Built | BuildFailed) -> Built | BuildFailed:
         """A kernel whose static shared memory no block can have would fail at its first launch."""
+        if isinstance(built, BuildFailed):
+            return built
         limit = self._device.limits.get("max_shared_bytes_per_block") if self._device else None
         for kernel in built.resources:
             if limit is not None and (kernel.shared_bytes or 0) > limit:
@@ -108,6 +126,25 @@ class CudaToolchain(CompilingToolchain):
                     log=built.log,
                 )
         return built
+
+
+class CudaReadingToolchain(CudaToolchain):
+    """Builds `.cu` candidates to be read: no GPU has to be here, nor a driver that runs them.
+
+    Args:
+        cache_dir: as of every toolchain.
+        arch: of the device that they would run on, such as sm_90.
+    """
+
+    def __init__(self, cache_dir: Path, arch: str) -> None:
+        super().__init__(cache_dir)
+        self._built_for = arch
+
+    def _arch(self) -> str:
+        return self._built_for
+
+    def _require_driver(self, toolkit: Toolkit, architecture: Architecture) -> None:
+        """Nothing is run."""
 
 
 def _plan(candidate: Candidate, setup: _Setup, canary: str | None) -> Plan:
@@ -127,8 +164,7 @@ def _plan(candidate: Candidate, setup: _Setup, canary: str | None) -> Plan:
     )  # fmt: skip
     if not {"--debug", "--device-debug"} & {*arguments}:
         arguments = (*arguments, "-Xlinker=-s")  # else the object files' random names stay in it
-    demangle = partial(demangled, beside=toolkit.compiler.path.parent)
-    note = setup.architecture.note
+    demangle = partial(demangled, beside=toolkit.root / "bin")
     key = content_key(
         candidate, toolkit.compiler, arguments, canary,
         header=DEFER_WAITS.read_text(), host=f"{host.path}: {host.version}",
@@ -142,7 +178,6 @@ def _plan(candidate: Candidate, setup: _Setup, canary: str | None) -> Plan:
         keep_temporary=_keep_temporary if _distinct_stems(candidate) else lambda _: (),
         explain=partial(ptxas.explain, demangle=demangle),
         resources=partial(ptxas.read_resources, demangle=demangle),
-        warnings=(note,) if note else (),
         canary=canary,
     )
 

@@ -5,27 +5,18 @@ from __future__ import annotations
 import ctypes
 import os
 import re
-import shutil
-import sysconfig
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from roofsmith.errors import MachineError, ToolMissingError
+from roofsmith import cuda_programs
+from roofsmith.errors import MachineError
 from roofsmith.toolchains.compilers import Compiler, ask_compiler, changed_at
 
-_WHEELS = ("nvidia/cu13", "nvidia/cuda_nvcc")
-"""Where the wheels nvidia-cuda-nvcc (CUDA 13) and nvidia-cuda-nvcc-cu12 put a toolkit."""
 _WHEEL_PARTS = ("nvidia/cuda_runtime", "nvidia/cuda_cccl")
 """Further wheels of CUDA 12 whose headers and libraries nvcc needs."""
-_USUAL = "/usr/local/cuda"
+_ARCHITECTURE = re.compile(r"sm_(\d+)[af]?")
 _RELEASE = re.compile(r"release (\d+)\.(\d+)")
-INSTALL = (
-    "install the CUDA toolkit, or `pip install nvidia-cuda-nvcc nvidia-cuda-runtime "
-    "nvidia-cuda-cccl`; then put nvcc on PATH or set CUDA_HOME"
-)
-"""How to get all that kernels are built with."""
 _DRIVER = "libcuda.so.1"
 _DRIVER_FOLDERS = (
     "/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib",
@@ -59,14 +50,6 @@ class Toolkit:
         """Such as `13.0`."""
         return f"{self.release[0]}.{self.release[1]}"
 
-    def program(self, name: str) -> Path | None:
-        """A further program of the toolkit, such as cuobjdump; None if it isn't installed."""
-        beside = self.compiler.path.parent / name
-        if beside.is_file():
-            return beside
-        found = shutil.which(name)
-        return Path(found) if found else None
-
     @property
     def runtime(self) -> Path | None:
         """The shared CUDA runtime; None if there is only the static one."""
@@ -94,20 +77,19 @@ class Architecture:
 
 
 def find_toolkit() -> Toolkit:
-    """The first nvcc of CUDA_HOME, CUDA_PATH, PATH, /usr/local/cuda and the wheels.
+    """The toolkit of the nvcc that kernels are built with.
 
     Raises:
-        ToolMissingError: there is none.
+        ToolMissingError: there is none; or CUDA_HOME or CUDA_PATH names a folder without.
         MachineError: it doesn't answer.
     """
-    for path in _candidates():
-        if path.is_file() and os.access(path, os.X_OK):
-            return _toolkit(path.resolve(), changed_at(path))
-    raise ToolMissingError(
-        "no CUDA compiler: nvcc found neither in CUDA_HOME, CUDA_PATH nor on PATH, nor in the "
-        "wheel nvidia-cuda-nvcc",
-        hint=INSTALL,
-    )
+    path = cuda_programs.find_nvcc()
+    return _toolkit(path.resolve(), changed_at(path))
+
+
+def is_architecture(text: str) -> bool:
+    """Whether it is written as NVIDIA's architectures are: sm_90, sm_90a."""
+    return _ARCHITECTURE.fullmatch(text) is not None
 
 
 def architecture_for(toolkit: Toolkit, arch: str) -> Architecture:
@@ -135,7 +117,8 @@ def architecture_for(toolkit: Toolkit, arch: str) -> Architecture:
     if older:
         note = (
             f"nvcc {toolkit.version} doesn't know {arch}: built as PTX for compute_{older[-1]}, "
-            "which the driver compiles when it is loaded; a newer toolkit gives faster code"
+            "which the driver compiles when it is loaded: registers, spills and shared memory are "
+            "not known; a newer toolkit tells them, and gives faster code"
         )
         ptx = f"compute_{older[-1]}"
         return Architecture(ptx, f"-gencode=arch={ptx},code={ptx}", note)
@@ -221,22 +204,6 @@ def cutlass_includes() -> tuple[Path, ...]:
     return found
 
 
-def _candidates() -> Iterator[Path]:
-    for variable in ("CUDA_HOME", "CUDA_PATH"):
-        if os.environ.get(variable):
-            yield Path(os.environ[variable]) / "bin" / "nvcc"
-    found = shutil.which("nvcc")
-    if found:
-        yield Path(found)
-    yield Path(_USUAL, "bin", "nvcc")
-    for wheel in _WHEELS:
-        yield _packages() / wheel / "bin" / "nvcc"
-
-
-def _packages() -> Path:
-    return Path(sysconfig.get_path("platlib"))
-
-
 @cache
 def _toolkit(path: Path, _changed: int) -> Toolkit:
     version = ask_compiler([str(path), "--version"]).stdout
@@ -248,17 +215,20 @@ def _toolkit(path: Path, _changed: int) -> Toolkit:
         )
     line = next(line for line in version.splitlines() if _RELEASE.search(line)).strip()
     listed = ask_compiler([str(path), "--list-gpu-arch"]).stdout.split()
-    root = _root(path)
-    parts = [root, *(_packages() / part for part in _WHEEL_PARTS)]
+    root = cuda_programs.toolkit_root(path)
+    wheels = next(
+        (folder for folder in cuda_programs.pip_folders() if folder in root.parents), None
+    )
+    parts = [root, *(wheels / part for part in _WHEEL_PARTS if wheels is not None)]
     return Toolkit(
         compiler=Compiler("nvcc", path, line),
         release=(int(release[1]), int(release[2])),
         architectures=tuple(sorted({int(m[1]) for a in listed if (m := _COMPUTE.match(a))})),
         root=root,
-        includes=tuple(p / "include" for p in parts[1:] if _in_wheels(root) and p.is_dir()),
+        includes=tuple(p / "include" for p in parts[1:] if p.is_dir()),
         libraries=tuple(
             folder
-            for part in (parts if _in_wheels(root) else parts[:1])
+            for part in parts
             for name in ("lib64", "lib", "targets/x86_64-linux/lib", "targets/sbsa-linux/lib")
             if (folder := part / name).is_dir()
         ),
@@ -268,22 +238,8 @@ def _toolkit(path: Path, _changed: int) -> Toolkit:
 _COMPUTE = re.compile(r"compute_(\d+)$")
 
 
-def _root(path: Path) -> Path:
-    """The toolkit's folder; nvcc on PATH may be a script that starts another one."""
-    beside = path.parent.parent
-    if (path.parent / "nvcc.profile").is_file():
-        return beside
-    lines = ask_compiler([str(path), "--dryrun", "-c", "-x", "cu", "/dev/null"]).stderr.splitlines()
-    tops = [line.partition("TOP=")[2].strip() for line in lines if line.startswith("#$ TOP=")]
-    return Path(os.path.normpath(tops[0])) if tops else beside
-
-
-def _in_wheels(root: Path) -> bool:
-    return _packages() in root.parents
-
-
 def _capability(arch: str) -> int:
-    match = re.fullmatch(r"sm_(\d+)[af]?", arch)
+    match = _ARCHITECTURE.fullmatch(arch)
     if match is None:
         raise MachineError(
             f"{arch!r} is not an NVIDIA architecture",

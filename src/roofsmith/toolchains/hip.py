@@ -33,7 +33,7 @@ class HipToolchain(CompilingToolchain):
 
     def _refusal(self, candidate: Candidate) -> tuple[str, str] | None:
         return (
-            _refused_flag(candidate.build)
+            refused_flag(candidate.build)
             or unfit(candidate, "hipcc")
             or unsafe_path(units(candidate, _COMPILED))
         )
@@ -71,7 +71,7 @@ def _plan(candidate: Candidate, compiler: Compiler, arch: str, canary: str | Non
     )
 
 
-def _refused_flag(build: BuildSpec) -> tuple[str, str] | None:
+def refused_flag(build: BuildSpec) -> tuple[str, str] | None:
     """As for clang; further, what would reach a shell or another default stream."""
     for flag in joined((*build.flags, *build.link)):
         if any(macro in flag for macro in STREAM_MACROS):

@@ -8,9 +8,10 @@ import shlex
 import shutil
 from pathlib import Path
 
+from roofsmith.cuda_programs import INSTALL
 from roofsmith.errors import MachineError, ToolMissingError
 from roofsmith.toolchains.compilers import Compiler, ask_compiler, compiler_version
-from roofsmith.toolchains.cuda_toolkit import INSTALL, Toolkit
+from roofsmith.toolchains.cuda_toolkit import Toolkit
 from roofsmith.toolchains.diagnostics import diagnose
 
 _COMMAND = re.compile(r"^#\$ (?P<command>(?!\w+=).* -E .*)$", re.MULTILINE)

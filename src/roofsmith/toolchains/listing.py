@@ -2,31 +2,27 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
-import sysconfig
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Literal
 
+from roofsmith.cuda_programs import find_program
 from roofsmith.domain.kernel import Built
 from roofsmith.domain.modes import CodeKind
 from roofsmith.errors import MachineError, ToolMissingError, UsageError
 from roofsmith.toolchains.compilers import compiler_environment
-from roofsmith.toolchains.cuda_toolkit import find_toolkit
 
 Printed = Literal["ptx", "sass"]
 """What cuobjdump prints."""
+_MACHINE_CODE = "Fatbin elf code:"
+"""Begins what cuobjdump prints of each architecture that there is code for."""
 _DEADLINE_S = 60.0
 _MAX_FILES = 50
 """Kernels of one module that are listed."""
 _MAX_CODE_BYTES = 64 * 1024**2
 """A cubin with its line tables has some hundred kilobytes."""
-_TRITON_BRINGS = "triton/backends/nvidia/bin"
-"""Its wheel holds NVIDIA's binary utilities: ptxas, cuobjdump, nvdisasm."""
-
-
 _SUFFIXES: Mapping[CodeKind, str] = {"asm": "amdgcn", "ptx": "ptx", "sass": "cubin"}
 """Of what Triton keeps, by what is made of it."""
 
@@ -46,7 +42,13 @@ def listing(built: Built, kind: CodeKind, compiled_dir: Path) -> str:
     """
     match built.language:
         case "cuda" if kind != "asm":
-            return _cuobjdump(kind, built.library)
+            text = _cuobjdump(kind, built.library)
+            if kind == "sass" and _MACHINE_CODE not in text:
+                raise UsageError(
+                    "it was built as PTX, which has no sass before a driver compiles it",
+                    hint="--kind ptx",
+                )
+            return text
         case "triton" | "torch":
             return "\n".join(_kept(built, kind, compiled_dir))
         case "hip":
@@ -100,33 +102,24 @@ def sass(code: Path) -> str:
     return _cuobjdump("sass", code)
 
 
-def find_cuobjdump() -> Path | None:
-    """Beside nvcc, on PATH, or the one that Triton brings; None if there is none."""
-    try:
-        found = find_toolkit().program("cuobjdump")
-    except MachineError:
-        on_path = shutil.which("cuobjdump")
-        found = Path(on_path) if on_path else None
-    if found is not None:
-        return found
-    brought = Path(sysconfig.get_path("purelib")) / _TRITON_BRINGS / "cuobjdump"
-    return brought if brought.is_file() else None
-
-
 def _cuobjdump(kind: Printed, code: Path) -> str:
-    program = find_cuobjdump()
+    program = find_program("cuobjdump")
     if program is None:
         raise ToolMissingError(
-            "cuobjdump, which reads compiled CUDA kernels, is neither beside nvcc nor on PATH",
+            "cuobjdump, which reads compiled CUDA kernels, is neither beside nvcc nor on PATH, nor "
+            "in a wheel",
             hint="install it: `pip install nvidia-cuda-cuobjdump nvidia-cuda-nvdisasm`, or "
             "`apt-get install cuda-cuobjdump-13-0 cuda-nvdisasm-13-0` from NVIDIA's repository",
         )
-    return _run([str(program), f"-{kind}", str(code)], program.parent)
+    starts = find_program("nvdisasm")
+    folders = [program.parent, *([starts.parent] if starts is not None else [])]
+    return _run([str(program), f"-{kind}", str(code)], folders)
 
 
-def _run(command: list[str], folder: Path) -> str:
+def _run(command: list[str], folders: Sequence[Path]) -> str:
+    """What cuobjdump prints; it starts nvdisasm, from the first folder that has it."""
     environment = compiler_environment(Path("/tmp"))
-    environment["PATH"] = f"{folder}:{environment.get('PATH', '')}"  # it starts nvdisasm
+    environment["PATH"] = ":".join([*map(str, folders), environment.get("PATH", "")])
     try:
         finished = subprocess.run(
             command,

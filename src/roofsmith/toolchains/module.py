@@ -8,7 +8,14 @@ import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from roofsmith.domain.kernel import Built, Candidate, KernelResources, Language, Signature
+from roofsmith.domain.kernel import (
+    BuildSpec,
+    Built,
+    Candidate,
+    KernelResources,
+    Language,
+    Signature,
+)
 from roofsmith.domain.outcome import BuildFailed
 from roofsmith.domain.values import canonical_json, content_id
 from roofsmith.errors import SignatureError
@@ -65,7 +72,7 @@ class ModuleToolchain:
         Raises:
             StorageError: the cache can't be written.
         """
-        refused = _refusal(candidate) or unfit(candidate)
+        refused = refused_flag(candidate.build) or unfit(candidate)
         if refused is not None:
             return BuildFailed(reason=refused[0], detail=refused[1])
         key = content_id(canonical_json(_content(candidate)))[:32]
@@ -150,15 +157,15 @@ def _content(candidate: Candidate) -> dict[str, object]:
     }
 
 
-def _refusal(candidate: Candidate) -> tuple[str, str] | None:
-    """Why a module can't be had with this build spec: no compiler would see its flags."""
-    flags = [*candidate.build.flags, *candidate.build.link]
+def refused_flag(build: BuildSpec) -> tuple[str, str] | None:
+    """Why a module can't be had with a build spec: no compiler would see its flags."""
+    flags = [*build.flags, *build.link]
     if flags:
         return "flag_not_allowed", (
             f"flags {' '.join(flags)}: Python modules are not compiled "
             "with flags; options of a Triton kernel (num_warps, num_stages) belong in its launch"
         )
-    return environment_refusal(candidate.build)
+    return environment_refusal(build)
 
 
 def _checked(candidate: Candidate) -> tuple[BuildFailed | None, tuple[str, ...]]:

@@ -16,6 +16,7 @@ from roofsmith.app.doctor.repositories import repository_checks
 from roofsmith.app.doctor.sources import DEADLINE_S, ROOT, SHARE_WITHOUT_GPU, Sources, sources_of
 from roofsmith.app.subjects import candidate_from
 from roofsmith.config import Settings
+from roofsmith.devices.plugged import vendors
 from roofsmith.domain.examination import Check, Examination, examination
 from roofsmith.domain.target import Target, device_language
 from roofsmith.report import format as fmt
@@ -45,7 +46,7 @@ def examine(
     """
     question = _question(subject)
     root = ROOT if sources is None else sources.root
-    found, modules = gpus.vendors(root), gpus.vendor_of_modules(root)
+    found, modules = vendors(root), gpus.vendor_of_modules(root)
     share = 1.0 if found.present or deadline_s is not None else SHARE_WITHOUT_GPU
     inquiry = Inquiry(DEADLINE_S * share if deadline_s is None else deadline_s)
     sources = sources or sources_of(settings, share)
@@ -64,7 +65,7 @@ def examine(
         machine=f"{device.name}, {fmt.plural(device.cores, 'processor')}; {environment.system}",
         subject=question.name,
         language=question.language,
-        here=frozenset((*hosts.HOST, *found.languages(modules))),
+        here=frozenset((*hosts.HOST, *gpus.languages_here(found, modules))),
     )
 
 

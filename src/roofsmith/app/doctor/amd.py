@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from roofsmith.app.doctor.asking import Answer
-from roofsmith.app.doctor.gpus import Vendors, in_use, locking, status_of
+from roofsmith.app.doctor.gpus import in_use, locking, status_of
 from roofsmith.app.doctor.sources import Ours, Sources
 from roofsmith.devices import probes
 from roofsmith.devices.amd import first_visible
 from roofsmith.devices.amd_agents import Agent, parse_rocminfo
+from roofsmith.devices.plugged import Vendors
 from roofsmith.domain.examination import Check
 from roofsmith.domain.fleet import GatePolicy, GpuStatus
 from roofsmith.domain.kernel import Language

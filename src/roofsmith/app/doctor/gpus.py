@@ -1,19 +1,18 @@
-"""Which vendors' GPUs this machine has, driver or not, and what is said of any GPU."""
+"""Which languages a machine's GPUs are for, and what is said of any GPU."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import get_args
 
 from roofsmith.analysis.idle import busy_reasons, lasting_reasons, remedy, settings_that_help
 from roofsmith.app.doctor.asking import Answer
-from roofsmith.app.doctor.sources import Ours, Vendor
-from roofsmith.devices import probes
+from roofsmith.app.doctor.sources import Ours
 from roofsmith.devices.amd import AmdSource
 from roofsmith.devices.choice import source_for
+from roofsmith.devices.plugged import ELSEWHERE, NAMES, Vendor, Vendors
 from roofsmith.domain.examination import Check, Level
 from roofsmith.domain.fleet import GatePolicy, GpuStatus
 from roofsmith.domain.kernel import Language
@@ -25,58 +24,7 @@ MODULES: tuple[Language, ...] = ("triton", "torch")
 """Languages that run on either vendor's GPU."""
 
 VENDORS: tuple[Vendor, ...] = get_args(Vendor)
-NAMES: Mapping[Vendor, str] = {"nvidia": "NVIDIA", "amd": "AMD"}
 LIBRARIES: Mapping[Vendor, str] = {"nvidia": "NVML", "amd": "AMD's management library"}
-
-_PCI_VENDORS: Mapping[str, Vendor] = {"0x10de": "nvidia", "0x1002": "amd"}
-"""Of PCI, as sysfs writes them."""
-_GPU_CLASSES = ("0x0300", "0x0302", "0x0380", "0x1200")
-"""First digits of the PCI class: VGA, 3D and other display controllers, and accelerators."""
-_NODES: Mapping[Vendor, tuple[str, ...]] = {
-    "nvidia": ("dev/nvidiactl", "proc/driver/nvidia/version", "dev/dxg"),
-    "amd": ("dev/kfd",),
-}
-"""What a loaded driver shows; /dev/dxg is the GPU of a Windows host (WSL), NVIDIA's as a rule."""
-_CONTAINER = (".dockerenv", "run/.containerenv")
-
-
-@dataclass(frozen=True, slots=True)
-class Vendors:
-    """Whose GPUs and drivers can be seen without asking a driver."""
-
-    plugged: frozenset[Vendor]
-    """Vendors (nvidia, amd) of GPUs on the PCI bus."""
-    loaded: frozenset[Vendor]
-    """Vendors whose driver shows itself."""
-    in_container: bool
-    nouveau: bool = False
-    """The free driver of NVIDIA's GPUs, which keeps NVIDIA's own away."""
-
-    @property
-    def present(self) -> frozenset[Vendor]:
-        """Either."""
-        return self.plugged | self.loaded
-
-    def languages(self, modules: Vendor) -> frozenset[Language]:
-        """Languages whose kind of GPU is here; Triton and PyTorch take the vendor `modules`."""
-        return frozenset(name for v in self.present for name in languages_on(v, modules))
-
-
-def vendors(root: Path) -> Vendors:
-    """Look at the PCI bus and the device nodes."""
-    plugged: set[Vendor] = set()
-    for device in (root / "sys/bus/pci/devices").glob("*"):
-        vendor = (probes.text(device / "vendor") or "").strip()
-        kind = (probes.text(device / "class") or "").strip()
-        if vendor in _PCI_VENDORS and kind.startswith(_GPU_CLASSES):
-            plugged.add(_PCI_VENDORS[vendor])
-    loaded = {vendor for vendor, nodes in _NODES.items() if any((root / n).exists() for n in nodes)}
-    return Vendors(
-        plugged=frozenset(plugged),
-        loaded=frozenset(loaded),
-        in_container=any((root / name).exists() for name in _CONTAINER),
-        nouveau=(root / "sys/module/nouveau").exists(),
-    )
 
 
 def vendor_of_modules(root: Path) -> Vendor:
@@ -90,14 +38,17 @@ def languages_on(vendor: Vendor, modules: Vendor) -> tuple[Language, ...]:
     return (own, *MODULES) if modules == vendor else (own,)
 
 
+def languages_here(found: Vendors, modules: Vendor) -> frozenset[Language]:
+    """Languages whose kind of GPU is here; Triton and PyTorch take the vendor `modules`."""
+    return frozenset(name for vendor in found.present for name in languages_on(vendor, modules))
+
+
 def no_gpu(wanted: Sequence[Vendor], languages: tuple[Language, ...]) -> Check:
     """No GPU that would do, and no driver of one, is here."""
     names = " or ".join(NAMES[vendor] for vendor in wanted)
     return Check(
         area="GPU", name="GPU", level="missing", languages=languages, required=True,
-        lack="no GPU", detail=f"no {names} GPU on the PCI bus, and no driver of one",
-        fix="use a machine with a GPU; a container needs --gpus all (AMD: --device /dev/kfd"
-        " --device /dev/dri)",
+        lack="no GPU", detail=f"no {names} GPU on the PCI bus, and no driver of one", fix=ELSEWHERE,
     )  # fmt: skip
 
 

@@ -8,10 +8,11 @@ from functools import partial
 
 from roofsmith.app.doctor import amd, frameworks, gpus, hosts, left_behind, nvidia
 from roofsmith.app.doctor.asking import Answer, Inquiry
-from roofsmith.app.doctor.sources import Sources, Vendor
+from roofsmith.app.doctor.sources import Sources
 from roofsmith.config import Settings
 from roofsmith.devices import gpu_tools
 from roofsmith.devices.nvidia_smi import GpuSettings
+from roofsmith.devices.plugged import NAMES, Vendor, Vendors
 from roofsmith.domain.command import CommandSpec
 from roofsmith.domain.examination import Check
 from roofsmith.domain.fleet import GatePolicy
@@ -68,20 +69,19 @@ class HostLook:
 class GpuLook:
     """What is asked where kernels of GPUs may run."""
 
-    def __init__(
-        self, sources: Sources, inquiry: Inquiry, found: gpus.Vendors, modules: Vendor
-    ) -> None:
+    def __init__(self, sources: Sources, inquiry: Inquiry, found: Vendors, modules: Vendor) -> None:
         self._sources, self._inquiry = sources, inquiry
         self._found, self._modules = found, modules
         self._told: Answer[GpuSettings | None] | None = None
         self._build = sources.torch_build()
         self._fleet = {
             vendor: inquiry.ask(f"{name}'s driver", partial(sources.fleet, vendor))
-            for vendor, name in gpus.NAMES.items()
+            for vendor, name in NAMES.items()
         }
         self._sees = self._ask_torch()
         self._cuda = inquiry.ask("the CUDA driver", sources.cuda)
         self._toolkit = inquiry.ask("nvcc", sources.toolkit)
+        self._ncu = inquiry.ask("nvcc, whose toolkit may hold ncu,", sources.ncu)
         self._rocminfo = inquiry.ask("rocminfo", sources.rocminfo)
         self._hipcc = inquiry.ask("hipcc", sources.hipcc)
         tools = {"nvidia": gpu_tools.NVIDIA_TOOLS, "amd": gpu_tools.AMD_TOOLS}
@@ -156,7 +156,9 @@ class GpuLook:
         driver = None if settings is None else settings.driver
         release = None if arch is None else nvidia.cuda_release(said)
         yield from nvidia.toolkit_checks(self._toolkit, said, arch)
-        yield from nvidia.profiler_checks(self._sources, tools, driver, release, languages)
+        yield from nvidia.profiler_checks(
+            self._sources, self._ncu, tools, driver, release, languages
+        )
         yield from self._frameworks(vendor, release, arch, languages)
 
     def _locking(

@@ -7,14 +7,15 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from roofsmith.app.doctor.asking import Answer
-from roofsmith.app.doctor.gpus import Vendors, locking
+from roofsmith.app.doctor.gpus import locking
 from roofsmith.app.doctor.sources import Sources
 from roofsmith.devices import permissions
 from roofsmith.devices.nvidia import hint_for
 from roofsmith.devices.nvidia_smi import GpuSettings
+from roofsmith.devices.plugged import Vendors
 from roofsmith.domain.examination import Check, Level
 from roofsmith.domain.kernel import Language
-from roofsmith.errors import RoofsmithError
+from roofsmith.errors import MachineError, RoofsmithError
 from roofsmith.report import format as fmt
 from roofsmith.toolchains.cuda_toolkit import Toolkit, architecture_for
 
@@ -233,8 +234,8 @@ def toolkit_checks(toolkit: Answer[Toolkit], said: Said, arch: str | None) -> It
 
 
 def profiler_checks(
-    sources: Sources, tools: Mapping[str, str], driver: str | None, release: tuple[int, int] | None,
-    languages: tuple[Language, ...],
+    sources: Sources, ncu: Answer[str | None], tools: Mapping[str, str], driver: str | None,
+    release: tuple[int, int] | None, languages: tuple[Language, ...],
 ) -> Iterator[Check]:  # fmt: skip
     """ncu, whether it may count, and compute-sanitizer."""
 
@@ -242,12 +243,16 @@ def profiler_checks(
         major, minor = release or ("MAJOR", "MINOR")
         return f"{name}-{major}-{minor}"
 
-    program = sources.ncu()
+    lack = "not installed"
+    fix: str | None = f"sudo apt-get install {package('cuda-nsight-compute')} (NVIDIA's archive)"
+    try:
+        program = ncu.get()
+    except MachineError as error:
+        program, lack, fix = None, error.message, error.hint
     if program is None:
         yield Check(
             area="profilers", name="ncu", level="limited", languages=languages,
-            detail="not installed: no hardware counters, torch.profiler's times alone",
-            fix=f"sudo apt-get install {package('cuda-nsight-compute')} (NVIDIA's archive)",
+            detail=f"{lack}: no hardware counters, torch.profiler's times alone", fix=fix,
         )  # fmt: skip
     else:
         yield _ncu(sources, tools.get("ncu", program), driver, languages)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from roofsmith.config import Settings
 from roofsmith.devices import frameworks, gpu_tools, probes
@@ -26,6 +26,7 @@ from roofsmith.devices.frameworks import TorchBuild
 from roofsmith.devices.nvidia import ask_cuda
 from roofsmith.devices.nvidia_smi import GpuSettings, ask_nvidia_smi
 from roofsmith.devices.nvml import ask_nvml
+from roofsmith.devices.plugged import Vendor
 from roofsmith.devices.processes import OwnProcesses
 from roofsmith.devices.processor_time import processor_time
 from roofsmith.domain.device import Environment
@@ -44,7 +45,6 @@ from roofsmith.toolchains.compilers import Compiler, compiler_versions
 from roofsmith.toolchains.cuda_toolkit import Toolkit, find_toolkit
 from roofsmith.toolchains.hip import find_hipcc
 
-Vendor = Literal["nvidia", "amd"]
 Ours = Callable[[Iterable[int]], Collection[int]]
 
 DEADLINE_S = 3.0

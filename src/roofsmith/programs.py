@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 
 LAST_WORDS_S = 1.0
@@ -21,7 +21,11 @@ _over = threading.Event()
 
 @contextmanager
 def asked(
-    command: Sequence[str], *, stderr: int = subprocess.DEVNULL, cwd: str | None = None
+    command: Sequence[str],
+    *,
+    stderr: int = subprocess.DEVNULL,
+    cwd: str | None = None,
+    env: Mapping[str, str] | None = None,
 ) -> Iterator[subprocess.Popen[bytes]]:
     """A program that gets no input and prints into a pipe.
 
@@ -31,7 +35,7 @@ def asked(
         OSError: it can't be started.
     """
     process = subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=stderr, cwd=cwd,
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=stderr, cwd=cwd, env=env,
         start_new_session=True,
     )  # fmt: skip
     _asked.add(process)
