@@ -15,11 +15,13 @@ from roofsmith import app
 from roofsmith.app.subjects import candidate_from
 from roofsmith.config import Settings
 from roofsmith.domain.comparison import Judgement
+from roofsmith.domain.dispatch import Dispatch, Threshold
 from roofsmith.domain.kernel import BuildSpec, Built, Candidate, Language, SourceFile
 from roofsmith.domain.outcome import BuildFailed, Unfit
 from roofsmith.domain.target import Target
 from roofsmith.engine.building import build, build_all
 from roofsmith.errors import BaselineError, UsageError
+from roofsmith.ports import Sight
 from roofsmith.selftest.samples import Sample, samples
 from roofsmith.store.ledger import JsonlLedger
 from roofsmith.store.target_file import load_target
@@ -28,6 +30,8 @@ from roofsmith.testing.toolchain import SCALE, FakeToolchain
 from roofsmith.toolchains import CToolchain, CudaToolchain
 from roofsmith.toolchains.custom_code import CustomCode
 from roofsmith.toolchains.elf import imports
+from roofsmith.toolchains.merging.merger import SourceMerger
+from roofsmith.toolchains.signature import read_signature
 
 needs_gcc = pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed")
 
@@ -146,6 +150,26 @@ class TestHonestBuilds:
         assert isinstance(made, Built), made
 
 
+@needs_gcc
+@pytest.mark.parametrize("language", ["c", "triton"])
+def test_a_dispatch_of_two_kernels_is_custom_code(
+    language: Language, toolchain: CToolchain
+) -> None:
+    first, second = SCALE, SCALE.replace("2", "3", 1)
+    signature = read_signature(candidate(SCALE))
+    if language == "triton":
+        text = "import triton\n\ndef run_kernel(x, y, n):\n    y.copy_(x)\n"
+        first, second = text, f"{text}\n# another\n"
+    large = Threshold(dims=("n",), side="at_least", bound=1000)
+    rule = Dispatch(splits=2, rule=large, within={"n": (1, 10_000)}, new=("l",), old=("s",))
+    old, new = candidate(first, language), candidate(second, language)
+    found = SourceMerger().merge(old, new, rule, {"n": Sight("n")}, signature)
+    assert isinstance(found, Candidate), found
+    assert CustomCode().before_build(found) is None
+    if language == "c":
+        assert isinstance(build(found, toolchain, CustomCode()), Built)
+
+
 @needs_nvcc
 @pytest.mark.parametrize("runtime", ["shared", "static"])
 def test_both_cuda_runtimes_may_be_used(
@@ -248,6 +272,11 @@ def test_links_to_libraries_are_rejected_before_anything_is_built(
 def test_macros_of_the_command_line_are_read(flag: str) -> None:
     text = "void mm(void);\nvoid F(sgemm)(void);\n" + SOLVE
     kernel = candidate(text, flags=tuple(flag.split(" ")))
+    assert "cblas_sgemm" in rejection(CustomCode().before_build(kernel))
+
+
+def test_macros_for_the_compiler_of_the_host_are_read() -> None:
+    kernel = candidate(SOLVE, "cuda", flags=("-Xcompiler", "-O2,-Dmm=cblas_sgemm"))
     assert "cblas_sgemm" in rejection(CustomCode().before_build(kernel))
 
 

@@ -80,8 +80,13 @@ def _plain_flags(candidate: Candidate) -> tuple[str, ...]:
 
 
 def _definitions(flags: Sequence[str]) -> tuple[str, ...]:
-    marks = re.compile(r"(?:-D|--define-macro=|--compiler-options=-D)(.+)", re.DOTALL)
-    return tuple(match[1] for flag in flags if (match := marks.fullmatch(flag)) is not None)
+    """Macros; nvcc's own spelling, and those that it hands to the compiler of the host."""
+    handed = "--compiler-options="
+    words = [word for flag in flags if flag.startswith(handed)
+             for word in flag.removeprefix(handed).split(",")]  # fmt: skip
+    marks = re.compile(r"(?:-D|--define-macro=)(.+)", re.DOTALL)
+    found = (marks.fullmatch(word) for word in (*flags, *words))
+    return tuple(match[1] for match in found if match is not None)
 
 
 def _libraries(needed: Imports) -> Iterator[str]:

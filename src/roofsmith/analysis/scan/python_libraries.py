@@ -60,6 +60,7 @@ _ALLOCATING = (
     "torch.enable_grad", "torch.is_inference_mode_enabled", "torch.is_complex", "torch.profiler",
     "torch.set_float32_matmul_precision", "torch.get_float32_matmul_precision", "torch.types",
     "torch.utils.dlpack", "torch.autograd.profiler", "torch.get_device_module", "torch._dynamo",
+    "torch.rand", "torch.rand_like", "torch.randn", "torch.randn_like", "torch.randint",
     "torch.set_default_dtype", "torch.set_default_device",
 )  # fmt: skip
 """What a kernel of its own may ask of PyTorch: memory, views, streams, facts, compilers. What
@@ -153,7 +154,7 @@ def library_calls_python(
 
 def _imports(tree: ast.Module, own_modules: frozenset[str]) -> Iterator[tuple[str, int]]:
     """Modules that are neither the language's nor tools, and stars, behind which names hide."""
-    allowed = (sys.stdlib_module_names - _REACHING) | _TOOLS | own_modules | {"__future__"}
+    allowed = (sys.stdlib_module_names | _TOOLS | own_modules) - _REACHING
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
