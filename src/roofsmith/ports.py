@@ -32,7 +32,7 @@ from roofsmith.domain.formatting import Formatting
 from roofsmith.domain.health import Health
 from roofsmith.domain.inspection import Inspection
 from roofsmith.domain.kernel import Built, Candidate, KernelResources, Language, Signature
-from roofsmith.domain.outcome import BuildFailed, Failure, Outcome
+from roofsmith.domain.outcome import BuildFailed, Cheated, Failure, Outcome
 from roofsmith.domain.profile import Bottleneck, Profile
 from roofsmith.domain.proposal import Proposal, RepairTask
 from roofsmith.domain.target import Target
@@ -301,6 +301,18 @@ class Toolchain(Protocol):
 
         Empty where nothing is known: on a host's processors, and before the first call.
         """
+        ...
+
+
+class CodeRule(Protocol):
+    """Decides whose code a candidate may run, where a target demands its own."""
+
+    def before_build(self, candidate: Candidate) -> Cheated | None:
+        """What sources and flags leave to a library; None: nothing that shows there."""
+        ...
+
+    def after_build(self, built: Built) -> Cheated | None:
+        """What the build takes from libraries; None: nothing that counts."""
         ...
 
 
@@ -799,6 +811,8 @@ class Parts:
     """Patient with kernels that compile for minutes in every process. None: `judge`."""
     inspector: Inspector | None = None
     """Looks at a candidate before it is kept; None where nothing can be seen."""
+    code_rule: CodeRule | None = None
+    """Rejects what libraries do for a candidate; None: they may."""
     formatter: Formatter | None = None
     """Formats candidates before they are built; None: they stay as they are proposed."""
     disassembler: Disassembler | None = None

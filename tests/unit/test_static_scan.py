@@ -179,6 +179,139 @@ def test_what_counts_as_a_library_call(language: Language, text: str, found: lis
     assert sorted(r.detail for r in library_calls(candidate(language, text))) == found
 
 
+CAT = "#define CAT(a, b) a##b\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("void f(void) { vsExp(n, x, y); vmdLn(n, x, y, 1); }", ["vmdLn", "vsExp"]),
+        ("void f(void) { sgesv_(&n); strsm_(&n); ssyrk_(&n); }", ["sgesv_", "ssyrk_", "strsm_"]),
+        ("void f(void) { bli_sgemm(a); libxsmm_gemm(b); }", ["bli_sgemm", "libxsmm_gemm"]),
+        ("void f(void) { ippsAdd_32f(a); gsl_blas_dgemm(b); }", ["gsl_blas_dgemm", "ippsAdd_32f"]),
+        ("void f(void) { mkl_jit(a); vDSP_mmul(b); }", ["mkl_jit", "vDSP_mmul"]),
+        ("void f(void) { cudnnConvolution(a); cublasLtMatmul(b); }",
+         ["cublasLtMatmul", "cudnnConvolution"]),
+        ("void f(void) { cuModuleLoadData(a); cudaLibraryLoadData(b); }",
+         ["cuModuleLoadData", "cudaLibraryLoadData"]),
+        (f"{CAT}void f(void) {{ CAT(cbl, as_sgemm)(a); }}", ["cblas_sgemm"]),
+        (f"{CAT}void CAT(cbl, as_sgemm)(void);", ["cblas_sgemm"]),
+        (f"{CAT}#define D(a, b) CAT(a, b)\nvoid f(void) {{ CAT(CAT(cb, las), _sgemm)(a); }}",
+         ["cblas_sgemm"]),
+        ("#define V(a, ...) a##__VA_ARGS__\nvoid V(dlo, pen)(void);", ["dlopen"]),
+        ("#define mm cblas_sgemm\nvoid f(void) { mm(a); }", ["cblas_sgemm"]),
+        ("#define mm(a) \\\n  cblas_sgemm(a)\n", ["cblas_sgemm"]),
+        ('void mm(int) __asm__("cblas_sgemm");', ['asm "cblas_sgemm"']),
+        ('void mm(int) __asm__("cblas" "_sgemm");', ['asm "cblas_sgemm"']),
+        ('void f(void) { __asm__("call dlopen@plt"); }', ['asm "dlopen"']),
+        ('__asm__(".incbin \\"/usr/lib/libblas.a\\"");', [".incbin", 'asm ".incbin"']),
+        ("void f(void) {}\n#pragma comment(lib, \"m\")\n", ["#pragma comment(lib"]),
+        ("static char a[] = {\n#embed \"a.bin\"\n};", ["#embed"]),
+        ("void f(void) { struct link_map *m; _DYNAMIC; }", ["_DYNAMIC", "link_map"]),
+        ("#include <mkl_vml.h>\n#include <gsl/gsl_blas.h>\n#include <ipps.h>",
+         ["#include gsl/gsl_blas.h", "#include ipps.h", "#include mkl_vml.h"]),
+    ],
+)  # fmt: skip
+def test_names_of_libraries_and_ways_to_hide_them(text: str, found: list[str]) -> None:
+    assert sorted(r.detail for r in library_calls(candidate("c", text))) == found
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "void f(float *vsum, float sAdd, float *ipps) { vsRow(vsum); sgemm(sAdd); }",
+        f"{CAT}void CAT(my_, gemm)(void);\n#define TILE(i) t##i\nint TILE(0), TILE(1);",
+        'void f(void) { __asm__ volatile("vfmadd231ps %0, %1, %2" : : ); }',
+        "#include <cutlass/cutlass.h>\nusing G = cutlass::gemm::device::Gemm<float>;",
+        "#include <cute/tensor.hpp>\nauto a = cute::make_tensor(p);",
+        "void f() { cudaGetDriverEntryPoint(n, &p, 0, &q); gsl::span s; }",
+        "#include <immintrin.h>\n#pragma omp parallel for\nvoid f() { _mm256_exp_ps(x); }",
+    ],
+)
+def test_code_of_ones_own_has_other_names(text: str) -> None:
+    assert library_calls(candidate("cuda", text)) == ()
+
+
+TORCH = "import torch\n"
+TRITON = "import triton\nimport triton.language as tl\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        (f"{TORCH}f = torch.matmul\n", ["torch.matmul"]),
+        (f"{TORCH}from functools import partial\npartial(torch.mm, 1)\n", ["torch.mm"]),
+        (f"{TORCH}f = getattr(torch, 'matmul')\n", ["torch.matmul"]),
+        (f"{TORCH}t = torch\nt.matmul(a, b)\n", [".matmul()", "torch"]),
+        (f"{TORCH}F = torch.nn.functional\nF.gelu(a)\n", ["torch.nn.functional"]),
+        (f"{TORCH}torch.ops.aten.mm(a, b)\n", ["torch.ops.aten", "torch.ops.aten.mm"]),
+        (f"{TORCH}torch._C._nn.gelu(a)\n", ["torch._C._nn.gelu"]),
+        (f"{TORCH}torch.linalg.inv(a)\n", ["torch.linalg.inv"]),
+        (f"{TORCH}torch.cuda.torch.add(a, b)\n", ["torch.cuda.torch"]),
+        (f"{TORCH}torch.Tensor.matmul(a, b)\n", ["torch.Tensor.matmul"]),
+        (f"{TORCH}torch.__dict__['mm']\n", ["torch.__dict__"]),
+        (f"{TORCH}import math as torch\ntorch.mm(a)\n", ["torch.mm"]),
+        ("from torch import *\n", ["torch"]),
+        ("from torch import matmul as m\nm(a, b)\n", ["torch.matmul"]),
+        ("f = a.__matmul__\n", [".__matmul__()"]),
+        ("f = type(a).bmm\n", [".bmm()"]),
+        ("getattr(a, 'softmax')(1)\n", [".softmax()"]),
+        ("import operator\noperator.matmul(a, b)\n", ["operator.matmul"]),
+        ("from operator import methodcaller\n", ["operator.methodcaller"]),
+        ("import sys\nsys.modules['torch']\n", ["sys.modules"]),
+        ("globals()['x']\n", ["globals"]),
+        ("import ctypes\nctypes.CDLL('libcublas.so')\n", ["ctypes", "libcublas.so"]),
+        ("from ctypes import CDLL\n", ["ctypes"]),
+        ("import pickle\n", ["pickle"]),
+        ("import flashinfer.gemm\n", ["flashinfer.gemm"]),
+        ("import nvmath\nimport tensorrt\n", ["nvmath", "tensorrt"]),
+        ("from cutlass import op\nimport cutlass.cute as cute\n", ["cutlass.op"]),
+        (f"{TORCH}@torch.jit.script\ndef f(a, b):\n    return a @ b\n", ["@", "torch.jit.script"]),
+        ("def jit(f):\n    return f\n@jit\ndef g(a, b):\n    return a @ b\n", ["@"]),
+        (f"{TRITON}def make(triton):\n    @triton.jit\n    def g(a, b):\n        return a @ b\n",
+         ["@"]),
+        (f"{TRITON}@triton.jit\ndef g(a, b):\n    return a @ b\ng.fn(a, b)\n",
+         [".fn() of a function that Triton compiles"]),
+        (f"{INLINE}'', extra_ldflags=['-lcublas', '-lcuda'])\n", ["-lcublas"]),
+        (f"{INLINE}'', extra_ldflags=flags)\n", ["extra_ldflags put together at run time"]),
+        (f"{INLINE}'void f() {{ cublasSgemm(h); }}')\n", ["cublasSgemm"]),
+    ],
+)  # fmt: skip
+def test_ways_to_reach_libraries_from_python(text: str, found: list[str]) -> None:
+    assert sorted(r.detail for r in library_calls(candidate("triton", text))) == found
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"{TORCH}def run(x: torch.Tensor) -> torch.dtype:\n    return torch.float8_e4m3fn\n",
+        f"{TORCH}ok = hasattr(torch, 'float8_e4m3fn') and getattr(torch, 'float16')\n",
+        f"{TORCH}s = torch._C._cuda_getCurrentRawStream(0)\ntorch.backends.cudnn.enabled = True\n",
+        f"{TORCH}class F(torch.autograd.Function):\n    fn = None\n",
+        f"{TRITON}@triton.autotune([], key=[])\n@triton.jit\ndef g(a):\n    return tl.sum(a @ a)\n"
+        "g.fn[(1,)](a)\n",
+        "from triton import jit\n@jit\ndef g(a):\n    return a.sum() @ a\n",
+        "import cutlass.cute as cute\n@cute.kernel\ndef g(a):\n    return a @ a\n",
+        "import math\nfrom dataclasses import dataclass\nmath.sqrt(2)\nmath.log2(3)\n",
+        '"""Faster than cuBLAS; see libcublas.so and torch.matmul."""\n',
+        f"{INLINE}'', extra_ldflags=['-lcuda'])\n",
+    ],
+)
+def test_what_kernels_of_their_own_ask_for(text: str) -> None:
+    assert library_calls(candidate("triton", text)) == ()
+
+
+def test_a_candidates_other_files_may_be_imported() -> None:
+    kernel = "import tiles\nfrom parts import sums\n"
+    texts = {"kernel.py": kernel, "tiles.py": "", "parts/sums.py": ""}
+    sources = tuple(SourceFile(path=path, text=text) for path, text in texts.items())
+    whole = Candidate(language="triton", sources=sources)
+    assert library_calls(whole) == ()
+    assert {r.detail for r in library_calls(candidate("triton", kernel))} == {
+        "parts", "tiles",
+    }  # fmt: skip
+
+
 def test_what_cannot_be_read_is_said() -> None:
     (remark,) = scan(candidate("torch", "def run_kernel(:\n"))
     assert (remark.name, remark.line) == ("unreadable", 1)

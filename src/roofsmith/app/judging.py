@@ -9,21 +9,24 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from roofsmith.analysis.scan import library_calls, with_remarks
+from roofsmith.analysis.scan import with_remarks
 from roofsmith.analysis.short_kernels import judged_time_note
 from roofsmith.app.canary import canary_builds, require_compiled
 from roofsmith.app.clocks import clock_notes
 from roofsmith.app.subjects import Subject, candidate_from, require_allowed, target_of
+from roofsmith.app.telling import told_candidate
 from roofsmith.app.wiring import Workshop, workshop
 from roofsmith.config import Settings
 from roofsmith.domain.comparison import Judgement
-from roofsmith.domain.kernel import Candidate, Language
-from roofsmith.domain.outcome import BuildFailed, Cheated, Passed
+from roofsmith.domain.kernel import Built, Candidate, Language
+from roofsmith.domain.outcome import Passed, Unfit
 from roofsmith.domain.target import HOST_LANGUAGES, KeepPolicy, default_keep
 from roofsmith.engine import records
 from roofsmith.engine.workbench import changed_signature
 from roofsmith.errors import UsageError
 from roofsmith.ports import Observer
+from roofsmith.store.sources import LANGUAGES
+from roofsmith.toolchains.custom_code import CustomCode
 
 
 def judge(
@@ -47,7 +50,8 @@ def judge(
         budget_s: for the measurements; None: the default policy's.
         settings: where caches are.
         observer: hears what happens.
-        custom_only: reject a candidate whose source leaves the work to a library.
+        custom_only: reject a candidate that leaves the work to a library, whatever the target of
+            `against` says of that.
         sanitize: have every CUDA candidate that passes run under compute-sanitizer, not only one
             that is faster.
         canary: compile both anew, with a random word that whatever is run must hold.
@@ -56,13 +60,15 @@ def judge(
         UsageError: a file or option is wrong.
         BaselineError: the incumbent doesn't build, or doesn't pass.
     """
-    challenger = candidate_from(candidate, flags)
+    challenger = _challenger(candidate, flags, against)
     require_allowed(challenger)
     if canary:
         require_compiled(challenger.language)
-    if rejected := _refused(challenger, custom_only=custom_only):
-        return rejected
+    if custom_only and (refused := CustomCode().before_build(challenger)):
+        return _rejected(refused)  # before anything is built or surveyed
     with contest(against, challenger.language, budget_s, settings, observer) as ring:
+        if custom_only:
+            ring = ring.custom_only()
         if not canary:
             return ring.judge(challenger, observer, sanitize=sanitize)
         with canary_builds(ring.shop.machine, settings) as builds:
@@ -79,6 +85,11 @@ class Contest:
 
     shop: Workshop
 
+    def custom_only(self) -> Contest:
+        """The same, for candidates that do their own work; the incumbent may be anybody's."""
+        target = self.shop.target.model_copy(update={"custom_only": True})
+        return Contest(replace(self.shop, target=target))
+
     def judge(
         self,
         challenger: Candidate,
@@ -88,15 +99,17 @@ class Contest:
         sanitize: bool = False,
     ) -> Judgement:
         """See `judge`; what is known of reference and incumbent is kept for the next one."""
-        if rejected := _refused(challenger, custom_only=custom_only):
-            return rejected
+        if custom_only:
+            return self.custom_only().judge(challenger, observer, sanitize=sanitize)
         shop = replace(self.shop, observer=observer)
+        if (rule := shop.code_rule) and (refused := rule.before_build(challenger)):
+            return _rejected(refused)
         incumbent = shop.built_baseline()
-        built = shop.build(challenger)
-        if isinstance(built, BuildFailed):
-            return Judgement(outcome=built, verdict="rejected", wall_s=0.0)
+        built = shop.build_custom(challenger)
+        if not isinstance(built, Built):
+            return _rejected(built)
         if changed := changed_signature(built.signature, incumbent.signature):
-            return Judgement(outcome=changed, verdict="rejected", wall_s=0.0)
+            return _rejected(changed)
         judgement = shop.judge.compare(built, incumbent, observer)
         seen: tuple[str, ...] = ()
         if judgement.verdict == "faster" or (sanitize and isinstance(judgement.outcome, Passed)):
@@ -142,18 +155,30 @@ def contest(
     Raises:
         UsageError: a file or option is wrong.
     """
-    target = target_of(against, _policy(language, budget_s))
+    policy = _policy(language, budget_s)
+    target = target_of(against, policy)
+    if budget_s is not None:  # a target file's own policy knows nothing of it
+        keep = target.keep.model_copy(update={"judge_budget_s": policy.judge_budget_s})
+        target = target.model_copy(update={"keep": keep})
     with workshop(target, settings, observer) as shop:
         yield Contest(shop)
 
 
-def _refused(challenger: Candidate, *, custom_only: bool) -> Judgement | None:
-    """The rejection of a library's work where custom code is demanded."""
-    found = library_calls(challenger) if custom_only else ()
-    if not found:
-        return None
-    used = Cheated(reason="library_call", detail="; ".join(remark.text for remark in found))
-    return Judgement(outcome=used, verdict="rejected", wall_s=0.0)
+def _challenger(path: Path, flags: str | None, against: Subject) -> Candidate:
+    """A kernel file as a candidate: on its own, or in the place of a target's kernel."""
+    if against.path.suffix in LANGUAGES:
+        return candidate_from(path, flags)
+    target = target_of(against)
+    if target.command is not None:
+        raise UsageError(
+            f"{against.path} is a repository, which is judged by campaigns alone",
+            hint="roofsmith optimize TARGET, and roofsmith tell",
+        )
+    return told_candidate(path, flags, target.baseline, target)
+
+
+def _rejected(outcome: Unfit) -> Judgement:
+    return Judgement(outcome=outcome, verdict="rejected", wall_s=0.0)
 
 
 def _policy(language: Language, budget_s: float | None) -> KeepPolicy:

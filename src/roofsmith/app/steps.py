@@ -13,7 +13,7 @@ from roofsmith.app.wiring import Workshop, workshop
 from roofsmith.config import Settings
 from roofsmith.domain.inspection import Inspection
 from roofsmith.domain.kernel import Built, Language
-from roofsmith.domain.outcome import BuildFailed, Crashed, Incorrect, Passed
+from roofsmith.domain.outcome import Crashed, Incorrect, Passed
 from roofsmith.domain.profile import Bottleneck, Profile
 from roofsmith.domain.target import HOST_LANGUAGES
 from roofsmith.engine.guarded import GuardedInspector
@@ -67,8 +67,8 @@ def check(
             hint="every check compares what the kernel makes of several inputs with the truth",
         )
     with workshop(target, settings, observer) as shop:
-        built = shop.build(shop.target.baseline)
-        if isinstance(built, BuildFailed):
+        built = shop.build_custom(shop.target.baseline)
+        if not isinstance(built, Built):
             return Measured(outcome=built, timings=(), errors=())
         measured = _checks(shop, built, observer)
         if sanitize or repeats:

@@ -26,10 +26,11 @@ from roofsmith.config import Settings
 from roofsmith.domain.campaign import Round
 from roofsmith.domain.inspection import Inspection
 from roofsmith.domain.kernel import Built, Candidate, Language
-from roofsmith.domain.outcome import BuildFailed
+from roofsmith.domain.outcome import BuildFailed, Unfit
 from roofsmith.domain.target import HOST_LANGUAGES, Target, device_language
 from roofsmith.domain.transfer import Trace
 from roofsmith.domain.yardstick import Yardstick, pytorch_yardsticks
+from roofsmith.engine.building import build
 from roofsmith.engine.guarded import GuardedProfiler
 from roofsmith.engine.meter import Meter
 from roofsmith.engine.survey import Prepared, Survey, survey
@@ -41,6 +42,7 @@ from roofsmith.judge.gpu.oracle import GpuOracle
 from roofsmith.judge.oracle import ReferenceOracle
 from roofsmith.ports import (
     Brief,
+    CodeRule,
     Disassembler,
     Formatter,
     Inspector,
@@ -64,6 +66,7 @@ from roofsmith.store.ledger import JsonlLedger
 from roofsmith.store.lineage import GitLineage, NoLineage
 from roofsmith.store.lineage_setup import open_lineage
 from roofsmith.store.tips import TipFile
+from roofsmith.toolchains.custom_code import CustomCode
 from roofsmith.toolchains.formatting import SourceFormatter
 from roofsmith.toolchains.merging.merger import SourceMerger
 
@@ -105,10 +108,20 @@ class Workshop:
         """What runs steps with a kernel."""
         return self.machine.tracer(self.target, self.oracle, self.survey)
 
+    @property
+    def code_rule(self) -> CodeRule | None:
+        """Whose code may run; None where the target doesn't ask."""
+        return CustomCode() if self.target.custom_only else None
+
     def build(self, candidate: Candidate) -> Built | BuildFailed:
-        """Compile a candidate."""
+        """Compile a candidate, whosever code it runs."""
         self.observer.stage("build", candidate.kernel.path)
         return self.machine.toolchain.build(candidate)
+
+    def build_custom(self, candidate: Candidate) -> Built | Unfit:
+        """Compile a candidate that does its own work, if it has to."""
+        self.observer.stage("build", candidate.kernel.path)
+        return build(candidate, self.machine.toolchain, self.code_rule)
 
     def built_baseline(self) -> Built:
         """The target's own kernel, compiled.
@@ -177,6 +190,7 @@ class Workshop:
             disassembler=self._disassembler,
             tracer=self._tracer,
             merger=self.merger,
+            code_rule=self.code_rule,
             yardsticks=self.yardsticks,
             yardstick_judge=self.yardstick_judge,
             tips=self.tips,

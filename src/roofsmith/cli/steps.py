@@ -23,11 +23,13 @@ def judge(
         Path, typer.Argument(metavar="CANDIDATE", help="The kernel to judge.", show_default=False)
     ],
     against: Annotated[
-        Path, typer.Option(help="The kernel that it has to beat.", show_default=False)
+        Path,
+        typer.Option(
+            help="The kernel that it has to beat, or a target whose kernel that is.",
+            show_default=False,
+        ),
     ],
-    ref: Annotated[
-        Path, typer.Option("--ref", help="Reference (.py): what is right.", show_default=False)
-    ],
+    ref: options.Reference = None,
     workload: options.Workloads = None,
     flags: options.Flags = None,
     against_flags: Annotated[
@@ -72,12 +74,14 @@ def judge(
     """
     from roofsmith import app
     from roofsmith.cli import show
+    from roofsmith.store.sources import LANGUAGES
 
+    alike = flags if against.suffix in LANGUAGES else None  # a target has flags of its own
     incumbent = app.Subject(
         path=against,
         reference=ref,
         workloads=tuple(workload or ()),
-        flags=against_flags or flags,
+        flags=against_flags or alike,
         threads=threads,
         ptr_size=ptr_size,
         family=family,

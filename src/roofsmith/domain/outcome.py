@@ -64,5 +64,7 @@ class Unstable(_Failure):
     kind: Literal["unstable"] = "unstable"
 
 
+Unfit = BuildFailed | Cheated
+"""Why a candidate isn't even run: it doesn't build, or isn't what was asked for."""
 Failure = BuildFailed | Incorrect | Crashed | TimedOut | Cheated | Unstable
 Outcome = Annotated[Passed | Failure, Field(discriminator="kind")]

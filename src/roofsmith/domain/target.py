@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic import Field, ValidationInfo, field_validator, model_validator
+from pydantic import (
+    Field,
+    SerializerFunctionWrapHandler,
+    ValidationInfo,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
 
 from roofsmith.domain.bound import CeilingKind
 from roofsmith.domain.command import CommandSpec
@@ -130,6 +137,9 @@ class Target(Described):
     tf32: bool = False
     """Whether float32 products may be done in TF32 on a GPU, by the kernel and by the reference:
     errors and ceilings are those of TF32 then. The float64 truth stays what it is."""
+    custom_only: bool = False
+    """Whether every kernel must do its own work: one that leaves it to a library, as its source,
+    its link flags or its build show, is rejected."""
     ceilings: CeilingKind = "measured"
     """Which ceilings floor and goal are computed with. Where the chosen kind has no figure, the
     other's is used; both are shown."""
@@ -174,6 +184,8 @@ class Target(Described):
             raise ValueError("language: command and a `command` section go together")
         if self.command is None and self.goal.metric is not None:
             raise ValueError("goal.metric is a command target's; for a kernel, goal.speedup")
+        if self.command is not None and self.custom_only:
+            raise ValueError("custom_only is for kernels; what a repository runs isn't looked at")
         if self.command is None and self.reference is None:
             raise ValueError("reference is missing")
         if self.command is None and not self.workloads:
@@ -193,6 +205,14 @@ class Target(Described):
         if len(names) > 1:
             raise ValueError("workloads must all have the same dimension names")
         return self
+
+    @model_serializer(mode="wrap")
+    def _as_older_ones_were_written(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Without the demand where there is none: digests of older targets stay what they were."""
+        document: dict[str, Any] = dump(self)
+        if not self.custom_only:
+            del document["custom_only"]
+        return document
 
     @property
     def truth(self) -> SourceFile:

@@ -13,7 +13,7 @@ from roofsmith.domain.comparison import Judgement, Timing
 from roofsmith.domain.diagnosis import Diagnosed
 from roofsmith.domain.ending import StopCode
 from roofsmith.domain.kernel import Built
-from roofsmith.domain.outcome import BuildFailed, Passed
+from roofsmith.domain.outcome import Passed
 from roofsmith.domain.proposal import Proposal
 from roofsmith.domain.standing import limits_in_force
 from roofsmith.domain.target import StopPolicy
@@ -201,7 +201,7 @@ class Engine:
         """
         candidate = self._parts.target.baseline
         built = self._bench.build(candidate)
-        if isinstance(built, BuildFailed):
+        if not isinstance(built, Built):
             raise records.baseline_error(built, self._parts.target)
         measured = once_more(lambda: self._bench.measure(built), self._parts.observer)
         if not isinstance(measured.outcome, Passed):

@@ -284,6 +284,8 @@ def baseline_error(failure: Failure, target: Target) -> RoofsmithError:
     hint = "make it build and agree with the reference (`roofsmith check TARGET`)"
     if target.command is not None:  # there is no reference
         hint = "make its own build, test and gate pass (`roofsmith check TARGET`)"
+    if failure.reason == "library_call":
+        hint = "begin with a kernel that does its own work, or leave out `custom_only`"
     if isinstance(failure, Unstable):  # nothing is known against the kernel
         hint = "begin again when nothing else runs here, or on fewer processors (--threads)"
     return BaselineError(

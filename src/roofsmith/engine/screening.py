@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from roofsmith.domain.comparison import Screening
 from roofsmith.domain.kernel import Built, Candidate
-from roofsmith.domain.outcome import BuildFailed, Unstable
+from roofsmith.domain.outcome import Unfit, Unstable
 from roofsmith.engine.workbench import Workbench
 
 
@@ -25,7 +25,7 @@ class IncumbentScreen:
         self._bench = bench
         self._incumbent = incumbent
         self._may_go_on = may_go_on
-        self._prepared: dict[str, Built | BuildFailed] = {}
+        self._prepared: dict[str, Built | Unfit] = {}
         """By candidate; taken out by its look."""
         self._looks = 0
 

@@ -9,7 +9,7 @@ from roofsmith.analysis.sizes import smallest
 from roofsmith.analysis.transfer import RULES, check_of, refusal
 from roofsmith.domain.campaign import Campaign, Decision, Kept, Round
 from roofsmith.domain.kernel import Built, Candidate
-from roofsmith.domain.outcome import BuildFailed
+from roofsmith.domain.outcome import Unfit
 from roofsmith.domain.proposal import Hypothesis
 from roofsmith.domain.transfer import Trace, TransferCheck
 from roofsmith.engine.claim import Claim
@@ -20,7 +20,7 @@ def check_transfer(
     bench: Workbench,
     campaign: Campaign,
     candidate: Candidate,
-    built: Built | BuildFailed,
+    built: Built | Unfit,
     hypothesis: Hypothesis,
     decision: Decision,
 ) -> TransferCheck:

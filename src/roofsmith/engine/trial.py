@@ -11,7 +11,7 @@ from roofsmith.domain.campaign import Campaign, Decision, Kept, RolledBack, Roun
 from roofsmith.domain.comparison import Judgement
 from roofsmith.domain.inspection import Inspection
 from roofsmith.domain.kernel import Built
-from roofsmith.domain.outcome import BuildFailed
+from roofsmith.domain.outcome import Unfit
 from roofsmith.domain.proposal import Proposal
 from roofsmith.engine import records
 from roofsmith.engine.meter import Meter, timestamp
@@ -71,7 +71,7 @@ class Trial:
             round_ = with_refusal(round_, found)
         return round_
 
-    def _inspect(self, built: Built | BuildFailed, judgement: Judgement) -> Inspection | None:
+    def _inspect(self, built: Built | Unfit, judgement: Judgement) -> Inspection | None:
         """Sanitize a candidate that would be kept, on the smallest workload: they are slow."""
         decision = self._decide(judgement)
         if not isinstance(built, Built) or not isinstance(decision, Kept):
@@ -79,7 +79,7 @@ class Trial:
         workload = smallest(self._parts.target, self._campaign.started.bounds)
         return self._bench.inspect(built, workload)
 
-    def _see(self, built: Built | BuildFailed, judgement: Judgement) -> Seen:
+    def _see(self, built: Built | Unfit, judgement: Judgement) -> Seen:
         """Profile a candidate that passed; once more where that alone is against it, or where the
         incumbent was last looked at on another workload."""
         if not isinstance(built, Built):

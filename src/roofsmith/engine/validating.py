@@ -8,7 +8,7 @@ from roofsmith.analysis.representatives import full_at_once, quick_classes, sett
 from roofsmith.domain.campaign import Campaign, Round
 from roofsmith.domain.comparison import Judgement
 from roofsmith.domain.kernel import Built
-from roofsmith.domain.outcome import BuildFailed, Unstable
+from roofsmith.domain.outcome import BuildFailed, Unfit, Unstable
 from roofsmith.domain.proposal import Proposal
 from roofsmith.engine.claim import Claim
 from roofsmith.engine.records import recompared
@@ -17,7 +17,7 @@ from roofsmith.ports import Scope
 
 
 def validated(
-    bench: Workbench, built: Built | BuildFailed, campaign: Campaign, proposal: Proposal
+    bench: Workbench, built: Built | Unfit, campaign: Campaign, proposal: Proposal
 ) -> Judgement:
     """The candidate against the incumbent: quick, where that rejects it; else in full.
 
@@ -27,7 +27,7 @@ def validated(
     at_once = full_at_once(
         campaign, proposal.hypothesis, repairs=proposal.repair, splits=proposal.splits is not None
     )
-    if isinstance(built, BuildFailed) or at_once is not None:
+    if not isinstance(built, Built) or at_once is not None:
         return bench.judge(built, campaign.incumbent, everything)
     quick = bench.judge(built, campaign.incumbent, Scope(quick_classes(campaign), quick=True))
     if isinstance(quick.outcome, BuildFailed) or settles(quick, campaign, proposal.hypothesis):

@@ -8,11 +8,12 @@ from roofsmith.domain.comparison import Judgement, Screening
 from roofsmith.domain.diagnosis import Disassembly
 from roofsmith.domain.inspection import Inspection
 from roofsmith.domain.kernel import Built, Candidate, Language, Signature
-from roofsmith.domain.outcome import BuildFailed
+from roofsmith.domain.outcome import BuildFailed, Unfit
 from roofsmith.domain.profile import Profile
 from roofsmith.domain.transfer import KeptValue, Trace
 from roofsmith.domain.workload import Workload
 from roofsmith.domain.yardstick import YardstickResult
+from roofsmith.engine.building import build, build_all
 from roofsmith.engine.meter import Meter
 from roofsmith.engine.yardsticks import measure_yardsticks
 from roofsmith.errors import MachineError
@@ -26,26 +27,23 @@ class Workbench:
         self._parts = parts
         self._meter = meter
 
-    def build(self, candidate: Candidate) -> Built | BuildFailed:
-        """Compile, and say so."""
+    def build(self, candidate: Candidate) -> Built | Unfit:
+        """Compile what the target's rule of custom code allows, and say so."""
         self._parts.observer.stage("build", candidate.kernel.path)
-        return self._compile(candidate)
+        with self._meter.kernel():
+            return build(candidate, self._parts.toolchain, self._parts.code_rule)
 
-    def build_all(self, candidates: Sequence[Candidate]) -> tuple[Built | BuildFailed, ...]:
-        """Compile side by side, and say so; outcomes in order."""
+    def build_all(self, candidates: Sequence[Candidate]) -> tuple[Built | Unfit, ...]:
+        """The same side by side; outcomes in order."""
         paths = dict.fromkeys(candidate.kernel.path for candidate in candidates)
         several = f" ({len(candidates)} side by side)" if len(candidates) > 1 else ""
         self._parts.observer.stage("build", f"{', '.join(paths)}{several}")
         with self._meter.kernel():
-            return self._parts.toolchain.build_all(candidates)
+            return build_all(candidates, self._parts.toolchain, self._parts.code_rule)
 
     def side_by_side(self, language: Language) -> int:
         """How many candidates are built at the same time."""
         return self._parts.toolchain.side_by_side(language)
-
-    def _compile(self, candidate: Candidate) -> Built | BuildFailed:
-        with self._meter.kernel():
-            return self._parts.toolchain.build(candidate)
 
     def rebuild(self, candidate: Candidate) -> Built:
         """The build of what was built before, from the toolchain's cache.
@@ -55,7 +53,8 @@ class Workbench:
         Raises:
             MachineError: it doesn't build any more: the machine changed under the campaign.
         """
-        built = self._compile(candidate)
+        with self._meter.kernel():
+            built = self._parts.toolchain.build(candidate)
         if isinstance(built, Built):
             return built
         raise MachineError(
@@ -69,9 +68,9 @@ class Workbench:
         with self._meter.kernel():
             return self._parts.judge.measure(built, self._parts.observer)
 
-    def judge(self, built: Built | BuildFailed, incumbent: Candidate, scope: Scope) -> Judgement:
+    def judge(self, built: Built | Unfit, incumbent: Candidate, scope: Scope) -> Judgement:
         """Check and time a candidate against the incumbent."""
-        if isinstance(built, BuildFailed):
+        if not isinstance(built, Built):
             return Judgement(outcome=built, verdict="rejected", wall_s=0.0)
         holder = self.rebuild(incumbent)
         if changed := changed_signature(built.signature, holder.signature):
@@ -121,10 +120,10 @@ class Workbench:
         with self._meter.kernel():
             return self._parts.tracer.trace(built, workload, kept_values)
 
-    def screen(self, built: Built | BuildFailed, incumbent: Candidate, label: str) -> Screening:
+    def screen(self, built: Built | Unfit, incumbent: Candidate, label: str) -> Screening:
         """A cheap look at a candidate beside the incumbent."""
         self._parts.observer.stage("screen", label)
-        if isinstance(built, BuildFailed):
+        if not isinstance(built, Built):
             return Screening(outcome=built, speedup=None)
         holder = self.rebuild(incumbent)
         if changed := changed_signature(built.signature, holder.signature):

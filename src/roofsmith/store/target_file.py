@@ -104,6 +104,7 @@ def load_text(text: str, path: Path, *, overrides: Mapping[str, Any] | None = No
             ptr_size=file.ptr_size,
             timing=file.timing,
             tf32=file.tf32,
+            custom_only=file.custom_only,
             ceilings=file.ceilings,
             tolerance=file.tolerance,
             format=chosen,

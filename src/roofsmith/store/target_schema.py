@@ -68,6 +68,7 @@ class TargetFile(_OfFamily):
     ptr_size: int | None = Field(default=None, ge=1)
     timing: TimingMode = "kernel"
     tf32: bool = False
+    custom_only: bool = False
     ceilings: CeilingKind = "measured"
     format: str = "auto"
     tolerance: Tolerance = Tolerance()

@@ -6,11 +6,14 @@ The one exception is a target that demands custom code: `library_calls` is its g
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import PurePosixPath
 from typing import Literal
 
-from roofsmith.analysis.scan.native import library_calls_native, scan_native
-from roofsmith.analysis.scan.python import library_calls_python, scan_python
+from roofsmith.analysis.scan.native import scan_native
+from roofsmith.analysis.scan.native_libraries import library_calls_native
+from roofsmith.analysis.scan.python import scan_python
+from roofsmith.analysis.scan.python_libraries import library_calls_python
 from roofsmith.domain.comparison import Judgement
 from roofsmith.domain.kernel import Candidate, Language
 from roofsmith.domain.remark import Remark
@@ -70,21 +73,27 @@ def with_remarks(
     return judgement.model_copy(update={"notes": notes})
 
 
-def library_calls(candidate: Candidate) -> tuple[Remark, ...]:
+def library_calls(candidate: Candidate, definitions: Sequence[str] = ()) -> tuple[Remark, ...]:
     """Where a candidate leaves its work to a library: for targets that demand custom code.
 
     Memory, streams and questions about the device are no work. Names that are put together at run
     time count as calls, since nobody can tell what they are.
+
+    Args:
+        candidate: whose sources are read.
+        definitions: macros of its command line, such as `N=4`.
     """
+    own = frozenset(PurePosixPath(source.path).parts[0] for source in candidate.sources)
+    modules = frozenset(name.removesuffix(".py") for name in own)
     remarks: list[Remark] = []
     for source in candidate.sources:
         match _grammar(candidate, source.path):
             case "python":
-                remarks += library_calls_python(source.path, source.text).in_order
+                remarks += library_calls_python(source.path, source.text, modules).in_order
             case "c" | "cpp" as native:
-                plain_c = native == "c"
-                found = library_calls_native(source.path, source.text, plain_c=plain_c)
-                remarks += found.in_order
+                remarks += library_calls_native(
+                    source.path, source.text, plain_c=native == "c", definitions=definitions
+                ).in_order
             case None:
                 continue
     return tuple(remarks)

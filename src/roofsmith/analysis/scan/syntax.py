@@ -1,0 +1,70 @@
+"""Syntax trees of C, C++, CUDA and HIP, and what their nodes say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+
+import tree_sitter_c
+import tree_sitter_cpp
+from tree_sitter import Language as Grammar
+from tree_sitter import Node, Parser
+
+NAMES = ("identifier", "qualified_identifier", "type_identifier", "field_identifier")
+"""Kinds of nodes that are names."""
+
+
+@cache
+def _parser(*, plain_c: bool) -> Parser:
+    grammar = tree_sitter_c.language() if plain_c else tree_sitter_cpp.language()
+    return Parser(Grammar(grammar))
+
+
+def root_of(text: str, *, plain_c: bool) -> Node:
+    """The tree of a text; whatever can't be parsed is an error node in it."""
+    return _parser(plain_c=plain_c).parse(text.encode(errors="replace")).root_node
+
+
+def nodes_of(root: Node) -> Iterator[Node]:
+    """A node and all below it, in the order of the text."""
+    waiting = [root]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        waiting += reversed(node.children)
+
+
+def text_of(node: Node) -> str:
+    """What stands there."""
+    return (node.text or b"").decode(errors="replace")
+
+
+def line_of(node: Node) -> int:
+    """Where it begins, counted from 1."""
+    return int(node.start_point[0]) + 1
+
+
+def is_outermost(node: Node) -> bool:
+    """Not a part of a longer qualified name, nor a member or a variable's own name."""
+    parent = node.parent
+    if parent is None or node.type == "field_identifier":
+        return False
+    declares = parent.type in ("init_declarator", "pointer_declarator", "parameter_declaration")
+    is_variable = declares and parent.child_by_field_name("declarator") == node
+    return parent.type != "qualified_identifier" and not is_variable
+
+
+def header_of(include: Node) -> str:
+    """The file that an `#include` names."""
+    path = include.child_by_field_name("path")
+    return "" if path is None else text_of(path).strip('<>"')
+
+
+def is_asm(node: Node) -> bool:
+    """Whether it is assembly, as a statement or as the label of a declaration."""
+    if node.type in ("gnu_asm_expression", "asm_statement"):
+        return True
+    if node.type != "call_expression":
+        return False
+    function = node.child_by_field_name("function")
+    return function is not None and text_of(function) in ("asm", "__asm__", "__asm")
