@@ -113,10 +113,12 @@ def _allow(ruleset: int, path: str, access: int) -> None:
         os.close(place)
 
 
+_LIBC = ctypes.CDLL(None, use_errno=True)
+
+
 def _call(number: int, *arguments: bytes | int | None) -> int:
-    libc = ctypes.CDLL(None, use_errno=True)
     given = [ctypes.c_long(a) if isinstance(a, int) else a for a in arguments]
-    result: int = libc.syscall(ctypes.c_long(number), *given)
+    result: int = _LIBC.syscall(ctypes.c_long(number), *given)
     if result < 0:
         raise NoLandlockError(os.strerror(ctypes.get_errno()))
     return result
