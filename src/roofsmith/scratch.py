@@ -79,6 +79,17 @@ def pid_namespace() -> int:
         return 0
 
 
+def kernel_boot() -> str:
+    """Which start of which machine's kernel this is; empty where it isn't told.
+
+    Containers of one machine share it; machines that share a file system don't.
+    """
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except (OSError, UnicodeDecodeError):
+        return ""
+
+
 def exists(pid: int) -> bool:
     """Whether there is a process of this number."""
     if pid <= 0:  # a signal to such a number goes to groups of processes

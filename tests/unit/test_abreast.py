@@ -175,20 +175,17 @@ class TestGcc:
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Each of these gccs waits until two others have been started."""
-        seen = tmp_path / "seen"
-        seen.mkdir()
-        fake = tmp_path / "bin" / "gcc"
+        cache, fake = tmp_path / "cache", tmp_path / "bin" / "gcc"
         fake.parent.mkdir()
-        fake.write_text(
-            '#!/bin/sh\ncase "$*" in *-shared*)\n'
-            f'touch "{seen}/$$"; i=0\n'
-            f'while [ "$(ls "{seen}" | wc -l)" -lt 3 ]; do\n'
+        fake.write_text(  # every build has a folder there: its workspace, later what came out
+            '#!/bin/sh\ncase "$*" in *-shared*)\ni=0\n'
+            f'while [ "$(ls -d "{cache}"/*/ | wc -l)" -lt 3 ]; do\n'
             "  i=$((i + 1)); [ $i -lt 600 ] || exit 9; sleep 0.05\n"
             f'done;; esac\nexec {shutil.which("gcc")} "$@"\n'
         )
         fake.chmod(0o755)
         monkeypatch.setenv("PATH", f"{fake.parent}:{os.environ['PATH']}")
-        made = CToolchain(tmp_path / "cache", at_once=3).build_all(tiles(3))
+        made = CToolchain(cache, at_once=3).build_all(tiles(3))
         assert len({built(one).library for one in made}) == 3
 
     def test_what_is_built_side_by_side_is_what_is_built_alone(self, tmp_path: Path) -> None:

@@ -17,7 +17,6 @@ from roofsmith.judge.confinement import (
     forbid_new_privileges,
 )
 from roofsmith.judge.reach import REACH, stay_reachable
-from roofsmith.judge.sandbox_files import NoLandlockError
 from roofsmith.judge.sandbox_namespaces import (
     COMPILERS_BYTES,
     MOUNT,
@@ -29,6 +28,7 @@ from roofsmith.judge.sandbox_namespaces import (
     limit_tasks,
     make_read_only,
 )
+from roofsmith.landlock import NoLandlockError
 
 LANDLOCK, FILTER, TASKS = "Landlock", "system call filter", "process limit"
 LAYERS = (USER, MOUNT, PROCESS, NETWORK, LANDLOCK, FILTER, TASKS, REACH)

@@ -1,65 +1,24 @@
-"""Landlock: which files a worker may see, and which it may change; everything else it can't.
-
-Standard library only, like the worker that uses it. See landlock(7) and the kernel's
-Documentation/userspace-api/landlock.rst, where the numbers and structures are from.
-"""
+"""Which files a worker may see, and which it may change; standard library only, like the worker."""
 
 from __future__ import annotations
 
-import contextlib
-import ctypes
-import os
-import stat
-import struct
 from collections.abc import Iterable
 
-LEAST_VERSION = 3
-"""The first that can forbid truncation, without which any file could be emptied."""
-
-_CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
-_ASK_VERSION, _PATH_BENEATH = 1, 1
-_EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR, _TRUNCATE, _IOCTL = (
-    1 << 0, 1 << 1, 1 << 2, 1 << 3, 1 << 14, 1 << 15,
-)  # fmt: skip
-_ACCESSES = {3: (1 << 15) - 1, 4: (1 << 15) - 1, 5: (1 << 16) - 1}
-"""What a version can forbid on files: every bit up to truncation, then ioctl on devices as well."""
-_NETWORK_SINCE, _SCOPES_SINCE = 4, 6
-_TCP = 0b11
-_ABSTRACT_SOCKETS, _SIGNALS = 0b01, 0b10
+from roofsmith import landlock
 
 SYSTEM = (
-    "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/nix/store",
-    "/run/opengl-driver", "/run/current-system/sw", "/proc", "/sys",
-    "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/alternatives",
-    "/etc/localtime", "/etc/passwd", "/etc/group", "/etc/nsswitch.conf", "/etc/os-release",
-    "/etc/OpenCL", "/etc/nvidia", "/var/lib/dkms",
+    *landlock.PROGRAMS, "/run/opengl-driver", "/proc", "/sys", "/etc/passwd", "/etc/group",
+    "/etc/nsswitch.conf", "/etc/OpenCL", "/etc/nvidia", "/var/lib/dkms",
 )  # fmt: skip
-"""Programs, libraries and what describes the machine. Not all of /etc: it holds secrets."""
-DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
+"""Programs, libraries and what describes the machine."""
 GPU_DEVICES = ("nvidia*", "nvidia-caps/*", "dri/*", "kfd", "dxg")
-
-
-class NoLandlockError(Exception):
-    """This kernel has no Landlock that is of use."""
-
-
-def version() -> int:
-    """Landlock's version here.
-
-    Raises:
-        NoLandlockError: there is none, it is switched off, or too old.
-    """
-    found = _call(_CREATE_RULESET, None, 0, _ASK_VERSION)
-    if found < LEAST_VERSION:
-        raise NoLandlockError(f"version {found}; {LEAST_VERSION} (Linux 6.2) is the least of use")
-    return found
 
 
 def allow_only(readable: Iterable[str], writable: Iterable[str], *, abstract_sockets: bool) -> None:
     """From now on this process and its children see nothing but these files; for good.
 
     Other processes' memory is out of reach as well, and so are TCP and signals to them where the
-    version knows these. Open descriptors stay as they are.
+    kernel's Landlock knows these. Open descriptors stay as they are.
 
     Args:
         readable: folders and files beside `SYSTEM`; those that don't exist are passed over.
@@ -69,48 +28,15 @@ def allow_only(readable: Iterable[str], writable: Iterable[str], *, abstract_soc
     Raises:
         NoLandlockError: the kernel refuses.
     """
-    known = version()
-    everything = _ACCESSES[min(known, max(_ACCESSES))]
-    attributes = [everything]
-    if known >= _NETWORK_SINCE:
-        attributes.append(_TCP)
-    if known >= _SCOPES_SINCE:
-        attributes.append(_SIGNALS if abstract_sockets else _SIGNALS | _ABSTRACT_SOCKETS)
-    packed = struct.pack(f"{len(attributes)}Q", *attributes)
-    ruleset = _call(_CREATE_RULESET, packed, len(packed), 0)
-    try:
-        for path in (*SYSTEM, *readable):
-            _allow(ruleset, path, (_READ_FILE | _READ_DIR | _EXECUTE) & everything)
-        for path in (*DEVICES, *_gpu_devices()):
-            _allow(ruleset, path, (_READ_FILE | _WRITE_FILE | _IOCTL) & everything)
-        for path in writable:
-            _allow(ruleset, path, everything)
-        _call(_RESTRICT_SELF, ruleset, 0)
-    finally:
-        os.close(ruleset)
-
-
-def _allow(ruleset: int, path: str, access: int) -> None:
-    with contextlib.suppress(FileNotFoundError, PermissionError, NotADirectoryError):
-        place = os.open(path, os.O_PATH | os.O_CLOEXEC)
-        try:
-            if not stat.S_ISDIR(os.fstat(place).st_mode):
-                access &= _EXECUTE | _READ_FILE | _WRITE_FILE | _TRUNCATE | _IOCTL
-            _call(_ADD_RULE, ruleset, _PATH_BENEATH, struct.pack("=Qi", access, place), 0)
-        finally:
-            os.close(place)
+    landlock.allow_only(
+        (*SYSTEM, *readable),
+        tuple(writable),
+        (*landlock.DEVICES, *_gpu_devices()),
+        abstract_sockets=abstract_sockets,
+    )
 
 
 def _gpu_devices() -> list[str]:
     from glob import glob  # pathlib takes a quarter of a worker's start
 
     return [path for pattern in GPU_DEVICES for path in glob(f"/dev/{pattern}")]  # noqa: PTH207
-
-
-def _call(number: int, *arguments: bytes | int | None) -> int:
-    libc = ctypes.CDLL(None, use_errno=True)
-    given = [ctypes.c_long(a) if isinstance(a, int) else a for a in arguments]
-    result: int = libc.syscall(ctypes.c_long(number), *given)
-    if result < 0:
-        raise NoLandlockError(os.strerror(ctypes.get_errno()))
-    return result

@@ -37,7 +37,7 @@ from roofsmith.toolchains.surroundings import asking, surroundings
 
 DEFER_WAITS = Path(__file__).with_name("defer_waits.h")
 """Included before every CUDA and HIP kernel: lets the judge queue many calls; see its text."""
-FORMAT = 2
+FORMAT = 3
 """Part of every key: raise it when the same content would be built or recorded differently."""
 _REPEATABLE = frozenset({"compile_error", "link_error", "no_entry", "too_much_shared_memory"})
 """Failures that the same content meets again, however busy the machine is, unless something is

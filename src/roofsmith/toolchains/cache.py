@@ -14,6 +14,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import re
 import shutil
 import tempfile
 import time
@@ -27,14 +28,19 @@ from pydantic import Field, ValidationError
 from roofsmith.domain.kernel import KernelResources
 from roofsmith.domain.values import Value, content_id
 from roofsmith.errors import StorageError
+from roofsmith.scratch import exists, kernel_boot, pid_namespace
 from roofsmith.toolchains.surroundings import Surroundings
 
 LIBRARY, LOG, RECORD, SOURCES, TEMPORARY = "kernel.so", "build.log", "build.json", "src", "tmp"
 _WORKSPACE = "work-"
+_OWNER = re.compile(
+    rf"{_WORKSPACE}(?P<boot>[0-9a-f]+(?:-[0-9a-f]+)*)\.(?P<space>\d+)\.(?P<pid>\d+)-\w+"
+)
 _SETTLED = "sources"
 _BLOCK_BYTES = 1024**2
 _ABANDONED_AFTER_S = 3600.0
-"""A workspace this old belongs to a process that died: no build runs for an hour."""
+"""A workspace this old belongs to a process that died: no build runs for an hour. So it is told of
+those of other machines and containers, whose processes can't be looked up here."""
 
 
 class Record(Value):
@@ -92,7 +98,7 @@ class BuildCache:
         """A private folder beside the finished builds; what is left in it is removed at the end."""
         with storage_errors(self.directory):
             self.directory.mkdir(parents=True, exist_ok=True)
-            path = Path(tempfile.mkdtemp(prefix=_WORKSPACE, dir=self.directory))
+            path = Path(tempfile.mkdtemp(prefix=_workspace_prefix(), dir=self.directory))
             (path / TEMPORARY).mkdir()
         try:
             yield path
@@ -152,11 +158,27 @@ class BuildCache:
     def _sweep(self) -> None:
         for path in self.directory.glob(f"{_WORKSPACE}*"):
             try:
-                abandoned = time.time() - path.stat().st_mtime > _ABANDONED_AFTER_S
+                age_s = time.time() - path.stat().st_mtime
             except FileNotFoundError:
                 continue  # its owner has just finished
-            if abandoned:
+            if age_s > _ABANDONED_AFTER_S or _is_of_the_dead(path.name):
                 shutil.rmtree(path, ignore_errors=True)
+
+
+def _workspace_prefix() -> str:
+    """`work-<boot>.<pid namespace>.<pid>-`: how a workspace of this process begins.
+
+    The boot, because machines that share a folder don't share their processes.
+    """
+    return f"{_WORKSPACE}{kernel_boot()}.{pid_namespace()}.{os.getpid()}-"
+
+
+def _is_of_the_dead(name: str) -> bool:
+    """Whether a workspace's owner was a process of this machine and container, and is no more."""
+    owner = _OWNER.fullmatch(name)
+    if owner is None or owner["boot"] != kernel_boot() or int(owner["space"]) != pid_namespace():
+        return False
+    return not exists(int(owner["pid"]))
 
 
 def write_sources(files: Mapping[str, str], folder: Path) -> None:

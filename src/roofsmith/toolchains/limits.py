@@ -1,4 +1,5 @@
-"""Runs a compiler so that it can't hang, eat the machine's memory or fill its disk."""
+"""Runs a compiler so that it can't hang, eat the machine's memory, fill its disk or read files that
+are none of its business."""
 
 from __future__ import annotations
 
@@ -8,10 +9,15 @@ import resource
 import select
 import signal
 import subprocess
+import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
+
+from roofsmith.toolchains.compiler_files import CompilerFiles, files_for
 
 MAX_FILE_BYTES = 512 * 1024**2
 """Largest file that a compiler may write; kernels' libraries are a thousand times smaller."""
@@ -21,11 +27,9 @@ MAX_LOG_BYTES = 1024**2
 _DEATH_S = 5.0
 """How long killed processes may take to give back their memory before they are left to it."""
 
-_LIMITED = (
-    'ulimit -c 0 && ulimit -t "$1" && ulimit -v "$2" && ulimit -f "$3" && shift 3 && exec "$@"'
-)
-"""Sets the limits in the process that becomes the compiler, so that none of its children escapes
-them; a `preexec_fn` would do the same but isn't safe in a program with threads."""
+_SUPERVISOR = Path(__file__).with_name("supervisor.py")
+"""Sets the limits in a process of its own, so that none of the compiler's children escapes them; a
+`preexec_fn` would do the same but isn't safe in a program with threads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +69,9 @@ def run_limited(
 ) -> Finished:
     """Run a command in a session of its own, without input; its output goes to `log`.
 
-    The whole process group is killed at the deadline, when this call is interrupted, and when it
-    is told to stop.
+    The whole process group is killed at the deadline, when this call is interrupted, when it is
+    told to stop, and when this process ends, however that comes about. Where the kernel has
+    Landlock, the command sees only what `files_for` says.
 
     Args:
         command: program and arguments.
@@ -79,40 +84,49 @@ def run_limited(
 
     Raises:
         StoppedError: `stop` said so.
-        OSError: the log can't be written, or there is no shell to start the command from.
+        OSError: the log can't be written, or no process can be started.
     """
-    cpu_s = _permitted(resource.RLIMIT_CPU, math.ceil(limits.deadline_s) + 1)
-    memory_kib = _permitted(resource.RLIMIT_AS, limits.memory_bytes) // 1024
-    file_blocks = _permitted(resource.RLIMIT_FSIZE, MAX_FILE_BYTES) // 512
-    numbers = [str(number) for number in (cpu_s, memory_kib, file_blocks)]
-    wrapped = ["/bin/sh", "-c", _LIMITED, "limited", *numbers, *command]
     start = time.monotonic()
-    lifeline, held = os.pipe()
-    try:
-        with log.open("wb") as out:
-            process = subprocess.Popen(
-                wrapped,
-                cwd=directory,
-                env=dict(environment),
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-                pass_fds=(held,),
-            )
-        os.close(held)
-        held = -1
-        past_deadline = _await(process, lifeline, limits.deadline_s, stop)
-    finally:
-        os.close(lifeline)
-        if held >= 0:
-            os.close(held)
+    supervised = _supervised(command, files_for(command, directory, environment), limits)
+    with _pipe() as (lifeline, held), _pipe() as (alive, _), log.open("wb") as out:
+        process = subprocess.Popen(
+            [sys.executable, "-I", "-S", str(_SUPERVISOR), str(alive.fileno()), *supervised],
+            cwd=directory,
+            env=dict(environment),
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            pass_fds=(held.fileno(), alive.fileno()),
+        )
+        held.close()
+        past_deadline = _await(process, lifeline.fileno(), limits.deadline_s, stop)
     return Finished(
         returncode=process.returncode,
         past_deadline=past_deadline,
         output=_keep_head(log),
         wall_s=time.monotonic() - start,
     )
+
+
+def _supervised(command: Sequence[str], files: CompilerFiles, limits: Limits) -> list[str]:
+    """What the supervisor is told, behind the pipe that says whether we live; see there."""
+    numbers = (
+        _permitted(resource.RLIMIT_CPU, math.ceil(limits.deadline_s) + 1),
+        _permitted(resource.RLIMIT_AS, limits.memory_bytes),
+        _permitted(resource.RLIMIT_FSIZE, MAX_FILE_BYTES),
+        len(files.readable),
+        len(files.writable),
+    )
+    return [*map(str, numbers), *files.readable, *files.writable, *command]
+
+
+@contextmanager
+def _pipe() -> Iterator[tuple[IO[bytes], IO[bytes]]]:
+    """Both ends of a pipe, where to read and where to write; one may be closed before."""
+    read, write = os.pipe()
+    with open(read, "rb", buffering=0) as reader, open(write, "wb", buffering=0) as writer:
+        yield reader, writer
 
 
 def _permitted(kind: int, wanted: int) -> int:
