@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -64,7 +65,8 @@ def built(result: Built | BuildFailed) -> Built:
 
 
 def worker(made: Built, kind: type[WorkerProcess] = WorkerProcess) -> None:
-    kind(made, threads=1).close()
+    with contextlib.closing(kind(made, threads=1)) as process:
+        process.wait_until_loaded()
 
 
 def exchange(cache: Path, held: Built, for_: Built) -> None:
