@@ -108,6 +108,7 @@ class KernelSide:
         self._names = [p.name for p in pointers]
         self._arena = Arena(specs, 1)
         self._worker = WorkerProcess(built, threads=threads)
+        self._worker.wait_until_loaded()
         self._number = self._worker.map(self._arena)
         self._arguments = [
             size if p.role == "size" else self._arena.offset(0, p.name)

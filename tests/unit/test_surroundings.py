@@ -27,11 +27,15 @@ def cache(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def header(tmp_path: Path) -> Path:
-    """A library's header that somebody else installs, in a folder that make would have to quote."""
+def header(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A library's header that somebody else installs, in a folder that make would have to quote.
+
+    Compilers don't see other folders than the system's, unless the user names them.
+    """
     path = tmp_path / "it's #1, for $5" / "factor.h"
     path.parent.mkdir()
     path.write_text("#define FACTOR 2.0f\n")
+    monkeypatch.setenv("CPATH", str(tmp_path))
     return path
 
 
