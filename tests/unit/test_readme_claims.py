@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from roofsmith.judge.version import judge_version
+
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "benchmarks" / "results"
 
@@ -47,6 +49,22 @@ def test_attacks() -> None:
     assert all(found["right"] for found in honest)
     assert f"All of {len(honest)} honest kernels" in claims()
     assert f"believed {believed} of the attacks" in claims()
+
+
+def test_which_judge_it_was_is_said() -> None:
+    """Whoever changes the judge runs the corpus again, or says that it wasn't this one."""
+    sections = record("selftest")["sections"]
+    stale = {
+        name for name, section in sections.items()
+        if {found["judge"] for found in section["findings"]} != {judge_version()}
+    }  # fmt: skip
+    (row,) = (line for line in claims().splitlines() if "Cheating is caught" in line)
+    if "c" in stale:
+        assert "all with an earlier version of the judge" in row
+    elif stale:
+        assert "those on GPUs with an earlier version of the judge" in row
+    else:
+        assert "earlier version" not in row
 
 
 def test_attacks_by_kind_of_device() -> None:
