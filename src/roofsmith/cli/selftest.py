@@ -59,6 +59,7 @@ def selftest(
     budget: Annotated[
         float, typer.Option(help="Seconds for the measurements of one kernel.", min=0.5)
     ] = 2.0,
+    isolation: options.Isolation = None,
     lock_clocks: options.LockClocks = False,
     wait: options.Wait = True,
 ) -> None:
@@ -78,7 +79,7 @@ def selftest(
     wanted = _chosen(language, only)
     chosen = known.missing(wanted) if resume else wanted
     started, command = record.now(), shlex.join(["roofsmith", *sys.argv[1:]])
-    settings = app.settings(lock_clocks=lock_clocks, waits=wait)
+    settings = app.settings(isolation, lock_clocks=lock_clocks, waits=wait)
     with screen() as observer:
         app.try_clocks({sample.language for sample in chosen}, settings, observer)
 

@@ -74,8 +74,6 @@ class Plan:
     """The compiler's output in words that `diagnose` understands, from it and that folder."""
     resources: Callable[[str], tuple[KernelResources, ...]] = _nothing
     """What the output says of each GPU kernel."""
-    warnings: tuple[str, ...] = ()
-    """What there is to say before anything is compiled."""
     canary: str | None = None
     """What the library must hold besides, see `canary.py`."""
 
@@ -184,7 +182,7 @@ class LibraryBuilder:
         return _missing_entry(plan.candidate, library) or Record(
             files={LIBRARY: content_id(library)},
             command=shlex.join([plan.compiler.program, *plan.arguments]),
-            warnings=(*plan.warnings, *warnings_of(output)),
+            warnings=warnings_of(output),
             resources=plan.resources(output),
             build_time_s=finished.wall_s,
             surroundings=surroundings(temporary, sources, workspace, started_s),

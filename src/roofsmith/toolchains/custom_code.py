@@ -19,6 +19,7 @@ from roofsmith.errors import StorageError
 from roofsmith.toolchains import nvcc_flags
 from roofsmith.toolchains.elf import Import, Imports, imports
 from roofsmith.toolchains.flags import joined
+from roofsmith.wording import some_of
 
 _MODULES = frozenset(("triton", "torch"))
 """Languages whose builds are a Python file: there, the source is all that can be looked at."""
@@ -124,6 +125,4 @@ def _loaders(built: Built, needed: Imports) -> Iterator[str]:
 
 
 def _listed(symbols: Sequence[Import]) -> str:
-    names = [symbol.name for symbol in symbols]
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return f" ({', '.join(names[:_SHOWN])}{more})" if names else ""
+    return f" ({some_of([symbol.name for symbol in symbols], _SHOWN)})" if symbols else ""
