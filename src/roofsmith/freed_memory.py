@@ -15,8 +15,8 @@ def keep_freed_memory() -> None:
     """From now on this process gives arrays' memory back to the system only if it is much.
 
     glibc returns some megabytes at the top of its heap at once, and when they are needed again they
-    are mapped and zeroed page by page: on a virtual machine, comparing 2**17 numbers took four
-    times as long for it (5.2 ms instead of 1.3). Where there is another C library, nothing happens.
+    are mapped and zeroed page by page, which costs more than a comparison itself. Where there is
+    another C library, nothing happens.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:

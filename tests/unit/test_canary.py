@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from c_candidates import built, candidate
 from cuda_kernels import H100, cuda, needs_nvcc
 from repository_bench import without_ceilings
 
@@ -18,8 +19,8 @@ from roofsmith import app
 from roofsmith.app.canary import canary_builds
 from roofsmith.config import Settings
 from roofsmith.domain.comparison import Judgement
-from roofsmith.domain.kernel import BuildSpec, Built, Candidate, Language, SourceFile
-from roofsmith.domain.outcome import BuildFailed, Cheated
+from roofsmith.domain.kernel import Built, Language
+from roofsmith.domain.outcome import Cheated
 from roofsmith.domain.values import content_id
 from roofsmith.errors import UsageError
 from roofsmith.judge.booting import require_image
@@ -46,22 +47,6 @@ def reference(x, y, n):
 def flops(n):
     return n
 """
-
-
-def candidate(
-    text: str = SCALE, *others: tuple[str, str], language: Language = "c", **build: object
-) -> Candidate:
-    files = [(f"kernel.{language}", text), *others]
-    return Candidate(
-        language=language,
-        sources=tuple(SourceFile(path=path, text=body) for path, body in files),
-        build=BuildSpec.model_validate({"flags": ("-O1",), **build}),
-    )
-
-
-def built(result: Built | BuildFailed) -> Built:
-    assert isinstance(result, Built), result
-    return result
 
 
 def worker(made: Built, kind: type[WorkerProcess] = WorkerProcess) -> None:

@@ -11,12 +11,13 @@ import time
 from pathlib import Path
 
 import pytest
+from c_candidates import built, candidate
 from cuda_kernels import H100, cuda, needs_nvcc
 from cuda_kernels import SCALE as CUDA_SCALE
 from waiting import wait_until
 
 from roofsmith import landlock
-from roofsmith.domain.kernel import BuildSpec, Built, Candidate, Language, SourceFile
+from roofsmith.domain.kernel import Built, Language
 from roofsmith.domain.outcome import BuildFailed
 from roofsmith.scratch import kernel_boot, pid_namespace
 from roofsmith.testing.toolchain import SCALE
@@ -53,22 +54,6 @@ def secret(tmp_path: Path) -> Path:
 @pytest.fixture
 def cache(tmp_path: Path) -> Path:
     return tmp_path / "a cache"
-
-
-def candidate(
-    text: str = SCALE, *others: tuple[str, str], language: Language = "c", **build: object
-) -> Candidate:
-    files = [("kernel.c" if language == "c" else "kernel.cpp", text), *others]
-    return Candidate(
-        language=language,
-        sources=tuple(SourceFile(path=path, text=body) for path, body in files),
-        build=BuildSpec.model_validate({"flags": ("-O1",), **build}),
-    )
-
-
-def built(result: Built | BuildFailed) -> Built:
-    assert isinstance(result, Built), result
-    return result
 
 
 def no_secret(result: Built | BuildFailed, cache: Path) -> BuildFailed:
@@ -290,7 +275,7 @@ class TestSupervisor:
 
 def files(*arguments: str, **environment: str) -> CompilerFiles:
     return files_for(
-        ["/usr/bin/gcc", *arguments], Path("/work/src"), {"HOME": "/home/me", **environment}
+        ["/usr/bin/gcc", *arguments], Path("/project/src"), {"HOME": "/home/me", **environment}
     )
 
 
@@ -321,8 +306,8 @@ def test_other_words_name_nothing(word: str) -> None:
 
 
 def test_the_output_s_folder_and_temporary_ones_may_be_written_to() -> None:
-    found = files("-o", "/work/kernel.so", "--keep-dir=/work/kept", TMPDIR="/work/tmp")
-    assert set(found.writable) == {"/work/kept", "/work", "/work/tmp"}
+    found = files("-o", "/project/kernel.so", "--keep-dir=/project/kept", TMPDIR="/project/tmp")
+    assert set(found.writable) == {"/project/kept", "/project", "/project/tmp"}
 
 
 @pytest.mark.parametrize("folder", ["/home/me", "/home", "/", "/tmp", "", "bin"])

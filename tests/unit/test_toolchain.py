@@ -17,8 +17,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from c_candidates import built, candidate
 
-from roofsmith.domain.kernel import BuildSpec, Built, Candidate, Language, SourceFile
+from roofsmith.domain.kernel import Built, Candidate, Language
 from roofsmith.domain.outcome import BuildFailed
 from roofsmith.domain.values import content_id
 from roofsmith.errors import MachineError, StorageError, ToolMissingError
@@ -31,22 +32,6 @@ from roofsmith.toolchains import cache as cache_module
 
 needs_gcc = pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed")
 needs_clang = pytest.mark.skipif(shutil.which("clang") is None, reason="clang is not installed")
-
-
-def candidate(
-    text: str = SCALE, *others: tuple[str, str], language: Language = "c", **build: object
-) -> Candidate:
-    files = [("kernel.c" if language == "c" else "kernel.cpp", text), *others]
-    return Candidate(
-        language=language,
-        sources=tuple(SourceFile(path=path, text=body) for path, body in files),
-        build=BuildSpec.model_validate({"flags": ("-O1",), **build}),
-    )
-
-
-def built(result: Built | BuildFailed) -> Built:
-    assert isinstance(result, Built), result
-    return result
 
 
 def failed(result: Built | BuildFailed) -> BuildFailed:

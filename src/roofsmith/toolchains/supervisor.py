@@ -8,7 +8,7 @@ died. A signal at a parent's death (PR_SET_PDEATHSIG) would come when the thread
 us.
 
 Standard library only, and little of that: every compilation waits for its start. So the module
-`signal`, whose enumerations take 4 ms, isn't imported.
+`signal`, which makes its enumerations when it is imported, isn't.
 """
 
 from __future__ import annotations

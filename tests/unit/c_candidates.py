@@ -1,0 +1,25 @@
+"""Candidates in C and C++ for tests of what builds them."""
+
+from __future__ import annotations
+
+from roofsmith.domain.kernel import BuildSpec, Built, Candidate, Language, SourceFile
+from roofsmith.domain.outcome import BuildFailed
+from roofsmith.testing.toolchain import SCALE
+
+
+def candidate(
+    text: str = SCALE, *others: tuple[str, str], language: Language = "c", **build: object
+) -> Candidate:
+    """A kernel and further files, as (path, text), with the build spec's fields by name."""
+    files = [("kernel.c" if language == "c" else "kernel.cpp", text), *others]
+    return Candidate(
+        language=language,
+        sources=tuple(SourceFile(path=path, text=body) for path, body in files),
+        build=BuildSpec.model_validate({"flags": ("-O1",), **build}),
+    )
+
+
+def built(result: Built | BuildFailed) -> Built:
+    """What came of a build that must not fail."""
+    assert isinstance(result, Built), result
+    return result
