@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -18,7 +19,8 @@ import pytest
 from gpu_bench import RandomVector, build, environment_or_skip
 from gpu_judging import REFERENCE, GpuJudging, candidate, cuda, judging, softmax_target
 
-from roofsmith.domain.kernel import Built
+from roofsmith.cuda_programs import VARIABLES, find_nvcc
+from roofsmith.domain.kernel import Built, SourceFile
 from roofsmith.domain.outcome import BuildFailed, Outcome
 from roofsmith.domain.workload import Workload
 from roofsmith.errors import MachineError, TargetError, ToolMissingError
@@ -201,6 +203,11 @@ def test_counters_that_may_not_be_read(
 ) -> None:
     said = "==ERROR== ERR_NVGPUCTRPERM - The user does not have permission"
     program(tmp_path, f"echo '{said}' >\"$log\"\nexit 1\n")
+    nvcc = tmp_path / "nvcc"  # the ncu beside it is taken first
+    nvcc.write_text(f'#!/bin/sh\nexec {shlex.quote(str(find_nvcc()))} "$@"\n')
+    nvcc.chmod(0o755)
+    for variable in VARIABLES:
+        monkeypatch.delenv(variable, raising=False)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     runner = GpuRunner("cuda", tmp_path / "compiled")
     found = GpuProfiler(runner, RandomVector(), "nvidia").profile(strided, WORKLOAD)
@@ -257,11 +264,13 @@ def test_ptx_that_is_newer_than_the_driver(
     """As a newer nvcc would write it: this one's, with a version that no driver knows yet."""
     device = environment_or_skip().device
     compute = str(device.arch).replace("sm_", "compute_")
-    options = tmp_path / "options"
-    options.write_text(f"-gencode=arch={compute},code={compute} --no-compress")
-    plain = cuda_toolkit.Architecture(compute, f"--options-file={options}")
+    plain = cuda_toolkit.Architecture(compute, "--options-file=options")
     monkeypatch.setattr(cuda_toolchain, "architecture_for", lambda *_: plain)
-    built = CudaToolchain(tmp_path / "builds", device).build(candidate("cuda", cuda()))
+    wanted = candidate("cuda", cuda())
+    text = f"-gencode=arch={compute},code={compute} --no-compress"
+    sources = (*wanted.sources, SourceFile(path="options", text=text))
+    legible = wanted.model_copy(update={"sources": sources})
+    built = CudaToolchain(tmp_path / "builds", device).build(legible)
     assert isinstance(built, Built), built.detail
     newer, found = re.subn(rb"\.version \d\.\d\n", b".version 9.9\n", built.library.read_bytes())
     assert found == 1

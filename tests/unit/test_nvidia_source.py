@@ -174,6 +174,26 @@ def test_sensors_ask_an_older_driver_who_computes_in_its_own_way(
     assert (found.processes, "processes" in found.unread) == ((7,), False)
 
 
+def test_who_computes_is_asked_four_times_a_second_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    present, now_s = [7], 0.0
+    monkeypatch.setattr(pynvml, "nvmlInit", lambda: None)
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetHandleByUUID", lambda uuid: uuid)
+    monkeypatch.setattr(
+        pynvml,
+        "nvmlDeviceGetComputeRunningProcesses",
+        lambda _: [SimpleNamespace(pid=pid) for pid in present],
+    )
+    health = NvmlHealth(clock=lambda: now_s)
+    seen = []
+    for now_s in (0.0, 0.2, 0.25, 0.3, 0.5):
+        sampled = health.sample(UUID)
+        assert sampled is not None
+        assert sampled.at_s == now_s
+        seen.append(sampled.processes)
+        present.append(8 + len(seen))
+    assert seen == [(7,), (7,), (7, 9, 10), (7, 9, 10), (7, 9, 10, 11, 12)]
+
+
 def test_health_is_unknown_where_nvml_does_not_know_the_gpu() -> None:
     health = NvmlHealth()
     assert health.sample("GPU-no-such-device") is None

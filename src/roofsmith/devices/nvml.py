@@ -14,6 +14,9 @@ from roofsmith.devices.nvidia_smi import GpuSettings
 from roofsmith.domain.health import Health
 
 _MEGA: Final = 1e6
+CENSUS_S: Final = 0.25
+"""Who computes, and in how much memory, is asked no more often: the driver takes milliseconds for
+either, as long as a segment, around which sensors are read."""
 
 THROTTLE_REASONS: Final = {
     pynvml.nvmlClocksThrottleReasonSwPowerCap: "sw_power_cap",
@@ -84,6 +87,15 @@ def _settings(handle: Any, uuid: str) -> GpuSettings:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class _Census:
+    """Who computes on a GPU; what the driver doesn't tell is None."""
+
+    at_s: float
+    memory_used_bytes: int | None
+    processes: tuple[int, ...] | None
+
+
 @dataclass(slots=True)
 class NvmlHealth:
     """Port `HealthSource` over NVML: opened at the first sample, and kept open.
@@ -93,21 +105,24 @@ class NvmlHealth:
 
     clock: Callable[[], float] = time.monotonic
     _handles: dict[str, Any] = field(default_factory=dict)
+    _censuses: dict[str, _Census] = field(default_factory=dict)
+    """The last of every GPU."""
     _dead: bool = False
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def sample(self, uuid: str) -> Health | None:
-        """The GPU's sensors now; None where NVML doesn't answer."""
+        """The GPU's sensors now, its processes and memory no older than `CENSUS_S`; None where NVML
+        doesn't answer."""
         handle = self._handle(uuid)
         if handle is None:
             return None
-        memory = _told(pynvml.nvmlDeviceGetMemoryInfo, handle)
         use = _told(pynvml.nvmlDeviceGetUtilizationRates, handle)
-        processes = _processes(handle)
         bits = _told(pynvml.nvmlDeviceGetCurrentClocksThrottleReasons, handle)
+        now_s = self.clock()
+        census = self._census(uuid, handle, now_s)
         return Health(
             uuid=uuid,
-            at_s=self.clock(),
+            at_s=now_s,
             sm_clock_hz=_clock(pynvml.nvmlDeviceGetClockInfo, handle, pynvml.NVML_CLOCK_SM),
             memory_clock_hz=_clock(pynvml.nvmlDeviceGetClockInfo, handle, pynvml.NVML_CLOCK_MEM),
             temperature_c=_number(
@@ -115,14 +130,20 @@ class NvmlHealth:
             ),
             power_w=_watt(_told(pynvml.nvmlDeviceGetPowerUsage, handle)),
             utilisation=None if use is None else use.gpu / 100,
-            memory_used_bytes=None if memory is None else int(memory.used),
+            memory_used_bytes=census.memory_used_bytes,
             throttle_reasons=throttle_reasons(bits or 0),
-            processes=tuple(sorted(process.pid for process in processes or ())),
+            processes=census.processes or (),
             unread=(
-                *(("processes",) if processes is None else ()),
+                *(("processes",) if census.processes is None else ()),
                 *(("throttle_reasons",) if bits is None else ()),
             ),
         )
+
+    def _census(self, uuid: str, handle: Any, now_s: float) -> _Census:
+        last = self._censuses.get(uuid)
+        if last is None or not 0 <= now_s - last.at_s < CENSUS_S:
+            last = self._censuses[uuid] = _counted(handle, now_s)
+        return last
 
     def _handle(self, uuid: str) -> Any:
         with self._lock:
@@ -150,6 +171,15 @@ def _told(question: Callable[..., Any], *arguments: Any) -> Any:
         return question(*arguments)
     except (pynvml.NVMLError, pynvml.NVMLLibraryMismatchError):
         return None
+
+
+def _counted(handle: Any, now_s: float) -> _Census:
+    memory, processes = _told(pynvml.nvmlDeviceGetMemoryInfo, handle), _processes(handle)
+    return _Census(
+        now_s,
+        None if memory is None else int(memory.used),
+        None if processes is None else tuple(sorted(process.pid for process in processes)),
+    )
 
 
 def _processes(handle: Any) -> Any:

@@ -28,6 +28,7 @@ class Health(Value):
     utilisation: float | None = None
     """Share of the last sampling period (up to a second) in which any kernel ran."""
     memory_used_bytes: int | None = None
+    """This and `processes` may be a fraction of a second older."""
     throttle_reasons: tuple[str, ...] = ()
     """Each a `ThrottleReason`, sorted."""
     processes: tuple[int, ...] = ()

@@ -35,8 +35,8 @@ LONGEST_SIDE_S = 50e-3
 MAX_CLOCK_CALLS = 512
 """Every call has inputs of its own; a GPU's launch queue holds about a thousand."""
 CHECKED_BY_CLOCK = 32
-"""Calls of a long segment that are verified, chosen once all have run: verifying hundreds takes ten
-times as long as running them. Whoever skips one in ten is found in 97 of 100 segments."""
+"""Calls of a long segment that are verified, chosen once all have run: verifying hundreds takes far
+longer than running them. Whoever skips one in ten is found in 97 of 100 segments."""
 MOST_ODD = 4
 """Chosen: calls of a segment with inputs from another distribution; at most a quarter of it."""
 

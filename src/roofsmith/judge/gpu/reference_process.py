@@ -38,7 +38,7 @@ from roofsmith.judge.gpu.needs import SEES_NO_GPU
 from roofsmith.judge.gpu.reasons import device_reason
 from roofsmith.judge.gpu.reference import GpuReference
 from roofsmith.judge.gpu.rounding import Wrong, room_for_rounding
-from roofsmith.judge.gpu.tensors import raw_bytes
+from roofsmith.judge.gpu.tensors import any_differ, raw_bytes
 from roofsmith.judge.gpu.watching import Probe, Sample
 from roofsmith.judge.reference_process import serve
 from roofsmith.judge.user_module import Complaint, load_module
@@ -295,9 +295,9 @@ class GpuServer:
         checks = {}
         for index, array in enumerate(arena.layout.arrays):
             if array.role == "input":
-                pristine = torch.stack([raw_bytes(draw.values[array.name]) for draw in drawn])
-                held = torch.stack([arena.raw(slot, index) for slot in slots])
-                checks[f"altered:{array.name}"] = (held != pristine).any(1, keepdim=True)
+                pristine = [raw_bytes(draw.values[array.name]) for draw in drawn]
+                held = [arena.raw(slot, index) for slot in slots]
+                checks[f"altered:{array.name}"] = any_differ(held, pristine)
             else:
                 checks[array.name] = compare(
                     [arena.view(slot, index) for slot in slots],

@@ -13,6 +13,10 @@ DTYPES = {
     "uint64": torch.uint64, "bool": torch.bool,
 }  # fmt: skip
 
+STACKED_BYTES = 2**20
+"""Arrays of up to this size are compared together, since launches cost more; larger ones one by
+one, since copies do. Chosen."""
+
 
 def open_device() -> None:
     """Have torch open the device now, which its first tensor would do."""
@@ -51,6 +55,27 @@ def raw_bytes(value: object) -> torch.Tensor:
     return value.contiguous().reshape(-1).view(torch.uint8)
 
 
+def any_differ(ones: Sequence[torch.Tensor], others: Sequence[torch.Tensor]) -> torch.Tensor:
+    """Whether any byte differs, pair by pair; shape (S, 1).
+
+    Args:
+        ones: S flat tensors of bytes, all of one length.
+        others: likewise.
+    """
+    if all(map(_has_words, (*ones, *others))):  # bytes by themselves are slow
+        ones, others = ([flat.view(_WORD) for flat in flats] for flats in (ones, others))
+    if ones[0].nbytes > STACKED_BYTES:
+        return torch.stack([(one != other).any() for one, other in zip(ones, others, strict=True)])[
+            :, None
+        ]
+    return (torch.stack(list(ones)) != torch.stack(list(others))).any(1, keepdim=True)
+
+
+def _has_words(flat: torch.Tensor) -> bool:
+    places = (flat.numel(), flat.storage_offset(), flat.data_ptr())
+    return not any(place % _WORD.itemsize for place in places)
+
+
 def differ(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
     """Which elements of two tensors of one type aren't the same; a NaN equals itself.
 
@@ -62,6 +87,7 @@ def differ(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
     return (one != other) & ~(one.isnan() & other.isnan())
 
 
+_WORD = torch.int64
 _SIGNED = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
