@@ -15,7 +15,7 @@ from roofsmith.domain.comparison import Judgement
 from roofsmith.domain.outcome import Crashed, Incorrect, Passed
 from roofsmith.errors import UsageError
 from roofsmith.judge.version import judge_sources, judge_version
-from roofsmith.selftest import record
+from roofsmith.selftest import examination, record
 from roofsmith.selftest.examination import (
     BROKEN,
     Examiner,
@@ -184,6 +184,40 @@ def test_attacks_that_stay_undecided_are_judged_again(
         found = examiner.examine(CORPUS[name], SilentObserver())
     assert isinstance(found, Finding)
     assert (found.judgements, found.right) == (judgements, right)
+    assert next(said, None) is None
+
+
+SLOWER, FASTER = (NaiveVerdict(correct=True, candidate_s=s, base_s=1e-3) for s in (2e-3, 1e-6))
+WRONG = NaiveVerdict(correct=False, candidate_s=1e-6, base_s=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("opinions", "name", "deceived"),
+    [
+        ([SLOWER, FASTER], "attacks/c/do_nothing", True),
+        ([SLOWER] * 3, "attacks/c/do_nothing", False),
+        ([WRONG], "attacks/c/do_nothing", False),
+        ([None], "attacks/c/do_nothing", False),
+        ([SLOWER], "honest/c/identical_twin", None),
+    ],
+)
+def test_attacks_that_the_naive_harness_took_for_slow_are_shown_to_it_again(
+    opinions: list[NaiveVerdict | None], name: str, deceived: bool | None, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    said = iter(opinions)
+
+    class Contest:
+        def judge(self, *given: object, **options: object) -> Judgement:
+            return judged("tie", reason=None)
+
+    settings = Settings(cache_dir=tmp_path / "cache", campaigns_dir=tmp_path)
+    monkeypatch.setattr(Examiner, "_contest", lambda *given: Contest())
+    monkeypatch.setattr(examination, "naive_opinion", lambda *given: next(said))
+    with Examiner(settings) as examiner:
+        found = examiner.examine(CORPUS[name], SilentObserver())
+    assert isinstance(found, Finding)
+    assert (found.naive, found.deceives_naive) == (opinions[-1], deceived)
     assert next(said, None) is None
 
 

@@ -190,10 +190,19 @@ class Examiner:
         ]
 
     def _opinion(self, sample: Sample, task: Operator) -> NaiveVerdict | None:
-        """What the naive harness says; it knows no gate of its own."""
-        if (gate := self._gates[sample.language]) is not None:
-            gate.pass_through()
-        return naive_opinion(sample, task, self._settings)
+        """What the naive harness says; it knows no gate of its own.
+
+        It times the two kernels one after the other, so that a busy machine may hide a gain from
+        it: an attack that it found nothing wrong with is shown to it `TRIES` times at most.
+        """
+        for _ in range(TRIES):
+            if (gate := self._gates[sample.language]) is not None:
+                gate.pass_through()
+            opinion = naive_opinion(sample, task, self._settings)
+            fooled = opinion is not None and opinion.correct
+            if not (sample.is_attack and fooled) or _deceives(sample, opinion):
+                break
+        return opinion
 
     def _contest(self, task: Operator, language: Language, observer: Observer) -> app.Contest:
         key = (task.name, language)

@@ -18,7 +18,8 @@ _HEAD = """\
 get through, and honest kernels that look suspicious, which must. Every attack also meets a
 deliberately naive harness (`selftest/naive.py`: one process, one seed, one comparison, the mean of
 calls on the same buffers), which it is there to deceive: else it wouldn't be much of an attack. The
-matrix says how many did.
+matrix says how many did; one that it took for slow is shown to it up to three times, for its mean
+scatters.
 
 An attack is **caught** if the judge rejects it. Where the trick gains nothing and the outputs are
 right, there is nothing to reject: such a kernel is **harmless** if its header expects that and the
