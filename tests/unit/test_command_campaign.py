@@ -193,6 +193,34 @@ def test_results_that_git_tracks_are_no_frozen_files(tmp_path: Path, here: Path)
     assert listed.startswith("100755")  # a script stays one
 
 
+@pytest.mark.parametrize(
+    ("script", "fails", "outcome", "reason"),
+    [
+        ("build_sh", "exit 1", "build_failed", "build_command_failed"),
+        ("build_sh", "sleep 600", "build_failed", "build_deadline"),
+        ("test_sh", "sleep 600", "timed_out", "test_deadline"),
+        ("bench_sh", "exit 3", "crashed", "benchmark_failed"),
+        ("bench_sh", "sleep 600", "timed_out", "benchmark_deadline"),
+    ],
+)
+def test_a_command_that_fails_or_hangs_on_a_candidate_has_a_name(
+    script: str, fails: str, outcome: str, reason: str, tmp_path: Path, here: Path
+) -> None:
+    command = script.removesuffix("_sh").replace("bench", "benchmark")
+    usual = {"build_sh": "", "test_sh": "", "bench_sh": BENCHMARK}
+    limit = f"  {command}_deadline_s: 3\n" if "deadline" in reason else ""
+    make_repository(
+        tmp_path / "other",
+        **{script: f"if grep -q 41.0 src/pa.rows; then {fails}; fi\n{usual[script]}"},
+        target_yaml=TARGET + limit,
+    )
+    begin(here, "other")
+    code, told = tell(here, ROWS.replace("40.0", "41.0"))
+    assert (code, told["outcome"], told["reason"]) == (1, outcome, reason)
+    run("ask", "run")
+    assert tell(here, FASTER)[1]["decision"] == "kept"
+
+
 def test_every_change_is_built_and_without_metrics_an_attempt_has_failed(
     tmp_path: Path, here: Path
 ) -> None:
