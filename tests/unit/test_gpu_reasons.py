@@ -25,6 +25,7 @@ UNWRITTEN = Incorrect(reason="nan_output", detail="4 elements of 'y' were not wr
     [
         (("CUDA_ERROR_ILLEGAL_ADDRESS", "cudaErrorIllegalAddress", "hipErrorIllegalAddress"),
          "illegal_address"),
+        (("CUDA_ERROR_MISALIGNED_ADDRESS", "cudaErrorMisalignedAddress"), "misaligned_address"),
         (("CUDA_ERROR_OUT_OF_MEMORY", "cudaErrorMemoryAllocation", "hipErrorOutOfMemory"),
          "out_of_device_memory"),
         (("CUDA_ERROR_NO_BINARY_FOR_GPU", "cudaErrorNoKernelImageForDevice",
