@@ -114,6 +114,20 @@ def test_a_round_fits_the_screen(width: int, kind: RoundKind) -> None:
     assert lines[-1].endswith("kept" if kind == "kept" else "rolled back")
 
 
+@pytest.mark.parametrize("width", [60, 110])
+def test_a_round_that_others_disturbed_says_so(width: int) -> None:
+    (round_,) = campaign_of(events_for(["inconclusive"])).rounds
+    assert round_lines(round_, width)[-1][-1][0] == "rolled back"
+    seen = round_.judgement
+    void = tuple(s.model_copy(update={"void": "threads waited"}) for s in seen.samples)
+    why = f"{len(void)} of {len(void)} pairs are void, such as: threads waited for a processor"
+    disturbed = seen.model_copy(update={"samples": void, "notes": (why,)})
+    lines = round_lines(round_.model_copy(update={"judgement": disturbed}), width)
+    last = "".join(text for text, _ in lines[-1])
+    assert last.strip().startswith(f"{len(void)} of {len(void)} pairs are void")
+    assert len(last) <= width
+
+
 def test_what_is_said_of_many_files_is_said_once(capsys: pytest.CaptureFixture[str]) -> None:
     other = "is another version's"
     many = tuple(Finding(f"rounds/round-{n}/summary.md", other) for n in range(1, 40))

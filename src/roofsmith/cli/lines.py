@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from roofsmith.analysis.compare import LARGEST_RATIO
+from roofsmith.analysis.compare import LARGEST_RATIO, is_disturbed
 from roofsmith.domain.campaign import (
     Baseline,
     Campaign,
@@ -89,7 +89,14 @@ def _masked(event: Masked) -> Line:
 
 
 def round_lines(round_: Round, width: int) -> list[Line]:
-    """`#3 parallel rows over 2 threads   faster  1.92x [1.90, 1.94]   41% of roofline   kept`."""
+    """`#3 parallel rows over 2 threads   faster  1.92x [1.90, 1.94]   41% of roofline   kept`.
+
+    If most of its pairs are void, the line below says what disturbed them.
+    """
+    return [*_judged(round_, width), *_disturbance(round_.judgement, width)]
+
+
+def _judged(round_: Round, width: int) -> list[Line]:
     verdict = round_.judgement.verdict
     number = (f"#{round_.round:<3}", "bold")
     figures = [
@@ -105,6 +112,12 @@ def round_lines(round_: Round, width: int) -> list[Line]:
         return [[number, (fmt.one_line(statement, width - 4), "")], [("    ", ""), *figures]]
     room = width - _FIGURES_WIDTH
     return [[number, (f"{fmt.one_line(statement, room - 2):<{room}}", ""), *figures]]
+
+
+def _disturbance(judgement: Judgement, width: int) -> list[Line]:
+    if not (judgement.notes and is_disturbed((*judgement.samples, *judgement.confirmation))):
+        return []
+    return [[("    ", ""), (fmt.one_line(judgement.notes[0], width - 4), "yellow")]]
 
 
 def _tight(round_: Round, figures: Line) -> Line:
