@@ -24,13 +24,14 @@ from pathlib import Path
 from typing import Literal
 
 from result_file import Made, Times, made_now, pair_times, say, write
+from roofsmith.analysis.fractions import fraction_of_timings
 from roofsmith.app.wiring import workshop
 from roofsmith.config import Settings
 from roofsmith.domain.campaign import Campaign, Event, Round, replay
 from roofsmith.domain.comparison import Timing
 from roofsmith.domain.kernel import Built, Candidate
 from roofsmith.domain.values import Value
-from roofsmith.engine.progress import fraction_of_timings, overhead_fraction
+from roofsmith.engine.progress import overhead_fraction
 from roofsmith.errors import BaselineError
 from roofsmith.store.ledger import JsonlLedger
 from roofsmith.testing.observer import SilentObserver

@@ -21,6 +21,7 @@ from campaign_builder import (
     softmax_campaign,
 )
 
+from roofsmith.analysis.fractions import fraction_of_candidate
 from roofsmith.cli import documents, show
 from roofsmith.cli.lines import lines_for
 from roofsmith.domain.bound import Bound
@@ -40,7 +41,6 @@ from roofsmith.domain.measure import TIME, Measure
 from roofsmith.domain.memory import Memory
 from roofsmith.domain.outcome import Passed
 from roofsmith.domain.target import Target
-from roofsmith.engine.progress import fraction_of_candidate
 from roofsmith.ports import Measured
 from roofsmith.report import format as fmt
 from roofsmith.report.campaign_files import render_campaign

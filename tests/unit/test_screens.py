@@ -8,6 +8,7 @@ import pytest
 from campaign_builder import RoundKind, campaign_of, events_for, profile, softmax_campaign
 from rich.console import Console
 
+from roofsmith.analysis.fractions import fraction_of_timings
 from roofsmith.app import Finished, Verification
 from roofsmith.cli import show
 from roofsmith.cli.errors_table import HEADERS, error_rows
@@ -18,6 +19,8 @@ from roofsmith.domain.comparison import ErrorReport
 from roofsmith.domain.ending import StopCode
 from roofsmith.domain.profile import Counter
 from roofsmith.engine.verify import Finding
+from roofsmith.report.format import percent
+from roofsmith.report.summarize import summarize
 
 
 def error(
@@ -74,6 +77,24 @@ def test_an_end_says_first_how_to_go_on(
     show.finished(ended(campaign_of(events_for(["kept"], stop=stop))), as_json=False)
     _, _, following = capsys.readouterr().out.partition("next:\n")
     assert following.lstrip().startswith(command)
+
+
+def test_an_end_and_its_report_tell_the_same_share_of_the_roofline(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Of the final kernel alone: beside another one, on a busy machine, it took twice as long."""
+    campaign = softmax_campaign()
+    assert campaign.stopped is not None
+    alone = tuple(
+        timing.model_copy(update={"time_s": 2 * timing.time_s})
+        for timing in campaign.stopped.final_timings
+    )
+    stopped = campaign.stopped.model_copy(update={"final_timings": alone})
+    told = campaign.model_copy(update={"stopped": stopped})
+    fraction = summarize(told).fraction
+    assert fraction == pytest.approx((fraction_of_timings(campaign.stopped.final_timings) or 0) / 2)
+    show.finished(ended(told), as_json=False)
+    assert f"{percent(fraction)} of the roofline" in capsys.readouterr().out
 
 
 def test_an_end_for_want_of_ideas_offers_no_resume(capsys: pytest.CaptureFixture[str]) -> None:

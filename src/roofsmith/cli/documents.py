@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from roofsmith.analysis.fractions import final_fraction, held_fraction
 from roofsmith.app import Finished, Standing, ToldRounds, Verification
 from roofsmith.domain.campaign import Round, Stopped
 from roofsmith.domain.comparison import Judgement, Timing, WorkloadComparison
@@ -12,7 +13,6 @@ from roofsmith.domain.inspection import Inspection
 from roofsmith.domain.measure import TIME, Measure
 from roofsmith.domain.outcome import Outcome, Passed
 from roofsmith.domain.target import Target
-from roofsmith.engine.progress import held_fraction
 from roofsmith.engine.stopping import Stop
 from roofsmith.ports import Measured
 from roofsmith.report.json_summary import calibration_document, metric_fields, value_fields
@@ -117,7 +117,7 @@ def finished_document(finished: Finished) -> dict[str, Any]:
         "self_reported": campaign.started.target.command is not None,
         **metric_fields(measure),
         "total_speedup": campaign.total_speedup,
-        "roofline_fraction": held_fraction(campaign),
+        "roofline_fraction": final_fraction(campaign),
         "wall_s": finished.wall_s,
         "overhead_fraction": finished.overhead_fraction,
         "baseline": [_timing(t, measure) for t in baseline],

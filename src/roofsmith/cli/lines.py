@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import assert_never
 
 from roofsmith.analysis.compare import LARGEST_RATIO, is_disturbed
+from roofsmith.analysis.fractions import fraction_of_candidate
 from roofsmith.domain.campaign import (
     Baseline,
     Campaign,
@@ -23,7 +24,6 @@ from roofsmith.domain.diagnosis import Diagnosed
 from roofsmith.domain.measure import Measure
 from roofsmith.domain.outcome import Cheated, Passed
 from roofsmith.domain.yardstick import YardstickResult, Yardsticks
-from roofsmith.engine.progress import fraction_of_candidate
 from roofsmith.report import format as fmt
 from roofsmith.report.reported import LABEL
 from roofsmith.report.summarize import kernel_threads

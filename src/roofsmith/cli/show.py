@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from roofsmith.analysis.compiled import described
+from roofsmith.analysis.fractions import final_fraction
 from roofsmith.analysis.rulebook import RULES
 from roofsmith.app import Finished, Standing, ToldRounds, Verification
 from roofsmith.cli import documents
@@ -18,7 +19,6 @@ from roofsmith.domain.comparison import Judgement, Timing
 from roofsmith.domain.measure import TIME, Measure
 from roofsmith.domain.outcome import Outcome, Passed
 from roofsmith.domain.profile import Bottleneck, Profile
-from roofsmith.engine.progress import held_fraction
 from roofsmith.engine.verify import Finding
 from roofsmith.ports import Measured
 from roofsmith.report import format as fmt
@@ -243,7 +243,7 @@ def _result_lines(found: Finished) -> list[str]:
     stopped = campaign.stopped
     lines = [
         f"{fmt.speedup(campaign.total_speedup)} over the baseline, "
-        f"{fmt.percent(held_fraction(campaign))} of the roofline, "
+        f"{fmt.percent(final_fraction(campaign))} of the roofline, "
         f"{fmt.plural(len(campaign.kept), 'change')} kept of {len(campaign.rounds)}, "
         f"{fmt.duration(found.wall_s)}"
     ]

@@ -7,7 +7,6 @@ from statistics import median_low
 
 from roofsmith.analysis.roofline import geometric_mean
 from roofsmith.domain.campaign import Baseline, Campaign, Event, Round, Stopped
-from roofsmith.domain.comparison import Comparison, Timing
 from roofsmith.domain.diagnosis import Diagnosed
 
 RECENT_ROUNDS = 5
@@ -15,29 +14,6 @@ RECENT_ROUNDS = 5
 BASELINES_PER_ROUND = 10
 """A plain judgement may take far less than it is allowed to: so many baselines, at most. Chosen:
 the fewest pairs that decide take about as long where a repository's benchmark is all that runs."""
-
-
-def fraction_of_timings(timings: Iterable[Timing]) -> float | None:
-    """Roofline fraction of a kernel that was measured on its own: geometric mean over workloads."""
-    return geometric_mean(_fraction(t.floor_time_s, t.time_s) for t in timings)
-
-
-def fraction_of_candidate(comparison: Comparison) -> float | None:
-    """Roofline fraction of a comparison's candidate: geometric mean over workloads."""
-    return geometric_mean(
-        _fraction(w.floor_time_s, w.candidate_time_s) for w in comparison.workloads
-    )
-
-
-def _fraction(floor_time_s: float | None, time_s: float) -> float | None:
-    return None if floor_time_s is None else floor_time_s / time_s
-
-
-def held_fraction(campaign: Campaign) -> float | None:
-    """Roofline fraction of the incumbent, as it was last measured."""
-    if campaign.rounds:
-        return campaign.rounds[-1].roofline_fraction
-    return fraction_of_timings(campaign.baseline.timings) if campaign.baseline else None
 
 
 def held_metric(campaign: Campaign) -> float | None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from roofsmith.analysis.compare import compare
+from roofsmith.analysis.fractions import fraction_of_candidate, held_fraction
 from roofsmith.analysis.kernel_times import overall_gain
 from roofsmith.analysis.representatives import representatives
 from roofsmith.analysis.rulebook import RULES
@@ -34,7 +35,6 @@ from roofsmith.domain.transfer import TransferCheck
 from roofsmith.domain.workload import ConfigClass
 from roofsmith.engine.meter import Lap
 from roofsmith.engine.profiling import Seen
-from roofsmith.engine.progress import fraction_of_candidate, held_fraction
 from roofsmith.engine.stopping import Stop, end_checks
 from roofsmith.engine.survey import Survey
 from roofsmith.errors import (

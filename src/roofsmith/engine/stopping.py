@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from roofsmith.analysis.fractions import held_fraction
 from roofsmith.analysis.regressions import regressions_in_a_row
 from roofsmith.domain.campaign import Campaign
 from roofsmith.domain.ending import EndCheck, StopCode
 from roofsmith.domain.target import StopPolicy
-from roofsmith.engine.progress import expected_round_s, held_fraction, held_metric
+from roofsmith.engine.progress import expected_round_s, held_metric
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from statistics import geometric_mean
 from typing import assert_never
 
 from roofsmith.analysis.calibration import round_score
+from roofsmith.analysis.fractions import fraction_of_timings
 from roofsmith.analysis.kernel_times import kernel_estimate
 from roofsmith.analysis.ladder import needs_diagnosis
 from roofsmith.domain.campaign import Baseline, Campaign, Kept, RolledBack, Round
-from roofsmith.domain.comparison import Judgement, Timing
+from roofsmith.domain.comparison import Judgement
 from roofsmith.domain.kernel import Candidate
 from roofsmith.domain.outcome import (
     BuildFailed,
@@ -93,12 +93,6 @@ def held_profile(summary: Summary) -> Profile | None:
     return held[-1].profile_after if held else None
 
 
-def fraction_of(timings: tuple[Timing, ...]) -> float | None:
-    """Geometric mean of floor over time; None if any floor is UNKNOWN."""
-    fractions = [t.floor_time_s / t.time_s for t in timings if t.floor_time_s is not None]
-    return geometric_mean(fractions) if timings and len(fractions) == len(timings) else None
-
-
 def status_of(outcome: Outcome) -> str:
     """An outcome in a word or two, for tables."""
     match outcome:
@@ -139,7 +133,7 @@ def _baseline_step(baseline: Baseline) -> Step:
         ratio=None,
         level=Ratio(1.0, (1.0, 1.0)) if passed else None,
         total_speedup=1.0,
-        roofline_fraction=fraction_of(baseline.timings),
+        roofline_fraction=fraction_of_timings(baseline.timings),
         rule="the starting point: every later kernel is compared with its predecessor",
         bottleneck_before=None,
         bottleneck_after=baseline.bottleneck,

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from statistics import geometric_mean
 
 from roofsmith.analysis.calibration import calibrations
+from roofsmith.analysis.fractions import final_fraction, fraction_of_timings
 from roofsmith.domain.bound import Bound
 from roofsmith.domain.campaign import Campaign, Started, Stopped
 from roofsmith.domain.comparison import ErrorReport, Timing
@@ -18,7 +19,7 @@ from roofsmith.report.ends import PAUSES, endings
 from roofsmith.report.next_steps import next_steps
 from roofsmith.report.reported import notice, overall_metric_rows, task_lines
 from roofsmith.report.standings import standings
-from roofsmith.report.steps import counting_ratio, fraction_of, steps_of
+from roofsmith.report.steps import counting_ratio, steps_of
 from roofsmith.report.summary import (
     ClassRow,
     Ratio,
@@ -47,7 +48,7 @@ def summarize(campaign: Campaign) -> Summary:
     held = tuple(_held(steps))
     workloads = tuple(_workload_row(campaign, steps, workload) for workload in target.workloads)
     totals = _totals(campaign, steps)
-    fraction, baseline_fraction = _fractions(campaign, steps)
+    fraction, baseline_fraction = _fractions(campaign)
     classes = tuple(_class_row(config_class, workloads) for config_class in campaign.classes)
     return Summary(
         campaign=started.campaign,
@@ -155,14 +156,11 @@ def _alone(campaign: Campaign) -> float | None:
     return geometric_mean(ratios) if ratios else None
 
 
-def _fractions(campaign: Campaign, steps: tuple[Step, ...]) -> tuple[float | None, float | None]:
-    """Of the incumbent as it was last measured, and of the baseline."""
+def _fractions(campaign: Campaign) -> tuple[float | None, float | None]:
+    """Of the kernel that holds, and of the baseline."""
     if campaign.baseline is None:
         return None, None
-    baseline = fraction_of(campaign.baseline.timings)
-    if campaign.stopped is not None and campaign.stopped.final_timings:
-        return fraction_of(campaign.stopped.final_timings), baseline
-    return steps[-1].roofline_fraction, baseline
+    return final_fraction(campaign), fraction_of_timings(campaign.baseline.timings)
 
 
 def _limiter(bounds: tuple[Bound, ...]) -> str:

@@ -1,0 +1,43 @@
+"""How near to the roofline a kernel is: one figure for several workloads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from roofsmith.analysis.roofline import geometric_mean
+from roofsmith.domain.campaign import Campaign
+from roofsmith.domain.comparison import Comparison, Timing
+
+
+def fraction_of_timings(timings: Iterable[Timing]) -> float | None:
+    """Of a kernel that was measured on its own: geometric mean over workloads with a known floor.
+
+    None: there is none.
+    """
+    return geometric_mean(_fraction(t.floor_time_s, t.time_s) for t in timings)
+
+
+def fraction_of_candidate(comparison: Comparison) -> float | None:
+    """The same of a comparison's candidate."""
+    return geometric_mean(
+        _fraction(w.floor_time_s, w.candidate_time_s) for w in comparison.workloads
+    )
+
+
+def held_fraction(campaign: Campaign) -> float | None:
+    """Of the incumbent, as it was last measured."""
+    if campaign.rounds:
+        return campaign.rounds[-1].roofline_fraction
+    return fraction_of_timings(campaign.baseline.timings) if campaign.baseline else None
+
+
+def final_fraction(campaign: Campaign) -> float | None:
+    """The same for people: once the end has timed the final kernel alone, what came of that."""
+    stopped = campaign.stopped
+    if stopped is not None and stopped.final_timings:
+        return fraction_of_timings(stopped.final_timings)
+    return held_fraction(campaign)
+
+
+def _fraction(floor_time_s: float | None, time_s: float) -> float | None:
+    return None if floor_time_s is None else floor_time_s / time_s
