@@ -12,11 +12,12 @@ from roofsmith.analysis.fractions import fraction_of_timings
 from roofsmith.app import Finished, Verification
 from roofsmith.cli import show
 from roofsmith.cli.errors_table import HEADERS, error_rows
-from roofsmith.cli.lines import round_lines
+from roofsmith.cli.lines import lines_for, round_lines
 from roofsmith.cli.output import print_table
 from roofsmith.domain.campaign import Campaign
 from roofsmith.domain.comparison import ErrorReport
 from roofsmith.domain.ending import StopCode
+from roofsmith.domain.examination import Check, Examination
 from roofsmith.domain.profile import Counter
 from roofsmith.engine.verify import Finding
 from roofsmith.report.format import percent
@@ -133,6 +134,22 @@ def test_a_round_fits_the_screen(width: int, kind: RoundKind) -> None:
     assert max(map(len, lines)) <= width
     assert any(round_.judgement.verdict in line for line in lines)
     assert lines[-1].endswith("kept" if kind == "kept" else "rolled back")
+
+
+def test_a_campaign_on_a_busy_machine_begins_with_that() -> None:
+    campaign = softmax_campaign()
+    calm = Check(area="processor", name="load", level="ok", detail="load average 0.1")
+    busy = Check(area="processor", name="load", level="limited", detail="load average 7", fix="-")
+    other = Check(area="profilers", name="perf", level="limited", detail="no counters", fix="-")
+
+    def shown(*checks: Check) -> list[str]:
+        found = Examination(
+            subject="softmax", language="c", machine="host", checks=checks, readiness=()
+        )
+        begun = campaign.started.model_copy(update={"examination": found})
+        return ["".join(text for text, _ in line) for line in lines_for(begun, campaign)]
+
+    assert shown(busy, other) == [*shown(calm, other), "load      load average 7"]
 
 
 @pytest.mark.parametrize("width", [60, 110])

@@ -179,6 +179,11 @@ def _started(event: Started) -> list[Line]:
         text = limit_line(bound.workload, bound.limiter, bound.floor_time_s)
         reason = f" ({bound.reason})" if bound.floor_time_s is None and bound.reason else ""
         lines.append([("roofline  ", "bold"), (text + reason, "")])
+    lines += [
+        [(f"{check.name:<10}", "bold"), (check.detail, "yellow")]
+        for check in (event.examination.checks if event.examination else ())
+        if (check.area, check.level) == ("processor", "limited")
+    ]
     if event.target.command is not None:
         lines.append([("figures   ", "bold"), (f"{LABEL} by the repository's benchmark", "")])
     return lines
