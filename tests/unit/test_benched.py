@@ -21,7 +21,7 @@ from roofsmith.domain.profile import Counter, Profile
 from roofsmith.domain.workload import Workload
 from roofsmith.ports import Measured
 from roofsmith.report.campaign_files import render_campaign
-from roofsmith.report.rates import ceilings_used, has_datasheet, rates
+from roofsmith.report.rates import ceilings_used, has_datasheet, rates, stood_on
 from roofsmith.testing.engine import fake_target
 from roofsmith.testing.observer import SilentObserver
 
@@ -92,6 +92,27 @@ def test_a_ceiling_that_is_not_known_gives_no_share() -> None:
     assert rates(bound, 1e-3).datasheet_peak_fraction is None
     assert unknown not in ceilings_used([bound])
     assert has_datasheet([bound])
+
+
+def test_which_ceilings_floor_and_goal_stand_on_where_some_of_the_wanted_kind_are_missing() -> None:
+    plain = bounds()[0]
+    printed = with_datasheet(plain, leads=True)
+    half = printed.model_copy(update={"peak": plain.peak})
+    assert stood_on([plain], "measured") == "measured ceilings"
+    assert stood_on([printed], "datasheet") == "datasheet ceilings"
+    assert stood_on([plain], "datasheet") == "measured ceilings, since there is no datasheet one"
+    mixed = "datasheet ceilings and, where there is none, on the measured one"
+    assert stood_on([half], "datasheet") == mixed
+    assert stood_on([plain, printed], "datasheet") == mixed
+
+
+def test_pages_say_so_where_there_is_no_datasheet_to_stand_on() -> None:
+    started = softmax_campaign().started
+    target = started.target.model_copy(update={"ceilings": "datasheet"})
+    started = started.model_copy(update={"target": target})
+    pages = render_campaign(softmax_campaign().model_copy(update={"started": started}))
+    for name in ("README.md", "benchmark.md"):
+        assert "goal stand on measured ceilings, since there is no datasheet one." in pages[name]
 
 
 def test_benchmark_md_holds_the_kernel_against_both() -> None:

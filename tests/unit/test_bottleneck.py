@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import platform
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -33,6 +36,14 @@ COMPUTE = make_bound(2e11, 2e8)
 def profile(*notes: str, **counters: float) -> Profile:
     found = tuple(Counter(name=name, value=value, unit="1") for name, value in counters.items())
     return Profile(tool="perf", workload="N=8", counters=found, notes=notes)
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="said of x86-64")
+def test_a_cache_line_is_as_long_as_this_machine_says() -> None:
+    told = Path("/sys/devices/system/cpu/cpu0/cache/index0/coherency_line_size")
+    if not told.exists():
+        pytest.skip("the kernel doesn't tell")
+    assert int(told.read_text()) == phrases.LINE_BYTES == phrases.RULES.line_bytes
 
 
 def line(found: Bottleneck, phrase: str) -> str:

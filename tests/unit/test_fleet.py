@@ -332,6 +332,27 @@ def test_a_program_that_closes_its_output_and_lives_on_is_stopped(tmp_path: Path
         NvidiaSmiFleet(script(tmp_path, "mute", "exec >&-; sleep 60"), deadline_s=SHORT_S).gpus()
 
 
+@pytest.mark.parametrize("source", [NvidiaSmiFleet, AmdSmiFleet, RocmSmiFleet])
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("exit 9", "it isn't there, fails, or doesn't answer in time"),
+        ("exit 0", "it prints nothing"),
+        ("printf 'No devices\\033[2J were found'", r"which begins 'No devices\x1b[2J were found'"),
+    ],
+)
+def test_an_answer_without_a_gpu_is_shown(
+    source: type[NvidiaSmiFleet] | type[AmdSmiFleet] | type[RocmSmiFleet],
+    body: str,
+    said: str,
+    tmp_path: Path,
+) -> None:
+    with pytest.raises(MachineError) as failed:
+        source(script(tmp_path, "smi", body)).gpus()
+    assert said in failed.value.message
+    assert failed.value.hint
+
+
 def test_a_program_that_fails_is_not_believed(tmp_path: Path) -> None:
     told = program(tmp_path, "smi", nvidia_smi_answers([idle_gpu()], xml=True))
     failing = script(tmp_path, "failing", f'"{told}" "$@"; exit 3')

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import string
 from pathlib import Path
 
@@ -83,6 +84,11 @@ def test_every_rule_has_a_source_and_says_only_what_it_looked_at() -> None:
         assert said <= {*NAMES, *vocabulary().names}, rule.phrase
     for rule in RULES.kinds:
         assert rule.by.weak != rule.by.sure, rule.phrase
+
+
+def test_no_source_is_a_time_that_nobody_recorded() -> None:
+    for name, text in RULES.sources.items():
+        assert not re.search(r"\d+\s?(?:ns|us|µs|nanosec|microsec)", text), name
 
 
 @given(st.dictionaries(st.sampled_from(NAMES), st.floats(0, 1e6)))

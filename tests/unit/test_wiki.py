@@ -233,6 +233,16 @@ def test_an_unknown_name_brings_similar_ones() -> None:
         WIKI.page("V100")
 
 
+@pytest.mark.parametrize("name", ["NVIDIA H100", "h100 80gb"])
+def test_a_name_that_is_part_of_others_brings_those_and_no_other_product(name: str) -> None:
+    """`NVIDIA H100` is none of the H100s, and an H200 still less."""
+    with pytest.raises(UnknownNameError) as error:
+        WIKI.page(name)
+    offered = str(error.value.hint).casefold().split(", ")
+    assert "nvidia h100 80gb hbm3" in offered
+    assert all("h100" in product for product in offered)
+
+
 @pytest.mark.parametrize(
     ("metric", "path"),
     [

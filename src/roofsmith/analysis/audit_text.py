@@ -50,13 +50,18 @@ _HEADING_UNIT = re.compile(
 )
 _KEY_UNITS: Final = {
     "byte_per_s": "byte/s", "bytes_per_s": "byte/s", "gbps": "GB/s", "tbps": "TB/s",
+    "gbs": "GB/s", "tbs": "TB/s",
     "gb_per_s": "GB/s", "tb_per_s": "TB/s", "gb_s": "GB/s", "tb_s": "TB/s",
+    "gib_per_s": "GiB/s", "tib_per_s": "TiB/s", "gib_s": "GiB/s", "tib_s": "TiB/s",
     "flop_per_s": "FLOP/s", "flops_per_s": "FLOP/s", "gflops": "GFLOP/s", "tflops": "TFLOP/s",
     "pflops": "PFLOP/s", "hz": "Hz", "mhz": "MHz", "ghz": "GHz", "w": "W", "watts": "W",
     "bytes": "byte", "byte": "byte", "kb": "KB", "mb": "MB", "gb": "GB", "kib": "KiB",
-    "mib": "MiB", "gib": "GiB",
+    "mib": "MiB", "gib": "GiB", "bit": "bit", "bits": "bit",
 }  # fmt: skip
 """Last words of a key that are the unit of its number: `memory_bytes`, `peak_tflops`."""
+_PER_SECOND: Final = re.compile(r"_per_sec(?:ond)?$", re.IGNORECASE)
+_TYPE_BEHIND: Final = re.compile(r"(_[gtp]flops)(_(?:fp|bf|tf|int)\d+)$", re.IGNORECASE)
+"""`peak_tflops_fp16` is `peak_fp16_tflops`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -327,6 +332,7 @@ def _keyed(key: str, number: str, inside: str = "") -> str:
     """
     if inside and key.lower() in _KEY_UNITS:
         return f"{_spoken(inside)}: {number} {_KEY_UNITS[key.lower()]}"
+    key = _TYPE_BEHIND.sub(r"\2\1", _PER_SECOND.sub("_per_s", key))
     for ending, unit in _KEY_UNITS.items():
         if key.lower().endswith(f"_{ending}"):
             return f"{_spoken(key[: -len(ending) - 1])}: {number} {unit}"

@@ -35,8 +35,9 @@ STRONG: Final = whole_words(
 """Said of what a device can do, whoever else is in the sentence."""
 STORE: Final = (
     r"(?:L[0-4]i?d?|LLC|last[- ]level|infinity|texture|constant|level[- ][1-4]|[LM]ALL)"
-    r"(?:[\s-](?:data|unified|instruction))?(?:\scaches?)?"
-    r"|caches?|shared\s(?:memory|mem)|smem|LDS|TMEM|tensor\smemory|scratchpad|register\sfiles?"
+    r"(?:[\s-](?:data|unified|instruction|scalar|vector))?(?:\scaches?)?"
+    r"|caches?|shared\s(?:memory|mem)|smem|LDS|TMEM|tensor\smemory|scratchpad"
+    r"|(?:register|[SV]GPR)\sfiles?|on[\s-]die\sSRAM"
     r"|HBM\w*|GDDR\w*|L?P?DDR\w*|DRAM|VRAM|MCDRAM|RAM"
     r"|(?:(?:global|device|video|main|system|host|on-board|unified)\s)?memory|memory\ssize"
 )
@@ -61,14 +62,14 @@ KERNEL: Final = whole_words(
 )  # fmt: skip
 """Said of a kernel, of a run, of a goal."""
 HOLDS: Final = whole_words(
-    r"us(?:e[sd]?|ing)", r"needs?", r"takes?", r"took", r"requires?", r"allocat\w+", r"occup\w+",
-    r"spill\w*", r"stag\w+", r"reads?", r"writes?", r"written", r"wrote", r"mov(?:e[sd]?|ing)",
-    r"traffic", r"footprint", r"working\ssets?", r"tiles?", r"buffers?", r"arrays?", r"inputs?",
-    r"outputs?", r"tensors?", r"matri(?:x|ces)", r"kernels?", r"candidates?", r"incumbents?",
-    r"fetch\w*", r"loads?", r"stores?", r"stored", r"copies", r"cop(?:y|ied)", r"transfers?\w*",
-    r"registers\sa\sthread", r"registers,", r"tried", r"free", r"saves?", r"touch\w*", r"keeps?",
-    r"before", r"after", r"blocks?\sof", r"budget", r"scratch", r"remov\w+", r"avoid\w*",
-    r"eliminat\w+", r"halv\w+",
+    r"us(?:e[sd]?|ing)", r"needs?", r"takes?", r"took", r"requires?", r"allocat\w+",
+    r"occup(?:y|ies|ied|ying)", r"spill\w*", r"stag\w+", r"reads?", r"writes?", r"written",
+    r"wrote", r"mov(?:e[sd]?|ing)", r"traffic", r"footprint", r"working\ssets?", r"tiles?",
+    r"buffers?", r"arrays?", r"inputs?", r"outputs?", r"tensors?", r"matri(?:x|ces)", r"kernels?",
+    r"candidates?", r"incumbents?", r"fetch\w*", r"loads?", r"stores?", r"stored", r"copies",
+    r"cop(?:y|ied)", r"transfers?\w*", r"registers\sa\sthread", r"registers,", r"tried",
+    r"free", r"saves?", r"touch\w*", r"keeps?", r"before", r"after", r"blocks?\sof", r"budget",
+    r"scratch", r"remov\w+", r"avoid\w*", r"eliminat\w+", r"halv\w+",
 )  # fmt: skip
 """What programs do with bytes."""
 FITS: Final = whole_words(
@@ -117,9 +118,9 @@ ALLOCATION: Final = whole_words(
 """That so many bytes of a store are allocated, not that there are so many."""
 
 LINKS = (
-    r"(?:[\s:=(,~\u2248|-]|\b(?:bytes?|opt-?in|without|reserved|shared|cache|data|unified|instruction|memory|size[sd]?|capacity|is|are|was|of"
+    r"(?:[\s:=(,~\u2248|-]|\b(?:bytes?|opt-?in|without|reserved|reported|shared|cache|data|unified|instruction|memory|allocation\sunit|size[sd]?|capacity|is|are|was|of"
     r"|has|have|holds?|with|about|only|just|each|in\stotal|total|shared\sby\s\d+|the|an?|its|up\sto"
-    r"|provides?|offers?|gives?|limit|max(?:imum)?|at\smost|per\s(?:SM|CU|block|multiprocessor|core"
+    r"|provides?|offers?|gives?|limit|max(?:imum)?|at\smost|per\s(?:SM|CU|XCD|GCD|block|multiprocessor|core"
     r"|device|GPU|workgroup|thread\sblock))\b)*"
 )
 ADJECTIVE = (
@@ -130,7 +131,8 @@ STORE_BEFORE: Final = re.compile(rf"(?<!\w)(?:{STORE}){LINKS}$", re.IGNORECASE)
 STORE_AFTER: Final = re.compile(
     rf"^[\s-]*(?:of\s+)?(?:{ADJECTIVE}\s+){{0,2}}?(?:{STORE}|(?:per|/)\s?(?:SM|CU|multiprocessor))(?!\w)"
     r"(?!\s(?:tiles?|buffers?|allocations?|usage|use|footprint|stages?|traffic|reads?|writes?"
-    r"|access(?:es)?|loads?|stores?|round\strips?|transfers?)\b)",
+    r"|access(?:es)?|loads?|stores?|round\strips?|transfers?)\b)"
+    r"|^[\s-]*(?:GPU|card)s?(?!\w)",  # `an 80GB GPU`
     re.IGNORECASE,
 )
 HAS_BEFORE: Final = re.compile(
@@ -202,6 +204,12 @@ COUNTED: Final = re.compile(
     r"(?:s|s?[\s_-]count|(?=\s?[:=]))"
     r"|registers per (?:(?:SM|CU|multiprocessor)|(?:block|thread) max)|max registers per thread"
     r"|(?:number|count) of (?:SMs|CUs|cores|multiprocessors|compute units)"
+    r"|(?:XCD|GCD|IOD|TPC|MME|die)s?[\s_]count|shared[\s_]memory[\s_]banks"
+    r"|L2[\s_]channels[\s_]per[\s_]XCD|max[\s_]cluster[\s_]size"
+    r"|max[\s_]workgroups[\s_]per[\s_]CU(?:[\s_]multi[\s_]wave)?"
+    r"|[SV]GPRs[\s_](?:addressable[\s_])?per[\s_](?:wave|SIMD(?:[\s_]lane)?)"
+    r"|(?:warp|register|[SV]GPR)[\s_]allocation[\s_](?:unit|granularity)"
+    r"|accumulation[\s_]offset[\s_]granularity"
     r"|(?:warp|wave(?:front)?)[\s_-]?size|max(?:imum)?[\s_](?:resident\s)?(?:threads|warps|blocks"
     r"|registers|waves)(?:[\s_](?:per|a|an)[\s_]\w+)?)"
     rf"(?:\s*[:=]\s*|\s+(?:(?:is|are|of|was)\s+)?)(?P<number>{NUMBER})(?![\w.]|\s?%|\s?x\b)",

@@ -35,6 +35,11 @@ LIBRARY_CALLS: Final = "library calls in loops"
 """Also begins the profiler's note that names them."""
 
 
+LINE_BYTES: Final = 64
+"""A cache line of x86-64: X86_L1_CACHE_SHIFT is 6 in arch/x86/Kconfig.cpu of Linux (at 01412081).
+Other processors are reckoned with the same; it is no ceiling."""
+
+
 @dataclass(frozen=True, slots=True)
 class Rules:
     """Thresholds of the classification."""
@@ -46,10 +51,11 @@ class Rules:
     """Instructions per cycle below which a core mostly waits; above, it mostly executes.
     B. Gregg, "CPU Utilization is Wrong" (2017)."""
     high_ipc: float = 2.0
-    """Half of the four instructions per cycle that today's narrowest server cores sustain."""
+    """Half of what a Zen core decodes in a cycle: four instructions (IssueWidth of
+    X86ScheduleZnver1.td, llvm-project at 017cf852)."""
     many_misses_per_kilo: float = 10.0
-    """Cache misses per 1000 instructions: at 100 ns and 3 GHz each, unhidden, they cost 3 cycles
-    per instruction, more than the instructions themselves."""
+    """Cache misses per 1000 instructions. Chosen: did each cost 300 cycles, unhidden, they would
+    cost 3 cycles per instruction, more than the instructions themselves."""
     scalar_below: float = 0.5
     """Share of packed instructions in floating-point arithmetic: most of it is scalar."""
     scalar_flops: float = 2.0
@@ -66,8 +72,8 @@ class Rules:
     VIA CPUs": 15-20 cycles on Skylake, 13-18 on Zen."""
     tlb_miss_cycles: float = 20.0
     """A page walk that finds its entries in the caches: same source."""
-    line_bytes: float = 64.0
-    """One cache line on x86 and most Arm servers."""
+    line_bytes: float = LINE_BYTES
+    """That one cache miss fetches."""
 
 
 RULES: Final = Rules()

@@ -20,7 +20,7 @@ class Roofline:
     survey: Survey
     goal: Goal
     ceilings: CeilingKind
-    """That floor and goal stand on."""
+    """That floor and goal are to stand on, where there are any of the kind."""
 
 
 def roofline(subject: Subject, settings: Settings, observer: Observer) -> Roofline:

@@ -14,6 +14,7 @@ from roofsmith.domain.facts import Fact
 from roofsmith.errors import StorageError
 from roofsmith.report import format as fmt
 from roofsmith.report.arithmetic import limiter_words, roofline_lines, target_time_s
+from roofsmith.report.rates import stood_on
 from roofsmith.report.roofline_chart import roofline_svg
 from roofsmith.report.roofline_plot import Line, plain_drawing, plot_legend, roofline_plot
 
@@ -32,7 +33,7 @@ def bounded(found: Roofline, *, svg: Path | None, as_json: bool) -> None:
         return
     device = survey.environment.device
     on = fmt.on_device(device.name, survey.threads if device.kind == "cpu" else None)
-    stands = f"floor and goal stand on {found.ceilings} ceilings"
+    stands = f"floor and goal stand on {stood_on(survey.bounds, found.ceilings)}"
     print_lines([f"{on}; {stands}", ""])
     _table(found)
     print()

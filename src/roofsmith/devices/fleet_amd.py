@@ -19,13 +19,13 @@ from roofsmith.devices.fleet_tools import (
     celsius,
     entry,
     memory,
+    no_gpu,
     share,
     size_bytes,
     words,
 )
 from roofsmith.devices.throttling_amd import of_summary, of_violations
 from roofsmith.domain.fleet import GpuProcess, GpuStatus
-from roofsmith.errors import MachineError
 
 HINT = "amd-smi or rocm-smi must work: is the amdgpu driver loaded, is the user in group render?"
 NOBODY = "no running processes"
@@ -60,7 +60,7 @@ class AmdSmiFleet:
         names = None if processes is None else self._ask("static", "--asic")
         found = parse_amd_smi(listed, metrics, processes, names, self.clock())
         if not found:
-            raise MachineError(f"{self.program} shows no GPU", hint=HINT)
+            raise no_gpu(self.program, listed, HINT)
         return found
 
     def _ask(self, *arguments: str) -> str | None:
@@ -90,7 +90,7 @@ class RocmSmiFleet:
             processes = ask([self.program, "--showpids", "--json"], self.deadline_s)
         found = parse_rocm_smi(cards, processes, self.clock())
         if not found:
-            raise MachineError(f"{self.program} shows no GPU", hint=HINT)
+            raise no_gpu(self.program, cards, HINT)
         return found
 
 

@@ -15,6 +15,7 @@ from roofsmith.devices.fleet_tools import (
     ask,
     celsius,
     memory,
+    no_gpu,
     nvidia_uuid,
     share,
     size_bytes,
@@ -22,7 +23,6 @@ from roofsmith.devices.fleet_tools import (
 )
 from roofsmith.devices.nvml import throttle_reasons
 from roofsmith.domain.fleet import GpuProcess, GpuStatus
-from roofsmith.errors import MachineError
 
 GPU_FIELDS = (
     "index,uuid,name,utilization.gpu,memory.used,memory.total,temperature.gpu,"
@@ -75,9 +75,7 @@ class NvidiaSmiFleet:
             busy = self._ask(f"--query-compute-apps={PROCESS_FIELDS}", "--format=csv")
             found = parse_csv(table or "", busy, self.clock(), self._instances)
         if not found:
-            raise MachineError(
-                f"{self.program} shows no GPU", hint="nvidia-smi must work: is the driver loaded?"
-            )
+            raise no_gpu(self.program, xml, "nvidia-smi must work: is the driver loaded?")
         return found
 
     def _ask(self, *arguments: str) -> str | None:

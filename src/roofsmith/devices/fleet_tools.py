@@ -15,12 +15,16 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from roofsmith.domain.fleet import MIB
+from roofsmith.errors import MachineError
 from roofsmith.programs import asked
 
 DEADLINE_S = 20.0
 """For one question: a driver that isn't kept loaded takes a second or two per GPU to wake up."""
 MAX_ANSWER_BYTES = 16 * MIB
 """nvidia-smi prints 20 KB per GPU; a program that prints this much is broken."""
+
+_SHOWN = 60
+"""Characters of an answer that are shown to people who ask why it wasn't taken."""
 
 _NUMBER = re.compile(r"\s*([+-]?\d{1,18}(?:\.\d{1,9})?)\s*(\S*)\s*")
 _SIZES = {
@@ -52,6 +56,23 @@ def ask(command: Sequence[str], deadline_s: float = DEADLINE_S) -> str | None:
     if printed is None or process.returncode != 0:
         return None
     return printed.decode("utf-8", "replace")
+
+
+def no_gpu(program: str, answer: str | None, hint: str) -> MachineError:
+    """That a program shows no GPU: it doesn't answer, or with something else.
+
+    Args:
+        program: that was asked.
+        answer: what `ask` got from it.
+        hint: what to try.
+    """
+    if answer is None:
+        why = "it isn't there, fails, or doesn't answer in time"
+    elif begins := " ".join(answer[:_SHOWN].split()):
+        why = f"none can be read from its answer, which begins {begins!r}"
+    else:
+        why = "it prints nothing"
+    return MachineError(f"{program} shows no GPU: {why}", hint=hint)
 
 
 def _printed(process: subprocess.Popen[bytes], until_s: float) -> bytes | None:

@@ -22,7 +22,7 @@ from roofsmith.report.inspections import inspection_lines
 from roofsmith.report.logs import end_block
 from roofsmith.report.performance import benchmark_command, judged_words, performance_rows
 from roofsmith.report.pitfalls import pitfalls
-from roofsmith.report.rates import ceilings_used, has_datasheet, rates
+from roofsmith.report.rates import ceilings_used, has_datasheet, rates, stood_on
 from roofsmith.report.roofline_plot import plain_drawing
 from roofsmith.report.steps import held_profile
 from roofsmith.report.summary import Step, Summary, WorkloadRow
@@ -57,6 +57,7 @@ def readme(campaign: Campaign, summary: Summary) -> str:
         limits=limits_in_force(campaign),
         metric_goal=metric_goal,
         limiter=limiter_words,
+        stood_on=stood_on(started.bounds, started.target.ceilings),
         goal=lambda bound: Raw(absolute_target(bound, started.target.goal)),
         drawing="\n".join(plain_drawing(started.bounds)),
         arithmetic=lambda bound: "\n".join(roofline_lines(bound, started.target.goal)),
@@ -126,6 +127,7 @@ def benchmark(campaign: Campaign, summary: Summary) -> str:
         alone=intervals(campaign),
         rates=rates,
         cited=has_datasheet(campaign.started.bounds),
+        stood_on=stood_on(campaign.started.bounds, campaign.started.target.ceilings),
         ceilings=fact_lines(ceilings_used(campaign.started.bounds)),
         short=_judged_time(campaign, summary),
         light=speed_of_light(held_profile(summary)),

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from roofsmith.domain.bound import Bound, CeilingPair
+from roofsmith.domain.bound import Bound, CeilingKind, CeilingPair
 from roofsmith.domain.facts import Fact
 
 
@@ -62,6 +62,31 @@ def ceilings_used(bounds: Iterable[Bound]) -> tuple[Fact, ...]:
     pairs = [p for b in bounds for p in (measured_ceilings(b), b.datasheet) if p is not None]
     facts = (fact for pair in pairs for fact in (pair.bandwidth, pair.peak))
     return tuple({str(fact): fact for fact in facts if fact.value}.values())
+
+
+def stood_on(bounds: Iterable[Bound], wanted: CeilingKind) -> str:
+    """`measured ceilings`, or what floor and goal stand on where there are none as wanted.
+
+    Args:
+        bounds: of every workload.
+        wanted: the kind that the target asks for.
+    """
+    as_wanted = [found for bound in bounds for found in _as_wanted(bound, wanted)]
+    other = "datasheet" if wanted == "measured" else "measured"
+    if all(as_wanted):
+        return f"{wanted} ceilings"
+    if any(as_wanted):
+        return f"{wanted} ceilings and, where there is none, on the {other} one"
+    return f"{other} ceilings, since there is no {wanted} one"
+
+
+def _as_wanted(bound: Bound, wanted: CeilingKind) -> Iterator[bool]:
+    """Of each ceiling that is known, whether it is of the kind that is wanted."""
+    pair = measured_ceilings(bound) if wanted == "measured" else bound.datasheet
+    if bound.bandwidth.value is not None:
+        yield pair is not None and pair.bandwidth == bound.bandwidth
+    if bound.peak.value is not None:
+        yield pair is not None and pair.peak == bound.peak
 
 
 def _over(work: float | None, time_s: float) -> float | None:

@@ -24,6 +24,9 @@ MAX_PAGE_BYTES = 1 << 20
 BUNDLED = "wiki"
 """Folder of the bundled pages in citations."""
 
+_NEAR = 6
+"""Names that are offered in place of one that no page has."""
+
 
 @dataclass(frozen=True)
 class Wiki:
@@ -132,8 +135,10 @@ class Wiki:
 
     def _near(self, name: str) -> str:
         names = {_folded(known): known for page in self.pages for known in page.names}
-        close = get_close_matches(_folded(name), names, n=4, cutoff=0.5)
-        found = ", ".join(dict.fromkeys(names[folded] for folded in close))
+        words = set(_folded(name).split())
+        longer = [folded for folded in sorted(names) if words and words <= set(folded.split())]
+        close = longer or get_close_matches(_folded(name), names, n=_NEAR, cutoff=0.5)
+        found = ", ".join(dict.fromkeys(names[folded] for folded in close[:_NEAR]))
         return found or "`roofsmith specs list` shows every product"
 
 

@@ -259,7 +259,8 @@ def _explained(
     key, dotted = str(location[0]), ".".join(map(str, location))
     here: Location = (*at, *location)
     if key == "source" and (len(location) == 1 or location[1] == "title"):
-        found = "no source" if detail["type"] == "missing" else f"source {_shown(value[key])}"
+        gone = detail["type"] == "missing"
+        found = f"no {dotted}" if gone else f"{dotted} {_shown(detail['input'])}"
         fix = "say where the number was published: source: {title: …, url: …, locator: …}"
         return "missing_source", here, f"{metric} has {found}", fix
     match detail["type"]:

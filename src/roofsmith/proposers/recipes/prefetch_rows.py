@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from tree_sitter import Node
 
+from roofsmith.analysis.bottleneck import LINE_BYTES
 from roofsmith.proposers.accesses import FunctionAccesses
 from roofsmith.proposers.cards import C_AND_CPP, Card, CardContext, Change, NotApplicable
 from roofsmith.proposers.costs import amdahl
@@ -15,9 +16,6 @@ from roofsmith.proposers.edits import Edit
 from roofsmith.proposers.loopnest_affine import ONE, line_of
 from roofsmith.proposers.source import Loop
 from roofsmith.proposers.syntax import calls, text_of, walk
-
-LINE_BYTES = 64
-"""A cache line of every current x86 and most ARM processors."""
 
 
 @dataclass(frozen=True, slots=True)
