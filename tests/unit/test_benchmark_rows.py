@@ -22,6 +22,7 @@ from roofsmith.analysis.column_guess import (
     guess_keys,
     guess_metric,
     meaning_of,
+    result_columns,
     rows_of,
     tells_apart,
 )
@@ -270,6 +271,22 @@ def test_columns_are_guessed_from_two_runs() -> None:
     assert guess_gate(rows) == "err_flydsl_ps == 0"
     taken = ("us_flydsl_ps", "err_flydsl_ps")
     assert guess_keys(rows, again, taken) == ("block_size", "mtp", "head_size", "batch")
+
+
+@pytest.mark.parametrize(
+    ("metric", "results"),
+    [
+        ("6*M*N*K/((fwd_ms + bwd_ms)*1e-3)/1e12", ("fwd_ms", "bwd_ms", "err")),
+        ("fwd_ms", ("fwd_ms", "err")),
+        ("[fwd_ms]", ("fwd_ms", "err")),
+        ("steps", ("steps", "err")),
+        ("no such column", ("err",)),
+    ],
+)
+def test_sizes_in_a_formula_are_no_results(metric: str, results: tuple[str, ...]) -> None:
+    """Nor is a column whose letter is in another one's name."""
+    rows = rows_of("M,N,K,s,steps,fwd_ms,bwd_ms,err\n1,2,3,4,5,0.5,1.5,0\n2,2,3,4,5,0.7,1.7,0\n")
+    assert result_columns(rows, metric, "err == 0") == results
 
 
 def test_a_check_column_and_a_rate_are_guessed() -> None:

@@ -567,6 +567,23 @@ def test_init_refuses_a_metric_that_nobody_could_read(
     assert said in " ".join(err.split())
 
 
+@pytest.mark.parametrize(
+    "options", [("--gate", "us < 0"), ("--metric", "us-us", "--direction", "lower")]
+)
+def test_init_refuses_rows_that_fail(here: Path, options: tuple[str, ...]) -> None:
+    code, _, err = init_printing(here, "block_size,mtp,head_size,us", *options)
+    assert code != 0
+    assert "the repository as it is can't be a baseline" in " ".join(err.split())
+
+
+def test_init_finds_the_sizes_of_a_formula(here: Path) -> None:
+    """Which take part in the metric, and tell rows apart all the same."""
+    metric = ("--metric", "2*block_size*mtp*head_size/us", "--direction", "higher")
+    code, text, err = init_printing(here, "block_size,mtp,head_size,us", *metric)
+    assert code == 0, err
+    assert "rows: [block_size, mtp, head_size]" in text
+
+
 def test_init_says_what_is_missing(here: Path) -> None:
     assert "target.yaml exists already" in refused("init", "--repo", "my repo", *COMMANDS)
     assert "--editable is missing" in refused("init", "--repo", "my repo")

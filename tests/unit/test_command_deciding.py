@@ -82,10 +82,12 @@ def test_the_total_is_the_profilers(here: Path) -> None:
     assert round_.judgement.comparison is not None
     assert round_.judgement.comparison.overall.speedup > 1.23
     assert campaign.total_speedup == pytest.approx(1.2)
-    (held,) = [
-        line for line in (here / "run/performance.md").read_text().splitlines() if "| keep" in line
-    ]
+    page = (here / "run/performance.md").read_text()
+    (held,) = [line for line in page.splitlines() if "| keep" in line]
     assert "| -17% |" in held
+    told = " ".join(page.split())
+    assert "The profiler's: of a launch, the mean of a whole run." in told
+    assert "Delta: of the kernels' time by the target's profiler" in told
 
 
 @pytest.mark.parametrize(("percent", "kept"), [(1, True), (9, False)])

@@ -34,6 +34,24 @@ def run_kernel(x, w, tokens_per_expert, out):
         out[part] = x[part] @ w[e]
 """,
     ),
+    "by its length.py": (
+        "uniform_group_size",
+        """\
+def run_kernel(x, w, m_sizes, out):
+    G = w.shape[0]
+    rows = len(x) // G
+    for g in range(G): out[g * rows : (g + 1) * rows] = x[g * rows : (g + 1) * rows] @ w[g]
+""",
+    ),
+    "length of a list.py": (
+        "",
+        """\
+def run_kernel(x, w, m_sizes, out):
+    tiles = plan(m_sizes)
+    each = len(tiles) // len(m_sizes)
+    launch(x, w, m_sizes, out, each)
+""",
+    ),
     "shape tuple.py": (
         "uniform_group_size",
         """\

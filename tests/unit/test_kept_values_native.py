@@ -34,6 +34,36 @@ void solve(const float *x, float *y, int n) {
     for (int i = 0; i < n; i++) y[i] = x[i] / s.sum;
 }
 """,
+    "struct of a thread.c": """\
+static _Thread_local struct { const float *ptr; float sum; } s;
+static float summed(const float *x, int n) {
+    if (s.ptr == x) return s.sum;
+    s.sum = 0;
+    for (int i = 0; i < n; i++) s.sum += x[i];
+    s.ptr = x;
+    return s.sum;
+}
+void solve(const float *x, float *y, int n) {
+    float sum = summed(x, n);
+    for (int i = 0; i < n; i++) y[i] = x[i] / sum;
+}
+""",
+    "static behind its alignment.c": """\
+void solve(const float *x, float *y, int n) {
+    _Alignas(64) static float sum;
+    _Atomic static const float *ptr;
+    if (ptr != x) { sum = 0; for (int i = 0; i < n; i++) sum += x[i]; ptr = x; }
+    for (int i = 0; i < n; i++) y[i] = x[i] / sum;
+}
+""",
+    "the file's, declared again.c": """\
+static const float *ptr; static float sum;
+void solve(const float *x, float *y, int n) {
+    extern const float *ptr; extern float sum;
+    if (ptr != x) { sum = 0; for (int i = 0; i < n; i++) sum += x[i]; ptr = x; }
+    for (int i = 0; i < n; i++) y[i] = x[i] / sum;
+}
+""",
     "singleton.cpp": """\
 #include <unordered_map>
 #include <vector>
@@ -147,6 +177,15 @@ extern "C" void solve(const float* x, float* y, int n) {
 }
 
 HONEST = {
+    "workspace of a thread.c": """\
+#include <stdlib.h>
+static _Thread_local struct { float *at; int held; } work;
+void solve(const float *x, float *y, int n) {
+    if (work.held < n) { free(work.at); work.at = malloc(n * sizeof *x); work.held = n; }
+    for (int i = 0; i < n; i++) work.at[i] = x[i] * x[i];
+    for (int i = 0; i < n; i++) y[i] = work.at[n - 1 - i];
+}
+""",
     "singleton of a workspace.cpp": """\
 #include <vector>
 class Scratch { public:

@@ -17,6 +17,19 @@ class Op:
 op = Op()
 def run_kernel(x, w, out): out.copy_(op(x, w))
 """,
+    "own module": """\
+import sys
+def run_kernel(x, w, out):
+    me = sys.modules[__name__]
+    if getattr(me, "p", None) != x.data_ptr(): me.p, me.half = x.data_ptr(), x.half()
+    out.copy_(me.half @ w.half())
+""",
+    "function's dict": """\
+def run_kernel(x, w, out):
+    mine = run_kernel.__dict__
+    if x.data_ptr() not in mine: mine[x.data_ptr()] = x.half()
+    out.copy_(mine[x.data_ptr()] @ w.half())
+""",
     "instance call": """\
 class Q:
     def __init__(self): self.c = {}
@@ -306,6 +319,13 @@ def run_kernel(x, w, out): out.copy_(mm(x, w))
 }
 
 HONEST = {
+    "modules of a model": """\
+def run_kernel(x, layers, out):
+    modules = list(layers)
+    for place in range(len(modules)):
+        if modules[place].active is None: modules[place].half = x.half()
+    out.copy_(x)
+""",
     "lengths": """\
 import torch
 _pool, _history = [], []

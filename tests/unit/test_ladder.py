@@ -280,7 +280,7 @@ def test_an_idea_without_its_material_is_refused() -> None:
     engine.open()
     engine.round(world.ideas[0])
     before = len(world.records)
-    with pytest.raises(UsageError, match="level 1: rounds 2 were rolled back") as refused:
+    with pytest.raises(UsageError, match="level 1: round 2 was rolled back") as refused:
         engine.round(world.ideas[1])
     assert "roofsmith ask" in (refused.value.hint or "")
     assert len(world.records) == before

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from roofsmith.analysis.expressions import Row, as_number
+from roofsmith.analysis.expressions import Row, as_number, condition, formula, names
 from roofsmith.analysis.printed_table import end_of_table, fields_of
 from roofsmith.domain.command import (
     BYTE_RATES,
@@ -142,6 +142,22 @@ def guess_gate(rows: Sequence[Row]) -> str | None:
     return None
 
 
+def result_columns(rows: Sequence[Row], metric: str, gate: str | None) -> tuple[str, ...]:
+    """Columns that gate and metric are made of, less the sizes that a formula counts work by.
+
+    In `6*M*N*K/(fwd_ms + bwd_ms)` the two times are results, and M, N and K tell rows apart.
+
+    Raises:
+        ExpressionError: one of them can't be read.
+    """
+    results = {found.name for found in names(condition(gate))} if gate else set[str]()
+    if _COLUMN.fullmatch(metric):
+        results.add(metric.strip("[]`"))
+    else:
+        results |= {n.name for n in names(formula(metric)) if not _all_whole(rows, n.name)}
+    return tuple(name for name in rows[0] if name in results)
+
+
 def guess_keys(
     first: Sequence[Row], second: Sequence[Row], taken: Sequence[str]
 ) -> tuple[str, ...]:
@@ -177,6 +193,11 @@ def bracketed(column: str) -> str:
 
 def _all_positive(rows: Sequence[Row], name: str) -> bool:
     return all((as_number(row[name]) or 0.0) > 0 for row in rows)
+
+
+def _all_whole(rows: Sequence[Row], name: str) -> bool:
+    numbers = [as_number(row.get(name, "")) or 0.0 for row in rows]
+    return all(number > 0 and number.is_integer() for number in numbers)
 
 
 def _good_among(values: set[str]) -> set[str]:

@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from roofsmith.analysis.benchmark_rows import BadRowsError, Reader
+from roofsmith.analysis.benchmark_rows import BadRowsError, Reader, failing
 from roofsmith.analysis.column_guess import (
     bracketed,
     first_table,
@@ -19,6 +19,7 @@ from roofsmith.analysis.column_guess import (
     guess_keys,
     guess_metric,
     meaning_of,
+    result_columns,
     rows_of,
     tells_apart,
 )
@@ -241,8 +242,7 @@ def _completed(
     if "gate" not in values and (gate := guess_gate(rows)):
         values["gate"], guessed["gate"] = gate, "its name, and because all rows meet it"
     if "rows" not in values and not tells_apart(rows, values.get("classes", ())):
-        used = f"{values['metric']} {values.get('gate', '')}"
-        taken = [name for name in rows[0] if bracketed(name) in used]
+        taken = result_columns(rows, values["metric"], values.get("gate"))
         classes = values.get("classes", ())
         keys = guess_keys(rows, again, taken)
         values["rows"] = tuple(key for key in keys if key not in classes)
@@ -259,11 +259,17 @@ def _understood(section: CommandSection, text: str) -> int:
     """How many rows there are, read as the target says.
 
     Raises:
-        TargetError: they can't be read so.
+        TargetError: they can't be read so, or don't pass.
     """
     try:
-        return len(Reader.of(CommandSpec.model_validate(section.model_dump())).read(text))
+        readings = Reader.of(CommandSpec.model_validate(section.model_dump())).read(text)
     except ExpressionError as error:
         raise TargetError(str(error)) from error
     except BadRowsError as error:
         raise TargetError(f"the benchmark's CSV doesn't fit: {error}") from error
+    if fault := failing(readings):
+        raise TargetError(
+            f"the repository as it is can't be a baseline: {fault}",
+            hint="every row has to meet --gate, and --metric to be a positive number in each",
+        )
+    return len(readings)

@@ -70,8 +70,9 @@ def require_material(campaign: Campaign, directory: str = "DIR") -> None:
         return
     failed = attempts(campaign)
     numbers = ", ".join(str(attempt.round) for attempt in failed)
+    which = f"round {numbers} was" if len(failed) == 1 else f"rounds {numbers} were"
     raise UsageError(
-        f"the next idea is one of level {level}: rounds {numbers} were rolled back since the last "
+        f"the next idea is one of level {level}: {which} rolled back since the last "
         "kept change, and what they show was not looked at",
         hint=f"`roofsmith ask {directory}` first: it gathers what that level looks at again",
     )

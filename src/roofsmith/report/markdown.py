@@ -20,7 +20,12 @@ from roofsmith.report.diagnoses import calibration_row
 from roofsmith.report.documents import metric_goal
 from roofsmith.report.inspections import inspection_lines
 from roofsmith.report.logs import end_block
-from roofsmith.report.performance import benchmark_command, judged_words, performance_rows
+from roofsmith.report.performance import (
+    benchmark_command,
+    judged_words,
+    performance_rows,
+    profiled_words,
+)
 from roofsmith.report.pitfalls import pitfalls
 from roofsmith.report.rates import ceilings_used, has_datasheet, rates, stood_on
 from roofsmith.report.roofline_plot import plain_drawing
@@ -72,6 +77,7 @@ def performance(campaign: Campaign, summary: Summary) -> str:
         s=summary,
         benchmark=benchmark_command(campaign),
         moved=judged_words(campaign.started.target),
+        profiled=profiled_words(campaign.started.target),
         rows=performance_rows(campaign, summary.steps),
         end=end,
         block=end_block(end),

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from statistics import geometric_mean
 
 from roofsmith.domain.campaign import Campaign, Kept
+from roofsmith.domain.command import ProfileCommand
 from roofsmith.domain.measure import TIME
 from roofsmith.domain.target import Target
 from roofsmith.report.ends import profiled_s
@@ -24,7 +25,7 @@ class PerformanceRow:
     time_s: float | None
     """Judged: geometric mean over workloads."""
     profiled_s: float | None
-    """By the profiler, on the workload that it looked at."""
+    """By the profiler, on the workload that it looked at; of a repository, in a whole run."""
     delta: float | None
     """Of what was judged, against the kernel before it: -0.05 is 5% less; of the kernels' time
     where the target's own profiler has the last word. None for the baseline."""
@@ -53,10 +54,17 @@ def performance_rows(campaign: Campaign, steps: tuple[Step, ...]) -> tuple[Perfo
 
 def judged_words(target: Target) -> str:
     """Whose delta a row shows."""
-    if target.measure.is_time:
-        return "the judged time"
-    by_profiler = target.command is not None and target.command.profile is not None
-    return "the kernels' time by the target's profiler" if by_profiler else target.measure.name
+    if _profile_of(target) is not None:
+        return "the kernels' time by the target's profiler"
+    return "the judged time" if target.measure.is_time else target.measure.name
+
+
+def profiled_words(target: Target) -> str:
+    """What the profiler's time is the time of."""
+    profile = _profile_of(target)
+    if profile is None:
+        return "of the workload that it looked at"
+    return "of all kernels of a step" if profile.steps else "of a launch, the mean of a whole run"
 
 
 def benchmark_command(campaign: Campaign) -> str:
@@ -65,6 +73,11 @@ def benchmark_command(campaign: Campaign) -> str:
     if command is not None:
         return command.benchmark
     return "roofsmith judge: incumbent and candidate in turns, winners measured again"
+
+
+def _profile_of(target: Target) -> ProfileCommand | None:
+    """The command that has the last word, where a target names one."""
+    return target.command.profile if target.command is not None else None
 
 
 def _delta(step: Step) -> float | None:

@@ -216,6 +216,9 @@ class Numbers:
 
     def _is_rows(self, node: ast.expr) -> bool:
         text = ast.unparse(node)
+        counted = re.fullmatch(r"len\((\w+)\)", text)
+        if counted and counted[1] in parameters(self.function):  # an array, and no list made here
+            text = f"{counted[1]}.shape[0]"
         extent = EXTENT.fullmatch(text)
         if extent is not None and (extent[1] in self._grouped or is_weight_name(extent[1])):
             return False

@@ -101,8 +101,7 @@ class NativeFlow:
                 self.of(node, frame)
 
     def _declaration(self, node: Node, frame: _Frame) -> None:
-        head = tree.written(node)
-        outlives = re.match(r"(inline )?(static|thread_local)\b", head) is not None
+        outlives = tree.outlives_calls(node)
         for child in node.named_children:
             is_declared = "declarator" in child.type or child.type == "identifier"
             name = tree.name_of(child) if is_declared else ""

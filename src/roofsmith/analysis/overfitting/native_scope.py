@@ -41,7 +41,7 @@ def file_scope(root: Node) -> list[str]:
         tree.written(node.child_by_field_name("type"))
         for node in tree.nodes(root)
         if node.type == "declaration"
-        and tree.written(node).startswith(("static ", "thread_local "))
+        and tree.outlives_calls(node)
         and _CONSTANT.match(tree.written(node)) is None
     }
     return [name for name in (*found, *_fields(root, types)) if name]
@@ -65,7 +65,7 @@ def static_result(function: Node) -> Tokens:
     """The statics of a function that it returns."""
     statics, found = set(), NOTHING
     for node in tree.nodes(function):
-        if node.type == "declaration" and tree.written(node).startswith("static "):
+        if node.type == "declaration" and tree.outlives_calls(node):
             statics |= {tree.name_of(c) for c in node.children_by_field_name("declarator")}
         elif node.type == "return_statement":
             names = {tree.written(n) for n in tree.nodes(node) if n.type == "identifier"}

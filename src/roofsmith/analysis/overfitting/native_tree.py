@@ -17,6 +17,9 @@ _LAUNCH = re.compile(r"<<<[^;]{0,1000}?>>>")
 _WHERE = re.compile(r"\b__(device|constant|managed|host|global|forceinline|noinline)__\b")
 """Where a variable lies or a function runs, which the grammar takes for a type."""
 _SHARED = re.compile(r"\b((static|extern)\s+)?__shared__\b")
+_THREAD = re.compile(r"\b_Thread_local\b")
+"""C's own word, in front of which the grammar knows no other."""
+_OUTLIVING = frozenset(("static", "thread_local", "__thread", "extern"))
 
 
 @cache
@@ -30,7 +33,7 @@ def parse(text: str, *, plain_c: bool) -> Node:
 
     Memory that a block shares ends with it: it reads as a constant, which keeps nothing.
     """
-    plain = _LAUNCH.sub(_blank, text)
+    plain = _THREAD.sub("thread_local ", _LAUNCH.sub(_blank, text))
     plain = _SHARED.sub(lambda found: "const" + _blank(found)[5:], _WHERE.sub(_blank, plain))
     return _parser(plain_c=plain_c).parse(plain.encode(errors="replace")).root_node
 
@@ -51,6 +54,17 @@ def nodes(root: Node | None) -> Iterator[Node]:
 def written(node: Node | None) -> str:
     """A node's text, with single spaces."""
     return " ".join((node.text or b"").decode(errors="replace").split()) if node is not None else ""
+
+
+def outlives_calls(declaration: Node) -> bool:
+    """Whether what a function declares is still there in its next call.
+
+    What says so may stand behind an alignment or a qualifier.
+    """
+    return any(
+        child.type == "storage_class_specifier" and written(child) in _OUTLIVING
+        for child in declaration.children
+    )
 
 
 def line_of(node: Node) -> int:

@@ -135,6 +135,9 @@ class Module:
         if isinstance(node, ast.Call):
             is_namespace = isinstance(node.func, ast.Name) and node.func.id in ("globals", "vars")
             return f"{ast.unparse(node.func)}()" if is_namespace else None
+        if isinstance(node, ast.Subscript):
+            is_itself = last_name(node.value) == "modules" and ast.unparse(node.slice) == "__name__"
+            return "sys.modules" if is_itself or self.dotted(node.value) == "sys.modules" else None
         base = _base(node)
         if base is None:
             return None
@@ -147,6 +150,8 @@ class Module:
             return written if self._is_kept(base, scope) and written in self.changed else None
         if base in scope.own or (base not in self.globals and not self._is_local_thing(base)):
             return None
+        if last_name(node) == "__dict__":  # of a function, a class or a module, by any name
+            return written
         return written if written in self.changed or base in self.changed else None
 
     def _is_kept(self, name: str, scope: Scope) -> bool:
