@@ -684,6 +684,7 @@ def test_roofline_prints_draws_and_cites(here: Path) -> None:
     code, _, err = roofsmith("roofline", "target.yaml", "--svg", "none/roofline.svg")
     assert code == 2
     assert "can't write none/roofline.svg: No such file or directory" in err
+    assert "try: name a file in a folder that is there" in err
 
 
 @pytest.mark.timing

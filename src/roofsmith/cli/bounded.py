@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from roofsmith.app import Roofline
-from roofsmith.cli.output import console, print_json, print_lines, print_table
+from roofsmith.cli.output import console, print_json, print_lines, print_table, write_file
 from roofsmith.domain.bound import Bound
 from roofsmith.domain.facts import Fact
-from roofsmith.errors import StorageError
 from roofsmith.report import format as fmt
 from roofsmith.report.arithmetic import limiter_words, roofline_lines, target_time_s
 from roofsmith.report.rates import stood_on
@@ -27,7 +26,7 @@ def bounded(found: Roofline, *, svg: Path | None, as_json: bool) -> None:
     """
     survey = found.survey
     if svg is not None:
-        _write(svg, roofline_svg(survey.bounds, survey.environment.device.name))
+        write_file(svg, roofline_svg(survey.bounds, survey.environment.device.name))
     if as_json:
         print_json(_document(found))
         return
@@ -119,10 +118,3 @@ def _document(found: Roofline) -> dict[str, Any]:
         "classes": [class_.model_dump(mode="json") for class_ in survey.classes],
         "facts": survey.facts.model_dump(mode="json"),
     }
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise StorageError(f"can't write {path}: {error.strerror}") from error

@@ -7,9 +7,8 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from roofsmith.cli.output import print_json, print_lines, print_unpadded, table_console
+from roofsmith.cli.output import print_json, print_lines, print_unpadded, table_console, write_file
 from roofsmith.domain.examination import Examination, Level
-from roofsmith.errors import StorageError
 from roofsmith.report.environment import env_check
 
 _STYLES: dict[Level, str] = {
@@ -32,10 +31,7 @@ def write_examination(found: Examination, path: Path) -> None:
     Raises:
         StorageError: it can't be written.
     """
-    try:
-        path.write_text(env_check(found), encoding="utf-8")
-    except OSError as error:
-        raise StorageError(f"can't write {path}: {error.strerror}") from error
+    write_file(path, env_check(found))
 
 
 def document(found: Examination) -> dict[str, Any]:

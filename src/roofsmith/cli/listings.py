@@ -7,8 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from roofsmith.app import Listed
-from roofsmith.cli.output import print_json, print_lines
-from roofsmith.errors import StorageError
+from roofsmith.cli.output import print_json, print_lines, write_file
 from roofsmith.report import format as fmt
 
 
@@ -21,10 +20,7 @@ def listed(found: Listed, *, out: Path | None, as_json: bool) -> None:
     for note in found.notes:
         print(f"roofsmith: {note}", file=sys.stderr)
     if out is not None:
-        try:
-            out.write_text(found.text, encoding="utf-8")
-        except OSError as error:
-            raise StorageError(f"can't write {out}: {error.strerror}") from error
+        write_file(out, found.text)
     if as_json:
         print_json({**asdict(found), "file": None if out is None else str(out)})
     elif out is None:

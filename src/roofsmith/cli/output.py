@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from roofsmith.errors import StorageError
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -20,6 +23,21 @@ _LEAST_ROOM = 30
 def print_json(document: Any) -> None:
     """One object, indented, with a newline at its end."""
     sys.stdout.write(json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def write_file(path: Path, text: str) -> None:
+    """Write what somebody asked to have in a file.
+
+    Raises:
+        StorageError: it can't be written.
+    """
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise StorageError(
+            f"can't write {path}: {error.strerror or error}",
+            hint="name a file in a folder that is there, and that you may write to",
+        ) from error
 
 
 def console() -> Console:
