@@ -20,6 +20,7 @@ from typer.testing import CliRunner
 from roofsmith.analysis import clock, compare, roofline, tolerance
 from roofsmith.analysis.statistics import least_observations
 from roofsmith.cli.root import cli
+from roofsmith.devices import nvml
 from roofsmith.domain.inspection import SanitizerTool
 from roofsmith.domain.outcome import Failure
 from roofsmith.domain.target import KeepPolicy
@@ -205,6 +206,19 @@ NUMBERS = {
 def test_numbers_of_the_judge(phrase: str) -> None:
     assert phrase in " ".join(JUDGE.read_text().split())
     assert NUMBERS[phrase], f"docs/judge.md still says {phrase!r}"
+
+
+@pytest.mark.parametrize(
+    ("page", "phrase", "is_so"),
+    [
+        ("gpu.md", "replaced after every third sweep", gpu_lineup.SWEEPS_PER_INSTANCE == 3),
+        ("gpu.md", "asked four times a second at most", nvml.CENSUS_S == 0.25),
+        ("gate.md", "asks four times a second at most", nvml.CENSUS_S == 0.25),
+    ],
+)
+def test_pages_on_gpus_have_the_code_s_numbers(page: str, phrase: str, is_so: bool) -> None:
+    assert is_so
+    assert phrase in " ".join((ROOT / "docs" / page).read_text().split())
 
 
 def _codes_in_source() -> set[str]:

@@ -22,6 +22,7 @@ from roofsmith.judge.gpu.measuring import (  # noqa: E402
     compare,
     measure,
 )
+from roofsmith.judge.gpu.tensors import STACKED_BYTES, any_differ  # noqa: E402
 
 SHAPES = hnp.array_shapes(min_dims=1, max_dims=3, min_side=1, max_side=6)
 NUMBERS = st.floats(-1e6, 1e6, width=32)
@@ -109,3 +110,16 @@ def test_rows_are_compared_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     truth = torch.arange(2.0**14).reshape(-1, 64)
     assert compare([truth.clone()], [truth], (None, None), whole=False)[0, 0] == 0
     assert compare([truth + 1e6], [truth], (None, None), whole=False)[0, 0] > 0
+
+
+@pytest.mark.parametrize("size", [0, 1, 7, 8, 4096, STACKED_BYTES + 8, STACKED_BYTES + 9])
+@pytest.mark.parametrize("offset", [0, 1, 8])
+def test_a_single_byte_that_differs_is_seen(size: int, offset: int) -> None:
+    """Together or one by one, word by word or byte by byte: at either end, and of that call."""
+    one = torch.arange(offset + size, dtype=torch.uint8)[offset:]
+    ones, others = [one] * 3, [one.clone() for _ in range(3)]
+    assert any_differ(ones, others).tolist() == [[False]] * 3
+    for place in {0, size - 1} if size else ():
+        others[1][place] += 1
+        assert any_differ(ones, others).tolist() == [[False], [True], [False]]
+        others[1][place] -= 1

@@ -15,8 +15,8 @@ from roofsmith.domain.health import Health
 
 _MEGA: Final = 1e6
 CENSUS_S: Final = 0.25
-"""Who computes, and in how much memory, is asked no more often: the driver takes milliseconds for
-either, as long as a segment, around which sensors are read."""
+"""Seconds. Who computes, and in how much memory, is asked no more often: the driver takes
+milliseconds for either, and a segment, around which sensors are read, lasts no longer. Chosen."""
 
 THROTTLE_REASONS: Final = {
     pynvml.nvmlClocksThrottleReasonSwPowerCap: "sw_power_cap",
