@@ -29,12 +29,13 @@ BENCHMARKS = ROOT / "benchmarks"
 RESULTS = sorted((BENCHMARKS / "results").glob("*.json"))
 SCRIPTS = (
     "judge_rates", "gpu_judge_rates", "campaigns", "sgemm_openblas", "simulated_campaigns",
-    "workload_veto", "gain_power",
+    "workload_veto", "gain_power", "device_opening",
 )  # fmt: skip
 
 sys.path.insert(0, str(BENCHMARKS))  # scripts import their neighbours, as when they are run
 
 import campaigns  # noqa: E402
+import device_opening  # noqa: E402
 import gain_power  # noqa: E402
 import gpu_judge_rates  # noqa: E402
 import judge_rates  # noqa: E402
@@ -52,6 +53,7 @@ SCHEMAS = {
     "campaigns": campaigns.Campaigns,
     "sgemm_openblas": sgemm_openblas.SgemmOpenblas,
     "gain_power": gain_power.GainPower,
+    "device_opening": device_opening.DeviceOpening,
     "selftest": record.Record,
     "simulated_campaigns": simulated_campaigns.SimulatedCampaigns,
     "workload_veto": workload_veto.WorkloadVeto,
@@ -132,6 +134,10 @@ def test_committed_figures_follow_from_their_samples(path):
         case gain_power.GainPower():
             shown = (ROOT / "docs" / "judge.md").read_text(encoding="utf-8")
             assert gain_power.table(result) in shown
+        case device_opening.DeviceOpening():
+            for one in result.openings:
+                assert len(one.opened_s) == len(one.initialised_s) == one.processes
+            assert device_opening.table(result).count("\n") == 3
         case record.Record():
             assert (ROOT / "docs" / "selftest.md").read_text(encoding="utf-8") == page(result)
 

@@ -70,6 +70,7 @@ def worker(language: str, cache: Path, monkeypatch: pytest.MonkeyPatch) -> tuple
     made: Any = GpuWorkerProcess.__new__(GpuWorkerProcess)
     made._built = SimpleNamespace(language=language, environment={})
     made._cache_dir, made._scratch, made.pid = cache, cache, 1
+    made._queues = {}
     waited: list[float] = []
 
     def hear(op: str, deadline_s: float | None = None) -> dict[str, Any]:

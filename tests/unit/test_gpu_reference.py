@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -226,3 +228,28 @@ def test_candidate_code_is_imported_only_where_nobody_else_draws(
     reference.write_text("def reference(): pass\n")
     with pytest.raises(SystemError, match="candidate code"):
         GpuServer().load(message)
+
+
+SEEDS = """
+import traceback
+from unittest.mock import patch
+
+import torch
+from roofsmith.judge.gpu.tensors import seed_present_devices_only
+
+def stacks():
+    with patch.object(traceback, "format_stack", return_value=[]) as asked:
+        torch.manual_seed(1)
+    return asked.call_count, torch.rand(3)
+
+before, drawn = stacks()
+seed_present_devices_only()
+after, again = stacks()
+present = sum(kind.is_available() for kind in (torch.xpu, torch.mtia))
+assert after < before or present, (before, after)
+assert torch.equal(drawn, again)
+"""
+
+
+def test_seeding_asks_nothing_of_devices_that_are_not_there() -> None:
+    subprocess.run([sys.executable, "-c", SEEDS], check=True)

@@ -294,7 +294,7 @@ def test_every_gpu_language_has_an_inspector(language: Language, kind: type) -> 
     machine = Machine(
         nothing, nothing, nothing, toolchain, nothing, nothing, nothing, compiled_dir=Path()
     )
-    assert type(machine.inspector(nothing, language)) is kind
+    assert type(machine.inspector(nothing, language, nothing)) is kind
 
 
 CLEAN = Inspection(workload="n=1", reports=(Clean(tool="memcheck"),))

@@ -161,3 +161,19 @@ def test_flags_are_for_compilers(toolchain: ModuleToolchain) -> None:
     assert failed(toolchain.build(module().with_build(build))).reason == "environment_not_allowed"
     build = BuildSpec(flags=(), link=(), compiler="gcc")
     assert failed(toolchain.build(module().with_build(build))).reason == "wrong_compiler"
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        (MODULE, False),
+        (f"import torch\n\nside = torch.cuda.Stream()\n{MODULE}", True),
+        (f"# replays a CUDAGraph\n{MODULE}", True),
+    ],
+)
+def test_whether_streams_are_named_is_known(
+    toolchain: ModuleToolchain, text: str, named: bool
+) -> None:
+    assert built(toolchain.build(module(text))).names_streams == named
+    assert built(toolchain.build(module(text))).names_streams == named  # from the cache
+    assert built(toolchain.build(module(MODULE, ("other.py", text)))).names_streams == named

@@ -20,7 +20,7 @@ from roofsmith.judge.budgets import Budgets
 from roofsmith.judge.enclosure import is_stopped, state_of
 from roofsmith.judge.gpu.forking import ForkServer
 from roofsmith.judge.gpu.lineup import GpuLineup
-from roofsmith.judge.gpu.process import server_environment
+from roofsmith.judge.gpu.process import ONE_QUEUE, server_environment
 from roofsmith.judge.gpu.shared import Shared
 from roofsmith.judge.gpu.starting import Starter, Workers, start
 from roofsmith.judge.isolation import isolate
@@ -117,6 +117,23 @@ def test_pairs_are_loaded_stopped_and_gone_when_they_are_buried(
     shared.bury()
     assert all(state_of(pid) in ("Z", "X") for pid in pids(started))
     assert psutil.Process().num_fds() == opened
+
+
+@pytest.mark.parametrize("second_names_streams", [False, True])
+def test_all_have_one_queue_unless_a_kernel_of_theirs_has_streams(
+    folder: Path, pair: tuple[Built, Built], second_names_streams: bool
+) -> None:
+    shared = bench(folder)
+    kernels = [
+        made.model_copy(update={"names_streams": names})
+        for made, names in zip(pair, (False, second_names_streams), strict=True)
+    ]
+    started = start(kernels, 2, shared)
+    name, queues = next(iter(ONE_QUEUE.items()))
+    given = {psutil.Process(pid).environ().get(name) for pid in pids(started)}
+    assert given == {None if second_names_streams else queues}
+    shared.end(started[0] + started[1])
+    shared.bury()
 
 
 def test_whose_library_cannot_be_loaded_among_many_is_named(

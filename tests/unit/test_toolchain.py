@@ -532,3 +532,20 @@ class TestCompilers:
         program.write_text("")
         with pytest.raises(MachineError, match="can't be started: Permission denied"):
             compilers.compiler_version(program)
+
+
+@needs_gcc
+@pytest.mark.parametrize(
+    ("made", "named"),
+    [
+        (candidate(), False),
+        (candidate(f"// one cudaStream_t\n{SCALE}"), True),
+        (candidate(SCALE, ("own.h", "struct paragraph;\n")), True),
+        (candidate(flags=("-O1", "-DPER_THREAD_DEFAULT_STREAM")), True),
+    ],
+)
+def test_whether_streams_are_named_is_known(
+    toolchain: CToolchain, made: Candidate, named: bool
+) -> None:
+    assert built(toolchain.build(made)).names_streams == named
+    assert built(toolchain.build(made)).names_streams == named  # from the cache

@@ -162,7 +162,7 @@ class Machine:
         return GpuDisassembler(self.compiled_dir)
 
     def inspector(
-        self, oracle: ReferenceOracle | GpuOracle, language: Language
+        self, oracle: ReferenceOracle | GpuOracle, language: Language, fork_server: ForkServer
     ) -> Inspector | None:
         """What watches a GPU kernel for defects, and sees if it repeats itself; None on the host.
 
@@ -170,11 +170,12 @@ class Machine:
         """
         if language in HOST_LANGUAGES:
             return None
-        inspector: Inspector = (
-            SanitizerInspector(self.runner, oracle, Proof(self.toolchain.build))
-            if language == "cuda"
-            else RepeatInspector(self.runner, oracle)
-        )
+        inspector: Inspector
+        if language == "cuda":
+            inspector = SanitizerInspector(self.runner, oracle, Proof(self.toolchain.build))
+        else:
+            runner = GpuRunner(self._api, self.compiled_dir, self.isolation, fork_server)
+            inspector = RepeatInspector(runner, oracle)
         return inspector if self.gate is None else GuardedInspector(inspector, self.gate)
 
     def tracer(

@@ -72,13 +72,14 @@ def check(
             return Measured(outcome=built, timings=(), errors=())
         measured = _checks(shop, built, observer)
         if sanitize or repeats:
-            inspector = shop.inspector if sanitize else _repeater(shop)
+            repeats_only = repeats and not sanitize and target.language == "cuda"
+            inspector = _repeater(shop) if repeats_only else shop.inspector
             return inspected(measured, lambda: replace(shop, inspector=inspector).inspect(built))
         return measured
 
 
 def _repeater(shop: Workshop) -> Inspector:
-    """What runs a kernel twice, without any sanitizer."""
+    """What runs a kernel twice, without any sanitizer, as others than CUDA's are anyhow."""
     inspector = RepeatInspector(shop.machine.runner, shop.oracle)
     gate = shop.machine.gate
     return inspector if gate is None else GuardedInspector(inspector, gate)

@@ -333,7 +333,7 @@ def workshop(
                 yield Workshop(
                     target, machine, observer, oracle, Prepared(known, meter),
                     machine.judge(target, bench, known), machine.profiler(oracle, known),
-                    machine.inspector(oracle, target.language), SourceMerger(),
+                    machine.inspector(oracle, target.language, fork_server), SourceMerger(),
                     SourceFormatter(target.format) if target.format else None,
                     pytorch_yardsticks(target), patient, _tip_file(settings, known, target),
                 )  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from pathlib import Path
 from typing import Any, Literal, assert_never, get_args
@@ -17,6 +18,8 @@ KernelLanguage = Literal["c", "cpp", "cuda", "hip", "triton", "torch"]
 Language = Literal[KernelLanguage, "command"]
 """What decides the toolchain and the kind of device. `command`: files of a repository, whatever
 they are written in, that its own commands build and measure."""
+
+_STREAMS = re.compile("stream|graph", re.IGNORECASE)
 
 _LANGUAGES: frozenset[str] = frozenset(get_args(Language))
 
@@ -133,6 +136,15 @@ class Candidate(Value):
         """The file that holds `solve`."""
         return self.sources[0]
 
+    @property
+    def names_streams(self) -> bool:
+        """Whether sources or flags say anything of streams or graphs, be it in a comment.
+
+        A GPU kernel that doesn't runs on the stream that it is called on, one launch after another.
+        """
+        texts = (*(source.text for source in self.sources), *self.build.flags, *self.build.link)
+        return any(map(_STREAMS.search, texts))
+
     def with_kernel_text(self, text: str) -> Candidate:
         """The same candidate with another kernel file."""
         kernel = SourceFile(path=self.kernel.path, text=text)
@@ -203,3 +215,5 @@ class Built(Value):
     cached: bool = False
     canary: str | None = None
     """A random word that was compiled into the library, to prove that it was made just now."""
+    names_streams: bool = True
+    """As the candidate does; see there."""

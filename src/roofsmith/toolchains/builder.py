@@ -250,6 +250,7 @@ class LibraryBuilder:
             build_time_s=record.build_time_s,
             cached=cached,
             canary=plan.canary,
+            names_streams=plan.candidate.names_streams,
         )
 
 

@@ -142,6 +142,7 @@ def _outcome(candidate: Candidate, record: Record, folder: Path, *, cached: bool
         warnings=record.warnings,
         build_time_s=record.build_time_s,
         cached=cached,
+        names_streams=candidate.names_streams,
     )
 
 

@@ -89,6 +89,7 @@ class GpuBench:
     """Port `Bench` on a GPU."""
 
     clock_sweeps_per_instance = 6
+    """More than of the others: what this clock is held against came from many processes already."""
     near_workloads = 1
     """A Python kernel is compiled anew for every other workload."""
     examination = SegmentPlan(3, warm=2, comes_back=True)
@@ -116,7 +117,8 @@ class GpuBench:
             fork_server: starts workers for modules.
             api: of the device's driver.
             cache_dir: holds a compilation cache per candidate.
-            health: reads the device's sensors, in well under a millisecond.
+            health: reads the device's sensors, in well under a millisecond but for a few
+                times a second, when it takes some 10 ms to count processes and memory.
             sweeps_per_instance: processes are replaced after so many sweeps.
             timing: the device's time, or that of calls as the host launches them.
             isolation: the walls around kernels; None: all that the host grants.

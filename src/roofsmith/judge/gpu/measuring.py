@@ -10,9 +10,8 @@ from collections.abc import Sequence
 import torch
 
 from roofsmith.analysis.tolerance import row_length
+from roofsmith.judge.checking import SPOT_ELEMENTS
 
-SPOT_ELEMENTS = 2**20
-"""Elements of an output that are compared after a timed call."""
 LEAST_COLUMNS = 4096
 """Rows of outputs with one dimension."""
 

@@ -42,6 +42,12 @@ MODULE_FILE_BYTES = 256 * 1024**2
 """Largest file that a module may write: objects and libraries of what it compiles."""
 
 
+ONE_QUEUE = {"CUDA_DEVICE_MAX_CONNECTIONS": "1"}
+"""One hardware queue for launches instead of eight: a process with one opens the device in half the
+time, and eight side by side in a third (benchmarks/results/device_opening.json). Streams would
+share it and wait for one another, so it is for kernels that have none of their own."""
+
+
 @dataclass(frozen=True, slots=True)
 class GpuSegment:
     """What one `run` came to."""
@@ -71,6 +77,7 @@ class GpuWorkerProcess(WorkerProcess):
         fork_server: ForkServer | None,
         launcher: Sequence[str] = (),
         isolation: Isolation | None = None,
+        one_queue: bool = False,
     ) -> None:
         """Start the process; `wait_until_loaded` before anything else.
 
@@ -81,11 +88,13 @@ class GpuWorkerProcess(WorkerProcess):
             fork_server: starts workers for modules; None: a module's worker imports torch itself.
             launcher: command that the worker is started under; no walls are around it then.
             isolation: the walls around it; None: all that the host grants.
+            one_queue: see `ONE_QUEUE`.
 
         Raises:
             KernelDiedError: the fork server died.
         """
         self._api: Api = api
+        self._queues = ONE_QUEUE if one_queue and api == "cuda" else {}
         self._cache_dir = cache_dir / built.candidate_id
         self._fork_server = fork_server
         super().__init__(built, threads=1, launcher=launcher, isolation=isolation)
@@ -147,7 +156,7 @@ class GpuWorkerProcess(WorkerProcess):
             own["TORCHINDUCTOR_CACHE_DIR"] = str(self._cache_dir / "inductor")
         else:  # torch has thousands of kernels, a library a few: all of them are on the device
             own["CUDA_MODULE_LOADING"] = "EAGER"
-        return {**server_environment(), **own, **self._built.environment}
+        return {**server_environment(), **own, **self._queues, **self._built.environment}
 
     def attach(self, slots: Slots) -> None:
         """Map the judge's device memory, and make its slots callable.

@@ -38,7 +38,7 @@ from roofsmith.judge.gpu.needs import SEES_NO_GPU
 from roofsmith.judge.gpu.reasons import device_reason
 from roofsmith.judge.gpu.reference import GpuReference
 from roofsmith.judge.gpu.rounding import Wrong, room_for_rounding
-from roofsmith.judge.gpu.tensors import any_differ, raw_bytes
+from roofsmith.judge.gpu.tensors import any_differ, raw_bytes, seed_present_devices_only
 from roofsmith.judge.gpu.watching import Probe, Sample
 from roofsmith.judge.reference_process import serve
 from roofsmith.judge.user_module import Complaint, load_module
@@ -89,6 +89,7 @@ class GpuServer:
         if not torch.cuda.is_available():
             raise Complaint(f"{SEES_NO_GPU} (PyTorch {torch.__version__})")
         torch.zeros(1, device="cuda")
+        seed_present_devices_only()
         self._driver = Driver("hip" if torch.version.hip else "cuda")
         flush_bytes = 3 * torch.cuda.get_device_properties(0).L2_cache_size
         self._flush = torch.empty(flush_bytes, dtype=torch.uint8, device="cuda")

@@ -14,6 +14,7 @@ from roofsmith.domain.arrays import ArraySpec
 from roofsmith.domain.kernel import Built
 from roofsmith.judge.arena import Arena
 from roofsmith.judge.gpu.driver import Api
+from roofsmith.judge.gpu.forking import ForkServer
 from roofsmith.judge.gpu.layout import host_spec, kernel_dtype, lay_out
 from roofsmith.judge.gpu.oracle import MODULES
 from roofsmith.judge.gpu.process import GpuWorkerProcess
@@ -30,6 +31,7 @@ class GpuRunner:
         api: Api = "cuda",
         cache_dir: Path | None = None,
         isolation: Isolation | None = None,
+        fork_server: ForkServer | None = None,
     ) -> None:
         """Nothing starts yet.
 
@@ -38,9 +40,11 @@ class GpuRunner:
             cache_dir: holds a compilation cache per candidate; None: a new folder, which goes when
                 this process is gone and another one clears up.
             isolation: the walls around kernels, where no launcher is; None: all that there are.
+            fork_server: starts workers for modules where no launcher is; None: each imports torch.
         """
         self._isolation = isolation
         self._api: Api = api
+        self._fork_server = fork_server
         self._cache_dir = cache_dir or scratch_directory("compiled")
 
     @contextmanager
@@ -61,8 +65,8 @@ class GpuRunner:
             KernelDiedError: the worker could not load the kernel.
         """
         worker = GpuWorkerProcess(
-            built, api=self._api, cache_dir=self._cache_dir, fork_server=None, launcher=launcher,
-            isolation=self._isolation,
+            built, api=self._api, cache_dir=self._cache_dir, fork_server=self._fork_server,
+            launcher=launcher, isolation=self._isolation,
         )  # fmt: skip
         try:
             worker.wait_until_loaded()

@@ -102,13 +102,15 @@ def start_one(kernels: Sequence[Built], shared: Shared) -> Workers:
 def start(kernels: Sequence[Built], sets: int, shared: Shared) -> list[Workers]:
     """Start a process per kernel, so many times, side by side.
 
-    None is stopped before all are loaded: while others open the device, a thread may stand in its
-    driver, which doesn't let go of it.
+    All have one hardware queue if none of the kernels names streams: compared with each other,
+    kernels have the same number. None is stopped before all are loaded: while others open the
+    device, a thread may stand in its driver, which doesn't let go of it.
 
     Raises:
         SideDiedError: one can't be loaded; none is left.
     """
     started: list[Workers] = []
+    one_queue = not any(built.names_streams for built in kernels)
     try:
         for _ in range(sets):
             started.append([])
@@ -117,6 +119,7 @@ def start(kernels: Sequence[Built], sets: int, shared: Shared) -> list[Workers]:
                     worker = GpuWorkerProcess(
                         built, api=shared.api, cache_dir=shared.cache_dir,
                         fork_server=shared.fork_server, isolation=shared.isolation,
+                        one_queue=one_queue,
                     )  # fmt: skip
                 started[-1].append(worker)
         shared.bury()  # what was ended before gives its memory back meanwhile

@@ -18,6 +18,17 @@ STACKED_BYTES = 2**20
 one, since copies do. Chosen."""
 
 
+def seed_present_devices_only() -> None:
+    """Have `torch.manual_seed` do nothing for kinds of devices that aren't there.
+
+    For each of those, torch formats the whole call stack, in case it is opened later: most of what
+    a small draw costs.
+    """
+    for absent in (torch.xpu, torch.mtia):
+        if hasattr(absent, "manual_seed_all") and not absent.is_available():
+            setattr(absent, "manual_seed_all", lambda seed: None)  # noqa: ARG005, B010
+
+
 def open_device() -> None:
     """Have torch open the device now, which its first tensor would do."""
     torch.cuda.init()
