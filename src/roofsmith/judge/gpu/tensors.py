@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 
@@ -24,9 +25,10 @@ def seed_present_devices_only() -> None:
     For each of those, torch formats the whole call stack, in case it is opened later: most of what
     a small draw costs.
     """
-    for absent in (torch.xpu, torch.mtia):
+    for name in ("xpu", "mtia"):  # older versions know fewer
+        absent: Any = getattr(torch, name, None)
         if hasattr(absent, "manual_seed_all") and not absent.is_available():
-            setattr(absent, "manual_seed_all", lambda seed: None)  # noqa: ARG005, B010
+            absent.manual_seed_all = lambda seed: None  # noqa: ARG005
 
 
 def open_device() -> None:
