@@ -95,6 +95,7 @@ def bench(worker: type[Worker], tmp_path: Path) -> Shared:
 class Kernel:
     def __init__(self, name: str) -> None:
         self.candidate_id = name
+        self.names_streams = True
 
 
 PAIR = cast(Any, (Kernel("old"), Kernel("new")))
