@@ -112,11 +112,10 @@ def main() -> None:
     options = made.parse_args()
     kinds = ROUNDS * list(product((None, 1), (1, TOGETHER)))
     random.shuffle(kinds)
+    here = made_now(source_for("cuda").environment())
     opening(None, 1)  # the first one reads the driver from disk
-    environment = made_now(source_for("cuda").environment())
-    result = DeviceOpening(
-        made=environment, openings=tuple(opening(queues, count) for queues, count in kinds)
-    )
+    openings = tuple(opening(queues, count) for queues, count in kinds)
+    result = DeviceOpening(made=here, openings=openings)
     write(result, options.out)
     print(table(result))
     print(f"wrote {options.out}")

@@ -72,14 +72,14 @@ def check(
             return Measured(outcome=built, timings=(), errors=())
         measured = _checks(shop, built, observer)
         if sanitize or repeats:
-            repeats_only = repeats and not sanitize and target.language == "cuda"
-            inspector = _repeater(shop) if repeats_only else shop.inspector
+            spares_sanitizers = not sanitize and target.language == "cuda"
+            inspector = _repeater(shop) if spares_sanitizers else shop.inspector
             return inspected(measured, lambda: replace(shop, inspector=inspector).inspect(built))
         return measured
 
 
 def _repeater(shop: Workshop) -> Inspector:
-    """What runs a kernel twice, without any sanitizer, as others than CUDA's are anyhow."""
+    """What runs a CUDA kernel twice, without any sanitizer."""
     inspector = RepeatInspector(shop.machine.runner, shop.oracle)
     gate = shop.machine.gate
     return inspector if gate is None else GuardedInspector(inspector, gate)
