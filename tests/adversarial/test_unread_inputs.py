@@ -67,11 +67,11 @@ def examined(made: Bench, text: str) -> Outcome:
 def test_a_maximum_of_a_part_is_wrong_though_the_rest_is_read_if_it_looks_unusual(
     builds: Path, scratch: Path
 ) -> None:
-    """On own draws it is off by less than sums of so many numbers may be."""
+    """On own draws it is off by less than sums of so many numbers may be: one in 80,000 isn't."""
     given = [{"n": 2**19 + i} for i in (0, 64, 128)]
     honest = "#define SHARE 1" + MAXIMUM
     with bench(builds, kernel=honest, reference=MAXIMUM_SETUP, workloads=given) as made:
-        outcome = examined(made, "#define SHARE 16" + MAXIMUM)
+        outcome = examined(made, "#define SHARE 8" + MAXIMUM)
     assert outcome.kind == "incorrect"
     assert "a lone spike" in outcome.detail
 
