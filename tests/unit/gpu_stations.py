@@ -11,7 +11,7 @@ from gpu_rehearsal import Kernel, Rehearsal
 
 from roofsmith.domain.kernel import Built
 from roofsmith.judge.bench import SegmentPlan
-from roofsmith.judge.gpu.process import GpuSegment
+from roofsmith.judge.gpu.process import GpuSegment, Taken
 from roofsmith.judge.gpu.shared import Shared
 from roofsmith.judge.gpu.station import GpuStation
 
@@ -47,7 +47,14 @@ class Worker:
         return GpuSegment(elapsed_s=1e-9, wall_s=1e-9)
 
     def run_slots(
-        self, arena: int, slots: Sequence[int], *, warm: Sequence[int], deadline_s: float
+        self,
+        arena: int,
+        slots: Sequence[int],
+        *,
+        warm: Sequence[int],
+        deadline_s: float,
+        defer: bool = True,
+        taken: Taken | None = None,
     ) -> GpuSegment:
         self._queued = [*warm, *slots]
         return self.run_queued(deadline_s)
@@ -66,6 +73,36 @@ class EarlyWorker(Worker):
         self.run_slots(arena, slots, warm=warm, deadline_s=deadline_s)
         self._queued = []
         return True
+
+
+class LateWorker(EarlyWorker):
+    """One that doesn't wait for that stream either: on a device that is taken, its calls are said
+    to be done before they begin."""
+
+    @contextlib.contextmanager
+    def awake(self) -> Iterator[None]:
+        yield
+        if self._is_late:
+            self.run_queued(1.0)
+            self._is_late = False
+
+    _is_late = False
+
+    def run_slots(
+        self,
+        arena: int,
+        slots: Sequence[int],
+        *,
+        warm: Sequence[int],
+        deadline_s: float,
+        defer: bool = True,
+        taken: Taken | None = None,
+    ) -> GpuSegment:
+        if taken is None:
+            return super().run_slots(arena, slots, warm=warm, deadline_s=deadline_s)
+        self._queued = [*warm, *slots]
+        self._is_late = True
+        return GpuSegment(elapsed_s=1e-9, wall_s=1e-9)
 
 
 class Bench:

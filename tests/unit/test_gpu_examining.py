@@ -11,7 +11,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
 from gpu_rehearsal import Kernel, Rehearsal  # noqa: E402
-from gpu_stations import Bench, EarlyWorker, Worker  # noqa: E402
+from gpu_stations import Bench, EarlyWorker, LateWorker, Worker  # noqa: E402
 
 from roofsmith.judge.bench import SegmentPlan  # noqa: E402
 from roofsmith.judge.examiner import differs  # noqa: E402
@@ -182,3 +182,28 @@ def test_whoever_starts_ahead_is_held_back_no_more(rehearsal: Rehearsal, tmp_pat
         for _ in range(3):
             station.turn([0], 1.0)
             assert station.examine().failure is None
+
+
+def test_whoever_is_not_waited_for_is_seen_writing(rehearsal: Rehearsal, tmp_path: Path) -> None:
+    """Its outputs are right by the time that they are compared."""
+    with station_of(lambda: double, rehearsal, tmp_path, LateWorker) as (station, _):
+        station.turn([0], 1.0)
+        failure = station.examine().failure
+    assert failure is not None
+    assert failure.reason == "work_outside_window"
+
+
+def test_looking_for_late_work_leaves_the_repeats_alike(
+    rehearsal: Rehearsal, tmp_path: Path
+) -> None:
+    """It is a run on the same inputs itself, and the next one begins with them, too."""
+    with station_of(lambda: double, rehearsal, tmp_path) as (station, worker):
+        station.turn([0], 1.0)
+        first = worker.given[-PLAN.calls]
+        station._shared.holding.wanted = False
+        calls = len(worker.given)
+        assert station.examine().failure is None
+        assert len(worker.given) > calls
+        for _ in range(3):
+            station.turn([0], 1.0, fresh=False)
+            assert worker.given[-PLAN.calls] == first

@@ -14,7 +14,7 @@ from roofsmith.domain.workload import Workload
 from roofsmith.judge.bench import SegmentPlan, SideDiedError
 from roofsmith.judge.budgets import Budgets
 from roofsmith.judge.gpu.oracle import DeviceFullError
-from roofsmith.judge.gpu.process import GpuSegment
+from roofsmith.judge.gpu.process import GpuSegment, Taken
 from roofsmith.judge.gpu.shared import Shared
 from roofsmith.judge.gpu.station import GpuStation
 
@@ -61,6 +61,8 @@ class Worker:
         self.is_awake = False
         self.queued: list[tuple[list[int], list[int]]] = []
         """Discarded and timed slots, by segment."""
+        self.deferred: list[bool] = []
+        """Whether waits were put off, by run that nothing held back."""
 
     @contextlib.contextmanager
     def awake(self) -> Iterator[None]:
@@ -96,9 +98,17 @@ class Worker:
         return SEGMENT
 
     def run_slots(
-        self, arena: int, slots: Sequence[int], *, warm: Sequence[int], deadline_s: float
+        self,
+        arena: int,
+        slots: Sequence[int],
+        *,
+        warm: Sequence[int],
+        deadline_s: float,
+        defer: bool,
+        taken: Taken | None = None,
     ) -> GpuSegment:
         assert self.is_awake
+        self.deferred.append(defer)
         self._diary.note("run", len(slots))
         self._diary.note("discard", len(warm))
         return SEGMENT
@@ -131,6 +141,23 @@ def test_without_a_plug_the_discarded_calls_see_other_inputs(tmp_path: Path) -> 
     assert turn(waits=True, tmp_path=tmp_path) == [
         ("run", 0), ("discard", 2), ("fill", 5), ("run", 4), ("discard", 0),
     ]  # fmt: skip
+
+
+def test_only_who_waits_for_the_device_itself_waits_in_every_call(tmp_path: Path) -> None:
+    """So whoever is timed beside it, without need, isn't slowed down by waits of its own."""
+    diary, bench = Diary(), shared(tmp_path)
+    waits, other = Worker(diary, waits=True), Worker(diary, waits=False)
+    other.candidate_id = "other"
+    station = GpuStation(cast(Any, Slots(diary)), cast(Any, [waits, other]), PLAN, bench)
+    station._slots.scrub = station._verify = lambda *_: None  # type: ignore[assignment,method-assign]
+    station.turn([0, 1], 1.0)
+    assert all(waits.deferred)
+    station.turn([0, 1], 1.0)
+    waits.deferred.clear()
+    other.deferred.clear()
+    station.turn([0, 1], 1.0)
+    assert waits.deferred == [False, False]
+    assert other.deferred == [True, True]
 
 
 @pytest.mark.parametrize(("waits", "calls"), [(False, 6), (True, 4)])

@@ -24,6 +24,7 @@ class Notes:
         self.begun = False
         self.events = 0
         self.broken = False
+        self.defers = True
 
     def plug(self) -> Notes:
         return self
@@ -58,6 +59,9 @@ class Notes:
     def elapsed_s(self, begin: ctypes.c_void_p, end: ctypes.c_void_p) -> float:
         assert (begin.value, end.value) == (1, 2)
         return 3e-3
+
+    def defer_waits(self, defer: bool) -> None:
+        self.defers = defer
 
     def refused(self) -> str | None:
         return "cudaErrorInvalidValue"
@@ -94,6 +98,7 @@ def ready(notes: Notes, monkeypatch: pytest.MonkeyPatch) -> GpuWorker:
 
 
 SEGMENT = {"arena": 0, "warm": [3, 3], "slots": [2, 0, 1]}
+AT_ONCE = {**SEGMENT, "profile": False, "defer": True}
 DONE = {"elapsed_ns": 3_000_000, "refused": "cudaErrorInvalidValue"}
 QUEUED = ["call 3", "call 3", "record 1", "call 2", "call 0", "call 1", "record 2"]
 
@@ -107,19 +112,19 @@ def test_nothing_runs_before_it_is_let_go(ready: GpuWorker, notes: Notes) -> Non
 
 
 def test_without_a_plug_it_runs_at_once(ready: GpuWorker, notes: Notes) -> None:
-    assert ready.run({**SEGMENT, "profile": False}) == DONE
+    assert ready.run(AT_ONCE) == DONE
     assert notes.lines == [*QUEUED, "wait for 2"]
 
 
 def test_all_of_the_device_is_waited_for_where_tools_look(ready: GpuWorker, notes: Notes) -> None:
     """Where only the event was waited for, memcheck and racecheck missed defects on an H200."""
     ready._owned[0] = worker.Owned(mmap.mmap(-1, 8), 0, 0)
-    assert ready.run({**SEGMENT, "profile": False}) == DONE
+    assert ready.run(AT_ONCE) == DONE
     assert notes.lines == [*QUEUED, "wait for 2", "wait"]
 
 
 def test_a_profiler_sees_the_segment_and_its_end(ready: GpuWorker, notes: Notes) -> None:
-    ready.run({**SEGMENT, "profile": True})
+    ready.run({**AT_ONCE, "profile": True})
     assert notes.lines == ["profile", *QUEUED, "wait for 2", "profiled"]
 
 
@@ -173,14 +178,62 @@ def test_nothing_works_before_a_kernel_is_there() -> None:
     empty = GpuWorker()
     for operation in (empty.run, empty.queue, empty.finish):
         with pytest.raises((ValueError, KeyError)):
-            operation({**SEGMENT, "profile": False})
+            operation(AT_ONCE)
 
 
 def test_what_was_refused_before_an_error_goes_with_it(ready: GpuWorker, notes: Notes) -> None:
     notes.broken = True
     with pytest.raises(DeviceError) as caught:
-        ready.run({**SEGMENT, "profile": False})
+        ready.run(AT_ONCE)
     assert caught.value.refused == "cudaErrorInvalidValue"
+
+
+class Occupant:
+    """Stands in for the kernel that takes the device."""
+
+    refuses = False
+
+    def __init__(self, driver: Notes) -> None:
+        self._notes = driver
+        driver.lines.append("load it")
+
+    def take(self, seconds: float) -> None:
+        if self.refuses:
+            raise DeviceError("cuLaunchKernel", 701, "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES")
+        self._notes.lines.append(f"take {seconds}")
+
+
+def test_the_device_is_taken_before_one_call_by_a_kernel_that_is_loaded_once(
+    ready: GpuWorker, notes: Notes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker, "Occupant", Occupant)
+    taken = {"before": 1, "nanoseconds": 50_000_000}
+    for first in (["load it"], []):
+        notes.lines.clear()
+        assert ready.run({**AT_ONCE, "taken": taken}) == DONE
+        assert notes.lines == [
+            *QUEUED[:4], *first, "take 0.05", *QUEUED[4:], "wait for 2",
+        ]  # fmt: skip
+
+
+def test_a_device_that_cannot_be_taken_is_nobodys_fault(
+    ready: GpuWorker, notes: Notes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker, "Occupant", Occupant)
+    monkeypatch.setattr(Occupant, "refuses", True)
+    assert ready.run({**AT_ONCE, "taken": {"before": 0, "nanoseconds": 1}}) == DONE
+    assert notes.lines == [*QUEUED[:3], "load it", *QUEUED[3:], "wait for 2"]
+
+
+def test_waits_are_put_off_behind_a_plug_and_where_they_should_be(
+    ready: GpuWorker, notes: Notes
+) -> None:
+    ready.run({**AT_ONCE, "defer": False})
+    assert not notes.defers
+    ready.queue(SEGMENT)
+    assert notes.defers
+    ready.run(AT_ONCE)
+    assert notes.defers
 
 
 class OutOfMemoryError(RuntimeError):

@@ -20,7 +20,9 @@ from roofsmith.domain.workload import Workload  # noqa: E402
 from roofsmith.judge.bench import SegmentPlan, SideDiedError  # noqa: E402
 from roofsmith.judge.budgets import Budgets, Finding  # noqa: E402
 from roofsmith.judge.gpu import shared as shared_module  # noqa: E402
-from roofsmith.judge.gpu.process import GpuSegment  # noqa: E402
+from roofsmith.judge.gpu import station as station_module  # noqa: E402
+from roofsmith.judge.gpu.holding import MOST_LOOKS  # noqa: E402
+from roofsmith.judge.gpu.process import GpuSegment, Taken  # noqa: E402
 from roofsmith.judge.gpu.shared import BUSY_LOOKS, Shared  # noqa: E402
 from roofsmith.judge.gpu.station import GpuStation  # noqa: E402
 
@@ -185,7 +187,12 @@ class Worker:
         self._diary.append("go")
         return GpuSegment(elapsed_s=1e-9, wall_s=1e-9)
 
-    def run_slots(self, arena: int, slots: Sequence[int], **_: object) -> GpuSegment:
+    def run_slots(
+        self, arena: int, slots: Sequence[int], *, taken: Taken | None = None, **_: object
+    ) -> GpuSegment:
+        if taken is not None:
+            assert 0 <= taken.before < len(slots)
+            self._diary.append("occupy")
         self._diary.append("run" if slots else "discard")
         return GpuSegment(elapsed_s=1e-9, wall_s=1e-9)
 
@@ -322,7 +329,7 @@ def test_a_launch_queue_that_is_full_gets_fewer_calls(tmp_path: Path) -> None:
         workers = [Worker([], room=100), Worker([], room=100, name="other")]
         made = station(Slots([]), workers, bench, LONG_PLAN)
         turns = [made.turn([0, 1], 1.0) for _ in range(4)]
-    assert bench.waiting == set()
+    assert bench.holding.waiting == set()
     assert all(turn.void is None for turn in turns)
     assert [len(worker.timed[-1]) for worker in workers] == [100, 100]
     assert all(segment.times_s == (1e-9 / 100,) for segment in turns[-1].segments)
@@ -333,7 +340,7 @@ def test_who_starts_early_with_few_calls_waits_for_the_device(tmp_path: Path) ->
     workers = [Worker([]), Worker([], room=0, name="waits")]
     made = station(Slots([]), workers, bench, LONG_PLAN)
     void = [made.turn([0, 1], 1.0).void is not None for _ in range(7)]
-    assert bench.waiting == {("N=8", "waits")}
+    assert bench.holding.waiting == {("N=8", "waits")}
     assert void == [True] * 5 + [False] * 2
     others = [Worker([]), Worker([], name="other")]
     station(Slots([]), others, bench, LONG_PLAN).turn([0, 1], 1.0)
@@ -381,13 +388,13 @@ def test_a_stream_of_its_own_is_no_fault(tmp_path: Path) -> None:
     """What starts whatever is held back is right if nothing is, and wrong whenever something is."""
     found, bench = examined(tmp_path, [WRONG, None, WRONG])
     assert found.failure is None
-    assert bench.waiting == {("N=8", "one")}
+    assert bench.holding.waiting == {("N=8", "one")}
 
 
 def test_chance_is_a_fault(tmp_path: Path) -> None:
     found, bench = examined(tmp_path, [WRONG, None, None])
     assert found.failure == WRONG
-    assert bench.waiting == set()
+    assert bench.holding.waiting == set()
 
 
 def test_who_is_wrong_either_way_is_wrong_for_the_reason_that_was_looked_for(
@@ -397,4 +404,82 @@ def test_who_is_wrong_either_way_is_wrong_for_the_reason_that_was_looked_for(
     other = Incorrect(reason="error_budget", detail="off")
     found, bench = examined(tmp_path, [WRONG, other])
     assert found.failure == other
-    assert bench.waiting == set()
+    assert bench.holding.waiting == set()
+
+
+def waiting(slots: Slots, diary: list[str], bench: Shared) -> GpuStation:
+    """One kernel that waits for the device itself, after a turn."""
+    bench.holding.waiting.add(("N=8", "one"))
+    made = station(slots, [Worker(diary)], bench)
+    made.turn([0], 1.0)
+    diary.clear()
+    return made
+
+
+@pytest.fixture
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A device that is taken for no time at all."""
+    monkeypatch.setattr(station_module, "OCCUPIED_S", 0.0)
+
+
+@pytest.mark.usefixtures("at_once")
+def test_whether_a_kernel_is_waited_for_is_looked_at_once(tmp_path: Path) -> None:
+    """Only of those that aren't held back: the end of those that are is on the stream that is."""
+    diary: list[str] = []
+    bench = shared(tmp_path)
+    made = waiting(Slots(diary), diary, bench)
+    assert made.examine().failure is None
+    assert diary == [
+        "verify", "discard", "stop", "fill", "sample", "occupy", "run", "look", "stop",
+    ]  # fmt: skip
+    diary.clear()
+    for _ in range(2):  # in other processes, too
+        made.turn([0], 1.0)
+        made.examine()
+        made = waiting(Slots(diary), diary, bench)
+    held = station(Slots(diary), [Worker(diary, name="held")], shared(tmp_path))
+    held.turn([0], 1.0)
+    held.examine()
+    assert "occupy" not in diary
+
+
+def test_a_device_that_was_not_taken_is_tried_a_few_times(tmp_path: Path) -> None:
+    """Its worker answers at once, and changes nothing later: nothing is known."""
+    diary: list[str] = []
+    made = waiting(Slots(diary), diary, shared(tmp_path))
+    for _ in range(MOST_LOOKS + 2):
+        made.turn([0], 1.0)
+        assert made.examine().failure is None
+    assert diary.count("occupy") == MOST_LOOKS
+
+
+@pytest.mark.usefixtures("at_once")
+def test_who_writes_after_its_word_wrote_outside_the_window(tmp_path: Path) -> None:
+    slots = Slots([])
+    slots.changes = True
+    made = waiting(slots, [], shared(tmp_path))
+    for _ in range(2):  # and whoever was seen to is looked at again
+        made.turn([0], 1.0)
+        failure = made.examine().failure
+        assert failure is not None
+        assert failure.reason == "work_outside_window"
+
+
+@pytest.mark.usefixtures("at_once")
+def test_who_is_wrong_is_wrong_whenever_it_writes(tmp_path: Path) -> None:
+    slots = Slots(diary := [])
+    made = waiting(slots, diary, shared(tmp_path))
+    slots.failures = [WRONG]
+    assert made.examine().failure == WRONG
+    assert "occupy" not in diary
+
+
+@pytest.mark.usefixtures("at_once")
+def test_a_stream_of_its_own_that_nobody_waits_for_is_seen(tmp_path: Path) -> None:
+    slots, bench = Slots([]), shared(tmp_path)
+    slots.failures, slots.changes = [WRONG, None, WRONG], True
+    made = station(slots, [Worker([])], bench)
+    made.turn([0], 1.0)
+    failure = made.examine().failure
+    assert failure is not None
+    assert failure.reason == "work_outside_window"

@@ -173,6 +173,14 @@ class Driver:
         """A plug for the default stream."""
         return Plug(self)
 
+    def call(self, symbol: str, *arguments: Any) -> None:
+        """Any other function of the driver's library that returns an error code.
+
+        Raises:
+            DeviceError: it isn't zero.
+        """
+        self._raise(symbol, getattr(self._library, symbol)(*arguments))
+
     def _do(self, name: str, *arguments: Any) -> None:
         self._raise(_NAMES[self.api][name], self._calls[name](*arguments))
 

@@ -19,6 +19,7 @@ from roofsmith.judge.bench import MAX_CLOCK_CALLS, SegmentPlan, stretched
 from roofsmith.judge.budgets import Budgets, Finding
 from roofsmith.judge.gpu.driver import Api
 from roofsmith.judge.gpu.forking import ForkServer
+from roofsmith.judge.gpu.holding import Holding
 from roofsmith.judge.gpu.layout import lay_out
 from roofsmith.judge.gpu.oracle import DeviceFullError, GpuOracle
 from roofsmith.judge.gpu.shared import Shared
@@ -128,7 +129,7 @@ class GpuBench:
         self.isolation = isolation or isolate("standard")
         self._shared = Shared(
             Budgets(tolerance), api, cache_dir, fork_server, health, self.isolation,
-            holds=timing == "kernel", free_bytes=oracle.free_bytes,
+            holding=Holding(timing == "kernel"), free_bytes=oracle.free_bytes,
             is_at_work=oracle.is_at_work,
         )  # fmt: skip
 

@@ -62,6 +62,15 @@ class GpuSegment:
     """Name of the last error that the runtime returned to the candidate, if any: a claim."""
 
 
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """That the whole device is taken for a while in the middle of a segment."""
+
+    seconds: float
+    before: int
+    """The call, by its place in the segment, that finds it taken."""
+
+
 class GpuWorkerProcess(WorkerProcess):
     """One process that holds one candidate's library or module, and a device."""
 
@@ -204,7 +213,8 @@ class GpuWorkerProcess(WorkerProcess):
 
     def begin_first_call(self, arena: int, slot: int) -> None:
         """Start a call that compiles or loads what it needs; `end_first_call` hears of it."""
-        self._say("run", {"arena": arena, "slots": [], "warm": [slot], "profile": False})
+        first = {"arena": arena, "slots": [], "warm": [slot], "profile": False, "defer": True}
+        self._say("run", first)
 
     def end_first_call(self, deadline_s: float) -> None:
         """Wait for the call that was begun; a module, which compiles in it, has `FIRST_CALL_S`.
@@ -223,6 +233,8 @@ class GpuWorkerProcess(WorkerProcess):
         warm: Sequence[int],
         deadline_s: float,
         profile: bool = False,
+        defer: bool = True,
+        taken: Taken | None = None,
     ) -> GpuSegment:
         """Discarded calls, then timed ones, as fast as the host launches them.
 
@@ -232,11 +244,19 @@ class GpuWorkerProcess(WorkerProcess):
             warm: of the discarded ones.
             deadline_s: for all of it.
             profile: mark it for a profiler around the worker.
+            defer: put off a library's own waits for the whole device to the end.
+            taken: take the device first, where there is a way to.
 
         Raises:
             KernelDiedError: it crashed, ran past the deadline, or answered nonsense.
         """
-        message = {"arena": arena, "slots": list(slots), "warm": list(warm), "profile": profile}
+        message = {
+            "arena": arena, "slots": list(slots), "warm": list(warm), "profile": profile,
+            "defer": defer,
+        }  # fmt: skip
+        if taken is not None and self._api == "cuda":
+            nanoseconds = round(taken.seconds * 1e9)
+            message["taken"] = {"before": taken.before, "nanoseconds": nanoseconds}
         return self._timed("run", message, deadline_s)
 
     def queue_slots(

@@ -16,6 +16,7 @@ from roofsmith.judge.bench import SideDiedError
 from roofsmith.judge.budgets import Budgets
 from roofsmith.judge.gpu.driver import Api
 from roofsmith.judge.gpu.forking import ForkServer
+from roofsmith.judge.gpu.holding import Holding
 from roofsmith.judge.gpu.oracle import DeviceFullError
 from roofsmith.judge.gpu.process import GpuWorkerProcess
 from roofsmith.judge.gpu.reasons import device_failure
@@ -43,17 +44,8 @@ class Shared:
     fork_server: ForkServer
     read_health: Callable[[], Health | None] | None
     isolation: Isolation
-    holds: bool = True
-    """Whether calls are queued before any may start: what is timed is the device, not the host."""
-    waiting: set[tuple[str, str]] = field(default_factory=set)
-    """Labels of workloads, and ids of candidates that aren't held back on them, nor is who is timed
-    beside them: the kernel waits for the device itself, or starts on a stream of its own whatever
-    holds back the one that it was called on."""
-    early: set[tuple[str, str]] = field(default_factory=set)
-    """The same, of those whose last segment that was held back started early."""
-    fitting: dict[tuple[str, str, int], int] = field(default_factory=dict)
-    """Calls of a segment that the launch queue has room for where it hasn't for all: by workload,
-    candidate, and how many were planned."""
+    holding: Holding = field(default_factory=Holding)
+    """Whose calls are queued before any may start."""
     is_at_work: Callable[[], bool] = bool
     """Whether the device works for anybody but the reference, at this instant."""
     free_bytes: Callable[[], int] = int

@@ -25,7 +25,7 @@ from roofsmith.judge.bench import (
 )
 from roofsmith.judge.budgets import Finding
 from roofsmith.judge.distributions import OWN
-from roofsmith.judge.gpu.process import GpuSegment, GpuWorkerProcess
+from roofsmith.judge.gpu.process import GpuSegment, GpuWorkerProcess, Taken
 from roofsmith.judge.gpu.reasons import attributed
 from roofsmith.judge.gpu.shared import Shared
 from roofsmith.judge.gpu.slots import Slots
@@ -34,10 +34,12 @@ from roofsmith.ports import KernelDiedError
 
 Known = TypeVar("Known")
 
-FEWEST_QUEUED, SHRINKING = 16, 4
-"""A segment that starts early twice may have more launches than the device's queue holds: the next
-ones have fewer calls by this factor, down to so many. Whoever starts early even then waits for the
-device itself. Chosen."""
+OCCUPIED_S = 0.05
+"""That the device is taken for, to see whether calls are waited for: some time slices, which the
+reference's process needs for a look, and a wait that nobody notices. Chosen."""
+TAKEN_SHARE = 0.9
+"""Of that time, which whoever waits for its calls takes at least. Chosen: clocks differ by less."""
+LATE = "after the worker had said that all calls were done"
 ASIDE_SEGMENTS = 5
 """For the medians of times that nothing is decided on."""
 
@@ -80,6 +82,10 @@ class GpuStation:
         """Whether the last turn's first call was given the inputs that it had before."""
         self._lets_go = False
         """Whether nothing is held back for now."""
+        self._sides = [(slots.workload.label, worker.candidate_id) for worker in workers]
+        """What is known of each of them is remembered by."""
+        self._taken: Taken | None = None
+        """How the device is taken in the next segment."""
         for side, worker in enumerate(workers):
             try:
                 with worker.awake():
@@ -114,10 +120,7 @@ class GpuStation:
         comes_back: bool = False,
     ) -> Turn:
         self._deadline_s = deadline_s
-        self._calls = min(
-            self._shared.fitting.get((*self._known(side), self.plan.calls), self.plan.calls)
-            for side in range(len(self._workers))
-        )
+        self._calls = self._shared.holding.calls(self._sides, self.plan.calls)
         if not self._is_warm:
             self._warm_up(deadline_s, self.plan.slots - 1)
         self._repeats = not fresh and len(self._workers) == 1
@@ -224,22 +227,44 @@ class GpuStation:
         A kernel that starts on a stream of its own, which nothing holds back, sees inputs that
         aren't there yet. So whoever is wrong runs once more on the same inputs, with nothing held
         back. If it is right then, and wrong again as soon as it is held back again, nothing is from
-        then on. What ran again only to be compared with the turn before has no name for what is
-        wrong with it.
+        then on. Of whoever isn't held back it is seen once whether its calls are waited for. What
+        ran again only to be compared with the turn before has no name for what is wrong with it.
         """
         with self._shared.blaming():
-            if self._repeats or not self._holds:
-                return self._examined(named=not self._repeats)
-            found = self._examined(named=False)
-            if found.failure is None:
-                return found
-            again = self._once_more(hold=False)
-            if again.failure is not None or not again.counts:
-                return again if again.counts else found
-            if self._once_more(hold=True).failure is None:
-                return found  # chance
-            self._shared.waiting.add(self._known(0))
-            return again
+            if self._repeats:
+                return self._examined(named=False)
+            found = self._examined(named=not self._holds)
+            if self._holds:
+                if found.failure is None:
+                    return found
+                again = self._once_more(hold=False)
+                if again.failure is not None or not again.counts:
+                    return again if again.counts else found
+                if self._once_more(hold=True).failure is None:
+                    return found  # chance
+                self._shared.holding.waiting.add(self._sides[0])
+                found = again
+            if found.failure is None and self._shared.holding.is_unseen(self._sides[0]):
+                return replace(found, failure=self._late_work())
+            return found
+
+    def _late_work(self) -> Failure | None:
+        """What it is that calls write their outputs after they are said to be done, if they do.
+
+        A short kernel would be through before anybody can look. So no kernel starts for a while:
+        the device is taken before some call, beside the stream that calls are waited for on.
+        """
+        self._taken = Taken(OCCUPIED_S, before=secrets.randbelow(self._calls))
+        try:
+            turn = self._turn([0], self._deadline_s, fresh=False)
+        finally:
+            self._taken = None
+        time.sleep(2 * OCCUPIED_S)
+        if self._slots.has_changed():
+            return _outside(LATE)
+        was_taken = turn.segments[0].wall_s >= TAKEN_SHARE * OCCUPIED_S
+        self._shared.holding.was_looked_at(self._sides[0], is_waited_for=was_taken)
+        return None
 
     def _once_more(self, *, hold: bool) -> Finding:
         """The first call's outputs once more: the same inputs between the same guard bands."""
@@ -274,7 +299,7 @@ class GpuStation:
             if failure is not None:
                 return side, failure
         if self.plan.by_clock and self._slots.has_changed():
-            return side, _outside("after the worker had said that all calls were done")
+            return side, _outside(LATE)
         return None
 
     def _learn(self) -> None:
@@ -352,17 +377,22 @@ class GpuStation:
                     ran = worker.run_queued(limit_s)
                     ran = self._seen(ran, begin) if held else ran
                 if held:
-                    self._shared.early.discard(self._known(side))
+                    self._shared.holding.was_held(self._sides[side])
                     return replace(ran, calls=len(warm) + len(timed))
-                self._note_early(side)
+                self._shared.holding.was_early(self._sides[side], self._calls, self.plan.calls)
+                self._was_early = True
+            # Whoever waits for its own streams by waiting for the whole device may do so.
+            defer = not self._lets_go and self._sides[side] not in self._shared.holding.waiting
             # Discarded calls come before the inputs of those that count: what they compute ahead
             # is computed from other numbers.
             with worker.awake():
-                worker.run_slots(number, (), warm=warm, deadline_s=limit_s)
+                worker.run_slots(number, (), warm=warm, deadline_s=limit_s, defer=defer)
             self._fill(side, timed)
             with worker.awake():
                 begin = time.perf_counter()
-                ran = worker.run_slots(number, timed, warm=(), deadline_s=limit_s)
+                ran = worker.run_slots(
+                    number, timed, warm=(), deadline_s=limit_s, defer=defer, taken=self._taken
+                )
                 ran = self._seen(ran, begin)
             return replace(ran, calls=len(timed))
         except KernelDiedError as error:
@@ -375,7 +405,7 @@ class GpuStation:
             SideDiedError: an output was written while its side was stopped.
         """
         self._slots.fill(range(self.plan.slots))
-        if self.plan.by_clock and not self._slots.sample(timed):
+        if self._watches and not self._slots.sample(timed):
             raise SideDiedError(side, _outside("before any of the calls was let go"))
 
     def _seen(self, ran: GpuSegment, begin: float) -> GpuSegment:
@@ -383,36 +413,20 @@ class GpuStation:
 
         That all calls are done is a claim. What is still written is found by `_verify`.
         """
-        if not self.plan.by_clock:
+        if not self._watches:
             return ran
         self._slots.look()
         return replace(ran, wall_s=time.perf_counter() - begin)
 
-    def _note_early(self, side: int) -> None:
-        """A segment started early; a host that is held up does that once, a queue that is full as
-        long as there are as many calls, and a kernel that waits for the device each time."""
-        if self._known(side) in self._shared.early:
-            if self._calls > FEWEST_QUEUED:
-                fewer = max(self._calls // SHRINKING, FEWEST_QUEUED)
-                self._shared.fitting[*self._known(side), self.plan.calls] = fewer
-            else:
-                self._shared.fitting.pop((*self._known(side), self.plan.calls), None)
-                self._shared.waiting.add(self._known(side))
-        self._shared.early.add(self._known(side))
-        self._was_early = True
-
-    def _known(self, side: int) -> tuple[str, str]:
-        """What a side's ways on this workload are remembered by."""
-        return self.workload.label, self._workers[side].candidate_id
+    @property
+    def _watches(self) -> bool:
+        """Whether the reference's process looks at outputs before and right after the calls."""
+        return self.plan.by_clock or self._taken is not None
 
     @property
     def _holds(self) -> bool:
         """Whether calls are queued behind a plug before any may start."""
-        if self._lets_go or not self._shared.holds:
-            return False
-        return not any(
-            self._known(side) in self._shared.waiting for side in range(len(self._workers))
-        )
+        return not self._lets_go and self._shared.holding.holds(self._sides)
 
     def _as_segment(self, segment: GpuSegment) -> Segment:
         elapsed_s = segment.elapsed_s / self._calls

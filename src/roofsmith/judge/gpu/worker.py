@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from roofsmith.judge.gpu.driver import DeviceError, Driver, Plug
+from roofsmith.judge.gpu.occupying import Occupant
 from roofsmith.judge.wire import receive, send
 from roofsmith.judge.worker import INTEGERS, answer_parent, begin
 
@@ -49,11 +50,16 @@ class LibraryKernel:
         self._solve.argtypes = [
             ctypes.c_void_p if kind == "pointer" else INTEGERS[kind] for kind in self._kinds
         ]
-        with contextlib.suppress(ValueError):  # `solve` comes back before the device is done
-            ctypes.c_int.in_dll(self._library, "roofsmith_defer_waits").value = 1
+        self._defers = ctypes.c_int()
+        with contextlib.suppress(ValueError):  # not in a library that was compiled otherwise
+            self._defers = ctypes.c_int.in_dll(self._library, "roofsmith_defer_waits")
         self._refused = getattr(self._library, "roofsmith_refused", None)
         if self._refused is not None:
             self._refused.restype = ctypes.c_char_p
+
+    def defer_waits(self, defer: bool) -> None:
+        """Whether `solve` comes back before the device is done, though it waits for all of it."""
+        self._defers.value = int(defer)
 
     def refused(self) -> str | None:
         """Name of the last error that the runtime returned to the library since this was asked."""
@@ -92,6 +98,9 @@ class ModuleKernel:
         spec.loader.exec_module(module)
         self._run = getattr(module, message["entry"])
 
+    def defer_waits(self, defer: bool) -> None:
+        """Nothing to put off: modules wait in their own way."""
+
     def refused(self) -> str | None:
         """Nothing: torch and Triton raise what they are refused."""
         return None
@@ -128,6 +137,7 @@ class GpuWorker:
     def __init__(self) -> None:
         self._driver: Driver | None = None
         self._plug: Plug | None = None
+        self._occupant: Occupant | None = None
         self._kernel: LibraryKernel | ModuleKernel | None = None
         self._calls: dict[int, list[Call]] = {}
         self._owned: dict[int, Owned] = {}
@@ -177,7 +187,8 @@ class GpuWorker:
 
     def run(self, message: dict[str, Any]) -> dict[str, Any]:
         """Discarded calls, then timed ones between two events; one number for all of them."""
-        driver, _ = self._ready()
+        driver, kernel = self._ready()
+        kernel.defer_waits(message["defer"])
         watched = driver.profiled() if message["profile"] else contextlib.nullcontext()
         with watched:
             self._queue(message)
@@ -197,6 +208,7 @@ class GpuWorker:
         plug = self._plug
         if plug is None:
             raise ValueError("nothing was loaded")
+        self._ready()[1].defer_waits(True)
         let_go = threading.Event()
 
         def give_up() -> None:
@@ -226,12 +238,22 @@ class GpuWorker:
     def _queue(self, message: dict[str, Any]) -> None:
         driver, calls = self._ready()[0], self._calls[message["arena"]]
         begin, end = self._events()
+        taken: dict[str, int] | None = message.get("taken")
         for slot in message["warm"]:
             calls[slot]()
         driver.record(begin)
-        for slot in message["slots"]:
+        for index, slot in enumerate(message["slots"]):
+            if taken is not None and index == taken["before"]:
+                self._occupy(taken["nanoseconds"] * 1e-9)
             calls[slot]()
         driver.record(end)
+
+    def _occupy(self, seconds: float) -> None:
+        """Take the whole device for a while, so that no other kernel of this process starts."""
+        # Whoever asked sees that nothing was taken; it is no fault of the candidate's.
+        with contextlib.suppress(DeviceError):
+            self._occupant = self._occupant or Occupant(self._ready()[0])
+            self._occupant.take(seconds)
 
     def _elapsed(self) -> dict[str, Any]:
         driver, kernel = self._ready()
