@@ -15,10 +15,10 @@ from roofsmith.analysis.tolerance import measure as on_host
 
 torch = pytest.importorskip("torch", reason="torch isn't installed")
 
+from roofsmith.judge.checking import STRETCH  # noqa: E402
 from roofsmith.judge.gpu import measuring  # noqa: E402
 from roofsmith.judge.gpu.measuring import (  # noqa: E402
     FIELDS,
-    LEAST_COLUMNS,
     compare,
     measure,
 )
@@ -80,6 +80,16 @@ def test_tolerances_replace_the_element_half() -> None:
     assert on_device(out, truth, atol=0.5, rtol=0.01)["element"] == pytest.approx(1 / 1.02)
 
 
+@pytest.mark.parametrize("size", [1e-200, 1e160, 1e300])
+def test_numbers_whose_squares_no_float64_holds_have_errors(size: float) -> None:
+    truth = size * np.arange(1.0, 65.0).reshape(4, 16)
+    off = truth * (1 + 1e-3)
+    host, device = on_host(off, truth), on_device(off, truth)
+    for found in (host.norm, host.element, device["norm"], device["element"]):
+        assert found == pytest.approx(1e-3, rel=1e-9)
+    assert on_host(truth.copy(), truth).norm == on_device(truth, truth)["norm"] == 0
+
+
 def test_poison_is_counted() -> None:
     out = np.frombuffer(b"\xff" * 16, dtype=np.float32).copy()
     found = on_device(out, np.ones(4))
@@ -93,12 +103,12 @@ def test_every_call_has_a_row_of_its_own() -> None:
     assert found[1, 0] > 0
 
 
-@pytest.mark.parametrize("beyond", [1, LEAST_COLUMNS - 1])
+@pytest.mark.parametrize("beyond", [1, STRETCH - 1])
 def test_the_end_of_a_long_vector_is_compared_as_often_as_the_rest(
     beyond: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(measuring, "SPOT_ELEMENTS", 4 * LEAST_COLUMNS)
-    truth = torch.ones(4 * LEAST_COLUMNS + beyond)
+    monkeypatch.setattr(measuring, "SPOT_ELEMENTS", 4 * STRETCH)
+    truth = torch.ones(4 * STRETCH + beyond)
     out = truth.clone()
     out[-1] = 2
     seen = [bool(compare([out], [truth], (None, None), whole=False)[0, 0] > 0) for _ in range(60)]
@@ -110,6 +120,36 @@ def test_rows_are_compared_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     truth = torch.arange(2.0**14).reshape(-1, 64)
     assert compare([truth.clone()], [truth], (None, None), whole=False)[0, 0] == 0
     assert compare([truth + 1e6], [truth], (None, None), whole=False)[0, 0] > 0
+
+
+def test_a_row_that_is_left_out_is_soon_seen_however_long_it_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Every call by itself, and wherever a reference's own seed would have looked."""
+    monkeypatch.setattr(measuring, "SPOT_ELEMENTS", 2**17)
+    truth = torch.randn(64, 2**13)
+    out = truth.clone()
+    out[17] = 0
+    seen = 0
+    for _ in range(20):
+        torch.manual_seed(0)
+        found = compare([out] * 4, [truth] * 4, (None, None), whole=False)
+        seen += int((found[:, 0] > 0.01).sum())
+    assert 15 < seen < 60, "a stretch of it is among 32 of a call with probability 0.4"
+
+
+@given(st.integers(0, 2**32 - 1), st.sampled_from([(2**15,), (3, 9000), (2, 2, 5000)]))
+def test_a_stretch_is_no_worse_than_its_whole_row(seed: int, shape: tuple[int, ...]) -> None:
+    """Its scale is the row's: rounding is not held against what is small beside the rest."""
+    rng = np.random.default_rng(seed)
+    truth = rng.standard_normal(shape) * np.exp(rng.uniform(-9, 9, shape))
+    out = truth + np.abs(truth).max() * 1e-7 * rng.standard_normal(shape)
+    whole = measure(torch.from_numpy(out)[None], torch.from_numpy(truth)[None], None, None)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(measuring, "SPOT_ELEMENTS", 2**13)
+        tensors = [torch.from_numpy(out)], [torch.from_numpy(truth)]
+        part = compare(*tensors, (None, None), whole=False)
+    assert part[0, 1] <= whole[0, 1] * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("size", [0, 1, 7, 8, 4096, STACKED_BYTES + 8, STACKED_BYTES + 9])

@@ -10,6 +10,7 @@ of tolerances.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -33,6 +34,11 @@ LEAST_ROW = 16
 """Elements whose root mean square is a scale: of two, both may be small by chance. Chosen."""
 MOST_JOINED = 8
 """Times as many elements of an axis as are needed may be joined, rather than all of it. Chosen."""
+
+LEAST_SQUARES = 1e-290
+"""Of a sum of squares in float64: of a smaller one, summands may have vanished."""
+BLOCK = 2**16
+"""Numbers of a row that are squared at once."""
 
 SUMMATION_FACTOR = 4.0
 """λ in the probabilistic bound λ sqrt(n) u for a sum of n terms in any order: Higham and Mary,
@@ -116,7 +122,10 @@ class Budget:
 
 
 def measure(
-    out: NDArray[np.generic], truth: NDArray[np.generic], budget: Budget | None = None
+    out: NDArray[np.generic],
+    truth: NDArray[np.generic],
+    budget: Budget | None = None,
+    scale: NDArray[np.float64] | None = None,
 ) -> Errors:
     """Errors of an output against the truth.
 
@@ -126,6 +135,8 @@ def measure(
             matched exactly.
         budget: if it holds atol or rtol, the element-wise error is the worst
             |out - ref| / (atol + rtol |ref|) instead. Integers may be off by its atol.
+        scale: where `out` holds parts of rows, shape (parts, length): root mean squares of the
+            whole rows, shape (parts,).
     """
     if not np.issubdtype(out.dtype, np.floating):
         wrong = int(np.count_nonzero(_other_integers(out, truth, budget)))
@@ -135,14 +146,16 @@ def measure(
         rounded = truth.astype(out.dtype)
     finite = np.isfinite(rounded)
     if not finite.all():
-        return _measure_with_infinities(out, truth, rounded, finite, budget)
+        return _measure_with_infinities(out, truth, rounded, finite, budget, scale)
     if not np.isfinite(out).all():
         bad = int(out.size - np.count_nonzero(np.isfinite(out)))
         problem = f"{bad} of {out.size} elements are NaN or infinite where the reference is finite"
         return Errors(LARGEST_ERROR, LARGEST_ERROR, problem)
     exact = truth.astype(np.float64, copy=False)
     difference = np.abs(out.astype(np.float64) - exact)
-    return Errors(_norm_error(difference, exact), _element_error(difference, exact, budget))
+    return Errors(
+        _norm_error(difference, exact, scale), _element_error(difference, exact, budget, scale)
+    )
 
 
 def _other_integers(
@@ -162,6 +175,7 @@ def _measure_with_infinities(
     rounded: NDArray[np.generic],
     finite: NDArray[np.bool_],
     budget: Budget | None,
+    scale: NDArray[np.float64] | None,
 ) -> Errors:
     odd_out, odd_ref = out[~finite], rounded[~finite]
     same = (odd_out == odd_ref) | (np.isnan(odd_out) & np.isnan(odd_ref))
@@ -170,9 +184,8 @@ def _measure_with_infinities(
         problem = f"{wrong} elements should be NaN or infinite like the reference's, and aren't"
         return Errors(LARGEST_ERROR, LARGEST_ERROR, problem)
     zero = np.zeros((), dtype=out.dtype)
-    return measure(
-        np.where(finite, out, zero), np.where(finite, truth, np.zeros((), truth.dtype)), budget
-    )
+    truth = np.where(finite, truth, np.zeros((), truth.dtype))
+    return measure(np.where(finite, out, zero), truth, budget, scale)
 
 
 def budget_for(
@@ -250,8 +263,26 @@ def off_beyond(
 def _row_scale(sizes: NDArray[np.float64]) -> NDArray[np.float64]:
     """Root mean square of every element's row."""
     rows = sizes.reshape(-1, row_length(sizes.shape))
-    scale = np.sqrt(np.mean(np.square(rows), axis=-1, keepdims=True))
-    return np.broadcast_to(scale, rows.shape).reshape(sizes.shape)
+    return np.broadcast_to(root_mean_squares(rows)[:, None], rows.shape).reshape(sizes.shape)
+
+
+def root_mean_squares(rows: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
+    """Of every row, shape (N,) for rows of shape (N, D); what isn't finite counts as zero.
+
+    Squares of what float64 holds neither overflow nor vanish here.
+    """
+    squares, length = np.zeros(len(rows)), max(rows.shape[1], 1)
+    for begin in range(0, length, BLOCK):
+        block = rows[:, begin : begin + BLOCK].astype(np.float64, copy=False)
+        squares += np.einsum("ij,ij->i", block, block)
+    found = np.sqrt(squares / length)
+    odd = ~((squares > LEAST_SQUARES) & (squares < math.inf))
+    if odd.any():
+        sizes = np.abs(np.where(np.isfinite(rows[odd]), rows[odd], 0.0).astype(np.float64))
+        largest = sizes.max(axis=1, initial=0.0, keepdims=True)
+        shares = sizes / np.where(largest > 0, largest, 1.0)
+        found[odd] = largest[:, 0] * np.sqrt(np.square(shares).sum(axis=1) / length)
+    return np.asarray(found)
 
 
 def row_length(shape: Sequence[int]) -> int:
@@ -277,8 +308,12 @@ def _row_length(shape: tuple[int, ...]) -> int:
     return length
 
 
-def _norm_error(difference: NDArray[np.float64], exact: NDArray[np.float64]) -> float:
+def _norm_error(
+    difference: NDArray[np.float64], exact: NDArray[np.float64], scale: NDArray[np.float64] | None
+) -> float:
     error, size = _norm(difference), _norm(exact)
+    if scale is not None:  # parts may be far smaller than what they are parts of
+        size = max(size, _norm(scale * math.sqrt(exact.shape[-1])))
     if error == 0:
         return 0.0
     return min(error / size, LARGEST_ERROR) if size > 0 else LARGEST_ERROR
@@ -287,11 +322,21 @@ def _norm_error(difference: NDArray[np.float64], exact: NDArray[np.float64]) -> 
 def _norm(array: NDArray[np.float64]) -> float:
     """Frobenius norm, without the BLAS behind `np.linalg.norm`: its threads go on spinning for tens
     of milliseconds, on the processors that kernels are timed on next."""
-    return float(np.sqrt(np.square(array).sum()))
+    with np.errstate(over="ignore"):
+        squares = float(np.square(array).sum())
+    if LEAST_SQUARES < squares < math.inf:
+        return math.sqrt(squares)
+    largest = float(np.abs(array).max(initial=0.0))
+    if largest == 0 or math.isinf(largest):
+        return largest
+    return largest * math.sqrt(float(np.square(array / largest).sum()))
 
 
 def _element_error(
-    difference: NDArray[np.float64], exact: NDArray[np.float64], budget: Budget | None
+    difference: NDArray[np.float64],
+    exact: NDArray[np.float64],
+    budget: Budget | None,
+    scale: NDArray[np.float64] | None,
 ) -> float:
     if difference.size == 0 or not difference.any():
         return 0.0
@@ -302,10 +347,11 @@ def _element_error(
             where=allowed > 0,
         )  # fmt: skip
         return float(relative.max())
-    rows = difference.reshape(-1, row_length(difference.shape))
+    length = row_length(difference.shape) if scale is None else difference.shape[-1]
+    rows = difference.reshape(-1, length)
     sizes = np.abs(exact).reshape(rows.shape)
-    squares = np.einsum("ij,ij->i", sizes, sizes)
-    scale = np.maximum(np.sqrt(squares / rows.shape[1])[:, None], sizes)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        relative = np.divide(rows, scale, out=scale)  # 0 / 0 is NaN, and nothing is off there
+    scale = root_mean_squares(sizes) if scale is None else scale
+    sizes = np.maximum(scale[:, None], sizes)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        relative = np.divide(rows, sizes, out=sizes)  # 0 / 0 is NaN, and nothing is off there
     return min(float(np.fmax.reduce(relative, axis=None)), LARGEST_ERROR)

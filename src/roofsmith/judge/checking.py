@@ -10,7 +10,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
-from roofsmith.analysis.tolerance import Budget, Errors, measure
+from roofsmith.analysis.tolerance import Budget, Errors, measure, root_mean_squares, row_length
 from roofsmith.domain.arrays import ArraySpec
 from roofsmith.domain.outcome import Failure, Incorrect
 from roofsmith.domain.target import Tolerance
@@ -28,6 +28,8 @@ FULL_ELEMENTS = 2**22
 """Up to this many elements of an output are compared in a check; beyond it, random rows."""
 SPOT_ELEMENTS = 2**17
 """The same for a timed call. The rows are chosen after the call, so none is safe to skip."""
+STRETCH = 4096
+"""Elements of a longer row that are compared together: many stretches tell more than a few rows."""
 
 Array = NDArray[np.generic]
 
@@ -51,7 +53,7 @@ class Checker:
             truth = draws.expected(slot, output.name, exact=True)
             declared = draws.expected(slot, output.name, exact=False)
             rows = _RowPicker(truth, FULL_ELEMENTS)
-            honest = measure(rows(declared), rows(truth))
+            honest = measure(rows(declared), rows(truth), scale=rows.scale)
             honest = on_own_draws(
                 honest, moved.get(output.name), output.dtype, leaps=draws.may_jump(output.name)
             )
@@ -101,7 +103,7 @@ class Checker:
             budget = self.budgets.get(draws.subject, output.name)
             rows = _RowPicker(expected, elements)
             is_whole = is_whole and rows.picks_all
-            found = measure(rows(out), rows(expected), budget)
+            found = measure(rows(out), rows(expected), budget, rows.scale)
             errors[output.name] = found
             slack = Errors(0, 0) if exact else budget.honest
             if failure is not None:
@@ -175,18 +177,29 @@ def _shortened(draws: Draws, slot: int, name: str, bits: int, truncate: bool) ->
 
 
 class _RowPicker:
-    """Picks the same random rows (last axis) of arrays that have one shape."""
+    """Picks the same random rows of arrays that have one shape; of long rows, stretches."""
 
     def __init__(self, like: Array, elements: int) -> None:
-        columns = like.shape[-1] if like.ndim > 1 else min(like.size, 4096)
-        self._columns = columns
+        self.scale: NDArray[np.float64] | None = None
+        """Root mean squares of the rows that stretches were picked of."""
+        self._length = 0
         self._chosen: NDArray[np.int64] | None = None
-        if like.size > elements and columns > 0:
-            rows = -(-like.size // columns)
-            rng = np.random.default_rng(secrets.randbits(64))
-            chosen = rng.choice(rows, max(elements // columns, 1), replace=False)
-            # what the last row lacks is taken from the one before it
-            self._chosen = np.minimum(chosen * columns, like.size - columns)
+        if like.size <= elements:
+            return
+        row = row_length(like.shape)
+        self._length = length = min(row, STRETCH)
+        rng = np.random.default_rng(secrets.randbits(64))
+        pieces = -(-row // length)
+        count = max(elements // length, 1)
+        chosen = rng.choice(like.size // row * pieces, count, replace=False)
+        # what the last stretch of a row lacks is taken from the one before it
+        within = np.minimum(chosen % pieces * length, row - length)
+        self._chosen = chosen // pieces * row + within
+        if pieces > 1 and np.issubdtype(like.dtype, np.floating):
+            whole = like.reshape(-1, row)
+            picked, places = np.unique(chosen // pieces, return_inverse=True)
+            rows = whole if len(picked) == len(whole) else whole[picked]
+            self.scale = root_mean_squares(rows)[places]
 
     @property
     def picks_all(self) -> bool:
@@ -196,7 +209,7 @@ class _RowPicker:
     def __call__(self, array: Array) -> Array:
         if self._chosen is None:
             return array
-        return sliding_window_view(array.reshape(-1), self._columns)[self._chosen]
+        return sliding_window_view(array.reshape(-1), self._length)[self._chosen]
 
 
 def trespass(draws: Draws, arena: Arena, slot: int) -> Failure | None:

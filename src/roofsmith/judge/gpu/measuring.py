@@ -7,13 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import torch
 
 from roofsmith.analysis.tolerance import row_length
-from roofsmith.judge.checking import SPOT_ELEMENTS
-
-LEAST_COLUMNS = 4096
-"""Rows of outputs with one dimension."""
+from roofsmith.judge.checking import SPOT_ELEMENTS, STRETCH
 
 FIELDS = ("norm", "element", "mismatched", "not_finite", "nan", "nan_expected")
 """What `measure` returns, in order: both errors, elements that should be NaN or infinite like the
@@ -22,7 +20,11 @@ in the reference."""
 
 
 def measure(
-    out: torch.Tensor, truth: torch.Tensor, atol: float | None, rtol: float | None
+    out: torch.Tensor,
+    truth: torch.Tensor,
+    atol: float | None,
+    rtol: float | None,
+    scale: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """Errors of outputs, shape (S, len(FIELDS)), float64, on the device.
 
@@ -32,9 +34,11 @@ def measure(
         atol: with `rtol`, replaces the element-wise half by the worst |out - ref| / (atol + rtol
             |ref|).
         rtol: see `atol`.
+        scale: where `out` holds parts of rows, shape (S, parts, length): root mean squares of the
+            whole rows, shape (S, parts).
     """
     calls = out.shape[0]
-    last = row_length(out.shape[1:])
+    last = row_length(out.shape[1:]) if scale is None else out.shape[-1]
     out, truth = out.reshape(calls, -1), truth.reshape(calls, -1)
     if out.dtype is torch.bool:  # whose bytes may be anything
         out, truth = out.view(torch.uint8), truth.bool()
@@ -51,12 +55,13 @@ def measure(
     zero = torch.zeros((), dtype=torch.float64, device=out.device)
     exact = torch.where(finite, truth.double(), zero)
     difference = torch.where(finite & fine, (out.double() - exact).abs(), zero)
-    size = exact.square().sum(1).sqrt()
-    error = difference.square().sum(1).sqrt()
+    size, error = (norm(numbers) for numbers in (exact, difference))
+    if scale is not None:  # parts may be far smaller than what they are parts of
+        size = torch.maximum(size, norm(scale) * last**0.5)
     return torch.stack(
         [
             torch.where(error > 0, error / size, torch.zeros_like(error)),
-            _element(difference, exact, last, atol, rtol),
+            _element(difference, exact, last, atol, rtol, scale),
             (~finite & ~same).sum(1).double(),
             (finite & ~fine).sum(1).double(),
             torch.isnan(out).sum(1).double(),
@@ -66,8 +71,22 @@ def measure(
     )
 
 
+def norm(numbers: torch.Tensor) -> torch.Tensor:
+    """Frobenius norms over the last axis, float64."""
+    if numbers.dtype is not torch.float64 or numbers.shape[-1] == 0:
+        return torch.linalg.vector_norm(numbers, dim=-1, dtype=torch.float64)
+    largest = numbers.abs().amax(-1, keepdim=True)  # whose square may overflow, or vanish
+    unit = torch.where((largest > 0) & torch.isfinite(largest), largest, torch.ones_like(largest))
+    return torch.linalg.vector_norm(numbers / unit, dim=-1) * unit[..., 0]
+
+
 def _element(
-    difference: torch.Tensor, exact: torch.Tensor, last: int, atol: float | None, rtol: float | None
+    difference: torch.Tensor,
+    exact: torch.Tensor,
+    last: int,
+    atol: float | None,
+    rtol: float | None,
+    rms: torch.Tensor | None,
 ) -> torch.Tensor:
     """Worst element of every call; `last` is the length of a row."""
     calls = exact.shape[0]
@@ -77,8 +96,8 @@ def _element(
         scale = (atol or 0.0) + (rtol or 0.0) * exact.abs()
     else:
         rows = exact.reshape(calls, -1, last)
-        scale = torch.maximum(rows.square().mean(-1, keepdim=True).sqrt(), rows.abs())
-        scale = scale.reshape(calls, -1)
+        rms = norm(rows) / last**0.5 if rms is None else rms
+        scale = torch.maximum(rms[..., None], rows.abs()).reshape(calls, -1)
     # Nothing over nothing is nothing.
     ratio = torch.where(difference > 0, difference / scale, torch.zeros_like(difference))
     return ratio.amax(1)
@@ -93,23 +112,51 @@ def compare(
 ) -> torch.Tensor:
     """See `measure`. Unless `whole`, of random rows of large outputs; NaN are counted everywhere.
 
-    The rows are chosen after the calls, so none is safe to skip.
+    Of rows that are longer than `STRETCH`, stretches of so many elements. Which ones is chosen
+    after the calls, for each by itself, from the operating system's own randomness, since a
+    reference may have seeded torch's: so none is safe to skip.
     """
     atol, rtol = tolerances
     first = outs[0]
     if whole or first.dim() == 0 or first.numel() <= SPOT_ELEMENTS:
         return measure(torch.stack(list(outs)), torch.stack(list(truths)), atol, rtol)
-    columns = first.shape[-1] if first.dim() > 1 else LEAST_COLUMNS
-    rows = -(-first.numel() // columns)
-    chosen = torch.randint(rows, (max(SPOT_ELEMENTS // columns, 1),), device=first.device)
-    # what the last row lacks is taken from the one before it
-    starts = (chosen * columns).clamp(max=first.numel() - columns)
+    row = row_length(first.shape)
+    length = min(row, STRETCH)
+    rows, begins = _chosen(len(outs), first.numel() // row, row, length)
+    starts = (rows * row + begins).to(first.device)
 
     def picked(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
-        return torch.stack([t.reshape(-1).unfold(0, columns, 1)[starts] for t in tensors])
+        parts = zip(tensors, starts, strict=True)
+        return torch.stack([t.reshape(-1).unfold(0, length, 1)[start] for t, start in parts])
 
-    found = measure(picked(outs), picked(truths), atol, rtol)
+    scale = None
+    if length < row and first.is_floating_point():
+        scale = _scale(truths, rows.to(first.device), row)
+    found = measure(picked(outs), picked(truths), atol, rtol, scale)
     if first.is_floating_point():
         found[:, 4] = torch.stack([torch.isnan(out).sum() for out in outs])
         found[:, 5] = torch.stack([torch.isnan(truth).sum() for truth in truths])
     return found
+
+
+def _chosen(calls: int, count: int, row: int, length: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Rows, of `count`, and where within them parts of some length begin, shape (calls, parts)."""
+    chance = np.random.default_rng()
+    shape = (calls, max(SPOT_ELEMENTS // length, 1))
+    rows, pieces = (
+        chance.integers(count, size=shape),
+        chance.integers(-(-row // length), size=shape),
+    )
+    # what the last part of a row lacks is taken from the one before it
+    begins = np.minimum(pieces * length, row - length)
+    return torch.from_numpy(rows), torch.from_numpy(begins)
+
+
+def _scale(truths: Sequence[torch.Tensor], rows: torch.Tensor, row: int) -> torch.Tensor:
+    """Root mean squares of some rows of every call, shape (calls, rows)."""
+    found = []
+    for truth, chosen in zip(truths, rows, strict=True):
+        picked, places = torch.unique(chosen, return_inverse=True)
+        whole = truth.reshape(-1, row)[picked].nan_to_num_(nan=0.0, posinf=0.0, neginf=0.0)
+        found.append((norm(whole) / row**0.5)[places])
+    return torch.stack(found)
