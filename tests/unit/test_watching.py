@@ -17,7 +17,7 @@ from gpu_rehearsal import Rehearsal  # noqa: E402
 from roofsmith.domain.outcome import Failure, Incorrect  # noqa: E402
 from roofsmith.domain.target import Tolerance  # noqa: E402
 from roofsmith.domain.workload import Workload  # noqa: E402
-from roofsmith.judge.bench import SegmentPlan, SideDiedError  # noqa: E402
+from roofsmith.judge.bench import CHECKED_BY_CLOCK, SegmentPlan, SideDiedError  # noqa: E402
 from roofsmith.judge.budgets import Budgets, Finding  # noqa: E402
 from roofsmith.judge.gpu import shared as shared_module  # noqa: E402
 from roofsmith.judge.gpu import station as station_module  # noqa: E402
@@ -102,6 +102,30 @@ def test_a_tenth_of_the_last_call_is_enough_to_see(doubled: Rehearsal) -> None:
     assert doubled.slots.has_changed()
 
 
+def test_calls_that_left_something_unwritten_are_told(doubled: Rehearsal) -> None:
+    doubled.draw()
+    doubled.slots.sample(range(12))
+    for slot in set(range(12)) - {3, 7}:
+        doubled.run(twice, slot)
+    assert doubled.slots.look() == (3, 7)
+    for slot in (3, 7):
+        doubled.run(twice, slot)
+    assert doubled.slots.look() == ()
+
+
+def test_outputs_without_elements_have_nothing_to_look_at(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def none(N: int, seed: int) -> dict[str, object]:
+        return {"inputs": {"x": torch.randn(N), "y": torch.empty(0)}, "outputs": ["y"]}
+
+    made = Rehearsal(monkeypatch, none, lambda x, y: None, {"N": 10}, slots=4)
+    made.draw()
+    assert made.slots.sample(range(4))
+    assert made.slots.look() == ()
+    assert not made.slots.has_changed()
+
+
 class Slots:
     """Device memory in which nothing is wrong, unless it is said so."""
 
@@ -112,6 +136,8 @@ class Slots:
     def __init__(self, diary: list[str]) -> None:
         self._diary = diary
         self.are_blank, self.changes = True, False
+        self.unwritten: tuple[int, ...] = ()
+        self.verified: list[int] = []
         self.failures: list[Failure | None] = []
 
     def draw(self, slots: Sequence[int], seeds: Sequence[int]) -> None:
@@ -134,8 +160,9 @@ class Slots:
         self._diary.append("sample")
         return self.are_blank
 
-    def look(self) -> None:
+    def look(self) -> tuple[int, ...]:
         self._diary.append("look")
+        return self.unwritten
 
     def has_changed(self) -> bool:
         return self.changes
@@ -147,6 +174,7 @@ class Slots:
         self, slots: Sequence[int], budgets: Budgets, *, exact: bool, named: bool = True
     ) -> Iterator[Finding]:
         self._diary.append("verify")
+        self.verified = list(slots)
         failure = self.failures.pop(0) if self.failures else None
         return iter([Finding("N=8", "own", failure, {})])
 
@@ -246,6 +274,22 @@ def test_outputs_that_are_written_early_or_late_are_no_outputs(tmp_path: Path) -
     with pytest.raises(SideDiedError) as caught:
         made.turn([1, 0], 1.0)
     assert (caught.value.side, caught.value.outcome.reason) == (1, "work_outside_window")
+
+
+def test_a_call_that_left_something_unwritten_is_among_those_that_are_verified(
+    tmp_path: Path,
+) -> None:
+    slots = Slots([])
+    plan = SegmentPlan(200, warm=2, by_clock=True)
+    made = station(slots, [Worker([])], shared(tmp_path), plan)
+    made.turn([0], 1.0)
+    made.spot_check()
+    left = min({*range(200)} - {*slots.verified})
+    slots.unwritten = (left,)
+    made.turn([0], 1.0)
+    made.spot_check()
+    assert left in slots.verified
+    assert len(slots.verified) <= CHECKED_BY_CLOCK + 1
 
 
 @pytest.fixture

@@ -238,9 +238,8 @@ class GpuServer:
         return {"written": sample.written()}
 
     def look(self, message: dict[str, Any]) -> dict[str, Any]:
-        """Remember these elements as they are."""
-        self._samples[message["arena"]].look()
-        return {}
+        """Remember these elements as they are; which calls left some unwritten."""
+        return {"unwritten": self._samples[message["arena"]].look()}
 
     def changed(self, message: dict[str, Any]) -> dict[str, Any]:
         """Whether any of them was written since."""

@@ -132,9 +132,13 @@ class Slots:
         """
         return not self._ask("sample", {"slots": list(slots)})["written"]
 
-    def look(self) -> None:
-        """Remember the elements that were chosen as they are at this instant."""
-        self._ask("look", {})
+    def look(self) -> tuple[int, ...]:
+        """Remember the elements that were chosen as they are at this instant.
+
+        Returns:
+            Slots of calls that left any of them unwritten.
+        """
+        return tuple(self._ask("look", {})["unwritten"])
 
     def has_changed(self) -> bool:
         """Whether any of these elements was written after the last look."""

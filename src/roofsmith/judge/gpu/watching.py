@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import prod
 
 import numpy as np
@@ -33,6 +34,22 @@ LOOKS = 8
 time slice, each time. A host that is held up for a moment delays a few."""
 
 
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """Elements of one output, in several calls."""
+
+    places: torch.Tensor
+    """Of their bytes in the arena, shape (ELEMENTS, bytes of one)."""
+    poison: torch.Tensor
+    """What an element holds that nobody wrote, shape (bytes of one,)."""
+    slots: torch.Tensor
+    """Of their calls, shape (ELEMENTS,)."""
+    is_blank: bool
+    """Whether they are poison before the calls: it isn't an input as well."""
+    is_floating: bool
+    """Whether no kernel means what poison says."""
+
+
 class Sample:
     """Elements of the outputs of some calls, looked at more than once.
 
@@ -48,39 +65,52 @@ class Sample:
             slots: of the calls, in their order.
         """
         rng = np.random.default_rng()
+        device = arena.bytes.device
         late = slots[-LAST_CALLS:]
-        places, blank, is_blank = [], [], []
+        self._watched: list[Watched] = []
         for index, array in enumerate(arena.layout.arrays):
             count, size = prod(array.shape), DTYPES[array.dtype].itemsize
             if array.role == "input" or not count:
                 continue
-            chosen = [rng.choice(some, ELEMENTS // 2) for some in (slots, late)]
-            starts = np.concatenate(chosen).astype(np.int64) * arena.layout.slot_bytes
+            calls = np.concatenate([rng.choice(some, ELEMENTS // 2) for some in (slots, late)])
+            starts = calls.astype(np.int64) * arena.layout.slot_bytes
             starts += arena.layout.offsets[index] + rng.integers(count, size=ELEMENTS) * size
-            places.append((starts[:, None] + np.arange(size)).ravel())
-            poison = UNWRITTEN[array.dtype].to_bytes(size, "little")
-            blank.append(np.tile(np.frombuffer(poison, np.uint8), ELEMENTS))
-            is_blank.append(np.full(ELEMENTS * size, array.role == "output"))
-        device = arena.bytes.device
+            poison = np.frombuffer(UNWRITTEN[array.dtype].to_bytes(size, "little"), np.uint8)
+            self._watched.append(
+                Watched(
+                    torch.from_numpy(starts[:, None] + np.arange(size)).to(device),
+                    torch.from_numpy(poison.copy()).to(device),
+                    torch.from_numpy(calls).to(device),
+                    is_blank=array.role == "output",
+                    is_floating=DTYPES[array.dtype].is_floating_point,
+                )
+            )
         self._bytes = arena.bytes
-        self._places = torch.from_numpy(np.concatenate(places)).to(device)
-        self._blank = torch.from_numpy(np.concatenate(blank)).to(device)
-        self._is_blank = torch.from_numpy(np.concatenate(is_blank)).to(device)
-        self._seen = self._blank
+        self._seen: list[torch.Tensor] = []
 
     def written(self) -> bool:
         """Whether any element of a pure output no longer holds its poison."""
-        differs = self._bytes[self._places] != self._blank
-        return bool((differs & self._is_blank).any())
+        blank = [watched for watched in self._watched if watched.is_blank]
+        return any(bool((self._bytes[w.places] != w.poison).any()) for w in blank)
 
-    def look(self) -> None:
-        """Remember what is there now; comes back when it was seen."""
-        self._seen = self._bytes[self._places]
+    def look(self) -> list[int]:
+        """Remember what is there now; slots of calls that left an element of theirs unwritten."""
+        self._seen = [self._bytes[watched.places] for watched in self._watched]
         torch.cuda.synchronize()
+        return sorted(self._unwritten())
+
+    def _unwritten(self) -> set[int]:
+        found: set[int] = set()
+        for watched, seen in zip(self._watched, self._seen, strict=True):
+            if watched.is_blank and watched.is_floating:
+                left = (seen == watched.poison).all(1)
+                found.update(watched.slots[left].tolist())
+        return found
 
     def has_changed(self) -> bool:
         """Whether any element differs from what was there at the last look."""
-        return bool((self._bytes[self._places] != self._seen).any())
+        pairs = zip(self._watched, self._seen, strict=True)
+        return any(bool((self._bytes[w.places] != seen).any()) for w, seen in pairs)
 
 
 class Probe:
