@@ -108,6 +108,7 @@ class Rehearsal:
         monkeypatch.setattr(device_arena, "bytes_at", bytes_of_host)
         monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
         monkeypatch.setattr(GpuServer, "_reserve", lambda server: None)
+        monkeypatch.setattr(GpuServer, "_free_bytes", lambda server: 2**40)
         module = ModuleType("reference")
         module.setup, module.reference = setup, reference  # type: ignore[attr-defined]
         self.server = GpuServer()

@@ -16,6 +16,7 @@ from roofsmith.judge.budgets import Budgets
 from roofsmith.judge.gpu.oracle import DeviceFullError
 from roofsmith.judge.gpu.process import GpuSegment, Taken
 from roofsmith.judge.gpu.shared import Shared
+from roofsmith.judge.gpu.slots import Filled
 from roofsmith.judge.gpu.station import GpuStation
 
 SEGMENT = GpuSegment(elapsed_s=1e-3, wall_s=2e-3)
@@ -47,8 +48,11 @@ class Slots:
     def deal(self, order: Sequence[int]) -> None:
         assert all(one != other for one, other in enumerate(order))
 
-    def fill(self, slots: Sequence[int], *, first: int | None = None) -> None:
+    def fill(
+        self, slots: Sequence[int], *, first: int | None = None, watch: Sequence[int] = ()
+    ) -> Filled:
         self._diary.note("fill", len(slots))
+        return Filled(0.0, 0.0, is_blank=True)
 
 
 class Worker:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -20,10 +21,14 @@ from roofsmith.domain.workload import Workload  # noqa: E402
 from roofsmith.judge.bench import CHECKED_BY_CLOCK, SegmentPlan, SideDiedError  # noqa: E402
 from roofsmith.judge.budgets import Budgets, Finding  # noqa: E402
 from roofsmith.judge.gpu import shared as shared_module  # noqa: E402
+from roofsmith.judge.gpu import slots as slots_module  # noqa: E402
 from roofsmith.judge.gpu import station as station_module  # noqa: E402
+from roofsmith.judge.gpu.device_arena import DeviceArena  # noqa: E402
 from roofsmith.judge.gpu.holding import MOST_LOOKS  # noqa: E402
 from roofsmith.judge.gpu.process import GpuSegment, Taken  # noqa: E402
+from roofsmith.judge.gpu.reference_process import GpuServer  # noqa: E402
 from roofsmith.judge.gpu.shared import BUSY_LOOKS, Shared  # noqa: E402
+from roofsmith.judge.gpu.slots import Filled  # noqa: E402
 from roofsmith.judge.gpu.station import GpuStation  # noqa: E402
 
 PLAN = SegmentPlan(4, warm=2)
@@ -72,16 +77,65 @@ def test_a_scrubbed_arena_is_filled_as_ever(doubled: Rehearsal) -> None:
     assert all(found.failure is None for found in doubled.turn(twice))
 
 
-def test_an_output_that_is_written_before_the_calls_is_seen(doubled: Rehearsal) -> None:
+def test_an_output_that_is_written_before_the_calls_is_seen(
+    doubled: Rehearsal, monkeypatch: pytest.MonkeyPatch
+) -> None:
     doubled.draw()
-    assert doubled.slots.sample(range(12))
-    doubled.run(twice, 11)
-    assert not doubled.slots.sample(range(12))
+    assert doubled.slots.fill(range(12), watch=range(12)).is_blank
+    publish = DeviceArena.publish
+
+    def beside(arena: DeviceArena, slots: Sequence[int]) -> None:
+        publish(arena, slots)
+        doubled.run(twice, 11)
+
+    monkeypatch.setattr(DeviceArena, "publish", beside)
+    assert not doubled.slots.fill(range(12), watch=range(12)).is_blank
+
+
+def test_inputs_come_all_at_once(doubled: Rehearsal) -> None:
+    """Whoever waits for a slot's has no time while the others are put together."""
+    arena = doubled.server._arenas[0]
+    doubled.draw()
+    before = arena.bytes.clone()
+    doubled.slots.draw(range(12), range(12))
+    guards = {"guards": [0x7FF1] * 12, "first": None, "watch": []}
+    doubled.slots._ask("prepare", {"slots": list(range(12)), **guards})
+    assert torch.equal(arena.bytes, before)
+    doubled.slots._ask("publish", {"slots": [3], "watched": False})
+    changed = (arena.bytes != before).view(12, -1).any(1)
+    assert changed.nonzero().flatten().tolist() == [3]
+    doubled.slots._ask("publish", {"slots": list(range(12)), "watched": False})
+    assert bool((arena.bytes != before).view(12, -1).any(1).all())
+
+
+def test_without_room_for_a_draft_inputs_come_one_by_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made = Rehearsal(monkeypatch, setup, reference, {"N": 1000}, slots=4)
+    monkeypatch.setattr(GpuServer, "_free_bytes", lambda server: 0)
+    slots = slots_module.Slots(made.slots._oracle, 1, made.slots.workload, 4)
+    slots.draw(range(4), range(4))
+    assert slots.fill(range(4)).is_blank
+    arena = made.server._arenas[1]
+    assert arena._draft is arena.bytes
+    assert not bool(torch.isnan(arena.view(3, 0)).any())
+
+
+def test_what_putting_inputs_there_takes_is_the_least_so_far(
+    doubled: Rehearsal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So who slows it down by working meanwhile has that time counted."""
+    clock = iter([0.0, 3.0, 10.0, 11.0, 20.0, 25.0])
+    doubled.slots.draw(range(12), range(12))
+    doubled.slots._least_s.clear()
+    monkeypatch.setattr(slots_module.time, "perf_counter", lambda: next(clock))
+    filled = [doubled.slots.fill(range(12)) for _ in range(3)]
+    assert [(one.begin_s, one.least_s) for one in filled] == [(0, 3), (10, 1), (20, 1)]
 
 
 def test_an_output_that_is_written_after_the_answer_is_seen(doubled: Rehearsal) -> None:
     doubled.draw()
-    doubled.slots.sample(range(12))
+    doubled.slots.fill(range(12), watch=range(12))
     for slot in range(11):
         doubled.run(twice, slot)
     doubled.slots.look()
@@ -93,7 +147,7 @@ def test_an_output_that_is_written_after_the_answer_is_seen(doubled: Rehearsal) 
 def test_a_tenth_of_the_last_call_is_enough_to_see(doubled: Rehearsal) -> None:
     arena = doubled.server._arenas[0]
     doubled.draw()
-    doubled.slots.sample(range(12))
+    doubled.slots.fill(range(12), watch=range(12))
     for slot in range(12):
         doubled.run(twice, slot)
     arena.view(11, 1)[:100] = float("nan")
@@ -104,7 +158,7 @@ def test_a_tenth_of_the_last_call_is_enough_to_see(doubled: Rehearsal) -> None:
 
 def test_calls_that_left_something_unwritten_are_told(doubled: Rehearsal) -> None:
     doubled.draw()
-    doubled.slots.sample(range(12))
+    doubled.slots.fill(range(12), watch=range(12))
     for slot in set(range(12)) - {3, 7}:
         doubled.run(twice, slot)
     assert doubled.slots.look() == (3, 7)
@@ -121,7 +175,7 @@ def test_outputs_without_elements_have_nothing_to_look_at(
 
     made = Rehearsal(monkeypatch, none, lambda x, y: None, {"N": 10}, slots=4)
     made.draw()
-    assert made.slots.sample(range(4))
+    assert made.slots.fill(range(4), watch=range(4)).is_blank
     assert made.slots.look() == ()
     assert not made.slots.has_changed()
 
@@ -146,8 +200,12 @@ class Slots:
     def deal(self, order: Sequence[int]) -> None:
         pass
 
-    def fill(self, slots: Sequence[int], *, first: int | None = None) -> None:
-        self._diary.append("fill")
+    def fill(
+        self, slots: Sequence[int], *, first: int | None = None, watch: Sequence[int] = ()
+    ) -> Filled:
+        self._diary.append("fill and watch" if watch else "fill")
+        now_s = time.perf_counter()
+        return Filled(now_s, 0.0, is_blank=self.are_blank or not watch)
 
     @contextlib.contextmanager
     def guarded_like(self, slot: int) -> Iterator[None]:
@@ -155,10 +213,6 @@ class Slots:
 
     def scrub(self) -> None:
         self._diary.append("scrub")
-
-    def sample(self, slots: Sequence[int]) -> bool:
-        self._diary.append("sample")
-        return self.are_blank
 
     def look(self) -> tuple[int, ...]:
         self._diary.append("look")
@@ -255,7 +309,7 @@ def test_by_the_clock_the_memory_is_seen_before_and_right_after_the_calls(tmp_pa
     diary: list[str] = []
     workers = [Worker(diary), Worker(diary)]
     turn = station(Slots(diary), workers, shared(tmp_path), CLOCK_PLAN).turn([0, 1], 1.0)
-    assert diary[-9:-1] == ["scrub", "queue", "stop", "fill", "sample", "go", "look", "stop"]
+    assert diary[-8:-1] == ["scrub", "queue", "stop", "fill and watch", "go", "look", "stop"]
     # The worker's word came at once; what counts is the time until the memory was seen.
     assert all(segment.wall_s > 1e-9 for segment in turn.segments)
 
@@ -416,7 +470,7 @@ def test_a_segment_that_started_early_is_not_looked_at(tmp_path: Path) -> None:
     turn = station(Slots(diary), workers, shared(tmp_path), CLOCK_PLAN).turn([0, 1], 1.0)
     assert turn.void is not None
     assert diary[diary.index("go", diary.index("scrub")) + 1] == "stop"
-    assert diary.count("look") == diary.count("sample") == 2
+    assert diary.count("look") == diary.count("fill and watch") == 2
 
 
 def examined(tmp_path: Path, failures: Sequence[Failure | None]) -> tuple[Finding, Shared]:
@@ -474,7 +528,7 @@ def test_whether_a_kernel_is_waited_for_is_looked_at_once(tmp_path: Path) -> Non
     made = waiting(Slots(diary), diary, bench)
     assert made.examine().failure is None
     assert diary == [
-        "verify", "discard", "stop", "fill", "sample", "occupy", "run", "look", "stop",
+        "verify", "discard", "stop", "fill and watch", "occupy", "run", "look", "stop",
     ]  # fmt: skip
     diary.clear()
     for _ in range(2):  # in other processes, too

@@ -199,7 +199,7 @@ class _RowPicker:
             whole = like.reshape(-1, row)
             picked, places = np.unique(chosen // pieces, return_inverse=True)
             rows = whole if len(picked) == len(whole) else whole[picked]
-            self.scale = root_mean_squares(rows)[places]
+            self.scale = root_mean_squares(rows.astype(np.float64, copy=False))[places]
 
     @property
     def picks_all(self) -> bool:

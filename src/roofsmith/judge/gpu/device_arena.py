@@ -31,7 +31,17 @@ class DeviceArena:
         self.bytes = bytes_at(self.base, size)
         self.handle = driver.give(self.base)
         self.slots = slots
+        self._draft = self.bytes
         self._words = [NAN_GUARDS[0]] * slots
+
+    @property
+    def has_draft(self) -> bool:
+        """Whether slots are prepared in memory of their own."""
+        return self._draft is not self.bytes
+
+    def keep_draft(self) -> None:
+        """Prepare slots in memory that no worker can map, so that they get there all at once."""
+        self._draft = torch.empty_like(self.bytes)
 
     def free(self) -> None:
         """Give the memory back."""
@@ -48,26 +58,39 @@ class DeviceArena:
         return self.raw(slot, index).view(DTYPES[spec.dtype]).view(spec.shape)
 
     def prepare(self, slot: int, values: Mapping[str, object], guard: int) -> None:
-        """Fill a slot: given arrays with their values, outputs with poison, guards with a word."""
+        """Draft a slot: given arrays with their values, outputs with poison, guards with a word."""
         self._words[slot] = guard
-        start = slot * self.layout.slot_bytes
-        whole = self.bytes[start : start + self.layout.slot_bytes]
+        whole = self._drafted(slot)
         whole.view(torch.int16).fill_(signed(guard, 2))
-        for index, array in enumerate(self.layout.arrays):
-            value = values[array.name]
+        for array, offset in zip(self.layout.arrays, self.layout.offsets, strict=True):
+            raw, value = whole[offset : offset + array.size_bytes], values[array.name]
             if array.role != "output" and isinstance(value, torch.Tensor):
-                self.view(slot, index).copy_(value)
+                raw.view(DTYPES[array.dtype]).view(array.shape).copy_(value)
             elif array.size_bytes:
                 size = DTYPES[array.dtype].itemsize
-                bits = signed(UNWRITTEN[array.dtype], size)
-                self.raw(slot, index).view(_INTEGERS[size]).fill_(bits)
+                raw.view(_INTEGERS[size]).fill_(signed(UNWRITTEN[array.dtype], size))
+
+    def publish(self, slots: Sequence[int]) -> None:
+        """Put drafted slots where workers see them, all of an arena's in one copy."""
+        if not self.has_draft:
+            return
+        if len(slots) == self.slots:
+            self.bytes.copy_(self._draft)
+            return
+        for slot in slots:
+            start = slot * self.layout.slot_bytes
+            self.bytes[start : start + self.layout.slot_bytes].copy_(self._drafted(slot))
 
     def prepare_all(self, values: Mapping[str, object]) -> None:
         """Fill every slot with the same values, outputs with poison."""
         self.prepare(0, values, self._words[0])
         every = self.bytes.view(torch.int64).view(self.slots, -1)  # bytes by themselves are slow
-        every[1:].copy_(every[:1].expand(self.slots - 1, -1))
+        every.copy_(self._drafted(0).view(torch.int64).view(1, -1).expand(self.slots, -1))
         self._words = [self._words[0]] * self.slots
+
+    def _drafted(self, slot: int) -> torch.Tensor:
+        start = slot * self.layout.slot_bytes
+        return self._draft[start : start + self.layout.slot_bytes]
 
     def overruns(self, slots: Sequence[int]) -> list[torch.Tensor]:
         """By guard band, whether it was written to in each slot; shape (len(slots), 1)."""

@@ -34,9 +34,9 @@ median of fifty by 0.03 to 0.09%; longer ones gain little."""
 MAX_CALLS = 192
 """Every call has inputs of its own, which are drawn and verified one by one."""
 MAX_ARENA_BYTES = 12 * 1024**3
-ARENAS_SHARE = 0.4
+ARENAS_SHARE = 0.3
 """Of the memory of a judgement that the arenas of all its workloads may take: what is drawn for
-them takes as much again."""
+them takes as much again, and so do their drafts."""
 DISCARDED_CALLS = 3
 """After every switch of sides: the first call after 10 ms of idleness took up to four times as long
 as the others on an H100."""

@@ -45,6 +45,9 @@ from roofsmith.judge.user_module import Complaint, load_module
 
 COMPARED_BYTES = 2**30
 """Slots that are compared at once: their arrays, and a few times as much in float64."""
+DRAFT_ROOM = 2.5
+"""Times the size of an arena that must be free for a draft of it: the draft, what is drawn, and
+some for workers and for comparing. Chosen."""
 RESERVED_BYTES = 3 * COMPARED_BYTES
 """Device memory that comparing takes beside the draws themselves."""
 KEPT_BYTES = 4 * 2**30
@@ -136,6 +139,13 @@ class GpuServer:
         return {"handle": arena.handle.hex()}
 
     def _made(self, specs: Sequence[ArraySpec], slots: int) -> DeviceArena:
+        """An arena; with a draft of it, where that leaves room for all that is drawn into it."""
+        arena = self._allocated(specs, slots)
+        if self._free_bytes() > DRAFT_ROOM * arena.bytes.numel():
+            arena.keep_draft()
+        return arena
+
+    def _allocated(self, specs: Sequence[ArraySpec], slots: int) -> DeviceArena:
         """An arena, if need be in what torch keeps for later: the driver has none of that."""
         try:
             return DeviceArena(self._device, specs, slots)
@@ -154,18 +164,22 @@ class GpuServer:
         What is going to be drawn and compared is kept again afterwards.
         """
         torch.cuda.empty_cache()
-        free_bytes, _ = torch.cuda.mem_get_info()
+        free_bytes = self._free_bytes()
         if self._arenas:
             self._reserve()
         return {"free_bytes": free_bytes}
 
+    def _free_bytes(self) -> int:
+        """Device memory that nobody holds, torch's for later included."""
+        free_bytes, _ = torch.cuda.mem_get_info()
+        return int(free_bytes)
+
     def _reserve(self) -> None:
         """Have torch keep memory for what is drawn and compared: a kernel may take all the rest."""
         torch.cuda.empty_cache()
-        held = sum(arena.bytes.numel() for arena in self._arenas.values())
-        missing = max(2 * held + RESERVED_BYTES - torch.cuda.memory_allocated(), 0)
-        free_bytes, _ = torch.cuda.mem_get_info()
-        torch.empty(min(missing, free_bytes // 2), dtype=torch.uint8, device="cuda")
+        held = sum(a.bytes.numel() * (2 + a.has_draft) for a in self._arenas.values())
+        missing = max(held + RESERVED_BYTES - torch.cuda.memory_allocated(), 0)
+        torch.empty(min(missing, self._free_bytes() // 2), dtype=torch.uint8, device="cuda")
 
     def free(self, message: dict[str, Any]) -> dict[str, Any]:
         """Forget an arena and what was drawn into it."""
@@ -198,8 +212,8 @@ class GpuServer:
         self._drawn.update({(arena, slot): drawn for slot, drawn in enumerate(dealt)})
         return {}
 
-    def fill(self, message: dict[str, Any]) -> dict[str, Any]:
-        """Pristine inputs, poisoned outputs and guards into slots, and the caches emptied."""
+    def prepare(self, message: dict[str, Any]) -> dict[str, Any]:
+        """Draft slots: pristine inputs, poisoned outputs and guards; choose what is looked at."""
         arena = self._arenas[message["arena"]]
         for slot, guard in zip(message["slots"], message["guards"], strict=True):
             draw = self._drawn[message["arena"], slot]
@@ -215,10 +229,23 @@ class GpuServer:
                         f" {tuple(value.shape)}, {array.shape}"
                     )
             arena.prepare(slot, draw.values, guard)
+        if message["watch"]:
+            self._samples[message["arena"]] = Sample(arena, message["watch"])
+        torch.cuda.synchronize()
+        return {}
+
+    def publish(self, message: dict[str, Any]) -> dict[str, Any]:
+        """Put drafted slots where workers see them, and empty the caches.
+
+        Returns:
+            Whether any output that is looked at was written meanwhile.
+        """
+        self._arenas[message["arena"]].publish(message["slots"])
         if self._flush is not None:
             self._flush.add_(1)
         torch.cuda.synchronize()
-        return {}
+        sample = self._samples.get(message["arena"]) if message["watched"] else None
+        return {"written": sample is not None and sample.written()}
 
     def scrub(self, message: dict[str, Any]) -> dict[str, Any]:
         """An earlier draw's inputs into all slots, and poison into their outputs."""
@@ -230,12 +257,6 @@ class GpuServer:
             self._memories[number].add(slot, draw)
         torch.cuda.synchronize()
         return {}
-
-    def sample(self, message: dict[str, Any]) -> dict[str, Any]:
-        """Choose elements of outputs; whether any was written already."""
-        sample = Sample(self._arenas[message["arena"]], message["slots"])
-        self._samples[message["arena"]] = sample
-        return {"written": sample.written()}
 
     def look(self, message: dict[str, Any]) -> dict[str, Any]:
         """Remember these elements as they are; which calls left some unwritten."""
@@ -396,10 +417,11 @@ class GpuServer:
             return self.export(message, fds)
         operations = {
             "load": self.load, "describe": self.describe, "allocate": self.allocate,
-            "free": self.free, "draw": self.draw, "deal": self.deal, "fill": self.fill,
+            "free": self.free, "draw": self.draw, "deal": self.deal, "prepare": self.prepare,
+            "publish": self.publish,
             "learn": self.learn, "verify": self.verify, "honest": self.honest,
             "strain": self.strain, "explore": self.explore, "diagnose": self.diagnose,
-            "rest": self.rest, "scrub": self.scrub, "sample": self.sample, "look": self.look,
+            "rest": self.rest, "scrub": self.scrub, "look": self.look,
             "changed": self.changed, "probe": self.probe, "room": self.room,
         }  # fmt: skip
         return operations[message["op"]](message)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import math
+import time
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +33,18 @@ if TYPE_CHECKING:
     from roofsmith.judge.gpu.oracle import GpuOracle
 
 
+@dataclass(frozen=True, slots=True)
+class Filled:
+    """How inputs came to where workers see them."""
+
+    begin_s: float
+    """When they began to, by this process's clock: a kernel may have waited for them."""
+    least_s: float
+    """What that takes if nobody works meanwhile: the least of all times so far."""
+    is_blank: bool
+    """Whether all outputs that are looked at still waited to be written afterwards."""
+
+
 class Slots:
     """Sets of one workload's arrays in device memory, and what should be in them."""
 
@@ -49,6 +62,8 @@ class Slots:
         self._guards: dict[int, int] = {}
         """Words of the guard bands as they are, by slot."""
         self._counts = True
+        self._least_s: dict[int, float] = {}
+        """Of `Filled`, by how many slots."""
         message = {"arrays": as_json(self.description.arrays), "slots": count}
         self._start = oracle.starts
         self.handle: str = self._ask("allocate", message)["handle"]
@@ -93,17 +108,30 @@ class Slots:
         """Give slot i what was drawn for slot `order[i]`; `fill` puts it there."""
         self._ask("deal", {"order": list(order)})
 
-    def fill(self, slots: Sequence[int], *, first: int | None = None) -> None:
+    def fill(
+        self, slots: Sequence[int], *, first: int | None = None, watch: Sequence[int] = ()
+    ) -> Filled:
         """Pristine inputs, poisoned outputs and guards; the device's caches hold none of it.
+
+        They are put together elsewhere first: a kernel may be waiting for them.
 
         Args:
             slots: which.
             first: of these, the one that fresh processes' very first call is given.
+            watch: of these, slots of calls in their order; elements of their outputs are chosen to
+                be looked at.
         """
         guards = [random_guard() if self._guard is None else self._guard for _ in slots]
-        self._ask("fill", {"slots": list(slots), "guards": guards, "first": first})
+        message = {"slots": list(slots), "guards": guards, "first": first, "watch": list(watch)}
+        self._ask("prepare", message)
+        begin_s = time.perf_counter()
+        answer = self._ask("publish", {"slots": list(slots), "watched": bool(watch)})
+        took_s = time.perf_counter() - begin_s
+        least_s = min(took_s, self._least_s.get(len(slots), took_s))
+        self._least_s[len(slots)] = least_s
         self._guards.update(zip(slots, guards, strict=True))
         self.is_blank = False
+        return Filled(begin_s, least_s, is_blank=not answer["written"])
 
     @contextlib.contextmanager
     def guarded_like(self, slot: int) -> Iterator[None]:
@@ -120,17 +148,6 @@ class Slots:
         What a side was given, and what it made of it, isn't there any more for the next one.
         """
         self._ask("scrub", {})
-
-    def sample(self, slots: Sequence[int]) -> bool:
-        """Choose elements of the outputs of some calls to look at.
-
-        Args:
-            slots: of the calls, in their order; just filled.
-
-        Returns:
-            Whether all of them still wait to be written.
-        """
-        return not self._ask("sample", {"slots": list(slots)})["written"]
 
     def look(self) -> tuple[int, ...]:
         """Remember the elements that were chosen as they are at this instant.

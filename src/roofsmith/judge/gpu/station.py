@@ -28,7 +28,7 @@ from roofsmith.judge.distributions import OWN
 from roofsmith.judge.gpu.process import GpuSegment, GpuWorkerProcess, Taken
 from roofsmith.judge.gpu.reasons import attributed
 from roofsmith.judge.gpu.shared import Shared
-from roofsmith.judge.gpu.slots import Slots
+from roofsmith.judge.gpu.slots import Filled, Slots
 from roofsmith.judge.segment import Segment
 from roofsmith.ports import KernelDiedError
 
@@ -375,12 +375,10 @@ class GpuStation:
             if hold:
                 with worker.awake():
                     held = worker.queue_slots(number, timed, warm=warm, deadline_s=limit_s)
-                if held:
-                    self._fill(side, timed)
+                filled = self._fill(side, timed) if held else None
                 with worker.awake():
-                    begin = time.perf_counter()
                     ran = worker.run_queued(limit_s)
-                    ran = self._seen(ran, begin) if held else ran
+                    ran = self._seen(ran, filled) if filled is not None else ran
                 if held:
                     self._shared.holding.was_held(self._sides[side])
                     return replace(ran, calls=len(warm) + len(timed))
@@ -392,36 +390,40 @@ class GpuStation:
             # is computed from other numbers.
             with worker.awake():
                 worker.run_slots(number, (), warm=warm, deadline_s=limit_s, defer=defer)
-            self._fill(side, timed)
+            filled = self._fill(side, timed)
             with worker.awake():
-                begin = time.perf_counter()
                 ran = worker.run_slots(
                     number, timed, warm=(), deadline_s=limit_s, defer=defer, taken=self._taken
                 )
-                ran = self._seen(ran, begin)
+                ran = self._seen(ran, filled)
             return replace(ran, calls=len(timed))
         except KernelDiedError as error:
             raise SideDiedError(side, error.outcome) from error
 
-    def _fill(self, side: int, timed: Sequence[int]) -> None:
+    def _fill(self, side: int, timed: Sequence[int]) -> Filled:
         """Pristine inputs, and where the parent's clock counts, nothing that is written before it.
 
         Raises:
             SideDiedError: an output was written while its side was stopped.
         """
-        self._slots.fill(range(self.plan.slots))
-        if self._watches and not self._slots.sample(timed):
+        watch = timed if self._watches else ()
+        filled = self._slots.fill(range(self.plan.slots), watch=watch)
+        if not filled.is_blank:
             raise SideDiedError(side, _outside("before any of the calls was let go"))
+        return filled
 
-    def _seen(self, ran: GpuSegment, begin: float) -> GpuSegment:
+    def _seen(self, ran: GpuSegment, filled: Filled) -> GpuSegment:
         """The segment by the parent's clock: until the device's memory was seen from elsewhere.
 
-        That all calls are done is a claim. What is still written is found by `_verify`.
+        That all calls are done is a claim. What is still written is found by `_verify`. Nor has it
+        to begin when they are let go: what waits on a stream of its own sees inputs come. So the
+        clock begins with these, less what putting them there takes.
         """
         if not self._watches:
             return ran
         self._unwritten = self._slots.look()
-        return replace(ran, wall_s=time.perf_counter() - begin)
+        wall_s = time.perf_counter() - filled.begin_s - filled.least_s
+        return replace(ran, wall_s=wall_s)
 
     @property
     def _watches(self) -> bool:
