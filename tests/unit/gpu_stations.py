@@ -22,6 +22,7 @@ class Worker:
     def __init__(self, rehearsal: Rehearsal, kernel: Kernel, candidate_id: str = "one") -> None:
         self._rehearsal, self._kernel = rehearsal, kernel
         self.candidate_id = candidate_id
+        self.names_tuning = False
         self._queued: list[int] = []
         self.given: list[list[float]] = []
         """Inputs of every call."""

@@ -59,6 +59,7 @@ class Worker:
     """A process whose kernel waits for the device itself, or doesn't."""
 
     candidate_id = "candidate"
+    names_tuning = False
 
     def __init__(self, diary: Diary, *, waits: bool) -> None:
         self._diary, self._waits = diary, waits
@@ -84,10 +85,10 @@ class Worker:
         pass
 
     def begin_first_call(self, arena: int, slot: int) -> None:
-        pass
+        self._diary.note("begins", slot)
 
     def end_first_call(self, deadline_s: float) -> None:
-        pass
+        self._diary.note("ends", 0)
 
     def queue_slots(
         self, arena: int, slots: Sequence[int], *, warm: Sequence[int], deadline_s: float
@@ -242,3 +243,16 @@ def test_kernels_that_hold_little_are_not(held: tuple[int, ...], tmp_path: Path)
     bench.living.extend(cast(Any, Holder({"free": 0}, gib)) for gib in held)
     with pytest.raises(DeviceFullError), bench.blaming():
         raise DeviceFullError("no memory")
+
+
+@pytest.mark.parametrize(("tunes", "order"), [(False, "bbee"), (True, "bebe")])
+def test_who_measures_its_variants_has_the_device_to_itself(
+    tunes: bool, order: str, tmp_path: Path
+) -> None:
+    diary = Diary()
+    workers = [Worker(diary, waits=False), Worker(diary, waits=False)]
+    workers[1].names_tuning = tunes
+    station = GpuStation(cast(Any, Slots(diary)), cast(Any, workers), PLAN, shared(tmp_path))
+    station._warm_up(1.0, 3)
+    kinds = [what[0] for what, _ in diary.entries if what in ("begins", "ends")]
+    assert "".join(kinds) == order

@@ -169,6 +169,8 @@ def test_flags_are_for_compilers(toolchain: ModuleToolchain) -> None:
         (MODULE, False),
         (f"import torch\n\nside = torch.cuda.Stream()\n{MODULE}", True),
         (f"# replays a CUDAGraph\n{MODULE}", True),
+        (f"import torch\n\nmade = torch.compile(len)\n{MODULE}", True),
+        (f"import torch\n\nlayer = torch.nn.LSTM(2, 2)\n{MODULE}", True),
     ],
 )
 def test_whether_streams_are_named_is_known(
@@ -177,3 +179,19 @@ def test_whether_streams_are_named_is_known(
     assert built(toolchain.build(module(text))).names_streams == named
     assert built(toolchain.build(module(text))).names_streams == named  # from the cache
     assert built(toolchain.build(module(MODULE, ("other.py", text)))).names_streams == named
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        (MODULE, False),
+        (f"import triton\n\nconfigs = triton.autotune\n{MODULE}", True),
+        (f"import torch\n\ntorch.backends.cudnn.benchmark = True\n{MODULE}", True),
+        (f"from time import perf_counter\n{MODULE}", True),
+    ],
+)
+def test_whether_tuning_is_named_is_known(
+    toolchain: ModuleToolchain, text: str, named: bool
+) -> None:
+    assert built(toolchain.build(module(text))).names_tuning == named
+    assert built(toolchain.build(module(text))).names_tuning == named  # from the cache

@@ -245,6 +245,7 @@ class Worker:
     ) -> None:
         self._diary, self._early = diary, list(early)
         self.candidate_id = name
+        self.names_tuning = False
         self._room = room
         """Calls that its launch queue has room for."""
         self.timed: list[list[int]] = []

@@ -19,7 +19,13 @@ Language = Literal[KernelLanguage, "command"]
 """What decides the toolchain and the kind of device. `command`: files of a repository, whatever
 they are written in, that its own commands build and measure."""
 
-_STREAMS = re.compile("stream|graph", re.IGNORECASE)
+_STREAMS = re.compile(
+    r"stream|graph|compile|rnn|lstm|\bgru|linalg|thrust|cudnn|cusolver|magma|nccl|dlopen|ctypes",
+    re.IGNORECASE,
+)
+"""What brings streams or graphs, by itself or inside: torch.compile's modes, cuDNN's recurrent
+layers, what cuSOLVER and MAGMA do for torch.linalg, and whatever is loaded in another way."""
+_TUNING = re.compile(r"tun(e|ing)|bench|elapsed|perf_counter|\bevent", re.IGNORECASE)
 
 _LANGUAGES: frozenset[str] = frozenset(get_args(Language))
 
@@ -138,12 +144,21 @@ class Candidate(Value):
 
     @property
     def names_streams(self) -> bool:
-        """Whether sources or flags say anything of streams or graphs, be it in a comment.
+        """Whether sources or flags say anything of streams or graphs, or of what makes some.
 
-        A GPU kernel that doesn't runs on the stream that it is called on, one launch after another.
+        A GPU kernel that doesn't, not even in a comment, runs on the stream that it is called on,
+        one launch after another.
         """
+        return self._says(_STREAMS)
+
+    @property
+    def names_tuning(self) -> bool:
+        """Whether they say anything of measuring: the kernel may choose between variants."""
+        return self._says(_TUNING)
+
+    def _says(self, words: re.Pattern[str]) -> bool:
         texts = (*(source.text for source in self.sources), *self.build.flags, *self.build.link)
-        return any(map(_STREAMS.search, texts))
+        return any(map(words.search, texts))
 
     def with_kernel_text(self, text: str) -> Candidate:
         """The same candidate with another kernel file."""
@@ -217,3 +232,5 @@ class Built(Value):
     """A random word that was compiled into the library, to prove that it was made just now."""
     names_streams: bool = True
     """As the candidate does; see there."""
+    names_tuning: bool = True
+    """Likewise."""

@@ -251,6 +251,7 @@ class LibraryBuilder:
             cached=cached,
             canary=plan.canary,
             names_streams=plan.candidate.names_streams,
+            names_tuning=plan.candidate.names_tuning,
         )
 
 

@@ -143,6 +143,7 @@ def _outcome(candidate: Candidate, record: Record, folder: Path, *, cached: bool
         build_time_s=record.build_time_s,
         cached=cached,
         names_streams=candidate.names_streams,
+        names_tuning=candidate.names_tuning,
     )
 
 

@@ -167,6 +167,11 @@ class GpuWorkerProcess(WorkerProcess):
             own["CUDA_MODULE_LOADING"] = "EAGER"
         return {**server_environment(), **own, **self._queues, **self._built.environment}
 
+    @property
+    def names_tuning(self) -> bool:
+        """As its candidate does; see there."""
+        return self._built.names_tuning
+
     def attach(self, slots: Slots) -> None:
         """Map the judge's device memory, and make its slots callable.
 

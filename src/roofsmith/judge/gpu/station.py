@@ -311,7 +311,7 @@ class GpuStation:
         self._slots.learn(self._timed[0], self._budgets)
 
     def _warm_up(self, deadline_s: float, spare: int) -> None:
-        """A first call of every side, side by side: what is compiled or loaded by it takes long.
+        """A first call of every side: what is compiled or loaded by it takes long, so side by side.
 
         Args:
             deadline_s: for it.
@@ -323,15 +323,19 @@ class GpuStation:
             self._slots.fill(every, first=spare)
         else:
             self._slots.fill([spare], first=spare)
-        for worker in self._workers:
-            worker.wake()
-            worker.begin_first_call(self._slots.number, spare)
-        for side, worker in enumerate(self._workers):
-            try:
-                worker.end_first_call(deadline_s)
-                worker.pause()
-            except KernelDiedError as error:
-                raise SideDiedError(side, error.outcome) from error
+        # Whoever measures its variants in its first call has the device to itself meanwhile.
+        sides = range(len(self._workers))
+        alone = any(worker.names_tuning for worker in self._workers)
+        for together in [[side] for side in sides] if alone else [sides]:
+            for side in together:
+                self._workers[side].wake()
+                self._workers[side].begin_first_call(self._slots.number, spare)
+            for side in together:
+                try:
+                    self._workers[side].end_first_call(deadline_s)
+                    self._workers[side].pause()
+                except KernelDiedError as error:
+                    raise SideDiedError(side, error.outcome) from error
         self._is_warm = True
 
     def _run(self, side: int, deadline_s: float) -> GpuSegment:
