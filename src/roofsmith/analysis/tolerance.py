@@ -35,6 +35,8 @@ LEAST_ROW = 16
 MOST_JOINED = 8
 """Times as many elements of an axis as are needed may be joined, rather than all of it. Chosen."""
 
+GROSS = 0.5
+"""Off by more than half of itself, a number says little. Chosen."""
 LEAST_SQUARES = 1e-290
 """Of a sum of squares in float64: of a smaller one, summands may have vanished."""
 BLOCK = 2**16
@@ -83,6 +85,8 @@ class Errors:
     element: float
     problem: str | None = None
     """What is wrong beyond rounding: NaN where there should be none, and the like."""
+    gross: float = 0.0
+    """Share of the elements that are off by more than `GROSS` of themselves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +100,8 @@ class Budget:
     atol: float | None = None
     """With `rtol`: replaces the element-wise half."""
     rtol: float | None = None
+    gross: float | None = None
+    """Share of the elements that may be off by more than `GROSS` of themselves; None: any."""
 
     def strained(self, norm: float, element: float) -> Budget:
         """The budget of a draw that magnifies every rounding error by these factors.
@@ -115,9 +121,10 @@ class Budget:
         honest = Errors(
             max(self.honest.norm, other.honest.norm), max(self.honest.element, other.honest.element)
         )
+        both = None not in (self.gross, other.gross)
         return Budget(
             max(self.norm, other.norm), max(self.element, other.element), honest, self.atol,
-            self.rtol,
+            self.rtol, self.gross if both else None,
         )  # fmt: skip
 
 
@@ -154,7 +161,9 @@ def measure(
     exact = truth.astype(np.float64, copy=False)
     difference = np.abs(out.astype(np.float64) - exact)
     return Errors(
-        _norm_error(difference, exact, scale), _element_error(difference, exact, budget, scale)
+        _norm_error(difference, exact, scale),
+        _element_error(difference, exact, budget, scale),
+        gross=_gross(difference, exact, out.dtype),
     )
 
 
@@ -330,6 +339,15 @@ def _norm(array: NDArray[np.float64]) -> float:
     if largest == 0 or math.isinf(largest):
         return largest
     return largest * math.sqrt(float(np.square(array / largest).sum()))
+
+
+def _gross(
+    difference: NDArray[np.float64], exact: NDArray[np.float64], dtype: np.dtype[Any]
+) -> float:
+    """See `Errors`; numbers that kernels may flush to zero count as right."""
+    sizes = np.abs(exact)
+    gross = (difference > GROSS * sizes) & (sizes >= np.finfo(dtype).tiny)
+    return float(np.count_nonzero(gross) / max(gross.size, 1))
 
 
 def _element_error(

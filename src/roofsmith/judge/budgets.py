@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import reduce
 
 import numpy as np
 
-from roofsmith.analysis.tolerance import SUMMED_IN, Budget, Errors, budget_for
+from roofsmith.analysis.tolerance import GROSS, SUMMED_IN, Budget, Errors, budget_for
 from roofsmith.domain.arrays import ArraySpec
 from roofsmith.domain.comparison import ErrorReport
 from roofsmith.domain.outcome import Failure, Incorrect
@@ -22,6 +22,12 @@ LONGEST_ROW = 2**16
 """Cap on the length that a row may add to the error budget: keeps it, at 6e-5 in float32, well
 below the 2e-4 to 5e-4 that operands rounded to TF32 cost."""
 
+
+FEW_INPUTS, MANY_ELEMENTS = 8, 64
+"""An element that depends on so few inputs has to be right by itself, not just beside the largest
+of its row: cancellation spoils few of so many. Chosen, like the shares below: what the reference
+may make in the declared precision for the rule to apply, and what a kernel may make then."""
+LEAST_GROSS, MOST_GROSS = 1 / 64, 1 / 8
 
 LARGEST_STRAIN = 2.0**14
 """How much more than usual a draw may magnify rounding errors. A single sum of many terms is about
@@ -65,6 +71,7 @@ class Budgets:
         fan_in: float | None = None,
         selected: Collection[str] = (),
         irregular: bool = True,
+        is_own: bool = True,
     ) -> None:
         """Set or widen a budget by what the reference made of one draw in the declared precision.
 
@@ -76,6 +83,7 @@ class Budgets:
             fan_in: inputs that an output depends on, if these are a few.
             selected: outputs that consist of the inputs' own numbers.
             irregular: see `analysis.tolerance.budget_for`.
+            is_own: whether it was a draw of the reference's own.
         """
         atol, rtol = self.tolerances(description)
         budget = budget_for(
@@ -88,6 +96,9 @@ class Budgets:
             irregular=irregular,
             selects=output.name in selected,
         )
+        local = fan_in is not None and fan_in <= FEW_INPUTS and atol is None and rtol is None
+        if is_own and local and honest.gross <= LEAST_GROSS and elements(output) >= MANY_ELEMENTS:
+            budget = replace(budget, gross=MOST_GROSS)
         known = self._known.get((label, output.name))
         self._known[label, output.name] = budget.wider(known) if known else budget
 
@@ -124,7 +135,7 @@ class Budgets:
             errors = honest.errors[output.name]
             self.learn(
                 subject, description, output, errors,
-                fan_in=fan_in, selected=selected, irregular=irregular,
+                fan_in=fan_in, selected=selected, irregular=irregular, is_own=False,
             )  # fmt: skip
         return True
 
@@ -182,8 +193,8 @@ def _terms(description: WorkloadDescription, fan_in: float | None) -> float:
     """
     if fan_in is not None:
         return fan_in
-    outputs = sum(_elements(a.shape) for a in description.arrays if a.role != "input")
-    inputs = sum(_elements(a.shape) for a in description.arrays if a.role == "input")
+    outputs = sum(elements(a) for a in description.arrays if a.role != "input")
+    inputs = sum(elements(a) for a in description.arrays if a.role == "input")
     longest = max((a.shape[-1] for a in description.arrays if a.shape), default=1)
     return max(
         (description.flops or 0.0) / 2 / max(outputs, 1),
@@ -192,8 +203,9 @@ def _terms(description: WorkloadDescription, fan_in: float | None) -> float:
     )
 
 
-def _elements(shape: tuple[int, ...]) -> int:
-    return int(np.prod(shape, dtype=np.int64))
+def elements(array: ArraySpec) -> int:
+    """How many an array has."""
+    return int(np.prod(array.shape, dtype=np.int64))
 
 
 def is_too_wrong(found: Errors, budget: Budget, slack: Errors) -> bool:
@@ -209,6 +221,20 @@ def is_too_wrong(found: Errors, budget: Budget, slack: Errors) -> bool:
         or found.norm > budget.norm + slack.norm
         or found.element > budget.element + slack.element
     )
+
+
+def is_gross(found: Errors, budget: Budget) -> bool:
+    """Whether too many elements are nothing like what they should be, however small they are."""
+    return budget.gross is not None and found.gross > budget.gross
+
+
+def gross_failure(subject: str, output: str, found: Errors, budget: Budget) -> Failure:
+    """The outcome of such an output."""
+    detail = (
+        f"{found.gross:.0%} of its elements, each of which depends on a few inputs, are off by more"
+        f" than {GROSS:.0%} of what they should be, however small that is"
+    )
+    return incorrect(subject, output, Diagnosis("wrong_output", detail), budget)
 
 
 def strained_budget(

@@ -16,7 +16,15 @@ from roofsmith.domain.outcome import Failure, Incorrect
 from roofsmith.domain.target import Tolerance
 from roofsmith.errors import BadReferenceError
 from roofsmith.judge.arena import Arena
-from roofsmith.judge.budgets import Budgets, Finding, incorrect, is_too_wrong, strained_budget
+from roofsmith.judge.budgets import (
+    Budgets,
+    Finding,
+    gross_failure,
+    incorrect,
+    is_gross,
+    is_too_wrong,
+    strained_budget,
+)
 from roofsmith.judge.diagnosis import Evidence, diagnose
 from roofsmith.judge.distributions import OWN
 from roofsmith.judge.draws import Draws
@@ -118,6 +126,8 @@ class Checker:
                 else:
                     strained[output.name] = own
                     errors[output.name] = Errors(found.norm, found.element)
+            elif is_gross(found, budget):
+                failure = gross_failure(draws.subject, output.name, found, budget)
         return Finding(
             draws.workload.label, draws.distribution, failure, errors, strained, is_whole=is_whole
         )

@@ -281,7 +281,11 @@ def _ratio(here: float, usual: float) -> float:
 
 def worse(one: Errors, other: Errors) -> Errors:
     """The larger of two, in either sense."""
-    return Errors(max(one.norm, other.norm), max(one.element, other.element))
+    return Errors(
+        max(one.norm, other.norm),
+        max(one.element, other.element),
+        gross=max(one.gross, other.gross),
+    )
 
 
 def on_own_draws(own: Errors, moved: Errors | None, dtype: str, *, leaps: bool) -> Errors:

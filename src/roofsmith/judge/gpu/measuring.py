@@ -10,13 +10,13 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
-from roofsmith.analysis.tolerance import row_length
+from roofsmith.analysis.tolerance import GROSS, row_length
 from roofsmith.judge.checking import SPOT_ELEMENTS, STRETCH
 
-FIELDS = ("norm", "element", "mismatched", "not_finite", "nan", "nan_expected")
+FIELDS = ("norm", "element", "mismatched", "not_finite", "nan", "nan_expected", "gross")
 """What `measure` returns, in order: both errors, elements that should be NaN or infinite like the
 reference's and aren't, elements that are not finite where the reference is, NaN in the output, NaN
-in the reference."""
+in the reference, and the share of elements that are off by more than `GROSS` of themselves."""
 
 
 def measure(
@@ -48,7 +48,7 @@ def measure(
             other &= (out.double() - truth.double()).abs() > atol
         wrong = other.sum(1).double()
         zero = torch.zeros_like(wrong)
-        return torch.stack([wrong, wrong, wrong, zero, zero, zero], dim=1)
+        return torch.stack([wrong, wrong, wrong, zero, zero, zero, zero], dim=1)
     rounded = truth.to(out.dtype)
     finite, fine = torch.isfinite(rounded), torch.isfinite(out)
     same = (out == rounded) | (torch.isnan(out) & torch.isnan(rounded))
@@ -66,9 +66,16 @@ def measure(
             (finite & ~fine).sum(1).double(),
             torch.isnan(out).sum(1).double(),
             torch.isnan(rounded).sum(1).double(),
+            _gross(difference, exact, out.dtype),
         ],
         dim=1,
     )
+
+
+def _gross(difference: torch.Tensor, exact: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    sizes = exact.abs()
+    gross = (difference > GROSS * sizes) & (sizes >= torch.finfo(dtype).tiny)
+    return gross.sum(1) / max(gross.shape[1], 1)
 
 
 def norm(numbers: torch.Tensor) -> torch.Tensor:

@@ -18,7 +18,9 @@ from roofsmith.errors import BadReferenceError
 from roofsmith.judge.budgets import (
     Budgets,
     Finding,
+    gross_failure,
     incorrect,
+    is_gross,
     is_too_wrong,
     strained_budget,
     subject,
@@ -250,7 +252,11 @@ class Slots:
             budget = budgets.get(self.subject, output.name)
             slack = Errors(0, 0) if exact else budget.honest
             extra = report[output.name][4] > report[output.name][5]  # NaN beyond the rows compared
-            if failure is not None or not (extra or is_too_wrong(found, budget, slack)):
+            if failure is not None:
+                continue
+            if not (extra or is_too_wrong(found, budget, slack)):
+                if is_gross(found, budget):
+                    failure = gross_failure(self.subject, output.name, found, budget)
                 continue
             strain = partial(self._strain, slot, output.name)
             factor = budgets.moved_factor(output.dtype)
@@ -328,13 +334,13 @@ class Slots:
 
 def _errors(numbers: Sequence[float]) -> Errors:
     """What `gpu.measuring.measure` returned."""
-    norm, element, mismatched, not_finite, _, _ = numbers
+    norm, element, mismatched, not_finite, _, _, gross = numbers
     problem = None
     if not_finite:
         problem = f"{not_finite:.0f} elements are NaN or infinite where the reference is finite"
     elif mismatched:
         problem = f"{mismatched:.0f} elements should be exactly the reference's and aren't"
-    return Errors(_bounded(norm), _bounded(element), problem)
+    return Errors(_bounded(norm), _bounded(element), problem, gross)
 
 
 def _bounded(error: float) -> float:
