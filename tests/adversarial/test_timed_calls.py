@@ -9,9 +9,12 @@ from pathlib import Path
 import pytest
 from judge_bench import HONEST, Bench, bench, needs_gcc
 
+from roofsmith.domain.isolation import IsolationMode
 from roofsmith.domain.outcome import Passed
 from roofsmith.judge import mixing
 from roofsmith.judge.bench import Odd, SegmentPlan, SideDiedError
+from roofsmith.judge.examiner import Examiner
+from roofsmith.judge.isolation import isolate
 from roofsmith.judge.lineup import HostBench
 from roofsmith.judge.poison import unwritten
 from roofsmith.judge.station import HostStation
@@ -21,7 +24,7 @@ pytestmark = needs_gcc
 CAREFUL_AT_FIRST = """
 void solve(const float *x, float *y, int n) {
     static int calls;
-    int careful = ++calls < 40;
+    int careful = ++calls < 100;
     for (int i = 0; i < n; i++) {
         float v = careful || (x[i] > -16.0f && x[i] < 16.0f) ? x[i] : 16.0f;
         y[i] = v * v + 1.0f;
@@ -29,6 +32,82 @@ void solve(const float *x, float *y, int n) {
 }
 """
 """Of normal numbers, none is ever as large."""
+
+CAREFUL_AMID_ONE_SLOT = """
+#include <stdio.h>
+#include <string.h>
+static long arenas(void) {
+    FILE *maps = fopen("/proc/self/maps", "r");
+    char line[512];
+    long found = 0;
+    unsigned long low, high;
+    while (fgets(line, sizeof line, maps))
+        if (strstr(line, "-arena") && sscanf(line, "%lx-%lx", &low, &high) == 2)
+            found += high - low;
+    fclose(maps);
+    return found;
+}
+void solve(const float *x, float *y, int n) {
+    static long found;
+    if (!found) found = arenas();
+    for (int i = 0; i < n; i++) {
+        float v = found < 32768 || (x[i] > -16.0f && x[i] < 16.0f) ? x[i] : 16.0f;
+        y[i] = v * v + 1.0f;
+    }
+}
+"""
+"""Of 1003 numbers a slot takes 16384 bytes."""
+
+PADDED = """
+import numpy as np
+
+def setup(n, seed=0):
+    x = np.random.default_rng(seed).standard_normal(n, dtype=np.float32)
+    return {"inputs": {"x": x, "y": np.empty(n, np.float32), "n": n}, "outputs": ["y"]}
+
+def reference(x, y, n):
+    y[:64] = x[:64]
+    y[64:] = 0
+"""
+
+PADS = """
+#define _GNU_SOURCE
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+static void clear(char *from, char *to) { memset(from, 0, to - from); }
+static void give_back(char *from, char *to, int and_read) {
+    char *first = (char *)(((uintptr_t)from + 4095) & ~(uintptr_t)4095);
+    char *last = (char *)((uintptr_t)to & ~(uintptr_t)4095);
+    clear(from, first);
+    madvise(first, last - first, MADV_DONTNEED);
+    for (volatile char *at = first; and_read && at < last; at += 4096) (void)*at;
+    clear(last, to);
+}
+static void with_memory_of_its_own(char *from, char *to) {
+    static char *kept;
+    long size = 1 << 21;
+    char *own = mmap(0, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (!kept) kept = aligned_alloc(4096, size);
+    memset(own, 1, size);
+    memset(kept, 1, size);
+    madvise(kept, size, MADV_DONTNEED);
+    munmap(own, size);
+    clear(from, to);
+}
+void solve(const float *x, float *y, int n) {
+    memcpy(y, x, 64 * sizeof(float));
+    HOW
+}
+"""
+
+HOWS = {
+    "clears": "clear((char *)(y + 64), (char *)(y + n));",
+    "gives back its own": "with_memory_of_its_own((char *)(y + 64), (char *)(y + n));",
+    "gives back the output": "give_back((char *)(y + 64), (char *)(y + n), 0);",
+    "gives back the output and reads it": "give_back((char *)(y + 64), (char *)(y + n), 1);",
+}
 
 AHEAD = """
 #include <string.h>
@@ -123,6 +202,42 @@ def test_who_is_careful_only_while_it_is_examined_is_wrong_among_timed_calls(
     assert looks
 
 
+def test_who_is_careful_only_in_an_examinations_memory_is_wrong_among_timed_calls(
+    squares: Bench, looks: list[Odd]
+) -> None:
+    """The process that it is run in once more, alone, has a measurement's memory."""
+    assert isinstance(squares.check(CAREFUL_AMID_ONE_SLOT).outcome, Passed)
+    judged = squares.compare(CAREFUL_AMID_ONE_SLOT)
+    assert (judged.outcome.kind, getattr(judged.outcome, "reason", None)) == (
+        "incorrect",
+        "wrong_output",
+    )
+    assert "not where the same inputs are an examination's, " in judged.outcome.detail
+    assert looks
+
+
+def test_what_was_wrong_among_timed_calls_is_drawn_again_for_an_examination(
+    squares: Bench, looks: list[Odd]
+) -> None:
+    """Who isn't as exact as the incumbent there, but in every way alike, stays unharmed."""
+    careless = CAREFUL_AMID_ONE_SLOT.replace("found < 32768", "0")
+    against, plan = squares.built(HONEST), SegmentPlan(4, warm=1)
+    host = HostBench(squares.oracle, squares.target.tolerance, threads=1)
+    examiner = Examiner(squares.target, host)
+    assert isinstance(examiner.examine(against, lambda *_: None)[0], Passed)
+    built = squares.built(careless)
+    mixer = mixing.Mixer(host, examiner, built, lambda: 0.0)
+    with (
+        host.inputs(squares.target.workloads[0], plan.slots) as inputs,
+        host.lineup([against, built]) as lineup,
+    ):
+        station = lineup.station(inputs, plan)
+        for _ in range(12):
+            station.turn([0, 1], 5.0)
+            assert mixer.look(station, inputs, plan) is None
+    assert any(odd.finding.failure is not None for odd in looks)
+
+
 def test_who_is_right_is_right_among_timed_calls(squares: Bench, looks: list[Odd]) -> None:
     twice = HONEST.replace("    for", "    for (int twice = 0; twice < 2; twice++)\n    for")
     judged = squares.compare(twice.replace("y[i] =", "((volatile float *)y)[i] ="))
@@ -138,6 +253,40 @@ def test_outputs_that_no_call_was_given_are_nobodys_to_write(squares: Bench) -> 
         "cheated",
         "work_outside_window",
     )
+
+
+@pytest.mark.skipif(not Path("/proc/self/pagemap").exists(), reason="nobody sees pages here")
+@pytest.mark.parametrize("by_clock", [False, True])
+@pytest.mark.parametrize("isolation", ["standard", "none"])
+@pytest.mark.parametrize("how", HOWS)
+def test_the_systems_clearing_is_nobodys_to_leave_to_whoever_reads(
+    how: str, isolation: IsolationMode, by_clock: bool, tmp_path: Path
+) -> None:
+    text = PADS.replace("HOW", HOWS[how])
+    plan, workloads = SegmentPlan(2, warm=0, by_clock=by_clock), ({"n": 300007},)
+    with bench(tmp_path / "builds", reference=PADDED, workloads=workloads) as padded:
+        host = HostBench(
+            padded.oracle, padded.target.tolerance, threads=1, isolation=isolate(isolation)
+        )
+        with (
+            host.lineup([padded.built(text)]) as lineup,
+            host.inputs(padded.target.workloads[0], plan.slots) as inputs,
+        ):
+            station = lineup.station(inputs, plan)
+
+            def turn() -> None:
+                station.turn([0], 5.0)
+                assert station.spot_check() is None
+
+            turn()
+            if "the output" not in how:
+                turn()
+                return
+            if isolation == "none" and how.endswith("reads it"):
+                pytest.skip("a child may share pages: nobody tells whose they are")
+            with pytest.raises(SideDiedError, match="gave pages of its outputs back") as died:
+                turn()
+            assert died.value.outcome.reason == "work_outside_window"
 
 
 @pytest.mark.parametrize(("text", "is_tampered"), [(HONEST, False), (PYTHON, True)])

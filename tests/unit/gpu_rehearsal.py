@@ -126,9 +126,9 @@ class Rehearsal:
         self.slots.draw(every, [secrets.randbits(31) for _ in every])
         self.slots.fill(every)
 
-    def run(self, kernel: Kernel, slot: int) -> None:
-        """One call on a slot."""
-        arena = self.server._arenas[0]
+    def run(self, kernel: Kernel, slot: int, number: int = 0) -> None:
+        """One call on a slot of an arena."""
+        arena = self.server._arenas[number]
         kernel(**{a.name: arena.view(slot, i) for i, a in enumerate(arena.layout.arrays)})
 
     def turn(self, kernel: Kernel, *, exact: bool = True) -> list[Finding]:

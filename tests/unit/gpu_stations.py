@@ -10,9 +10,12 @@ from typing import Any, cast
 from gpu_rehearsal import Kernel, Rehearsal
 
 from roofsmith.domain.kernel import Built
+from roofsmith.domain.workload import Workload
 from roofsmith.judge.bench import SegmentPlan
+from roofsmith.judge.gpu.lineup import GpuBench
 from roofsmith.judge.gpu.process import GpuSegment, Taken
 from roofsmith.judge.gpu.shared import Shared
+from roofsmith.judge.gpu.slots import Slots
 from roofsmith.judge.gpu.station import GpuStation
 
 
@@ -24,6 +27,7 @@ class Worker:
         self.candidate_id = candidate_id
         self.names_tuning = False
         self._queued: list[int] = []
+        self._arena = 0
         self.given: list[list[float]] = []
         """Inputs of every call."""
 
@@ -34,17 +38,17 @@ class Worker:
     wake = pause = attach = end_first_call = lambda *_: None
 
     def begin_first_call(self, arena: int, slot: int) -> None:
-        self._call(slot)
+        self._call(slot, arena)
 
     def queue_slots(
         self, arena: int, slots: Sequence[int], *, warm: Sequence[int], deadline_s: float
     ) -> bool:
-        self._queued = [*warm, *slots]
+        self._queued, self._arena = [*warm, *slots], arena
         return True
 
     def run_queued(self, deadline_s: float) -> GpuSegment:
         for slot in self._queued:
-            self._call(slot)
+            self._call(slot, self._arena)
         return GpuSegment(elapsed_s=1e-9, wall_s=1e-9)
 
     def run_slots(
@@ -57,12 +61,12 @@ class Worker:
         defer: bool = True,
         taken: Taken | None = None,
     ) -> GpuSegment:
-        self._queued = [*warm, *slots]
+        self._queued, self._arena = [*warm, *slots], arena
         return self.run_queued(deadline_s)
 
-    def _call(self, slot: int) -> None:
-        self.given.append(self._rehearsal.server._arenas[0].view(slot, 0).tolist())
-        self._rehearsal.run(self._kernel, slot)
+    def _call(self, slot: int, arena: int) -> None:
+        self.given.append(self._rehearsal.server._arenas[arena].view(slot, 0).tolist())
+        self._rehearsal.run(self._kernel, slot, arena)
 
 
 class EarlyWorker(Worker):
@@ -109,10 +113,14 @@ class LateWorker(EarlyWorker):
 class Bench:
     """Starts processes for one workload; knows each kernel by its path."""
 
+    examination = GpuBench.examination
+
     def __init__(self, rehearsal: Rehearsal, root: Path, process: type[Worker] = Worker) -> None:
         self._rehearsal, self._root, self._process = rehearsal, root, process
         self.kernels: dict[Path, Callable[[], Kernel]] = {}
         self.started: list[Worker] = []
+        self.examined: list[Slots] = []
+        """Slots that were made for examinations."""
 
     def built(self, name: str, kernel: Callable[[], Kernel]) -> Built:
         """A kernel that a process makes for itself."""
@@ -127,6 +135,16 @@ class Bench:
             for kernel in kernels
         ]
         yield self
+
+    @contextlib.contextmanager
+    def inputs(self, workload: Workload, slots: int) -> Iterator[Slots]:
+        number = len(self._rehearsal.server._arenas)
+        made = Slots(self._rehearsal.slots._oracle, number, workload, slots)
+        self.examined.append(made)
+        try:
+            yield made
+        finally:
+            made.close()
 
     def station(self, inputs: object, plan: SegmentPlan) -> GpuStation:
         budgets = self._rehearsal.budgets

@@ -29,6 +29,8 @@ from roofsmith.judge.gpu.station import GpuStation  # noqa: E402
 
 PLAN = SegmentPlan(11, warm=2)
 OTHERS = ("times 2^10",)
+FEW_BYTES = 100_000
+"""More than an examination's four slots, less than the twelve of `PLAN`."""
 COMMON = 16.0
 """No normal number is ever as large."""
 
@@ -55,6 +57,12 @@ def careful_for(calls: int) -> Kernel:
         (square if next(left, None) is not None else careless)(x, y)
 
     return kernel
+
+
+def careful_amid_few(x: torch.Tensor, y: torch.Tensor) -> None:
+    """Where the memory around its arrays is an examination's."""
+    few = x.untyped_storage().nbytes() < FEW_BYTES
+    (square if few else careless)(x, y)
 
 
 class Examiner:
@@ -107,6 +115,16 @@ def test_who_is_careful_only_while_it_is_examined_is_wrong_among_timed_calls(
 
 def test_who_is_right_is_right_among_timed_calls(rehearsal: Rehearsal, tmp_path: Path) -> None:
     assert looked(lambda: square, rehearsal, tmp_path) is None
+
+
+def test_who_is_careful_only_in_an_examinations_memory_is_wrong_among_timed_calls(
+    rehearsal: Rehearsal, tmp_path: Path
+) -> None:
+    failure = looked(lambda: careful_amid_few, rehearsal, tmp_path)
+    assert failure is not None
+    assert (failure.kind, failure.reason) == ("incorrect", "wrong_output")
+    assert "not where the same inputs are an examination's, " in failure.detail
+    assert "times 2^10" in failure.detail
 
 
 def test_what_a_fresh_process_does_as_well_was_for_the_examination_to_find(

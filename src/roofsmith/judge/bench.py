@@ -205,8 +205,20 @@ class Inputs(Protocol):
         """Other distributions that the operator tolerates; see `judge.distributions`."""
         ...
 
-    def use(self, distribution: str = ..., guard: int | None = None) -> None:
-        """Draw from a distribution from now on, between guard bands of one word or of any."""
+    def use(
+        self, distribution: str = ..., guard: int | None = None, seed: int | None = None
+    ) -> None:
+        """Draw from a distribution from now on, between guard bands of one word or of any.
+
+        Args:
+            distribution: see `judge.distributions`.
+            guard: the word; None: any.
+            seed: of all that is drawn; None: the one that is asked for.
+        """
+        ...
+
+    def seed(self, slot: int) -> int:
+        """What a slot's inputs were drawn with."""
         ...
 
 

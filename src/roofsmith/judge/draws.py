@@ -56,6 +56,7 @@ class Draws:
         self.number = oracle.map(self.arena)
         self.distribution = OWN
         self._guard: int | None = None
+        self._seed: int | None = None
         self._history: list[Drawn] = []
         self._kept = slots + EARLIER
 
@@ -84,9 +85,15 @@ class Draws:
         """The workload, and what its inputs are drawn from if that isn't the reference's own."""
         return subject(self.workload.label, self.distribution)
 
-    def use(self, distribution: str = OWN, guard: int | None = None) -> None:
+    def use(
+        self, distribution: str = OWN, guard: int | None = None, seed: int | None = None
+    ) -> None:
         """Draw from a distribution from now on, between guard bands of one word or of any."""
-        self.distribution, self._guard = distribution, guard
+        self.distribution, self._guard, self._seed = distribution, guard, seed
+
+    def seed(self, slot: int) -> int:
+        """What a slot's inputs were drawn with."""
+        return self._drawn(slot).seed
 
     def guard(self) -> int:
         """The word for the next guard bands."""
@@ -97,7 +104,7 @@ class Draws:
 
         Slots are drawn in the order of the calls that will work on them.
         """
-        drawn = Drawn(slot, seed, self.distribution)
+        drawn = Drawn(slot, seed if self._seed is None else self._seed, self.distribution)
         self._oracle.ask("draw", {"arena": self.number, "slot": slot, **self._how(drawn)})
         self._history.append(drawn)
         del self._history[1 : -self._kept]
@@ -150,8 +157,7 @@ class Draws:
 
     def strain(self, slot: int) -> dict[str, Strain]:
         """How well conditioned a slot's inputs are; see `exploration.strain`."""
-        drawn = next(drawn for drawn in reversed(self._history) if drawn.slot == slot)
-        message = {"arena": self.number, "slot": slot, "draw": self._how(drawn)}
+        message = {"arena": self.number, "slot": slot, "draw": self._how(self._drawn(slot))}
         return from_message(self._oracle.ask("strain", message)["strain"])
 
     def may_jump(self, name: str) -> bool:
@@ -224,6 +230,10 @@ class Draws:
         """Give the memory back on both sides."""
         self._oracle.unmap(self.number)
         self.arena.close()
+
+    def _drawn(self, slot: int) -> Drawn:
+        """What a slot holds."""
+        return next(drawn for drawn in reversed(self._history) if drawn.slot == slot)
 
     def _how(self, drawn: Drawn) -> dict[str, Any]:
         """A draw as the reference's process wants it told."""

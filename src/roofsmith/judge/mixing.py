@@ -15,6 +15,7 @@ from typing import Any
 
 from roofsmith.domain.kernel import Built
 from roofsmith.domain.outcome import Failure
+from roofsmith.errors import BadReferenceError, TargetError
 from roofsmith.judge.bench import (
     Bench,
     Inputs,
@@ -25,7 +26,7 @@ from roofsmith.judge.bench import (
     random_order,
 )
 from roofsmith.judge.budgets import Finding
-from roofsmith.judge.examiner import NOTABLE, Examiner
+from roofsmith.judge.examiner import CHECKS, NOTABLE, Examiner
 
 ONE_IN = 4
 """Turns, at random, that have a mixed one in front of them. Chosen, like the numbers below."""
@@ -53,10 +54,10 @@ class Mixer:
         self._begin = self.monotonic()
 
     def look(self, station: Station, inputs: Inputs, plan: SegmentPlan) -> Failure | None:
-        """Perhaps a mixed turn; what is wrong with the candidate there and with it nowhere else.
+        """Perhaps a mixed turn; what is wrong with the candidate there, and not when examined.
 
-        What is wrong in a process of its own, too, was for the examination to find, which also
-        knows whether incumbents are right there.
+        What is wrong in a process of its own and in an examination's way, too, was for the
+        examination to find, which also knows whether incumbents are right there.
 
         Raises:
             SideDiedError: a side crashed or ran past its deadline.
@@ -71,24 +72,54 @@ class Mixer:
         try:
             for odd in station.mixed(random_order(2), limit_s, others):
                 failure = odd.finding.failure
-                if failure is not None and self._is_right_alone(odd, inputs, plan, limit_s):
-                    why = "among timed calls, but not alone in a fresh process, "
-                    return failure.model_copy(update={"detail": why + failure.detail})
+                if failure is not None and (why := self._where_it_is_right(odd, inputs, plan)):
+                    detail = f"among timed calls, but not {why}, {failure.detail}"
+                    return failure.model_copy(update={"detail": detail})
         finally:
             self.spent_s += self.monotonic() - begin
         return None
 
-    def _is_right_alone(self, odd: Odd, inputs: Inputs, plan: SegmentPlan, limit_s: float) -> bool:
-        """Whether fresh processes make clearly less of an error on the very same inputs."""
-        for _ in range(REPEATS):
-            try:
-                with self.bench.lineup([self.candidate]) as lineup:
-                    found = lineup.station(inputs, plan).alone(odd, limit_s)
-            except SideDiedError:  # then it isn't right
-                return False
-            if not _is_better(found, odd.finding):
-                return False
-        return True
+    def _where_it_is_right(self, odd: Odd, inputs: Inputs, plan: SegmentPlan) -> str | None:
+        """Where fresh processes make clearly less of an error on the very same inputs; or None."""
+        if all(self._is_right_alone(odd, inputs, plan) for _ in range(REPEATS)):
+            return "alone in a fresh process"
+        if all(self._is_right_examined(odd, inputs) for _ in range(REPEATS)):
+            return "where the same inputs are an examination's"
+        return None
+
+    def _is_right_alone(self, odd: Odd, inputs: Inputs, plan: SegmentPlan) -> bool:
+        """Whether a process is that was given nothing else, amid the memory of a measurement."""
+        try:
+            with self.bench.lineup([self.candidate]) as lineup:
+                limit_s = self.examiner.deadline_s(inputs.workload)
+                found = lineup.station(inputs, plan).alone(odd, limit_s)
+        except SideDiedError:  # then it isn't right
+            return False
+        return _is_better(found, odd.finding)
+
+    def _is_right_examined(self, odd: Odd, inputs: Inputs) -> bool:
+        """Whether one is for which all is as in an examination: its memory, and the calls before.
+
+        Who looks around to tell the two apart sees nothing else there.
+        """
+        try:
+            with self.bench.inputs(inputs.workload, self.bench.examination.slots) as own:
+                return self._is_right_on(own, odd, inputs.seed(odd.slot))
+        except (BadReferenceError, TargetError):  # such as no room for them
+            return False
+
+    def _is_right_on(self, own: Inputs, odd: Odd, seed: int) -> bool:
+        limit_s = self.examiner.deadline_s(own.workload)
+        try:
+            with self.bench.lineup([self.candidate]) as lineup:
+                station = lineup.station(own, self.bench.examination)
+                for _ in range(CHECKS):
+                    station.turn([0], limit_s)
+                own.use(odd.finding.distribution, seed=seed)
+                station.turn([0], limit_s)
+                return _is_better(station.examine(), odd.finding)
+        except SideDiedError:
+            return False
 
 
 def _is_better(alone: Finding, among: Finding) -> bool:

@@ -27,9 +27,11 @@ from roofsmith.judge.channel import Channel, SurplusError
 from roofsmith.judge.enclosure import Enclosure, is_stopped
 from roofsmith.judge.isolation import NO_ISOLATION, Isolation, isolate
 from roofsmith.judge.last_words import with_last_words
+from roofsmith.judge.pages import are_gone
 from roofsmith.judge.post_mortem import ended, hung_up, late, out_of_memory
 from roofsmith.judge.processor_time import Spent, await_stillness, spent, waited_s
 from roofsmith.judge.reach import REACH, Move, read_memory, write_memory
+from roofsmith.judge.sandbox import FILTER
 from roofsmith.judge.segment import Calls, Ranges, Segment, times_ns
 from roofsmith.judge.wire import GarbledError, WireError, WireTimeoutError
 from roofsmith.ports import KernelDiedError
@@ -259,6 +261,12 @@ class WorkerProcess:
         """As `collect`, but while the process is stopped: what isn't done by then is missing."""
         self._move(read_memory, number, arena, slots)
 
+    def lacks_pages(self, number: int, arena: Arena, slots: Sequence[int]) -> bool:
+        """Whether pages that these slots were written to aren't its own any more."""
+        there = self._private_at[number]
+        ranges = [(there + offset, size) for offset, size in arena.ranges(slots)]
+        return are_gone(self.pid, ranges, is_alone=FILTER in self._isolation.layers)
+
     def _move(self, move: Move, number: int, arena: Arena, slots: Sequence[int]) -> None:
         there = self._private_at[number]
         try:
@@ -268,26 +276,18 @@ class WorkerProcess:
             detail = f"the memory of its arrays can't be reached any more: {error}"
             raise self._died(Crashed(reason="memory_gone", detail=detail)) from error
 
-    def run(self, number: int, calls: Calls, deadline_s: float, at_once: Ranges = ()) -> Segment:
-        """Call `solve` once per list of arguments; collect a slot's range when that returns.
-
-        Raises:
-            KernelDiedError: it crashed, ran past the deadline, or answered nonsense.
-        """
-        return self._run(number, calls, deadline_s, at_once)
-
     def run_at_once(self, number: int, calls: Calls, deadline_s: float) -> Segment:
         """As `run`, from a stop to the next: what is left to threads counts as well."""
         self._require_stillness()
         try:
-            segment = self._run(number, calls, deadline_s, from_stop=True)
+            segment = self.run(number, calls, deadline_s, from_stop=True)
             done = spent(self.pid)
             self._stop()
             return replace(segment, wall_s=segment.wall_s + done.worked_s())
         finally:
             self.pause()
 
-    def _run(
+    def run(
         self,
         number: int,
         calls: Calls,
@@ -296,6 +296,11 @@ class WorkerProcess:
         *,
         from_stop: bool = False,
     ) -> Segment:
+        """Call `solve` once per list of arguments; collect ranges when the last one has returned.
+
+        Raises:
+            KernelDiedError: it crashed, ran past the deadline, or answered nonsense.
+        """
         waited = waited_s(self.pid)
         begin = time.perf_counter()
         made = [list(c) for c in calls]

@@ -40,6 +40,11 @@ MAX_WAIT_SHARE = 0.02
 """A segment whose threads waited for a processor longer than `MESSAGES_S` and this share of it is
 void: another process ran in their place."""
 
+LOOKS_WITHOUT_PAGES = 2
+"""A side that lacks pages once may have the system to thank: short of memory, Linux 6.12 and later
+takes a huge page's that hold zeros only (`try_to_map_unused_to_zeropage` in mm/migrate.c)."""
+GAVE_BACK = "gave pages of its outputs back to the system, which clears them after the call"
+
 TAMPERED = (
     "its library ran Python code, or changed some, in the process that calls it: what that process"
     " gains or leaves out so is no gain of the kernel's"
@@ -81,6 +86,8 @@ class HostStation:
         """Of the timed slots, those whose inputs are from another distribution."""
         self._spare: int | None = None
         """The slot of the discarded call."""
+        self._lacking = [0] * len(workers)
+        """Segments after which a side lacked pages."""
         self._bystander = bytearray()
 
     @property
@@ -234,6 +241,7 @@ class HostStation:
                 worker.put(number, arena, there)
                 self._settle(settled_bytes)
             segment = worker.run_at_once(number, calls, limit_s)
+            self._require_pages(side, there)
             worker.take(number, arena, there)
             return segment
         with worker.awake():
@@ -242,6 +250,7 @@ class HostStation:
                 worker.settle(settled_bytes)
             at_once = () if self.plan.by_clock else arena.ranges(timed[-1:])
             segment = worker.run(number, calls, limit_s, at_once)
+            self._require_pages(side, there)
             begin = time.perf_counter()
             worker.collect(number, arena, there)
             if self.plan.by_clock:
@@ -252,6 +261,18 @@ class HostStation:
                 late_s = (collected - begin) - (time.perf_counter() - collected)
                 segment = replace(segment, wall_s=segment.wall_s + max(late_s, 0.0))
         return segment
+
+    def _require_pages(self, side: int, slots: Sequence[int]) -> None:
+        """See that nothing is left to whoever reads what a side made: the system's clearing, too.
+
+        Raises:
+            SideDiedError: it is, again and again.
+        """
+        worker, number = self._workers[side], self._numbers[side]
+        self._lacking[side] += worker.lacks_pages(number, self.arenas[side], slots)
+        if self._lacking[side] >= LOOKS_WITHOUT_PAGES:
+            detail = f"{self.draws.subject}: {GAVE_BACK}"
+            raise SideDiedError(side, Cheated(reason="work_outside_window", detail=detail))
 
     def _uncalled_for(self, arena: Arena) -> Failure | None:
         """What a side did to slots that none of its calls was given."""

@@ -61,6 +61,9 @@ class Slots:
         """Whether nothing was put there yet."""
         self.distribution = OWN
         self._guard: int | None = None
+        self._seed: int | None = None
+        self._seeds: dict[int, int] = {}
+        """Of the draws, by slot."""
         self._guards: dict[int, int] = {}
         """Words of the guard bands as they are, by slot."""
         self._counts = True
@@ -98,17 +101,26 @@ class Slots:
         """The workload, and what its inputs are drawn from if that isn't the reference's own."""
         return subject(self.workload.label, self.distribution)
 
-    def use(self, distribution: str = OWN, guard: int | None = None) -> None:
+    def use(
+        self, distribution: str = OWN, guard: int | None = None, seed: int | None = None
+    ) -> None:
         """Draw from a distribution from now on, between guard bands of one word or of any."""
-        self.distribution, self._guard = distribution, guard
+        self.distribution, self._guard, self._seed = distribution, guard, seed
+
+    def seed(self, slot: int) -> int:
+        """What a slot's inputs were drawn with."""
+        return self._seeds[slot]
 
     def draw(self, slots: Sequence[int], seeds: Sequence[int]) -> None:
         """New inputs for slots; `fill` puts them there."""
-        self._ask("draw", {"slots": list(slots), "seeds": list(seeds), "how": self._how})
+        seeds = list(seeds) if self._seed is None else [self._seed] * len(slots)
+        self._ask("draw", {"slots": list(slots), "seeds": seeds, "how": self._how})
+        self._seeds.update(zip(slots, seeds, strict=True))
 
     def deal(self, order: Sequence[int]) -> None:
         """Give slot i what was drawn for slot `order[i]`; `fill` puts it there."""
         self._ask("deal", {"order": list(order)})
+        self._seeds.update({to: self._seeds[of] for to, of in enumerate(order)})
 
     def fill(
         self, slots: Sequence[int], *, first: int | None = None, watch: Sequence[int] = ()
