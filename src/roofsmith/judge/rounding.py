@@ -17,7 +17,15 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from roofsmith.analysis.tolerance import Budget, measure, off_beyond, row_length
+from roofsmith.analysis.tolerance import (
+    SUMMED_IN,
+    Budget,
+    Errors,
+    measure,
+    off_beyond,
+    row_length,
+)
+from roofsmith.judge.budgets import is_too_wrong
 from roofsmith.judge.distributions import OWN, SIGNIFICAND, Arithmetic
 from roofsmith.judge.exploration import Explored
 
@@ -54,7 +62,7 @@ class Explanation:
     """Whether moving inputs explains what is wrong with a result, and how long to try."""
 
     wrong: int
-    """Elements beyond the budget."""
+    """Elements beyond the budget; none if they are beyond it together alone."""
     is_other: bool
     """Whether the inputs are of a distribution that `setup` doesn't draw."""
     is_decided: bool
@@ -71,7 +79,7 @@ class Explanation:
         for seed in range(JOLTS):
             self._is_last = seed + 1 == JOLTS
             yield seed
-            hopeless = not self.is_decided or self.wrong > FAR * self._most
+            hopeless = not self.is_decided or max(self.wrong, 1) > FAR * self._most
             if seed >= enough and hopeless and (self.is_ordered or not self._is_covered):
                 return
             if time.monotonic() > until:
@@ -87,7 +95,7 @@ class Explanation:
         Args:
             decided: whether both precisions differ on the moved inputs.
             changed: elements that moving them made others.
-            covered: whether all wrong elements are within what was seen so far.
+            covered: whether what was seen so far explains what is wrong.
         """
         self.is_decided = self.is_decided or decided
         self._most = max(self._most, changed)
@@ -179,8 +187,9 @@ def room_for_rounding(
 
     On inputs that `setup` doesn't draw, what moving them changes needs no jump: products by
     Strassen's or Winograd's way, and convolutions by Fourier's, are exact in relation to the
-    largest numbers around, not to each. So there an element may be as far off, either way, as
-    moving takes any of its row.
+    largest numbers around, not to each. So there any element may be as far off, either way, as
+    moving takes any of its row; what is beyond that must be within the budget, in either sense. In
+    half precision, moving takes all of them so far that the others must be as exact as ever.
 
     Args:
         draws: what was drawn.
@@ -196,7 +205,10 @@ def room_for_rounding(
     truth = draws.expected(slot, name, exact=True).copy()
     off, allowed = off_beyond(out, truth, budget)
     others = measure(np.where(off, truth, out).astype(out.dtype), truth, budget)
-    if not np.isfinite(truth).all() or others.problem is not None or others.norm > budget.norm:
+    if not np.isfinite(truth).all() or others.problem is not None:
+        return None
+    is_strict = not is_other or out.dtype.name in SUMMED_IN
+    if is_strict and others.norm > budget.norm:
         return None
     size: Size = "largest" if is_other else "typical"
     known = is_other or draws.is_decided(name)
@@ -206,11 +218,11 @@ def room_for_rounding(
     for seed in explanation.seeds():
         decided, changed = draws.jolt(slot, (seed, size, name), budget) or (False, 0)
         if is_other:
-            reach = np.maximum(_off(low, truth), _off(high, truth))
-            within = _off(out, truth) <= _most_of_row(reach) + allowed
+            reach = _most_of_row(np.maximum(_off(low, truth), _off(high, truth)))
+            covered = _is_within(out - np.clip(out - truth, -reach, reach), truth, budget)
         else:
             within = np.less_equal(low - allowed, out) & np.less_equal(out, high + allowed)
-        covered = bool((within | ~off).all())
+            covered = bool((within | ~off).all())
         complete = explanation.is_complete(decided=decided, changed=changed, covered=covered)
         if (decided or complete) and not is_other:
             draws.note_decided(name)
@@ -218,6 +230,10 @@ def room_for_rounding(
             found = measure(out, truth, budget)
             return budget.wider(replace(budget, norm=found.norm, element=found.element))
     return None
+
+
+def _is_within(out: Array, truth: Array, budget: Budget) -> bool:
+    return not is_too_wrong(measure(out, truth, budget), budget, Errors(0.0, 0.0))
 
 
 def _off(array: Array, truth: Array) -> NDArray[np.float64]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from roofsmith.analysis.tolerance import Budget, row_length
+from roofsmith.analysis.tolerance import SUMMED_IN, Budget, row_length
 from roofsmith.judge.distributions import Arithmetic
 from roofsmith.judge.exploration import Explored
 from roofsmith.judge.gpu.measuring import measure
@@ -51,8 +51,11 @@ def room_for_rounding(
     out, budget, is_other = wrong.out, wrong.budget, wrong.is_other
     truth = reference.expect(wrong.values, wrong.outputs, exact=True)[wrong.name]
     off, allowed = _off_beyond(out, truth, budget)
-    rest = _errors(torch.where(off, truth.to(out.dtype), out), truth, budget)
-    if not bool(torch.isfinite(truth).all()) or rest[0] > budget.norm or any(rest[2:4]):
+    others = _errors(torch.where(off, truth.to(out.dtype), out), truth, budget)
+    if not bool(torch.isfinite(truth).all()) or any(others[2:4]):
+        return None
+    is_strict = not is_other or on.dtype(out) in SUMMED_IN
+    if is_strict and others[0] > budget.norm:
         return None
     size: Size = "largest" if is_other else "typical"
     is_known = is_other or wrong.name in known
@@ -72,13 +75,14 @@ def room_for_rounding(
         changed = max(int(_off_beyond(one, truth, budget)[0].sum()) for one in (exact, plain))
         decided = bool(_off_beyond(plain, exact, budget)[0].any())
         if is_other:
-            reach = torch.maximum((low - truth).abs(), (high - truth).abs()).double()
-            within = (out.double() - truth.double()).abs() <= _most_of_row(reach) + allowed
+            reach = _most_of_row(torch.maximum((low - truth).abs(), (high - truth).abs()).double())
+            error = out.double() - truth.double()
+            covered = _is_within(out.double() - error.clamp(-reach, reach), truth, budget)
         else:
             within = (low.double() - allowed <= out.double()) & (
                 out.double() <= high.double() + allowed
             )
-        covered = bool((within | ~off).all())
+            covered = bool((within | ~off).all())
         complete = explanation.is_complete(decided=decided, changed=changed, covered=covered)
         if (decided or complete) and not is_other:
             known.add(wrong.name)
@@ -91,6 +95,11 @@ def room_for_rounding(
 def _most_of_row(reach: torch.Tensor) -> torch.Tensor:
     rows = reach.reshape(-1, row_length(reach.shape))
     return rows.amax(-1, keepdim=True).expand_as(rows).reshape(reach.shape)
+
+
+def _is_within(out: torch.Tensor, truth: torch.Tensor, budget: Budget) -> bool:
+    norm, element, mismatched, not_finite, *_ = _errors(out, truth, budget)
+    return not (norm > budget.norm or element > budget.element or mismatched or not_finite)
 
 
 def _errors(out: torch.Tensor, truth: torch.Tensor, budget: Budget) -> list[float]:
