@@ -53,6 +53,14 @@ def test_on_other_inputs_nearly_all_elements_may_be_wrong() -> None:
     assert ways(found, decided=False, changed=100, covered=True) == expected
 
 
+@pytest.mark.parametrize(("changed", "tried"), [(0, ENOUGH_OTHERS + 1), (1, JOLTS)])
+def test_what_is_only_beyond_the_budget_together_is_given_up_where_moving_changes_nothing(
+    changed: int, tried: int
+) -> None:
+    found = Explanation(wrong=0, is_other=True, is_decided=True)
+    assert ways(found, decided=False, changed=changed, covered=False) == (tried, False)
+
+
 OWN, MOVED, LEAP = Errors(1e-8, 5e-8), Errors(1e-5, 8e-5), Errors(1e-5, 1e-2)
 
 

@@ -75,7 +75,7 @@ def off_by(shares: NDArray[Any], dtype: str) -> tuple[NDArray[Any], NDArray[Any]
 def on_host(shares: NDArray[Any], dtype: str = "float32") -> Found:
     out, truth = off_by(shares, dtype)
     room = room_for_rounding(Drawn(dtype), 0, "y", out, BUDGET)  # type: ignore[arg-type]
-    return measure(out, truth), room and (room.norm, room.element)
+    return measure(out, truth), None if room is None else (room.norm, room.element)
 
 
 def on_device(shares: NDArray[Any], dtype: str = "float32") -> Found:

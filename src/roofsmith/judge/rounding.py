@@ -219,7 +219,8 @@ def room_for_rounding(
         decided, changed = draws.jolt(slot, (seed, size, name), budget) or (False, 0)
         if is_other:
             reach = _most_of_row(np.maximum(_off(low, truth), _off(high, truth)))
-            covered = _is_within(out - np.clip(out - truth, -reach, reach), truth, budget)
+            explained = np.clip(np.subtract(out, truth), -reach, reach)
+            covered = _is_within(np.subtract(out, explained), truth, budget)
         else:
             within = np.less_equal(low - allowed, out) & np.less_equal(out, high + allowed)
             covered = bool((within | ~off).all())

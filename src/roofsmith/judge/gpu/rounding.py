@@ -76,8 +76,8 @@ def room_for_rounding(
         decided = bool(_off_beyond(plain, exact, budget)[0].any())
         if is_other:
             reach = _most_of_row(torch.maximum((low - truth).abs(), (high - truth).abs()).double())
-            error = out.double() - truth.double()
-            covered = _is_within(out.double() - error.clamp(-reach, reach), truth, budget)
+            explained = (out.double() - truth.double()).clamp(-reach, reach)
+            covered = _is_within(out.double() - explained, truth, budget)
         else:
             within = (low.double() - allowed <= out.double()) & (
                 out.double() <= high.double() + allowed
