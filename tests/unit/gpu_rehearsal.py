@@ -54,6 +54,20 @@ class HostMemory:
         """Nothing runs by itself."""
 
 
+class Event:
+    """Stands for a device's: no time passes."""
+
+    def __init__(self, *, enable_timing: bool) -> None:
+        assert enable_timing
+
+    def record(self) -> None:
+        """Now."""
+
+    def elapsed_time(self, end: Event) -> float:
+        """Milliseconds."""
+        return 0.0
+
+
 def bytes_of_host(address: int, size: int) -> torch.Tensor:
     """Stands for `bytes_at`."""
     return torch.frombuffer((ctypes.c_char * size).from_address(address), dtype=torch.uint8)
@@ -109,6 +123,7 @@ class Rehearsal:
         monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
         monkeypatch.setattr(GpuServer, "_reserve", lambda server: None)
         monkeypatch.setattr(GpuServer, "_free_bytes", lambda server: 2**40)
+        monkeypatch.setattr(torch.cuda, "Event", Event)
         module = ModuleType("reference")
         module.setup, module.reference = setup, reference  # type: ignore[attr-defined]
         self.server = GpuServer()

@@ -52,7 +52,7 @@ class Slots:
         self, slots: Sequence[int], *, first: int | None = None, watch: Sequence[int] = ()
     ) -> Filled:
         self._diary.note("fill", len(slots))
-        return Filled(0.0, 0.0, is_blank=True)
+        return Filled(0.0, is_blank=True)
 
 
 class Worker:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +12,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
-from gpu_rehearsal import Rehearsal  # noqa: E402
+from gpu_rehearsal import Event, Rehearsal  # noqa: E402
 
 from roofsmith.domain.outcome import Failure, Incorrect  # noqa: E402
 from roofsmith.domain.target import Tolerance  # noqa: E402
@@ -121,16 +120,27 @@ def test_without_room_for_a_draft_inputs_come_one_by_one(
     assert not bool(torch.isnan(arena.view(3, 0)).any())
 
 
-def test_what_putting_inputs_there_takes_is_the_least_so_far(
+def test_what_bringing_inputs_takes_longer_than_ever_is_told(
     doubled: Rehearsal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """So who slows it down by working meanwhile has that time counted."""
-    clock = iter([0.0, 3.0, 10.0, 11.0, 20.0, 25.0])
+    """Who slows it down by working meanwhile has that time counted."""
+    took_ms = iter([3.0, 1.0, 5.0, 1.5])
     doubled.slots.draw(range(12), range(12))
     doubled.slots._least_s.clear()
-    monkeypatch.setattr(slots_module.time, "perf_counter", lambda: next(clock))
-    filled = [doubled.slots.fill(range(12)) for _ in range(3)]
-    assert [(one.begin_s, one.least_s) for one in filled] == [(0, 3), (10, 1), (20, 1)]
+    monkeypatch.setattr(Event, "elapsed_time", lambda *_: next(took_ms))
+    late_s = [doubled.slots.fill(range(12)).late_s for _ in range(4)]
+    assert late_s == pytest.approx([0.0, 0.0, 4e-3, 0.5e-3])
+
+
+def test_that_time_is_the_segments(tmp_path: Path) -> None:
+    slots = Slots([])
+    slots.late_s = 7.0
+    made = station(slots, [Worker([])], shared(tmp_path), CLOCK_PLAN)
+    (segment,) = made.turn([0], 1.0).segments
+    assert 7 < segment.wall_s < 8
+    quick = station(slots, [Worker([])], shared(tmp_path))
+    (segment,) = quick.turn([0], 1.0).segments
+    assert segment.wall_s < 1
 
 
 def test_an_output_that_is_written_after_the_answer_is_seen(doubled: Rehearsal) -> None:
@@ -191,6 +201,7 @@ class Slots:
         self._diary = diary
         self.are_blank, self.changes = True, False
         self.unwritten: tuple[int, ...] = ()
+        self.late_s = 0.0
         self.verified: list[int] = []
         self.failures: list[Failure | None] = []
 
@@ -204,8 +215,7 @@ class Slots:
         self, slots: Sequence[int], *, first: int | None = None, watch: Sequence[int] = ()
     ) -> Filled:
         self._diary.append("fill and watch" if watch else "fill")
-        now_s = time.perf_counter()
-        return Filled(now_s, 0.0, is_blank=self.are_blank or not watch)
+        return Filled(self.late_s, is_blank=self.are_blank or not watch)
 
     @contextlib.contextmanager
     def guarded_like(self, slot: int) -> Iterator[None]:

@@ -238,14 +238,19 @@ class GpuServer:
         """Put drafted slots where workers see them, and empty the caches.
 
         Returns:
-            Whether any output that is looked at was written meanwhile.
+            How long the device took, and whether any output that is looked at was written
+            meanwhile.
         """
+        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        begin.record()
         self._arenas[message["arena"]].publish(message["slots"])
         if self._flush is not None:
             self._flush.add_(1)
+        end.record()
         torch.cuda.synchronize()
         sample = self._samples.get(message["arena"]) if message["watched"] else None
-        return {"written": sample is not None and sample.written()}
+        written = sample is not None and sample.written()
+        return {"device_s": begin.elapsed_time(end) * 1e-3, "written": written}
 
     def scrub(self, message: dict[str, Any]) -> dict[str, Any]:
         """An earlier draw's inputs into all slots, and poison into their outputs."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import math
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -39,10 +38,9 @@ if TYPE_CHECKING:
 class Filled:
     """How inputs came to where workers see them."""
 
-    begin_s: float
-    """When they began to, by this process's clock: a kernel may have waited for them."""
-    least_s: float
-    """What that takes if nobody works meanwhile: the least of all times so far."""
+    late_s: float
+    """How much longer than the least of all times so far the device took to bring them: a kernel
+    that waited for some may have worked meanwhile."""
     is_blank: bool
     """Whether all outputs that are looked at still waited to be written afterwards."""
 
@@ -68,7 +66,7 @@ class Slots:
         """Words of the guard bands as they are, by slot."""
         self._counts = True
         self._least_s: dict[int, float] = {}
-        """Of `Filled`, by how many slots."""
+        """That the device took to bring inputs, by how many slots."""
         message = {"arrays": as_json(self.description.arrays), "slots": count}
         self._start = oracle.starts
         self.handle: str = self._ask("allocate", message)["handle"]
@@ -138,14 +136,13 @@ class Slots:
         guards = [random_guard() if self._guard is None else self._guard for _ in slots]
         message = {"slots": list(slots), "guards": guards, "first": first, "watch": list(watch)}
         self._ask("prepare", message)
-        begin_s = time.perf_counter()
         answer = self._ask("publish", {"slots": list(slots), "watched": bool(watch)})
-        took_s = time.perf_counter() - begin_s
+        took_s = answer["device_s"]
         least_s = min(took_s, self._least_s.get(len(slots), took_s))
         self._least_s[len(slots)] = least_s
         self._guards.update(zip(slots, guards, strict=True))
         self.is_blank = False
-        return Filled(begin_s, least_s, is_blank=not answer["written"])
+        return Filled(took_s - least_s, is_blank=not answer["written"])
 
     @contextlib.contextmanager
     def guarded_like(self, slot: int) -> Iterator[None]:

@@ -380,9 +380,10 @@ class GpuStation:
                 with worker.awake():
                     held = worker.queue_slots(number, timed, warm=warm, deadline_s=limit_s)
                 filled = self._fill(side, timed) if held else None
+                begin = time.perf_counter()
                 with worker.awake():
                     ran = worker.run_queued(limit_s)
-                    ran = self._seen(ran, filled) if filled is not None else ran
+                    ran = self._seen(ran, begin, filled) if filled is not None else ran
                 if held:
                     self._shared.holding.was_held(self._sides[side])
                     return replace(ran, calls=len(warm) + len(timed))
@@ -395,11 +396,12 @@ class GpuStation:
             with worker.awake():
                 worker.run_slots(number, (), warm=warm, deadline_s=limit_s, defer=defer)
             filled = self._fill(side, timed)
+            begin = time.perf_counter()
             with worker.awake():
                 ran = worker.run_slots(
                     number, timed, warm=(), deadline_s=limit_s, defer=defer, taken=self._taken
                 )
-                ran = self._seen(ran, filled)
+                ran = self._seen(ran, begin, filled)
             return replace(ran, calls=len(timed))
         except KernelDiedError as error:
             raise SideDiedError(side, error.outcome) from error
@@ -416,18 +418,17 @@ class GpuStation:
             raise SideDiedError(side, _outside("before any of the calls was let go"))
         return filled
 
-    def _seen(self, ran: GpuSegment, filled: Filled) -> GpuSegment:
+    def _seen(self, ran: GpuSegment, begin: float, filled: Filled) -> GpuSegment:
         """The segment by the parent's clock: until the device's memory was seen from elsewhere.
 
         That all calls are done is a claim. What is still written is found by `_verify`. Nor has it
-        to begin when they are let go: what waits on a stream of its own sees inputs come. So the
-        clock begins with these, less what putting them there takes.
+        to begin when they are let go: what waits on a stream of its own sees inputs come. So what
+        bringing them took longer than it has to counts as well.
         """
         if not self._watches:
             return ran
         self._unwritten = self._slots.look()
-        wall_s = time.perf_counter() - filled.begin_s - filled.least_s
-        return replace(ran, wall_s=wall_s)
+        return replace(ran, wall_s=time.perf_counter() - begin + filled.late_s)
 
     @property
     def _watches(self) -> bool:
