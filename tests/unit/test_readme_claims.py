@@ -59,12 +59,13 @@ def test_which_judge_it_was_is_said() -> None:
         if {found["judge"] for found in section["findings"]} != {judge_version()}
     }  # fmt: skip
     (row,) = (line for line in claims().splitlines() if "Cheating is caught" in line)
-    if "c" in stale:
-        assert "all with an earlier version of the judge" in row
-    elif stale:
-        assert "those on GPUs with an earlier version of the judge" in row
-    else:
+    if not stale:
         assert "earlier version" not in row
+        return
+    names = {"c": "C", "cuda": "CUDA", "triton": "Triton", "torch": "PyTorch"}
+    which = {frozenset(names): "all", frozenset(names) - {"c"}: "those on GPUs"}
+    some = "those in " + " and ".join(names[name] for name in names if name in stale)
+    assert f"{which.get(frozenset(stale), some)} with an earlier version of the judge" in row
 
 
 def test_attacks_by_kind_of_device() -> None:
