@@ -10,7 +10,7 @@ import pytest
 from judge_bench import HONEST, Bench, bench, needs_gcc
 
 from roofsmith.domain.isolation import IsolationMode
-from roofsmith.domain.outcome import Passed
+from roofsmith.domain.outcome import Outcome, Passed
 from roofsmith.judge import mixing
 from roofsmith.judge.bench import Odd, SegmentPlan, SideDiedError
 from roofsmith.judge.examiner import Examiner
@@ -188,16 +188,18 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> list[Odd]:
     return seen
 
 
+def named(outcome: Outcome) -> tuple[str, str | None]:
+    """Its kind and its reason."""
+    return outcome.kind, getattr(outcome, "reason", None)
+
+
 def test_who_is_careful_only_while_it_is_examined_is_wrong_among_timed_calls(
     squares: Bench, looks: list[Odd]
 ) -> None:
     assert isinstance(squares.check(CAREFUL_AT_FIRST).outcome, Passed)
     judged = squares.compare(CAREFUL_AT_FIRST)
     assert judged.verdict == "rejected"
-    assert (judged.outcome.kind, getattr(judged.outcome, "reason", None)) == (
-        "incorrect",
-        "wrong_output",
-    )
+    assert named(judged.outcome) == ("incorrect", "wrong_output")
     assert "among timed calls, but not alone" in judged.outcome.detail
     assert looks
 
@@ -208,10 +210,7 @@ def test_who_is_careful_only_in_an_examinations_memory_is_wrong_among_timed_call
     """The process that it is run in once more, alone, has a measurement's memory."""
     assert isinstance(squares.check(CAREFUL_AMID_ONE_SLOT).outcome, Passed)
     judged = squares.compare(CAREFUL_AMID_ONE_SLOT)
-    assert (judged.outcome.kind, getattr(judged.outcome, "reason", None)) == (
-        "incorrect",
-        "wrong_output",
-    )
+    assert named(judged.outcome) == ("incorrect", "wrong_output")
     assert "not where the same inputs are an examination's, " in judged.outcome.detail
     assert looks
 

@@ -62,7 +62,11 @@ class Worker:
         taken: Taken | None = None,
     ) -> GpuSegment:
         self._queued, self._arena = [*warm, *slots], arena
-        return self.run_queued(deadline_s)
+        return self._run(taken)
+
+    def _run(self, taken: Taken | None) -> GpuSegment:
+        """What was queued, as soon as the device lets it."""
+        return self.run_queued(1.0)
 
     def _call(self, slot: int, arena: int) -> None:
         self.given.append(self._rehearsal.server._arenas[arena].view(slot, 0).tolist())
@@ -84,6 +88,8 @@ class LateWorker(EarlyWorker):
     """One that doesn't wait for that stream either: on a device that is taken, its calls are said
     to be done before they begin."""
 
+    _is_late = False
+
     @contextlib.contextmanager
     def awake(self) -> Iterator[None]:
         yield
@@ -91,21 +97,9 @@ class LateWorker(EarlyWorker):
             self.run_queued(1.0)
             self._is_late = False
 
-    _is_late = False
-
-    def run_slots(
-        self,
-        arena: int,
-        slots: Sequence[int],
-        *,
-        warm: Sequence[int],
-        deadline_s: float,
-        defer: bool = True,
-        taken: Taken | None = None,
-    ) -> GpuSegment:
+    def _run(self, taken: Taken | None) -> GpuSegment:
         if taken is None:
-            return super().run_slots(arena, slots, warm=warm, deadline_s=deadline_s)
-        self._queued = [*warm, *slots]
+            return super()._run(taken)
         self._is_late = True
         return GpuSegment(elapsed_s=1e-9, wall_s=1e-9)
 

@@ -164,34 +164,22 @@ def test_flags_are_for_compilers(toolchain: ModuleToolchain) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "named"),
+    ("text", "streams", "tuning"),
     [
-        (MODULE, False),
-        (f"import torch\n\nside = torch.cuda.Stream()\n{MODULE}", True),
-        (f"# replays a CUDAGraph\n{MODULE}", True),
-        (f"import torch\n\nmade = torch.compile(len)\n{MODULE}", True),
-        (f"import torch\n\nlayer = torch.nn.LSTM(2, 2)\n{MODULE}", True),
+        (MODULE, False, False),
+        (f"import torch\n\nside = torch.cuda.Stream()\n{MODULE}", True, False),
+        (f"# replays a CUDAGraph\n{MODULE}", True, False),
+        (f"import torch\n\nmade = torch.compile(len)\n{MODULE}", True, False),
+        (f"import torch\n\nlayer = torch.nn.LSTM(2, 2)\n{MODULE}", True, False),
+        (f"import triton\n\nconfigs = triton.autotune\n{MODULE}", False, True),
+        (f"import torch\n\ntorch.backends.cudnn.benchmark = True\n{MODULE}", True, True),
+        (f"from time import perf_counter\n{MODULE}", False, True),
     ],
 )
-def test_whether_streams_are_named_is_known(
-    toolchain: ModuleToolchain, text: str, named: bool
+def test_whether_streams_and_tuning_are_named_is_known(
+    toolchain: ModuleToolchain, text: str, streams: bool, tuning: bool
 ) -> None:
-    assert built(toolchain.build(module(text))).names_streams == named
-    assert built(toolchain.build(module(text))).names_streams == named  # from the cache
-    assert built(toolchain.build(module(MODULE, ("other.py", text)))).names_streams == named
-
-
-@pytest.mark.parametrize(
-    ("text", "named"),
-    [
-        (MODULE, False),
-        (f"import triton\n\nconfigs = triton.autotune\n{MODULE}", True),
-        (f"import torch\n\ntorch.backends.cudnn.benchmark = True\n{MODULE}", True),
-        (f"from time import perf_counter\n{MODULE}", True),
-    ],
-)
-def test_whether_tuning_is_named_is_known(
-    toolchain: ModuleToolchain, text: str, named: bool
-) -> None:
-    assert built(toolchain.build(module(text))).names_tuning == named
-    assert built(toolchain.build(module(text))).names_tuning == named  # from the cache
+    twice = [module(text)] * 2  # the second time from the cache
+    for candidate in (*twice, module(MODULE, ("other.py", text))):
+        made = built(toolchain.build(candidate))
+        assert (made.names_streams, made.names_tuning) == (streams, tuning)

@@ -26,6 +26,8 @@ _STREAMS = re.compile(
 """What brings streams or graphs, by itself or inside: torch.compile's modes, cuDNN's recurrent
 layers, what cuSOLVER and MAGMA do for torch.linalg, and whatever is loaded in another way."""
 _TUNING = re.compile(r"tun(e|ing)|bench|elapsed|perf_counter|\bevent", re.IGNORECASE)
+"""What variants are chosen by: autotuners, cuDNN's benchmark mode, and clocks and events of one's
+own."""
 
 _LANGUAGES: frozenset[str] = frozenset(get_args(Language))
 
