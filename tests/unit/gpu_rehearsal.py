@@ -19,6 +19,7 @@ from roofsmith.domain.target import Tolerance
 from roofsmith.domain.workload import Workload
 from roofsmith.judge.budgets import Budgets, Finding
 from roofsmith.judge.gpu import device_arena
+from roofsmith.judge.gpu.arenas import Arenas
 from roofsmith.judge.gpu.reference import GpuReference
 from roofsmith.judge.gpu.reference_process import GpuServer
 from roofsmith.judge.gpu.slots import Slots
@@ -121,13 +122,13 @@ class Rehearsal:
     ) -> None:
         monkeypatch.setattr(device_arena, "bytes_at", bytes_of_host)
         monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
-        monkeypatch.setattr(GpuServer, "_reserve", lambda server: None)
-        monkeypatch.setattr(GpuServer, "_free_bytes", lambda server: 2**40)
+        monkeypatch.setattr(Arenas, "_reserve", lambda arenas: None)
+        monkeypatch.setattr(Arenas, "_free_bytes", lambda arenas: 2**40)
         monkeypatch.setattr(torch.cuda, "Event", Event)
         module = ModuleType("reference")
         module.setup, module.reference = setup, reference  # type: ignore[attr-defined]
         self.server = GpuServer()
-        self.server._driver = HostMemory()  # type: ignore[assignment]
+        self.server._made = Arenas(HostMemory())  # type: ignore[arg-type]
         self.server._reference = GpuReference(
             module, None, signature or Signature(parameters=()), None, tf32=False, device="cpu"
         )
@@ -143,7 +144,7 @@ class Rehearsal:
 
     def run(self, kernel: Kernel, slot: int, number: int = 0) -> None:
         """One call on a slot of an arena."""
-        arena = self.server._arenas[number]
+        arena = self.server.arenas[number]
         kernel(**{a.name: arena.view(slot, i) for i, a in enumerate(arena.layout.arrays)})
 
     def turn(self, kernel: Kernel, *, exact: bool = True) -> list[Finding]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, cast
@@ -32,8 +33,8 @@ class Worker:
         """Inputs of every call."""
 
     @contextlib.contextmanager
-    def awake(self) -> Iterator[None]:
-        yield
+    def awake(self) -> Iterator[float]:
+        yield time.perf_counter()
 
     wake = pause = attach = end_first_call = lambda *_: None
 
@@ -69,7 +70,7 @@ class Worker:
         return self.run_queued(1.0)
 
     def _call(self, slot: int, arena: int) -> None:
-        self.given.append(self._rehearsal.server._arenas[arena].view(slot, 0).tolist())
+        self.given.append(self._rehearsal.server.arenas[arena].view(slot, 0).tolist())
         self._rehearsal.run(self._kernel, slot, arena)
 
 
@@ -91,8 +92,8 @@ class LateWorker(EarlyWorker):
     _is_late = False
 
     @contextlib.contextmanager
-    def awake(self) -> Iterator[None]:
-        yield
+    def awake(self) -> Iterator[float]:
+        yield time.perf_counter()
         if self._is_late:
             self.run_queued(1.0)
             self._is_late = False
@@ -132,7 +133,7 @@ class Bench:
 
     @contextlib.contextmanager
     def inputs(self, workload: Workload, slots: int) -> Iterator[Slots]:
-        number = len(self._rehearsal.server._arenas)
+        number = len(self._rehearsal.server.arenas._arenas)
         made = Slots(self._rehearsal.slots._oracle, number, workload, slots)
         self.examined.append(made)
         try:

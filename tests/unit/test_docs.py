@@ -38,6 +38,7 @@ from roofsmith.judge import (
     process,
     rounding,
     station,
+    stretches,
 )
 from roofsmith.judge.diagnosis import Code
 from roofsmith.judge.gpu import lineup as gpu_lineup
@@ -139,7 +140,7 @@ def test_every_reason_code_is_explained() -> None:
 NUMBERS = {
     "run on 2 fresh draws": examiner.CHECKS == 2,
     "Up to 2²² elements": checking.FULL_ELEMENTS == 2**22,
-    "up to 2¹⁷ elements": checking.SPOT_ELEMENTS == 2**17,
+    "up to 2¹⁷ elements": stretches.SPOT_ELEMENTS == 2**17,
     "more than 4 times what it is on own draws": exploration.LOST == 4,
     "for about 0.1 s per workload": examiner.OTHERS_S == 0.1,
     "on up to 3 (on a GPU: 1)": lineup.HostBench.near_workloads == 3,

@@ -15,7 +15,6 @@ from roofsmith.analysis.tolerance import measure as on_host
 
 torch = pytest.importorskip("torch", reason="torch isn't installed")
 
-from roofsmith.judge.checking import STRETCH  # noqa: E402
 from roofsmith.judge.gpu import measuring  # noqa: E402
 from roofsmith.judge.gpu.measuring import (  # noqa: E402
     FIELDS,
@@ -23,6 +22,7 @@ from roofsmith.judge.gpu.measuring import (  # noqa: E402
     measure,
 )
 from roofsmith.judge.gpu.tensors import STACKED_BYTES, any_differ  # noqa: E402
+from roofsmith.judge.stretches import STRETCH  # noqa: E402
 
 SHAPES = hnp.array_shapes(min_dims=1, max_dims=3, min_side=1, max_side=6)
 NUMBERS = st.floats(-1e6, 1e6, width=32)
@@ -136,6 +136,25 @@ def test_a_row_that_is_left_out_is_soon_seen_however_long_it_is(
         found = compare([out] * 4, [truth] * 4, (None, None), whole=False)
         seen += int((found[:, 0] > 0.01).sum())
     assert 15 < seen < 60, "a stretch of it is among 32 of a call with probability 0.4"
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_a_single_nan_is_seen_wherever_it_is(
+    dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also beyond what is compared, and beside infinities; where the reference has as many, too."""
+    monkeypatch.setattr(measuring, "SPOT_ELEMENTS", 2**12)
+    truth = torch.zeros(2**8, 2**8, dtype=dtype)
+    truth[0, 0], truth[0, 1] = torch.inf, -torch.inf
+    out = truth.clone()
+    out[200, 7] = torch.nan
+    masked = truth.clone()
+    masked[0, :5] = torch.nan
+    found = compare(
+        [truth, out, masked, out], [truth, truth, masked, masked], (None, None), whole=False
+    )
+    columns = [FIELDS.index("nan"), FIELDS.index("nan_expected")]
+    assert found[:, columns].tolist() == [[0, 0], [1, 0], [5, 5], [1, 5]]
 
 
 @given(st.integers(0, 2**32 - 1), st.sampled_from([(2**15,), (3, 9000), (2, 2, 5000)]))

@@ -17,10 +17,10 @@ from roofsmith.domain.kernel import SourceFile
 from roofsmith.domain.target import Target, Tolerance
 from roofsmith.domain.workload import Workload
 from roofsmith.judge.gpu import lineup
+from roofsmith.judge.gpu.arenas import RESERVED_BYTES, Arenas
 from roofsmith.judge.gpu.layout import lay_out
 from roofsmith.judge.gpu.lineup import GpuBench
 from roofsmith.judge.gpu.oracle import DeviceFullError, GpuOracle
-from roofsmith.judge.gpu.reference_process import RESERVED_BYTES, GpuServer
 from roofsmith.judge.isolation import NO_ISOLATION
 from roofsmith.ports import WorkloadDescription
 
@@ -96,12 +96,12 @@ def test_what_was_kept_for_draws_is_kept_again(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (FREE_BYTES, 80 * GIB))
     monkeypatch.setattr(torch.cuda, "memory_allocated", lambda: GIB)
     monkeypatch.setattr(torch, "empty", lambda size_bytes, **_: kept.append(size_bytes))
-    server = GpuServer()
-    assert server.rest({}) == {"free_bytes": FREE_BYTES}
+    arenas = Arenas(cast(Any, None))
+    assert arenas.rest() == FREE_BYTES
     assert kept == []
-    server._arenas[0] = cast(Any, Arena(has_draft=False))
-    server._arenas[1] = cast(Any, Arena(has_draft=True))
-    assert server.rest({}) == {"free_bytes": FREE_BYTES}
+    arenas._arenas[0] = cast(Any, Arena(has_draft=False))
+    arenas._arenas[1] = cast(Any, Arena(has_draft=True))
+    assert arenas.rest() == FREE_BYTES
     assert kept == [5 * GIB + RESERVED_BYTES - GIB]
 
 

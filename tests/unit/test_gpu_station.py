@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, cast
@@ -70,9 +71,9 @@ class Worker:
         """Whether waits were put off, by run that nothing held back."""
 
     @contextlib.contextmanager
-    def awake(self) -> Iterator[None]:
+    def awake(self) -> Iterator[float]:
         self.is_awake = True
-        yield
+        yield time.perf_counter()
         self.is_awake = False
 
     def attach(self, slots: Slots) -> None:

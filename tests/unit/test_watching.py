@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -22,10 +23,10 @@ from roofsmith.judge.budgets import Budgets, Finding  # noqa: E402
 from roofsmith.judge.gpu import shared as shared_module  # noqa: E402
 from roofsmith.judge.gpu import slots as slots_module  # noqa: E402
 from roofsmith.judge.gpu import station as station_module  # noqa: E402
+from roofsmith.judge.gpu.arenas import Arenas  # noqa: E402
 from roofsmith.judge.gpu.device_arena import DeviceArena  # noqa: E402
 from roofsmith.judge.gpu.holding import MOST_LOOKS  # noqa: E402
 from roofsmith.judge.gpu.process import GpuSegment, Taken  # noqa: E402
-from roofsmith.judge.gpu.reference_process import GpuServer  # noqa: E402
 from roofsmith.judge.gpu.shared import BUSY_LOOKS, Shared  # noqa: E402
 from roofsmith.judge.gpu.slots import Filled  # noqa: E402
 from roofsmith.judge.gpu.station import GpuStation  # noqa: E402
@@ -56,7 +57,7 @@ def twice(x: torch.Tensor, y: torch.Tensor) -> None:
 
 
 def test_between_sides_nothing_of_the_last_turn_is_left(doubled: Rehearsal) -> None:
-    arena = doubled.server._arenas[0]
+    arena = doubled.server.arenas[0]
     doubled.draw()
     before = {arena.raw(slot, 0).numpy().tobytes() for slot in range(12)}
     doubled.turn(twice)
@@ -93,7 +94,7 @@ def test_an_output_that_is_written_before_the_calls_is_seen(
 
 def test_inputs_come_all_at_once(doubled: Rehearsal) -> None:
     """Whoever waits for a slot's has no time while the others are put together."""
-    arena = doubled.server._arenas[0]
+    arena = doubled.server.arenas[0]
     doubled.draw()
     before = arena.bytes.clone()
     doubled.slots.draw(range(12), range(12))
@@ -111,11 +112,11 @@ def test_without_room_for_a_draft_inputs_come_one_by_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     made = Rehearsal(monkeypatch, setup, reference, {"N": 1000}, slots=4)
-    monkeypatch.setattr(GpuServer, "_free_bytes", lambda server: 0)
+    monkeypatch.setattr(Arenas, "_free_bytes", lambda arenas: 0)
     slots = slots_module.Slots(made.slots._oracle, 1, made.slots.workload, 4)
     slots.draw(range(4), range(4))
     assert slots.fill(range(4)).is_blank
-    arena = made.server._arenas[1]
+    arena = made.server.arenas[1]
     assert arena._draft is arena.bytes
     assert not bool(torch.isnan(arena.view(3, 0)).any())
 
@@ -155,7 +156,7 @@ def test_an_output_that_is_written_after_the_answer_is_seen(doubled: Rehearsal) 
 
 
 def test_a_tenth_of_the_last_call_is_enough_to_see(doubled: Rehearsal) -> None:
-    arena = doubled.server._arenas[0]
+    arena = doubled.server.arenas[0]
     doubled.draw()
     doubled.slots.fill(range(12), watch=range(12))
     for slot in range(12):
@@ -171,10 +172,13 @@ def test_calls_that_left_something_unwritten_are_told(doubled: Rehearsal) -> Non
     doubled.slots.fill(range(12), watch=range(12))
     for slot in set(range(12)) - {3, 7}:
         doubled.run(twice, slot)
-    assert doubled.slots.look() == (3, 7)
+    doubled.slots.look()
+    assert doubled.slots.unwritten() == (3, 7)
     for slot in (3, 7):
         doubled.run(twice, slot)
-    assert doubled.slots.look() == ()
+    assert doubled.slots.unwritten() == (3, 7), "what was there at the last look"
+    doubled.slots.look()
+    assert doubled.slots.unwritten() == ()
 
 
 def test_outputs_without_elements_have_nothing_to_look_at(
@@ -186,7 +190,8 @@ def test_outputs_without_elements_have_nothing_to_look_at(
     made = Rehearsal(monkeypatch, none, lambda x, y: None, {"N": 10}, slots=4)
     made.draw()
     assert made.slots.fill(range(4), watch=range(4)).is_blank
-    assert made.slots.look() == ()
+    made.slots.look()
+    assert made.slots.unwritten() == ()
     assert not made.slots.has_changed()
 
 
@@ -200,7 +205,7 @@ class Slots:
     def __init__(self, diary: list[str]) -> None:
         self._diary = diary
         self.are_blank, self.changes = True, False
-        self.unwritten: tuple[int, ...] = ()
+        self.left: tuple[int, ...] = ()
         self.late_s = 0.0
         self.verified: list[int] = []
         self.failures: list[Failure | None] = []
@@ -224,9 +229,12 @@ class Slots:
     def scrub(self) -> None:
         self._diary.append("scrub")
 
-    def look(self) -> tuple[int, ...]:
+    def look(self) -> None:
         self._diary.append("look")
-        return self.unwritten
+
+    def unwritten(self) -> tuple[int, ...]:
+        self._diary.append("what was left")
+        return self.left
 
     def has_changed(self) -> bool:
         return self.changes
@@ -262,8 +270,8 @@ class Worker:
         self.ended = False
 
     @contextlib.contextmanager
-    def awake(self) -> Iterator[None]:
-        yield
+    def awake(self) -> Iterator[float]:
+        yield time.perf_counter()
         self._diary.append("stop")
 
     def attach(self, slots: object) -> None:
@@ -320,7 +328,9 @@ def test_by_the_clock_the_memory_is_seen_before_and_right_after_the_calls(tmp_pa
     diary: list[str] = []
     workers = [Worker(diary), Worker(diary)]
     turn = station(Slots(diary), workers, shared(tmp_path), CLOCK_PLAN).turn([0, 1], 1.0)
-    assert diary[-8:-1] == ["scrub", "queue", "stop", "fill and watch", "go", "look", "stop"]
+    # What was left unwritten is asked for once the clock has stopped.
+    watched = ["queue", "stop", "fill and watch", "go", "look", "stop", "what was left", "verify"]
+    assert diary[-9:] == ["scrub", *watched]
     # The worker's word came at once; what counts is the time until the memory was seen.
     assert all(segment.wall_s > 1e-9 for segment in turn.segments)
 
@@ -350,7 +360,7 @@ def test_a_call_that_left_something_unwritten_is_among_those_that_are_verified(
     made.turn([0], 1.0)
     made.spot_check()
     left = min({*range(200)} - {*slots.verified})
-    slots.unwritten = (left,)
+    slots.left = (left,)
     made.turn([0], 1.0)
     made.spot_check()
     assert left in slots.verified

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
-from roofsmith.analysis.tolerance import Budget, Errors, measure, root_mean_squares, row_length
+from roofsmith.analysis.tolerance import Budget, Errors, measure, root_mean_squares
 from roofsmith.domain.arrays import ArraySpec
 from roofsmith.domain.outcome import Failure, Incorrect
 from roofsmith.domain.target import Tolerance
@@ -31,13 +31,10 @@ from roofsmith.judge.draws import Draws
 from roofsmith.judge.exploration import on_own_draws
 from roofsmith.judge.poison import unwritten
 from roofsmith.judge.rounding import room_for_rounding
+from roofsmith.judge.stretches import SPOT_ELEMENTS, Stretches
 
 FULL_ELEMENTS = 2**22
 """Up to this many elements of an output are compared in a check; beyond it, random rows."""
-SPOT_ELEMENTS = 2**17
-"""The same for a timed call. The rows are chosen after the call, so none is safe to skip."""
-STRETCH = 4096
-"""Elements of a longer row that are compared together: many stretches tell more than a few rows."""
 
 Array = NDArray[np.generic]
 
@@ -193,33 +190,30 @@ class _RowPicker:
         self.scale: NDArray[np.float64] | None = None
         """Root mean squares of the rows that stretches were picked of."""
         self._length = 0
-        self._chosen: NDArray[np.int64] | None = None
+        self._begins: NDArray[np.int64] | None = None
         if like.size <= elements:
             return
-        row = row_length(like.shape)
-        self._length = length = min(row, STRETCH)
+        stretches = Stretches(like.shape)
+        self._length = stretches.length
         rng = np.random.default_rng(secrets.randbits(64))
-        pieces = -(-row // length)
-        count = max(elements // length, 1)
-        chosen = rng.choice(like.size // row * pieces, count, replace=False)
-        # what the last stretch of a row lacks is taken from the one before it
-        within = np.minimum(chosen % pieces * length, row - length)
-        self._chosen = chosen // pieces * row + within
-        if pieces > 1 and np.issubdtype(like.dtype, np.floating):
-            whole = like.reshape(-1, row)
-            picked, places = np.unique(chosen // pieces, return_inverse=True)
-            rows = whole if len(picked) == len(whole) else whole[picked]
-            self.scale = root_mean_squares(rows.astype(np.float64, copy=False))[places]
+        count = max(elements // self._length, 1)
+        rows, within = stretches.places(rng.choice(stretches.count, count, replace=False))
+        self._begins = rows * stretches.row + within
+        if not stretches.are_rows and np.issubdtype(like.dtype, np.floating):
+            whole = like.reshape(-1, stretches.row)
+            picked, places = np.unique(rows, return_inverse=True)
+            parted = whole if len(picked) == len(whole) else whole[picked]
+            self.scale = root_mean_squares(parted.astype(np.float64, copy=False))[places]
 
     @property
     def picks_all(self) -> bool:
         """Whether it leaves none out."""
-        return self._chosen is None
+        return self._begins is None
 
     def __call__(self, array: Array) -> Array:
-        if self._chosen is None:
+        if self._begins is None:
             return array
-        return sliding_window_view(array.reshape(-1), self._length)[self._chosen]
+        return sliding_window_view(array.reshape(-1), self._length)[self._begins]
 
 
 def trespass(draws: Draws, arena: Arena, slot: int) -> Failure | None:

@@ -21,8 +21,8 @@ PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 STRETCH_PAGES = 256
 """Neighbours that are looked at together. Chosen."""
 MOST_STRETCHES = 16
-"""Of one look, at random where there are more: that many take 0.1 ms, and find who gives back a
-twentieth of his memory in more than half of the looks. Chosen."""
+"""Of one look, at random where there are more: that many find who gives back a twentieth of his
+memory in more than half of the looks. Chosen."""
 
 
 def are_gone(pid: int, ranges: Ranges, *, is_alone: bool) -> bool:

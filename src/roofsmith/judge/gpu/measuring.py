@@ -1,6 +1,6 @@
 """How far a tensor is from the truth, on the device: `analysis.tolerance.measure` in torch.
 
-Nothing here waits for the device: the numbers of many slots are fetched at once.
+The numbers of many slots are fetched at once: whoever waits for the device waits long.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from roofsmith.analysis.tolerance import GROSS, row_length
-from roofsmith.judge.checking import SPOT_ELEMENTS, STRETCH
+from roofsmith.judge.stretches import SPOT_ELEMENTS, Stretches
 
 FIELDS = ("norm", "element", "mismatched", "not_finite", "nan", "nan_expected", "gross")
 """What `measure` returns, in order: both errors, elements that should be NaN or infinite like the
@@ -119,44 +119,36 @@ def compare(
 ) -> torch.Tensor:
     """See `measure`. Unless `whole`, of random rows of large outputs; NaN are counted everywhere.
 
-    Of rows that are longer than `STRETCH`, stretches of so many elements. Which ones is chosen
-    after the calls, for each by itself, from the operating system's own randomness, since a
-    reference may have seeded torch's: so none is safe to skip.
+    Of long rows, stretches. Which ones is chosen after the calls, for each by itself, from the
+    operating system's own randomness, since a reference may have seeded torch's.
     """
     atol, rtol = tolerances
     first = outs[0]
     if whole or first.dim() == 0 or first.numel() <= SPOT_ELEMENTS:
         return measure(torch.stack(list(outs)), torch.stack(list(truths)), atol, rtol)
-    row = row_length(first.shape)
-    length = min(row, STRETCH)
-    rows, begins = _chosen(len(outs), first.numel() // row, row, length)
-    starts = (rows * row + begins).to(first.device)
+    stretches = Stretches(first.shape)
+    row, length = stretches.row, stretches.length
+    shape = (len(outs), max(SPOT_ELEMENTS // length, 1))
+    chosen = np.random.default_rng().integers(stretches.count, size=shape)
+    rows, within = (torch.from_numpy(places) for places in stretches.places(chosen))
+    starts = (rows * row + within).to(first.device)
 
     def picked(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
         parts = zip(tensors, starts, strict=True)
         return torch.stack([t.reshape(-1).unfold(0, length, 1)[start] for t, start in parts])
 
     scale = None
-    if length < row and first.is_floating_point():
+    if not stretches.are_rows and first.is_floating_point():
         scale = _scale(truths, rows.to(first.device), row)
     found = measure(picked(outs), picked(truths), atol, rtol, scale)
     if first.is_floating_point():
-        found[:, 4] = torch.stack([torch.isnan(out).sum() for out in outs])
-        found[:, 5] = torch.stack([torch.isnan(truth).sum() for truth in truths])
+        found[:, 4:6] = 0
+        # The largest of numbers with a NaN among them is NaN: one pass, where counting takes three.
+        largest = torch.stack([out.amax() for out in outs])
+        for call in torch.isnan(largest).nonzero().flatten().tolist():
+            found[call, 4] = torch.isnan(outs[call]).sum()
+            found[call, 5] = torch.isnan(truths[call]).sum()
     return found
-
-
-def _chosen(calls: int, count: int, row: int, length: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Rows, of `count`, and where within them parts of some length begin, shape (calls, parts)."""
-    chance = np.random.default_rng()
-    shape = (calls, max(SPOT_ELEMENTS // length, 1))
-    rows, pieces = (
-        chance.integers(count, size=shape),
-        chance.integers(-(-row // length), size=shape),
-    )
-    # what the last part of a row lacks is taken from the one before it
-    begins = np.minimum(pieces * length, row - length)
-    return torch.from_numpy(rows), torch.from_numpy(begins)
 
 
 def _scale(truths: Sequence[torch.Tensor], rows: torch.Tensor, row: int) -> torch.Tensor:

@@ -43,9 +43,9 @@ MODULE_FILE_BYTES = 256 * 1024**2
 
 
 ONE_QUEUE = {"CUDA_DEVICE_MAX_CONNECTIONS": "1"}
-"""One hardware queue for launches instead of eight, with which a process opens the device sooner:
-benchmarks/device_opening.py. Streams would share it and wait for one another, so it is for kernels
-that have none of their own."""
+"""One hardware queue for launches instead of eight, with which a process opens the device in half
+the time, and eight at once in a quarter: benchmarks/results/device_opening.json. Streams would
+share it and wait for one another, so it is for kernels that have none of their own."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,13 +29,13 @@ from roofsmith.judge.exploration import (
     stored_errors,
     strain,
 )
+from roofsmith.judge.gpu.arenas import COMPARED_BYTES, Arenas
 from roofsmith.judge.gpu.arithmetic import TorchArithmetic
 from roofsmith.judge.gpu.device_arena import DeviceArena
-from roofsmith.judge.gpu.driver import DeviceError, Driver
+from roofsmith.judge.gpu.driver import Driver
 from roofsmith.judge.gpu.evidence import Draw, Memory, Scene, told
 from roofsmith.judge.gpu.measuring import compare, measure
 from roofsmith.judge.gpu.needs import SEES_NO_GPU
-from roofsmith.judge.gpu.reasons import device_reason
 from roofsmith.judge.gpu.reference import GpuReference
 from roofsmith.judge.gpu.rounding import Wrong, room_for_rounding
 from roofsmith.judge.gpu.tensors import any_differ, raw_bytes, seed_present_devices_only
@@ -43,15 +43,6 @@ from roofsmith.judge.gpu.watching import Probe, Sample
 from roofsmith.judge.reference_process import serve
 from roofsmith.judge.user_module import Complaint, load_module
 
-COMPARED_BYTES = 2**30
-"""Slots that are compared at once: their arrays, and a few times as much in float64."""
-DRAFT_ROOM = 2.5
-"""Times the size of an arena that must be free for a draft of it: the draft, what is drawn, and
-some for workers and for comparing. Chosen."""
-RESERVED_BYTES = 3 * COMPARED_BYTES
-"""Device memory that comparing takes beside the draws themselves."""
-KEPT_BYTES = 4 * 2**30
-"""What torch may keep for later while nothing is judged: other references may want to use it."""
 REPEATABLE = 1e-9
 """How far two float64 calls of a reference may differ, norm-wise: atomics add in any order."""
 
@@ -62,8 +53,7 @@ class GpuServer:
     def __init__(self) -> None:
         self._reference: GpuReference | None = None
         self.path = ""
-        self._driver: Driver | None = None
-        self._arenas: dict[int, DeviceArena] = {}
+        self._made: Arenas | None = None
         self._drawn: dict[tuple[int, int], Draw] = {}
         self._memories: dict[int, Memory] = {}
         self._decoys: dict[int, Draw] = {}
@@ -85,6 +75,13 @@ class GpuServer:
             raise Complaint("nothing was loaded")
         return self._reference
 
+    @property
+    def arenas(self) -> Arenas:
+        """Of the workloads that are judged."""
+        if self._made is None:
+            raise Complaint("nothing was loaded")
+        return self._made
+
     def load(self, message: dict[str, Any]) -> dict[str, Any]:
         """Open the device and import the reference."""
         self.path = message["path"]
@@ -93,7 +90,7 @@ class GpuServer:
             raise Complaint(f"{SEES_NO_GPU} (PyTorch {torch.__version__})")
         torch.zeros(1, device="cuda")
         seed_present_devices_only()
-        self._driver = Driver("hip" if torch.version.hip else "cuda")
+        self._made = Arenas(Driver("hip" if torch.version.hip else "cuda"))
         flush_bytes = 3 * torch.cuda.get_device_properties(0).L2_cache_size
         self._flush = torch.empty(flush_bytes, dtype=torch.uint8, device="cuda")
         self._probe = Probe()
@@ -132,54 +129,13 @@ class GpuServer:
             ArraySpec(a["name"], a["role"], a["dtype"], tuple(a["shape"]))
             for a in message["arrays"]
         ]
-        arena = self._made(specs, message["slots"])
-        self._arenas[message["arena"]] = arena
-        self._reserve()
+        arena = self.arenas.make(message["arena"], specs, message["slots"])
         self._memories[message["arena"]] = Memory()
         return {"handle": arena.handle.hex()}
 
-    def _made(self, specs: Sequence[ArraySpec], slots: int) -> DeviceArena:
-        """An arena; with a draft of it, where that leaves room for all that is drawn into it."""
-        arena = self._allocated(specs, slots)
-        if self._free_bytes() > DRAFT_ROOM * arena.bytes.numel():
-            arena.keep_draft()
-        return arena
-
-    def _allocated(self, specs: Sequence[ArraySpec], slots: int) -> DeviceArena:
-        """An arena, if need be in what torch keeps for later: the driver has none of that."""
-        try:
-            return DeviceArena(self._device, specs, slots)
-        except DeviceError as error:
-            if device_reason(error.name) != "out_of_device_memory":
-                raise
-        torch.cuda.empty_cache()
-        try:
-            return DeviceArena(self._device, specs, slots)
-        except DeviceError as error:
-            raise MemoryError(str(error)) from error
-
     def rest(self, message: dict[str, Any]) -> dict[str, Any]:  # noqa: ARG002
-        """Give back what isn't used; the device memory that is free then.
-
-        What is going to be drawn and compared is kept again afterwards.
-        """
-        torch.cuda.empty_cache()
-        free_bytes = self._free_bytes()
-        if self._arenas:
-            self._reserve()
-        return {"free_bytes": free_bytes}
-
-    def _free_bytes(self) -> int:
-        """Device memory that nobody holds, torch's for later included."""
-        free_bytes, _ = torch.cuda.mem_get_info()
-        return int(free_bytes)
-
-    def _reserve(self) -> None:
-        """Have torch keep memory for what is drawn and compared: a kernel may take all the rest."""
-        torch.cuda.empty_cache()
-        held = sum(a.bytes.numel() * (2 + a.has_draft) for a in self._arenas.values())
-        missing = max(held + RESERVED_BYTES - torch.cuda.memory_allocated(), 0)
-        torch.empty(min(missing, self._free_bytes() // 2), dtype=torch.uint8, device="cuda")
+        """Give back what isn't used; the device memory that is free then."""
+        return {"free_bytes": self.arenas.rest()}
 
     def free(self, message: dict[str, Any]) -> dict[str, Any]:
         """Forget an arena and what was drawn into it."""
@@ -189,10 +145,7 @@ class GpuServer:
         self._memories.pop(number)
         self._decoys.pop(number, None)
         self._samples.pop(number, None)
-        self._device.wait()
-        self._arenas.pop(number).free()
-        if not self._arenas and torch.cuda.memory_reserved() > KEPT_BYTES:
-            torch.cuda.empty_cache()
+        self.arenas.free(number)
         return {}
 
     def draw(self, message: dict[str, Any]) -> dict[str, Any]:
@@ -214,7 +167,7 @@ class GpuServer:
 
     def prepare(self, message: dict[str, Any]) -> dict[str, Any]:
         """Draft slots: pristine inputs, poisoned outputs and guards; choose what is looked at."""
-        arena = self._arenas[message["arena"]]
+        arena = self.arenas[message["arena"]]
         for slot, guard in zip(message["slots"], message["guards"], strict=True):
             draw = self._drawn[message["arena"], slot]
             memory = self._memories[message["arena"]]
@@ -243,7 +196,7 @@ class GpuServer:
         """
         begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         begin.record()
-        self._arenas[message["arena"]].publish(message["slots"])
+        self.arenas[message["arena"]].publish(message["slots"])
         if self._flush is not None:
             self._flush.add_(1)
         end.record()
@@ -256,7 +209,7 @@ class GpuServer:
         """An earlier draw's inputs into all slots, and poison into their outputs."""
         number = message["arena"]
         draw = self._decoys.get(number) or self._drawn[number, 0]
-        arena = self._arenas[number]
+        arena = self.arenas[number]
         arena.prepare_all(draw.values)
         for slot in range(arena.slots):
             self._memories[number].add(slot, draw)
@@ -264,8 +217,13 @@ class GpuServer:
         return {}
 
     def look(self, message: dict[str, Any]) -> dict[str, Any]:
-        """Remember these elements as they are; which calls left some unwritten."""
-        return {"unwritten": self._samples[message["arena"]].look()}
+        """Remember these elements as they are."""
+        self._samples[message["arena"]].look()
+        return {}
+
+    def unwritten(self, message: dict[str, Any]) -> dict[str, Any]:
+        """Slots of calls that had left some unwritten by then."""
+        return {"slots": self._samples[message["arena"]].unwritten()}
 
     def changed(self, message: dict[str, Any]) -> dict[str, Any]:
         """Whether any of them was written since."""
@@ -297,7 +255,7 @@ class GpuServer:
 
         Outputs of many slots are compared at once, since launches cost more than small arrays.
         """
-        arena, slots = self._arenas[message["arena"]], message["slots"]
+        arena, slots = self.arenas[message["arena"]], message["slots"]
         at_once = max(1, COMPARED_BYTES // arena.layout.slot_bytes)
         reports: list[dict[str, list[float]]] = []
         for start in range(0, len(slots), at_once):
@@ -364,7 +322,7 @@ class GpuServer:
 
     def room(self, message: dict[str, Any]) -> dict[str, Any]:
         """How far off a slot's output may be where rounding decides; see `gpu.rounding`."""
-        arena, name = self._arenas[message["arena"]], message["output"]
+        arena, name = self.arenas[message["arena"]], message["output"]
         draw = self._drawn[message["arena"], message["slot"]]
         index = [array.name for array in arena.layout.arrays].index(name)
         norm, element, atol, rtol = message["budget"]
@@ -382,7 +340,7 @@ class GpuServer:
 
     def diagnose(self, message: dict[str, Any]) -> dict[str, Any]:
         """What a wrong output of a slot is."""
-        number, slot, arena = message["arena"], message["slot"], self._arenas[message["arena"]]
+        number, slot, arena = message["arena"], message["slot"], self.arenas[message["arena"]]
         index = next(
             i for i, array in enumerate(arena.layout.arrays) if array.name == message["output"]
         )
@@ -423,19 +381,13 @@ class GpuServer:
         operations = {
             "load": self.load, "describe": self.describe, "allocate": self.allocate,
             "free": self.free, "draw": self.draw, "deal": self.deal, "prepare": self.prepare,
-            "publish": self.publish,
-            "learn": self.learn, "verify": self.verify, "honest": self.honest,
-            "strain": self.strain, "explore": self.explore, "diagnose": self.diagnose,
-            "rest": self.rest, "scrub": self.scrub, "look": self.look,
-            "changed": self.changed, "probe": self.probe, "room": self.room,
+            "publish": self.publish, "learn": self.learn, "verify": self.verify,
+            "honest": self.honest, "strain": self.strain, "explore": self.explore,
+            "diagnose": self.diagnose, "rest": self.rest, "scrub": self.scrub, "look": self.look,
+            "unwritten": self.unwritten, "changed": self.changed, "probe": self.probe,
+            "room": self.room,
         }  # fmt: skip
         return operations[message["op"]](message)
-
-    @property
-    def _device(self) -> Driver:
-        if self._driver is None:
-            raise Complaint("nothing was loaded")
-        return self._driver
 
 
 def main() -> None:

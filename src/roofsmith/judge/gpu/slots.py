@@ -160,13 +160,13 @@ class Slots:
         """
         self._ask("scrub", {})
 
-    def look(self) -> tuple[int, ...]:
-        """Remember the elements that were chosen as they are at this instant.
+    def look(self) -> None:
+        """Remember the elements that were chosen as they are at this instant."""
+        self._ask("look", {})
 
-        Returns:
-            Slots of calls that left any of them unwritten.
-        """
-        return tuple(self._ask("look", {})["unwritten"])
+    def unwritten(self) -> tuple[int, ...]:
+        """Slots of calls that had left any of these elements unwritten at the last look."""
+        return tuple(self._ask("unwritten", {})["slots"])
 
     def has_changed(self) -> bool:
         """Whether any of these elements was written after the last look."""

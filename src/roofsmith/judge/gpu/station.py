@@ -9,7 +9,7 @@ from dataclasses import replace
 from statistics import median
 from typing import TypeVar
 
-from roofsmith.domain.outcome import Cheated, Failure
+from roofsmith.domain.outcome import Failure
 from roofsmith.domain.workload import Workload
 from roofsmith.judge.bench import (
     Asides,
@@ -27,8 +27,9 @@ from roofsmith.judge.budgets import Finding
 from roofsmith.judge.distributions import OWN
 from roofsmith.judge.gpu.process import GpuSegment, GpuWorkerProcess, Taken
 from roofsmith.judge.gpu.reasons import attributed
+from roofsmith.judge.gpu.running import Running, written_outside
 from roofsmith.judge.gpu.shared import Shared
-from roofsmith.judge.gpu.slots import Filled, Slots
+from roofsmith.judge.gpu.slots import Slots
 from roofsmith.judge.segment import Segment
 from roofsmith.ports import KernelDiedError
 
@@ -62,6 +63,7 @@ class GpuStation:
         self._workers = workers
         self._shared = bench
         self._budgets = bench.budgets
+        self._running = Running(slots, workers, plan, bench.holding)
         self._wrong: tuple[int, Failure] | None = None
         self._timed: list[int] = []
         """Slots of the segment that ran last, in the order of its calls."""
@@ -72,10 +74,6 @@ class GpuStation:
         self._refused: object = None
         """What the runtime refused to the side that ran last, by its own word."""
         self._is_warm = False
-        self._was_early = False
-        """Whether a segment of this turn started before all of its calls were queued."""
-        self._calls = plan.calls
-        """Timed calls of the segments of this turn."""
         self._deadline_s = 0.0
         """Of the last turn."""
         self._fresh_turns = 0
@@ -83,14 +81,6 @@ class GpuStation:
         """Whether the last turn's first call was given the slot of the call just before."""
         self._repeats = False
         """Whether the last turn's first call was given the inputs that it had before."""
-        self._lets_go = False
-        """Whether nothing is held back for now."""
-        self._sides = [(slots.workload.label, worker.candidate_id) for worker in workers]
-        """What is known of each of them is remembered by."""
-        self._unwritten: tuple[int, ...] = ()
-        """Slots of the last watched segment whose outputs hadn't all been written at its end."""
-        self._taken: Taken | None = None
-        """How the device is taken in the next segment."""
         for side, worker in enumerate(workers):
             try:
                 with worker.awake():
@@ -125,7 +115,7 @@ class GpuStation:
         comes_back: bool = False,
     ) -> Turn:
         self._deadline_s = deadline_s
-        self._calls = self._shared.holding.calls(self._sides, self.plan.calls)
+        self._running.begin_turn()
         if not self._is_warm:
             self._warm_up(deadline_s, self.plan.slots - 1)
         self._repeats = not fresh and len(self._workers) == 1
@@ -135,7 +125,6 @@ class GpuStation:
         self._wrong = None
         second = self.plan.comes_back and fresh and self._fresh_turns == 2
         self._came_back = second or comes_back
-        self._was_early = False
         segments: dict[int, GpuSegment] = {}
         health = [self._shared.health()]
         for position, side in enumerate(order):
@@ -155,9 +144,9 @@ class GpuStation:
             if forged := overstated(segment.elapsed_s, segment.wall_s):
                 raise SideDiedError(side, forged)
         void = next(filter(None, map(_void, in_order)), None)
-        if self._was_early:
+        if self._running.was_early:
             void = "a call waited for the device itself, or queueing took too long"
-            if not self._holds:
+            if not self._running.holds:
                 void = "a call waited for the device itself: from now on none is held back"
         return Turn(
             tuple(order), tuple(self._as_segment(s) for s in in_order), void,
@@ -186,7 +175,7 @@ class GpuStation:
         self._odd = {odd.slot: odd.finding.distribution}
         with self._shared.blaming():
             self._warm_up(deadline_s, odd.slot)
-            ran = self._segment(0, [odd.slot], (), deadline_s, hold=self._holds)
+            ran = self._running.segment(0, [odd.slot], (), deadline_s, hold=self._running.holds)
             self._refused = ran.refused
             return self._judge(odd.slot)
 
@@ -222,8 +211,8 @@ class GpuStation:
         warm, one = [spare] * self.plan.warm, [timed[0]] * len(timed)
         hot, launched = [], []
         for _ in range(ASIDE_SEGMENTS):
-            hot.append(self._segment(0, one, one[:1], deadline_s, hold=self._holds))
-            launched.append(self._segment(0, timed, warm, deadline_s, hold=False))
+            hot.append(self._running.segment(0, one, one[:1], deadline_s, hold=self._running.holds))
+            launched.append(self._running.segment(0, timed, warm, deadline_s, hold=False))
         return Asides(*(median(s.elapsed_s for s in kind) / len(timed) for kind in (hot, launched)))
 
     def examine(self) -> Finding:
@@ -238,8 +227,8 @@ class GpuStation:
         with self._shared.blaming():
             if self._repeats:
                 return self._examined(named=False)
-            found = self._examined(named=not self._holds)
-            if self._holds:
+            found = self._examined(named=not self._running.holds)
+            if self._running.holds:
                 if found.failure is None:
                     return found
                 again = self._once_more(hold=False)
@@ -247,9 +236,9 @@ class GpuStation:
                     return again if again.counts else found
                 if self._once_more(hold=True).failure is None:
                     return found  # chance
-                self._shared.holding.waiting.add(self._sides[0])
+                self._shared.holding.waiting.add(self._running.sides[0])
                 found = again
-            if found.failure is None and self._shared.holding.is_unseen(self._sides[0]):
+            if found.failure is None and self._shared.holding.is_unseen(self._running.sides[0]):
                 return replace(found, failure=self._late_work())
             return found
 
@@ -259,27 +248,27 @@ class GpuStation:
         A short kernel would be through before anybody can look. So no kernel starts for a while:
         the device is taken before some call, beside the stream that calls are waited for on.
         """
-        self._taken = Taken(OCCUPIED_S, before=secrets.randbelow(self._calls))
+        self._running.taken = Taken(OCCUPIED_S, before=secrets.randbelow(self._running.calls))
         try:
             turn = self._turn([0], self._deadline_s, fresh=False)
         finally:
-            self._taken = None
+            self._running.taken = None
         time.sleep(2 * OCCUPIED_S)
         if self._slots.has_changed():
-            return _outside(LATE)
+            return written_outside(LATE)
         was_taken = turn.segments[0].wall_s >= TAKEN_SHARE * OCCUPIED_S
-        self._shared.holding.was_looked_at(self._sides[0], is_waited_for=was_taken)
+        self._shared.holding.was_looked_at(self._running.sides[0], is_waited_for=was_taken)
         return None
 
     def _once_more(self, *, hold: bool) -> Finding:
         """The first call's outputs once more: the same inputs between the same guard bands."""
-        self._lets_go = not hold
+        self._running.lets_go = not hold
         try:
             with self._slots.guarded_like(self._timed[0]):
                 self._turn([0], self._deadline_s, fresh=False, comes_back=self._came_back)
             return self._examined(named=not hold)
         finally:
-            self._lets_go = False
+            self._running.lets_go = False
 
     def _examined(self, *, named: bool = True) -> Finding:
         self._learn()
@@ -298,13 +287,14 @@ class GpuStation:
             self._learn()
         calls = self._timed
         if self.plan.by_clock:
-            calls = sorted({*chosen_afterwards(calls), *self._unwritten[:MOST_UNWRITTEN]})
+            unwritten = self._slots.unwritten()[:MOST_UNWRITTEN]
+            calls = sorted({*chosen_afterwards(calls), *unwritten})
         for finding in self._slots.verify(calls, self._budgets, exact=False):
             failure = attributed(finding.failure, self._refused)
             if failure is not None:
                 return side, failure
         if self.plan.by_clock and self._slots.has_changed():
-            return side, _outside(LATE)
+            return side, written_outside(LATE)
         return None
 
     def _learn(self) -> None:
@@ -350,12 +340,12 @@ class GpuStation:
             spare = self._timed[-1]
             others = [slot for slot in random_order(self.plan.slots) if slot != spare]
             timed = [spare, *others][: self.plan.calls]
-        self._timed = timed[: self._calls]
+        self._timed = timed[: self._running.calls]
         self._deal(order)
         # A discarded call that is held back runs on the inputs that count: where it has the slot of
         # the first that does, whoever works in place would be given its own result.
-        warm = [] if self._came_back and self._holds else [spare] * self.plan.warm
-        ran = self._segment(side, self._timed, warm, deadline_s, hold=self._holds)
+        warm = [] if self._came_back and self._running.holds else [spare] * self.plan.warm
+        ran = self._running.segment(side, self._timed, warm, deadline_s, hold=self._running.holds)
         self._refused = ran.refused
         return ran
 
@@ -364,95 +354,14 @@ class GpuStation:
         self._slots.deal(order)
         self._odd, self._judged = _dealt(self._odd, order), _dealt(self._judged, order)
 
-    def _segment(
-        self,
-        side: int,
-        timed: Sequence[int],
-        warm: Sequence[int],
-        deadline_s: float,
-        *,
-        hold: bool,
-    ) -> GpuSegment:
-        worker, number = self._workers[side], self._slots.number
-        limit_s = deadline_s * (1 + min(len(timed), 2))
-        try:
-            if hold:
-                with worker.awake():
-                    held = worker.queue_slots(number, timed, warm=warm, deadline_s=limit_s)
-                filled = self._fill(side, timed) if held else None
-                begin = time.perf_counter()
-                with worker.awake():
-                    ran = worker.run_queued(limit_s)
-                    ran = self._seen(ran, begin, filled) if filled is not None else ran
-                if held:
-                    self._shared.holding.was_held(self._sides[side])
-                    return replace(ran, calls=len(warm) + len(timed))
-                self._shared.holding.was_early(self._sides[side], self._calls, self.plan.calls)
-                self._was_early = True
-            # Whoever waits for its own streams by waiting for the whole device may do so.
-            defer = not self._lets_go and self._sides[side] not in self._shared.holding.waiting
-            # Discarded calls come before the inputs of those that count: what they compute ahead
-            # is computed from other numbers.
-            with worker.awake():
-                worker.run_slots(number, (), warm=warm, deadline_s=limit_s, defer=defer)
-            filled = self._fill(side, timed)
-            begin = time.perf_counter()
-            with worker.awake():
-                ran = worker.run_slots(
-                    number, timed, warm=(), deadline_s=limit_s, defer=defer, taken=self._taken
-                )
-                ran = self._seen(ran, begin, filled)
-            return replace(ran, calls=len(timed))
-        except KernelDiedError as error:
-            raise SideDiedError(side, error.outcome) from error
-
-    def _fill(self, side: int, timed: Sequence[int]) -> Filled:
-        """Pristine inputs, and where the parent's clock counts, nothing that is written before it.
-
-        Raises:
-            SideDiedError: an output was written while its side was stopped.
-        """
-        watch = timed if self._watches else ()
-        filled = self._slots.fill(range(self.plan.slots), watch=watch)
-        if not filled.is_blank:
-            raise SideDiedError(side, _outside("before any of the calls was let go"))
-        return filled
-
-    def _seen(self, ran: GpuSegment, begin: float, filled: Filled) -> GpuSegment:
-        """The segment by the parent's clock: until the device's memory was seen from elsewhere.
-
-        That all calls are done is a claim. What is still written is found by `_verify`. Nor has it
-        to begin when they are let go: what waits on a stream of its own sees inputs come. So what
-        bringing them took longer than it has to counts as well.
-        """
-        if not self._watches:
-            return ran
-        self._unwritten = self._slots.look()
-        return replace(ran, wall_s=time.perf_counter() - begin + filled.late_s)
-
-    @property
-    def _watches(self) -> bool:
-        """Whether the reference's process looks at outputs before and right after the calls."""
-        return self.plan.by_clock or self._taken is not None
-
-    @property
-    def _holds(self) -> bool:
-        """Whether calls are queued behind a plug before any may start."""
-        return not self._lets_go and self._shared.holding.holds(self._sides)
-
     def _as_segment(self, segment: GpuSegment) -> Segment:
-        elapsed_s = segment.elapsed_s / self._calls
+        elapsed_s = segment.elapsed_s / self._running.calls
         return Segment((elapsed_s,), segment.wall_s, 0.0, segment.calls)
 
 
 def _dealt(known: Mapping[int, Known], order: Sequence[int]) -> dict[int, Known]:
     """What is known of slots, once slot i has what slot `order[i]` had."""
     return {to: known[of] for to, of in enumerate(order) if of in known}
-
-
-def _outside(when: str) -> Cheated:
-    """Outputs were written when no time was counted."""
-    return Cheated(reason="work_outside_window", detail=f"outputs were written {when}")
 
 
 def _void(segment: GpuSegment) -> str | None:

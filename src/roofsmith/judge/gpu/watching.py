@@ -93,19 +93,19 @@ class Sample:
         blank = [watched for watched in self._watched if watched.is_blank]
         return any(bool((self._bytes[w.places] != w.poison).any()) for w in blank)
 
-    def look(self) -> list[int]:
-        """Remember what is there now; slots of calls that left an element of theirs unwritten."""
+    def look(self) -> None:
+        """Remember what is there now. A clock waits for it: what it means is found out later."""
         self._seen = [self._bytes[watched.places] for watched in self._watched]
         torch.cuda.synchronize()
-        return sorted(self._unwritten())
 
-    def _unwritten(self) -> set[int]:
+    def unwritten(self) -> list[int]:
+        """Slots of calls that had left an element of theirs unwritten at the last look."""
         found: set[int] = set()
         for watched, seen in zip(self._watched, self._seen, strict=True):
             if watched.is_blank and watched.is_floating:
                 left = (seen == watched.poison).all(1)
                 found.update(watched.slots[left].tolist())
-        return found
+        return sorted(found)
 
     def has_changed(self) -> bool:
         """Whether any element differs from what was there at the last look."""

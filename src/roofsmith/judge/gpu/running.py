@@ -1,0 +1,136 @@
+"""Segments on a GPU: held back until all calls are queued or not, and seen from outside."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+
+from roofsmith.domain.outcome import Cheated
+from roofsmith.judge.bench import SegmentPlan, SideDiedError
+from roofsmith.judge.gpu.holding import Holding
+from roofsmith.judge.gpu.process import GpuSegment, GpuWorkerProcess, Taken
+from roofsmith.judge.gpu.slots import Filled, Slots
+from roofsmith.ports import KernelDiedError
+
+
+class Running:
+    """Runs segments of the processes of a lineup on one workload's memory."""
+
+    def __init__(
+        self,
+        slots: Slots,
+        workers: Sequence[GpuWorkerProcess],
+        plan: SegmentPlan,
+        holding: Holding,
+    ) -> None:
+        self._slots = slots
+        self._workers = workers
+        self._plan = plan
+        self._holding = holding
+        self.sides = [(slots.workload.label, worker.candidate_id) for worker in workers]
+        """What is known of each of them is remembered by."""
+        self.calls = plan.calls
+        """Timed calls of the segments of this turn."""
+        self.was_early = False
+        """Whether a segment of this turn started before all of its calls were queued."""
+        self.lets_go = False
+        """Whether nothing is held back for now."""
+        self.taken: Taken | None = None
+        """How the device is taken in the next segment."""
+
+    @property
+    def holds(self) -> bool:
+        """Whether calls are queued behind a plug before any may start."""
+        return not self.lets_go and self._holding.holds(self.sides)
+
+    def begin_turn(self) -> None:
+        """The segments to come have as many calls as all sides have room for."""
+        self.calls = self._holding.calls(self.sides, self._plan.calls)
+        self.was_early = False
+
+    def segment(
+        self,
+        side: int,
+        timed: Sequence[int],
+        warm: Sequence[int],
+        deadline_s: float,
+        *,
+        hold: bool,
+    ) -> GpuSegment:
+        """One side's calls on what was drawn last; their inputs come after the discarded calls.
+
+        Args:
+            side: whose.
+            timed: slots of the timed calls, in order; may repeat.
+            warm: of the discarded ones.
+            deadline_s: for one call.
+            hold: whether nothing starts before all is queued.
+
+        Raises:
+            SideDiedError: it crashed, ran past its deadline, or wrote outside its calls' time.
+        """
+        worker, number = self._workers[side], self._slots.number
+        limit_s = deadline_s * (1 + min(len(timed), 2))
+        try:
+            if hold:
+                with worker.awake():
+                    held = worker.queue_slots(number, timed, warm=warm, deadline_s=limit_s)
+                filled = self._fill(side, timed) if held else None
+                with worker.awake() as woken:
+                    ran = worker.run_queued(limit_s)
+                    ran = self._seen(ran, woken, filled) if filled is not None else ran
+                if held:
+                    self._holding.was_held(self.sides[side])
+                    return replace(ran, calls=len(warm) + len(timed))
+                self._holding.was_early(self.sides[side], self.calls, self._plan.calls)
+                self.was_early = True
+            # Whoever waits for its own streams by waiting for the whole device may do so.
+            defer = not self.lets_go and self.sides[side] not in self._holding.waiting
+            # Discarded calls come before the inputs of those that count: what they compute ahead
+            # is computed from other numbers.
+            with worker.awake():
+                worker.run_slots(number, (), warm=warm, deadline_s=limit_s, defer=defer)
+            filled = self._fill(side, timed)
+            with worker.awake() as woken:
+                ran = worker.run_slots(
+                    number, timed, warm=(), deadline_s=limit_s, defer=defer, taken=self.taken
+                )
+                ran = self._seen(ran, woken, filled)
+            return replace(ran, calls=len(timed))
+        except KernelDiedError as error:
+            raise SideDiedError(side, error.outcome) from error
+
+    def _fill(self, side: int, timed: Sequence[int]) -> Filled:
+        """Pristine inputs, and where the parent's clock counts, nothing that is written before it.
+
+        Raises:
+            SideDiedError: an output was written while its side was stopped.
+        """
+        watch = timed if self._watches else ()
+        filled = self._slots.fill(range(self._plan.slots), watch=watch)
+        if not filled.is_blank:
+            raise SideDiedError(side, written_outside("before any of the calls was let go"))
+        return filled
+
+    def _seen(self, ran: GpuSegment, woken: float, filled: Filled) -> GpuSegment:
+        """The segment by the parent's clock: until the device's memory was seen from elsewhere.
+
+        That all calls are done is a claim. What is still written is found when outputs are
+        verified. Nor has it to begin when they are let go: what waits on a stream of its own sees
+        inputs come. So what bringing them took longer than it has to counts as well.
+        """
+        if not self._watches:
+            return ran
+        self._slots.look()
+        return replace(ran, wall_s=time.perf_counter() - woken + filled.late_s)
+
+    @property
+    def _watches(self) -> bool:
+        """Whether the reference's process looks at outputs before and right after the calls."""
+        return self._plan.by_clock or self.taken is not None
+
+
+def written_outside(when: str) -> Cheated:
+    """Outputs were written when no time was counted."""
+    return Cheated(reason="work_outside_window", detail=f"outputs were written {when}")
