@@ -142,7 +142,7 @@ def test_whoever_works_in_place_is_held_back(
         for _ in range(4):
             station.turn([0], 1.0)
             assert station.examine().failure is None
-        assert station._holds
+        assert station._running.holds
 
 
 def test_whoever_keeps_the_first_calls_weights_is_named(
