@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -96,9 +97,9 @@ class Oracle:
             told["written_bytes"],
         )  # fmt: skip
 
-    def ask(self, op: str, message: dict[str, Any]) -> dict[str, Any]:
-        """One message and its answer."""
-        return self.server.answer({"op": op, **message}, [])
+    def ask(self, op: str, message: dict[str, Any], fds: tuple[int, ...] = ()) -> dict[str, Any]:
+        """One message and its answer; descriptors are sent as copies."""
+        return self.server.answer({"op": op, **message}, [os.dup(fd) for fd in fds])
 
     def tolerated(self) -> Tolerated:
         """The distributions that the operator tolerates."""

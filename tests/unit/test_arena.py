@@ -143,3 +143,9 @@ def test_closing_gives_the_descriptor_back_once() -> None:
     made.close()
     with pytest.raises(OSError, match="Bad file descriptor"):
         os.fstat(fd)
+
+
+def test_no_worker_can_cut_an_arena_off(arena: Arena) -> None:
+    """The judge, which reads it, would be killed by SIGBUS."""
+    with pytest.raises(PermissionError):
+        os.ftruncate(arena.fd, 0)

@@ -65,7 +65,7 @@ class Worker:
     def __init__(self, diary: Diary, *, waits: bool) -> None:
         self._diary, self._waits = diary, waits
         self.is_awake = False
-        self.queued: list[tuple[list[int], list[int]]] = []
+        self.segments: list[tuple[list[int], list[int]]] = []
         """Discarded and timed slots, by segment."""
         self.deferred: list[bool] = []
         """Whether waits were put off, by run that nothing held back."""
@@ -95,7 +95,7 @@ class Worker:
         self, arena: int, slots: Sequence[int], *, warm: Sequence[int], deadline_s: float
     ) -> bool:
         assert self.is_awake
-        self.queued.append((list(warm), list(slots)))
+        self.segments.append((list(warm), list(slots)))
         self._diary.note("queue", len(slots))
         return not self._waits
 
@@ -186,7 +186,7 @@ def segments(plan: SegmentPlan, tmp_path: Path) -> list[tuple[list[int], list[in
     station = GpuStation(cast(Any, Slots(Diary())), [cast(Any, worker)], plan, shared(tmp_path))
     for _ in range(3):
         station.turn([0], 1.0)
-    return worker.queued
+    return worker.segments
 
 
 def test_an_examination_comes_back_to_the_last_calls_slot_once(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import mmap
+import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,6 +14,7 @@ import pytest
 
 from roofsmith.judge.gpu import worker
 from roofsmith.judge.gpu.driver import DeviceError
+from roofsmith.judge.gpu.latch import Latch, new_latch
 from roofsmith.judge.gpu.worker import GpuWorker
 
 
@@ -26,11 +28,17 @@ class Notes:
         self.broken = False
         self.defers = True
 
-    def plug(self) -> Notes:
+    is_shared = True
+
+    def plug(self, latch: Latch) -> Notes:
+        latch.release(0)  # it is mapped
         return self
 
-    def hold(self) -> None:
-        self.lines.append("hold")
+    def hold(self, turn: int) -> None:
+        self.lines.append(f"hold {turn}")
+
+    def tell(self) -> None:
+        self.lines.append("tell")
 
     def release(self) -> None:
         self.lines.append("release")
@@ -92,12 +100,15 @@ def ready(notes: Notes, monkeypatch: pytest.MonkeyPatch) -> GpuWorker:
     """With a kernel, and an arena of four slots; patient, however busy this machine is."""
     monkeypatch.setattr(worker, "PLUG_PATIENCE_S", 600.0)
     made = GpuWorker()
-    made.load({"api": "cuda", "form": "library"})
+    latch = new_latch()
+    assert made.load({"api": "cuda", "form": "library"}, [latch]) == {"shared": True}
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(latch)  # the candidate, which is loaded next, finds none
     made.attach({"arena": 0, "handle": "", "slots": 4, "layout": {}})
     return made
 
 
-SEGMENT = {"arena": 0, "warm": [3, 3], "slots": [2, 0, 1]}
+SEGMENT = {"arena": 0, "warm": [3, 3], "slots": [2, 0, 1], "turn": 5}
 AT_ONCE = {**SEGMENT, "profile": False, "defer": True}
 DONE = {"elapsed_ns": 3_000_000, "refused": "cudaErrorInvalidValue"}
 QUEUED = ["call 3", "call 3", "record 1", "call 2", "call 0", "call 1", "record 2"]
@@ -105,7 +116,7 @@ QUEUED = ["call 3", "call 3", "record 1", "call 2", "call 0", "call 1", "record 
 
 def test_nothing_runs_before_it_is_let_go(ready: GpuWorker, notes: Notes) -> None:
     assert ready.queue(SEGMENT) == {"early": False}
-    assert notes.lines == ["hold", *QUEUED]
+    assert notes.lines == ["hold 5", *QUEUED, "tell"]
     notes.lines.clear()
     assert ready.finish({}) == DONE
     assert notes.lines == ["release", "wait for 2"]
@@ -164,7 +175,7 @@ def test_a_call_that_raises_lets_the_device_go(
     ready.attach({"arena": 1, "handle": "", "slots": 4, "layout": {}})
     with pytest.raises(ZeroDivisionError):
         ready.queue({**SEGMENT, "arena": 1})
-    assert notes.lines == ["hold", "release"]
+    assert notes.lines == ["hold 5", "release"]
 
 
 def test_all_segments_share_two_events(ready: GpuWorker, notes: Notes) -> None:

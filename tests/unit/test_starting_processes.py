@@ -47,13 +47,17 @@ int cuMemHostGetDevicePointer_v2(void **device, void *host, unsigned flags) {
     *device = host;
     return 0;
 }
+#ifndef REGISTERS
+#define REGISTERS 0
+#endif
+int cuMemHostRegister_v2(void *host, size_t size, unsigned flags) { return REGISTERS; }
 int cuGetErrorName(int code, const char **name) { *name = "CUDA_ERROR"; return 0; }
 SAYS_NOTHING(cuDeviceGet) SAYS_NOTHING(cuCtxSetCurrent) SAYS_NOTHING(cuMemAlloc_v2)
 SAYS_NOTHING(cuMemFree_v2) SAYS_NOTHING(cuMemcpyHtoD_v2) SAYS_NOTHING(cuMemcpyDtoH_v2)
 SAYS_NOTHING(cuMemsetD8_v2) SAYS_NOTHING(cuCtxSynchronize) SAYS_NOTHING(cuIpcGetMemHandle)
 SAYS_NOTHING(cuIpcOpenMemHandle_v2) SAYS_NOTHING(cuEventCreate) SAYS_NOTHING(cuEventRecord)
 SAYS_NOTHING(cuEventQuery) SAYS_NOTHING(cuEventSynchronize) SAYS_NOTHING(cuEventElapsedTime)
-SAYS_NOTHING(cuStreamWaitValue32_v2)
+SAYS_NOTHING(cuStreamWaitValue32_v2) SAYS_NOTHING(cuStreamWriteValue32_v2)
 SAYS_NOTHING(cuProfilerStart) SAYS_NOTHING(cuProfilerStop)
 """
 SETS = 6
@@ -117,6 +121,20 @@ def test_pairs_are_loaded_stopped_and_gone_when_they_are_buried(
     shared.bury()
     assert all(state_of(pid) in ("Z", "X") for pid in pids(started))
     assert psutil.Process().num_fds() == opened
+
+
+@pytest.mark.parametrize("refuses", [False, True])
+def test_calls_can_be_let_go_from_outside_if_the_driver_takes_a_latch(
+    folder: Path, pair: tuple[Built, Built], refuses: bool
+) -> None:
+    if refuses:
+        source = "#define REGISTERS 801 /* CUDA_ERROR_NOT_SUPPORTED */" + DRIVER
+        compiled(source, folder / "libcuda.so.1")
+    shared = bench(folder)
+    ((worker,),) = start(pair[:1], 1, shared)
+    assert (worker.queued is None) == refuses
+    shared.end([worker])
+    shared.bury()
 
 
 @pytest.mark.parametrize("second_names_streams", [False, True])

@@ -52,6 +52,7 @@ SAYS_NOTHING(cuDeviceGet) SAYS_NOTHING(cuCtxSetCurrent) SAYS_NOTHING(cuMemFree_v
 SAYS_NOTHING(cuMemsetD8_v2) SAYS_NOTHING(cuCtxSynchronize) SAYS_NOTHING(cuIpcGetMemHandle)
 SAYS_NOTHING(cuIpcOpenMemHandle_v2) SAYS_NOTHING(cuEventCreate) SAYS_NOTHING(cuEventRecord)
 SAYS_NOTHING(cuEventQuery) SAYS_NOTHING(cuEventSynchronize) SAYS_NOTHING(cuStreamWaitValue32_v2)
+SAYS_NOTHING(cuMemHostRegister_v2) SAYS_NOTHING(cuStreamWriteValue32_v2)
 SAYS_NOTHING(cuProfilerStart) SAYS_NOTHING(cuProfilerStop)
 """
 LINEAR = """

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -14,6 +16,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
 from gpu_rehearsal import Event, Rehearsal  # noqa: E402
+from latched_device import LatchedDevice  # noqa: E402
 
 from roofsmith.domain.outcome import Failure, Incorrect  # noqa: E402
 from roofsmith.domain.target import Tolerance  # noqa: E402
@@ -26,6 +29,7 @@ from roofsmith.judge.gpu import station as station_module  # noqa: E402
 from roofsmith.judge.gpu.arenas import Arenas  # noqa: E402
 from roofsmith.judge.gpu.device_arena import DeviceArena  # noqa: E402
 from roofsmith.judge.gpu.holding import MOST_LOOKS  # noqa: E402
+from roofsmith.judge.gpu.latch import Queued, new_latch  # noqa: E402
 from roofsmith.judge.gpu.process import GpuSegment, Taken  # noqa: E402
 from roofsmith.judge.gpu.shared import BUSY_LOOKS, Shared  # noqa: E402
 from roofsmith.judge.gpu.slots import Filled  # noqa: E402
@@ -207,6 +211,7 @@ class Slots:
         self.are_blank, self.changes = True, False
         self.left: tuple[int, ...] = ()
         self.late_s = 0.0
+        self.took_s: float | None = 4.0
         self.verified: list[int] = []
         self.failures: list[Failure | None] = []
 
@@ -228,6 +233,10 @@ class Slots:
 
     def scrub(self) -> None:
         self._diary.append("scrub")
+
+    def let_go(self, queued: Queued, patience_s: float) -> float | None:
+        self._diary.append("let go and look")
+        return self.took_s
 
     def look(self) -> None:
         self._diary.append("look")
@@ -268,6 +277,8 @@ class Worker:
         """Calls that its launch queue has room for."""
         self.timed: list[list[int]] = []
         self.ended = False
+        self.queued: Queued | None = None
+        """What others let its calls go with."""
 
     @contextlib.contextmanager
     def awake(self) -> Iterator[float]:
@@ -333,6 +344,88 @@ def test_by_the_clock_the_memory_is_seen_before_and_right_after_the_calls(tmp_pa
     assert diary[-9:] == ["scrub", *watched]
     # The worker's word came at once; what counts is the time until the memory was seen.
     assert all(segment.wall_s > 1e-9 for segment in turn.segments)
+
+
+def latched(diary: list[str], name: str = "one") -> Worker:
+    """A process whose calls others can let go."""
+    made = Worker(diary, name=name)
+    made.queued = Queued(latch=-1, turn=1)
+    return made
+
+
+def test_by_the_clock_processes_are_stopped_while_their_calls_run(tmp_path: Path) -> None:
+    diary: list[str] = []
+    slots = Slots(diary)
+    slots.late_s = 0.5
+    made = station(slots, [latched(diary), latched(diary)], shared(tmp_path), CLOCK_PLAN)
+    turn = made.turn([0, 1], 1.0)
+    run = ["queue", "stop", "fill and watch", "let go and look", "go", "stop"]
+    assert diary[-9:] == ["scrub", *run, "what was left", "verify"]
+    assert [segment.wall_s for segment in turn.segments] == [4.5, 4.5]
+    assert turn.void is None
+
+
+def test_calls_that_need_their_process_have_it_from_then_on(tmp_path: Path) -> None:
+    """And so has whoever is timed beside them, or messages would count on one side only."""
+    diary: list[str] = []
+    slots = Slots(diary)
+    made = station(slots, [latched(diary), latched(diary, "other")], shared(tmp_path), CLOCK_PLAN)
+    slots.took_s = None
+    turn = made.turn([0, 1], 1.0)
+    assert turn.void is not None
+    assert diary.count("let go and look") == 1
+    assert diary.count("look") == 2
+    diary.clear()
+    slots.took_s = 4.0
+    turn = made.turn([1, 0], 1.0)
+    assert turn.void is None
+    assert "let go and look" not in diary
+    assert all(segment.wall_s < 1 for segment in turn.segments)
+
+
+def test_time_that_was_waited_in_vain_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By its events, such a segment began when it was let go."""
+    slots = Slots([])
+
+    def in_vain(queued: Queued, patience_s: float) -> None:
+        time.sleep(0.05)
+
+    monkeypatch.setattr(slots, "let_go", in_vain)
+    (segment,) = station(slots, [latched([])], shared(tmp_path), CLOCK_PLAN).turn([0], 1.0).segments
+    assert segment.wall_s >= 0.05
+
+
+def test_other_segments_are_let_go_by_their_workers(tmp_path: Path) -> None:
+    diary: list[str] = []
+    station(Slots(diary), [latched(diary)], shared(tmp_path)).turn([0], 1.0)
+    assert "let go and look" not in diary
+
+
+def test_the_reference_lets_go_and_looks(doubled: Rehearsal) -> None:
+    """A thread stands for the device."""
+    latch, turn = new_latch(), 3
+    device = LatchedDevice(latch)
+    doubled.draw()
+    doubled.slots.fill(range(12), watch=range(12))
+    assert doubled.slots.let_go(Queued(latch, turn - 1), 0.01) is None
+
+    def work() -> None:
+        device.await_release(turn)
+        for slot in range(12):
+            doubled.run(twice, slot)
+        device.tell(turn)
+
+    doubled.slots.fill(range(12), watch=range(12))
+    thread = threading.Thread(target=work)
+    thread.start()
+    took_s = doubled.slots.let_go(Queued(latch, turn), 60.0)
+    thread.join()
+    assert took_s is not None
+    assert doubled.slots.unwritten() == ()
+    assert not doubled.slots.has_changed()
+    os.close(latch)
 
 
 def test_outputs_that_are_written_early_or_late_are_no_outputs(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from roofsmith.domain.arrays import ArraySpec
 from roofsmith.judge.poison import NAN_GUARDS, fill_guard, is_whole, poison
+from roofsmith.judge.shared_memory import shared_memory
 
 ALIGNMENT_BYTES = 64
 """Of every array, on both sides: a cache line, and the widest vector register there is. The same
@@ -72,8 +73,7 @@ class Arena:
         self.slots = slots
         self.size_bytes = self.layout.slot_bytes * slots
         if fd is None:
-            fd = os.memfd_create("roofsmith-arena", os.MFD_CLOEXEC)
-            os.ftruncate(fd, self.size_bytes)
+            fd = shared_memory("arena", self.size_bytes)
         self.fd = fd
         self._memory = mmap.mmap(self.fd, self.size_bytes)
         self._bytes = np.frombuffer(self._memory, dtype=np.uint8)

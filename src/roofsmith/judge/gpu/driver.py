@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from ctypes import byref, c_char, c_float, c_int, c_size_t, c_uint, c_uint8, c_uint32, c_void_p
 from typing import Any, Literal
 
+from roofsmith.judge.gpu.latch import DONE, RELEASED, SIZE_BYTES, Latch
+
 Api = Literal["cuda", "hip"]
 
 NOT_READY = {"cuda": 600, "hip": 600}
@@ -31,8 +33,9 @@ _NAMES = {
         "event_new": "cuEventCreate", "event_record": "cuEventRecord",
         "event_query": "cuEventQuery", "event_wait": "cuEventSynchronize",
         "event_elapsed": "cuEventElapsedTime",
-        "host_alloc": "cuMemHostAlloc", "host_pointer": "cuMemHostGetDevicePointer_v2",
-        "hold": "cuStreamWaitValue32_v2", "profile": "cuProfilerStart",
+        "host_alloc": "cuMemHostAlloc", "host_register": "cuMemHostRegister_v2",
+        "host_pointer": "cuMemHostGetDevicePointer_v2", "hold": "cuStreamWaitValue32_v2",
+        "tell": "cuStreamWriteValue32_v2", "profile": "cuProfilerStart",
         "profile_end": "cuProfilerStop",
     },
     "hip": {
@@ -43,8 +46,9 @@ _NAMES = {
         "event_new": "hipEventCreateWithFlags", "event_record": "hipEventRecord",
         "event_query": "hipEventQuery", "event_wait": "hipEventSynchronize",
         "event_elapsed": "hipEventElapsedTime",
-        "host_alloc": "hipHostMalloc", "host_pointer": "hipHostGetDevicePointer",
-        "hold": "hipStreamWaitValue32", "profile": "hipProfilerStart",
+        "host_alloc": "hipHostMalloc", "host_register": "hipHostRegister",
+        "host_pointer": "hipHostGetDevicePointer", "hold": "hipStreamWaitValue32",
+        "tell": "hipStreamWriteValue32", "profile": "hipProfilerStart",
         "profile_end": "hipProfilerStop",
     },
 }  # fmt: skip
@@ -169,9 +173,9 @@ class Driver:
             self.wait()
             self._do("profile_end")
 
-    def plug(self) -> Plug:
-        """A plug for the default stream."""
-        return Plug(self)
+    def plug(self, latch: Latch) -> Plug:
+        """A plug for the default stream; others can let it go if the driver takes their latch."""
+        return Plug(self, latch)
 
     def call(self, symbol: str, *arguments: Any) -> None:
         """Any other function of the driver's library that returns an error code.
@@ -202,27 +206,39 @@ class Driver:
 class Plug:
     """Holds the default stream back until all of a segment's launches are queued."""
 
-    def __init__(self, driver: Driver) -> None:
+    def __init__(self, driver: Driver, latch: Latch) -> None:
         self._driver = driver
-        host, device = c_void_p(), c_void_p()
-        driver._do("host_alloc", byref(host), c_size_t(4096), c_uint(_HOST_MAPPED))
-        driver._do("host_pointer", byref(device), host, c_uint(0))
-        self._flag = c_uint32.from_address(int(host.value or 0))
-        self._device = device
-        self._flag.value = 0
+        self._latch = latch
         self._turn = 0
+        size = c_size_t(SIZE_BYTES)
+        host = c_void_p(latch.address)
+        self.is_shared = True
+        """Whether the device works with the latch itself, and not with a page of this process."""
+        try:
+            driver._do("host_register", host, size, c_uint(_HOST_MAPPED))
+        except DeviceError:
+            self.is_shared = False
+            driver._do("host_alloc", byref(host), size, c_uint(_HOST_MAPPED))
+            self._latch = Latch.at(int(host.value or 0))
+        device = c_void_p()
+        driver._do("host_pointer", byref(device), host, c_uint(0))
+        self._device = int(device.value or 0)
 
-    def hold(self) -> None:
-        """From here on the stream waits."""
-        self._turn += 1
+    def hold(self, turn: int) -> None:
+        """From here on the stream waits, until this turn is let go."""
+        self._turn = turn
         mask = (c_uint32(0xFFFFFFFF),) if self._driver.api == "hip" else ()
-        self._driver._do(
-            "hold", c_void_p(None), self._device, c_uint32(self._turn), c_uint(_WAIT_GEQ), *mask
-        )
+        word = c_void_p(self._device + RELEASED)
+        self._driver._do("hold", c_void_p(None), word, c_uint32(turn), c_uint(_WAIT_GEQ), *mask)
+
+    def tell(self) -> None:
+        """Have the stream say that it is done with what came before."""
+        word = c_void_p(self._device + DONE)
+        self._driver._do("tell", c_void_p(None), word, c_uint32(self._turn), c_uint(0))
 
     def release(self) -> None:
         """Let the stream go; harmless when it isn't held."""
-        self._flag.value = self._turn
+        self._latch.release(self._turn)
 
 
 def _load(api: Api) -> ctypes.CDLL:

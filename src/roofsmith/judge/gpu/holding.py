@@ -27,6 +27,8 @@ class Holding:
     waiting: set[Side] = field(default_factory=set)
     """Sides that aren't held back, nor is who is timed beside them: the kernel waits for the device
     itself, or starts on a stream of its own whatever holds back the one that it was called on."""
+    needing_host: set[Side] = field(default_factory=set)
+    """Sides whose queued calls don't end while their process is stopped."""
     _looks: dict[Side, int] = field(default_factory=dict)
     """How often it may still be looked at whether calls of those that aren't held back are waited
     for."""
@@ -38,6 +40,10 @@ class Holding:
     def holds(self, sides: Iterable[Side]) -> bool:
         """Whether all of them are held back."""
         return self.wanted and self.waiting.isdisjoint(sides)
+
+    def end_while_stopped(self, sides: Iterable[Side]) -> bool:
+        """Whether queued calls of all of them end while their processes are stopped."""
+        return self.needing_host.isdisjoint(sides)
 
     def calls(self, sides: Iterable[Side], planned: int) -> int:
         """How many calls of a segment all of them have room for."""

@@ -17,6 +17,7 @@ from roofsmith.judge.booting import Process, boot, worker_environment
 from roofsmith.judge.canary import require_loaded
 from roofsmith.judge.gpu.driver import Api
 from roofsmith.judge.gpu.forking import ForkServer
+from roofsmith.judge.gpu.latch import Queued, new_latch
 from roofsmith.judge.gpu.oracle import MODULES
 from roofsmith.judge.gpu.reasons import device_failure
 from roofsmith.judge.gpu.slots import Slots
@@ -106,6 +107,9 @@ class GpuWorkerProcess(WorkerProcess):
         self._queues = ONE_QUEUE if one_queue and api == "cuda" else {}
         self._cache_dir = cache_dir / built.candidate_id
         self._fork_server = fork_server
+        self._latch = new_latch()
+        self._turn = 0
+        self._is_latched = False
         super().__init__(built, threads=1, launcher=launcher, isolation=isolation)
 
     def _spawn(
@@ -126,7 +130,7 @@ class GpuWorkerProcess(WorkerProcess):
         # A CUDA context maps far more addresses than there is memory, so no limit on them.
         self._say("start", self._plan(None, None))
         form = "module" if self._is_python else "library"
-        self._say("load", {**self._kernel(), "api": self._api, "form": form})
+        self._say("load", {**self._kernel(), "api": self._api, "form": form}, (self._latch,))
 
     def _plan(self, processors: list[int] | None, memory_bytes: int | None) -> dict[str, Any]:
         plan = super()._plan(processors, memory_bytes)
@@ -142,7 +146,15 @@ class GpuWorkerProcess(WorkerProcess):
         answer = self._hear("load", LOAD_DEADLINE_S if self._is_python else None)
         if "error" in answer:
             raise self._died(_failure(answer, "load_failed", str(answer["error"])))
+        self._is_latched = answer.get("shared") is True
         require_loaded(self._built, self.pid)
+
+    def close(self) -> None:
+        """End the process."""
+        super().close()
+        if self._latch >= 0:
+            os.close(self._latch)
+            self._latch = -1
 
     @property
     def _is_python(self) -> bool:
@@ -267,7 +279,7 @@ class GpuWorkerProcess(WorkerProcess):
     def queue_slots(
         self, arena: int, slots: Sequence[int], *, warm: Sequence[int], deadline_s: float
     ) -> bool:
-        """Queue the same calls behind a plug; `run_queued` lets them go.
+        """Queue the same calls behind a plug; `run_queued` lets them go, or whoever has the latch.
 
         Returns:
             Whether the device waits for it: False if a call waits for the device itself.
@@ -275,11 +287,17 @@ class GpuWorkerProcess(WorkerProcess):
         Raises:
             KernelDiedError: it crashed or ran past the deadline.
         """
-        message = {"arena": arena, "slots": list(slots), "warm": list(warm)}
+        self._turn += 1
+        message = {"arena": arena, "slots": list(slots), "warm": list(warm), "turn": self._turn}
         return self._tell("queue", message, deadline_s).get("early") is False
 
+    @property
+    def queued(self) -> Queued | None:
+        """What lets the calls that were queued last go; None: nobody but the worker can."""
+        return Queued(self._latch, self._turn) if self._is_latched else None
+
     def run_queued(self, deadline_s: float) -> GpuSegment:
-        """Let the queued calls go, and wait for them.
+        """Let the queued calls go, if nobody did, and wait for them.
 
         Raises:
             KernelDiedError: one crashed, ran past the deadline, or the answer is nonsense.

@@ -7,6 +7,7 @@ are arenas: slots of arrays between guard bands, allocated here and handed out b
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,7 @@ from roofsmith.judge.gpu.arithmetic import TorchArithmetic
 from roofsmith.judge.gpu.device_arena import DeviceArena
 from roofsmith.judge.gpu.driver import Driver
 from roofsmith.judge.gpu.evidence import Draw, Memory, Scene, told
+from roofsmith.judge.gpu.latch import Latch
 from roofsmith.judge.gpu.measuring import compare, measure
 from roofsmith.judge.gpu.needs import SEES_NO_GPU
 from roofsmith.judge.gpu.reference import GpuReference
@@ -216,6 +218,21 @@ class GpuServer:
         torch.cuda.synchronize()
         return {}
 
+    def let_go(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
+        """Let a stopped worker's calls go, and look as soon as they are said to be done.
+
+        Nobody has to be woken in between, which takes tenths of a millisecond, and not always as
+        long.
+        """
+        latch, sample = Latch(fds[0]), self._samples[message["arena"]]
+        os.close(fds[0])
+        begin = time.perf_counter()
+        latch.release(message["turn"])
+        if not latch.is_done(message["turn"], message["patience_s"]):
+            return {"took_s": None}
+        sample.look()
+        return {"took_s": time.perf_counter() - begin}
+
     def look(self, message: dict[str, Any]) -> dict[str, Any]:
         """Remember these elements as they are."""
         self._samples[message["arena"]].look()
@@ -376,8 +393,9 @@ class GpuServer:
 
     def answer(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
         """Do what a message asks."""
-        if message["op"] == "export":
-            return self.export(message, fds)
+        given = {"export": self.export, "let_go": self.let_go}
+        if (op := message["op"]) in given:
+            return given[op](message, fds)
         operations = {
             "load": self.load, "describe": self.describe, "allocate": self.allocate,
             "free": self.free, "draw": self.draw, "deal": self.deal, "prepare": self.prepare,
@@ -387,7 +405,7 @@ class GpuServer:
             "unwritten": self.unwritten, "changed": self.changed, "probe": self.probe,
             "room": self.room,
         }  # fmt: skip
-        return operations[message["op"]](message)
+        return operations[op](message)
 
 
 def main() -> None:

@@ -13,6 +13,10 @@ from roofsmith.judge.gpu.process import GpuSegment, GpuWorkerProcess, Taken
 from roofsmith.judge.gpu.slots import Filled, Slots
 from roofsmith.ports import KernelDiedError
 
+PATIENCE_S = 0.5
+"""For calls to end while their process is stopped: ten times the longest segment of calls that
+aren't long themselves. Messages are nothing beside longer ones. Chosen."""
+
 
 class Running:
     """Runs segments of the processes of a lineup on one workload's memory."""
@@ -32,8 +36,8 @@ class Running:
         """What is known of each of them is remembered by."""
         self.calls = plan.calls
         """Timed calls of the segments of this turn."""
-        self.was_early = False
-        """Whether a segment of this turn started before all of its calls were queued."""
+        self.void: str | None = None
+        """Why the segments of this turn can't be compared."""
         self.lets_go = False
         """Whether nothing is held back for now."""
         self.taken: Taken | None = None
@@ -47,7 +51,7 @@ class Running:
     def begin_turn(self) -> None:
         """The segments to come have as many calls as all sides have room for."""
         self.calls = self._holding.calls(self.sides, self._plan.calls)
-        self.was_early = False
+        self.void = None
 
     def segment(
         self,
@@ -76,15 +80,16 @@ class Running:
             if hold:
                 with worker.awake():
                     held = worker.queue_slots(number, timed, warm=warm, deadline_s=limit_s)
-                filled = self._fill(side, timed) if held else None
-                with worker.awake() as woken:
-                    ran = worker.run_queued(limit_s)
-                    ran = self._seen(ran, woken, filled) if filled is not None else ran
                 if held:
+                    ran = self._let_go(side, self._fill(side, timed), limit_s)
                     self._holding.was_held(self.sides[side])
                     return replace(ran, calls=len(warm) + len(timed))
+                with worker.awake():
+                    worker.run_queued(limit_s)
                 self._holding.was_early(self.sides[side], self.calls, self._plan.calls)
-                self.was_early = True
+                self.void = "a call waited for the device itself, or queueing took too long"
+                if not self.holds:
+                    self.void = "a call waited for the device itself: from now on none is held back"
             # Whoever waits for its own streams by waiting for the whole device may do so.
             defer = not self.lets_go and self.sides[side] not in self._holding.waiting
             # Discarded calls come before the inputs of those that count: what they compute ahead
@@ -100,6 +105,23 @@ class Running:
             return replace(ran, calls=len(timed))
         except KernelDiedError as error:
             raise SideDiedError(side, error.outcome) from error
+
+    def _let_go(self, side: int, filled: Filled, limit_s: float) -> GpuSegment:
+        """Calls that were queued; where the clock counts, their process is stopped meanwhile."""
+        worker, queued, begin = self._workers[side], None, None
+        if self._watches and self._holding.end_while_stopped(self.sides):
+            queued = worker.queued
+        if queued is not None:
+            begin = time.perf_counter()
+            took_s = self._slots.let_go(queued, PATIENCE_S)
+            if took_s is not None:
+                with worker.awake():
+                    ran = worker.run_queued(limit_s)
+                return replace(ran, wall_s=took_s + filled.late_s)
+            self._holding.needing_host.add(self.sides[side])
+            self.void = "calls didn't end while their process was stopped: from now on it runs"
+        with worker.awake() as woken:
+            return self._seen(worker.run_queued(limit_s), begin or woken, filled)
 
     def _fill(self, side: int, timed: Sequence[int]) -> Filled:
         """Pristine inputs, and where the parent's clock counts, nothing that is written before it.

@@ -27,6 +27,7 @@ from roofsmith.judge.budgets import (
 from roofsmith.judge.diagnosis import Diagnosis
 from roofsmith.judge.distributions import OWN, RELATED
 from roofsmith.judge.exploration import Honest, Strain, from_message, on_own_draws
+from roofsmith.judge.gpu.latch import Queued
 from roofsmith.judge.gpu.layout import lay_out
 from roofsmith.judge.poison import random_guard
 
@@ -159,6 +160,17 @@ class Slots:
         What a side was given, and what it made of it, isn't there any more for the next one.
         """
         self._ask("scrub", {})
+
+    def let_go(self, queued: Queued, patience_s: float) -> float | None:
+        """Let a worker's calls go and look at the outputs as soon as it is said that they are done.
+
+        Returns:
+            Seconds from the one to the other, by the clock of the reference's process; None if they
+            aren't done before long. Then nobody has looked.
+        """
+        message = {"turn": queued.turn, "patience_s": patience_s}
+        took_s = self._ask("let_go", message, (queued.latch,))["took_s"]
+        return None if took_s is None else float(took_s)
 
     def look(self) -> None:
         """Remember the elements that were chosen as they are at this instant."""
@@ -337,8 +349,8 @@ class Slots:
         free = {} if self.distribution == OWN else self._oracle.tolerated().free
         return {"dims": self.workload.dims, "distribution": self.distribution, "free": free}
 
-    def _ask(self, op: str, message: dict[str, Any]) -> dict[str, Any]:
-        return self._oracle.ask(op, {"arena": self.number, **message})
+    def _ask(self, op: str, message: dict[str, Any], fds: tuple[int, ...] = ()) -> dict[str, Any]:
+        return self._oracle.ask(op, {"arena": self.number, **message}, fds)
 
 
 def _errors(numbers: Sequence[float]) -> Errors:

@@ -143,11 +143,7 @@ class GpuStation:
         for side, segment in enumerate(in_order):
             if forged := overstated(segment.elapsed_s, segment.wall_s):
                 raise SideDiedError(side, forged)
-        void = next(filter(None, map(_void, in_order)), None)
-        if self._running.was_early:
-            void = "a call waited for the device itself, or queueing took too long"
-            if not self._running.holds:
-                void = "a call waited for the device itself: from now on none is held back"
+        void = self._running.void or next(filter(None, map(_void, in_order)), None)
         return Turn(
             tuple(order), tuple(self._as_segment(s) for s in in_order), void,
             tuple(h for h in health if h is not None),

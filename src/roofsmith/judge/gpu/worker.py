@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from roofsmith.judge.gpu.driver import DeviceError, Driver, Plug
+from roofsmith.judge.gpu.latch import Latch
 from roofsmith.judge.gpu.occupying import Occupant
 from roofsmith.judge.wire import receive, send
 from roofsmith.judge.worker import INTEGERS, answer_parent, begin
@@ -143,13 +144,14 @@ class GpuWorker:
         self._owned: dict[int, Owned] = {}
         self._marks: tuple[ctypes.c_void_p, ...] = ()
 
-    def load(self, message: dict[str, Any]) -> dict[str, Any]:
-        """Open the device, then load the candidate."""
+    def load(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
+        """Open the device, then load the candidate; whether others can let its calls go."""
         self._driver = Driver(message["api"])
-        self._plug = self._driver.plug()
+        self._plug = self._driver.plug(Latch(fds[0]))
+        os.close(fds[0])
         kind = LibraryKernel if message["form"] == "library" else ModuleKernel
         self._kernel = kind(message)
-        return {}
+        return {"shared": self._plug.is_shared}
 
     def attach(self, message: dict[str, Any]) -> dict[str, Any]:
         """Map one arena of the judge's device memory, and bind calls to its slots."""
@@ -199,9 +201,10 @@ class GpuWorker:
         return answer
 
     def queue(self, message: dict[str, Any]) -> dict[str, Any]:
-        """Like `run`, but nothing starts before `finish`: the device waits behind a plug.
+        """Like `run`, but nothing starts before it is let go: the device waits behind a plug.
 
-        So it never waits for the host between calls, and their inputs needn't be there yet. Whether
+        So it never waits for the host between calls, and their inputs needn't be there yet. Its end
+        is written where whoever lets it go from outside can see it. Whether
         it was let go before, because a call waits for the device or the host was held up, is in the
         answer: what is discarded may run still, with the first event yet to come.
         """
@@ -216,10 +219,11 @@ class GpuWorker:
             plug.release()
 
         patience = threading.Timer(PLUG_PATIENCE_S, give_up)
-        plug.hold()
+        plug.hold(message["turn"])
         patience.start()
         try:
             self._queue(message)
+            plug.tell()
             patience.cancel()
             patience.join()
             return {"early": let_go.is_set() or self._ready()[0].is_done(self._events()[0])}
@@ -230,7 +234,7 @@ class GpuWorker:
             patience.cancel()
 
     def finish(self, message: dict[str, Any]) -> dict[str, Any]:  # noqa: ARG002
-        """Let the queued calls go, and wait for them."""
+        """Let the queued calls go, unless somebody did, and wait for them."""
         if self._plug is not None:
             self._plug.release()
         return self._elapsed()
@@ -294,20 +298,20 @@ def serve(channel: socket.socket) -> None:
     begin(channel)
     worker = GpuWorker()
     operations = {
-        "load": worker.load, "attach": worker.attach, "run": worker.run,
-        "queue": worker.queue, "finish": worker.finish, "collect": worker.collect,
-        "renew": worker.renew,
+        "attach": worker.attach, "run": worker.run, "queue": worker.queue,
+        "finish": worker.finish, "collect": worker.collect, "renew": worker.renew,
     }  # fmt: skip
+    given = {"load": worker.load, "own": worker.own}
     gc.disable()
     while True:
         message, fds = receive(channel)
         if message["op"] == "exit":
             return
         try:
-            if message["op"] == "own":
-                answer = worker.own(message, fds)
+            if (op := message["op"]) in given:
+                answer = given[op](message, fds)
             else:
-                answer = operations[message["op"]](message)
+                answer = operations[op](message)
         except DeviceError as error:
             answer = {"error": str(error), "device": error.name, "refused": error.refused}
         except Exception as error:  # noqa: BLE001  a module may raise anything; it is the candidate's failure
