@@ -13,6 +13,11 @@ pytestmark = pytest.mark.device
 
 
 AGAIN = cuda(after="softmax_rows<<<N / 10, 256>>>(x, y, D);")
+FOUR_TIMES = cuda(after="softmax_rows<<<N, 256>>>(x, y, D);" * 3)
+CALLS_BACK = cuda(
+    "static void note(void* calls) { ++*(int*)calls; }",
+    after="static int calls; cudaLaunchHostFunc(0, note, &calls);",
+)
 ENDLESS = cuda(
     inside="while (*(volatile const float*)row == *(volatile const float*)row) {}",
 )
@@ -44,7 +49,7 @@ def softmax(shared_cache: Path) -> Iterator[GpuJudging]:
     with judging(softmax_target("cuda", cuda()), shared_cache) as made:
         same, after = cuda("// the same"), cuda("// after it")
         wrong = (text for text, _, _ in FAILURES.values())
-        made.prepare([cuda(), same, AGAIN, *wrong, ENDLESS, after, GREEDY])
+        made.prepare([cuda(), same, AGAIN, FOUR_TIMES, CALLS_BACK, *wrong, ENDLESS, after, GREEDY])
         yield made
 
 
@@ -65,6 +70,11 @@ def test_identical_kernels_are_not_told_apart(softmax: GpuJudging) -> None:
 def test_work_done_twice_is_slower(softmax: GpuJudging) -> None:
     assert softmax.compare(AGAIN, cuda()).verdict == "slower"
     assert softmax.compare(cuda(), AGAIN).verdict == "faster"
+
+
+def test_a_winner_may_need_its_process_while_it_runs(softmax: GpuJudging) -> None:
+    """Callbacks run on the host: where the judge's clock counts, it is stopped at first."""
+    assert softmax.compare(CALLS_BACK, FOUR_TIMES).verdict == "faster"
 
 
 @pytest.mark.parametrize("name", FAILURES)

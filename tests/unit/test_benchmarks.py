@@ -29,12 +29,13 @@ BENCHMARKS = ROOT / "benchmarks"
 RESULTS = sorted((BENCHMARKS / "results").glob("*.json"))
 SCRIPTS = (
     "judge_rates", "gpu_judge_rates", "campaigns", "sgemm_openblas", "simulated_campaigns",
-    "workload_veto", "gain_power", "device_opening",
+    "workload_veto", "gain_power", "device_opening", "clock_scatter",
 )  # fmt: skip
 
 sys.path.insert(0, str(BENCHMARKS))  # scripts import their neighbours, as when they are run
 
 import campaigns  # noqa: E402
+import clock_scatter  # noqa: E402
 import device_opening  # noqa: E402
 import gain_power  # noqa: E402
 import gpu_judge_rates  # noqa: E402
@@ -54,6 +55,7 @@ SCHEMAS = {
     "sgemm_openblas": sgemm_openblas.SgemmOpenblas,
     "gain_power": gain_power.GainPower,
     "device_opening": device_opening.DeviceOpening,
+    "clock_scatter": clock_scatter.ClockScatter,
     "selftest": record.Record,
     "simulated_campaigns": simulated_campaigns.SimulatedCampaigns,
     "workload_veto": workload_veto.WorkloadVeto,
@@ -138,6 +140,9 @@ def test_committed_figures_follow_from_their_samples(path):
             for one in result.openings:
                 assert len(one.opened_s) == len(one.initialised_s) == one.processes
             assert device_opening.table(result).count("\n") == 3
+        case clock_scatter.ClockScatter():
+            assert {one.stopped for one in result.judgements} == {True, False}
+            assert clock_scatter.table(result).count("\n") + 1 == len(result.judgements)
         case record.Record():
             assert (ROOT / "docs" / "selftest.md").read_text(encoding="utf-8") == page(result)
 
