@@ -8,7 +8,9 @@
 Identical pairs differ in a comment only, so that each `faster` is a false win. Slower ones do a
 known number of rows twice; of faster ones, the incumbent does. A result of the same judge that is
 there already is gone on with: what it lacks is made. Invocations are whole commands, `roofsmith
-judge`, on the same two files, of which one does 1% more rows where a kernel can. Where several GPUs
+judge`, on the same two files, of which one does 1% more rows where a kernel can. Candidates are
+compiled one by one, as in a campaign, or with `--ahead` some at once, before any of them is judged:
+durations are those of judging, and compiling is told apart. Where several GPUs
 of one product are at hand, start the command once for each with an `--out` of its own; a last one
 takes their trials together: `--with one.json two.json`.
 """
@@ -36,7 +38,7 @@ from result_file import Made, Rate, Times, made_now, pair_times, percent, rate, 
 from roofsmith.app import settings
 from roofsmith.app.wiring import Workshop, workshop
 from roofsmith.devices.choice import source_for
-from roofsmith.domain.kernel import Built
+from roofsmith.domain.kernel import Built, Candidate
 from roofsmith.domain.outcome import BuildFailed, Passed
 from roofsmith.domain.target import KeepPolicy
 from roofsmith.domain.values import Value
@@ -65,9 +67,10 @@ class GpuTrial(Value):
     verdict: str
     speedup: float | None
     ci: tuple[float, float] | None
-    build_s: float
+    build_s: float | None
+    """None: it was built beside others, before any of them was judged."""
     wall_s: float
-    """Build, check and all measurements."""
+    """Check and all measurements, and the build, if it has a time."""
     void: int
     first_ns: tuple[Times, ...]
     """Valid pairs of the first measurement."""
@@ -94,7 +97,10 @@ class Group(Value):
     repeatability: float | None
     """Share of all pairs of these invocations whose ratios differ by less than 0.5%."""
     verdicts: dict[str, int]
+    median_build_s: float | None
+    """Of candidates that were built one by one; None if none was."""
     median_wall_s: float
+    """Check and all measurements, without the build; so are the next two."""
     p95_wall_s: float
     max_wall_s: float
 
@@ -131,7 +137,8 @@ def summarize(trials: Sequence[GpuTrial]) -> tuple[Group, ...]:
 
 
 def _group(kernel: str, slowdown: float, trials: Sequence[GpuTrial]) -> Group:
-    walls = sorted(trial.wall_s for trial in trials)
+    walls = sorted(trial.wall_s - (trial.build_s or 0.0) for trial in trials)
+    builds = [trial.build_s for trial in trials if trial.build_s is not None]
     speedups = [trial.speedup for trial in trials if trial.speedup is not None]
     incumbents = [incumbent for trial in trials for incumbent, _ in trial.first_ns]
     return Group(
@@ -143,6 +150,7 @@ def _group(kernel: str, slowdown: float, trials: Sequence[GpuTrial]) -> Group:
         median_speedup=median(speedups) if speedups else None,
         repeatability=repeatability(speedups),
         verdicts=dict(Counter(trial.verdict for trial in trials)),
+        median_build_s=median(builds) if builds else None,
         median_wall_s=median(walls),
         p95_wall_s=walls[math.ceil(0.95 * len(walls)) - 1],
         max_wall_s=walls[-1],
@@ -165,15 +173,19 @@ class GpuBenchmark:
     incumbents: dict[float, Built]
     """By how much more they do than they need."""
 
-    def trial(self, slowdown: float, order: int) -> GpuTrial:
-        """Build a candidate that nobody has seen, and judge it: the first has order 0."""
+    def candidate(self, slowdown: float) -> Candidate:
+        """One that nobody has seen."""
+        extra_rows = self.kernel.extra_rows(max(slowdown, 0.0))
+        text = self.kernel.source(extra_rows, f"trial {random.getrandbits(64)}").text
+        return self.shop.target.baseline.with_kernel_text(text)
+
+    def trial(self, candidate: Candidate, slowdown: float, order: int, *, ahead: bool) -> GpuTrial:
+        """Judge a candidate: the first has order 0."""
         begin = time.monotonic()
-        note = f"trial {random.getrandbits(64)}"
-        more = max(slowdown, 0.0)
-        candidate = built(self.shop, self.kernel, self.kernel.extra_rows(more), note)
-        build_s = time.monotonic() - begin
+        made = built(self.shop, candidate)
+        build_s = None if ahead else time.monotonic() - begin
         incumbent = self.incumbents[max(-slowdown, 0.0)]
-        judgement = self.shop.judge.compare(candidate, incumbent, SilentObserver())
+        judgement = self.shop.judge.compare(made, incumbent, SilentObserver())
         overall = judgement.comparison.overall if judgement.comparison else None
         samples = (*judgement.samples, *judgement.confirmation)
         return GpuTrial(
@@ -196,14 +208,13 @@ class GpuBenchmark:
         )
 
 
-def built(shop: Workshop, kernel: GpuRateKernel, extra_rows: int, note: str) -> Built:
-    """A version of the kernel.
+def built(shop: Workshop, candidate: Candidate) -> Built:
+    """A version of the kernel, which may have been built ahead.
 
     Raises:
         BaselineError: it doesn't build.
     """
-    text = kernel.source(extra_rows, note).text
-    made = shop.machine.toolchain.build(shop.target.baseline.with_kernel_text(text))
+    made = shop.machine.toolchain.build(candidate)
     if isinstance(made, BuildFailed):
         raise BaselineError(f"a benchmark's own kernel doesn't build: {made.detail}", log=made.log)
     return made
@@ -217,7 +228,8 @@ def benchmark(
     with workshop(kernel.target(budget_s), settings(), SilentObserver()) as shop:
         incumbents = {}
         for share in needless:
-            incumbents[share] = built(shop, kernel, kernel.extra_rows(share), "incumbent")
+            text = kernel.source(kernel.extra_rows(share), "incumbent").text
+            incumbents[share] = built(shop, shop.target.baseline.with_kernel_text(text))
             outcome = shop.judge.measure(incumbents[share], SilentObserver(), timed=False).outcome
             if not isinstance(outcome, Passed):
                 raise BaselineError(f"a benchmark's own kernel fails: {outcome.detail}")
@@ -260,8 +272,13 @@ def run(options: argparse.Namespace) -> GpuJudgeRates:
                 for name in names
             }  # fmt: skip
             judged: Counter[str] = Counter()
-            for name, slowdown in todo:
-                trials.append(benches[name].trial(slowdown, judged[name]))
+            drawn = [(benches[name], benches[name].candidate(how), how) for name, how in todo]
+            for number, (bench, candidate, slowdown) in enumerate(drawn):
+                if options.ahead and number % options.ahead == 0:
+                    build_ahead(drawn[number : number + options.ahead])
+                name = bench.kernel.name
+                ahead = options.ahead > 0
+                trials.append(bench.trial(candidate, slowdown, judged[name], ahead=ahead))
                 judged[name] += 1
                 now = time.monotonic()
                 if now - saved > SAVE_EVERY_S:
@@ -279,6 +296,13 @@ def run(options: argparse.Namespace) -> GpuJudgeRates:
     finally:
         result = save()
     return result
+
+
+def build_ahead(drawn: Sequence[tuple[GpuBenchmark, Candidate, float]]) -> None:
+    """Compile candidates side by side; nothing is judged meanwhile."""
+    for bench in {id(bench): bench for bench, _, _ in drawn}.values():
+        own = [candidate for other, candidate, _ in drawn if other is bench]
+        bench.shop.machine.toolchain.build_all(own)
 
 
 def earlier(path: Path) -> tuple[list[GpuTrial], list[Invocation]]:
@@ -369,13 +393,40 @@ def table(result: GpuJudgeRates) -> str:
             f"{group.kernel}{time_us}, {kind}: {group.verdicts}, {group.median_speedup:.4f}x",
             f"  faster {percent(group.called_faster)}, slower {percent(group.called_slower)}",
             f"  two invocations within 0.5%: {again}",
-            f"  seconds per candidate: median {group.median_wall_s:.2f},"
-            f" 95% {group.p95_wall_s:.2f}, most {group.max_wall_s:.2f}",
+            f"  seconds to judge: median {group.median_wall_s:.2f},"
+            f" 95% {group.p95_wall_s:.2f}, most {group.max_wall_s:.2f}; to compile:"
+            f" {'-' if group.median_build_s is None else f'{group.median_build_s:.2f}'}",
         ]
     for name in sorted({one.kernel for one in result.invocations}):
         same = [one for one in result.invocations if one.kernel == name]
         ratios = ", ".join("-" if one.speedup is None else f"{one.speedup:.4f}x" for one in same)
         lines.append(f"{name}, {same[0].slowdown:.0%} slower, by separate commands: {ratios}")
+    return "\n".join(lines)
+
+
+def figures(result: GpuJudgeRates) -> str:
+    """The README's table."""
+    lines = [
+        "| pair | kernel | called faster | called slower | seconds to judge (median, most)"
+        " | two judgements within 0.5% |",
+        "|---|---|---|---|---|---|",
+    ]
+    for group in sorted(result.groups, key=lambda group: (abs(group.slowdown), group.slowdown)):
+        how = (
+            f"{'candidate' if group.slowdown > 0 else 'incumbent'}: {abs(group.slowdown):.0%} more"
+        )
+        again = "-" if group.repeatability is None else f"{group.repeatability:.1%}"
+        time_us = (group.kernel_time_s or math.nan) * 1e6
+        dims = "x".join(map(str, KERNELS[group.kernel].dims.values()))
+        faster, slower = (
+            f"{called.count} of {called.trials}"
+            for called in (group.called_faster, group.called_slower)
+        )
+        lines.append(
+            f"| {how if group.slowdown else 'identical'} | {group.kernel} {dims}, {time_us:.3g} µs"
+            f" | {faster} | {slower} | {group.median_wall_s:.1f}, {group.max_wall_s:.1f}"
+            f" | {again} |"
+        )
     return "\n".join(lines)
 
 
@@ -391,6 +442,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--identical", type=counted, nargs="*", default=[], help="softmax=70 ...")
     made.add_argument("--slower", type=counted, nargs="*", default=[], help="0.01=100 0.02=40")
     made.add_argument("--faster", type=counted, nargs="*", default=[], help="0.01=100 0.02=100")
+    made.add_argument("--ahead", type=int, default=0, help="candidates that are compiled at once")
     made.add_argument("--invocations", type=int, default=0, help="commands, for every kernel")
     made.add_argument("--budget-s", type=float, default=6.0, help="for one judgement")
     made.add_argument("--limit-s", type=float, default=math.inf, help="for all of it")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import runpy
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -15,6 +17,7 @@ from hypothesis import strategies as st
 from repository_bench import without_ceilings
 
 from roofsmith.analysis.compare import estimate
+from roofsmith.devices.cpu import CpuSource
 from roofsmith.domain.comparison import PairSample
 from roofsmith.domain.kernel import BuildSpec
 from roofsmith.domain.target import KeepPolicy
@@ -111,6 +114,9 @@ def test_committed_figures_follow_from_their_samples(path):
                 assert (again.speedup, again.ci) == (found.speedup, found.ci)
         case gpu_judge_rates.GpuJudgeRates():
             assert gpu_judge_rates.summarize(result.trials) == result.groups
+            if path.stem == "gpu_judge_rates":
+                shown = (ROOT / "README.md").read_text(encoding="utf-8")
+                assert gpu_judge_rates.figures(result) in shown
             for trial in result.trials:
                 assert len(trial.instances) == len(trial.first_ns)
                 if trial.verdict != "faster":  # a winner's figures are those of its confirmation
@@ -143,6 +149,9 @@ def test_committed_figures_follow_from_their_samples(path):
         case clock_scatter.ClockScatter():
             assert {one.stopped for one in result.judgements} == {True, False}
             assert clock_scatter.table(result).count("\n") + 1 == len(result.judgements)
+            shown = (ROOT / "docs" / "gpu.md").read_text(encoding="utf-8")
+            for one in result.judgements:
+                assert f"{clock_scatter.scatter(one.pairs_ns)[1]:.1%}" in shown
         case record.Record():
             assert (ROOT / "docs" / "selftest.md").read_text(encoding="utf-8") == page(result)
 
@@ -297,7 +306,7 @@ def test_chains_of_known_changes_add_up():
 
 def test_trials_of_another_judge_are_not_gone_on_with(tmp_path, capsys):
     assert re.fullmatch("[0-9a-f]{12}", judge_version())
-    path = BENCHMARKS / "results" / "gpu_judge_rates.json"
+    path = BENCHMARKS / "results" / "gpu_judge_rates_earlier.json"
     trial = gpu_judge_rates.GpuJudgeRates.model_validate_json(path.read_text()).trials[0]
     ours = trial.model_copy(update={"judge": judge_version()})
     result = gpu_judge_rates.GpuJudgeRates(
@@ -316,6 +325,44 @@ def test_trials_of_another_judge_are_not_gone_on_with(tmp_path, capsys):
     other = result.made.model_copy(update={"environment": environment})
     with pytest.raises(UsageError, match="not of another"):
         gpu_judge_rates.elsewhere(out, other)
+
+
+class Toolchain:
+    """Notes which candidates are built at once."""
+
+    def __init__(self):
+        self.at_once = []
+
+    def build_all(self, candidates):
+        self.at_once.append(len(candidates))
+
+
+@pytest.mark.parametrize(("ahead", "at_once"), [(0, []), (4, [4, 4, 2])])
+def test_candidates_are_built_one_by_one_or_some_at_once(
+    ahead, at_once, tmp_path, monkeypatch, capsys
+):
+    record = BENCHMARKS / "results" / "gpu_judge_rates.json"
+    known = gpu_judge_rates.GpuJudgeRates.model_validate_json(record.read_text())
+    toolchain, trials = Toolchain(), []
+
+    def trial(candidate, slowdown, order, *, ahead):
+        trials.append((order, ahead))
+        how = {"kernel": "softmax", "slowdown": slowdown, "order": order}
+        return known.trials[0].model_copy(update=how)
+
+    @contextlib.contextmanager
+    def benchmark(kernel, budget_s, needless):
+        shop = SimpleNamespace(machine=SimpleNamespace(toolchain=toolchain))
+        yield SimpleNamespace(kernel=kernel, shop=shop, candidate=str, trial=trial)
+
+    monkeypatch.setattr(gpu_judge_rates, "benchmark", benchmark)
+    monkeypatch.setattr(gpu_judge_rates, "source_for", lambda _: CpuSource())
+    words = ["--identical", "softmax=6", "--faster", "0.02=4", "--ahead", str(ahead)]
+    options = gpu_judge_rates.parser().parse_args([*words, "--out", str(tmp_path / "rates.json")])
+    made = gpu_judge_rates.run(options)
+    assert toolchain.at_once == at_once
+    assert trials == [(order, ahead > 0) for order in range(10)]
+    assert sum(group.called_faster.trials for group in made.groups) == 10
 
 
 def test_a_gain_is_found_where_there_is_one():

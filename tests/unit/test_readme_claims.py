@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from roofsmith.judge.version import judge_version
@@ -83,6 +84,38 @@ def test_attacks_by_kind_of_device() -> None:
         assert f"the harness believed all {len(attacks)}" in text
     reasons = sum(found["right_reason"] for found in rejected)
     assert f"{reasons} of them for the right reason" in text
+
+
+def figures_on_a_gpu() -> str:
+    """What is between both marks, in one line."""
+    text = (ROOT / "README.md").read_text()
+    inside = text.partition("<!-- gpu-figures -->")[2].partition("<!-- /gpu-figures -->")[0]
+    return inside.replace("\n", " ")
+
+
+def test_rates_on_a_gpu() -> None:
+    """The table itself: test_benchmarks.py."""
+    trials, shown = record("gpu_judge_rates")["trials"], figures_on_a_gpu()
+    assert f"{len(trials)} judgements" in shown
+    is_present = {trial["judge"] for trial in trials} == {judge_version()}
+    assert is_present != ("judgements so far, with an earlier version" in shown)
+    compiled = [t["build_s"] for t in trials if t["kernel"] != "triton-softmax" and t["build_s"]]
+    assert f"took {median(compiled):.1f} s besides" in shown
+
+
+def test_earlier_rates_on_a_gpu() -> None:
+    groups, shown = record("gpu_judge_rates_earlier")["groups"], figures_on_a_gpu()
+    by_kind = {(group["kernel"], group["slowdown"]): group for group in groups}
+    assert all(group["called_faster"]["count"] == 0 for group in groups)
+    identical = sum(group["called_faster"]["trials"] for group in groups if not group["slowdown"])
+    assert f"none of {identical} identical pairs" in shown
+    for slowdown, said in ((0.01, "that did 1% more"), (0.02, "that did 2% more")):
+        slower = by_kind["softmax", slowdown]["called_slower"]
+        assert f"{slower['count']} of {slower['trials']}" in shown
+        assert said in shown
+    small = by_kind["small-softmax", 0.0]
+    assert small["verdicts"] == {"inconclusive": 58}
+    assert f"a kernel of {small['kernel_time_s'] * 1e6:.1f} µs all of their 58 verdicts" in shown
 
 
 def test_openblas() -> None:
