@@ -338,9 +338,7 @@ class Toolchain:
 
 
 @pytest.mark.parametrize(("ahead", "at_once"), [(0, []), (4, [4, 4, 2])])
-def test_candidates_are_built_one_by_one_or_some_at_once(
-    ahead, at_once, tmp_path, monkeypatch, capsys
-):
+def test_candidates_are_built_one_by_one_or_some_at_once(ahead, at_once, tmp_path, monkeypatch):
     record = BENCHMARKS / "results" / "gpu_judge_rates.json"
     known = gpu_judge_rates.GpuJudgeRates.model_validate_json(record.read_text())
     toolchain, trials = Toolchain(), []
