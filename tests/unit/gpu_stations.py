@@ -27,7 +27,7 @@ class Worker:
         self._rehearsal, self._kernel = rehearsal, kernel
         self.candidate_id = candidate_id
         self.names_tuning = False
-        self.queued = None
+        self.is_latched = False
         self._queued: list[int] = []
         self._arena = 0
         self.given: list[list[float]] = []

@@ -49,11 +49,9 @@ class Slots:
     def deal(self, order: Sequence[int]) -> None:
         assert all(one != other for one, other in enumerate(order))
 
-    def fill(
-        self, slots: Sequence[int], *, first: int | None = None, watch: Sequence[int] = ()
-    ) -> Filled:
+    def fill(self, slots: Sequence[int], **_: object) -> Filled:
         self._diary.note("fill", len(slots))
-        return Filled(0.0, is_blank=True)
+        return Filled(0.0, time.perf_counter())
 
 
 class Worker:

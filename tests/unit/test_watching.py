@@ -31,12 +31,13 @@ from roofsmith.judge.gpu.device_arena import DeviceArena  # noqa: E402
 from roofsmith.judge.gpu.holding import MOST_LOOKS  # noqa: E402
 from roofsmith.judge.gpu.latch import Queued, new_latch  # noqa: E402
 from roofsmith.judge.gpu.process import GpuSegment, Taken  # noqa: E402
+from roofsmith.judge.gpu.running import LONGEST_STOPPED_S  # noqa: E402
 from roofsmith.judge.gpu.shared import BUSY_LOOKS, Shared  # noqa: E402
-from roofsmith.judge.gpu.slots import Filled  # noqa: E402
+from roofsmith.judge.gpu.slots import Filled, Sight  # noqa: E402
 from roofsmith.judge.gpu.station import GpuStation  # noqa: E402
 
 PLAN = SegmentPlan(4, warm=2)
-CLOCK_PLAN = SegmentPlan(4, warm=2, by_clock=True)
+CLOCK_PLAN = SegmentPlan(4, warm=0, idle=1, by_clock=True)
 LONG_PLAN = SegmentPlan(400, warm=2)
 WRONG = Incorrect(reason="skipped_work", detail="left it unwritten")
 
@@ -85,7 +86,9 @@ def test_an_output_that_is_written_before_the_calls_is_seen(
     doubled: Rehearsal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     doubled.draw()
-    assert doubled.slots.fill(range(12), watch=range(12)).is_blank
+    doubled.slots.fill(range(12), watch=range(12))
+    doubled.slots.look()
+    assert not doubled.slots.sight().is_early
     publish = DeviceArena.publish
 
     def beside(arena: DeviceArena, slots: Sequence[int]) -> None:
@@ -93,7 +96,9 @@ def test_an_output_that_is_written_before_the_calls_is_seen(
         doubled.run(twice, 11)
 
     monkeypatch.setattr(DeviceArena, "publish", beside)
-    assert not doubled.slots.fill(range(12), watch=range(12)).is_blank
+    doubled.slots.fill(range(12), watch=range(12))
+    doubled.slots.look()
+    assert doubled.slots.sight().is_early
 
 
 def test_inputs_come_all_at_once(doubled: Rehearsal) -> None:
@@ -119,7 +124,7 @@ def test_without_room_for_a_draft_inputs_come_one_by_one(
     monkeypatch.setattr(Arenas, "_free_bytes", lambda arenas: 0)
     slots = slots_module.Slots(made.slots._oracle, 1, made.slots.workload, 4)
     slots.draw(range(4), range(4))
-    assert slots.fill(range(4)).is_blank
+    slots.fill(range(4))
     arena = made.server.arenas[1]
     assert arena._draft is arena.bytes
     assert not bool(torch.isnan(arena.view(3, 0)).any())
@@ -177,12 +182,12 @@ def test_calls_that_left_something_unwritten_are_told(doubled: Rehearsal) -> Non
     for slot in set(range(12)) - {3, 7}:
         doubled.run(twice, slot)
     doubled.slots.look()
-    assert doubled.slots.unwritten() == (3, 7)
+    assert doubled.slots.sight().unwritten == (3, 7)
     for slot in (3, 7):
         doubled.run(twice, slot)
-    assert doubled.slots.unwritten() == (3, 7), "what was there at the last look"
+    assert doubled.slots.sight().unwritten == (3, 7), "what was there at the last look"
     doubled.slots.look()
-    assert doubled.slots.unwritten() == ()
+    assert doubled.slots.sight().unwritten == ()
 
 
 def test_outputs_without_elements_have_nothing_to_look_at(
@@ -193,9 +198,9 @@ def test_outputs_without_elements_have_nothing_to_look_at(
 
     made = Rehearsal(monkeypatch, none, lambda x, y: None, {"N": 10}, slots=4)
     made.draw()
-    assert made.slots.fill(range(4), watch=range(4)).is_blank
+    made.slots.fill(range(4), watch=range(4))
     made.slots.look()
-    assert made.slots.unwritten() == ()
+    assert made.slots.sight() == Sight(is_early=False, unwritten=())
     assert not made.slots.has_changed()
 
 
@@ -208,7 +213,7 @@ class Slots:
 
     def __init__(self, diary: list[str]) -> None:
         self._diary = diary
-        self.are_blank, self.changes = True, False
+        self.is_early, self.changes = False, False
         self.left: tuple[int, ...] = ()
         self.late_s = 0.0
         self.took_s: float | None = 4.0
@@ -222,10 +227,20 @@ class Slots:
         pass
 
     def fill(
-        self, slots: Sequence[int], *, first: int | None = None, watch: Sequence[int] = ()
+        self,
+        slots: Sequence[int],
+        *,
+        first: int | None = None,
+        watch: Sequence[int] = (),
+        queued: Queued | None = None,
+        patience_s: float = 0.0,
     ) -> Filled:
         self._diary.append("fill and watch" if watch else "fill")
-        return Filled(self.late_s, is_blank=self.are_blank or not watch)
+        at_s = time.perf_counter()
+        if queued is None:
+            return Filled(self.late_s, at_s)
+        self._diary.append("let go and look")
+        return Filled(self.late_s, at_s, None if self.took_s is None else at_s + self.took_s)
 
     @contextlib.contextmanager
     def guarded_like(self, slot: int) -> Iterator[None]:
@@ -234,16 +249,12 @@ class Slots:
     def scrub(self) -> None:
         self._diary.append("scrub")
 
-    def let_go(self, queued: Queued, patience_s: float) -> float | None:
-        self._diary.append("let go and look")
-        return self.took_s
-
     def look(self) -> None:
         self._diary.append("look")
 
-    def unwritten(self) -> tuple[int, ...]:
-        self._diary.append("what was left")
-        return self.left
+    def sight(self) -> Sight:
+        self._diary.append("what was seen")
+        return Sight(self.is_early, self.left)
 
     def has_changed(self) -> bool:
         return self.changes
@@ -277,8 +288,8 @@ class Worker:
         """Calls that its launch queue has room for."""
         self.timed: list[list[int]] = []
         self.ended = False
-        self.queued: Queued | None = None
-        """What others let its calls go with."""
+        self.is_latched = False
+        self.queued = Queued(latch=-1, turn=1)
 
     @contextlib.contextmanager
     def awake(self) -> Iterator[float]:
@@ -340,7 +351,7 @@ def test_by_the_clock_the_memory_is_seen_before_and_right_after_the_calls(tmp_pa
     workers = [Worker(diary), Worker(diary)]
     turn = station(Slots(diary), workers, shared(tmp_path), CLOCK_PLAN).turn([0, 1], 1.0)
     # What was left unwritten is asked for once the clock has stopped.
-    watched = ["queue", "stop", "fill and watch", "go", "look", "stop", "what was left", "verify"]
+    watched = ["queue", "stop", "fill and watch", "go", "look", "stop", "what was seen", "verify"]
     assert diary[-9:] == ["scrub", *watched]
     # The worker's word came at once; what counts is the time until the memory was seen.
     assert all(segment.wall_s > 1e-9 for segment in turn.segments)
@@ -349,7 +360,7 @@ def test_by_the_clock_the_memory_is_seen_before_and_right_after_the_calls(tmp_pa
 def latched(diary: list[str], name: str = "one") -> Worker:
     """A process whose calls others can let go."""
     made = Worker(diary, name=name)
-    made.queued = Queued(latch=-1, turn=1)
+    made.is_latched = True
     return made
 
 
@@ -360,7 +371,7 @@ def test_by_the_clock_processes_are_stopped_while_their_calls_run(tmp_path: Path
     made = station(slots, [latched(diary), latched(diary)], shared(tmp_path), CLOCK_PLAN)
     turn = made.turn([0, 1], 1.0)
     run = ["queue", "stop", "fill and watch", "let go and look", "go", "stop"]
-    assert diary[-9:] == ["scrub", *run, "what was left", "verify"]
+    assert diary[-9:] == ["scrub", *run, "what was seen", "verify"]
     assert [segment.wall_s for segment in turn.segments] == [4.5, 4.5]
     assert turn.void is None
 
@@ -383,18 +394,38 @@ def test_calls_that_need_their_process_have_it_from_then_on(tmp_path: Path) -> N
     assert all(segment.wall_s < 1 for segment in turn.segments)
 
 
-def test_time_that_was_waited_in_vain_counts(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """By its events, such a segment began when it was let go."""
-    slots = Slots([])
+@pytest.mark.parametrize("is_latched", [False, True])
+def test_time_counts_from_when_inputs_are_there(is_latched: bool, tmp_path: Path) -> None:
+    """However long it takes until somebody lets calls go, or that is waited for in vain."""
 
-    def in_vain(queued: Queued, patience_s: float) -> None:
-        time.sleep(0.05)
+    class Slow(Slots):
+        def fill(self, slots: Sequence[int], **how: Any) -> Filled:
+            filled = super().fill(slots, **how)
+            time.sleep(0.05)
+            return replace(filled, seen_s=None)
 
-    monkeypatch.setattr(slots, "let_go", in_vain)
-    (segment,) = station(slots, [latched([])], shared(tmp_path), CLOCK_PLAN).turn([0], 1.0).segments
+    worker = latched([]) if is_latched else Worker([])
+    made = station(Slow([]), [worker], shared(tmp_path), CLOCK_PLAN)
+    (segment,) = made.turn([0], 1.0).segments
     assert segment.wall_s >= 0.05
+
+
+def test_nobody_has_a_clock_of_his_own(tmp_path: Path) -> None:
+    """Where one side can't be let go from outside, neither is."""
+    diary: list[str] = []
+    made = station(Slots(diary), [latched(diary), Worker(diary)], shared(tmp_path), CLOCK_PLAN)
+    made.turn([0, 1], 1.0)
+    assert "let go and look" not in diary
+
+
+@pytest.mark.parametrize(("about_s", "is_stopped"), [(LONGEST_STOPPED_S, True), (0.1, False)])
+def test_beside_long_calls_messages_are_short(
+    about_s: float, is_stopped: bool, tmp_path: Path
+) -> None:
+    diary: list[str] = []
+    plan = replace(CLOCK_PLAN, about_s=about_s)
+    station(Slots(diary), [latched(diary)], shared(tmp_path), plan).turn([0], 1.0)
+    assert ("let go and look" in diary) == is_stopped
 
 
 def test_other_segments_are_let_go_by_their_workers(tmp_path: Path) -> None:
@@ -408,8 +439,9 @@ def test_the_reference_lets_go_and_looks(doubled: Rehearsal) -> None:
     latch, turn = new_latch(), 3
     device = LatchedDevice(latch)
     doubled.draw()
-    doubled.slots.fill(range(12), watch=range(12))
-    assert doubled.slots.let_go(Queued(latch, turn - 1), 0.01) is None
+    before = Queued(latch, turn - 1)
+    filled = doubled.slots.fill(range(12), watch=range(12), queued=before, patience_s=0.01)
+    assert filled.seen_s is None
 
     def work() -> None:
         device.await_release(turn)
@@ -417,13 +449,15 @@ def test_the_reference_lets_go_and_looks(doubled: Rehearsal) -> None:
             doubled.run(twice, slot)
         device.tell(turn)
 
-    doubled.slots.fill(range(12), watch=range(12))
     thread = threading.Thread(target=work)
     thread.start()
-    took_s = doubled.slots.let_go(Queued(latch, turn), 60.0)
+    begin = time.perf_counter()
+    now = Queued(latch, turn)
+    filled = doubled.slots.fill(range(12), watch=range(12), queued=now, patience_s=60.0)
     thread.join()
-    assert took_s is not None
-    assert doubled.slots.unwritten() == ()
+    assert filled.seen_s is not None
+    assert begin < filled.at_s < filled.seen_s < time.perf_counter()
+    assert doubled.slots.sight() == Sight(is_early=False, unwritten=())
     assert not doubled.slots.has_changed()
     os.close(latch)
 
@@ -438,10 +472,11 @@ def test_outputs_that_are_written_early_or_late_are_no_outputs(tmp_path: Path) -
     wrong = made.spot_check()
     assert wrong is not None
     assert (wrong[0], wrong[1].reason) == (1, "work_outside_window")
-    slots.are_blank = False
-    with pytest.raises(SideDiedError) as caught:
-        made.turn([1, 0], 1.0)
-    assert (caught.value.side, caught.value.outcome.reason) == (1, "work_outside_window")
+    slots.changes, slots.is_early = False, True
+    made.turn([0, 1], 1.0)
+    wrong = made.spot_check()
+    assert wrong is not None
+    assert (wrong[0], wrong[1].reason) == (0, "work_outside_window")
 
 
 def test_a_call_that_left_something_unwritten_is_among_those_that_are_verified(
@@ -577,6 +612,18 @@ def test_more_time_than_passed_is_no_time(
     assert (caught.value.side, caught.value.outcome.reason) == (1, "clock_forged")
 
 
+def test_events_void_nothing_where_they_do_not_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are asked for afterwards: whoever saw that it was slow would have the pair void."""
+    slots = Slots([])
+    slots.took_s = 1e-3
+    worker = latched([])
+    claimed = GpuSegment(elapsed_s=1.04e-3, wall_s=1e-3)
+    monkeypatch.setattr(worker, "run_queued", lambda deadline_s: claimed)
+    assert station(slots, [worker], shared(tmp_path), CLOCK_PLAN).turn([0], 1.0).void is None
+
+
 def test_a_segment_that_started_early_is_not_looked_at(tmp_path: Path) -> None:
     """Nothing was chosen to be looked at: its calls ran beside other inputs."""
     diary: list[str] = []
@@ -643,6 +690,7 @@ def test_whether_a_kernel_is_waited_for_is_looked_at_once(tmp_path: Path) -> Non
     assert made.examine().failure is None
     assert diary == [
         "verify", "discard", "stop", "fill and watch", "occupy", "run", "look", "stop",
+        "what was seen",
     ]  # fmt: skip
     diary.clear()
     for _ in range(2):  # in other processes, too

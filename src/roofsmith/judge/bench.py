@@ -25,7 +25,7 @@ from roofsmith.ports import KernelDiedError, WorkloadDescription
 
 CLOCK_S = 25e-3
 """Segments of this length take as long by the parent's clock as by a device's events, to 0.14%
-(H100); on segments of 1 to 5 ms the parent's clock scatters by 1 to 4%."""
+(H100); on segments of 1 to 5 ms it scatters by 1 to 4%, where processes have to be woken."""
 LEAST_CLOCK_S = 5e-3
 """Workloads of a sweep share `CLOCK_S`, but messages cost tenths of a millisecond every time."""
 LEAST_SIDE_S = 1e-3
@@ -68,7 +68,9 @@ class SegmentPlan:
     """Slots that look like those of calls, and that no call is given: nobody may write there. Up to
     as many calls fewer than `calls` are made, at random, so that none knows to be the last."""
     by_clock: bool = False
-    """Whether the parent's own clock counts, and so has to see the work to its end."""
+    """Whether the judge's own clock counts, and so has to see the work to its end."""
+    about_s: float | None = None
+    """What the slower side's segment takes, about, if that is known."""
     comes_back: bool = False
     """Whether the second segment begins on the slot that the first one ended on: whoever takes what
     looks like the last call's arguments for the last call's inputs gives an old answer there."""

@@ -91,8 +91,8 @@ class Sampler:
             candidate: likewise.
             is_over: asked after every sweep.
             instance: number of the first pair of processes.
-            by_clock: long segments, timed by this process's clock, instead of short ones, timed by
-                theirs.
+            by_clock: long segments, timed by the judge's own clock, instead of short ones, timed by
+                the kernels' processes.
         """
         kernels = (incumbent, candidate)
         samples: list[PairSample] = []

@@ -219,6 +219,7 @@ class Plug:
         except DeviceError:
             self.is_shared = False
             driver._do("host_alloc", byref(host), size, c_uint(_HOST_MAPPED))
+            ctypes.memset(host, 0, SIZE_BYTES)
             self._latch = Latch.at(int(host.value or 0))
         device = c_void_p()
         driver._do("host_pointer", byref(device), host, c_uint(0))

@@ -56,7 +56,8 @@ class GpuSegment:
     elapsed_s: float
     """All timed calls together, by events: a claim."""
     wall_s: float
-    """From the message that let the calls go to the answer, by the parent's clock."""
+    """From the message that let the calls go to the answer; where the judge's own clock counts,
+    from when inputs were there to when outputs had been looked at."""
     calls: int = 1
     """That `wall_s` saw: where calls were held back, the discarded ones, too."""
     refused: object = None
@@ -107,9 +108,9 @@ class GpuWorkerProcess(WorkerProcess):
         self._queues = ONE_QUEUE if one_queue and api == "cuda" else {}
         self._cache_dir = cache_dir / built.candidate_id
         self._fork_server = fork_server
-        self._latch = new_latch()
-        self._turn = 0
-        self._is_latched = False
+        self._latch, self._turn = -1, 0
+        self.is_latched = False
+        """Whether others can let its calls go, and see their end."""
         super().__init__(built, threads=1, launcher=launcher, isolation=isolation)
 
     def _spawn(
@@ -129,6 +130,7 @@ class GpuWorkerProcess(WorkerProcess):
     def _begin_load(self, threads: int) -> None:  # noqa: ARG002
         # A CUDA context maps far more addresses than there is memory, so no limit on them.
         self._say("start", self._plan(None, None))
+        self._latch = new_latch()
         form = "module" if self._is_python else "library"
         self._say("load", {**self._kernel(), "api": self._api, "form": form}, (self._latch,))
 
@@ -146,7 +148,7 @@ class GpuWorkerProcess(WorkerProcess):
         answer = self._hear("load", LOAD_DEADLINE_S if self._is_python else None)
         if "error" in answer:
             raise self._died(_failure(answer, "load_failed", str(answer["error"])))
-        self._is_latched = answer.get("shared") is True
+        self.is_latched = answer.get("shared") is True
         require_loaded(self._built, self.pid)
 
     def close(self) -> None:
@@ -292,9 +294,9 @@ class GpuWorkerProcess(WorkerProcess):
         return self._tell("queue", message, deadline_s).get("early") is False
 
     @property
-    def queued(self) -> Queued | None:
-        """What lets the calls that were queued last go; None: nobody but the worker can."""
-        return Queued(self._latch, self._turn) if self._is_latched else None
+    def queued(self) -> Queued:
+        """What lets the calls that were queued last go, if it `is_latched`."""
+        return Queued(self._latch, self._turn)
 
     def run_queued(self, deadline_s: float) -> GpuSegment:
         """Let the queued calls go, if nobody did, and wait for them.

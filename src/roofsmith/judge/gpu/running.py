@@ -9,13 +9,15 @@ from dataclasses import replace
 from roofsmith.domain.outcome import Cheated
 from roofsmith.judge.bench import SegmentPlan, SideDiedError
 from roofsmith.judge.gpu.holding import Holding
+from roofsmith.judge.gpu.latch import Queued
 from roofsmith.judge.gpu.process import GpuSegment, GpuWorkerProcess, Taken
 from roofsmith.judge.gpu.slots import Filled, Slots
 from roofsmith.ports import KernelDiedError
 
 PATIENCE_S = 0.5
-"""For calls to end while their process is stopped: ten times the longest segment of calls that
-aren't long themselves. Messages are nothing beside longer ones. Chosen."""
+"""For calls to end while their process is stopped. Chosen."""
+LONGEST_STOPPED_S = PATIENCE_S / 10
+"""Of segments whose processes are stopped meanwhile. Messages are little beside longer ones."""
 
 
 class Running:
@@ -72,7 +74,7 @@ class Running:
             hold: whether nothing starts before all is queued.
 
         Raises:
-            SideDiedError: it crashed, ran past its deadline, or wrote outside its calls' time.
+            SideDiedError: it crashed, or ran past its deadline.
         """
         worker, number = self._workers[side], self._slots.number
         limit_s = deadline_s * (1 + min(len(timed), 2))
@@ -81,7 +83,7 @@ class Running:
                 with worker.awake():
                     held = worker.queue_slots(number, timed, warm=warm, deadline_s=limit_s)
                 if held:
-                    ran = self._let_go(side, self._fill(side, timed), limit_s)
+                    ran = self._let_go(side, timed, limit_s)
                     self._holding.was_held(self.sides[side])
                     return replace(ran, calls=len(warm) + len(timed))
                 with worker.awake():
@@ -94,58 +96,61 @@ class Running:
             defer = not self.lets_go and self.sides[side] not in self._holding.waiting
             # Discarded calls come before the inputs of those that count: what they compute ahead
             # is computed from other numbers.
+            if warm:
+                with worker.awake():
+                    worker.run_slots(number, (), warm=warm, deadline_s=limit_s, defer=defer)
+            filled = self._fill(timed)
             with worker.awake():
-                worker.run_slots(number, (), warm=warm, deadline_s=limit_s, defer=defer)
-            filled = self._fill(side, timed)
-            with worker.awake() as woken:
                 ran = worker.run_slots(
                     number, timed, warm=(), deadline_s=limit_s, defer=defer, taken=self.taken
                 )
-                ran = self._seen(ran, woken, filled)
-            return replace(ran, calls=len(timed))
+                return replace(self._seen(ran, filled), calls=len(timed))
         except KernelDiedError as error:
             raise SideDiedError(side, error.outcome) from error
 
-    def _let_go(self, side: int, filled: Filled, limit_s: float) -> GpuSegment:
+    def _let_go(self, side: int, timed: Sequence[int], limit_s: float) -> GpuSegment:
         """Calls that were queued; where the clock counts, their process is stopped meanwhile."""
-        worker, queued, begin = self._workers[side], None, None
-        if self._watches and self._holding.end_while_stopped(self.sides):
+        worker, queued = self._workers[side], None
+        if self._watches and self._end_while_stopped():
             queued = worker.queued
-        if queued is not None:
-            begin = time.perf_counter()
-            took_s = self._slots.let_go(queued, PATIENCE_S)
-            if took_s is not None:
-                with worker.awake():
-                    ran = worker.run_queued(limit_s)
-                return replace(ran, wall_s=took_s + filled.late_s)
+        filled = self._fill(timed, queued)
+        if queued is not None and filled.seen_s is None:
             self._holding.needing_host.add(self.sides[side])
             self.void = "calls didn't end while their process was stopped: from now on it runs"
-        with worker.awake() as woken:
-            return self._seen(worker.run_queued(limit_s), begin or woken, filled)
+        with worker.awake():
+            return self._seen(worker.run_queued(limit_s), filled)
 
-    def _fill(self, side: int, timed: Sequence[int]) -> Filled:
-        """Pristine inputs, and where the parent's clock counts, nothing that is written before it.
+    def _end_while_stopped(self) -> bool:
+        """Whether calls of all sides can be let go, and end, without their processes.
 
-        Raises:
-            SideDiedError: an output was written while its side was stopped.
+        Or messages would count for one of them only. Beside long calls they don't count.
         """
-        watch = timed if self._watches else ()
-        filled = self._slots.fill(range(self._plan.slots), watch=watch)
-        if not filled.is_blank:
-            raise SideDiedError(side, written_outside("before any of the calls was let go"))
-        return filled
+        about_s = self._plan.about_s or 0.0
+        is_latched = all(worker.is_latched for worker in self._workers)
+        is_short = about_s <= LONGEST_STOPPED_S
+        return is_latched and is_short and self._holding.end_while_stopped(self.sides)
 
-    def _seen(self, ran: GpuSegment, woken: float, filled: Filled) -> GpuSegment:
-        """The segment by the parent's clock: until the device's memory was seen from elsewhere.
+    def _fill(self, timed: Sequence[int], queued: Queued | None = None) -> Filled:
+        """Pristine inputs, and the end of calls that are let go as soon as they are there."""
+        watch = timed if self._watches else ()
+        every = range(self._plan.slots)
+        return self._slots.fill(every, watch=watch, queued=queued, patience_s=PATIENCE_S)
+
+    def _seen(self, ran: GpuSegment, filled: Filled) -> GpuSegment:
+        """The segment by the judge's clock: until the device's memory was seen from elsewhere.
 
         That all calls are done is a claim. What is still written is found when outputs are
-        verified. Nor has it to begin when they are let go: what waits on a stream of its own sees
-        inputs come. So what bringing them took longer than it has to counts as well.
+        verified. Nor do they have to begin when they are let go: what waits on a stream of its own
+        sees inputs come. So time counts from when they are there, and what bringing them took
+        longer than it has to counts as well.
         """
         if not self._watches:
             return ran
-        self._slots.look()
-        return replace(ran, wall_s=time.perf_counter() - woken + filled.late_s)
+        seen_s = filled.seen_s
+        if seen_s is None:
+            self._slots.look()
+            seen_s = time.perf_counter()
+        return replace(ran, wall_s=seen_s - filled.at_s + filled.late_s)
 
     @property
     def _watches(self) -> bool:

@@ -42,8 +42,21 @@ class Filled:
     late_s: float
     """How much longer than the least of all times so far the device took to bring them: a kernel
     that waited for some may have worked meanwhile."""
-    is_blank: bool
-    """Whether all outputs that are looked at still waited to be written afterwards."""
+    at_s: float
+    """When they were there, by `time.perf_counter`, which is one for all processes of a host."""
+    seen_s: float | None = None
+    """When the outputs of calls that were let go at once had been looked at; None: there were none,
+    or they weren't done before long."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """What was seen of the elements that are looked at."""
+
+    is_early: bool
+    """Whether an output was written before its inputs were there for anybody."""
+    unwritten: tuple[int, ...]
+    """Slots of calls that had left any unwritten at the last look."""
 
 
 class Slots:
@@ -122,28 +135,41 @@ class Slots:
         self._seeds.update({to: self._seeds[of] for to, of in enumerate(order)})
 
     def fill(
-        self, slots: Sequence[int], *, first: int | None = None, watch: Sequence[int] = ()
+        self,
+        slots: Sequence[int],
+        *,
+        first: int | None = None,
+        watch: Sequence[int] = (),
+        queued: Queued | None = None,
+        patience_s: float = 0.0,
     ) -> Filled:
         """Pristine inputs, poisoned outputs and guards; the device's caches hold none of it.
 
-        They are put together elsewhere first: a kernel may be waiting for them.
+        They are put together elsewhere first: a kernel may be waiting for them. So calls that are
+        queued can be let go as soon as they are there, and outputs looked at as soon as these are
+        said to be done.
 
         Args:
             slots: which.
             first: of these, the one that fresh processes' very first call is given.
             watch: of these, slots of calls in their order; elements of their outputs are chosen to
                 be looked at.
+            queued: calls of a process that is stopped.
+            patience_s: for them to be done.
         """
         guards = [random_guard() if self._guard is None else self._guard for _ in slots]
         message = {"slots": list(slots), "guards": guards, "first": first, "watch": list(watch)}
         self._ask("prepare", message)
-        answer = self._ask("publish", {"slots": list(slots), "watched": bool(watch)})
+        publish = {"slots": list(slots), "watched": bool(watch), "patience_s": patience_s}
+        latch = () if queued is None else (queued.latch,)
+        turn = None if queued is None else queued.turn
+        answer = self._ask("publish", {**publish, "turn": turn}, latch)
         took_s = answer["device_s"]
         least_s = min(took_s, self._least_s.get(len(slots), took_s))
         self._least_s[len(slots)] = least_s
         self._guards.update(zip(slots, guards, strict=True))
         self.is_blank = False
-        return Filled(took_s - least_s, is_blank=not answer["written"])
+        return Filled(took_s - least_s, answer["at_s"], answer["seen_s"])
 
     @contextlib.contextmanager
     def guarded_like(self, slot: int) -> Iterator[None]:
@@ -161,24 +187,14 @@ class Slots:
         """
         self._ask("scrub", {})
 
-    def let_go(self, queued: Queued, patience_s: float) -> float | None:
-        """Let a worker's calls go and look at the outputs as soon as it is said that they are done.
-
-        Returns:
-            Seconds from the one to the other, by the clock of the reference's process; None if they
-            aren't done before long. Then nobody has looked.
-        """
-        message = {"turn": queued.turn, "patience_s": patience_s}
-        took_s = self._ask("let_go", message, (queued.latch,))["took_s"]
-        return None if took_s is None else float(took_s)
-
     def look(self) -> None:
         """Remember the elements that were chosen as they are at this instant."""
         self._ask("look", {})
 
-    def unwritten(self) -> tuple[int, ...]:
-        """Slots of calls that had left any of these elements unwritten at the last look."""
-        return tuple(self._ask("unwritten", {})["slots"])
+    def sight(self) -> Sight:
+        """What was seen of these elements before the calls, and at the last look."""
+        answer = self._ask("sight", {})
+        return Sight(answer["early"], tuple(answer["unwritten"]))
 
     def has_changed(self) -> bool:
         """Whether any of these elements was written after the last look."""

@@ -43,6 +43,7 @@ TAKEN_SHARE = 0.9
 MOST_UNWRITTEN = 8
 """Calls that are verified besides, for an element of theirs still held its poison. Chosen: a single
 one is enough, but honest kernels may leave NaN where the reference has some."""
+EARLY = "before any of the calls was let go"
 LATE = "after the worker had said that all calls were done"
 ASIDE_SEGMENTS = 5
 """For the medians of times that nothing is decided on."""
@@ -143,7 +144,9 @@ class GpuStation:
         for side, segment in enumerate(in_order):
             if forged := overstated(segment.elapsed_s, segment.wall_s):
                 raise SideDiedError(side, forged)
-        void = self._running.void or next(filter(None, map(_void, in_order)), None)
+        void = self._running.void
+        if void is None and not self.plan.by_clock:  # where events don't count, they void nothing
+            void = next(filter(None, map(_void, in_order)), None)
         return Turn(
             tuple(order), tuple(self._as_segment(s) for s in in_order), void,
             tuple(h for h in health if h is not None),
@@ -249,6 +252,8 @@ class GpuStation:
             turn = self._turn([0], self._deadline_s, fresh=False)
         finally:
             self._running.taken = None
+        if self._slots.sight().is_early:
+            return written_outside(EARLY)
         time.sleep(2 * OCCUPIED_S)
         if self._slots.has_changed():
             return written_outside(LATE)
@@ -283,8 +288,10 @@ class GpuStation:
             self._learn()
         calls = self._timed
         if self.plan.by_clock:
-            unwritten = self._slots.unwritten()[:MOST_UNWRITTEN]
-            calls = sorted({*chosen_afterwards(calls), *unwritten})
+            seen = self._slots.sight()
+            if seen.is_early:
+                return side, written_outside(EARLY)
+            calls = sorted({*chosen_afterwards(calls), *seen.unwritten[:MOST_UNWRITTEN]})
         for finding in self._slots.verify(calls, self._budgets, exact=False):
             failure = attributed(finding.failure, self._refused)
             if failure is not None:

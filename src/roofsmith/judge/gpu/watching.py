@@ -86,12 +86,17 @@ class Sample:
                 )
             )
         self._bytes = arena.bytes
+        self._before: list[torch.Tensor] = []
         self._seen: list[torch.Tensor] = []
 
-    def written(self) -> bool:
-        """Whether any element of a pure output no longer holds its poison."""
-        blank = [watched for watched in self._watched if watched.is_blank]
-        return any(bool((self._bytes[w.places] != w.poison).any()) for w in blank)
+    def glance(self) -> None:
+        """Have the device remember what is there before the calls; nobody waits for it here."""
+        self._before = [self._bytes[watched.places] for watched in self._watched]
+
+    def was_written(self) -> bool:
+        """Whether any element of a pure output had lost its poison by then."""
+        pairs = zip(self._watched, self._before, strict=True)
+        return any(bool((seen != w.poison).any()) for w, seen in pairs if w.is_blank)
 
     def look(self) -> None:
         """Remember what is there now. A clock waits for it: what it means is found out later."""
