@@ -31,7 +31,7 @@ from roofsmith.judge.gpu.device_arena import DeviceArena  # noqa: E402
 from roofsmith.judge.gpu.holding import MOST_LOOKS  # noqa: E402
 from roofsmith.judge.gpu.latch import Queued, new_latch  # noqa: E402
 from roofsmith.judge.gpu.process import GpuSegment, Taken  # noqa: E402
-from roofsmith.judge.gpu.running import LONGEST_STOPPED_S  # noqa: E402
+from roofsmith.judge.gpu.running import LONGEST_LATCHED_S  # noqa: E402
 from roofsmith.judge.gpu.shared import BUSY_LOOKS, Shared  # noqa: E402
 from roofsmith.judge.gpu.slots import Filled, Sight  # noqa: E402
 from roofsmith.judge.gpu.station import GpuStation  # noqa: E402
@@ -249,6 +249,10 @@ class Slots:
     def scrub(self) -> None:
         self._diary.append("scrub")
 
+    def let_go(self, queued: Queued, patience_s: float) -> float | None:
+        self._diary.append("let go, awake, and look")
+        return None if self.took_s is None else time.perf_counter() + self.took_s
+
     def look(self) -> None:
         self._diary.append("look")
 
@@ -390,8 +394,10 @@ def test_calls_that_need_their_process_have_it_from_then_on(tmp_path: Path) -> N
     slots.took_s = 4.0
     turn = made.turn([1, 0], 1.0)
     assert turn.void is None
+    assert diary[-7:-2] == ["stop", "fill and watch", "let go, awake, and look", "go", "stop"]
     assert "let go and look" not in diary
-    assert all(segment.wall_s < 1 for segment in turn.segments)
+    assert "look" not in diary
+    assert all(4 < segment.wall_s < 5 for segment in turn.segments)
 
 
 @pytest.mark.parametrize("is_latched", [False, True])
@@ -410,22 +416,26 @@ def test_time_counts_from_when_inputs_are_there(is_latched: bool, tmp_path: Path
     assert segment.wall_s >= 0.05
 
 
-def test_nobody_has_a_clock_of_his_own(tmp_path: Path) -> None:
-    """Where one side can't be let go from outside, neither is."""
+def test_nobody_says_that_his_end_cannot_be_seen(tmp_path: Path) -> None:
+    """Unless nobody's can: the driver is one for both."""
+    sides = [latched([]), Worker([])]
+    with pytest.raises(SideDiedError) as caught:
+        station(Slots([]), sides, shared(tmp_path), CLOCK_PLAN)
+    assert (caught.value.side, caught.value.outcome.reason) == (1, "garbled_answer")
     diary: list[str] = []
-    made = station(Slots(diary), [latched(diary), Worker(diary)], shared(tmp_path), CLOCK_PLAN)
-    made.turn([0, 1], 1.0)
-    assert "let go and look" not in diary
+    made = station(Slots(diary), [Worker(diary), Worker(diary)], shared(tmp_path), CLOCK_PLAN)
+    assert made.turn([0, 1], 1.0).void is None
+    assert diary.count("look") == 2
 
 
-@pytest.mark.parametrize(("about_s", "is_stopped"), [(LONGEST_STOPPED_S, True), (0.1, False)])
+@pytest.mark.parametrize(("about_s", "is_latched"), [(LONGEST_LATCHED_S, True), (0.1, False)])
 def test_beside_long_calls_messages_are_short(
-    about_s: float, is_stopped: bool, tmp_path: Path
+    about_s: float, is_latched: bool, tmp_path: Path
 ) -> None:
     diary: list[str] = []
     plan = replace(CLOCK_PLAN, about_s=about_s)
     station(Slots(diary), [latched(diary)], shared(tmp_path), plan).turn([0], 1.0)
-    assert ("let go and look" in diary) == is_stopped
+    assert ("let go and look" in diary) == is_latched
 
 
 def test_other_segments_are_let_go_by_their_workers(tmp_path: Path) -> None:
@@ -457,6 +467,11 @@ def test_the_reference_lets_go_and_looks(doubled: Rehearsal) -> None:
     thread.join()
     assert filled.seen_s is not None
     assert begin < filled.at_s < filled.seen_s < time.perf_counter()
+    doubled.slots.look()
+    seen_s = doubled.slots.let_go(now, 0.0)
+    assert seen_s is not None
+    assert filled.seen_s < seen_s < time.perf_counter()
+    assert doubled.slots.let_go(Queued(latch, turn + 1), 0.0) is None
     assert doubled.slots.sight() == Sight(is_early=False, unwritten=())
     assert not doubled.slots.has_changed()
     os.close(latch)

@@ -200,7 +200,7 @@ class GpuServer:
             How long the device took; when inputs were there; and when outputs had been looked at,
             unless that isn't asked for or calls weren't done before long.
         """
-        latch = _latch(fds)
+        latch = _latch(fds) if fds else None
         sample = self._samples[message["arena"]] if message["watched"] else None
         begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         begin.record()
@@ -213,11 +213,12 @@ class GpuServer:
         torch.cuda.synchronize()
         at_s, seen_s = time.perf_counter(), None
         if latch is not None and sample is not None:
-            latch.release(message["turn"])
-            if latch.is_done(message["turn"], message["patience_s"]):
-                sample.look()
-                seen_s = time.perf_counter()
+            seen_s = _seen(latch, message, sample)
         return {"device_s": begin.elapsed_time(end) * 1e-3, "at_s": at_s, "seen_s": seen_s}
+
+    def let_go(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
+        """The same, once a worker that needs its process meanwhile was woken."""
+        return {"seen_s": _seen(_latch(fds), message, self._samples[message["arena"]])}
 
     def scrub(self, message: dict[str, Any]) -> dict[str, Any]:
         """An earlier draw's inputs into all slots, and poison into their outputs."""
@@ -391,7 +392,7 @@ class GpuServer:
 
     def answer(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
         """Do what a message asks."""
-        given = {"export": self.export, "publish": self.publish}
+        given = {"export": self.export, "publish": self.publish, "let_go": self.let_go}
         if (op := message["op"]) in given:
             return given[op](message, fds)
         operations = {
@@ -405,13 +406,21 @@ class GpuServer:
         return operations[op](message)
 
 
-def _latch(fds: Sequence[int]) -> Latch | None:
-    """The page that a descriptor refers to, if there is one, which isn't needed any more then."""
+def _latch(fds: Sequence[int]) -> Latch:
+    """The page that a descriptor refers to, which isn't needed any more then."""
     try:
-        return Latch(fds[0]) if fds else None
+        return Latch(fds[0])
     finally:
-        for fd in fds:
-            os.close(fd)
+        os.close(fds[0])
+
+
+def _seen(latch: Latch, message: dict[str, Any], sample: Sample) -> float | None:
+    """Let calls go; when their outputs had been looked at, if they are done before long."""
+    latch.release(message["turn"])
+    if not latch.is_done(message["turn"], message["patience_s"]):
+        return None
+    sample.look()
+    return time.perf_counter()
 
 
 def main() -> None:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 
-from roofsmith.domain.outcome import Cheated
+from roofsmith.domain.outcome import Cheated, Crashed
 from roofsmith.judge.bench import SegmentPlan, SideDiedError
 from roofsmith.judge.gpu.holding import Holding
 from roofsmith.judge.gpu.latch import Queued
@@ -15,9 +15,9 @@ from roofsmith.judge.gpu.slots import Filled, Slots
 from roofsmith.ports import KernelDiedError
 
 PATIENCE_S = 0.5
-"""For calls to end while their process is stopped. Chosen."""
-LONGEST_STOPPED_S = PATIENCE_S / 10
-"""Of segments whose processes are stopped meanwhile. Messages are little beside longer ones."""
+"""For calls to end that are let go from outside. Chosen."""
+LONGEST_LATCHED_S = PATIENCE_S / 10
+"""Of segments that are let go from outside. Messages are little beside longer ones."""
 
 
 class Running:
@@ -44,6 +44,9 @@ class Running:
         """Whether nothing is held back for now."""
         self.taken: Taken | None = None
         """How the device is taken in the next segment."""
+        short = (plan.about_s or 0.0) <= LONGEST_LATCHED_S
+        self._are_latched = short and plan.by_clock and _agree(workers)
+        """Whether calls of all sides are let go from outside, and their ends are seen there."""
 
     @property
     def holds(self) -> bool:
@@ -109,26 +112,20 @@ class Running:
             raise SideDiedError(side, error.outcome) from error
 
     def _let_go(self, side: int, timed: Sequence[int], limit_s: float) -> GpuSegment:
-        """Calls that were queued; where the clock counts, their process is stopped meanwhile."""
-        worker, queued = self._workers[side], None
-        if self._watches and self._end_while_stopped():
-            queued = worker.queued
-        filled = self._fill(timed, queued)
-        if queued is not None and filled.seen_s is None:
+        """Calls that were queued. Where the clock counts, the reference's process lets them go.
+
+        Their own is stopped meanwhile, unless one of the sides needs it: then it is woken before.
+        """
+        worker, is_stopped = self._workers[side], self._holding.end_while_stopped(self.sides)
+        queued = worker.queued if self._are_latched else None
+        filled = self._fill(timed, queued if is_stopped else None)
+        if queued is not None and is_stopped and filled.seen_s is None:
             self._holding.needing_host.add(self.sides[side])
             self.void = "calls didn't end while their process was stopped: from now on it runs"
         with worker.awake():
+            if queued is not None and not is_stopped:
+                filled = replace(filled, seen_s=self._slots.let_go(queued, PATIENCE_S))
             return self._seen(worker.run_queued(limit_s), filled)
-
-    def _end_while_stopped(self) -> bool:
-        """Whether calls of all sides can be let go, and end, without their processes.
-
-        Or messages would count for one of them only. Beside long calls they don't count.
-        """
-        about_s = self._plan.about_s or 0.0
-        is_latched = all(worker.is_latched for worker in self._workers)
-        is_short = about_s <= LONGEST_STOPPED_S
-        return is_latched and is_short and self._holding.end_while_stopped(self.sides)
 
     def _fill(self, timed: Sequence[int], queued: Queued | None = None) -> Filled:
         """Pristine inputs, and the end of calls that are let go as soon as they are there."""
@@ -156,6 +153,20 @@ class Running:
     def _watches(self) -> bool:
         """Whether the reference's process looks at outputs before and right after the calls."""
         return self._plan.by_clock or self.taken is not None
+
+
+def _agree(workers: Sequence[GpuWorkerProcess]) -> bool:
+    """Whether calls of all of them can be let go from outside, or of none.
+
+    Raises:
+        SideDiedError: one says that the driver refuses what it takes from another one. It would
+            have the judge listen to its own word for the end of its calls.
+    """
+    said = [worker.is_latched for worker in workers]
+    if any(said) and not all(said):
+        detail = "its process says that it can't share a page with the judge; the other one's can"
+        raise SideDiedError(said.index(False), Crashed(reason="garbled_answer", detail=detail))
+    return all(said)
 
 
 def written_outside(when: str) -> Cheated:

@@ -187,6 +187,16 @@ class Slots:
         """
         self._ask("scrub", {})
 
+    def let_go(self, queued: Queued, patience_s: float) -> float | None:
+        """Let calls go and look at outputs, as `fill` does, of a process that has been woken.
+
+        Returns:
+            When they had been looked at; None if they weren't done before long.
+        """
+        message = {"turn": queued.turn, "patience_s": patience_s}
+        seen_s: float | None = self._ask("let_go", message, (queued.latch,))["seen_s"]
+        return seen_s
+
     def look(self) -> None:
         """Remember the elements that were chosen as they are at this instant."""
         self._ask("look", {})
