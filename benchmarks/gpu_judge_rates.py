@@ -417,13 +417,14 @@ def figures(result: GpuJudgeRates) -> str:
         )
         again = "-" if group.repeatability is None else f"{group.repeatability:.1%}"
         time_us = (group.kernel_time_s or math.nan) * 1e6
+        took = f"{time_us:.3g} µs" if time_us < 1000 else f"{time_us / 1000:.3g} ms"
         dims = "x".join(map(str, KERNELS[group.kernel].dims.values()))
         faster, slower = (
             f"{called.count} of {called.trials}"
             for called in (group.called_faster, group.called_slower)
         )
         lines.append(
-            f"| {how if group.slowdown else 'identical'} | {group.kernel} {dims}, {time_us:.3g} µs"
+            f"| {how if group.slowdown else 'identical'} | {group.kernel} {dims}, {took}"
             f" | {faster} | {slower} | {group.median_wall_s:.1f}, {group.max_wall_s:.1f}"
             f" | {again} |"
         )
