@@ -3,9 +3,8 @@
     python benchmarks/clock_scatter.py --out benchmarks/results/clock_scatter.json
 
 A softmax wins against one that does 5% more rows. Whatever the clock says of it, it goes on for so
-many pairs. Once, processes are stopped while their calls run, and the reference's process lets them
-go and sees their end, as the judge has it; and once, workers are woken to let their calls go, as
-for kernels that need their process meanwhile.
+many pairs. The reference's process lets calls go and sees their end. Their own are stopped
+meanwhile, as the judge has it, or were woken before, as for kernels that need their process.
 """
 
 from __future__ import annotations

@@ -62,16 +62,6 @@ def test_all_workloads_of_a_target_fit_at_the_same_time(
     assert min(plan.calls for plan in plans) >= 6
 
 
-@pytest.mark.parametrize("time_s", [50e-6, 1e-3, 20e-3])
-def test_the_clock_sees_no_call_that_nobody_verifies(time_s: float, tmp_path: Path) -> None:
-    """Who can tell discarded calls from others would leave them out: half of all, of long ones."""
-    made, target = bench(1, tmp_path)
-    plan = made.clock_plan(target.workloads[0], [time_s, time_s], 25e-3)
-    assert (plan.warm, plan.slots) == (0, plan.calls + 1)
-    assert plan.about_s == pytest.approx(plan.calls * time_s)
-    assert made.plan(target.workloads[0], time_s).warm > 0
-
-
 @pytest.mark.parametrize(("by_clock", "sets"), [(False, 4), (True, 2)])
 def test_as_many_processes_start_as_decide_anything(
     by_clock: bool, sets: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -37,7 +37,7 @@ from roofsmith.judge.gpu.slots import Filled, Sight  # noqa: E402
 from roofsmith.judge.gpu.station import GpuStation  # noqa: E402
 
 PLAN = SegmentPlan(4, warm=2)
-CLOCK_PLAN = SegmentPlan(4, warm=0, idle=1, by_clock=True)
+CLOCK_PLAN = SegmentPlan(4, warm=2, by_clock=True, about_s=1e-3)
 LONG_PLAN = SegmentPlan(400, warm=2)
 WRONG = Incorrect(reason="skipped_work", detail="left it unwritten")
 
@@ -291,6 +291,8 @@ class Worker:
         self._room = room
         """Calls that its launch queue has room for."""
         self.timed: list[list[int]] = []
+        self.warm: list[int] = []
+        """Discarded calls that were queued, by segment."""
         self.ended = False
         self.is_latched = False
         self.queued = Queued(latch=-1, turn=1)
@@ -305,8 +307,11 @@ class Worker:
 
     wake = pause = begin_first_call = end_first_call = lambda *_: None
 
-    def queue_slots(self, arena: int, slots: Sequence[int], **_: object) -> bool:
+    def queue_slots(
+        self, arena: int, slots: Sequence[int], *, warm: Sequence[int], deadline_s: float
+    ) -> bool:
         self._diary.append("queue")
+        self.warm.append(len(warm))
         self.timed.append(list(slots))
         return len(slots) <= self._room and not (self._early.pop(0) if self._early else False)
 
@@ -419,8 +424,9 @@ def test_time_counts_from_when_inputs_are_there(is_latched: bool, tmp_path: Path
 def test_nobody_says_that_his_end_cannot_be_seen(tmp_path: Path) -> None:
     """Unless nobody's can: the driver is one for both."""
     sides = [latched([]), Worker([])]
+    made = station(Slots([]), sides, shared(tmp_path), CLOCK_PLAN)
     with pytest.raises(SideDiedError) as caught:
-        station(Slots([]), sides, shared(tmp_path), CLOCK_PLAN)
+        made.turn([0, 1], 1.0)
     assert (caught.value.side, caught.value.outcome.reason) == (1, "garbled_answer")
     diary: list[str] = []
     made = station(Slots(diary), [Worker(diary), Worker(diary)], shared(tmp_path), CLOCK_PLAN)
@@ -428,7 +434,7 @@ def test_nobody_says_that_his_end_cannot_be_seen(tmp_path: Path) -> None:
     assert diary.count("look") == 2
 
 
-@pytest.mark.parametrize(("about_s", "is_latched"), [(LONGEST_LATCHED_S, True), (0.1, False)])
+@pytest.mark.parametrize(("about_s", "is_latched"), [(LONGEST_LATCHED_S, True), (0.2, False)])
 def test_beside_long_calls_messages_are_short(
     about_s: float, is_latched: bool, tmp_path: Path
 ) -> None:
@@ -436,6 +442,17 @@ def test_beside_long_calls_messages_are_short(
     plan = replace(CLOCK_PLAN, about_s=about_s)
     station(Slots(diary), [latched(diary)], shared(tmp_path), plan).turn([0], 1.0)
     assert ("let go and look" in diary) == is_latched
+
+
+@pytest.mark.parametrize(("plan", "discarded"), [(CLOCK_PLAN, 0), (PLAN, PLAN.warm)])
+def test_the_clock_sees_no_call_that_nobody_verifies(
+    plan: SegmentPlan, discarded: int, tmp_path: Path
+) -> None:
+    """Who can tell discarded calls from others would leave them out: half of all, of long ones."""
+    worker = Worker([])
+    (segment,) = station(Slots([]), [worker], shared(tmp_path), plan).turn([0], 1.0).segments
+    assert worker.warm == [discarded]
+    assert segment.wall_calls == plan.calls + discarded
 
 
 def test_other_segments_are_let_go_by_their_workers(tmp_path: Path) -> None:

@@ -171,10 +171,8 @@ class GpuBench:
         share = ARENAS_SHARE * self._oracle.memory_bytes / len(self._oracle.target.workloads)
         room = int(min(MAX_ARENA_BYTES, share)) // slot_bytes - 1
         calls = max(1, min(round(segment_s / max(time_s, 1e-9)), most, room))
-        if clock_s is not None:
-            # This clock sees all calls, so all are verified; a slot more, or one has nowhere to go.
-            return SegmentPlan(calls, warm=0, idle=1, by_clock=True, about_s=calls * time_s)
-        return SegmentPlan(calls, warm=1 if time_s > LONG_S else DISCARDED_CALLS)
+        warm = 1 if time_s > LONG_S else DISCARDED_CALLS
+        return SegmentPlan(calls, warm, by_clock=clock_s is not None, about_s=calls * time_s)
 
     def lineup(self, kernels: Sequence[Built]) -> GpuLineup:
         """Start a process per kernel.

@@ -57,7 +57,7 @@ class GpuSegment:
     """All timed calls together, by events: a claim."""
     wall_s: float
     """From the message that let the calls go to the answer; where the judge's own clock counts,
-    from when inputs were there to when outputs had been looked at."""
+    from when inputs were there to when outputs had been looked at, and what was late of them."""
     calls: int = 1
     """That `wall_s` saw: where calls were held back, the discarded ones, too."""
     refused: object = None

@@ -207,9 +207,9 @@ class GpuServer:
         self.arenas[message["arena"]].publish(message["slots"])
         if self._flush is not None:
             self._flush.add_(1)
-        end.record()
         if sample is not None:
             sample.glance()
+        end.record()
         torch.cuda.synchronize()
         at_s, seen_s = time.perf_counter(), None
         if latch is not None and sample is not None:

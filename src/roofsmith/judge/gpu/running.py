@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from roofsmith.domain.outcome import Cheated, Crashed
-from roofsmith.judge.bench import SegmentPlan, SideDiedError
+from roofsmith.judge.bench import LONGEST_SIDE_S, SegmentPlan, SideDiedError
 from roofsmith.judge.gpu.holding import Holding
 from roofsmith.judge.gpu.latch import Queued
 from roofsmith.judge.gpu.process import GpuSegment, GpuWorkerProcess, Taken
@@ -16,8 +16,9 @@ from roofsmith.ports import KernelDiedError
 
 PATIENCE_S = 0.5
 """For calls to end that are let go from outside. Chosen."""
-LONGEST_LATCHED_S = PATIENCE_S / 10
-"""Of segments that are let go from outside. Messages are little beside longer ones."""
+LONGEST_LATCHED_S = 2 * LONGEST_SIDE_S
+"""Of the slower side's segments that are let go from outside. Longer ones are of a call or two,
+beside which messages are short."""
 
 
 class Running:
@@ -44,9 +45,6 @@ class Running:
         """Whether nothing is held back for now."""
         self.taken: Taken | None = None
         """How the device is taken in the next segment."""
-        short = (plan.about_s or 0.0) <= LONGEST_LATCHED_S
-        self._are_latched = short and plan.by_clock and _agree(workers)
-        """Whether calls of all sides are let go from outside, and their ends are seen there."""
 
     @property
     def holds(self) -> bool:
@@ -67,12 +65,13 @@ class Running:
         *,
         hold: bool,
     ) -> GpuSegment:
-        """One side's calls on what was drawn last; their inputs come after the discarded calls.
+        """One side's calls on what was drawn last.
 
         Args:
             side: whose.
             timed: slots of the timed calls, in order; may repeat.
-            warm: of the discarded ones.
+            warm: of the discarded ones; where the clock would see them, which verifies all that it
+                sees, there are none.
             deadline_s: for one call.
             hold: whether nothing starts before all is queued.
 
@@ -83,12 +82,13 @@ class Running:
         limit_s = deadline_s * (1 + min(len(timed), 2))
         try:
             if hold:
+                first = () if self._plan.by_clock else warm
                 with worker.awake():
-                    held = worker.queue_slots(number, timed, warm=warm, deadline_s=limit_s)
+                    held = worker.queue_slots(number, timed, warm=first, deadline_s=limit_s)
                 if held:
                     ran = self._let_go(side, timed, limit_s)
                     self._holding.was_held(self.sides[side])
-                    return replace(ran, calls=len(warm) + len(timed))
+                    return replace(ran, calls=len(first) + len(timed))
                 with worker.awake():
                     worker.run_queued(limit_s)
                 self._holding.was_early(self.sides[side], self.calls, self._plan.calls)
@@ -99,9 +99,8 @@ class Running:
             defer = not self.lets_go and self.sides[side] not in self._holding.waiting
             # Discarded calls come before the inputs of those that count: what they compute ahead
             # is computed from other numbers.
-            if warm:
-                with worker.awake():
-                    worker.run_slots(number, (), warm=warm, deadline_s=limit_s, defer=defer)
+            with worker.awake():
+                worker.run_slots(number, (), warm=warm, deadline_s=limit_s, defer=defer)
             filled = self._fill(timed)
             with worker.awake():
                 ran = worker.run_slots(
@@ -117,7 +116,9 @@ class Running:
         Their own is stopped meanwhile, unless one of the sides needs it: then it is woken before.
         """
         worker, is_stopped = self._workers[side], self._holding.end_while_stopped(self.sides)
-        queued = worker.queued if self._are_latched else None
+        is_short = self._plan.about_s is not None and self._plan.about_s <= LONGEST_LATCHED_S
+        is_latched = self._plan.by_clock and is_short and _agree(self._workers)
+        queued = worker.queued if is_latched else None
         filled = self._fill(timed, queued if is_stopped else None)
         if queued is not None and is_stopped and filled.seen_s is None:
             self._holding.needing_host.add(self.sides[side])

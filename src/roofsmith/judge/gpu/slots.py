@@ -79,8 +79,8 @@ class Slots:
         self._guards: dict[int, int] = {}
         """Words of the guard bands as they are, by slot."""
         self._counts = True
-        self._least_s: dict[int, float] = {}
-        """That the device took to bring inputs, by how many slots."""
+        self._least_s: dict[tuple[int, bool], float] = {}
+        """That the device took to bring inputs, by how many slots and whether they are watched."""
         message = {"arrays": as_json(self.description.arrays), "slots": count}
         self._start = oracle.starts
         self.handle: str = self._ask("allocate", message)["handle"]
@@ -165,8 +165,8 @@ class Slots:
         turn = None if queued is None else queued.turn
         answer = self._ask("publish", {**publish, "turn": turn}, latch)
         took_s = answer["device_s"]
-        least_s = min(took_s, self._least_s.get(len(slots), took_s))
-        self._least_s[len(slots)] = least_s
+        alike = len(slots), bool(watch)
+        least_s = self._least_s[alike] = min(took_s, self._least_s.get(alike, took_s))
         self._guards.update(zip(slots, guards, strict=True))
         self.is_blank = False
         return Filled(took_s - least_s, answer["at_s"], answer["seen_s"])
