@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, cast
@@ -34,8 +33,8 @@ class Worker:
         """Inputs of every call."""
 
     @contextlib.contextmanager
-    def awake(self) -> Iterator[float]:
-        yield time.perf_counter()
+    def awake(self) -> Iterator[None]:
+        yield
 
     wake = pause = attach = end_first_call = lambda *_: None
 
@@ -93,8 +92,8 @@ class LateWorker(EarlyWorker):
     _is_late = False
 
     @contextlib.contextmanager
-    def awake(self) -> Iterator[float]:
-        yield time.perf_counter()
+    def awake(self) -> Iterator[None]:
+        yield
         if self._is_late:
             self.run_queued(1.0)
             self._is_late = False

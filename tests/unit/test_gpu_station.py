@@ -69,9 +69,9 @@ class Worker:
         """Whether waits were put off, by run that nothing held back."""
 
     @contextlib.contextmanager
-    def awake(self) -> Iterator[float]:
+    def awake(self) -> Iterator[None]:
         self.is_awake = True
-        yield time.perf_counter()
+        yield
         self.is_awake = False
 
     def attach(self, slots: Slots) -> None:

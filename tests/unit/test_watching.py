@@ -298,8 +298,8 @@ class Worker:
         self.queued = Queued(latch=-1, turn=1)
 
     @contextlib.contextmanager
-    def awake(self) -> Iterator[float]:
-        yield time.perf_counter()
+    def awake(self) -> Iterator[None]:
+        yield
         self._diary.append("stop")
 
     def attach(self, slots: object) -> None:

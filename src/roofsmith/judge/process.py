@@ -319,16 +319,15 @@ class WorkerProcess:
         return Segment(times_s, wall_s, waited, len(calls))
 
     @contextlib.contextmanager
-    def awake(self) -> Iterator[float]:
+    def awake(self) -> Iterator[None]:
         """Let the process run for a while; it is stopped, with all its threads, before and after.
 
-        Threads that spin, wait or were left behind must not take time from the other side. The
-        block is given the time at which it was woken, see `wake`.
+        Threads that spin, wait or were left behind must not take time from the other side.
         """
         self._require_stillness()
-        woken = self.wake()
+        self.wake()
         try:
-            yield woken
+            yield
         finally:
             self.pause()
 
@@ -337,16 +336,10 @@ class WorkerProcess:
         """Whether its library has run Python code: see `judge.seal`."""
         return self._channel.is_tampered
 
-    def wake(self) -> float:
-        """Let the process run until it is paused.
-
-        Returns:
-            The last instant at which it certainly stood still, by `time.perf_counter`.
-        """
+    def wake(self) -> None:
+        """Let the process run until it is paused."""
         self._woken = spent(self.pid)
-        woken = time.perf_counter()
         self._signal(signal.SIGCONT)
-        return woken
 
     def pause(self) -> None:
         """Stop the process and all its threads, and wait until they have.
