@@ -33,14 +33,16 @@ KERNEL = "triton-softmax"
 SLOWDOWN = 0.05
 PAIRS = 42
 TO_SD = 1.4826
-"""From the median absolute deviation to the standard deviation of a normal distribution."""
+"""From the median absolute deviation to the standard deviation of a normal distribution: one over
+its quantile at 3/4 (Rousseeuw and Croux, JASA 88, 1993)."""
 
 
 class Clocked(Value):
     """One judgement's pairs by the judge's own clock."""
 
     stopped: bool
-    """Whether processes were stopped while their calls ran."""
+    """Whether processes were stopped while their calls ran. Judge 51fd8115e075 had those that
+    weren't let their calls go themselves, and say that they were done."""
     verdict: str
     pairs_ns: tuple[Times, ...]
     """Valid ones: a call of each side, on average."""
@@ -57,7 +59,8 @@ class ClockScatter(Value):
 
 
 def scatter(pairs: tuple[Times, ...]) -> tuple[float, float]:
-    """The median log ratio, and what pairs are off it: a robust standard deviation."""
+    """The median of ln(incumbent / candidate), and how far pairs are off it: `TO_SD` times the
+    median of their distances."""
     ratios = log_ratios(pairs)
     middle = median(ratios)
     return middle, TO_SD * median(abs(ratio - middle) for ratio in ratios)

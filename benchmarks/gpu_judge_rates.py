@@ -274,10 +274,9 @@ def run(options: argparse.Namespace) -> GpuJudgeRates:
             judged: Counter[str] = Counter()
             drawn = [(benches[name], benches[name].candidate(how), how) for name, how in todo]
             for number, (bench, candidate, slowdown) in enumerate(drawn):
-                if options.ahead and number % options.ahead == 0:
+                name, ahead = bench.kernel.name, options.ahead > 0
+                if ahead and number % options.ahead == 0:
                     build_ahead(drawn[number : number + options.ahead])
-                name = bench.kernel.name
-                ahead = options.ahead > 0
                 trials.append(bench.trial(candidate, slowdown, judged[name], ahead=ahead))
                 judged[name] += 1
                 now = time.monotonic()
@@ -300,7 +299,7 @@ def run(options: argparse.Namespace) -> GpuJudgeRates:
 
 def build_ahead(drawn: Sequence[tuple[GpuBenchmark, Candidate, float]]) -> None:
     """Compile candidates side by side; nothing is judged meanwhile."""
-    for bench in {id(bench): bench for bench, _, _ in drawn}.values():
+    for bench in {bench.kernel.name: bench for bench, _, _ in drawn}.values():
         own = [candidate for other, candidate, _ in drawn if other is bench]
         bench.shop.machine.toolchain.build_all(own)
 
