@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import secrets
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from types import ModuleType
@@ -21,9 +22,12 @@ from roofsmith.domain.workload import Workload
 from roofsmith.judge.budgets import Budgets, Finding
 from roofsmith.judge.gpu import device_arena
 from roofsmith.judge.gpu.arenas import Arenas
+from roofsmith.judge.gpu.latch import Latch
 from roofsmith.judge.gpu.reference import GpuReference
 from roofsmith.judge.gpu.reference_process import GpuServer
 from roofsmith.judge.gpu.slots import Slots
+from roofsmith.judge.gpu.stage import Stage
+from roofsmith.judge.gpu.watching import Sample
 from roofsmith.judge.tolerated import Tolerated
 from roofsmith.ports import WorkloadDescription
 
@@ -65,9 +69,31 @@ class Event:
     def record(self) -> None:
         """Now."""
 
+    def synchronize(self) -> None:
+        """It has passed."""
+
     def elapsed_time(self, end: Event) -> float:
         """Milliseconds."""
         return 0.0
+
+
+class Watch:
+    """Looks when calls are done: here, nothing can be queued."""
+
+    def __init__(self) -> None:
+        self._queued: Sample | None = None
+
+    def queue(self, sample: Sample) -> None:
+        """Later."""
+        self._queued = sample
+
+    def see(self, latch: Latch, turn: int, patience_s: float) -> float | None:
+        """Let calls go and look."""
+        assert self._queued is not None
+        latch.release(turn)
+        is_done = latch.is_done(turn, patience_s)
+        self._queued.look()
+        return time.perf_counter() if is_done else None
 
 
 def bytes_of_host(address: int, size: int) -> torch.Tensor:
@@ -129,10 +155,12 @@ class Rehearsal:
         module = ModuleType("reference")
         module.setup, module.reference = setup, reference  # type: ignore[attr-defined]
         self.server = GpuServer()
-        self.server._made = Arenas(HostMemory())  # type: ignore[arg-type]
-        self.server._reference = GpuReference(
+        self.server._reference = made = GpuReference(
             module, None, signature or Signature(parameters=()), None, tf32=False, device="cpu"
         )
+        arenas, watch = Arenas(HostMemory()), Watch()  # type: ignore[arg-type]
+        self.server._stage = Stage(made, arenas, watch, None, self.server._on)  # type: ignore[arg-type]
+        self.arenas = arenas
         workload = Workload(dims=dict(dims))
         self.slots = Slots(Oracle(self.server, workload), 0, workload, slots)  # type: ignore[arg-type]
         self.budgets = Budgets(Tolerance())
@@ -145,7 +173,7 @@ class Rehearsal:
 
     def run(self, kernel: Kernel, slot: int, number: int = 0) -> None:
         """One call on a slot of an arena."""
-        arena = self.server.arenas[number]
+        arena = self.arenas[number]
         kernel(**{a.name: arena.view(slot, i) for i, a in enumerate(arena.layout.arrays)})
 
     def turn(self, kernel: Kernel, *, exact: bool = True) -> list[Finding]:

@@ -70,7 +70,7 @@ class Worker:
         return self.run_queued(1.0)
 
     def _call(self, slot: int, arena: int) -> None:
-        self.given.append(self._rehearsal.server.arenas[arena].view(slot, 0).tolist())
+        self.given.append(self._rehearsal.arenas[arena].view(slot, 0).tolist())
         self._rehearsal.run(self._kernel, slot, arena)
 
 
@@ -133,7 +133,7 @@ class Bench:
 
     @contextlib.contextmanager
     def inputs(self, workload: Workload, slots: int) -> Iterator[Slots]:
-        number = len(self._rehearsal.server.arenas._arenas)
+        number = len(self._rehearsal.arenas._arenas)
         made = Slots(self._rehearsal.slots._oracle, number, workload, slots)
         self.examined.append(made)
         try:

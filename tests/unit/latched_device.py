@@ -6,7 +6,7 @@ import sys
 import time
 from ctypes import c_uint32
 
-from roofsmith.judge.gpu.latch import DONE, RELEASED, Latch
+from roofsmith.judge.gpu.latch import DONE, RELEASED, mapped
 
 PATIENCE_S = 60.0
 
@@ -15,7 +15,7 @@ class LatchedDevice:
     """Works on the page of a latch."""
 
     def __init__(self, fd: int) -> None:
-        self._latch = Latch(fd)
+        self._latch = mapped(fd)
         self._released = c_uint32.from_address(self._latch.address + RELEASED)
         self._done = c_uint32.from_address(self._latch.address + DONE)
 

@@ -264,7 +264,7 @@ class FullDevice(HostMemory):
 
 def allocated(gemm: Rehearsal, refusals: int) -> dict[str, object]:
     """What the reference's process answers on a device that refuses memory so many times."""
-    gemm.server.arenas._driver = FullDevice(refusals)  # type: ignore[assignment]
+    gemm.arenas._driver = FullDevice(refusals)  # type: ignore[assignment]
     arrays = [{"name": "c", "role": "output", "dtype": "float32", "shape": [8]}]
     message = {"op": "allocate", "arena": 1, "arrays": arrays, "slots": 2}
     return answering(gemm.server, message, [])

@@ -164,7 +164,7 @@ def test_the_odd_calls_are_those_that_the_candidate_was_given_last(
             large = [x for x in timed[0][-PLAN.calls :] if max(map(abs, x)) > COMMON]
             assert len(large) == len(odd)
             rehearsal.slots.fill([one.slot for one in odd])  # where they are by now
-            arena = rehearsal.server.arenas[0]
+            arena = rehearsal.arenas[0]
             assert all(arena.view(one.slot, 0).abs().max() > COMMON for one in odd)
             assert rehearsal.slots.distribution == OWN
     assert max(counts) > 1

@@ -217,8 +217,9 @@ def test_candidate_code_is_imported_only_where_nobody_else_draws(
         torch.cuda, "get_device_properties", lambda _: SimpleNamespace(L2_cache_size=1)
     )
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (1, 1))
+    device = SimpleNamespace(plug=lambda: None)
     for part in ("Driver", "Probe"):
-        monkeypatch.setattr(reference_process, part, lambda *_: None)
+        monkeypatch.setattr(reference_process, part, lambda *_: device)
     message = {
         "path": str(reference), "kernel": str(kernel), "ptr_size": None, "tf32": False,
         "signature": {"parameters": []}, "environment": {},

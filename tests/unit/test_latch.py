@@ -10,13 +10,13 @@ import latched_device
 import pytest
 from latched_device import PATIENCE_S, LatchedDevice
 
-from roofsmith.judge.gpu.latch import Latch, new_latch
+from roofsmith.judge.gpu.latch import Latch, mapped, new_latch
 from roofsmith.judge.shared_memory import shared_memory
 
 
 def test_turns_are_let_go_and_done_in_another_process() -> None:
     fd = new_latch()
-    latch = Latch(fd)
+    latch = mapped(fd)
     command = [sys.executable, latched_device.__file__, str(fd)]
     with subprocess.Popen(command, pass_fds=(fd,)) as process:
         for turn in (1, 2):
@@ -32,8 +32,8 @@ def test_turns_are_let_go_and_done_in_another_process() -> None:
 def test_a_latch_in_memory_of_ones_own() -> None:
     fd = new_latch()
     device = LatchedDevice(fd)
-    page = Latch(fd)
-    same = Latch.at(page.address)
+    page = mapped(fd)
+    same = Latch(page.address)
     os.close(fd)
     assert not same.is_done(1, 0.0)
     device.tell(1)

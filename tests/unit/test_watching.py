@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import os
+import queue
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -29,12 +30,13 @@ from roofsmith.judge.gpu import station as station_module  # noqa: E402
 from roofsmith.judge.gpu.arenas import Arenas  # noqa: E402
 from roofsmith.judge.gpu.device_arena import DeviceArena  # noqa: E402
 from roofsmith.judge.gpu.holding import MOST_LOOKS  # noqa: E402
-from roofsmith.judge.gpu.latch import Queued, new_latch  # noqa: E402
+from roofsmith.judge.gpu.latch import Queued, mapped, new_latch  # noqa: E402
 from roofsmith.judge.gpu.process import GpuSegment, Taken  # noqa: E402
 from roofsmith.judge.gpu.running import LONGEST_LATCHED_S  # noqa: E402
 from roofsmith.judge.gpu.shared import BUSY_LOOKS, Shared  # noqa: E402
 from roofsmith.judge.gpu.slots import Filled, Sight  # noqa: E402
 from roofsmith.judge.gpu.station import GpuStation  # noqa: E402
+from roofsmith.judge.gpu.watching import Watch  # noqa: E402
 
 PLAN = SegmentPlan(4, warm=2)
 CLOCK_PLAN = SegmentPlan(4, warm=2, by_clock=True, about_s=1e-3)
@@ -62,7 +64,7 @@ def twice(x: torch.Tensor, y: torch.Tensor) -> None:
 
 
 def test_between_sides_nothing_of_the_last_turn_is_left(doubled: Rehearsal) -> None:
-    arena = doubled.server.arenas[0]
+    arena = doubled.arenas[0]
     doubled.draw()
     before = {arena.raw(slot, 0).numpy().tobytes() for slot in range(12)}
     doubled.turn(twice)
@@ -103,7 +105,7 @@ def test_an_output_that_is_written_before_the_calls_is_seen(
 
 def test_inputs_come_all_at_once(doubled: Rehearsal) -> None:
     """Whoever waits for a slot's has no time while the others are put together."""
-    arena = doubled.server.arenas[0]
+    arena = doubled.arenas[0]
     doubled.draw()
     before = arena.bytes.clone()
     doubled.slots.draw(range(12), range(12))
@@ -125,7 +127,7 @@ def test_without_room_for_a_draft_inputs_come_one_by_one(
     slots = slots_module.Slots(made.slots._oracle, 1, made.slots.workload, 4)
     slots.draw(range(4), range(4))
     slots.fill(range(4))
-    arena = made.server.arenas[1]
+    arena = made.arenas[1]
     assert arena._draft is arena.bytes
     assert not bool(torch.isnan(arena.view(3, 0)).any())
 
@@ -165,7 +167,7 @@ def test_an_output_that_is_written_after_the_answer_is_seen(doubled: Rehearsal) 
 
 
 def test_a_tenth_of_the_last_call_is_enough_to_see(doubled: Rehearsal) -> None:
-    arena = doubled.server.arenas[0]
+    arena = doubled.arenas[0]
     doubled.draw()
     doubled.slots.fill(range(12), watch=range(12))
     for slot in range(12):
@@ -492,6 +494,116 @@ def test_the_reference_lets_go_and_looks(doubled: Rehearsal) -> None:
     assert doubled.slots.sight() == Sight(is_early=False, unwritten=())
     assert not doubled.slots.has_changed()
     os.close(latch)
+
+
+class Stream:
+    """Stands for a plug and the device's stream: what was queued runs in a thread, in order."""
+
+    def __init__(self) -> None:
+        self._work: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        fd = new_latch()
+        self._latch, self._device = mapped(fd), LatchedDevice(fd)
+        os.close(fd)
+        self._turn = 0
+        threading.Thread(target=self._run, daemon=True).start()
+
+    def hold(self, turn: int) -> None:
+        self._turn = turn
+        self.put(lambda: self._device.await_release(turn))
+
+    def put(self, work: Callable[[], None]) -> None:
+        self._work.put(work)
+
+    def tell(self) -> None:
+        turn = self._turn
+        self.put(lambda: self._device.tell(turn))
+
+    def release(self) -> None:
+        self._latch.release(self._turn)
+
+    def is_done(self, patience_s: float) -> bool:
+        return self._latch.is_done(self._turn, patience_s)
+
+    def _run(self) -> None:
+        while True:
+            self._work.get()()
+
+
+class Looks:
+    """Stands for a sample."""
+
+    def __init__(self, stream: Stream, happened: list[str]) -> None:
+        self._stream, self._happened = stream, happened
+
+    def look(self) -> None:
+        self._stream.put(lambda: self._happened.append("look"))
+
+
+def test_a_look_that_was_queued_comes_once_calls_are_done() -> None:
+    stream, happened = Stream(), list[str]()
+    watch, looks = Watch(cast(Any, stream)), cast(Any, Looks(stream, happened))
+    fd = new_latch()
+    device = LatchedDevice(fd)
+
+    def work(turn: int) -> None:
+        device.await_release(turn)
+        time.sleep(0.01)
+        happened.append("call")
+        device.tell(turn)
+
+    for turn in (1, 2):
+        thread = threading.Thread(target=work, args=(turn,))
+        thread.start()
+        begin = time.perf_counter()
+        watch.queue(looks)
+        assert len(happened) == 2 * (turn - 1), "nothing was let go"
+        seen_s = watch.see(mapped(fd), turn, 60.0)
+        assert seen_s is not None
+        assert begin + 0.01 < seen_s < time.perf_counter()
+        thread.join()
+    assert happened == ["call", "look"] * 2
+    os.close(fd)
+
+
+def test_calls_that_are_not_done_hold_nobody_up() -> None:
+    stream, happened = Stream(), list[str]()
+    watch, looks = Watch(cast(Any, stream)), cast(Any, Looks(stream, happened))
+    fd = new_latch()
+    for turn in (1, 2):
+        watch.queue(looks)
+        assert watch.see(mapped(fd), turn, 0.05) is None
+    done = threading.Event()
+    stream.put(done.set)
+    assert done.wait(60.0)
+    assert happened == ["look"] * 2
+    os.close(fd)
+
+
+def test_what_cannot_be_queued_holds_nothing_back() -> None:
+    stream = Stream()
+    watch = Watch(cast(Any, stream))
+    with pytest.raises(AttributeError):
+        watch.queue(cast(Any, None))
+    done = threading.Event()
+    stream.put(done.set)
+    assert done.wait(60.0)
+
+
+def test_a_look_is_queued_before_inputs_are_there(
+    doubled: Rehearsal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing but letting go is left to do by then."""
+    happened: list[str] = []
+    watch = doubled.server.stage._watch
+    monkeypatch.setattr(watch, "queue", lambda sample: happened.append("queue"))
+    monkeypatch.setattr(Event, "synchronize", lambda event: happened.append("there"))
+    monkeypatch.setattr(watch, "see", lambda *_: happened.append("see"))
+    doubled.draw()
+    happened.clear()
+    latch = new_latch()
+    doubled.slots.fill(range(12), watch=range(12), queued=Queued(latch, 1))
+    os.close(latch)
+    assert happened == ["queue", "there", "see"]
 
 
 def test_outputs_that_are_written_early_or_late_are_no_outputs(tmp_path: Path) -> None:

@@ -19,13 +19,13 @@ import numpy as np
 import psutil
 from numpy.typing import NDArray
 
-from roofsmith.domain.arrays import ArraySpec
 from roofsmith.domain.bound import OperationCount
 from roofsmith.domain.kernel import Signature, SourceFile
 from roofsmith.domain.target import Target
 from roofsmith.domain.workload import Workload
 from roofsmith.errors import BadReferenceError, RoofsmithError, TargetError
 from roofsmith.judge.arena import Arena
+from roofsmith.judge.array_messages import as_json, from_json
 from roofsmith.judge.draws import Draws
 from roofsmith.judge.hidden import reductions
 from roofsmith.judge.room import COPIES
@@ -128,10 +128,7 @@ class ReferenceProcess:
         """
         answer = self.ask("describe", {"dims": workload.dims})
         return WorkloadDescription(
-            arrays=tuple(
-                ArraySpec(a["name"], a["role"], a["dtype"], tuple(a["shape"]))
-                for a in answer["arrays"]
-            ),
+            arrays=tuple(from_json(answer["arrays"])),
             scalars=answer["scalars"],
             flops=answer["flops"],
             bytes=answer["bytes"],
@@ -354,10 +351,7 @@ class ReferenceOracle(ReferenceProcess):
         """Share an arena with the reference's process; the number that names it."""
         number = self._next_arena
         self._next_arena += 1
-        arrays = [
-            {"name": a.name, "role": a.role, "dtype": a.dtype, "shape": list(a.shape)}
-            for a in arena.layout.arrays
-        ]
+        arrays = as_json(arena.layout.arrays)
         self.ask("map", {"arena": number, "arrays": arrays, "slots": arena.slots}, (arena.fd,))
         return number
 

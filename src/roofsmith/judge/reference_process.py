@@ -17,10 +17,10 @@ from typing import Any, Protocol
 import numpy as np
 
 from roofsmith.analysis.tolerance import Budget, Errors
-from roofsmith.domain.arrays import ArraySpec
 from roofsmith.domain.kernel import Signature
 from roofsmith.freed_memory import keep_freed_memory
 from roofsmith.judge.arena import Arena
+from roofsmith.judge.array_messages import from_json
 from roofsmith.judge.confinement import die_with_parent
 from roofsmith.judge.distributions import changed, transform
 from roofsmith.judge.exploration import Usual, as_message, explore, honest, strain
@@ -101,10 +101,7 @@ class Server:
 
     def map(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
         """Map an arena that draws and expectations are written to."""
-        specs = [
-            ArraySpec(a["name"], a["role"], a["dtype"], tuple(a["shape"]))
-            for a in message["arrays"]
-        ]
+        specs = from_json(message["arrays"])
         self._arenas[message["arena"]] = Arena(specs, message["slots"], fds[0])
         return {}
 

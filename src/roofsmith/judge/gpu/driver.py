@@ -173,7 +173,7 @@ class Driver:
             self.wait()
             self._do("profile_end")
 
-    def plug(self, latch: Latch) -> Plug:
+    def plug(self, latch: Latch | None = None) -> Plug:
         """A plug for the default stream; others can let it go if the driver takes their latch."""
         return Plug(self, latch)
 
@@ -204,26 +204,41 @@ class Driver:
 
 
 class Plug:
-    """Holds the default stream back until all of a segment's launches are queued."""
+    """Holds the default stream back, for instance until all of a segment's launches are queued."""
 
-    def __init__(self, driver: Driver, latch: Latch) -> None:
+    def __init__(self, driver: Driver, latch: Latch | None = None) -> None:
+        """Nothing is held back yet.
+
+        Args:
+            driver: of the device.
+            latch: a page that other processes map; None, or one that the driver refuses: a page
+                that only this one maps.
+
+        Raises:
+            DeviceError: the driver has no memory that the device can reach.
+        """
         self._driver = driver
-        self._latch = latch
         self._turn = 0
-        size = c_size_t(SIZE_BYTES)
-        host = c_void_p(latch.address)
-        self.is_shared = True
-        """Whether the device works with the latch itself, and not with a page of this process."""
-        try:
-            driver._do("host_register", host, size, c_uint(_HOST_MAPPED))
-        except DeviceError:
-            self.is_shared = False
-            driver._do("host_alloc", byref(host), size, c_uint(_HOST_MAPPED))
-            ctypes.memset(host, 0, SIZE_BYTES)
-            self._latch = Latch.at(int(host.value or 0))
+        self.is_shared = latch is not None and self._takes(latch)
+        """Whether the device works with that latch itself."""
+        self._latch = latch if latch is not None and self.is_shared else self._own()
         device = c_void_p()
-        driver._do("host_pointer", byref(device), host, c_uint(0))
+        driver._do("host_pointer", byref(device), c_void_p(self._latch.address), c_uint(0))
         self._device = int(device.value or 0)
+
+    def _takes(self, latch: Latch) -> bool:
+        size, flags = c_size_t(SIZE_BYTES), c_uint(_HOST_MAPPED)
+        try:
+            self._driver._do("host_register", c_void_p(latch.address), size, flags)
+        except DeviceError:
+            return False
+        return True
+
+    def _own(self) -> Latch:
+        host, size = c_void_p(), c_size_t(SIZE_BYTES)
+        self._driver._do("host_alloc", byref(host), size, c_uint(_HOST_MAPPED))
+        ctypes.memset(host, 0, SIZE_BYTES)
+        return Latch(int(host.value or 0))
 
     def hold(self, turn: int) -> None:
         """From here on the stream waits, until this turn is let go."""
@@ -240,6 +255,10 @@ class Plug:
     def release(self) -> None:
         """Let the stream go; harmless when it isn't held."""
         self._latch.release(self._turn)
+
+    def is_done(self, patience_s: float) -> bool:
+        """Whether the stream says before long that it is done."""
+        return self._latch.is_done(self._turn, patience_s)
 
 
 def _load(api: Api) -> ctypes.CDLL:

@@ -21,23 +21,17 @@ _Word = ctypes.c_uint32
 
 
 class Latch:
-    """A page that several processes map. Turns are counted: what was let go or done stays so."""
+    """A page for several processes. Turns are counted: what was let go or done stays so."""
 
-    def __init__(self, fd: int) -> None:
-        """Map the page that a descriptor refers to."""
-        memory = (ctypes.c_char * SIZE_BYTES).from_buffer(mmap.mmap(fd, SIZE_BYTES))
-        self._map(ctypes.addressof(memory))
-        self._memory: object = memory  # the mapping goes with it
+    def __init__(self, address: int, memory: object = None) -> None:
+        """A page that is mapped already.
 
-    @classmethod
-    def at(cls, address: int) -> Latch:
-        """A page of this process's own, somewhere in its memory."""
-        made = cls.__new__(cls)
-        made._map(address)
-        return made
-
-    def _map(self, address: int) -> None:
+        Args:
+            address: where.
+            memory: what goes with it.
+        """
         self.address = address
+        self._memory = memory
         self._released = _Word.from_address(address + RELEASED)
         self._done = _Word.from_address(address + DONE)
 
@@ -61,6 +55,12 @@ class Queued:
     latch: int
     """Its descriptor."""
     turn: int
+
+
+def mapped(fd: int) -> Latch:
+    """The latch that a descriptor refers to, which it outlives."""
+    memory = (ctypes.c_char * SIZE_BYTES).from_buffer(mmap.mmap(fd, SIZE_BYTES))
+    return Latch(ctypes.addressof(memory), memory)
 
 
 def new_latch() -> int:

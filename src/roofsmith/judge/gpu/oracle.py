@@ -16,6 +16,7 @@ from roofsmith.domain.target import Target
 from roofsmith.domain.workload import Workload
 from roofsmith.errors import BadReferenceError, RoofsmithError, TargetError
 from roofsmith.judge.arena import Arena
+from roofsmith.judge.array_messages import as_json
 from roofsmith.judge.gpu.device_faults import (
     device_failed,
     is_device_fault,
@@ -24,7 +25,7 @@ from roofsmith.judge.gpu.device_faults import (
 )
 from roofsmith.judge.gpu.layout import BFLOAT16, host_spec
 from roofsmith.judge.gpu.needs import SEES_GPU, SEES_NO_GPU, blind_torch, require_torch
-from roofsmith.judge.gpu.slots import Slots, as_json
+from roofsmith.judge.gpu.slots import Slots
 from roofsmith.judge.oracle import BootedProcess, ReferenceProcess
 from roofsmith.ports import Scalar, WorkloadDescription
 

@@ -7,7 +7,6 @@ are arenas: slots of arrays between guard bands, allocated here and handed out b
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,9 +16,9 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from roofsmith.analysis.tolerance import Budget, Errors
-from roofsmith.domain.arrays import ArraySpec
 from roofsmith.domain.kernel import Signature
 from roofsmith.judge.arena import Arena
+from roofsmith.judge.array_messages import from_json
 from roofsmith.judge.exploration import (
     USUAL_SEEDS,
     Usual,
@@ -34,14 +33,14 @@ from roofsmith.judge.gpu.arenas import COMPARED_BYTES, Arenas
 from roofsmith.judge.gpu.arithmetic import TorchArithmetic
 from roofsmith.judge.gpu.device_arena import DeviceArena
 from roofsmith.judge.gpu.driver import Driver
-from roofsmith.judge.gpu.evidence import Draw, Memory, Scene, told
-from roofsmith.judge.gpu.latch import Latch
+from roofsmith.judge.gpu.evidence import Draw, Scene, told
 from roofsmith.judge.gpu.measuring import compare, measure
 from roofsmith.judge.gpu.needs import SEES_NO_GPU
 from roofsmith.judge.gpu.reference import GpuReference
 from roofsmith.judge.gpu.rounding import Wrong, room_for_rounding
+from roofsmith.judge.gpu.stage import Stage
 from roofsmith.judge.gpu.tensors import any_differ, raw_bytes, seed_present_devices_only
-from roofsmith.judge.gpu.watching import Probe, Sample
+from roofsmith.judge.gpu.watching import Probe, Watch
 from roofsmith.judge.reference_process import serve
 from roofsmith.judge.user_module import Complaint, load_module
 
@@ -55,12 +54,7 @@ class GpuServer:
     def __init__(self) -> None:
         self._reference: GpuReference | None = None
         self.path = ""
-        self._made: Arenas | None = None
-        self._drawn: dict[tuple[int, int], Draw] = {}
-        self._memories: dict[int, Memory] = {}
-        self._decoys: dict[int, Draw] = {}
-        """By arena, one of the draws before the present ones."""
-        self._samples: dict[int, Sample] = {}
+        self._stage: Stage | None = None
         self._probe: Probe | None = None
         self._usual = Usual()
         self._stored: dict[str, dict[str, Errors] | None] = {}
@@ -68,7 +62,6 @@ class GpuServer:
         self._decided: set[str] = set()
         """Outputs whose jumps rounding explained before, or was seen to cause."""
         self._on = TorchArithmetic()
-        self._flush: torch.Tensor | None = None
 
     @property
     def reference(self) -> GpuReference:
@@ -78,11 +71,11 @@ class GpuServer:
         return self._reference
 
     @property
-    def arenas(self) -> Arenas:
-        """Of the workloads that are judged."""
-        if self._made is None:
+    def stage(self) -> Stage:
+        """Where draws are put."""
+        if self._stage is None:
             raise Complaint("nothing was loaded")
-        return self._made
+        return self._stage
 
     def load(self, message: dict[str, Any]) -> dict[str, Any]:
         """Open the device and import the reference."""
@@ -92,9 +85,9 @@ class GpuServer:
             raise Complaint(f"{SEES_NO_GPU} (PyTorch {torch.__version__})")
         torch.zeros(1, device="cuda")
         seed_present_devices_only()
-        self._made = Arenas(Driver("hip" if torch.version.hip else "cuda"))
+        driver = Driver("hip" if torch.version.hip else "cuda")
         flush_bytes = 3 * torch.cuda.get_device_properties(0).L2_cache_size
-        self._flush = torch.empty(flush_bytes, dtype=torch.uint8, device="cuda")
+        flush = torch.empty(flush_bytes, dtype=torch.uint8, device="cuda")
         self._probe = Probe()
         module = load_module(Path(message["path"]))
         # Candidate code has no business beside seeds and truth, unless nobody else can draw.
@@ -104,6 +97,8 @@ class GpuServer:
         self._reference = GpuReference(
             module, baseline, signature, message["ptr_size"], tf32=message["tf32"]
         )
+        watch = Watch(driver.plug())
+        self._stage = Stage(self._reference, Arenas(driver), watch, flush, self._on)
         return {"memory_bytes": torch.cuda.mem_get_info()[0]}
 
     def describe(self, message: dict[str, Any]) -> dict[str, Any]:
@@ -127,123 +122,18 @@ class GpuServer:
 
     def allocate(self, message: dict[str, Any]) -> dict[str, Any]:
         """A new arena; the handle by which workers map it."""
-        specs = [
-            ArraySpec(a["name"], a["role"], a["dtype"], tuple(a["shape"]))
-            for a in message["arrays"]
-        ]
-        arena = self.arenas.make(message["arena"], specs, message["slots"])
-        self._memories[message["arena"]] = Memory()
+        specs = from_json(message["arrays"])
+        arena = self.stage.arenas.make(message["arena"], specs, message["slots"])
         return {"handle": arena.handle.hex()}
 
     def rest(self, message: dict[str, Any]) -> dict[str, Any]:  # noqa: ARG002
         """Give back what isn't used; the device memory that is free then."""
-        return {"free_bytes": self.arenas.rest()}
+        return {"free_bytes": self.stage.arenas.rest()}
 
     def free(self, message: dict[str, Any]) -> dict[str, Any]:
         """Forget an arena and what was drawn into it."""
-        number = message["arena"]
-        for key in [key for key in self._drawn if key[0] == number]:
-            del self._drawn[key]
-        self._memories.pop(number)
-        self._decoys.pop(number, None)
-        self._samples.pop(number, None)
-        self.arenas.free(number)
+        self.stage.forget(message["arena"])
         return {}
-
-    def draw(self, message: dict[str, Any]) -> dict[str, Any]:
-        """Fresh inputs for slots; nothing is written to the arena yet."""
-        before = self._drawn.get((message["arena"], message["slots"][0]))
-        if before is not None:
-            self._decoys[message["arena"]] = before
-        for slot, seed in zip(message["slots"], message["seeds"], strict=True):
-            how = {**message["how"], "seed": seed}
-            self._drawn[message["arena"], slot] = Draw.new(self.reference, how, self._on)
-        return {}
-
-    def deal(self, message: dict[str, Any]) -> dict[str, Any]:
-        """What was drawn for one slot goes to another."""
-        arena = message["arena"]
-        dealt = [self._drawn[arena, slot] for slot in message["order"]]
-        self._drawn.update({(arena, slot): drawn for slot, drawn in enumerate(dealt)})
-        return {}
-
-    def prepare(self, message: dict[str, Any]) -> dict[str, Any]:
-        """Draft slots: pristine inputs, poisoned outputs and guards; choose what is looked at."""
-        arena = self.arenas[message["arena"]]
-        for slot, guard in zip(message["slots"], message["guards"], strict=True):
-            draw = self._drawn[message["arena"], slot]
-            memory = self._memories[message["arena"]]
-            memory.add(slot, draw)
-            if slot == message["first"]:
-                memory.first = draw.how
-            for array in arena.layout.arrays:
-                value = draw.values[array.name]
-                if isinstance(value, torch.Tensor) and tuple(value.shape) != array.shape:
-                    raise Complaint(
-                        f"setup gives {array.name!r} another shape for another seed:"
-                        f" {tuple(value.shape)}, {array.shape}"
-                    )
-            arena.prepare(slot, draw.values, guard)
-        if message["watch"]:
-            self._samples[message["arena"]] = Sample(arena, message["watch"])
-        torch.cuda.synchronize()
-        return {}
-
-    def publish(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
-        """Put drafted slots where workers see them, and empty the caches.
-
-        With a latch, let a stopped worker's calls go at once, and look as soon as they are said to
-        be done. Nobody has to be woken meanwhile, which takes tenths of a millisecond, and not
-        always as long; nor is there time in which inputs are there and nothing counts it.
-
-        Returns:
-            How long the device took; when inputs were there; and when outputs had been looked at,
-            unless that isn't asked for or calls weren't done before long.
-        """
-        latch = _latch(fds) if fds else None
-        sample = self._samples[message["arena"]] if message["watched"] else None
-        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        begin.record()
-        self.arenas[message["arena"]].publish(message["slots"])
-        if self._flush is not None:
-            self._flush.add_(1)
-        if sample is not None:
-            sample.glance()
-        end.record()
-        torch.cuda.synchronize()
-        at_s, seen_s = time.perf_counter(), None
-        if latch is not None and sample is not None:
-            seen_s = _seen(latch, message, sample)
-        return {"device_s": begin.elapsed_time(end) * 1e-3, "at_s": at_s, "seen_s": seen_s}
-
-    def let_go(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
-        """The same, once a worker that needs its process meanwhile was woken."""
-        return {"seen_s": _seen(_latch(fds), message, self._samples[message["arena"]])}
-
-    def scrub(self, message: dict[str, Any]) -> dict[str, Any]:
-        """An earlier draw's inputs into all slots, and poison into their outputs."""
-        number = message["arena"]
-        draw = self._decoys.get(number) or self._drawn[number, 0]
-        arena = self.arenas[number]
-        arena.prepare_all(draw.values)
-        for slot in range(arena.slots):
-            self._memories[number].add(slot, draw)
-        torch.cuda.synchronize()
-        return {}
-
-    def look(self, message: dict[str, Any]) -> dict[str, Any]:
-        """Remember these elements as they are."""
-        self._samples[message["arena"]].look()
-        return {}
-
-    def sight(self, message: dict[str, Any]) -> dict[str, Any]:
-        """What was seen: outputs before the calls, and slots of calls that left some unwritten."""
-        sample = self._samples[message["arena"]]
-        return {"early": sample.was_written(), "unwritten": sample.unwritten()}
-
-    def changed(self, message: dict[str, Any]) -> dict[str, Any]:
-        """Whether any of them was written since."""
-        return {"changed": self._samples[message["arena"]].has_changed()}
 
     def probe(self, message: dict[str, Any]) -> dict[str, Any]:  # noqa: ARG002
         """Whether the device works for anybody else."""
@@ -251,7 +141,7 @@ class GpuServer:
 
     def learn(self, message: dict[str, Any]) -> dict[str, Any]:
         """Errors that the reference itself makes in the declared precision, by output."""
-        draw = self._drawn[message["arena"], message["slot"]]
+        draw = self.stage.drawn(message["arena"], message["slot"])
         values, outputs = draw.values, draw.outputs
         truth = self.reference.expect(values, outputs, exact=True)
         again = self.reference.expect(values, outputs, exact=True)
@@ -271,7 +161,7 @@ class GpuServer:
 
         Outputs of many slots are compared at once, since launches cost more than small arrays.
         """
-        arena, slots = self.arenas[message["arena"]], message["slots"]
+        arena, slots = self.stage.arenas[message["arena"]], message["slots"]
         at_once = max(1, COMPARED_BYTES // arena.layout.slot_bytes)
         reports: list[dict[str, list[float]]] = []
         for start in range(0, len(slots), at_once):
@@ -287,7 +177,7 @@ class GpuServer:
         self, arena: DeviceArena, message: dict[str, Any], slots: Sequence[int]
     ) -> dict[str, torch.Tensor]:
         """What was found in some slots, one row per slot."""
-        drawn = [self._drawn[message["arena"], slot] for slot in slots]
+        drawn = [self.stage.drawn(message["arena"], slot) for slot in slots]
         expected = [
             self.reference.expect(draw.values, draw.outputs, exact=message["exact"])
             for draw in drawn
@@ -311,7 +201,7 @@ class GpuServer:
 
     def honest(self, message: dict[str, Any]) -> dict[str, Any]:
         """What honest arithmetic makes of a slot's inputs."""
-        draw = self._drawn[message["arena"], message["slot"]]
+        draw = self.stage.drawn(message["arena"], message["slot"])
         found = honest(self.reference, draw.values, draw.outputs, self._on)
         errors = {name: (one.norm, one.element) for name, one in found.errors.items()}
         return {"sound": found.is_sound and self._bears(message["dims"], draw), "errors": errors}
@@ -326,7 +216,7 @@ class GpuServer:
 
     def strain(self, message: dict[str, Any]) -> dict[str, Any]:
         """How ill-conditioned a slot's inputs are; see `judge.exploration.strain`."""
-        draw = self._drawn[message["arena"], message["slot"]]
+        draw = self.stage.drawn(message["arena"], message["slot"])
 
         def drawn(how: dict[str, Any]) -> tuple[Mapping[str, Any], set[str]]:
             other = Draw.new(self.reference, how, self._on)
@@ -338,8 +228,8 @@ class GpuServer:
 
     def room(self, message: dict[str, Any]) -> dict[str, Any]:
         """How far off a slot's output may be where rounding decides; see `gpu.rounding`."""
-        arena, name = self.arenas[message["arena"]], message["output"]
-        draw = self._drawn[message["arena"], message["slot"]]
+        arena, name = self.stage.arenas[message["arena"]], message["output"]
+        draw = self.stage.drawn(message["arena"], message["slot"])
         index = [array.name for array in arena.layout.arrays].index(name)
         norm, element, atol, rtol = message["budget"]
         wrong = Wrong(
@@ -356,7 +246,8 @@ class GpuServer:
 
     def diagnose(self, message: dict[str, Any]) -> dict[str, Any]:
         """What a wrong output of a slot is."""
-        number, slot, arena = message["arena"], message["slot"], self.arenas[message["arena"]]
+        number, slot = message["arena"], message["slot"]
+        stage, arena = self.stage, self.stage.arenas[number]
         index = next(
             i for i, array in enumerate(arena.layout.arrays) if array.name == message["output"]
         )
@@ -365,10 +256,10 @@ class GpuServer:
             name=message["output"],
             dtype=arena.layout.arrays[index].dtype,
             out=arena.view(slot, index),
-            draw=self._drawn[number, slot],
+            draw=stage.drawn(number, slot),
             slot=slot,
-            previous=None if before is None else self._drawn[number, before],
-            memory=self._memories[number],
+            previous=None if before is None else stage.drawn(number, before),
+            memory=stage.memory(number),
         )
         errors = Errors(message["norm"], message["element"], message["problem"])
         found = told(scene, self.reference, self._on, errors, message["budget"])
@@ -376,10 +267,7 @@ class GpuServer:
 
     def export(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
         """Inputs of one draw into shared host memory, for profilers."""
-        specs = [
-            ArraySpec(a["name"], a["role"], a["dtype"], tuple(a["shape"]))
-            for a in message["arrays"]
-        ]
+        specs = from_json(message["arrays"])
         host = Arena(specs, 1, fds[0])
         values, _ = self.reference.inputs(message["dims"], message["seed"])
         for spec in specs:
@@ -392,35 +280,15 @@ class GpuServer:
 
     def answer(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
         """Do what a message asks."""
-        given = {"export": self.export, "publish": self.publish, "let_go": self.let_go}
-        if (op := message["op"]) in given:
-            return given[op](message, fds)
         operations = {
             "load": self.load, "describe": self.describe, "allocate": self.allocate,
-            "free": self.free, "draw": self.draw, "deal": self.deal, "prepare": self.prepare,
-            "learn": self.learn, "verify": self.verify, "honest": self.honest,
+            "free": self.free, "learn": self.learn, "verify": self.verify, "honest": self.honest,
             "strain": self.strain, "explore": self.explore, "diagnose": self.diagnose,
-            "rest": self.rest, "scrub": self.scrub, "look": self.look, "sight": self.sight,
-            "changed": self.changed, "probe": self.probe, "room": self.room,
+            "rest": self.rest, "probe": self.probe, "room": self.room,
         }  # fmt: skip
-        return operations[op](message)
-
-
-def _latch(fds: Sequence[int]) -> Latch:
-    """The page that a descriptor refers to, which isn't needed any more then."""
-    try:
-        return Latch(fds[0])
-    finally:
-        os.close(fds[0])
-
-
-def _seen(latch: Latch, message: dict[str, Any], sample: Sample) -> float | None:
-    """Let calls go; when their outputs had been looked at, if they are done before long."""
-    latch.release(message["turn"])
-    if not latch.is_done(message["turn"], message["patience_s"]):
-        return None
-    sample.look()
-    return time.perf_counter()
+        if (op := message["op"]) in operations:
+            return operations[op](message)
+        return self.export(message, fds) if op == "export" else self.stage.answer(message, fds)
 
 
 def main() -> None:

@@ -14,6 +14,7 @@ from roofsmith.domain.arrays import ArraySpec
 from roofsmith.domain.outcome import Failure, Incorrect
 from roofsmith.domain.workload import Workload
 from roofsmith.errors import BadReferenceError
+from roofsmith.judge.array_messages import as_json
 from roofsmith.judge.budgets import (
     Budgets,
     Finding,
@@ -392,10 +393,3 @@ def _errors(numbers: Sequence[float]) -> Errors:
 
 def _bounded(error: float) -> float:
     return LARGEST_ERROR if math.isnan(error) else min(error, LARGEST_ERROR)
-
-
-def as_json(arrays: Sequence[ArraySpec]) -> list[dict[str, Any]]:
-    """Arrays as a message to the reference's process has them."""
-    return [
-        {"name": a.name, "role": a.role, "dtype": a.dtype, "shape": list(a.shape)} for a in arrays
-    ]

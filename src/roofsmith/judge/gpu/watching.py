@@ -15,6 +15,8 @@ import numpy as np
 import torch
 
 from roofsmith.judge.gpu.device_arena import DeviceArena
+from roofsmith.judge.gpu.driver import Plug
+from roofsmith.judge.gpu.latch import Latch
 from roofsmith.judge.gpu.tensors import DTYPES
 from roofsmith.judge.poison import UNWRITTEN
 
@@ -86,12 +88,13 @@ class Sample:
                 )
             )
         self._bytes = arena.bytes
-        self._before: list[torch.Tensor] = []
-        self._seen: list[torch.Tensor] = []
+        # Where a look is queued behind a plug, nothing may have to be allocated.
+        self._before = [arena.bytes.new_empty(watched.places.shape) for watched in self._watched]
+        self._seen = [torch.empty_like(before) for before in self._before]
 
     def glance(self) -> None:
         """Have the device remember what is there before the calls; nobody waits for it here."""
-        self._before = [self._bytes[watched.places] for watched in self._watched]
+        self._copy_to(self._before)
 
     def was_written(self) -> bool:
         """Whether any element of a pure output had lost its poison by then."""
@@ -99,9 +102,8 @@ class Sample:
         return any(bool((seen != w.poison).any()) for w, seen in pairs if w.is_blank)
 
     def look(self) -> None:
-        """Remember what is there now. A clock waits for it: what it means is found out later."""
-        self._seen = [self._bytes[watched.places] for watched in self._watched]
-        torch.cuda.synchronize()
+        """The same, after them. A clock waits for it: what it means is found out later."""
+        self._copy_to(self._seen)
 
     def unwritten(self) -> list[int]:
         """Slots of calls that had left an element of theirs unwritten at the last look."""
@@ -116,6 +118,50 @@ class Sample:
         """Whether any element differs from what was there at the last look."""
         pairs = zip(self._watched, self._seen, strict=True)
         return any(bool((self._bytes[w.places] != seen).any()) for w, seen in pairs)
+
+    def _copy_to(self, kept: Sequence[torch.Tensor]) -> None:
+        for watched, there in zip(self._watched, kept, strict=True):
+            torch.take(self._bytes, watched.places, out=there)
+
+
+class Watch:
+    """Looks at outputs as soon as calls are done.
+
+    To launch a look takes tenths of a millisecond, and not always as long. So it is queued before
+    calls are let go, behind a plug of this process's own.
+    """
+
+    def __init__(self, plug: Plug) -> None:
+        """Nothing is queued.
+
+        Args:
+            plug: no other process maps its page.
+        """
+        self._plug = plug
+        self._turn = 0
+
+    def queue(self, sample: Sample) -> None:
+        """A look that waits until calls are done; `see` has to follow."""
+        self._turn += 1
+        self._plug.hold(self._turn)
+        try:
+            sample.look()
+            self._plug.tell()
+        except BaseException:
+            self._plug.release()
+            raise
+
+    def see(self, latch: Latch, turn: int, patience_s: float) -> float | None:
+        """Let calls go, and the look that was queued as soon as they are said to be done.
+
+        Returns:
+            When outputs had been looked at; None if calls weren't done before long.
+        """
+        latch.release(turn)
+        is_done = latch.is_done(turn, patience_s)
+        self._plug.release()
+        has_looked = self._plug.is_done(patience_s)
+        return time.perf_counter() if is_done and has_looked else None
 
 
 class Probe:

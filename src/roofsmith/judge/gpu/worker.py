@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from roofsmith.judge.gpu.driver import DeviceError, Driver, Plug
-from roofsmith.judge.gpu.latch import Latch
+from roofsmith.judge.gpu.latch import mapped
 from roofsmith.judge.gpu.occupying import Occupant
 from roofsmith.judge.wire import receive, send
 from roofsmith.judge.worker import INTEGERS, answer_parent, begin
@@ -147,7 +147,7 @@ class GpuWorker:
     def load(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
         """Open the device, then load the candidate; whether others can let its calls go."""
         self._driver = Driver(message["api"])
-        self._plug = self._driver.plug(Latch(fds[0]))
+        self._plug = self._driver.plug(mapped(fds[0]))
         os.close(fds[0])
         kind = LibraryKernel if message["form"] == "library" else ModuleKernel
         self._kernel = kind(message)

@@ -11,7 +11,6 @@ from typing import IO, Any, Protocol, Self
 
 import psutil
 
-from roofsmith.domain.arrays import ArraySpec
 from roofsmith.domain.kernel import Built, Signature
 from roofsmith.domain.outcome import Crashed
 from roofsmith.domain.target import Target
@@ -301,13 +300,6 @@ def exchange(described: WorkloadDescription) -> Arena:
     """Memory for one set of a workload's arrays, as NumPy can hold them."""
     arrays = tuple(map(host_spec, described.arrays))
     return Arena(arrays, 1, layout=replace(lay_out(arrays), arrays=arrays))
-
-
-def as_json(arrays: Sequence[ArraySpec]) -> list[dict[str, Any]]:
-    """Arrays, for a message."""
-    return [
-        {"name": a.name, "role": a.role, "dtype": a.dtype, "shape": list(a.shape)} for a in arrays
-    ]
 
 
 def _told(one: object) -> tuple[bool, bool]:

@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roofsmith.analysis.skew import skewed, spelled
-from roofsmith.domain.arrays import ArraySpec
 from roofsmith.domain.kernel import Signature
 from roofsmith.judge.arena import Arena
+from roofsmith.judge.array_messages import from_json
 from roofsmith.judge.reference import Reference
 from roofsmith.judge.reference_process import serve
 from roofsmith.judge.user_module import Complaint, load_module
@@ -79,10 +79,7 @@ class StepsServer:
 
     def map(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
         """Take the memory that arrays are exchanged in; bfloat16 lies in it as its bits."""
-        specs = [
-            ArraySpec(a["name"], a["role"], a["dtype"], tuple(a["shape"]))
-            for a in message["arrays"]
-        ]
+        specs = from_json(message["arrays"])
         self._arena = Arena(specs, 1, fds[0])
         return {}
 

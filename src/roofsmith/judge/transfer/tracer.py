@@ -17,6 +17,7 @@ from roofsmith.domain.transfer import CacheHits, KeptValue, Trace
 from roofsmith.domain.workload import Workload
 from roofsmith.errors import BadReferenceError, TargetError
 from roofsmith.judge.arena import Arena
+from roofsmith.judge.array_messages import as_json
 from roofsmith.judge.gpu.driver import Api
 from roofsmith.judge.gpu.oracle import MODULES
 from roofsmith.judge.isolation import Isolation
@@ -30,7 +31,6 @@ from roofsmith.judge.transfer.processes import (
     Runner,
     Seen,
     StepsReference,
-    as_json,
     exchange,
 )
 from roofsmith.ports import KernelDiedError, WorkloadDescription
