@@ -1,19 +1,21 @@
-"""How far ratios by the judge's own clock scatter on a GPU, with processes stopped and woken.
+"""How far ratios by the judge's own clock scatter on a GPU, by who lets calls go.
 
     python benchmarks/clock_scatter.py --out benchmarks/results/clock_scatter.json
 
 A softmax wins against one that does 5% more rows. Whatever the clock says of it, it goes on for so
-many pairs. The reference's process lets calls go and sees their end. Their own are stopped
-meanwhile, as the judge has it, or were woken before, as for kernels that need their process.
+many pairs. The judge has three ways: the reference's process lets calls go and sees their end, and
+their own are stopped meanwhile; the same, but their own were woken before, as for kernels that need
+them; or these let their calls go and say when they are done, as where a driver shares no page.
 """
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from statistics import median
+from typing import Literal
 from unittest.mock import patch
 
 from gpu_rate_kernels import KERNELS
@@ -24,6 +26,7 @@ from roofsmith.devices.choice import source_for
 from roofsmith.domain.comparison import Comparison, Judgement, PairSample
 from roofsmith.domain.values import Value
 from roofsmith.judge import parent
+from roofsmith.judge.gpu import running
 from roofsmith.judge.gpu.holding import Holding
 from roofsmith.judge.version import judge_version
 from roofsmith.scratch import scratch_directory
@@ -36,13 +39,18 @@ TO_SD = 1.4826
 """From the median absolute deviation to the standard deviation of a normal distribution: one over
 its quantile at 3/4 (Rousseeuw and Croux, JASA 88, 1993)."""
 
+Way = Literal["stopped", "woken", "by themselves"]
+WAYS: dict[Way, str] = {
+    "stopped": "processes stopped while their calls run",
+    "woken": "processes woken before",
+    "by themselves": "processes let their calls go",
+}
+
 
 class Clocked(Value):
     """One judgement's pairs by the judge's own clock."""
 
-    stopped: bool
-    """Whether processes were stopped while their calls ran. Judge 51fd8115e075 had those that
-    weren't let their calls go themselves, and say that they were done."""
+    way: Way
     verdict: str
     pairs_ns: tuple[Times, ...]
     """Valid ones: a call of each side, on average."""
@@ -88,13 +96,17 @@ def judged(folder: Path) -> Judgement:
         return contest.judge(candidate_from(fast, None), watch)
 
 
-def clocked(stopped: bool, folder: Path) -> Clocked:
+def clocked(way: Way, folder: Path) -> Clocked:
     """One judgement."""
-    woken = patch.object(Holding, "end_while_stopped", return_value=False)
-    with nullcontext() if stopped else woken:
+    ways: dict[Way, AbstractContextManager[object]] = {
+        "stopped": nullcontext(),
+        "woken": patch.object(Holding, "end_while_stopped", return_value=False),
+        "by themselves": patch.object(running, "_agree", return_value=False),
+    }
+    with ways[way]:
         found = judged(folder)
     return Clocked(
-        stopped=stopped, verdict=found.verdict, pairs_ns=pair_times(found.clock),
+        way=way, verdict=found.verdict, pairs_ns=pair_times(found.clock),
         claimed_ns=pair_times(found.confirmation),
     )  # fmt: skip
 
@@ -105,7 +117,7 @@ def table(result: ClockScatter) -> str:
     for one in result.judgements:
         (claimed, by_events), (ratio, by_clock) = scatter(one.claimed_ns), scatter(one.pairs_ns)
         lines.append(
-            f"processes {'stopped' if one.stopped else 'woken'}: {ratio:+.2%} by the judge's clock,"
+            f"{WAYS[one.way]}: {ratio:+.2%} by the judge's clock,"
             f" pairs off by {by_clock:.2%}; {claimed:+.2%} by events, pairs off by {by_events:.2%}"
         )
     return "\n".join(lines)
@@ -114,11 +126,12 @@ def table(result: ClockScatter) -> str:
 def main() -> None:
     """Run and print."""
     made = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    made.add_argument("--times", type=int, default=1, help="judgements each way (default 1)")
     made.add_argument("--out", type=Path, required=True)
     options = made.parse_args()
     here = made_now(source_for("cuda").environment())
     folder = scratch_directory("clock-scatter")
-    judgements = tuple(clocked(stopped, folder) for stopped in (True, False, True, False))
+    judgements = tuple(clocked(way, folder) for _ in range(options.times) for way in WAYS)
     result = ClockScatter(made=here, judge=judge_version(), judgements=judgements)
     write(result, options.out)
     print(table(result))

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import secrets
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from types import ModuleType
 from typing import Any
@@ -69,6 +70,10 @@ class Event:
     def record(self) -> None:
         """Now."""
 
+    def query(self) -> bool:
+        """Whether it has passed."""
+        return False
+
     def synchronize(self) -> None:
         """It has passed."""
 
@@ -81,18 +86,20 @@ class Watch:
     """Looks when calls are done: here, nothing can be queued."""
 
     def __init__(self) -> None:
-        self._queued: Sample | None = None
+        self._sample: Sample | None = None
 
-    def queue(self, sample: Sample) -> None:
+    @contextlib.contextmanager
+    def queued(self, sample: Sample) -> Iterator[None]:
         """Later."""
-        self._queued = sample
+        self._sample = sample
+        yield
 
     def see(self, latch: Latch, turn: int, patience_s: float) -> float | None:
         """Let calls go and look."""
-        assert self._queued is not None
+        assert self._sample is not None
         latch.release(turn)
         is_done = latch.is_done(turn, patience_s)
-        self._queued.look()
+        self._sample.look()
         return time.perf_counter() if is_done else None
 
 

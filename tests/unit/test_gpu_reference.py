@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -225,7 +226,9 @@ def test_candidate_code_is_imported_only_where_nobody_else_draws(
         "signature": {"parameters": []}, "environment": {},
     }  # fmt: skip
     reference.write_text("def setup(seed): pass\ndef reference(): pass\n")
+    monkeypatch.setenv("CUDA_LAUNCH_BLOCKING", "1")
     GpuServer().load(message)
+    assert "CUDA_LAUNCH_BLOCKING" not in os.environ, "a launch may have to wait for this process"
     reference.write_text("def reference(): pass\n")
     with pytest.raises(SystemError, match="candidate code"):
         GpuServer().load(message)

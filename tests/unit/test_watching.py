@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import queue
 import threading
@@ -539,8 +540,17 @@ class Looks:
         self._stream.put(lambda: self._happened.append("look"))
 
 
-def test_a_look_that_was_queued_comes_once_calls_are_done() -> None:
-    stream, happened = Stream(), list[str]()
+@pytest.fixture
+def stream(monkeypatch: pytest.MonkeyPatch) -> Stream:
+    """A device's default stream, which torch works on within the block that asks for it."""
+    made = Stream()
+    monkeypatch.setattr(torch.cuda, "default_stream", lambda: made)
+    monkeypatch.setattr(torch.cuda, "stream", lambda asked: contextlib.nullcontext(asked))
+    return made
+
+
+def test_a_look_that_was_queued_comes_once_calls_are_done(stream: Stream) -> None:
+    happened: list[str] = []
     watch, looks = Watch(cast(Any, stream)), cast(Any, Looks(stream, happened))
     fd = new_latch()
     device = LatchedDevice(fd)
@@ -555,55 +565,81 @@ def test_a_look_that_was_queued_comes_once_calls_are_done() -> None:
         thread = threading.Thread(target=work, args=(turn,))
         thread.start()
         begin = time.perf_counter()
-        watch.queue(looks)
-        assert len(happened) == 2 * (turn - 1), "nothing was let go"
-        seen_s = watch.see(mapped(fd), turn, 60.0)
+        with watch.queued(looks):
+            assert len(happened) == 2 * (turn - 1), "nothing was let go"
+            assert not gc.isenabled()
+            seen_s = watch.see(mapped(fd), turn, 60.0)
         assert seen_s is not None
         assert begin + 0.01 < seen_s < time.perf_counter()
         thread.join()
     assert happened == ["call", "look"] * 2
+    assert gc.isenabled()
     os.close(fd)
 
 
-def test_calls_that_are_not_done_hold_nobody_up() -> None:
-    stream, happened = Stream(), list[str]()
+def settled(stream: Stream) -> bool:
+    """Whether nothing holds the stream back."""
+    done = threading.Event()
+    stream.put(done.set)
+    return done.wait(60.0)
+
+
+def test_calls_that_are_not_done_hold_nobody_up(stream: Stream) -> None:
+    happened: list[str] = []
     watch, looks = Watch(cast(Any, stream)), cast(Any, Looks(stream, happened))
     fd = new_latch()
     for turn in (1, 2):
-        watch.queue(looks)
-        assert watch.see(mapped(fd), turn, 0.05) is None
-    done = threading.Event()
-    stream.put(done.set)
-    assert done.wait(60.0)
+        with watch.queued(looks):
+            assert watch.see(mapped(fd), turn, 0.05) is None
+    assert settled(stream)
     assert happened == ["look"] * 2
     os.close(fd)
 
 
-def test_what_cannot_be_queued_holds_nothing_back() -> None:
-    stream = Stream()
+def test_whatever_goes_wrong_nothing_is_held_back(stream: Stream) -> None:
     watch = Watch(cast(Any, stream))
-    with pytest.raises(AttributeError):
-        watch.queue(cast(Any, None))
-    done = threading.Event()
-    stream.put(done.set)
-    assert done.wait(60.0)
+    with pytest.raises(AttributeError), watch.queued(cast(Any, None)):
+        pass
+    with pytest.raises(KeyError), watch.queued(cast(Any, Looks(stream, []))):
+        raise KeyError
+    assert settled(stream)
+    assert gc.isenabled()
 
 
-def test_a_look_is_queued_before_inputs_are_there(
-    doubled: Rehearsal, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("came", ["before", "while it waits"])
+def test_inputs_are_there_at_the_latest_when_they_are_seen_to_be(
+    came: str, doubled: Rehearsal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing but letting go is left to do by then."""
+    """Nothing but letting go is left to do by then; what came while a look was queued counts."""
     happened: list[str] = []
     watch = doubled.server.stage._watch
-    monkeypatch.setattr(watch, "queue", lambda sample: happened.append("queue"))
-    monkeypatch.setattr(Event, "synchronize", lambda event: happened.append("there"))
+    times_s = {"queued": 0.0, "there": 0.0}
+
+    @contextlib.contextmanager
+    def queued(sample: object) -> Iterator[None]:
+        happened.append("queue")
+        times_s["queued"] = time.perf_counter()
+        yield
+
+    def waited(event: Event) -> None:
+        happened.append("wait")
+        times_s["there"] = time.perf_counter()
+
+    monkeypatch.setattr(watch, "queued", queued)
     monkeypatch.setattr(watch, "see", lambda *_: happened.append("see"))
+    monkeypatch.setattr(Event, "query", lambda event: came == "before")
+    monkeypatch.setattr(Event, "synchronize", waited)
     doubled.draw()
     happened.clear()
     latch = new_latch()
-    doubled.slots.fill(range(12), watch=range(12), queued=Queued(latch, 1))
+    filled = doubled.slots.fill(range(12), watch=range(12), queued=Queued(latch, 1))
     os.close(latch)
-    assert happened == ["queue", "there", "see"]
+    if came == "before":
+        assert happened == ["queue", "see"]
+        assert filled.at_s < times_s["queued"]
+    else:
+        assert happened == ["queue", "wait", "see"]
+        assert filled.at_s > times_s["there"]
 
 
 def test_outputs_that_are_written_early_or_late_are_no_outputs(tmp_path: Path) -> None:

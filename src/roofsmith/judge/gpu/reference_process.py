@@ -44,6 +44,11 @@ from roofsmith.judge.gpu.watching import Probe, Watch
 from roofsmith.judge.reference_process import serve
 from roofsmith.judge.user_module import Complaint, load_module
 
+BLOCKING = (
+    "CUDA_LAUNCH_BLOCKING", "HIP_LAUNCH_BLOCKING", "AMD_SERIALIZE_KERNEL", "AMD_SERIALIZE_COPY",
+)  # fmt: skip
+"""Set by whoever looks for a launch that fails: each then waits for its kernel, which here may wait
+for this process."""
 REPEATABLE = 1e-9
 """How far two float64 calls of a reference may differ, norm-wise: atomics add in any order."""
 
@@ -81,6 +86,8 @@ class GpuServer:
         """Open the device and import the reference."""
         self.path = message["path"]
         os.environ.update(message["environment"])  # torch looks at it when it is first asked
+        for name in BLOCKING:
+            os.environ.pop(name, None)
         if not torch.cuda.is_available():
             raise Complaint(f"{SEES_NO_GPU} (PyTorch {torch.__version__})")
         torch.zeros(1, device="cuda")
@@ -123,7 +130,7 @@ class GpuServer:
     def allocate(self, message: dict[str, Any]) -> dict[str, Any]:
         """A new arena; the handle by which workers map it."""
         specs = from_json(message["arrays"])
-        arena = self.stage.arenas.make(message["arena"], specs, message["slots"])
+        arena = self.stage.make(message["arena"], specs, message["slots"])
         return {"handle": arena.handle.hex()}
 
     def rest(self, message: dict[str, Any]) -> dict[str, Any]:  # noqa: ARG002
@@ -132,7 +139,7 @@ class GpuServer:
 
     def free(self, message: dict[str, Any]) -> dict[str, Any]:
         """Forget an arena and what was drawn into it."""
-        self.stage.forget(message["arena"])
+        self.stage.free(message["arena"])
         return {}
 
     def probe(self, message: dict[str, Any]) -> dict[str, Any]:  # noqa: ARG002

@@ -9,8 +9,10 @@ from typing import Any
 
 import torch
 
+from roofsmith.domain.arrays import ArraySpec
 from roofsmith.judge.distributions import Arithmetic
 from roofsmith.judge.gpu.arenas import Arenas
+from roofsmith.judge.gpu.device_arena import DeviceArena
 from roofsmith.judge.gpu.evidence import Draw, Memory
 from roofsmith.judge.gpu.latch import Latch, mapped
 from roofsmith.judge.gpu.reference import GpuReference
@@ -57,14 +59,24 @@ class Stage:
         """What lay in its slots before."""
         return self._memories[arena]
 
-    def forget(self, arena: int) -> None:
-        """All that was drawn into an arena, and the arena."""
-        for key in [key for key in self._drawn if key[0] == arena]:
+    def make(self, number: int, specs: Sequence[ArraySpec], slots: int) -> DeviceArena:
+        """A new arena.
+
+        Raises:
+            MemoryError: the device has no room for it.
+        """
+        arena = self.arenas.make(number, specs, slots)
+        self._memories[number] = Memory()
+        return arena
+
+    def free(self, number: int) -> None:
+        """Forget an arena and what was drawn into it."""
+        for key in [key for key in self._drawn if key[0] == number]:
             del self._drawn[key]
-        self._memories.pop(arena, None)
-        self._decoys.pop(arena, None)
-        self._samples.pop(arena, None)
-        self.arenas.free(arena)
+        self._memories.pop(number)
+        self._decoys.pop(number, None)
+        self._samples.pop(number, None)
+        self.arenas.free(number)
 
     def draw(self, message: dict[str, Any]) -> dict[str, Any]:
         """Fresh inputs for slots; nothing is written to the arena yet."""
@@ -86,7 +98,7 @@ class Stage:
     def prepare(self, message: dict[str, Any]) -> dict[str, Any]:
         """Draft slots: pristine inputs, poisoned outputs and guards; choose what is looked at."""
         number = message["arena"]
-        arena, memory = self.arenas[number], self._memories.setdefault(number, Memory())
+        arena, memory = self.arenas[number], self._memories[number]
         for slot, guard in zip(message["slots"], message["guards"], strict=True):
             draw = self._drawn[number, slot]
             memory.add(slot, draw)
@@ -116,29 +128,32 @@ class Stage:
             How long the device took; when inputs were there; and when outputs had been looked at,
             unless that isn't asked for or calls weren't done before long.
         """
-        sample = self._samples[message["arena"]] if message["watched"] else None
-        latch = _taken(fds) if fds and sample is not None else None
+        number, latch = message["arena"], _taken(fds) if fds else None
         begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         begin.record()
-        self.arenas[message["arena"]].publish(message["slots"])
+        self.arenas[number].publish(message["slots"])
         if self._flush is not None:
             self._flush.add_(1)
-        if sample is not None:
-            sample.glance()
+        if message["watched"]:
+            self._samples[number].glance()
         end.record()
-        if latch is not None and sample is not None:
-            self._watch.queue(sample)
-        end.synchronize()
         at_s, seen_s = time.perf_counter(), None
-        if latch is not None:
-            seen_s = self._watch.see(latch, message["turn"], message["patience_s"])
+        if latch is None:
+            end.synchronize()
+            at_s = time.perf_counter()
+        else:
+            with self._watch.queued(self._samples[number]):
+                if not end.query():  # else they came while the look was queued: that time counts
+                    end.synchronize()
+                    at_s = time.perf_counter()
+                seen_s = self._watch.see(latch, message["turn"], message["patience_s"])
         return {"device_s": begin.elapsed_time(end) * 1e-3, "at_s": at_s, "seen_s": seen_s}
 
     def let_go(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
         """The same, once a worker that needs its process meanwhile was woken."""
         latch = _taken(fds)
-        self._watch.queue(self._samples[message["arena"]])
-        return {"seen_s": self._watch.see(latch, message["turn"], message["patience_s"])}
+        with self._watch.queued(self._samples[message["arena"]]):
+            return {"seen_s": self._watch.see(latch, message["turn"], message["patience_s"])}
 
     def scrub(self, message: dict[str, Any]) -> dict[str, Any]:
         """An earlier draw's inputs into all slots, and poison into their outputs."""

@@ -6,8 +6,10 @@ kernels that run on. So the reference's process looks for itself.
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -25,6 +27,8 @@ ELEMENTS = 4096
 LAST_CALLS = 8
 """A kernel that isn't done yet has these still to write. Each has 256 of the elements, so that a
 tenth of one call is missed with probability 0.9^256, about 2e-12."""
+LOOK_PATIENCE_S = 10.0
+"""For a look once calls are done: whoever else has the device meanwhile, it isn't their fault."""
 IDLE_S = 3e-4
 """An idle device has done next to no work within it. Chosen, like the two numbers below, since a
 launch takes microseconds and a time slice milliseconds; with them no honest kernel of the device
@@ -89,12 +93,16 @@ class Sample:
             )
         self._bytes = arena.bytes
         # Where a look is queued behind a plug, nothing may have to be allocated.
-        self._before = [arena.bytes.new_empty(watched.places.shape) for watched in self._watched]
-        self._seen = [torch.empty_like(before) for before in self._before]
+        self._rooms = [
+            [arena.bytes.new_empty(watched.places.shape) for watched in self._watched]
+            for _ in range(2)
+        ]
+        self._before: list[torch.Tensor] = []
+        self._seen: list[torch.Tensor] = []
 
     def glance(self) -> None:
         """Have the device remember what is there before the calls; nobody waits for it here."""
-        self._copy_to(self._before)
+        self._before = self._copied(self._rooms[0])
 
     def was_written(self) -> bool:
         """Whether any element of a pure output had lost its poison by then."""
@@ -103,7 +111,7 @@ class Sample:
 
     def look(self) -> None:
         """The same, after them. A clock waits for it: what it means is found out later."""
-        self._copy_to(self._seen)
+        self._seen = self._copied(self._rooms[1])
 
     def unwritten(self) -> list[int]:
         """Slots of calls that had left an element of theirs unwritten at the last look."""
@@ -119,9 +127,10 @@ class Sample:
         pairs = zip(self._watched, self._seen, strict=True)
         return any(bool((self._bytes[w.places] != seen).any()) for w, seen in pairs)
 
-    def _copy_to(self, kept: Sequence[torch.Tensor]) -> None:
-        for watched, there in zip(self._watched, kept, strict=True):
+    def _copied(self, room: list[torch.Tensor]) -> list[torch.Tensor]:
+        for watched, there in zip(self._watched, room, strict=True):
             torch.take(self._bytes, watched.places, out=there)
+        return room
 
 
 class Watch:
@@ -140,16 +149,27 @@ class Watch:
         self._plug = plug
         self._turn = 0
 
-    def queue(self, sample: Sample) -> None:
-        """A look that waits until calls are done; `see` has to follow."""
+    @contextlib.contextmanager
+    def queued(self, sample: Sample) -> Iterator[None]:
+        """A look that waits until calls are done; none is left waiting after the block.
+
+        While it waits, this process must not wait for the device, as what a collector of garbage
+        ends might.
+        """
         self._turn += 1
+        collects = gc.isenabled()
+        gc.disable()
         self._plug.hold(self._turn)
         try:
-            sample.look()
+            # That is the stream that is held, whichever a reference made the current one.
+            with torch.cuda.stream(torch.cuda.default_stream()):
+                sample.look()
             self._plug.tell()
-        except BaseException:
+            yield
+        finally:
             self._plug.release()
-            raise
+            if collects:
+                gc.enable()
 
     def see(self, latch: Latch, turn: int, patience_s: float) -> float | None:
         """Let calls go, and the look that was queued as soon as they are said to be done.
@@ -160,8 +180,8 @@ class Watch:
         latch.release(turn)
         is_done = latch.is_done(turn, patience_s)
         self._plug.release()
-        has_looked = self._plug.is_done(patience_s)
-        return time.perf_counter() if is_done and has_looked else None
+        has_looked = is_done and self._plug.is_done(LOOK_PATIENCE_S)
+        return time.perf_counter() if has_looked else None
 
 
 class Probe:
