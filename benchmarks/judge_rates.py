@@ -50,6 +50,7 @@ from roofsmith.errors import BaselineError
 from roofsmith.judge.command.oracle import RowOracle
 from roofsmith.judge.examiner import Examiner
 from roofsmith.judge.sampling import Sampler
+from roofsmith.judge.version import judge_version
 from roofsmith.testing.observer import SilentObserver
 from roofsmith.toolchains.c import CToolchain
 
@@ -123,6 +124,8 @@ class JudgeRates(Value):
     """A result file."""
 
     made: Made
+    judge: str | None = None
+    """Digest of its sources, `judge_version`; None: of a version from before this was kept."""
     kernel: str
     threads: int
     policy: KeepPolicy
@@ -275,6 +278,7 @@ def run(options: argparse.Namespace) -> JudgeRates:
         incumbents = [p[0] for t in trials if t.kind == "identical" for p in t.first_ns]
         return JudgeRates(
             made=made,
+            judge=judge_version(),
             kernel=kernel.name,
             threads=kernel.threads,
             policy=KeepPolicy(judge_budget_s=options.budget_s),

@@ -23,7 +23,8 @@ def claims() -> str:
 
 
 def test_identical_kernels() -> None:
-    rates = [record(f"judge_rates_{name}")["summary"] for name in ("1_thread", "2_threads")]
+    names = ("1_thread", "2_threads", "noisy_host")
+    rates = [record(f"judge_rates_{name}")["summary"] for name in names]
     wins = [rate["false_wins"] for rate in rates]
     trials, naive = (
         sum(rate["trials"] for rate in wins),
@@ -90,6 +91,20 @@ def figures_on_a_gpu() -> str:
     text = (ROOT / "README.md").read_text()
     inside = text.partition("<!-- gpu-figures -->")[2].partition("<!-- /gpu-figures -->")[0]
     return inside.replace("\n", " ")
+
+
+def test_rates_on_a_noisy_host() -> None:
+    rates = record("judge_rates_noisy_host")
+    text = (ROOT / "README.md").read_text().replace("\n", " ")
+    is_present = rates["judge"] == judge_version()
+    assert is_present == ("its trials are of the present judge" in text)
+    found = rates["summary"]
+    naive = (found["naive_mean_of_7"], found["naive_median_of_30"])
+    cells = [f"{rate['count']} of {rate['trials']}" for rate in (found["false_wins"], *naive)]
+    assert f"| 1, on a noisy host | {' | '.join(cells)} |" in text
+    (gain,) = found["gains"]
+    shown = f"{gain['found']['count']} of {gain['found']['trials']}"
+    assert f"gains of {gain['gain']:.0%} found | 1, on a noisy host | {shown} |" in text
 
 
 def test_rates_on_a_gpu() -> None:
