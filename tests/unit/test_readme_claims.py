@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from roofsmith.judge.version import judge_version
@@ -93,6 +95,12 @@ def figures_on_a_gpu() -> str:
     return inside.replace("\n", " ")
 
 
+def width_of_intervals(name: str) -> float:
+    """Of identical pairs, in the median."""
+    trials = record(f"judge_rates_{name}")["trials"]
+    return median(t["ci"][1] - t["ci"][0] for t in trials if t["kind"] == "identical" and t["ci"])
+
+
 def test_rates_on_a_noisy_host() -> None:
     rates = record("judge_rates_noisy_host")
     text = (ROOT / "README.md").read_text().replace("\n", " ")
@@ -105,6 +113,14 @@ def test_rates_on_a_noisy_host() -> None:
     (gain,) = found["gains"]
     shown = f"{gain['found']['count']} of {gain['found']['trials']}"
     assert f"gains of {gain['gain']:.0%} found | 1, on a noisy host | {shown} |" in text
+    missed = Counter(trial["verdict"] for trial in rates["trials"] if trial["kind"] == "gain")
+    open_, unverified = missed["inconclusive"], missed["unverified"]
+    assert f"{open_} ended as `inconclusive` and {unverified} as `unverified`. One" in text
+    width, usual = (width_of_intervals(name) for name in ("noisy_host", "1_thread"))
+    assert f"{width / usual:.1f} times as wide ({width:.1%} from end to end, median)" in text
+    median_s, p95_s, max_s = (found[f"{name}_wall_s"] for name in ("median", "p95", "max"))
+    rare = f"{p95_s:.1f} s in 95 of 100 cases, {max_s:.1f} s at most"
+    assert f"One candidate took {median_s:.1f} s (median; {rare})" in text
 
 
 def test_rates_on_a_gpu() -> None:
