@@ -7,8 +7,12 @@ import os
 import signal
 import subprocess
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager, suppress
+from typing import TypeVar
+
+T = TypeVar("T")
 
 LAST_WORDS_S = 1.0
 """For a program that was killed. One that waits within a broken driver outlives even that."""
@@ -51,6 +55,29 @@ def asked(
         for pipe in filter(None, (process.stdout, process.stderr)):
             pipe.close()
         _asked.discard(process)
+
+
+def side_by_side(question: Callable[[str], T], about: Sequence[str]) -> dict[str, T]:
+    """What a question brings about each of several things, asked at once.
+
+    If nobody waits for the answers any more, neither does the end of this process.
+
+    Args:
+        question: what it raises is raised here.
+        about: what to ask it about.
+    """
+    answers: dict[str, Future[T]] = {name: Future() for name in about}
+
+    def ask(name: str) -> None:
+        try:
+            answers[name].set_result(question(name))
+        except BaseException as error:  # noqa: BLE001 - whoever waits gets it
+            answers[name].set_exception(error)
+
+    for name in answers:
+        # Not a pool's: Python waits for those when it ends, before it ends what they wait for.
+        threading.Thread(target=ask, args=(name,), name=f"asking {name}", daemon=True).start()
+    return {name: answer.result() for name, answer in answers.items()}
 
 
 def kill(process: subprocess.Popen[bytes]) -> None:

@@ -82,7 +82,7 @@ def host(root: Path, **changes: Any) -> Sources:
         "openmp": lambda: _built(root),
         "toolkit": raises(ToolMissingError("no CUDA compiler", hint="install the CUDA toolkit")),
         "hipcc": raises(ToolMissingError("no HIP compiler", hint="install ROCm's hipcc")),
-        "tools": lambda names: {},
+        "tool": lambda name: None,
         "ncu": lambda: None,
         "rocprof": lambda: None,
         "cuda": lambda: {"error": "libcuda.so.1 can't be loaded: not found", "code": None},
@@ -119,9 +119,9 @@ def h100(root: Path, **changes: Any) -> Sources:
         "gpu_settings": recorded_settings,
         "fleet": lambda vendor: (IDLE,),
         "toolkit": lambda: toolkit((13, 0)),
-        "tools": lambda names: {
+        "tool": {
             "ncu": "Version 2025.3.1.0", "compute-sanitizer": "Version 2025.3.1"
-        },
+        }.get,
         "ncu": lambda: "/usr/local/cuda/bin/ncu",
         "torch_build": lambda: TORCH,
         "triton": lambda: "3.6.0",

@@ -353,7 +353,7 @@ def troubled(root: Path) -> Sources:
     busy = IDLE.model_copy(update={"memory_used_bytes": 20 << 30, "utilisation": 0.97})
     return h100(
         root, gpu_settings=bad, fleet=lambda vendor: (busy,), load=lambda: 7.5,
-        free_bytes=lambda folder: 512 << 20, ncu=lambda: None, tools=lambda names: {},
+        free_bytes=lambda folder: 512 << 20, ncu=lambda: None, tool=lambda name: None,
         torch_build=lambda: TorchBuild("2.11.0+cpu"),
     )  # fmt: skip
 

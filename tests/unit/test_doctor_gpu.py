@@ -291,6 +291,33 @@ def test_an_nvcc_that_hides_whether_its_toolkit_has_ncu(root: Path) -> None:
     assert "nvcc didn't answer: no hardware counters" in check.detail
 
 
+def test_one_profiler_that_hangs_says_nothing_of_the_other(
+    root: Path, woken: threading.Event
+) -> None:
+    def tool(name: str) -> str | None:
+        if name == "ncu":
+            woken.wait()
+        return "Version 2025.3.1"
+
+    found = impatient_look(h100(root, tool=tool), CUDA)
+    assert named(found, "sanitizer").level == "ok"
+    assert named(found, "ncu").detail.startswith("/usr/local/cuda/bin/ncu;"), "it is there"
+
+
+def test_a_sanitizer_that_does_not_answer_is_not_called_missing(root: Path) -> None:
+    hangs = raises(MachineError("it says nothing", hint="run it by hand"))
+    check = named(look(h100(root, tool=hangs), CUDA), "sanitizer")
+    assert (check.level, check.fix) == ("limited", "run it by hand")
+    assert check.detail == "it says nothing: winners aren't run under it"
+
+
+def test_packages_are_named_by_the_toolkits_release_where_no_driver_says_one(root: Path) -> None:
+    silent = h100(root, cuda=lambda: {"error": "no driver", "code": None}, ncu=lambda: None)
+    fix = named(look(silent, CUDA), "ncu").fix
+    assert fix is not None
+    assert fix.startswith("sudo apt-get install cuda-nsight-compute-13-0 ")
+
+
 # -- answers that are none ------------------------------------------------------------------
 
 

@@ -13,6 +13,7 @@ from fleet_stand_ins import script
 
 from roofsmith.devices import nvidia_smi, probes
 from roofsmith.devices.fleet_tools import ask
+from roofsmith.programs import side_by_side
 
 LONG_S = 60.0
 SHORT_S = 0.5
@@ -21,6 +22,19 @@ import sys, threading, time
 from pathlib import Path
 from roofsmith.devices.fleet_tools import ask
 threading.Thread(target=ask, args=([sys.argv[1]],), daemon=True).start()
+while not Path(sys.argv[2]).exists():
+    time.sleep(0.01)
+"""
+
+ABANDONS_SEVERAL = """
+import sys, threading, time
+from functools import partial
+from pathlib import Path
+from roofsmith.devices.fleet_tools import ask
+from roofsmith.programs import side_by_side
+question = partial(ask, deadline_s=600.0)
+side = lambda name: question([name])
+threading.Thread(target=side_by_side, args=(side, [sys.argv[1], "true"]), daemon=True).start()
 while not Path(sys.argv[2]).exists():
     time.sleep(0.01)
 """
@@ -48,10 +62,18 @@ def is_over(hung: str) -> bool:
     return False
 
 
-def test_what_is_still_asked_ends_with_whoever_asked(hung: str) -> None:
+@pytest.mark.parametrize("code", [ABANDONS, ABANDONS_SEVERAL], ids=["one", "several"])
+def test_what_is_still_asked_ends_with_whoever_asked(hung: str, code: str) -> None:
     child = Path(hung).parent / "child"
-    subprocess.run([sys.executable, "-c", ABANDONS, hung, str(child)], check=True, timeout=LONG_S)
+    subprocess.run([sys.executable, "-c", code, hung, str(child)], check=True, timeout=LONG_S)
     assert is_over(hung)
+
+
+def test_what_is_asked_side_by_side_is_told_apart_and_raises_what_a_question_does() -> None:
+    assert side_by_side(len, ["a", "abc"]) == {"a": 1, "abc": 3}
+    assert side_by_side(len, []) == {}
+    with pytest.raises(ValueError, match="invalid literal"):
+        side_by_side(int, ["1", "one"])
 
 
 def test_a_question_that_takes_too_long_ends_with_all_that_it_started(

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
-from concurrent.futures import ThreadPoolExecutor
 from importlib import metadata
 from pathlib import Path
 
 from roofsmith.cuda_programs import find_program
 from roofsmith.devices.probes import printed_version
+from roofsmith.errors import MachineError
+from roofsmith.programs import side_by_side
 
 TOOL_DEADLINE_S = 5.0
 """For one `tool --version`; hipcc asks its compiler, which takes a second."""
@@ -39,9 +41,28 @@ def find(tool: str) -> str | None:
 
 def versions(tools: tuple[str, ...]) -> dict[str, str]:
     """The version line of every tool that is installed and answers within the deadline."""
-    with ThreadPoolExecutor(max_workers=len(tools)) as pool:
-        found = dict(zip(tools, pool.map(_version, tools), strict=True))
-    return {tool: version for tool, version in found.items() if version is not None}
+    found = side_by_side(_answered, tools)
+    return {tool: line for tool, line in found.items() if line is not None}
+
+
+def version(tool: str) -> str | None:
+    """The version line of a tool; None if it isn't installed.
+
+    Raises:
+        MachineError: it is, and doesn't say its version, or not within the deadline.
+    """
+    program = find(tool)
+    if program is None:
+        return None
+    printed = printed_version(program, TOOL_DEADLINE_S)
+    line = None if printed is None else version_line(printed)
+    if line is None:
+        asked = shlex.join((program, "--version"))
+        raise MachineError(
+            f"`{asked}` fails, or says nothing within {TOOL_DEADLINE_S:g} s",
+            hint="run that command by hand; reinstall the tool if it hangs or fails there too",
+        )
+    return line
 
 
 def version_line(printed: str) -> str | None:
@@ -53,10 +74,11 @@ def version_line(printed: str) -> str | None:
     return lines[0] if lines else None
 
 
-def _version(tool: str) -> str | None:
-    program = find(tool)
-    printed = printed_version(program, TOOL_DEADLINE_S) if program is not None else None
-    return version_line(printed) if printed is not None else None
+def _answered(tool: str) -> str | None:
+    try:
+        return version(tool)
+    except MachineError:
+        return None
 
 
 def package_versions() -> dict[str, str]:

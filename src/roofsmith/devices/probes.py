@@ -6,7 +6,6 @@ import os
 import platform
 import shutil
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from importlib import metadata
 from pathlib import Path
@@ -14,6 +13,7 @@ from pathlib import Path
 from roofsmith.devices.cpuinfo import cpu_list, quota_processors, size_bytes
 from roofsmith.devices.fleet_tools import ask
 from roofsmith.domain.device import Cache
+from roofsmith.programs import side_by_side
 
 PROBE_DEADLINE_S = 2.0
 """For one `tool --version`: they answer in milliseconds, unless their file system hangs."""
@@ -122,8 +122,7 @@ def tool_versions(deadline_s: float | None = None) -> dict[str, str]:
         deadline_s: for each of them; None: the usual one.
     """
     ask = partial(_version, deadline_s=PROBE_DEADLINE_S if deadline_s is None else deadline_s)
-    with ThreadPoolExecutor(max_workers=len(TOOLS)) as pool:
-        versions = dict(zip(TOOLS, pool.map(ask, TOOLS), strict=True))
+    versions = side_by_side(ask, TOOLS)
     found = {tool: version for tool, version in versions.items() if version is not None}
     return {**found, "python": f"Python {platform.python_version()}"}
 

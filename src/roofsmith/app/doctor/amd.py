@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from roofsmith.app.doctor.asking import Answer
 from roofsmith.app.doctor.gpus import in_use, locking, status_of
@@ -128,11 +128,11 @@ def hipcc_checks(hipcc: Answer[Compiler]) -> Iterator[Check]:
 
 
 def profiler_checks(
-    sources: Sources, tools: Mapping[str, str], languages: tuple[Language, ...]
+    sources: Sources, version: Answer[str | None], languages: tuple[Language, ...]
 ) -> Iterator[Check]:
     """rocprofv3; AMD's driver lets every user of the GPU count."""
     program = sources.rocprof()
-    detail = tools.get("rocprofv3", program)
+    detail = version.value(program)
     yield Check(
         area="profilers", name="rocprofv3", languages=languages,
         level="limited" if program is None else "ok",

@@ -11,6 +11,7 @@ from typing import Generic, TypeVar
 from roofsmith.devices import probes
 from roofsmith.errors import MachineError, RoofsmithError
 
+S = TypeVar("S")
 T = TypeVar("T")
 
 
@@ -59,6 +60,13 @@ class Answer(Generic[T]):
         if self._error is not None:
             raise self._error
         return self._answer[0]
+
+    def value(self, otherwise: S) -> T | S:
+        """The answer, or what stands in for one that is an error, or doesn't come in time."""
+        try:
+            return self.get()
+        except (RoofsmithError, OSError):
+            return otherwise
 
     @property
     def has_come(self) -> bool:

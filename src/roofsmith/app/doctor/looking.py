@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 
@@ -10,7 +10,6 @@ from roofsmith.app.doctor import amd, frameworks, gpus, hosts, left_behind, nvid
 from roofsmith.app.doctor.asking import Answer, Inquiry
 from roofsmith.app.doctor.sources import Sources
 from roofsmith.config import Settings
-from roofsmith.devices import gpu_tools
 from roofsmith.devices.nvidia_smi import GpuSettings
 from roofsmith.devices.plugged import NAMES, Vendor, Vendors
 from roofsmith.domain.command import CommandSpec
@@ -84,10 +83,9 @@ class GpuLook:
         self._ncu = inquiry.ask("nvcc, whose toolkit may hold ncu,", sources.ncu)
         self._rocminfo = inquiry.ask("rocminfo", sources.rocminfo)
         self._hipcc = inquiry.ask("hipcc", sources.hipcc)
-        tools = {"nvidia": gpu_tools.NVIDIA_TOOLS, "amd": gpu_tools.AMD_TOOLS}
-        self._tools = {
-            vendor: inquiry.ask(names[-1], partial(sources.tools, names))
-            for vendor, names in tools.items()
+        self._profilers = {
+            name: inquiry.ask(name, partial(sources.tool, name))
+            for name in ("ncu", "compute-sanitizer", "rocprofv3")
         }
 
     def _ask_torch(self) -> frameworks.Sees | None:
@@ -143,12 +141,11 @@ class GpuLook:
     def _programs(self, vendor: Vendor, said: nvidia.Said) -> Iterator[Check]:
         """Compilers, profilers and frameworks: of use only with a GPU, but not found on it."""
         languages = gpus.languages_on(vendor, self._modules)
-        tools = self._versions(vendor)
         if vendor == "amd":
             shown = amd.agent(self._rocminfo)
             arch = None if shown is None else shown.arch
             yield from amd.hipcc_checks(self._hipcc)
-            yield from amd.profiler_checks(self._sources, tools, languages)
+            yield from amd.profiler_checks(self._sources, self._profilers["rocprofv3"], languages)
             yield from self._frameworks(vendor, None, arch, languages)
             return
         arch = nvidia.arch_of(said)
@@ -156,8 +153,10 @@ class GpuLook:
         driver = None if settings is None else settings.driver
         release = None if arch is None else nvidia.cuda_release(said)
         yield from nvidia.toolkit_checks(self._toolkit, said, arch)
+        toolkit = self._toolkit.value(None)
+        named = release or (None if toolkit is None else toolkit.release)
         yield from nvidia.profiler_checks(
-            self._sources, self._ncu, tools, driver, release, languages
+            self._sources, self._ncu, self._profilers, driver, named, languages
         )
         yield from self._frameworks(vendor, release, arch, languages)
 
@@ -194,12 +193,6 @@ class GpuLook:
         if "triton" in languages:
             headers = self._sources.python_headers()
             yield frameworks.triton_check(self._sources.triton(), headers, sees)
-
-    def _versions(self, vendor: Vendor) -> Mapping[str, str]:
-        try:
-            return self._tools[vendor].get()
-        except MachineError:
-            return {}
 
 
 def _said(cuda: Answer[nvidia.Said]) -> nvidia.Said:

@@ -234,10 +234,19 @@ def toolkit_checks(toolkit: Answer[Toolkit], said: Said, arch: str | None) -> It
 
 
 def profiler_checks(
-    sources: Sources, ncu: Answer[str | None], tools: Mapping[str, str], driver: str | None,
-    release: tuple[int, int] | None, languages: tuple[Language, ...],
+    sources: Sources, ncu: Answer[str | None], versions: Mapping[str, Answer[str | None]],
+    driver: str | None, release: tuple[int, int] | None, languages: tuple[Language, ...],
 ) -> Iterator[Check]:  # fmt: skip
-    """ncu, whether it may count, and compute-sanitizer."""
+    """ncu, whether it may count, and compute-sanitizer.
+
+    Args:
+        sources: tells what is permitted.
+        ncu: where it is; None: nowhere.
+        versions: lines by tool; None: it isn't installed.
+        driver: its release.
+        release: of CUDA, whose packages fit.
+        languages: whose kernels ncu profiles.
+    """
 
     def package(name: str) -> str:
         major, minor = release or ("MAJOR", "MINOR")
@@ -255,15 +264,19 @@ def profiler_checks(
             detail=f"{lack}: no hardware counters, torch.profiler's times alone", fix=fix,
         )  # fmt: skip
     else:
-        yield _ncu(sources, tools.get("ncu", program), driver, languages)
-    sanitizer = tools.get("compute-sanitizer")
+        version = versions["ncu"].value(program) or program
+        yield _ncu(sources, version, driver, languages)
+    lack = "compute-sanitizer is not installed"
+    fix = f"sudo apt-get install {package('cuda-sanitizer')} (NVIDIA's)"
+    try:
+        sanitizer = versions["compute-sanitizer"].get()
+    except MachineError as error:
+        sanitizer, lack, fix = None, error.message, error.hint
     yield Check(
         area="profilers", name="sanitizer", languages=("cuda",),
         level="limited" if sanitizer is None else "ok",
-        detail=_release(sanitizer)
-        if sanitizer
-        else "compute-sanitizer is not installed: winners aren't run under it",
-        fix=None if sanitizer else f"sudo apt-get install {package('cuda-sanitizer')} (NVIDIA's)",
+        detail=_release(sanitizer) if sanitizer else f"{lack}: winners aren't run under it",
+        fix=None if sanitizer else fix,
     )  # fmt: skip
 
 

@@ -91,8 +91,8 @@ class Sources:
     toolkit: Callable[[], Toolkit]
     """nvcc, the one that kernels would be built with."""
     hipcc: Callable[[], Compiler]
-    tools: Callable[[tuple[str, ...]], Mapping[str, str]]
-    """Version lines of a vendor's other tools."""
+    tool: Callable[[str], str | None]
+    """Version line of one of a GPU vendor's profilers; None: it isn't installed."""
     ncu: Callable[[], str | None]
     rocprof: Callable[[], str | None]
     cuda: Callable[[], Mapping[str, Any]]
@@ -138,7 +138,7 @@ def sources_of(settings: Settings, share: float = 1.0) -> Sources:
         openmp=partial(_build_openmp, settings.builds_dir),
         toolkit=find_toolkit,
         hipcc=find_hipcc,
-        tools=gpu_tools.versions,
+        tool=gpu_tools.version,
         ncu=find_ncu,
         rocprof=find_rocprof,
         cuda=ask_cuda,
