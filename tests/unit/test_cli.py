@@ -137,6 +137,7 @@ def test_a_word_that_is_none_of_those_that_may_be(here: Path, words: tuple[str, 
         ("k.cu", KERNEL, "-arch=sm_90", "the usual flags are -O3 -lineinfo"),
         ("k.cu", KERNEL, "-march=native", "the usual flags are -O3 -lineinfo"),
         ("k.hip", KERNEL, "-march=native", "the usual flags are -O3"),
+        ("k.cu", KERNEL, "-I/home/me/cutlass/include", "CUTLASS is found by CUTLASS_PATH"),
         ("k.c", KERNEL, "-fplugin=x", "the usual flags are -O3 -march=native"),
         ("k.py", "import triton\ndef run_kernel(x, y): ...\n", "-O3", "leave --flags out"),
     ],
@@ -284,6 +285,9 @@ except KeyboardInterrupt as end:
 
 def test_an_option_that_goes_with_kernels_only(here: Path) -> None:
     assert "goes with a kernel" in refused("check", "target.yaml", "--ref", "reference.py")
+    said = refused("check", "kernel.ptx", "--ref", "reference.py")
+    assert "kernel.ptx doesn't end as one" in said
+    assert ".cu" in said
 
 
 def test_a_file_that_is_neither_target_nor_kernel(here: Path) -> None:

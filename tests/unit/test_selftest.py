@@ -381,6 +381,14 @@ def test_what_is_not_in_the_corpus_is_named(arguments: list[str], complaint: str
     assert complaint in done.stderr
 
 
+def test_a_suite_of_which_nothing_can_run_is_no_success(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    done = CliRunner().invoke(cli, ["selftest", "--language", "cuda", "--only", "async_copies"])
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert "no kernel of 1 could be judged here: " in done.stderr
+    assert "roofsmith doctor" in done.stderr
+
+
 def test_no_language_is_without_kernels() -> None:
     for language in LANGUAGES:
         assert {s.is_attack for s in samples((language,))} == {True, False}

@@ -25,6 +25,8 @@ from roofsmith.store.workload_text import parse_workload
 from roofsmith.toolchains.refusals import refusal
 
 _OPENMP = re.compile(r"^\s*#\s*(pragma\s+omp\b|include\s*<omp\.h>)", re.MULTILINE)
+_OF_TARGETS = ("", ".yaml", ".yml")
+"""Suffixes of target files, and of folders that hold one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,10 +81,15 @@ def target_of(subject: Subject, keep: KeepPolicy | None = None) -> Target:
         "--timing": subject.timing,
     }  # fmt: skip
     for option, value in named.items():
-        if value:
+        if value and subject.path.suffix in _OF_TARGETS:
             raise UsageError(
                 f"{option} goes with a kernel, but {subject.path} is a target",
                 hint="change the target file, or name the kernel",
+            )
+        if value:
+            raise UsageError(
+                f"{option} goes with a kernel, but {subject.path} doesn't end as one",
+                hint=f"kernels end in {', '.join(LANGUAGES)}",
             )
     overrides = {"threads": subject.threads, "ptr_size": subject.ptr_size, "family": family}
     return load_target(subject.path, overrides=overrides)
@@ -158,10 +165,10 @@ def require_allowed(candidate: Candidate) -> None:
     """
     if refused := refusal(candidate):
         usual = shlex.join(default_build(candidate.language).flags)
-        raise UsageError(
-            f"{candidate.kernel.path}: {refused[1]}",
-            hint=f"leave it out; the usual flags are {usual}" if usual else "leave --flags out",
-        )
+        hint = f"leave it out; the usual flags are {usual}" if usual else "leave --flags out"
+        if candidate.language == "cuda" and "cutlass" in shlex.join(candidate.build.flags).lower():
+            hint += "; CUTLASS is found by CUTLASS_PATH, which names a checkout"
+        raise UsageError(f"{candidate.kernel.path}: {refused[1]}", hint=hint)
 
 
 def build_for(

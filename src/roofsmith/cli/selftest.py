@@ -65,10 +65,10 @@ def selftest(
 ) -> None:
     """Judge a corpus of attacks, which must be caught, and of honest kernels, which must pass.
 
-    Exit 1 if an attack gets through or an honest kernel is rejected.
+    Exit 1 if an attack gets through or an honest kernel is rejected; 2 if none can run here.
     """
     from roofsmith import app
-    from roofsmith.errors import UsageError
+    from roofsmith.errors import MachineError, UsageError
     from roofsmith.selftest import record
     from roofsmith.selftest.examination import examine
     from roofsmith.selftest.page import page
@@ -98,6 +98,12 @@ def selftest(
         record.write(page(known), out)
     if resume:
         run = run.model_copy(update={"record": known.only(wanted)})
+    if run.unexamined and not run.findings:
+        reasons = sorted({absent.reason for absent in run.unexamined})
+        raise MachineError(
+            f"no kernel of {len(run.unexamined)} could be judged here: {'; '.join(reasons)}",
+            hint="`roofsmith doctor` says what is missing; --language c needs a compiler alone",
+        )
     _show(run)
     raise typer.Exit(0 if run.flawless else 1)
 
