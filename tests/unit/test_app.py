@@ -531,6 +531,16 @@ def test_ctrl_c_says_how_to_go_on(here: Path) -> None:
     assert '"interrupted"' in (here / "run" / "ledger.jsonl").read_text()
 
 
+def test_ctrl_c_is_told_to_programs_as_well(here: Path) -> None:
+    with started(*endless(here), "--json") as process:
+        wait_for(here / "run" / "performance.md", "| baseline |", process)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=LONG_S)
+    assert process.returncode == 130
+    assert "Traceback" not in err
+    assert json.loads(out)["error"]["kind"] == "Interrupted"
+
+
 def test_ctrl_c_before_a_baseline_leaves_nothing_and_says_so(here: Path) -> None:
     with started(*endless(here)) as process:
         wait_for(here / "run" / "ledger.jsonl", '"kind":"started"', process)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import signal
 import subprocess
@@ -73,6 +74,32 @@ def refused(*arguments: str) -> str:
     assert out == ""
     assert "Traceback" not in err
     return " ".join(err.split())
+
+
+SHELL = f"{sys.executable} -c 'from roofsmith.cli import main; main()'"
+
+
+def test_a_stdout_that_takes_nothing_or_lacks_letters_ends_in_no_traceback() -> None:
+    def run(rest: str) -> tuple[int, str, str]:
+        done = subprocess.run(
+            ["sh", "-c", f"{SHELL} specs list {rest}"], capture_output=True, text=True, check=False
+        )
+        assert "Traceback" not in done.stderr
+        return done.returncode, done.stdout, done.stderr
+
+    assert run(">/dev/full") == (2, "", "roofsmith: stdout is full: no space left where it goes\n")
+    assert run("--json >/dev/full")[0] == 2
+    assert run(">&-") == (0, "", "")
+
+
+def test_an_encoding_that_lacks_a_letter_gets_its_number() -> None:
+    asked = "from roofsmith.cli.output import print_lines, sound_output\n"
+    code = f"{asked}with sound_output(): print_lines(['3 \\u00b5s'])"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True,
+        env={"PYTHONIOENCODING": "ascii", "PATH": os.environ["PATH"]},
+    )  # fmt: skip
+    assert done.stdout == "3 \\xb5s\n"
 
 
 # -- the root -------------------------------------------------------------------------------

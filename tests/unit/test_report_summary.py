@@ -189,6 +189,13 @@ def test_a_limit_that_ended_it_is_raised_by_a_resume(code: str, limits: dict, co
     ]
 
 
+def test_more_time_is_more_than_what_was_spent() -> None:
+    *before, stop = events_for(["kept"], stop="budget")
+    stopped = stop.model_copy(update={"limits": StopPolicy(budget_s=1.0), "spent_s": 4.2})
+    steps = summarize(campaign_of([*before, stopped])).next_steps
+    assert "roofsmith resume . --budget-s 9" in [step.command for step in steps]
+
+
 def test_time_between_rounds_is_time_of_the_campaign() -> None:
     events = events_for(["kept"], stop="interrupted")
     (attempt,) = (Attempt.model_construct(round=2),)

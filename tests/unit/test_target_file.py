@@ -454,8 +454,9 @@ def test_the_commented_defaults_are_the_defaults(folder: Path) -> None:
     assert loaded == plain.model_copy(update={"threads": 1})
 
 
-def test_init_with_everything_given(folder: Path, tmp_path: Path) -> None:
-    (folder / "odd: name #1.c").write_text("#pragma omp parallel\n" + KERNEL)
+@pytest.mark.parametrize("asking", ["#pragma omp parallel", '_Pragma("omp parallel for")'])
+def test_init_with_everything_given(folder: Path, tmp_path: Path, asking: str) -> None:
+    (folder / "odd: name #1.c").write_text(f"{asking}\n{KERNEL}")
     text = init_target(
         folder / "odd: name #1.c",
         folder / "reference.py",

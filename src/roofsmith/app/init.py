@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from roofsmith.app.fresh_inputs import require_fresh_inputs
 from roofsmith.app.hardware import booted_reference, leased_machine, oracle_for
 from roofsmith.app.subjects import checked_family, parse_workloads
 from roofsmith.config import Settings
+from roofsmith.domain.outcome import BuildFailed
 from roofsmith.domain.target import Target
-from roofsmith.errors import TargetError
+from roofsmith.errors import BaselineError, TargetError
 from roofsmith.ports import Observer
 from roofsmith.store.target_file import FILE_NAME, load_text
 from roofsmith.store.target_init import init_target, write_target
@@ -28,7 +30,9 @@ def initialize(
 
     Raises:
         UsageError: there is no such family.
-        TargetError: a file or workload can't be used, or there is a target already.
+        TargetError: a file or workload can't be used, inputs are the same for every seed, or there
+            is a target already.
+        BaselineError: the kernel doesn't build.
         SignatureError: the kernel has no readable `solve`.
         BadReferenceError: the reference doesn't fit it.
     """
@@ -46,7 +50,7 @@ def initialize(
 
 
 def _try(target: Target, settings: Settings, observer: Observer) -> None:
-    """Let kernel and reference meet on every workload, before anything is written."""
+    """Build the kernel, and let it meet the reference on every workload; nothing is written."""
     observer.stage("check", "reference")
     with (
         booted_reference(target) as booted,
@@ -55,3 +59,12 @@ def _try(target: Target, settings: Settings, observer: Observer) -> None:
     ):
         for workload in target.workloads:
             oracle.describe(workload)
+        require_fresh_inputs(oracle)
+        observer.stage("build", target.kernel.path)
+        built = machine.toolchain.build(target.baseline)
+        if isinstance(built, BuildFailed):
+            raise BaselineError(
+                f"{target.kernel.path} doesn't build: {built.detail}",
+                log=built.log,
+                hint="nothing was written; fix it, and run this again",
+            )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -18,13 +17,12 @@ from roofsmith.domain.modes import TimingMode
 from roofsmith.domain.target import HOST_LANGUAGES, KeepPolicy, Target, default_keep
 from roofsmith.domain.workload import Workload
 from roofsmith.errors import TargetError, UsageError
-from roofsmith.store.sources import LANGUAGES, language_of, read_text, source_file
+from roofsmith.store.sources import LANGUAGES, language_of, read_text, source_file, uses_openmp
 from roofsmith.store.target_file import load_target
 from roofsmith.store.target_schema import plain_name
 from roofsmith.store.workload_text import parse_workload
 from roofsmith.toolchains.refusals import refusal
 
-_OPENMP = re.compile(r"^\s*#\s*(pragma\s+omp\b|include\s*<omp\.h>)", re.MULTILINE)
 _OF_TARGETS = ("", ".yaml", ".yml")
 """Suffixes of target files, and of folders that hold one."""
 
@@ -178,7 +176,7 @@ def build_for(
     build = default or default_build(language)
     if flags is not None:
         return build.model_copy(update={"flags": tuple(shlex.split(flags))})
-    openmp = language in {"c", "cpp"} and _OPENMP.search(text) is not None
+    openmp = language in {"c", "cpp"} and uses_openmp(text)
     if not openmp or "-fopenmp" in build.flags:
         return build
     return build.model_copy(update={"flags": (*build.flags, "-fopenmp")})

@@ -10,6 +10,7 @@ from pathlib import Path
 from roofsmith.analysis.sizes import smallest
 from roofsmith.app.citing import CitedProposer, CitedTips, require_citable
 from roofsmith.app.clocks import host_clocks, locked_clocks
+from roofsmith.app.fresh_inputs import require_fresh_inputs
 from roofsmith.app.hardware import (
     Machine,
     booted_reference,
@@ -306,7 +307,7 @@ def workshop(
         NoIdleGpuError: there is no idle GPU for it.
         SignatureError: the kernel has no readable `solve`.
         BadReferenceError: the reference doesn't fit it.
-        TargetError: a workload can't fit in memory.
+        TargetError: a workload can't fit in memory, or inputs are the same for every seed.
     """
     keep_freed_memory()  # outputs are compared with the truth all the time
     with (
@@ -326,6 +327,7 @@ def workshop(
             known = survey(
                 target, machine.devices, machine.specs, machine.toolchain, oracle, observer, meter
             )
+            require_fresh_inputs(oracle)
             with (
                 machine.bench(target, oracle, known, fork_server) as bench,
                 _yardstick_judge(target, machine, oracle, known, fork_server) as patient,

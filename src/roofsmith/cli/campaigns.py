@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from roofsmith.cli import options
+from roofsmith.cli.output import print_error
 from roofsmith.cli.reminding import reminded
 from roofsmith.cli.root import cli
 from roofsmith.cli.screen import screen
@@ -214,7 +215,7 @@ def report(
 
 @cli.command(rich_help_panel=_CAMPAIGNS)
 def verify(directory: options.CampaignDir, as_json: options.Json = False) -> None:
-    """Recompute every decision of a campaign from its raw samples, and find any edited byte.
+    """Recompute every decision of a campaign from its samples, and find any edited byte of them.
 
     Exit 1 if something doesn't follow.
     """
@@ -239,7 +240,10 @@ def _run(campaign: Callable[[Observer], Finished], directory: Path, as_json: boo
         how = "nothing was kept, as there was no baseline yet: the same command begins again"
         if app.has_campaign(directory):
             how = f"go on with: roofsmith resume {shlex.quote(str(directory))}"
-        print(f"{str(interrupt) or 'interrupted'}; {how}", file=sys.stderr)
+        said = str(interrupt) or "interrupted"
+        print(f"{said}; {how}", file=sys.stderr)
+        if as_json:
+            print_error("Interrupted", said, how)
         raise typer.Exit(exit_status(interrupt)) from None
     except NoIdleGpuError as error:
         from roofsmith import app

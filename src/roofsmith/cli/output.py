@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import json
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,9 +23,38 @@ _LEAST_ROOM = 30
 """Columns below which a cut sentence says too little: it gets a line of its own."""
 
 
+@contextmanager
+def sound_output() -> Iterator[None]:
+    """Have a stdout that takes whatever is printed, or ends in a message where it is full.
+
+    Somebody may have closed it, and a terminal's encoding may lack a letter.
+    """
+    if sys.stdout is None:
+        sys.stdout = io.StringIO()
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
+    try:
+        try:
+            yield
+        finally:
+            sys.stdout.flush()
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        print("roofsmith: stdout is full: no space left where it goes", file=sys.stderr)
+        # Python would try once more at its end, and say so.
+        sys.stdout = io.StringIO()
+        raise SystemExit(2) from None
+
+
 def print_json(document: Any) -> None:
     """One object, indented, with a newline at its end."""
     sys.stdout.write(json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def print_error(kind: str, message: str, hint: str | None = None, log: str | None = None) -> None:
+    """What went wrong, for programs; `kind` is the name of the error's class, or `Interrupted`."""
+    print_json({"error": {"kind": kind, "message": message, "hint": hint, "log": log}})
 
 
 def write_file(path: Path, text: str) -> None:

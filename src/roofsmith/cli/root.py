@@ -9,7 +9,7 @@ import typer
 from typer.core import TyperGroup
 
 from roofsmith.cli.options import AS_JSON
-from roofsmith.cli.output import print_json
+from roofsmith.cli.output import print_error, sound_output
 from roofsmith.cli.signals import end_like_ctrl_c, exit_status
 from roofsmith.errors import RoofsmithError
 
@@ -30,21 +30,15 @@ class RoofsmithGroup(TyperGroup):
                 raise
             print(f"roofsmith: {error}", file=sys.stderr)
             if ctx.meta.get(AS_JSON):
-                print_json({"error": _document(error)})
+                log = None if error.log is None else str(error.log)
+                print_error(type(error).__name__, error.message, error.hint, log)
             raise typer.Exit(error.exit_code) from error
         except KeyboardInterrupt as interrupt:
-            print(f"roofsmith: {str(interrupt) or 'interrupted'}", file=sys.stderr)
+            said = str(interrupt) or "interrupted"
+            print(f"roofsmith: {said}", file=sys.stderr)
+            if ctx.meta.get(AS_JSON):
+                print_error("Interrupted", said)
             raise typer.Exit(exit_status(interrupt)) from None
-
-
-def _document(error: RoofsmithError) -> dict[str, str | None]:
-    """What went wrong, for programs; `kind` is the name of the error's class."""
-    return {
-        "kind": type(error).__name__,
-        "message": error.message,
-        "hint": error.hint,
-        "log": None if error.log is None else str(error.log),
-    }
 
 
 cli = typer.Typer(
@@ -86,4 +80,5 @@ def root(
 def main() -> None:
     """Run the `roofsmith` command."""
     end_like_ctrl_c()
-    cli(prog_name="roofsmith")
+    with sound_output():
+        cli(prog_name="roofsmith")

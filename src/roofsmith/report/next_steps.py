@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import assert_never
 
@@ -79,10 +80,12 @@ def _after_stop(stopped: Stopped, declared: StopPolicy) -> Iterator[NextStep]:
                 f"roofsmith resume . --max-iterations {min(119, 2 * limits.max_iterations)}",
             )
         case "budget":
+            # What was spent counts on, and a last round may have taken it far beyond the limit.
+            reached_s = max(limits.budget_s or 0.0, stopped.spent_s or 0.0)
             yield NextStep(
                 "Allow more time",
                 "The time budget ended it, not a lack of ideas: go on with a larger one.",
-                f"roofsmith resume . --budget-s {2 * (limits.budget_s or 0.0):g}",
+                f"roofsmith resume . --budget-s {math.ceil(2 * reached_s)}",
             )
         case "tokens":
             yield NextStep(

@@ -80,7 +80,10 @@ def unseal(line: bytes) -> Record:
     body = line[: found.start()] + b"}"
     stated, actual = found[1].decode("ascii"), hashlib.sha256(body).hexdigest()
     if stated != actual:
-        raise BrokenLineError(f"its content hashes to {actual[:12]}, its seal says {stated[:12]}")
+        shown = 12 if stated[:12] != actual[:12] else None
+        raise BrokenLineError(
+            f"its content hashes to {actual[:shown]}, its seal says {stated[:shown]}"
+        )
     try:
         record = json.loads(line)
     except ValueError as error:

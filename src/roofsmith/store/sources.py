@@ -21,6 +21,10 @@ LANGUAGES: dict[str, Language] = {
 
 _IMPORTS_TRITON = re.compile(r"^[ \t]*(?:import|from)[ \t]+triton\b", re.MULTILINE)
 
+_OPENMP = re.compile(
+    r'^\s*#\s*(pragma\s+omp\b|include\s*<omp\.h>)|\b_Pragma\s*\(\s*"\s*omp\b', re.MULTILINE
+)
+
 MAX_SOURCE_BYTES = 1024 * 1024
 """A kernel, an include or a reference; more is a data file that was named by mistake."""
 
@@ -95,6 +99,11 @@ def language_of(path: Path, text: str) -> Language:
     if language == "torch" and _IMPORTS_TRITON.search(text):
         return "triton"
     return language
+
+
+def uses_openmp(text: str) -> bool:
+    """Whether a C or C++ source asks for OpenMP, which it gets by a flag alone."""
+    return _OPENMP.search(text) is not None
 
 
 def _decoded(data: bytes, path: Path, what: str, *, may_be_empty: bool) -> str:

@@ -18,11 +18,10 @@ from roofsmith.domain.workload import Workload
 from roofsmith.errors import TargetError
 from roofsmith.store.family_guess import function_names, guess_family
 from roofsmith.store.files import replace, storage_errors
-from roofsmith.store.sources import language_of, read_text
+from roofsmith.store.sources import language_of, read_text, uses_openmp
 from roofsmith.store.target_file import FILE_NAME, load_text
 from roofsmith.store.target_schema import plain_name
 
-_OPENMP = re.compile(r"^\s*#\s*(pragma\s+omp\b|include\s*<omp\.h>)", re.MULTILINE)
 _PLAIN = re.compile(r"(?:-|\.{0,2}/)?[A-Za-z0-9_][A-Za-z0-9_./=+-]*")
 _GENERIC = frozenset({"kernel", "main", "naive", "solution", "solve"})
 """File names that say nothing: the folder's is taken instead."""
@@ -71,7 +70,7 @@ def init_target(
     read_text(reference, "reference")
     language = language_of(kernel, kernel_text)
     build = usual = default_build(language)
-    if language in HOST_LANGUAGES and _OPENMP.search(kernel_text):
+    if language in HOST_LANGUAGES and uses_openmp(kernel_text):
         build = BuildSpec(flags=(*build.flags, "-fopenmp"))
     text = "".join(
         [
