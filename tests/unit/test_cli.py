@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -76,7 +77,7 @@ def refused(*arguments: str) -> str:
     return " ".join(err.split())
 
 
-SHELL = f"{sys.executable} -c 'from roofsmith.cli import main; main()'"
+SHELL = f"{shlex.quote(sys.executable)} -c 'from roofsmith.cli import main; main()'"
 
 
 def test_a_stdout_that_takes_nothing_or_lacks_letters_ends_in_no_traceback() -> None:
