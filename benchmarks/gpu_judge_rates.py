@@ -430,6 +430,27 @@ def figures(result: GpuJudgeRates) -> str:
     return "\n".join(lines)
 
 
+def agreement(result: GpuJudgeRates) -> str:
+    """The README's table of separate commands."""
+    lines = [
+        "| `roofsmith judge`, again and again | commands | verdict | speedups"
+        " | two of them within 0.5% |",
+        "|---|---|---|---|---|",
+    ]
+    for name in sorted({one.kernel for one in result.invocations}):
+        same = [one for one in result.invocations if one.kernel == name]
+        speedups = sorted(one.speedup for one in same if one.speedup is not None)
+        pairs = math.comb(len(speedups), 2)
+        close = round((repeatability(speedups) or 0.0) * pairs)
+        how = f"candidate: {same[0].slowdown:.0%} more" if same[0].slowdown else "identical"
+        verdicts = ", ".join(sorted({f"`{one.verdict}`" for one in same}))
+        lines.append(
+            f"| {name}, {how} | {len(same)} | {verdicts}"
+            f" | {speedups[0]:.4f}x to {speedups[-1]:.4f}x | {close} of {pairs} |"
+        )
+    return "\n".join(lines)
+
+
 def counted(text: str) -> tuple[str, int]:
     """`softmax=70`."""
     name, _, count = text.partition("=")

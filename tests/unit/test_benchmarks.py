@@ -117,6 +117,7 @@ def test_committed_figures_follow_from_their_samples(path):
             if path.stem == "gpu_judge_rates":
                 shown = (ROOT / "README.md").read_text(encoding="utf-8")
                 assert gpu_judge_rates.figures(result) in shown
+                assert gpu_judge_rates.agreement(result) in shown
             for trial in result.trials:
                 assert len(trial.instances) == len(trial.first_ns)
                 if not trial.confirmation_ns:  # else the figures are those of that one

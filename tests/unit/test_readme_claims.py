@@ -124,14 +124,43 @@ def test_rates_on_a_noisy_host() -> None:
 
 
 def test_rates_on_a_gpu() -> None:
-    """The table itself: test_benchmarks.py."""
+    """The tables themselves: test_benchmarks.py."""
     trials, shown = record("gpu_judge_rates")["trials"], figures_on_a_gpu()
-    assert f"{len(trials)} judgements" in shown
-    is_present = {trial["judge"] for trial in trials} == {judge_version()}
-    assert is_present != ("judgements so far, with an earlier version" in shown)
+    present = {trial["judge"] for trial in trials} == {judge_version()}
+    which = "the present judge" if present else "an earlier version of the judge"
+    assert f"{len(trials)} judgements by {which}" in shown
     gains = [trial["verdict"] for trial in trials if trial["slowdown"] < 0]
-    assert {*gains} == {"faster", "unverified"}
-    assert f"{gains.count('unverified')} gains of {len(gains)} were `unverified`" in shown
+    assert {*gains} == {"faster"}
+    assert f"All {len(gains)} gains were found." in shown
+
+
+def called(groups: list[dict[str, Any]], verdict: str) -> str:
+    """How many of all trials of some groups were called so: `3 of 5`."""
+    rates = [group[f"called_{verdict}"] for group in groups]
+    return f"{sum(rate['count'] for rate in rates)} of {sum(rate['trials'] for rate in rates)}"
+
+
+def test_previous_rates_on_a_gpu() -> None:
+    found, shown = record("gpu_judge_rates_previous"), figures_on_a_gpu()
+    identical, gains, losses = (
+        [group for group in found["groups"] if is_such(group["slowdown"])]
+        for is_such in (lambda s: s == 0, lambda s: s < 0, lambda s: s > 0)
+    )
+    assert len({trial["judge"] for trial in found["trials"]}) == 2
+    assert f"in {len(found['trials'])} judgements" in shown
+    none, _, pairs = called(identical, "faster").partition(" of ")
+    assert none == "0"
+    assert f"none of {pairs} identical pairs `faster`" in shown
+    unverified = sum(group["verdicts"]["unverified"] for group in gains)
+    assert f"{called(gains, 'faster')} gains `faster`, the other {unverified} `unver" in shown
+    assert f"{called(losses, 'slower')} candidates that did more `slower`" in shown
+
+
+def test_identical_pairs_by_all_versions_on_a_gpu() -> None:
+    records = [record(f"gpu_judge_rates{which}") for which in ("", "_previous", "_earlier")]
+    pairs = [t for found in records for t in found["trials"] if t["slowdown"] == 0]
+    assert all(trial["verdict"] != "faster" for trial in pairs)
+    assert f"All versions together: none of {len(pairs)} identical pairs." in figures_on_a_gpu()
 
 
 def test_earlier_rates_on_a_gpu() -> None:
