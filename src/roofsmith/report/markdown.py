@@ -23,6 +23,7 @@ from roofsmith.report.logs import end_block
 from roofsmith.report.performance import (
     benchmark_command,
     judged_words,
+    pairing_words,
     performance_rows,
     profiled_words,
 )
@@ -77,6 +78,7 @@ def performance(campaign: Campaign, summary: Summary) -> str:
         s=summary,
         benchmark=benchmark_command(campaign),
         moved=judged_words(campaign.started.target),
+        pairing=pairing_words(campaign.started.target),
         profiled=profiled_words(campaign.started.target),
         rows=performance_rows(campaign, summary.steps),
         end=end,

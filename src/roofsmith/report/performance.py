@@ -59,6 +59,16 @@ def judged_words(target: Target) -> str:
     return "the judged time" if target.measure.is_time else target.measure.name
 
 
+def pairing_words(target: Target) -> str:
+    """Why a row's delta isn't the quotient of times; empty where a profiler has the last word."""
+    if _profile_of(target) is not None:
+        return ""
+    return (
+        "Both kernels ran in turns for it; what two rows show was measured at different times, and"
+        " needn't divide to the same."
+    )
+
+
 def profiled_words(target: Target) -> str:
     """What the profiler's time is the time of."""
     profile = _profile_of(target)
