@@ -17,7 +17,7 @@ from roofsmith.domain.modes import TimingMode
 from roofsmith.domain.target import HOST_LANGUAGES, KeepPolicy, Target, default_keep
 from roofsmith.domain.workload import Workload
 from roofsmith.errors import TargetError, UsageError
-from roofsmith.store.sources import LANGUAGES, language_of, read_text, source_file, uses_openmp
+from roofsmith.store.sources import LANGUAGES, language_of, read_text, source_file, with_openmp
 from roofsmith.store.target_file import load_target
 from roofsmith.store.target_schema import plain_name
 from roofsmith.store.workload_text import parse_workload
@@ -176,10 +176,7 @@ def build_for(
     build = default or default_build(language)
     if flags is not None:
         return build.model_copy(update={"flags": tuple(shlex.split(flags))})
-    openmp = language in {"c", "cpp"} and uses_openmp(text)
-    if not openmp or "-fopenmp" in build.flags:
-        return build
-    return build.model_copy(update={"flags": (*build.flags, "-fopenmp")})
+    return with_openmp(build, language, text)
 
 
 @contextmanager

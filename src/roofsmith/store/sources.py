@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from roofsmith.domain.kernel import Language, SourceFile
+from roofsmith.domain.kernel import BuildSpec, Language, SourceFile
 from roofsmith.errors import TargetError
 
 LANGUAGES: dict[str, Language] = {
@@ -101,9 +101,12 @@ def language_of(path: Path, text: str) -> Language:
     return language
 
 
-def uses_openmp(text: str) -> bool:
-    """Whether a C or C++ source asks for OpenMP, which it gets by a flag alone."""
-    return _OPENMP.search(text) is not None
+def with_openmp(build: BuildSpec, language: Language, text: str) -> BuildSpec:
+    """The build, with OpenMP's flag where a C or C++ source asks for it."""
+    asks = language in {"c", "cpp"} and _OPENMP.search(text) is not None
+    if not asks or "-fopenmp" in build.flags:
+        return build
+    return build.model_copy(update={"flags": (*build.flags, "-fopenmp")})
 
 
 def _decoded(data: bytes, path: Path, what: str, *, may_be_empty: bool) -> str:

@@ -18,7 +18,7 @@ from roofsmith.domain.workload import Workload
 from roofsmith.errors import TargetError
 from roofsmith.store.family_guess import function_names, guess_family
 from roofsmith.store.files import replace, storage_errors
-from roofsmith.store.sources import language_of, read_text, uses_openmp
+from roofsmith.store.sources import language_of, read_text, with_openmp
 from roofsmith.store.target_file import FILE_NAME, load_text
 from roofsmith.store.target_schema import plain_name
 
@@ -69,9 +69,8 @@ def init_target(
     kernel_text = read_text(kernel, "kernel")
     read_text(reference, "reference")
     language = language_of(kernel, kernel_text)
-    build = usual = default_build(language)
-    if language in HOST_LANGUAGES and uses_openmp(kernel_text):
-        build = BuildSpec(flags=(*build.flags, "-fopenmp"))
+    usual = default_build(language)
+    build = with_openmp(usual, language, kernel_text)
     text = "".join(
         [
             _HEAD,
