@@ -318,12 +318,20 @@ def test_the_users_repository_is_left_alone(in_repository: InRepository) -> None
     assert isinstance(branch, str)
     show = ["git", "-C", str(in_repository.here), "show", f"{branch}:scale.c"]
     assert subprocess.check_output(show, text=True) == FAST
+    document = verified(in_repository.here / "run", code=0)
+    assert (document["commits"], document["unchecked"]) == (1, [])
+
+
+def verified(directory: Path, *, code: int) -> dict[str, Any]:
+    """What `roofsmith verify` says of a campaign."""
+    found, out, _ = roofsmith("verify", str(directory), "--json")
+    assert found == code, out
+    document: dict[str, Any] = json.loads(out)
+    return document
 
 
 def test_verify_follows_an_honest_campaign(finished: Path) -> None:
-    code, out, _ = roofsmith("verify", "run", "--json")
-    assert code == 0, out
-    assert json.loads(out)["findings"] == []
+    assert verified(finished, code=0)["findings"] == []
 
 
 @pytest.mark.parametrize(
@@ -335,9 +343,42 @@ def test_verify_finds_one_edited_byte(finished: Path, name: str) -> None:
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 1
     path.write_bytes(data)
-    code, out, _ = roofsmith("verify", "run", "--json")
-    assert code == 1
-    assert json.loads(out)["findings"]
+    assert verified(finished, code=1)["findings"]
+
+
+@pytest.mark.parametrize("way", ["lineage is gone", "lineage is no JSON", "repository is gone"])
+def test_verify_says_that_it_saw_no_commits(finished: Path, way: str) -> None:
+    assert verified(finished, code=0)["commits"] > 0
+    if way == "lineage is gone":
+        (finished / "lineage.json").unlink()
+    elif way == "lineage is no JSON":
+        (finished / "lineage.json").write_text("[")
+    else:
+        shutil.rmtree(finished / "repo")
+    document = verified(finished, code=0)
+    assert document["commits"] == 0
+    (unchecked,) = document["unchecked"]
+    assert unchecked["what"].startswith("those of kept rounds (")
+    _, out, _ = roofsmith("verify", "run")
+    assert out.splitlines()[1].startswith("not checked: commits: those of kept rounds (")
+
+
+def test_verify_names_commits_of_no_round(finished: Path) -> None:
+    identity = ("-c", "user.name=Ada", "-c", "user.email=ada@localhost")
+    git = ["git", "-C", str(finished / "repo"), *identity]
+    subprocess.run([*git, "commit", "--quiet", "--allow-empty", "-m", "By hand"], check=True)
+    (unchecked,) = verified(finished, code=0)["unchecked"]
+    assert "(By hand) is of no round" in unchecked["what"]
+
+
+def test_verify_finds_a_commit_that_was_made_anew(finished: Path) -> None:
+    identity = ("-c", "user.name=Ada", "-c", "user.email=ada@localhost")
+    git = ["git", "-C", str(finished / "repo"), *identity]
+    (finished / "repo" / "more.c").write_text("int more;\n")
+    subprocess.run([*git, "add", "more.c"], check=True)
+    subprocess.run([*git, "commit", "--quiet", "--amend", "--no-edit"], check=True)
+    (found,) = verified(finished, code=1)["findings"]
+    assert "is recorded; optimize/run has" in found["what"]
 
 
 def test_held_rounds_name_their_commits(finished: Path) -> None:
@@ -497,11 +538,12 @@ def test_telling_the_incumbent_is_refused(unchanged: Path) -> None:
 )
 def test_a_bad_kernel_leaves_nothing_behind(here: Path, text: str, said: str) -> None:
     (here / "scale.c").write_text(text)
-    code, out, err = roofsmith("optimize", "target.yaml", "--output", "run")
+    before = sorted(here.iterdir())
+    code, out, err = roofsmith("optimize", "target.yaml")
     assert code in (1, 2)
     assert said in err
     assert out == ""
-    assert not (here / "run").exists()
+    assert sorted(here.iterdir()) == before
 
 
 # -- kills, interrupts, company -------------------------------------------------------------

@@ -230,6 +230,7 @@ def test_the_command_says_what_older_rules_decided(
     assert printed[0].startswith("verified: ")
     assert f"decided by older rules (version 1; today's is {RULES})" in printed[1]
     assert printed[1].endswith(": 4 notes")
+    assert printed.pop().startswith("not checked: commits: ")
     noted = [line.split(":")[1].strip() for line in printed[2:]]
     assert noted == [f"round {n}" for n in (3, 4, 5, 8)]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import shutil
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -317,7 +317,7 @@ def _start(
     settings: Settings,
     observer: Observer,
 ) -> Finished:
-    is_new = not directory.exists()
+    new = [folder for folder in (directory, *directory.parents) if not folder.exists()]
     with CampaignDirectory.create(directory) as files:
         try:
             # Before any process of ours is on the GPU, which a container's driver may call others'.
@@ -327,8 +327,11 @@ def _start(
                 return _run(shop, files, proposer, name, kernel_path, None, seen)
         finally:
             # A campaign without a baseline holds nothing that another start wouldn't find again.
-            if is_new and not _has_baseline(files):
+            if new and not _has_baseline(files):
                 shutil.rmtree(files.directory, ignore_errors=True)
+                with suppress(OSError):  # others have something there by now
+                    for folder in new[1:]:
+                        folder.rmdir()
 
 
 def _run(

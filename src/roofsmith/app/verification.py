@@ -10,11 +10,24 @@ from roofsmith.domain.campaign import Campaign, replay
 from roofsmith.engine.verify import Finding, verified
 from roofsmith.errors import LedgerError, StorageError, UsageError
 from roofsmith.report.campaign_files import render_campaign
-from roofsmith.store.campaign_dir import LEDGER
+from roofsmith.store.campaign_dir import LEDGER, LINEAGE
 from roofsmith.store.git import git_installed
 from roofsmith.store.ledger import JsonlLedger
 from roofsmith.store.lineage_place import Place, remembered
 from roofsmith.store.rendered import beside_readers
+
+_TRAILER = "Candidate: "
+"""In the message of a lineage's commit, before the candidate's id."""
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """One on a campaign's branch."""
+
+    digest: str
+    subject: str
+    candidates: frozenset[str]
+    """Ids that its message names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,12 +37,14 @@ class Verification:
     records: int
     rounds: int
     commits: int
-    """Commits whose files were compared with the ledger's."""
+    """Commits of kept rounds that were compared with the ledger."""
     findings: tuple[Finding, ...]
     notes: tuple[Finding, ...] = ()
     """What another version of the rules, or of the files, made otherwise than this one would."""
     versions: tuple[int, ...] = ()
     """The versions of the rules, other than this one's, that decided something here."""
+    unchecked: tuple[Finding, ...] = ()
+    """What could not be looked at, or is of no round: nothing is said of it."""
 
 
 def verify_campaign(directory: Path) -> Verification:
@@ -61,23 +76,39 @@ def verify_campaign(directory: Path) -> Verification:
     else:
         findings += changed
     place = _place(directory)
-    commits = _commits(place) if place else {}
-    if place:
+    if isinstance(place, Place):
+        commits = _commits(place)
         findings += _changed_commits(place, commits, campaign)
+        compared = len(campaign.kept)
+        unchecked = tuple(_of_no_round(place, commits, campaign))
+    else:
+        compared, unchecked = 0, tuple(_not_compared(place, campaign))
     return Verification(
         records=len(events),
         rounds=len(campaign.rounds),
-        commits=len(commits),
+        commits=compared,
         findings=tuple(findings),
         notes=tuple(notes),
         versions=found.versions,
+        unchecked=unchecked,
     )
 
 
-def _place(directory: Path) -> Place | None:
-    """Where the commits are; None where they can't be looked at: no git, or moved away."""
-    place = remembered(directory) if git_installed() else None
-    return place if place is not None and Path(place.repository).is_dir() else None
+def _place(directory: Path) -> Place | str:
+    """Where the commits are, or why they can't be looked at."""
+    if not git_installed():
+        return "git isn't installed"
+    place = remembered(directory)
+    if place is None:
+        return f"{LINEAGE}, which says where they are, is missing or can't be read"
+    return place if Path(place.repository).is_dir() else f"{place.repository} isn't there"
+
+
+def _not_compared(why: str, campaign: Campaign) -> Iterator[Finding]:
+    recorded = [record for record in campaign.kept if record.commit]
+    if recorded:
+        rounds = ", ".join(str(record.round) for record in recorded)
+        yield Finding("commits", f"those of kept rounds ({rounds}) were not compared: {why}")
 
 
 def _changed_files(directory: Path, campaign: Campaign) -> Iterator[Finding]:
@@ -93,23 +124,35 @@ def _changed_files(directory: Path, campaign: Campaign) -> Iterator[Finding]:
             raise StorageError(f"can't read {path}: {error.strerror}") from error
 
 
-def _commits(place: Place) -> dict[str, str]:
-    """Candidate id to the hash of its commit, from the trailers that lineages write."""
-    found: dict[str, str] = {}
-    log = place.ask("log", "--first-parent", "--format=%H%n%B%x00", place.ref) or ""
-    for entry in log.split("\0"):
-        commit, _, message = entry.strip().partition("\n")
-        for line in message.splitlines():
-            if line.startswith("Candidate: "):
-                found.setdefault(line.removeprefix("Candidate: ").strip(), commit)
+def _commits(place: Place) -> list[Commit]:
+    """Those on the branch, the newest first."""
+    since = f"{place.base}..{place.ref}" if place.base else place.ref
+    log = place.ask("log", "--first-parent", "--format=%H%n%B%x00", since) or ""
+    found = []
+    for entry in filter(None, map(str.strip, log.split("\0"))):
+        digest, _, message = entry.partition("\n")
+        subject, *lines = message.splitlines() or [""]
+        named = [line for line in lines if line.startswith(_TRAILER)]
+        ids = frozenset(line.removeprefix(_TRAILER).strip() for line in named)
+        found.append(Commit(digest, subject, ids))
     return found
 
 
-def _changed_commits(
-    place: Place, commits: dict[str, str], campaign: Campaign
-) -> Iterator[Finding]:
+def _of_no_round(place: Place, commits: list[Commit], campaign: Campaign) -> Iterator[Finding]:
+    """Commits that somebody else put on the branch."""
+    held = {record.candidate.id for record in campaign.kept}
+    if campaign.baseline is not None:
+        held.add(campaign.baseline.candidate.id)
+    for commit in commits:
+        if not commit.candidates & held:
+            what = f"commit {commit.digest[:12]} ({commit.subject}) is of no round"
+            yield Finding(place.branch, what)
+
+
+def _changed_commits(place: Place, commits: list[Commit], campaign: Campaign) -> Iterator[Finding]:
+    newest = {one: commit.digest for commit in reversed(commits) for one in commit.candidates}
     for record in campaign.kept:
-        commit = commits.get(record.candidate.id)
+        commit = newest.get(record.candidate.id)
         if commit is None:
             yield Finding(f"round {record.round}", f"its commit is missing on {place.branch}")
             continue

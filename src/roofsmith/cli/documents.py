@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from roofsmith.analysis.fractions import final_fraction, held_fraction
@@ -14,6 +15,7 @@ from roofsmith.domain.measure import TIME, Measure
 from roofsmith.domain.outcome import Outcome, Passed
 from roofsmith.domain.target import Target
 from roofsmith.engine.stopping import Stop
+from roofsmith.engine.verify import Finding
 from roofsmith.ports import Measured
 from roofsmith.report.json_summary import calibration_document, metric_fields, value_fields
 
@@ -196,10 +198,16 @@ def verification_document(verification: Verification) -> dict[str, Any]:
         "verified": not verification.findings,
         "records": verification.records,
         "rounds": verification.rounds,
-        "findings": [{"where": f.where, "what": f.what} for f in verification.findings],
+        "commits": verification.commits,
+        "findings": _said(verification.findings),
         "other_rules": list(verification.versions),
-        "notes": [{"where": f.where, "what": f.what} for f in verification.notes],
+        "notes": _said(verification.notes),
+        "unchecked": _said(verification.unchecked),
     }
+
+
+def _said(findings: Sequence[Finding]) -> list[dict[str, str]]:
+    return [{"where": found.where, "what": found.what} for found in findings]
 
 
 def _workload(workload: WorkloadComparison, measure: Measure) -> dict[str, Any]:

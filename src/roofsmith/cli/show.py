@@ -166,11 +166,13 @@ def verification(found: Verification, *, as_json: bool) -> None:
         print_json(documents.verification_document(found))
         return
     if not found.findings:
-        size = f"{fmt.plural(found.records, 'record')}, {fmt.plural(found.rounds, 'round')}"
+        sizes = ("record", found.records), ("round", found.rounds), ("commit", found.commits)
+        size = ", ".join(fmt.plural(count, name) for name, count in sizes)
         what = "every comparison and decision follows from the raw samples"
         print_lines([f"verified: {size}; {'no fact is contradicted' if found.versions else what}"])
     print_lines(_grouped(found.findings))
     print_lines(_other_rules(found))
+    print_lines(f"not checked: {line}" for line in _grouped(found.unchecked))
 
 
 def _other_rules(found: Verification) -> Iterator[str]:
@@ -180,8 +182,8 @@ def _other_rules(found: Verification) -> Iterator[str]:
     age = "older" if found.versions[-1] < RULES else "other"
     numbers = ", ".join(map(str, found.versions))
     yield (
-        f"decided by {age} rules (version {numbers}; today's is {RULES}): chain, samples, medians,"
-        " totals and commits were checked; what today's rules would conclude otherwise is a note:"
+        f"decided by {age} rules (version {numbers}; today's is {RULES}): chain, samples, medians"
+        " and totals were checked; what today's rules would conclude otherwise is a note:"
         f" {fmt.plural(len(found.notes), 'note')}"
     )
     yield from (f"note: {line}" for line in _grouped(found.notes))
