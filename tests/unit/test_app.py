@@ -363,20 +363,23 @@ def test_verify_says_that_it_saw_no_commits(finished: Path, way: str) -> None:
     assert out.splitlines()[1].startswith("not checked: commits: those of kept rounds (")
 
 
-def test_verify_names_commits_of_no_round(finished: Path) -> None:
+def commit_by_hand(repository: Path, *arguments: str) -> None:
+    """What somebody else does to a campaign's branch."""
     identity = ("-c", "user.name=Ada", "-c", "user.email=ada@localhost")
-    git = ["git", "-C", str(finished / "repo"), *identity]
-    subprocess.run([*git, "commit", "--quiet", "--allow-empty", "-m", "By hand"], check=True)
+    git = ["git", "-C", repository, *identity]
+    subprocess.run([*git, "commit", "--quiet", *arguments], check=True)
+
+
+def test_verify_names_commits_of_no_round(finished: Path) -> None:
+    commit_by_hand(finished / "repo", "--allow-empty", "-m", "By hand")
     (unchecked,) = verified(finished, code=0)["unchecked"]
     assert "(By hand) is of no round" in unchecked["what"]
 
 
 def test_verify_finds_a_commit_that_was_made_anew(finished: Path) -> None:
-    identity = ("-c", "user.name=Ada", "-c", "user.email=ada@localhost")
-    git = ["git", "-C", str(finished / "repo"), *identity]
     (finished / "repo" / "more.c").write_text("int more;\n")
-    subprocess.run([*git, "add", "more.c"], check=True)
-    subprocess.run([*git, "commit", "--quiet", "--amend", "--no-edit"], check=True)
+    subprocess.run(["git", "-C", finished / "repo", "add", "more.c"], check=True)
+    commit_by_hand(finished / "repo", "--amend", "--no-edit")
     (found,) = verified(finished, code=1)["findings"]
     assert "is recorded; optimize/run has" in found["what"]
 

@@ -13,11 +13,9 @@ from roofsmith.report.campaign_files import render_campaign
 from roofsmith.store.campaign_dir import LEDGER, LINEAGE
 from roofsmith.store.git import git_installed
 from roofsmith.store.ledger import JsonlLedger
+from roofsmith.store.lineage import TRAILER
 from roofsmith.store.lineage_place import Place, remembered
 from roofsmith.store.rendered import beside_readers
-
-_TRAILER = "Candidate: "
-"""In the message of a lineage's commit, before the candidate's id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,8 +130,8 @@ def _commits(place: Place) -> list[Commit]:
     for entry in filter(None, map(str.strip, log.split("\0"))):
         digest, _, message = entry.partition("\n")
         subject, *lines = message.splitlines() or [""]
-        named = [line for line in lines if line.startswith(_TRAILER)]
-        ids = frozenset(line.removeprefix(_TRAILER).strip() for line in named)
+        named = [line for line in lines if line.startswith(TRAILER)]
+        ids = frozenset(line.removeprefix(TRAILER).strip() for line in named)
         found.append(Commit(digest, subject, ids))
     return found
 

@@ -17,6 +17,8 @@ from roofsmith.errors import StorageError
 from roofsmith.store.files import replace, storage_errors
 from roofsmith.store.git import CHECKOUT_DEADLINE_S, Git
 
+TRAILER = "Candidate: "
+"""In a commit's message, before the candidate's id."""
 _ROUND = re.compile(r"\bround[ -]?(\d+)\b", re.IGNORECASE)
 _FALLBACK_NAME, _FALLBACK_EMAIL = "roofsmith", "roofsmith@localhost"
 
@@ -185,7 +187,7 @@ def commit_message(candidate: Candidate, message: str) -> str:
     A repository's build command is the target's, the same for all of its commits.
     """
     text = message.replace("\0", "").strip()
-    trailers = [f"Candidate: {candidate.id}"]
+    trailers = [f"{TRAILER}{candidate.id}"]
     if candidate.language != "command":
         trailers.insert(0, f"Build: {candidate.build.command_line(candidate.language)}")
     named = _ROUND.search(text)
@@ -195,4 +197,4 @@ def commit_message(candidate: Candidate, message: str) -> str:
 
 
 def _names(message: str, candidate: Candidate) -> bool:
-    return f"Candidate: {candidate.id}" in message.splitlines()
+    return f"{TRAILER}{candidate.id}" in message.splitlines()
