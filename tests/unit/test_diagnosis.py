@@ -112,6 +112,19 @@ def test_an_answer_that_is_near_to_many_is_not_another_calls() -> None:
     assert diagnose(memoised).reason == "memoised_result"
 
 
+def test_a_mean_that_lacks_what_is_huge_is_not_another_calls_by_the_law_of_large_numbers() -> None:
+    truth, before = np.array([0.9]), np.array([0.50002])
+    earlier = [("the first call", before)]
+    assert reason(np.array([0.49997], np.float32), truth, earlier) == "wrong_output"
+    assert reason(before.astype(np.float32), truth, earlier) == "memoised_result"
+
+
+def test_a_single_number_is_not_of_shorter_inputs_for_being_a_little_nearer_to_theirs() -> None:
+    truth, short = np.array([1.1]), np.array([1.02])
+    assert reason(np.array([1.0], np.float32), truth, shortened=short) == "wrong_output"
+    assert reason(short.astype(np.float32), truth, shortened=short) == "precision"
+
+
 @given(SEEDS, st.sampled_from([("float32", 11), ("float32", 8), ("float64", 24), ("float64", 11)]))
 def test_results_rounded_to_fewer_bits(seed: int, kind: tuple[str, int]) -> None:
     dtype, bits = kind

@@ -18,6 +18,7 @@ from roofsmith.judge.distributions import (
     LONE,
     OWN,
     SMALLEST_NORMAL,
+    STRETCHES,
     VARIED,
     nudged,
     round_to,
@@ -76,6 +77,41 @@ def test_a_lone_spike_is_one_element(name: str, seed: int) -> None:
     made = transform(name, given_, {"x": 0}, seed, ON)
     assert (made["x"] != given_["x"]).sum() == 1
     assert abs(made["x"]).max() > 10
+
+
+def test_the_largest_lone_spike_weighs_as_much_as_all_others_together() -> None:
+    many = np.full(2**21, 0.25, np.float32)
+    made = transform(LONE[0], {"x": many}, {"x": 1}, 0, ON)["x"].astype(np.float64)
+    assert made.max() >= made.sum() - made.max()
+
+
+@pytest.mark.parametrize("piece", [2**12, 2**14, 2**20])
+def test_no_half_of_many_numbers_stands_for_all_where_stretches_differ(piece: int) -> None:
+    """As of the mean that reads every other piece: right on own draws, by the law of large numbers.
+
+    Nine times in ten; an honest kernel in float32 is within what a sum of so many may be off.
+    """
+    size, told = 2**21, 0
+    for seed in range(10):
+        given_ = {"x": np.random.default_rng(seed).random(size, np.float32)}
+        made = transform(STRETCHES, given_, {"x": 1}, seed, ON)["x"]
+        exact = made.mean(dtype=np.float64)
+        read = made.reshape(-1, 2, piece)[:, 0].mean(dtype=np.float64)
+        allowed = budget_for(
+            Errors(0.0, 0.0), "float32", factor=8.0, terms=float(size), irregular=True
+        ).norm
+        told += bool(abs(read - exact) > allowed * exact)
+        lanes = made.reshape(-1, 16).cumsum(axis=0, dtype=np.float32)[-1].sum() / size
+        assert abs(lanes - exact) < allowed * exact
+    assert told >= 9
+
+
+@pytest.mark.parametrize("shape", [(1,), (15,), (3, 5), (2, 3, 7), (4096,)])
+def test_stretches_fit_any_shape(shape: tuple[int, ...]) -> None:
+    given_ = values(0, shape=shape)
+    ratio = transform(STRETCHES, given_, {"x": 0}, 0, ON)["x"] / given_["x"]
+    assert (ratio > 0).all()
+    assert np.isclose(ratio, 0.6**4, rtol=1e-5).sum() < ratio.size
 
 
 @given(SEEDS, st.sampled_from([0.0, 1.0, -0.125]), st.integers(1, 20))

@@ -18,7 +18,7 @@ from roofsmith.judge.examiner import differs  # noqa: E402
 from roofsmith.judge.gpu.station import GpuStation  # noqa: E402
 
 PLAN = SegmentPlan(3, warm=2, comes_back=True)
-SPIKE = "a lone spike of 2^20"
+SPIKE = "a lone spike of 2^20 or more"
 COMMON = 64.0
 
 

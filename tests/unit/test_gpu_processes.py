@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import os
 import shutil
 import signal
 import socket
 import subprocess
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -21,8 +24,10 @@ from roofsmith.domain.kernel import Built, Signature
 from roofsmith.domain.values import content_id
 from roofsmith.judge import process
 from roofsmith.judge.arena import Layout
+from roofsmith.judge.channel import Channel
 from roofsmith.judge.gpu.driver import DeviceError, Driver
 from roofsmith.judge.gpu.forking import ForkServer
+from roofsmith.judge.gpu.latch import RELEASED, Latch, mapped, new_latch
 from roofsmith.judge.gpu.layout import (
     ALIGNMENT_BYTES,
     BFLOAT16,
@@ -30,8 +35,9 @@ from roofsmith.judge.gpu.layout import (
     kernel_dtype,
     lay_out,
 )
-from roofsmith.judge.gpu.process import GpuWorkerProcess, server_environment
+from roofsmith.judge.gpu.process import STUCK_S, GpuWorkerProcess, server_environment
 from roofsmith.judge.gpu.runner import GpuRunner
+from roofsmith.judge.wire import receive, send
 from roofsmith.ports import KernelDiedError
 
 LONG_S = 60.0
@@ -180,3 +186,57 @@ def test_a_profiler_that_hangs_is_killed_with_all_that_it_started(
         if started.exists() and started.read_text():
             break
     assert has_ended(int(started.read_text()))
+
+
+@contextlib.contextmanager
+def queueing(play: Callable[[socket.socket, Latch], None]) -> Iterator[GpuWorkerProcess]:
+    """A worker whose process is a thread here: it plays what happens after calls are queued."""
+    ours, theirs = socket.socketpair()
+    worker = GpuWorkerProcess.__new__(GpuWorkerProcess)
+    worker._channel, worker._latch, worker._turn = Channel(ours), new_latch(), 0
+    worker.is_latched = True
+    thread = threading.Thread(target=play, args=(theirs, mapped(worker._latch)))
+    thread.start()
+    try:
+        yield worker
+    finally:
+        thread.join()
+        worker._channel.close()
+        theirs.close()
+        os.close(worker._latch)
+
+
+def let_go(latch: Latch, turn: int, patience_s: float) -> bool:
+    """Whether calls that a turn holds back are let go before long."""
+    released = ctypes.c_uint32.from_address(latch.address + RELEASED)
+    until = time.monotonic() + patience_s
+    while released.value < turn and time.monotonic() < until:
+        time.sleep(0.001)
+    return released.value >= turn
+
+
+def test_calls_are_let_go_for_a_worker_that_can_do_nothing_itself() -> None:
+    """An extension that waits for the device with Python's lock held stops every thread there."""
+    seen = []
+
+    def waits(theirs: socket.socket, latch: Latch) -> None:
+        receive(theirs, LONG_S)
+        seen.append(let_go(latch, 1, LONG_S))
+        send(theirs, {"early": False})
+
+    with queueing(waits) as worker:
+        assert not worker.queue_slots(0, [0], warm=[], deadline_s=LONG_S)
+    assert seen == [True]
+
+
+def test_calls_that_are_queued_in_time_are_held() -> None:
+    seen = []
+
+    def answers(theirs: socket.socket, latch: Latch) -> None:
+        receive(theirs, LONG_S)
+        send(theirs, {"early": False})
+        seen.append(let_go(latch, 1, 2 * STUCK_S))
+
+    with queueing(answers) as worker:
+        assert worker.queue_slots(0, [0], warm=[], deadline_s=LONG_S)
+    assert seen == [False]

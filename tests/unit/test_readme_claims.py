@@ -55,20 +55,28 @@ def test_attacks() -> None:
 
 
 def test_which_judge_it_was_is_said() -> None:
-    """Whoever changes the judge runs the corpus again, or says that it wasn't this one."""
-    sections = record("selftest")["sections"]
+    """Whoever changes the judge runs the corpus again, or says what wasn't this one's."""
+    names = {"c": "C", "cuda": "CUDA", "triton": "Triton", "torch": "PyTorch"}
     stale = {
-        name for name, section in sections.items()
-        if {found["judge"] for found in section["findings"]} != {judge_version()}
-    }  # fmt: skip
+        (name, found["is_attack"])
+        for name, section in record("selftest")["sections"].items()
+        for found in section["findings"]
+        if found["judge"] != judge_version()
+    }
     (row,) = (line for line in claims().splitlines() if "Cheating is caught" in line)
     if not stale:
         assert "earlier version" not in row
         return
-    names = {"c": "C", "cuda": "CUDA", "triton": "Triton", "torch": "PyTorch"}
+    of_honest = {name for name, is_attack in stale if not is_attack}
+    if stale == {(name, False) for name in of_honest}:
+        what, stale_names = "the honest ones in", of_honest
+    else:
+        what, stale_names = "those in", {name for name, _ in stale}
     which = {frozenset(names): "all", frozenset(names) - {"c"}: "those on GPUs"}
-    some = "those in " + " and ".join(names[name] for name in names if name in stale)
-    assert f"{which.get(frozenset(stale), some)} with an earlier version of the judge" in row
+    some = f"{what} " + " and ".join(names[name] for name in names if name in stale_names)
+    if what == "those in":
+        some = which.get(frozenset(stale_names), some)
+    assert f"{some} with an earlier version of the judge" in row
 
 
 def test_attacks_by_kind_of_device() -> None:
@@ -134,6 +142,24 @@ def test_rates_on_a_gpu() -> None:
     assert f"All {len(gains)} gains were found." in shown
 
 
+def test_later_rates_on_a_gpu() -> None:
+    found, shown = record("gpu_judge_rates_later"), figures_on_a_gpu()
+    is_present = {trial["judge"] for trial in found["trials"]} == {judge_version()}
+    assert is_present == ("The present judge draws" in shown)
+    small, large = (
+        next(group for group in found["groups"] if group["slowdown"] == slowdown)
+        for slowdown in (-0.01, -0.02)
+    )
+    assert {*large["verdicts"], *small["verdicts"]} == {"faster"}
+    gains = len(found["trials"])
+    assert f"it found [{gains} of {gains} gains]" in shown
+    said = [
+        f"{sum(g['verdicts'].values())} of {-g['slowdown']:.0%} ({g['median_wall_s']:.1f} s"
+        for g in (large, small)
+    ]
+    assert f"{said[0]} in the median) and {said[1]})" in shown
+
+
 def called(groups: list[dict[str, Any]], verdict: str) -> str:
     """How many of all trials of some groups were called so: `3 of 5`."""
     rates = [group[f"called_{verdict}"] for group in groups]
@@ -157,7 +183,9 @@ def test_previous_rates_on_a_gpu() -> None:
 
 
 def test_rates_of_all_versions_on_a_gpu() -> None:
-    records = [record(f"gpu_judge_rates{which}") for which in ("", "_previous", "_earlier")]
+    records = [
+        record(f"gpu_judge_rates{which}") for which in ("", "_later", "_previous", "_earlier")
+    ]
     verdicts = defaultdict[float, list[str]](list)
     for trial in (trial for found in records for trial in found["trials"]):
         verdicts[trial["slowdown"]].append(trial["verdict"])

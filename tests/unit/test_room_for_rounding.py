@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from roofsmith.analysis.tolerance import Budget, Errors, measure
 from roofsmith.judge.host_arithmetic import HostArithmetic
-from roofsmith.judge.rounding import jolt, room_for_rounding
+from roofsmith.judge.rounding import JOLTS, jolt, jolted, room_for_rounding
 
 N, TAPS = 200, 17
 SPIKES = {"float32": 2.0**20, "float16": 2.0**4}
@@ -139,3 +139,25 @@ def test_in_half_precision_moving_explains_single_elements_alone(
     single = np.zeros(N)
     single[0] = 2.0**-5
     assert found(single, "float16")[1] is not None
+
+
+@pytest.mark.parametrize("size", ["typical", "largest"])
+@pytest.mark.parametrize("sign", [0, 1])
+def test_small_inputs_are_moved_up_as_often_as_down_beside_a_huge_one(size: Any, sign: int) -> None:
+    """Else all of them move up together, and explain a sum that lacks half of its terms."""
+    x = np.random.default_rng(0).random(4096, np.float32)
+    x[7] = 2.0**24
+    total = x.sum(dtype=np.float64) - x[7]
+    for seed in range(JOLTS):
+        moved = jolted({"x": x}, {"x": sign}, seed, size, HostArithmetic())["x"]
+        assert (np.sign(moved) == np.sign(x)).all()
+        there = moved.sum(dtype=np.float64) - moved[7]
+        assert abs(there / total - 1) < 0.05
+
+
+def test_zeros_and_what_is_not_finite_stay_where_others_are_moved() -> None:
+    x = np.array([0.0, np.inf, -np.inf, np.nan, 1.0, -1e30], np.float32)
+    for seed in range(1, JOLTS):
+        moved = jolted({"x": x}, {"x": 0}, seed, "largest", HostArithmetic())["x"]
+        assert np.array_equal(moved[:4], x[:4], equal_nan=True)
+        assert moved[4] != 1.0

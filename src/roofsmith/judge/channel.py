@@ -61,6 +61,10 @@ class Channel:
         self._unanswered -= 1
         return answer
 
+    def answers_within(self, wait_s: float) -> bool:
+        """Whether an answer begins to come before long."""
+        return has_more(self._socket, wait_s)
+
     def answers_again(self) -> bool:
         """Whether another answer follows at once."""
         return has_more(self._socket, SECOND_ANSWER_S)

@@ -26,7 +26,7 @@ from roofsmith.judge.budgets import (
     strained_budget,
 )
 from roofsmith.judge.diagnosis import Evidence, diagnose
-from roofsmith.judge.distributions import OWN
+from roofsmith.judge.distributions import OWN, STRETCHES
 from roofsmith.judge.draws import Draws
 from roofsmith.judge.exploration import on_own_draws
 from roofsmith.judge.poison import unwritten
@@ -94,7 +94,8 @@ class Checker:
             return False
         return self.budgets.learn_other(
             draws.subject, draws.workload.label, draws.description, draws.outputs, honest,
-            fan_in=draws.fan_in, selected=draws.selected, irregular=False,
+            fan_in=draws.fan_in, selected=draws.selected,
+            irregular=draws.distribution == STRETCHES,
         )  # fmt: skip
 
     def _compare(

@@ -49,6 +49,7 @@ _DENIED: tuple[tuple[int | None, int | None], ...] = (
     (64, 190), (29, 194), (68, 186), (240, 180),  # semget, shmget, msgget, mq_open
     (256, 238), (279, 239),  # migrate_pages, move_pages
     (162, 81), (306, 267), (447, 447),  # sync, syncfs, memfd_secret: felt by the whole machine
+    (222, 107),  # timer_create: its signal may be SIGCONT, which wakes a process that was stopped
 )  # fmt: skip
 _DENIED_TO_LIBRARIES: tuple[tuple[int | None, int | None], ...] = (
     (57, None), (58, None), (59, 221), (322, 281),  # fork, vfork, execve, execveat
@@ -60,12 +61,12 @@ _DENIED_TO_LIBRARIES: tuple[tuple[int | None, int | None], ...] = (
 _SET_GROUP = ((109, 154),)
 """setpgid. Builders such as ninja start each command in a group of its own, and give up where they
 can't: they are told that they did, and it stays in its group."""
-_DENIED_ON_HOST = ((222, 107), (283, 85))
-"""timer_create: a timer's signal may be SIGCONT, which wakes a process that was stopped.
-timerfd_create: timers run out while their process is stopped, and interrupt what runs then.
+_DENIED_ON_HOST = ((283, 85),)
+"""timerfd_create: timers run out while their process is stopped, and interrupt what runs then.
 Thousands of them multiply the other side's time, and no process is charged or waits for that."""
 _FCNTL, _SET_SIGNAL = (72, 25), 10
-"""`F_SETSIG`: so may that of a descriptor."""
+"""`F_SETSIG`: a descriptor's signal may be SIGCONT, too."""
+_CLOSE, _CLOSE_RANGE, _DUP2, _DUP3 = (3, 57), (436, 436), (33, None), (292, 24)
 _OWN_PROCESS_ONLY = ((62, 129), (234, 131))
 """kill, tgkill."""
 _OWN_OR_ZERO = ((302, 261),)
@@ -88,10 +89,41 @@ def deny_escape(*, library: bool, sockets: bool) -> None:
     Raises:
         NoFilterError: the kernel has no such filter, or the machine is of another kind.
     """
+    _install(_escapes(_column(), os.getpid(), library, _SOCKETS if sockets else ()))
+
+
+def keep_open(fd: int) -> None:
+    """Refuse to close a descriptor, or to put another in its place, for good.
+
+    Raises:
+        NoFilterError: as of `deny_escape`.
+    """
+    column = _column()
+    lines = [
+        *_not_with(_CLOSE[column], _FIRST_ARGUMENT_AT, (fd,)),
+        _instruction(_JUMP_EQUAL, _CLOSE_RANGE[column], otherwise=1), _fail(errno.ENOSYS),
+    ]  # fmt: skip
+    for number in _numbers((_DUP2, _DUP3), column):
+        lines += _not_with(number, _SECOND_ARGUMENT_AT, (fd,))
+    _install(lines)
+
+
+def _column() -> int:
+    """Of this machine, in the tables."""
     machine = os.uname().machine
     if machine not in _ARCHITECTURES or not sys.platform.startswith("linux"):
         raise NoFilterError(f"no system call filter for {machine}")
-    program = _program(machine, os.getpid(), library, _SOCKETS if sockets else ())
+    return list(_ARCHITECTURES).index(machine)
+
+
+def _numbers(calls: Iterable[tuple[int | None, int | None]], column: int) -> list[int]:
+    """Of those calls that this machine has."""
+    return [number for call in calls if (number := call[column]) is not None]
+
+
+def _install(lines: Sequence[bytes]) -> None:
+    """Put a filter on this process, beside those that it has, in the kernel's classic BPF."""
+    program = b"".join([*_preamble(_column()), *lines, _ALLOWED])
     instructions = ctypes.create_string_buffer(program, len(program))
     header = struct.pack("HxxxxxxP", len(program) // 8, ctypes.addressof(instructions))
     libc = ctypes.CDLL(None, use_errno=True)
@@ -121,44 +153,43 @@ def die_with_parent() -> None:
         libc.prctl(_SET_PARENT_DEATH_SIGNAL, int(signal.SIGKILL), 0, 0, 0)
 
 
-def _program(machine: str, pid: int, library: bool, sockets: Sequence[int]) -> bytes:
-    """The filter in the kernel's classic BPF: loads, and jumps over what doesn't apply."""
-    column = list(_ARCHITECTURES).index(machine)
-
-    def numbers(calls: Iterable[tuple[int | None, int | None]]) -> list[int]:
-        return [number for call in calls if (number := call[column]) is not None]
-
-    lines = [
+def _preamble(column: int) -> list[bytes]:
+    """Loads a call's number, in the one numbering that filters here are made for."""
+    return [
         _instruction(_LOAD, _ARCH_AT),
-        _instruction(_JUMP_EQUAL, _ARCHITECTURES[machine], then=1),
+        _instruction(_JUMP_EQUAL, list(_ARCHITECTURES.values())[column], then=1),
         _fail(errno.EPERM),
         _instruction(_LOAD, _NUMBER_AT),
         _instruction(_JUMP_AT_LEAST, _X32, otherwise=1),
         _fail(errno.EPERM),
     ]
+
+
+def _escapes(column: int, pid: int, library: bool, sockets: Sequence[int]) -> list[bytes]:
+    """The filter of `deny_escape`: loads, and jumps over what doesn't apply."""
+    lines: list[bytes] = []
     on_host = library and not sockets  # a GPU's driver may need what nothing else does
     denied = [
         *_DENIED,
         *(_DENIED_TO_LIBRARIES if library else ()),
         *(_DENIED_ON_HOST if on_host else ()),
     ]
-    for number in numbers(_SET_GROUP):
+    for number in _numbers(_SET_GROUP, column):
         answer = _fail(errno.EPERM if library else 0)
         lines += [_instruction(_JUMP_EQUAL, number, otherwise=1), answer]
-    for number in numbers(denied):
+    for number in _numbers(denied, column):
         lines += [_instruction(_JUMP_EQUAL, number, otherwise=1), _fail(errno.EPERM)]
-    for number in numbers(_OWN_PROCESS_ONLY):
+    for number in _numbers(_OWN_PROCESS_ONLY, column):
         lines += _only_with(number, (pid,))
-    for number in numbers(_OWN_OR_ZERO):
+    for number in _numbers(_OWN_OR_ZERO, column):
         lines += _only_with(number, (0, pid))
-    prctl, socket, clone, clone3, fcntl = numbers((_PRCTL, _SOCKET, _CLONE, _CLONE3, _FCNTL))
+    calls = (_PRCTL, _SOCKET, _CLONE, _CLONE3, _FCNTL)
+    prctl, socket, clone, clone3, fcntl = (call[column] for call in calls)
     kept = (_SET_PARENT_DEATH_SIGNAL, *((_SET_DUMPABLE,) if on_host else ()))
     lines += _not_with(prctl, _FIRST_ARGUMENT_AT, kept)
-    if on_host:
-        lines += _not_with(fcntl, _SECOND_ARGUMENT_AT, (_SET_SIGNAL,))
+    lines += _not_with(fcntl, _SECOND_ARGUMENT_AT, (_SET_SIGNAL,))
     lines += _only_with(socket, sockets)
-    lines += _clones(clone, clone3, library)
-    return b"".join([*lines, _ALLOWED])
+    return [*lines, *_clones(clone, clone3, library)]
 
 
 def _only_with(number: int, values: Sequence[int]) -> list[bytes]:

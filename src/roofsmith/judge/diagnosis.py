@@ -30,7 +30,9 @@ PREVIOUS = "the call before"
 """How the answer of the call just before is labelled among earlier ones."""
 
 TELLING = 8
-"""Integers that must be another call's, and not this one's, for that call to be named. Chosen."""
+"""Integers that must be another call's, and not this one's, for that call to be named. Of fewer
+floating-point numbers, nothing but a kernel's rounding may be between them and that call's. Chosen.
+"""
 
 MIXED, MIXED_INPUTS = 4, 6
 """Earlier calls, and inputs, of which mixtures are tried: each takes a run of the reference."""
@@ -57,7 +59,8 @@ CLOSER = 0.25
 """How much nearer an output must be to the truth of shortened inputs than to the truth."""
 MUCH_CLOSER = 0.05
 """The same of another call's answer: where the order of a long sum may make large errors, the right
-answers to two calls can both lie within the budget of something that is neither."""
+answers to two calls can both lie within the budget of something that is neither. And of outputs of
+a few numbers."""
 SYSTEMATIC = 0.5
 """Cosine between error and truth beyond which it isn't rounding: a factor or a summand is wrong."""
 WIDESPREAD = 0.02
@@ -220,11 +223,10 @@ def _is_within(found: Evidence, answer: Array) -> bool:
     if not np.issubdtype(found.values.dtype, np.floating):
         return bool(np.array_equal(found.values, answer))
     errors = measure(found.values, answer.astype(np.float64))
-    return (
-        errors.problem is None
-        and errors.norm <= min(found.norm_budget, MUCH_CLOSER * found.errors.norm)
-        and errors.element <= found.element_budget
-    )
+    most = min(found.norm_budget, MUCH_CLOSER * found.errors.norm)
+    if found.values.size < TELLING:  # means of very many numbers hardly differ from call to call
+        most = min(most, floors(found.dtype)[0])
+    return errors.problem is None and errors.norm <= most and errors.element <= found.element_budget
 
 
 def _imprecise(found: Evidence) -> Diagnosis | None:
@@ -304,12 +306,13 @@ def _rounded_to(found: Evidence, narrow: Narrow) -> str | None:
 def _from_shortened(found: Evidence, narrow: Narrow) -> str | None:
     if found.shortened is None:
         return None
+    closer = CLOSER if found.values.size >= FEWEST else MUCH_CLOSER  # of a few, some are by chance
     for truncate in (False, True):
         answer = found.shortened(narrow.bits, truncate)
         if answer is None or not np.isfinite(answer).all():
             continue
         nearer = measure(found.values, np.asarray(answer, np.float64))
-        if nearer.norm <= CLOSER * found.errors.norm:
+        if nearer.norm <= closer * found.errors.norm:
             how = "cut" if truncate else "rounded"
             return f"it is right for inputs {how} to {narrow.bits} bits"
     return None

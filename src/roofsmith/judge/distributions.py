@@ -7,7 +7,8 @@ used: see `judge.exploration`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -35,6 +36,10 @@ LEVEL = 2
 """In place of a sign: one number throughout, the same in every draw, such as a scale of ones."""
 VARIED = "constants varied"
 """A distribution that changes those alone, and no other does."""
+STRETCHES = "stretches on different scales"
+"""A distribution whose numbers are as usual, but for their scale: none is huge beside others."""
+LEAST_STRETCH, STRETCHES_IN_ONE = 16, 16
+"""Elements of the shortest, and of how many each longer one consists. Chosen."""
 MASK = 1e4
 """Magnitude of a masked element in units of the root mean square: exp of it is zero."""
 
@@ -124,6 +129,28 @@ def _rows_alike(s: Source) -> Any:
     return (rows[:1] + rows * ALIKE).reshape(s.x.shape)
 
 
+def _stretches(s: Source) -> Any:
+    """Stretches on scales of their own, within longer ones that are: no part stands for the rest.
+
+    The longest are a quarter to a 32nd of all; the shortest have some tens of elements.
+    """
+    made = 0.0 * s.x.reshape(-1) + 1.0
+    shift, chance = float(s.uniform().reshape(-1)[0]), s.uniform().reshape(-1)
+    used = 0
+    for length in _stretch_lengths(max(len(made) >> 2 + int(4.0 * shift), 1)):
+        count = len(made) // length
+        parts = made[: count * length].reshape(count, length)
+        parts *= s.xp.where(chance[used : used + count] < 0.5, 0.6, 1.4).reshape(-1, 1)
+        used += count
+    return s.x * made.reshape(s.x.shape)
+
+
+def _stretch_lengths(longest: int) -> Iterator[int]:
+    yield longest
+    while (longest := longest // STRETCHES_IN_ONE) >= LEAST_STRETCH:
+        yield longest
+
+
 def _negative(s: Source) -> Any:
     """A maximum that starts from zero has nothing above it."""
     return -abs(s.x)
@@ -151,12 +178,19 @@ def _spiky(exponent: int) -> Callable[[Source], Any]:
     return make
 
 
-def _lone(exponent: int) -> Callable[[Source], Any]:
-    """One element of all: what judges the rest by what it reads can't know of it unread."""
+def _lone(exponent: int, *, outweighs: bool = False) -> Callable[[Source], Any]:
+    """One element of all: what judges the rest by what it reads can't know of it unread.
+
+    Args:
+        exponent: of two, by which it is larger than others.
+        outweighs: be it larger still, if that takes more to weigh as much as all others together:
+            else the mean of half of very many numbers is right.
+    """
 
     def make(s: Source) -> Any:
         chance = s.uniform()
-        spike = s.rms * 2.0**exponent + 0.0 * s.x
+        times = max(2.0**exponent, math.prod(s.x.shape) if outweighs else 0.0)
+        spike = s.rms * times + 0.0 * s.x
         return s.xp.where(chance == chance.max(), s.xp.where(s.x < 0.0, -spike, spike), s.x)
 
     return make
@@ -180,12 +214,13 @@ DISTRIBUTIONS: Mapping[str, Callable[[Source], Any]] = {
     "times 2^-4": _scaled(-4),
     "spikes, times 2^10": _spiky(10),
     "spikes, times 2^4": _spiky(4),
-    "a lone spike of 2^20": _lone(20),
+    "a lone spike of 2^20 or more": _lone(20, outweighs=True),
     "a lone spike of 2^12": _lone(12),
     "a lone spike of 2^4": _lone(4),
     "constant rows": _constant_rows,
     "rows on different scales": _rows_apart,
     "rows alike": _rows_alike,
+    STRETCHES: _stretches,
     "all negative": _negative,
     "sparse": _sparse,
     "masked": _masked,
@@ -194,7 +229,7 @@ DISTRIBUTIONS: Mapping[str, Callable[[Source], Any]] = {
 """By the name under which people meet them."""
 
 SPIKY = ("spikes, times 2^10", "spikes, times 2^4")
-LONE = ("a lone spike of 2^20", "a lone spike of 2^12", "a lone spike of 2^4")
+LONE = ("a lone spike of 2^20 or more", "a lone spike of 2^12", "a lone spike of 2^4")
 RELATED = ("constant rows", "masked")
 """With equal numbers, whose sums round the same way again and again."""
 LARGE = ("times 2^10", "times 2^5", "times 2^2")

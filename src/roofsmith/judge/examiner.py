@@ -18,7 +18,7 @@ from roofsmith.errors import BadReferenceError, TargetError
 from roofsmith.judge.bench import Bench, Inputs, Lineup, SideDiedError, Station
 from roofsmith.judge.budgets import Finding, subject
 from roofsmith.judge.diagnosis import Code
-from roofsmith.judge.distributions import LARGE, LONE, OWN, SPIKY, VARIED
+from roofsmith.judge.distributions import LARGE, LONE, OWN, SPIKY, STRETCHES, VARIED
 from roofsmith.judge.hidden import hidden, rows_of
 from roofsmith.judge.poison import NAN_GUARDS, ZERO_GUARD
 
@@ -27,7 +27,7 @@ CHECKS = 2
 OTHERS_S = 0.1
 """Time for draws from other distributions on one workload: `FIRST` ones first, the others in random
 order."""
-LEFT_OUT = (*SPIKY, *LONE, VARIED)
+LEFT_OUT = (*SPIKY, *LONE, STRETCHES, VARIED)
 """What leaves elements or whole inputs out shows on these; it may do so at the given sizes only."""
 FIRST = (*LARGE, *LEFT_OUT)
 """Of other distributions: beside that, what overflows shows on them."""
@@ -43,9 +43,7 @@ WINNERS_S = 1.0
 """Time for a winner on all distributions, those first that it may not have met: a kernel that is
 always wrong on one of them, and on no other, passes an examination more often than not."""
 LEAST_OTHERS = 2
-"""On a hidden workload, however long they take."""
-LEAST_OF_GIVEN = 3
-"""`LEFT_OUT`, as far as the operator bears them."""
+"""However long they take; on a given workload, all of `LEFT_OUT` that the operator bears."""
 OTHER_FACTOR = 2.0
 """What such a draw takes of the time of an own one, as far as can be told before: the reference
 computes it in more ways."""
@@ -209,9 +207,11 @@ class Examiner:
         ]
         secrets.SystemRandom().shuffle(others)
         others.sort(key=lambda name: (name not in FIRST, is_given and name not in LEFT_OUT))
+        least = LEAST_OTHERS
+        if is_given:
+            least = max(least, sum(name in LEFT_OUT for name in others))
         if incumbent is not None:
             others += LONE_LOOKS * [name for name in others if name in LONE]
-        least = LEAST_OF_GIVEN if is_given else LEAST_OTHERS
         count = max(least, int(OTHERS_S / each_s))
         tried = self._others(built, station, inputs, others[:count], incumbent)
         lost = [f.distribution for f in tried if not f.counts and f.distribution in FIRST]

@@ -111,6 +111,10 @@ def jolted(
     """Inputs moved by a few units in their last place; zeros and signs stay, and so does all for
     seed 0.
 
+    Small ones beside a huge one are moved by half of themselves at most, up as often as down: were
+    they left where a step down crosses zero, all of them together would move up, and that would
+    explain a sum that lacks some of its terms.
+
     Args:
         values: by name.
         free: the inputs that may be moved.
@@ -130,8 +134,9 @@ def jolted(
         typical = xp.sqrt((finite * finite).mean()) if size == "typical" else abs(finite).max()
         scale = xp.maximum(abs(finite), typical + 0.0 * finite)
         step = HALF_UNITS[seed % len(HALF_UNITS)] * 2.0 ** -SIGNIFICAND[on.dtype(value)] * scale
+        step = xp.minimum(step, 0.5 * abs(finite))
         moved = finite + xp.where(on.uniform(value) < 0.5, -step, step)
-        made[key] = on.like(xp.where(moved * finite > 0, moved, x), value)
+        made[key] = on.like(xp.where(xp.isfinite(x), moved, x), value)
     return made
 
 

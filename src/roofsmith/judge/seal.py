@@ -3,7 +3,9 @@
 Candidate code shares its process with the loop that calls it. Who replaces that loop gains what it
 takes, by every clock there is, and a kernel of a microsecond takes less than its call. No library
 that only computes runs Python code. The interpreter says when some is compiled or run, or an
-object's code is replaced (`sys.audit`, PEP 578), and a byte in a pipe can't be taken back.
+object's code is replaced (`sys.audit`, PEP 578), and a byte in a pipe can't be taken back. Nor can
+a library take the pipe away, where the kernel has system call filters: nobody in its process may
+close its end, or put another descriptor there.
 
 Standard library only, like the workers that are sealed.
 """
@@ -13,6 +15,8 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+
+from roofsmith.judge.confinement import NoFilterError, keep_open
 
 EVENTS = frozenset(
     ("compile", "exec", "code.__new__", "function.__new__", "object.__setattr__",
@@ -56,6 +60,8 @@ def put_on(fd: int) -> None:
 
     It can't be taken off again: audit hooks stay.
     """
+    with contextlib.suppress(NoFilterError):
+        keep_open(fd)
 
     def watch(event: str, _: object) -> None:
         if event in EVENTS:

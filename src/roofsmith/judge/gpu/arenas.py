@@ -40,7 +40,10 @@ class Arenas:
             MemoryError: the device has no room for it.
         """
         arena = self._allocated(specs, slots)
-        if self._free_bytes() > DRAFT_ROOM * arena.bytes.numel():
+        needed = DRAFT_ROOM * arena.bytes.numel()
+        if self._free_bytes() <= needed:
+            torch.cuda.empty_cache()
+        if self._free_bytes() > needed:
             arena.keep_draft()
         self._arenas[number] = arena
         self._reserve()
@@ -78,7 +81,7 @@ class Arenas:
             raise MemoryError(str(error)) from error
 
     def _free_bytes(self) -> int:
-        """Device memory that nobody holds, torch's for later included."""
+        """Device memory that nobody holds, not even torch for later."""
         free_bytes, _ = torch.cuda.mem_get_info()
         return int(free_bytes)
 

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 
 from roofsmith.judge.shared_memory import shared_memory
 
+PLUG_PATIENCE_S = 0.25
+"""Calls that aren't all queued after this long wait for the device themselves: let them go."""
 SIZE_BYTES = mmap.PAGESIZE
 RELEASED, DONE = 0, 64
 """Offsets of the words in bytes, on cache lines of their own."""

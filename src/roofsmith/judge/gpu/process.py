@@ -17,7 +17,7 @@ from roofsmith.judge.booting import Process, boot, worker_environment
 from roofsmith.judge.canary import require_loaded
 from roofsmith.judge.gpu.driver import Api
 from roofsmith.judge.gpu.forking import ForkServer
-from roofsmith.judge.gpu.latch import Queued, new_latch
+from roofsmith.judge.gpu.latch import PLUG_PATIENCE_S, Queued, mapped, new_latch
 from roofsmith.judge.gpu.oracle import MODULES
 from roofsmith.judge.gpu.reasons import device_failure
 from roofsmith.judge.gpu.slots import Slots
@@ -42,6 +42,8 @@ headers."""
 MODULE_FILE_BYTES = 256 * 1024**2
 """Largest file that a module may write: objects and libraries of what it compiles."""
 
+STUCK_S = 2 * PLUG_PATIENCE_S
+"""A worker that can let its own calls go has done so by then."""
 
 ONE_QUEUE = {"CUDA_DEVICE_MAX_CONNECTIONS": "1"}
 """One hardware queue for launches instead of eight, with which a process opens the device in half
@@ -283,6 +285,9 @@ class GpuWorkerProcess(WorkerProcess):
     ) -> bool:
         """Queue the same calls behind a plug; `run_queued` lets them go, or whoever has the latch.
 
+        An extension may wait for the device without letting Python's lock go, so that nothing in
+        its process can end its wait: then it is ended from here, where others can do that.
+
         Returns:
             Whether the device waits for it: False if a call waits for the device itself.
 
@@ -291,7 +296,12 @@ class GpuWorkerProcess(WorkerProcess):
         """
         self._turn += 1
         message = {"arena": arena, "slots": list(slots), "warm": list(warm), "turn": self._turn}
-        return self._tell("queue", message, deadline_s).get("early") is False
+        self._say("queue", message)
+        is_stuck = self.is_latched and not self._channel.answers_within(STUCK_S)
+        if is_stuck:
+            mapped(self._latch).release(self._turn)
+        answer = self._checked("queue", self._hear("queue", deadline_s))
+        return answer.get("early") is False and not is_stuck
 
     @property
     def queued(self) -> Queued:

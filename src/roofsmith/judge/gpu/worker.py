@@ -23,13 +23,10 @@ from pathlib import Path
 from typing import Any
 
 from roofsmith.judge.gpu.driver import DeviceError, Driver, Plug
-from roofsmith.judge.gpu.latch import mapped
+from roofsmith.judge.gpu.latch import PLUG_PATIENCE_S, mapped
 from roofsmith.judge.gpu.occupying import Occupant
 from roofsmith.judge.wire import receive, send
 from roofsmith.judge.worker import INTEGERS, answer_parent, begin
-
-PLUG_PATIENCE_S = 0.25
-"""Calls that aren't all queued after this long wait for the device themselves: let them go."""
 
 PYTHON_ERRORS = {
     "OutOfMemoryError": "CUDA_ERROR_OUT_OF_MEMORY",
