@@ -271,7 +271,7 @@ TRITON = "import triton\nimport triton.language as tl\n"
         (f"{TRITON}def make(triton):\n    @triton.jit\n    def g(a, b):\n        return a @ b\n",
          ["@"]),
         (f"{TRITON}@triton.jit\ndef g(a, b):\n    return a @ b\ng.fn(a, b)\n",
-         [".fn() of a function that Triton compiles"]),
+         [".fn of a function that is compiled"]),
         (f"{INLINE}'', extra_ldflags=['-lcublas', '-lcuda'])\n", ["-lcublas"]),
         (f"{INLINE}'', extra_ldflags=flags)\n", ["extra_ldflags put together at run time"]),
         (f"{INLINE}'void f() {{ cublasSgemm(h); }}')\n", ["cublasSgemm"]),
@@ -298,6 +298,158 @@ def test_ways_to_reach_libraries_from_python(text: str, found: list[str]) -> Non
     ],
 )
 def test_what_kernels_of_their_own_ask_for(text: str) -> None:
+    assert library_calls(candidate("triton", text)) == ()
+
+
+JITTED = f"{TRITON}@triton.jit\ndef g(a, b):\n    return a @ b\n"
+KEPT = "of a function that is compiled"
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("import os\nt = os.sys.modules['torch']\n", ["os.sys", "os.sys.modules"]),
+        ("import inspect\nm = inspect.sys\n", ["inspect.sys"]),
+        ("import inspect\nm = inspect.importlib\n", ["inspect.importlib"]),
+        ("import inspect\nm = inspect.builtins\n", ["inspect.builtins"]),
+        ("m = x.y.sys.modules\n", ["x.y.sys", "x.y.sys.modules"]),
+        ("m = f().sys\n", [".sys"]),
+        ("m = f().import_module('torch')\n", [".import_module"]),
+        ("f().loader.load_module('torch')\n", [".load_module"]),
+        ("from os import sys\n", ["os.sys"]),
+        ("from inspect import sys as s, importlib\n", ["inspect.importlib", "inspect.sys"]),
+        ("from torch.library import torch as t\nt.conv2d(a)\n", ["torch.library.torch"]),
+        ("from torch._dynamo.utils import np\n", ["torch._dynamo.utils.np"]),
+        ("getattr(f(), 'sys')\n", [".sys()"]),
+        ("import os\ngetattr(os, 'sys')\n", ["os.sys"]),
+        ("look = getattr\n", ["getattr with a name put together at run time"]),
+        ("list(map(getattr, [a], ['mm']))\n", ["getattr with a name put together at run time"]),
+        ("match a:\n    case object(sys=s): pass\n", [".sys"]),
+        ("import collections\nt = collections._sys\n", ["collections._sys"]),
+        ("import pydoc\nf = pydoc.locate('torch.mm')\n", ["pydoc"]),
+        ("from unittest import mock\n", ["unittest.mock"]),
+        ("f = print.__self__\n", ["print.__self__"]),
+        ("t = f.__code__\n", ["f.__code__"]),
+        ("import sys\nt = sys._getframe().f_globals\n", [".f_globals"]),
+    ],
+)  # fmt: skip
+def test_ways_from_one_module_to_another(text: str, found: list[str]) -> None:
+    assert sorted(r.detail for r in library_calls(candidate("triton", text))) == found
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("mm = g.fn\nmm(a, b)\n", [f".fn {KEPT}"]),
+        ("run(g.fn)\n", [f".fn {KEPT}"]),
+        ("g.fn.__call__(a, b)\n", [f".fn {KEPT}"]),
+        ("mm = g.fn.fn\n", [f".fn {KEPT}"]),
+        ("getattr(g, 'fn')(a, b)\n", [f".fn {KEPT}"]),
+        ("mm = g.base_fn\n", [f".base_fn {KEPT}"]),
+        ("mm = g.__wrapped__\n", [f".__wrapped__ {KEPT}"]),
+        ("mm = g.py_func\n", [f".py_func {KEPT}"]),
+        ("def call(self, a, b):\n    return self.fn(a, b)\ncall(g, 1, 2)\n", [f".fn {KEPT}"]),
+        ("class C:\n    def call(self, a):\n        return self.fn(a)\n", [f".fn {KEPT}"]),
+        ("match g:\n    case object(fn=mm): pass\n", [f".fn {KEPT}"]),
+        ("import inspect\nmm = inspect.unwrap(g)\n", ["inspect.unwrap"]),
+        ("import inspect\ninspect.getattr_static(g, 'fn')(a, b)\n", ["inspect.getattr_static"]),
+        ("t = g.get_capture_scope()\n", ["g.get_capture_scope"]),
+    ],
+)  # fmt: skip
+def test_ways_back_from_a_compiled_function(text: str, found: list[str]) -> None:
+    assert sorted(r.detail for r in library_calls(candidate("triton", JITTED + text))) == found
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "@triton.jit\n@mine\ndef g(a, b):\n    return a @ b\n",
+        "@triton.autotune([], key=[])\n@triton.jit\n@mine\ndef g(a, b):\n    return a @ b\n",
+        "triton.jit = mine\n@triton.jit\ndef g(a, b):\n    return a @ b\n",
+        "@triton.heuristics({'X': lambda given: given['a'] @ given['b']})\n@triton.jit\n"
+        "def g(a, b):\n    pass\n",
+        "@triton.jit\ndef g(a=A @ B):\n    pass\n",
+    ],
+    ids=["below", "below a tuned one", "replaced", "of a heuristic", "of a default"],
+)
+def test_operators_that_no_compiler_gets(text: str) -> None:
+    found = library_calls(candidate("triton", TRITON + text))
+    assert [remark.detail for remark in found] == ["@"]
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("y = x.sort()\n", [".sort()"]),
+        ("y.copy_(x.sort(dim=1)[0])\n", [".sort()"]),
+        ("y, at = x.sort(descending=True)\n", [".sort()"]),
+        ("y = x.max(1)\n", [".max()"]),
+        ("y = x.min(dim=-1).values\n", [".min()"]),
+        ("y = x.any(1)\n", [".any()"]),
+        ("y = x.var(1) + x.std()\n", [".std()", ".var()"]),
+        ("x.scatter(0, at, y)\nx.scatter_(0, at, y)\n", [".scatter()", ".scatter_()"]),
+        ("x.gather(0, at)\nx.index_copy_(0, at, y)\n", [".gather()", ".index_copy_()"]),
+        ("y = x.log()\nx.log_()\n", [".log()", ".log_()"]),
+        ("x.log2()\nx.log10_()\n", [".log10_()", ".log2()"]),
+        ("x.cos()\nx.sin_()\nx.tan()\n", [".cos()", ".sin_()", ".tan()"]),
+        ("x.lu_solve(l, p)\nx.cholesky_solve(l)\n", [".cholesky_solve()", ".lu_solve()"]),
+        ("y = x.add(z, alpha=2)\nx.add_(z)\n", [".add()", ".add_()"]),
+        ("x.pow(2)\nx.where(m, y)\nx.flip(0)\n", [".flip()", ".pow()", ".where()"]),
+        ("x.logical_and(y)\nx.eq_(y)\n", [".eq_()", ".logical_and()"]),
+        ("y = getattr(x, 'max')(1)\n", [".max()"]),
+        ("y = getattr(x, 'sort')(dim=0)\n", [".sort()"]),
+        ("match x:\n    case object(softmax=f): pass\n", [".softmax"]),
+        ("import math as x\ndef run_kernel(x, y):\n    y.copy_(x.mm(x))\n", [".mm()"]),
+        ("import math\nmath.a = x\ny = math.a.softmax(1)\n", [".softmax()"]),
+        ("import math\nsetattr(math, 'a', x)\n", ["setattr on math"]),
+        ("import math\ndef f():\n    global math\n    math = x\nmath.cos()\n", [".cos()"]),
+    ],
+)  # fmt: skip
+def test_methods_of_tensors_that_compute(text: str, found: list[str]) -> None:
+    assert sorted(r.detail for r in library_calls(candidate("triton", text))) == found
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "sizes.sort()\nsizes.sort(key=len, reverse=True)\n",
+        "seen.add(1)\nfresh = [x for x in xs if not (x in seen or seen.add(x))]\n",
+        "import math\nn = max(a, b) + math.log(n) + math.cos(n) + math.gcd(2, 4)\n",
+        "top = lengths.max().item() + sizes.min()\nrows = x.max_rows\n",
+        "log.log(10, 'built')\nassert mask.any() and x.equal(y)\n",
+        "waiting.put(x)\npath = cache.put(text, name)\n",
+        f"{TORCH}y = torch.empty(4, device=x.device)\ny.zero_()\ny.fill_(1)\ny.copy_(x)\n"
+        "z = y.view(2, 2).t().contiguous().to(torch.float16).as_strided((2,), (1,)).clone()\n"
+        "z.reshape(-1).expand(4, 2).permute(1, 0).flatten().unsqueeze(0).narrow(0, 0, 1).split(1)\n"
+        "z.uniform_()\nn = z.numel() * z.element_size() + z.stride(0) + z.data_ptr() % 16\n",
+        "for part in model.modules(): pass\nrows = x.cpu().numpy()\n",
+        "class C:\n    def __init__(self, modules):\n        self.modules = modules\n"
+        "    def all(self):\n        return self.modules\n",
+        "import importlib.util\nok = importlib.util.find_spec('triton') is not None\n",
+        "import inspect\nn = len(inspect.signature(f).parameters)\n",
+        "import cutlass.torch as ct\nfrom cutlass import torch\nd = ct.dtype(x)\n",
+        "import tilelang.language as T\ndef f(T): return T.shape\ndef g(): return T.max(0, 1)\n",
+        f"{JITTED}g[(1,)](a, b)\ng.run(a, b, grid=(1,), warmup=True)\n",
+        f"{JITTED}tuned = triton.autotune([], key=[])(g)\ntuned[grid](a, b)\ntuned.fn[grid](a)\n"
+        "tuned.fn.fn[grid](a)\ntuned.fn.run(a, grid=(1,), warmup=False)\n"
+        "print(tuned.base_fn.__name__, g.fn.arg_names)\n",
+        "class Launcher:\n    def __init__(self, fn):\n        self.fn = fn\n"
+        "    def __call__(self, *given):\n        return self.fn(*given)\n",
+        "from dataclasses import dataclass\n@dataclass\nclass C:\n    fn: object\n"
+        "    def __call__(self, x):\n        return self.fn(x)\n",
+        f"{TRITON}@triton.jit\ndef part(a):\n    return a.max(0) + tl.max(a, 0) + a.sort()\n"
+        "@triton.autotune([triton.Config({'B': b}) for b in (1, 2)], key=['N'])\n"
+        "@triton.heuristics({'EVEN': lambda given: given['N'] % given['B'] == 0})\n"
+        "@triton.jit(do_not_specialize=['N'])\n"
+        "def g(a, N, B: tl.constexpr = 4):\n    tl.store(a, part(a @ a).log())\n",
+        "try:\n    import triton\n    import triton.language as tl\nexcept ImportError:\n"
+        "    triton = tl = None\n@triton.jit\ndef g(a):\n    return tl.sum(a @ a)\n",
+        f"{TRITON}class C:\n    @staticmethod\n    @triton.jit\n    def g(a):\n"
+        "        return a @ a\n",
+        f"{TRITON}triton.knobs.autotuning.print = True\n@triton.jit\ndef g(a):\n    return a @ a\n",
+    ],
+)
+def test_honest_neighbours_of_these(text: str) -> None:
     assert library_calls(candidate("triton", text)) == ()
 
 

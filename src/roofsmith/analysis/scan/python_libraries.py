@@ -13,13 +13,21 @@ import sys
 from collections.abc import Iterator
 
 from roofsmith.analysis.scan.native_libraries import library_calls_native
+from roofsmith.analysis.scan.python_compiled import (
+    PLAIN,
+    host_nodes,
+    is_of_own_class,
+    is_plain_function,
+)
 from roofsmith.analysis.scan.python_names import Module, parsed, uses
+from roofsmith.analysis.scan.python_tensors import call_computes, is_computing, is_product
 from roofsmith.analysis.scan.rules import Remarks, matches, rules
 from roofsmith.analysis.scan.runtimes import foreign_link
 
 _REACHING = frozenset((
-    "_ctypes", "_pickle", "builtins", "code", "codeop", "ctypes", "gc", "imp", "marshal", "pickle",
-    "pkgutil", "runpy", "shelve", "zipimport",
+    "_ctypes", "_imp", "_pickle", "builtins", "code", "codeop", "ctypes", "doctest", "gc", "imp",
+    "marshal", "pdb", "pickle", "pkgutil", "pydoc", "rlcompleter", "runpy", "shelve", "trace",
+    "zipimport",
 ))  # fmt: skip
 """Of the standard library: what opens libraries, or finds objects by names."""
 _TOOLS = frozenset((
@@ -31,7 +39,10 @@ _READY_MADE = (
     "cutlass.op", "cutlass_library", "triton.ops", "cuda.cccl", "cuda.parallel",
     "cuda.cooperative", "operator.attrgetter", "operator.methodcaller", "operator.matmul",
     "operator.imatmul", "operator.__matmul__", "operator.__imatmul__", "sys.modules", "globals",
-    "vars", "__builtins__", "__loader__", "__spec__", "inspect.getmodule",
+    "vars", "__builtins__", "__loader__", "__spec__", "inspect.getattr_static",
+    "inspect.getclosurevars", "inspect.getmembers", "inspect.getmembers_static",
+    "inspect.getmodule", "inspect.unwrap", "logging.config", "string.Formatter",
+    "typing.ForwardRef", "typing.get_type_hints", "unittest.mock",
 )  # fmt: skip
 """Of the allowed modules and of builtins: finished operators, and ways to look up any."""
 _LOOKING_UP = (
@@ -73,50 +84,32 @@ _FACTS = re.compile(
     r"|_C\._cuda_getCurrentRawStream)"
 )
 """Of PyTorch: types and constants, but nothing below them."""
-_COMPUTING_METHODS = frozenset((
-    "abs", "absolute", "acos", "acosh", "add_", "addbmm", "addbmm_", "addcdiv", "addcdiv_",
-    "addcmul", "addcmul_", "addmm", "addmm_", "addmv", "addmv_", "addr", "addr_", "amax", "amin",
-    "aminmax", "argmax", "argmin", "argsort", "asin", "asinh", "atan", "atan2", "atanh", "baddbmm",
-    "baddbmm_", "bincount", "bmm", "bucketize", "cholesky", "clamp", "clamp_", "clip_", "cosh",
-    "count_nonzero", "cross", "cummax", "cummin", "cumprod", "cumsum", "cumsum_", "det", "diff",
-    "dist", "div", "div_", "dot", "einsum", "erf", "erfc", "erfinv", "exp", "exp2", "exp_",
-    "expm1", "fmod", "gather", "ger", "heaviside", "histc", "hypot", "igamma", "index_add",
-    "index_add_", "index_reduce_", "index_select", "inner", "inverse", "kron", "kthvalue", "lerp",
-    "lerp_", "lgamma", "log1p", "log_", "log_softmax", "logaddexp", "logcumsumexp", "logdet",
-    "logsumexp", "masked_fill", "masked_fill_", "masked_scatter", "masked_select", "matmul",
-    "matrix_exp", "matrix_power", "mean", "median", "mm", "mode", "msort", "mul", "mul_",
-    "multinomial", "mv", "nanmean", "nansum", "neg", "neg_", "nonzero", "norm", "outer", "pinverse",
-    "pow_", "prod", "put_", "qr", "quantile", "reciprocal", "reciprocal_", "relu", "relu_",
-    "renorm", "roll", "rsqrt", "rsqrt_", "scatter_", "scatter_add", "scatter_add_",
-    "scatter_reduce", "scatter_reduce_", "sgn", "sigmoid", "sigmoid_", "sinc", "sinh", "slogdet",
-    "softmax", "sqrt", "sqrt_", "square", "square_", "std", "sub", "sub_", "sum", "svd", "take",
-    "tan", "tanh", "tanh_", "tensordot", "topk", "trace", "trapz", "tril", "triu", "trunc",
-    "unique", "vdot",
-))  # fmt: skip
-"""Of tensors; names that Python's own containers share are left out."""
-_PRODUCTS = frozenset((
-    "__imatmul__", "__matmul__", "__rmatmul__", "addbmm", "addmm", "addmm_", "addmv", "baddbmm",
-    "bmm", "einsum", "matmul", "mm", "mv", "tensordot",
-))  # fmt: skip
-"""Of these, what is no name of anybody's own: taken, and called elsewhere, they count as well."""
 _DOORS = frozenset((
-    "_C", "__builtins__", "__dict__", "__getattribute__", "__globals__", "__import__",
-    "__loader__", "__subclasses__", "aten", "ctypes", "prims", "torch",
+    "_C", "__builtins__", "__closure__", "__code__", "__dict__", "__getattribute__",
+    "__getstate__", "__globals__", "__import__", "__loader__", "__reduce__", "__reduce_ex__",
+    "__self__", "__subclasses__", "aten", "attrgetter", "exec_module", "f_builtins", "f_globals",
+    "f_locals", "get_capture_scope", "import_module", "load_module", "methodcaller",
+    "module_from_spec", "prims",
 ))  # fmt: skip
 """Attributes that lead from any object or module to all of a library."""
+_MODULES = frozenset((
+    "_imp", "_sys", "bltns", "builtins", "ctypes", "gc", "importlib", "inspect", "modules",
+    "numpy", "pickle", "pkgutil", "sys", "torch",
+))  # fmt: skip
+"""The same, but for methods and a class's own attributes of such names: modules aren't called."""
+_SHORT = frozenset(("np", "tnp"))
+"""What modules call modules that they have imported; of other objects, names like any other."""
+_OF_THEIR_OWN = frozenset(("cutlass.torch", "torch._C"))
+"""Modules of such names that are looked at part by part."""
 _VALUES = frozenset(("torch", "numpy", "operator", "sys"))
 """Modules that are used by their attributes alone: as values, they could be asked for anything."""
-_COMPILERS = frozenset((
-    "triton.jit", "triton.runtime.jit", "triton.runtime.jit.jit", "triton.experimental.gluon.jit",
-    "numba.cuda.jit", "cutlass.cute.jit", "cutlass.cute.kernel", "helion.kernel",
-))  # fmt: skip
-"""Decorators of functions whose operators are instructions, not calls."""
 _BINDING = re.compile(
     r"#include (torch|ATen|c10)/.*|c10::.*|at::cuda::(?!blas|sparse|solver|detail)\w+"
     r"|(at|torch)::(Tensor|TensorOptions|Scalar|Device|IntArrayRef|NoGradGuard|Half|BFloat16"
     r"|ScalarType|optional|nullopt|dtype|device|headeronly|stable|k[A-Z]|empty|zeros)\w*(::\w+)*"
 )
 """What C++ of its own may ask of PyTorch: the same."""
+_AT_RUN_TIME = "getattr with a name put together at run time"
 
 
 def library_calls_python(
@@ -142,11 +135,15 @@ def library_calls_python(
         if _is_of_torch(name) or name in _VALUES:
             found.add("library_call", line, name)
     _strings(path, module, found)
-    for node in _host_nodes(module):
+    for node in host_nodes(module):
         if isinstance(node, (ast.BinOp, ast.AugAssign)) and isinstance(node.op, ast.MatMult):
             found.add("library_call", node.lineno, "@")
         elif isinstance(node, ast.Attribute):
             _attribute(module, node, found)
+        elif isinstance(node, ast.Name):
+            _name(module, node, found)
+        elif isinstance(node, ast.MatchClass):
+            _pattern(node, found)
         elif isinstance(node, ast.Call):
             _call(module, node, found)
     return found
@@ -165,6 +162,10 @@ def _imports(tree: ast.Module, own_modules: frozenset[str]) -> Iterator[tuple[st
             is_hidden = head in _VALUES and any(alias.name == "*" for alias in node.names)
             if head not in allowed or is_hidden:
                 yield node.module, node.lineno
+            for alias in node.names:
+                name = f"{node.module}.{alias.name}"
+                if _leads_on(alias.name, name, is_imported=True):
+                    yield name, node.lineno
 
 
 def _computes(name: str) -> bool:
@@ -229,71 +230,81 @@ def _strings(path: str, module: Module, found: Remarks) -> None:
             found.add("library_call", node.lineno, text)
 
 
-def _host_nodes(module: Module) -> Iterator[ast.AST]:
-    """All nodes but those of functions that Triton compiles."""
-    replaced = module.own | {
-        node.arg if isinstance(node, ast.arg) else node.id
-        for node in ast.walk(module.tree)
-        if isinstance(node, ast.arg)
-        or (isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load))
-    }
-    waiting: list[ast.AST] = [module.tree]
-    while waiting:
-        node = waiting.pop()
-        yield node
-        waiting += (
-            child
-            for child in ast.iter_child_nodes(node)
-            if not (isinstance(child, ast.FunctionDef) and _is_compiled(module, child, replaced))
-        )
-
-
-def _is_compiled(module: Module, function: ast.FunctionDef, replaced: frozenset[str]) -> bool:
-    """Whether a compiler's own decorator is on it, and not something else of that name."""
-    for decorator in function.decorator_list:
-        node = decorator.func if isinstance(decorator, ast.Call) else decorator
-        if _root(node) not in replaced and _COMPILERS.issuperset(module.meanings_of(node) or {""}):
-            return True
-    return False
-
-
-def _root(node: ast.AST) -> str:
-    while isinstance(node, ast.Attribute):
-        node = node.value
-    return node.id if isinstance(node, ast.Name) else ""
-
-
 def _attribute(module: Module, node: ast.Attribute, found: Remarks) -> None:
     if not isinstance(node.ctx, ast.Load):
         return
-    name = module.dotted(node) or ""
-    if node.attr in _DOORS and name != "torch._C":  # whose parts are looked at one by one
-        found.add("library_call", node.lineno, name or f".{node.attr}")
-    elif node.attr in _PRODUCTS and not module.is_imported(node):
+    name = module.dotted(node) or f".{node.attr}"
+    parent = module.parents[id(node)]
+    is_called = isinstance(parent, ast.Call) and parent.func is node
+    if is_plain_function(module, node):
+        found.add("library_call", node.lineno, _plain(node.attr))
+    elif _leads_on(node.attr, name, is_imported=module.is_imported(node)) and not (
+        node.attr in _MODULES and (is_called or is_of_own_class(module, node))
+    ):
+        found.add("library_call", node.lineno, name)
+    elif is_product(node.attr) and not module.stands_for_import(node):
         found.add("library_call", node.lineno, f".{node.attr}()")
+
+
+def _leads_on(attribute: str, name: str, *, is_imported: bool) -> bool:
+    """Whether an attribute leads to all of a library; `name` is its full one."""
+    if name in _OF_THEIR_OWN:
+        return False
+    return attribute in _DOORS | _MODULES or (is_imported and attribute in _SHORT)
+
+
+def _plain(attribute: str) -> str:
+    return f".{attribute} of a function that is compiled"
+
+
+def _name(module: Module, node: ast.Name, found: Remarks) -> None:
+    """A getattr that isn't called here can be asked for anything elsewhere."""
+    parent = module.parents[id(node)]
+    is_called = isinstance(parent, ast.Call) and parent.func is node
+    if node.id == "getattr" and isinstance(node.ctx, ast.Load) and not is_called:
+        found.add("library_call", node.lineno, _AT_RUN_TIME)
+
+
+def _pattern(node: ast.MatchClass, found: Remarks) -> None:
+    """Attributes that a pattern takes out of an object."""
+    for attribute in node.kwd_attrs:
+        if attribute in PLAIN:
+            found.add("library_call", node.lineno, _plain(attribute))
+        elif _leads_on(attribute, "", is_imported=True) or is_computing(attribute):
+            found.add("library_call", node.lineno, f".{attribute}")
 
 
 def _call(module: Module, call: ast.Call, found: Remarks) -> None:
     function = call.func
-    if _is_uncompiled(function):
-        found.add("library_call", call.lineno, ".fn() of a function that Triton compiles")
     for keyword in call.keywords:
         if keyword.arg == "extra_ldflags" and not _is_plain_list(keyword.value):
             found.add("library_call", call.lineno, "extra_ldflags put together at run time")
-    if module.dotted(function) is not None and module.is_imported(function):
-        return
     if isinstance(function, ast.Name) and function.id == "getattr":
         _looked_up(module, call, found)
-    elif isinstance(function, ast.Attribute) and function.attr in _COMPUTING_METHODS:
-        found.add("library_call", call.lineno, f".{function.attr}()")
+    elif isinstance(function, ast.Name) and function.id == "setattr":
+        _replaced(module, call, found)
+    method = _method(module, function)
+    if method is not None and call_computes(module, call, method):
+        found.add("library_call", call.lineno, f".{method}()")
 
 
-def _is_uncompiled(function: ast.expr) -> bool:
-    """Whether it is what Triton keeps of a function as Python: there, operators are PyTorch's."""
-    if not isinstance(function, ast.Attribute) or function.attr != "fn":
-        return False
-    owner = function.value
-    return not (isinstance(owner, ast.Name) and owner.id == "self")
+def _method(module: Module, function: ast.expr) -> str | None:
+    """The name of a method that is called, unless it is a function of an imported module."""
+    if isinstance(function, ast.Attribute):
+        return None if module.stands_for_import(function) else function.attr
+    if isinstance(function, ast.Call) and _asks_for_attribute(function):
+        owner, asked = function.args[:2]
+        if isinstance(asked, ast.Constant) and not module.stands_for_import(owner):
+            return str(asked.value)
+    return None
+
+
+def _replaced(module: Module, call: ast.Call, found: Remarks) -> None:
+    """What is put into an imported module has a name that isn't its own."""
+    if call.args and module.is_imported(call.args[0]):
+        name = module.dotted(call.args[0]) or ""
+        if not matches(name, "torch.backends"):
+            found.add("library_call", call.lineno, f"setattr on {name}")
 
 
 def _is_plain_list(node: ast.expr) -> bool:
@@ -305,15 +316,18 @@ def _is_plain_list(node: ast.expr) -> bool:
 def _looked_up(module: Module, call: ast.Call, found: Remarks) -> None:
     """What getattr finds."""
     if not _asks_for_attribute(call):
-        found.add("library_call", call.lineno, "getattr with a name put together at run time")
+        found.add("library_call", call.lineno, _AT_RUN_TIME)
         return
-    attribute = call.args[1]
+    owner, attribute = call.args[:2]
     assert isinstance(attribute, ast.Constant)
     asked = str(attribute.value)
-    if module.is_imported(call.args[0]):
-        for owner in module.meanings_of(call.args[0]):
-            name = f"{owner}.{asked}"
-            if _is_of_torch(name) or _computes(name) or asked in _DOORS:
+    if module.is_imported(owner):
+        for name in (f"{meant}.{asked}" for meant in module.meanings_of(owner)):
+            if _is_of_torch(name) or _computes(name) or _leads_on(asked, name, is_imported=True):
                 found.add("library_call", call.lineno, name)
-    elif asked in _DOORS or asked in _COMPUTING_METHODS or asked in _PRODUCTS:
+    if asked in PLAIN:
+        found.add("library_call", call.lineno, _plain(asked))
+    elif not module.stands_for_import(owner) and (
+        is_computing(asked) or _leads_on(asked, "", is_imported=False)
+    ):
         found.add("library_call", call.lineno, f".{asked}()")

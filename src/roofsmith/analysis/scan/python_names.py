@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 import warnings
 from collections.abc import Iterator
+from functools import cached_property
 
-from roofsmith.analysis.scan.rules import Remarks
+from roofsmith.analysis.scan.rules import Remarks, matches
 
 
 class Module:
@@ -33,14 +34,12 @@ class Module:
 
     def meanings_of(self, node: ast.AST) -> frozenset[str]:
         """The full dotted names that an expression may have: a name can be imported twice."""
-        name, root = self.dotted(node), node
-        while isinstance(root, ast.Attribute):
-            root = root.value
-        if name is None or not isinstance(root, ast.Name):
+        name, root = self.dotted(node), root_of(node)
+        if name is None:
             return frozenset()
-        rest = name.removeprefix(self.names.get(root.id, root.id))
-        meant = [full for local, full in self._meanings if local == root.id]
-        return frozenset(full + rest for full in meant or [root.id])
+        rest = name.removeprefix(self.names.get(root, root))
+        meant = [full for local, full in self._meanings if local == root]
+        return frozenset(full + rest for full in meant or [root])
 
     def is_imported(self, node: ast.AST) -> bool:
         """Whether an expression begins with an imported name."""
@@ -48,11 +47,85 @@ class Module:
             node = node.value
         return isinstance(node, ast.Name) and node.id in self.names
 
+    def stands_for_import(self, node: ast.AST) -> bool:
+        """Whether a chain of attributes is what was imported, and nothing put in its place."""
+        name = self.dotted(node)
+        if name is None or not self.is_imported(node) or self.is_patched(name):
+            return False
+        root, scope = root_of(node), self._scope_of(node)
+        while root not in self._bindings.get(id(scope), ()):
+            if scope is self.tree:
+                return True
+            scope = self._scope_of(scope)
+        return False
+
+    def is_patched(self, name: str) -> bool:
+        """Whether the module puts something of its own where a full name leads."""
+        return any(matches(name, patched) for patched in self._patched)
+
+    @cached_property
+    def parents(self) -> dict[int, ast.AST]:
+        """What each node is a part of, by the node's id."""
+        nodes = ast.walk(self.tree)
+        return {id(child): node for node in nodes for child in ast.iter_child_nodes(node)}
+
     @property
+    def rebound(self) -> frozenset[str]:
+        """Names of parameters, and of whatever is assigned anywhere."""
+        return frozenset().union(*self._bindings.values())
+
+    @cached_property
+    def _bindings(self) -> dict[int, set[str]]:
+        """Names that get a value, by the id of the function, class or module where they do.
+
+        None doesn't count: it stands for a module that isn't installed.
+        """
+        missing = {
+            id(target)
+            for node in ast.walk(self.tree)
+            if isinstance(node, ast.Assign) and _is_none(node.value)
+            for target in node.targets
+        }
+        bound: dict[int, set[str]] = {}
+        for node in ast.walk(self.tree):
+            if id(node) not in missing and (name := _bound(node)) is not None:
+                bound.setdefault(id(self._scope_of(node)), set()).add(name)
+            elif isinstance(node, (ast.Global, ast.Nonlocal)):
+                bound.setdefault(id(self.tree), set()).update(node.names)
+        return bound
+
+    def _scope_of(self, node: ast.AST) -> ast.AST:
+        """The function, class or module that a node is in."""
+        kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef, ast.Module)
+        node = self.parents[id(node)]
+        while not isinstance(node, kinds):
+            node = self.parents[id(node)]
+        return node
+
+    @cached_property
+    def _patched(self) -> frozenset[str]:
+        """Full names of attributes of imported things that are assigned."""
+        return frozenset(
+            name
+            for node in ast.walk(self.tree)
+            if isinstance(node, ast.Attribute)
+            and isinstance(node.ctx, ast.Store)
+            and self.is_imported(node)
+            for name in self.meanings_of(node)
+        )
+
+    @cached_property
     def own(self) -> frozenset[str]:
         """Names of its functions and classes, wherever they are defined."""
         kinds = (ast.FunctionDef, ast.ClassDef, ast.AsyncFunctionDef)
         return frozenset(node.name for node in ast.walk(self.tree) if isinstance(node, kinds))
+
+
+def root_of(node: ast.AST) -> str:
+    """The name that a chain of attributes begins with, or nothing."""
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else ""
 
 
 def parsed(text: str, found: Remarks) -> Module | None:
@@ -92,6 +165,23 @@ def _imported(tree: ast.Module) -> Iterator[tuple[str, str]]:
         elif isinstance(node, ast.ImportFrom) and node.module:
             for alias in node.names:
                 yield alias.asname or alias.name, f"{node.module}.{alias.name}"
+
+
+def _bound(node: ast.AST) -> str | None:
+    """The name that a parameter, an assignment or a pattern gives something."""
+    if isinstance(node, ast.arg):
+        return node.arg
+    if isinstance(node, ast.Name):
+        return None if isinstance(node.ctx, ast.Load) else node.id
+    if isinstance(node, ast.MatchMapping):
+        return node.rest
+    if isinstance(node, (ast.ExceptHandler, ast.MatchAs, ast.MatchStar)):
+        return node.name
+    return None
+
+
+def _is_none(node: ast.AST) -> bool:
+    return isinstance(node, ast.Constant) and node.value is None
 
 
 def _is_stored_name(node: ast.Attribute | ast.Name) -> bool:
