@@ -12,6 +12,7 @@ from roofsmith.analysis.scan import MOST_REMARKS, library_calls, remarks_on, sca
 from roofsmith.analysis.scan.rules import COMPUTED, rules
 from roofsmith.domain.comparison import Judgement
 from roofsmith.domain.kernel import Candidate, Language, SourceFile
+from roofsmith.domain.outcome import Incorrect
 from roofsmith.selftest.samples import Sample, samples
 
 GPU = samples(("cuda", "triton", "torch"))
@@ -83,6 +84,34 @@ def test_a_judgement_keeps_its_notes_and_gets_those_on_the_source() -> None:
     noted = with_remarks(judged, candidate("cuda", "int now() { return clock(); }"))
     assert noted.notes == ("2 pairs were void", "kernel.cu:1: reads a clock (clock)")
     assert with_remarks(judged, candidate("cuda", "int now;")) == judged
+
+
+BY_DEFAULT = {
+    "import torch.nn.functional as F\n\ndef run_kernel(x, w, y):\n    y.copy_(F.conv2d(x, w))\n": 4,
+    "from torch import nn\nlayer = nn.Conv3d(3, 3, 3)\n": 2,
+    "import triton.language as tl\n\ndef f(a, b):\n    tl.dot(a, b)\n": 4,
+}
+CHOSEN = (
+    "import torch\ntorch.backends.cudnn.allow_tf32 = False\ntorch.conv2d(1, 2)\n",
+    "import triton.language as tl\n\ndef f(a, b):\n    tl.dot(a, b, input_precision='ieee')\n",
+    "import torch\ntorch.mm(1, 2)\n",
+)
+IMPRECISE = Incorrect(reason="precision", detail="as if in TF32")
+
+
+@pytest.mark.parametrize("text", BY_DEFAULT)
+def test_who_is_less_precise_by_default_is_told_where(text: str) -> None:
+    (said,) = remarks_on(candidate("torch", text), IMPRECISE)
+    assert said.startswith(f"kernel.py:{BY_DEFAULT[text]}: multiplies float32 in TF32, unless")
+    assert remarks_on(candidate("torch", text)) == ()
+    judged = Judgement(verdict="rejected", outcome=IMPRECISE, wall_s=1.0)
+    assert with_remarks(judged, candidate("torch", text)).notes == (said,)
+
+
+@pytest.mark.parametrize("text", CHOSEN)
+def test_who_chose_a_precision_is_not_told_of_defaults(text: str) -> None:
+    found = remarks_on(candidate("torch", text), IMPRECISE)
+    assert not [line for line in found if "unless" in line]
 
 
 def test_every_remark_is_explained() -> None:

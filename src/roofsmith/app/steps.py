@@ -141,7 +141,7 @@ def _checks(shop: Workshop, built: Built, observer: Observer) -> Measured:
         resources=shop.machine.toolchain.resources(built),
         notes=(
             *built.notes,
-            *remarks_on(shop.target.baseline),
+            *remarks_on(shop.target.baseline, measured.outcome),
             *shop.oracle.tolerated().notes(),
         ),
     )

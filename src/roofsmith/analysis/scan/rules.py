@@ -30,6 +30,7 @@ COMPUTED = {
     "interposed_symbol": "defines a function of the C library, the CUDA runtime or the driver",
     "constructor": "runs code when it is loaded",
     "library_call": "leaves the work to a library",
+    "tf32_by_default": "multiplies float32 in TF32, unless it says otherwise",
     "unreadable": "can't be read",
 }
 """Remarks that more than a name leads to."""
