@@ -482,6 +482,52 @@ def test_honest_neighbours_of_these(text: str) -> None:
     assert library_calls(candidate("triton", text)) == ()
 
 
+BY_ANY_NAME = "os.environ with a name put together at run time"
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("import os\nos.environ['TRITON_INTERPRET'] = '1'\n", ["TRITON_INTERPRET"]),
+        ("import os\nos.environ.update(TRITON_INTERPRET='1')\n", ["TRITON_INTERPRET"]),
+        ("import os\nos.environ['TRITON_' + 'INTERPRET'] = '1'\n", [BY_ANY_NAME]),
+        ("import os\nos.environ.setdefault(f'{a}_INTERPRET', '1')\n", [BY_ANY_NAME]),
+        ("import os\nos.environ.update({a: '1'})\n", [BY_ANY_NAME]),
+        ("import os\nos.environ.update(**{a: '1'})\n", [BY_ANY_NAME]),
+        ("import os\nos.environ |= {a: '1'}\n", [BY_ANY_NAME]),
+        ("from os import environ as e\nf = e.__setitem__\n", [BY_ANY_NAME]),
+        ("import os\ne = os.environ\n", [BY_ANY_NAME]),
+        ("import os\nput(os.environ)\n", [BY_ANY_NAME]),
+        ("import os\nos.putenv(a, '1')\n", ["os.putenv"]),
+        ("import triton\ntriton.knobs.runtime.interpret = True\n",
+         ["triton.knobs.runtime.interpret"]),
+        ("from triton import knobs as k\nk.runtime.interpret = True\n",
+         ["triton.knobs.runtime.interpret"]),
+    ],
+)  # fmt: skip
+def test_ways_to_have_kernels_interpreted(text: str, found: list[str]) -> None:
+    """Then their operators are PyTorch's."""
+    remarks = library_calls(candidate("triton", text))
+    assert sorted(remark.detail for remark in remarks) == found
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import os\nos.environ['TORCH_CUDA_ARCH_LIST'] = '9.0a'\n",
+        "import os\nos.environ.setdefault('TRITON_CACHE_DIR', '/tmp/a')\n",
+        "import os\nos.environ.update(OMP_NUM_THREADS='4')\n",
+        "import os\nos.environ.update({'OMP_NUM_THREADS': '4'})\n",
+        "import os\nfast = os.environ.get(f'{a}_FAST', '0') == '1' or os.environ[a]\n",
+        "import os\nif 'FAST' in os.environ: pass\n",
+        "import os\nenvironment = {**os.environ, 'A': '1'}\nother = dict(os.environ)\n",
+        "import os\ndel os.environ['A']\nos.environ.pop('B', None)\n",
+    ],
+)
+def test_an_environment_may_be_read_and_set_by_plain_names(text: str) -> None:
+    assert library_calls(candidate("triton", text)) == ()
+
+
 def test_a_candidates_other_files_may_be_imported() -> None:
     kernel = "import tiles\nfrom parts import sums\n"
     texts = {"kernel.py": kernel, "tiles.py": "", "parts/sums.py": ""}

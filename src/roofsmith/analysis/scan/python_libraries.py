@@ -19,6 +19,7 @@ from roofsmith.analysis.scan.python_compiled import (
     is_of_own_class,
     is_plain_function,
 )
+from roofsmith.analysis.scan.python_interpreting import interpreting
 from roofsmith.analysis.scan.python_names import Module, parsed, uses
 from roofsmith.analysis.scan.python_tensors import call_computes, is_computing, is_product
 from roofsmith.analysis.scan.rules import Remarks, matches, rules
@@ -134,6 +135,8 @@ def library_calls_python(
     for name, line in _values(module):
         if _is_of_torch(name) or name in _VALUES:
             found.add("library_call", line, name)
+    for name, line in interpreting(module):
+        found.add("library_call", line, name)
     _strings(path, module, found)
     for node in host_nodes(module):
         if isinstance(node, (ast.BinOp, ast.AugAssign)) and isinstance(node.op, ast.MatMult):
