@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import signal
 import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -16,6 +17,12 @@ from hypothesis import HealthCheck, settings
 from typer import main, testing
 
 os.environ.setdefault("ROOFSMITH_TIPS", "none")  # what tests learn is no experience
+
+# Who starts the suite in the background or under nohup has it ignore these, and all its children with
+# it: they would never hear of the Ctrl-C and the hang-up that tests send them.
+for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+    if signal.getsignal(number) is signal.SIG_IGN:
+        signal.signal(number, usual)
 
 # How long an example takes says how busy the machine is, and nothing about what it shows. The rest
 # is as it was: where there is a variable CI, Hypothesis has chosen a profile by itself.
