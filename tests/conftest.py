@@ -18,9 +18,10 @@ from typer import main, testing
 
 os.environ.setdefault("ROOFSMITH_TIPS", "none")  # what tests learn is no experience
 
-# Who starts the suite in the background or under nohup has it ignore these, and all its children with
-# it: they would never hear of the Ctrl-C and the hang-up that tests send them.
-for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+# Who starts the suite in the background or under nohup has it ignore these, and all its children
+# with it: they would never hear of the Ctrl-C and the hang-up that tests send them.
+USUAL = {signal.SIGINT: signal.default_int_handler, signal.SIGHUP: signal.SIG_DFL}
+for number, usual in USUAL.items():
     if signal.getsignal(number) is signal.SIG_IGN:
         signal.signal(number, usual)
 

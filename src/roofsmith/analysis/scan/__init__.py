@@ -13,6 +13,7 @@ from typing import Literal
 from roofsmith.analysis.scan.native import scan_native
 from roofsmith.analysis.scan.native_libraries import library_calls_native
 from roofsmith.analysis.scan.python import scan_python
+from roofsmith.analysis.scan.python_extensions import is_binding
 from roofsmith.analysis.scan.python_libraries import library_calls_python
 from roofsmith.analysis.scan.python_precision import tf32_by_default
 from roofsmith.domain.comparison import Judgement
@@ -30,6 +31,8 @@ _BY_SUFFIX: dict[str, _Grammar] = {
     ".inl": "cpp", ".cu": "cpp", ".cuh": "cpp", ".hip": "cpp",
 }  # fmt: skip
 """Of a repository's files; what is in none of these languages isn't read."""
+
+_MODULES: tuple[Language, ...] = ("triton", "torch")
 
 MOST_REMARKS = 20
 """Beyond these only the number is told: whoever reads the file sees the rest."""
@@ -103,15 +106,20 @@ def library_calls(candidate: Candidate, definitions: Sequence[str] = ()) -> tupl
                 remarks += library_calls_python(source.path, source.text, modules).in_order
             case "c" | "cpp" as native:
                 remarks += library_calls_native(
-                    source.path, source.text, plain_c=native == "c", definitions=definitions
-                ).in_order
+                    source.path, source.text, plain_c=native == "c", definitions=definitions,
+                    allowed=is_binding if candidate.language in _MODULES else None,
+                ).in_order  # fmt: skip
             case None:
                 continue
     return tuple(remarks)
 
 
 def _grammar(candidate: Candidate, path: str) -> _Grammar | None:
-    """What a file is read as: by the kernel's language, in a repository by its own name."""
-    if candidate.language != "command":
-        return _GRAMMARS.get(candidate.language, "cpp")
-    return _BY_SUFFIX.get(PurePosixPath(path).suffix)
+    """What a file is read as: by the kernel's language, in a repository by its own name. What a
+    module has compiled may lie beside it."""
+    suffix = PurePosixPath(path).suffix
+    if candidate.language == "command":
+        return _BY_SUFFIX.get(suffix)
+    return (_BY_SUFFIX if candidate.language in _MODULES else {}).get(
+        suffix, _GRAMMARS.get(candidate.language, "cpp")
+    )

@@ -8,42 +8,43 @@ calls.
 from __future__ import annotations
 
 import ast
-import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from roofsmith.analysis.scan.native_libraries import library_calls_native
+from roofsmith.analysis.scan.operators import is_computing, is_product
+from roofsmith.analysis.scan.python_allowed import is_of_numpy, is_of_torch
 from roofsmith.analysis.scan.python_compiled import (
     PLAIN,
     host_nodes,
     is_of_own_class,
     is_plain_function,
 )
+from roofsmith.analysis.scan.python_extensions import is_no_tensor, own_operators, strings
 from roofsmith.analysis.scan.python_interpreting import interpreting
 from roofsmith.analysis.scan.python_names import Module, parsed, uses
-from roofsmith.analysis.scan.python_tensors import call_computes, is_computing, is_product
+from roofsmith.analysis.scan.python_tensors import call_computes
 from roofsmith.analysis.scan.rules import Remarks, matches, rules
-from roofsmith.analysis.scan.runtimes import foreign_link
 
 _REACHING = frozenset((
-    "_ctypes", "_imp", "_pickle", "builtins", "code", "codeop", "ctypes", "doctest", "gc", "imp",
-    "marshal", "pdb", "pickle", "pkgutil", "pydoc", "rlcompleter", "runpy", "shelve", "trace",
-    "zipimport",
+    "_ctypes", "_imp", "_pickle", "bdb", "builtins", "cProfile", "code", "codeop", "ctypes",
+    "doctest", "gc", "imp", "marshal", "pdb", "pickle", "pkgutil", "profile", "pydoc",
+    "rlcompleter", "runpy", "shelve", "trace", "zipimport",
 ))  # fmt: skip
-"""Of the standard library: what opens libraries, or finds objects by names."""
+"""Of the standard library: what opens libraries, finds objects by names, or runs text."""
 _TOOLS = frozenset((
     "cuda", "cutlass", "helion", "numba", "numpy", "packaging", "pycuda", "tilelang", "torch",
     "triton", "typing_extensions",
 ))  # fmt: skip
 """Beside the standard library: what kernels are written with, and what counts for them."""
 _READY_MADE = (
-    "cutlass.op", "cutlass_library", "triton.ops", "cuda.cccl", "cuda.parallel",
-    "cuda.cooperative", "operator.attrgetter", "operator.methodcaller", "operator.matmul",
-    "operator.imatmul", "operator.__matmul__", "operator.__imatmul__", "sys.modules", "globals",
-    "vars", "__builtins__", "__loader__", "__spec__", "inspect.getattr_static",
-    "inspect.getclosurevars", "inspect.getmembers", "inspect.getmembers_static",
-    "inspect.getmodule", "inspect.unwrap", "logging.config", "string.Formatter",
-    "typing.ForwardRef", "typing.get_type_hints", "unittest.mock",
+    "cutlass.op", "cutlass_library", "triton.ops", "cuda.cccl", "cuda.compute", "cuda.coop",
+    "cuda.cooperative", "cuda.parallel", "torch.library.get_kernel", "timeit.Timer", "timeit.main",
+    "timeit.repeat", "timeit.timeit", "inspect.get_annotations", "operator.attrgetter",
+    "operator.methodcaller", "operator.matmul", "operator.imatmul", "operator.__matmul__",
+    "operator.__imatmul__", "sys.modules", "globals", "vars", "__builtins__", "__loader__",
+    "__spec__", "inspect.getattr_static", "inspect.getclosurevars", "inspect.getmembers",
+    "inspect.getmembers_static", "inspect.getmodule", "inspect.unwrap", "logging.config",
+    "string.Formatter", "typing.ForwardRef", "typing.get_type_hints", "unittest.mock",
 )  # fmt: skip
 """Of the allowed modules and of builtins: finished operators, and ways to look up any."""
 _LOOKING_UP = (
@@ -53,38 +54,6 @@ _LOOKING_UP = (
     "importlib.util.find_spec",
 )
 """Of importlib: facts about what is installed."""
-_COUNTING = frozenset((
-    "array", "asarray", "bool_", "ceil", "dtype", "e", "finfo", "float16", "float32", "float64",
-    "floor", "generic", "iinfo", "inf", "int16", "int32", "int64", "int8", "integer", "log2",
-    "nan", "ndarray", "pi", "prod", "sqrt", "typing", "uint16", "uint32", "uint64", "uint8",
-))  # fmt: skip
-"""Of NumPy: types, constants, and what grids and block sizes are worked out with."""
-_ALLOCATING = (
-    "torch.empty", "torch.empty_like", "torch.empty_strided", "torch.zeros", "torch.zeros_like",
-    "torch.full", "torch.full_like", "torch.ones", "torch.ones_like", "torch.arange",
-    "torch.device", "torch.cuda", "torch.inference_mode", "torch.no_grad", "torch.Generator",
-    "torch.finfo", "torch.iinfo", "torch.is_tensor", "torch.version", "torch.library",
-    "torch.tensor", "torch.as_tensor", "torch.from_numpy", "torch.from_dlpack", "torch.Size",
-    "torch.as_strided", "torch.reshape", "torch.squeeze", "torch.unsqueeze", "torch.promote_types",
-    "torch.get_default_dtype", "torch.is_floating_point", "torch.is_grad_enabled",
-    "torch.set_grad_enabled", "torch.manual_seed", "torch.compile", "torch.compiler",
-    "torch.utils.cpp_extension", "torch.nn.Parameter", "torch.nn.Module", "torch.backends",
-    "torch.enable_grad", "torch.is_inference_mode_enabled", "torch.is_complex", "torch.profiler",
-    "torch.set_float32_matmul_precision", "torch.get_float32_matmul_precision", "torch.types",
-    "torch.utils.dlpack", "torch.autograd.profiler", "torch.get_device_module", "torch._dynamo",
-    "torch.rand", "torch.rand_like", "torch.randn", "torch.randn_like", "torch.randint",
-    "torch.set_default_dtype", "torch.set_default_device",
-)  # fmt: skip
-"""What a kernel of its own may ask of PyTorch: memory, views, streams, facts, compilers. What
-torch.compile is given and C++ in strings are read themselves."""
-_FACTS = re.compile(
-    r"torch\.(Tensor|nn\.Buffer|dtype|layout|memory_format|Stream|Event|strided|\w+_format"
-    r"|channels_last(_3d)?|bool|half|float|double|short|int|long|(c|bf)?float\d*\w*|[cq]?u?int\d+"
-    r"|cdouble|chalf|complex\d+|inf|nan|pi|e|__version__|autograd\.Function"
-    r"|autograd\.function\.(Function|FunctionCtx|once_differentiable)"
-    r"|_C\._cuda_getCurrentRawStream)"
-)
-"""Of PyTorch: types and constants, but nothing below them."""
 _DOORS = frozenset((
     "_C", "__builtins__", "__closure__", "__code__", "__dict__", "__getattribute__",
     "__getstate__", "__globals__", "__import__", "__loader__", "__reduce__", "__reduce_ex__",
@@ -104,12 +73,6 @@ _OF_THEIR_OWN = frozenset(("cutlass.torch", "torch._C"))
 """Modules of such names that are looked at part by part."""
 _VALUES = frozenset(("torch", "numpy", "operator", "sys"))
 """Modules that are used by their attributes alone: as values, they could be asked for anything."""
-_BINDING = re.compile(
-    r"#include (torch|ATen|c10)/.*|c10::.*|at::cuda::(?!blas|sparse|solver|detail)\w+"
-    r"|(at|torch)::(Tensor|TensorOptions|Scalar|Device|IntArrayRef|NoGradGuard|Half|BFloat16"
-    r"|ScalarType|optional|nullopt|dtype|device|headeronly|stable|k[A-Z]|empty|zeros)\w*(::\w+)*"
-)
-"""What C++ of its own may ask of PyTorch: the same."""
 _AT_RUN_TIME = "getattr with a name put together at run time"
 
 
@@ -124,20 +87,22 @@ def library_calls_python(
         own_modules: what the candidate's other files are imported as.
     """
     found = Remarks(path)
-    module = parsed(text, found)
+    module = parsed(text, found, as_imported=True)
     if module is None:
         return found
+    own = tuple(own_operators(module))
     for name, line in _imports(module.tree, own_modules):
         found.add("library_call", line, name)
     for name, line in uses(module):
         if _computes(name):
             found.add("library_call", line, name)
     for name, line in _values(module):
-        if _is_of_torch(name) or name in _VALUES:
+        if (is_of_torch(name) or name in _VALUES) and not _is_own(name, own):
             found.add("library_call", line, name)
     for name, line in interpreting(module):
         found.add("library_call", line, name)
-    _strings(path, module, found)
+    for name, line in strings(path, module):
+        found.add("library_call", line, name)
     for node in host_nodes(module):
         if isinstance(node, (ast.BinOp, ast.AugAssign)) and isinstance(node.op, ast.MatMult):
             found.add("library_call", node.lineno, "@")
@@ -173,20 +138,17 @@ def _imports(tree: ast.Module, own_modules: frozenset[str]) -> Iterator[tuple[st
 
 def _computes(name: str) -> bool:
     """Whether an imported name does a kernel's work in a library, or may stand for any."""
-    head, _, rest = name.partition(".")
-    if head == "numpy":
-        return bool(rest) and rest.partition(".")[0] not in _COUNTING
+    if matches(name, "numpy"):
+        return is_of_numpy(name)
     if name in ("importlib", "importlib.util") or any(matches(name, own) for own in _LOOKING_UP):
         return False
     hidden = rules()["dynamic_names"].python
     return any(matches(name, pattern) for pattern in (*_READY_MADE, *hidden))
 
 
-def _is_of_torch(name: str) -> bool:
-    """Whether a full name is an operator of PyTorch, or a module that holds some."""
-    if not matches(name, "torch") or _FACTS.fullmatch(name):
-        return False
-    return not any(matches(name, allowed) for allowed in _ALLOCATING)
+def _is_own(name: str, own: Sequence[str]) -> bool:
+    """Whether it is an operator that the module itself defines."""
+    return any(matches(name, operator) for operator in own)
 
 
 def _values(module: Module) -> Iterator[tuple[str, int]]:
@@ -216,23 +178,6 @@ def _asks_for_attribute(call: ast.Call) -> bool:
     )
 
 
-def _strings(path: str, module: Module, found: Remarks) -> None:
-    """C++ and CUDA that a module has compiled, and what it is linked with."""
-    documentation = {id(node.value) for node in ast.walk(module.tree) if isinstance(node, ast.Expr)}
-    for node in ast.walk(module.tree):
-        if not isinstance(node, ast.Constant) or not isinstance(node.value, str):
-            continue
-        text = node.value
-        if any(mark in text for mark in ("#include", "__global__")) or (
-            ";" in text and id(node) not in documentation
-        ):
-            for remark in library_calls_native(path, text).in_order:
-                if not _BINDING.fullmatch(remark.detail):
-                    found.add("library_call", node.lineno, remark.detail)
-        elif id(node) not in documentation and foreign_link(text):
-            found.add("library_call", node.lineno, text)
-
-
 def _attribute(module: Module, node: ast.Attribute, found: Remarks) -> None:
     if not isinstance(node.ctx, ast.Load):
         return
@@ -245,7 +190,7 @@ def _attribute(module: Module, node: ast.Attribute, found: Remarks) -> None:
         node.attr in _MODULES and (is_called or is_of_own_class(module, node))
     ):
         found.add("library_call", node.lineno, name)
-    elif is_product(node.attr) and not module.stands_for_import(node):
+    elif is_product(node.attr) and not _is_of_others(module, node):
         found.add("library_call", node.lineno, f".{node.attr}()")
 
 
@@ -282,12 +227,16 @@ def _call(module: Module, call: ast.Call, found: Remarks) -> None:
     for keyword in call.keywords:
         if keyword.arg == "extra_ldflags" and not _is_plain_list(keyword.value):
             found.add("library_call", call.lineno, "extra_ldflags put together at run time")
+        elif keyword.arg == "eval_str":  # of annotations, which may name anything
+            found.add("library_call", call.lineno, "eval_str")
     if isinstance(function, ast.Name) and function.id == "getattr":
         _looked_up(module, call, found)
     elif isinstance(function, ast.Name) and function.id == "setattr":
         _replaced(module, call, found)
     method = _method(module, function)
-    if method is not None and call_computes(module, call, method):
+    if method is None or not call_computes(module, call, method):
+        return
+    if not (isinstance(function, ast.Attribute) and _is_of_others(module, function)):
         found.add("library_call", call.lineno, f".{method}()")
 
 
@@ -300,6 +249,25 @@ def _method(module: Module, function: ast.expr) -> str | None:
         if isinstance(asked, ast.Constant) and not module.stands_for_import(owner):
             return str(asked.value)
     return None
+
+
+def _is_of_others(module: Module, method: ast.Attribute) -> bool:
+    """Whether it is no tensor's: of an imported module, of a class here, or of what has no work."""
+    return (
+        module.stands_for_import(method)
+        or is_no_tensor(module, method.value)
+        or _is_own_method(module, method)
+    )
+
+
+def _is_own_method(module: Module, method: ast.Attribute) -> bool:
+    """Whether classes of the module define it, and the object is of one of these."""
+    defining = module.classes_with(method.attr)
+    owner = method.value
+    if isinstance(owner, ast.Name) and owner.id in {"self", "cls", *defining}:
+        return bool(defining)
+    makers = module.makers_of(owner)
+    return bool(makers) and makers <= defining
 
 
 def _replaced(module: Module, call: ast.Call, found: Remarks) -> None:
@@ -319,14 +287,15 @@ def _is_plain_list(node: ast.expr) -> bool:
 def _looked_up(module: Module, call: ast.Call, found: Remarks) -> None:
     """What getattr finds."""
     if not _asks_for_attribute(call):
-        found.add("library_call", call.lineno, _AT_RUN_TIME)
+        if not (call.args and _is_language(module, call.args[0])):
+            found.add("library_call", call.lineno, _AT_RUN_TIME)
         return
     owner, attribute = call.args[:2]
     assert isinstance(attribute, ast.Constant)
     asked = str(attribute.value)
     if module.is_imported(owner):
         for name in (f"{meant}.{asked}" for meant in module.meanings_of(owner)):
-            if _is_of_torch(name) or _computes(name) or _leads_on(asked, name, is_imported=True):
+            if is_of_torch(name) or _computes(name) or _leads_on(asked, name, is_imported=True):
                 found.add("library_call", call.lineno, name)
     if asked in PLAIN:
         found.add("library_call", call.lineno, _plain(asked))
@@ -334,3 +303,8 @@ def _looked_up(module: Module, call: ast.Call, found: Remarks) -> None:
         is_computing(asked) or _leads_on(asked, "", is_imported=False)
     ):
         found.add("library_call", call.lineno, f".{asked}()")
+
+
+def _is_language(module: Module, owner: ast.expr) -> bool:
+    """Whether it is Triton's language, whose functions do nothing but in a kernel."""
+    return module.dotted(owner) == "triton.language" and module.stands_for_import(owner)

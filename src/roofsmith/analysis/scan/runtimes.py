@@ -17,6 +17,8 @@ _LOADED = re.compile(
 )
 """Files that the loader opens: the C, C++, OpenMP, CUDA and HIP runtimes, and itself."""
 _LINK_FLAG = re.compile(r"-l\s*([\w:.+-]+)|--library=([\w:.+-]+)")
+_NO_LINKS = frozenset(("-lineinfo",))
+"""nvcc's own, which link nothing."""
 _FILE = re.compile(r"[\w./+:~-]*\.(so(\.\d+)*|a|o|lo|bc)")
 
 
@@ -28,6 +30,6 @@ def is_runtime(file: str) -> bool:
 def foreign_link(flag: str) -> bool:
     """Whether a flag brings in code from elsewhere: any library but a runtime, and any file."""
     match = _LINK_FLAG.fullmatch(flag)
-    if match is not None:
+    if match is not None and flag not in _NO_LINKS:
         return (match[1] or match[2]) not in _LINKED
     return _FILE.fullmatch(flag) is not None
