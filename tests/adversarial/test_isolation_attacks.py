@@ -356,11 +356,36 @@ def test_processors_that_were_not_given_are_seen(squares: Bench) -> None:
         pthread_join(thread, 0);
         return gain < spent / 4 + 10e-3;
     }"""
-    outcome = judged(squares, HEAD + widens + BODY % "uses_two()", "standard").outcome
+    outcome = judged(squares, HEAD + widens + BODY % "uses_two()", "none").outcome
     if getattr(outcome, "reason", None) == "signal_sigill":
         pytest.skip("other processes left it no second processor")
     assert outcome.kind == "cheated", outcome.detail
     assert outcome.reason == "extra_processors"
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="there is one processor only")
+def test_who_has_one_processor_keeps_it_and_is_told_otherwise(squares: Bench) -> None:
+    """OpenMP's runtime ends a process whose threads it can't bind."""
+    if probe()[FILTER] is not None:
+        pytest.skip(f"no system call filter here: {probe()[FILTER]}")
+    moves = """
+    static int moves(void) {
+        cpu_set_t all, mine;
+        memset(&all, 255, sizeof all);
+        if (sched_setaffinity(0, sizeof all, &all)) return 1;
+        if (pthread_setaffinity_np(pthread_self(), sizeof all, &all)) return 1;
+        return sched_getaffinity(0, sizeof mine, &mine) || CPU_COUNT(&mine) != 1;
+    }"""
+    outcome = judged(squares, HEAD + moves + BODY % "moves()", "standard").outcome
+    assert outcome.kind == "passed", outcome.detail
+
+
+@pytest.mark.parametrize("name", [r"\xff\xfe", r"\xe2\x82", r"a) R 1 (\x9b"])
+def test_threads_may_have_any_names(name: str, squares: Bench) -> None:
+    named = f"""
+    static int is_refused(void) {{ return prctl(PR_SET_NAME, "{name}", 0, 0, 0); }}"""
+    outcome = judged(squares, HEAD + named + BODY % "is_refused()", "standard").outcome
+    assert outcome.kind == "passed", outcome.detail
 
 
 def test_memory_that_its_arrays_no_longer_have(squares: Bench) -> None:

@@ -148,6 +148,20 @@ def test_what_is_in_the_worker_s_memory_counts(tmp_path: Path) -> None:
     assert "isn't what was compiled" in refusal(made, Swapped).detail
 
 
+def test_whatever_else_a_worker_has_mapped_may_have_any_name(tmp_path: Path) -> None:
+    maps = r"""
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+__attribute__((constructor)) static void map_one(void) {
+    int fd = open("a\xff\xfe", O_CREAT | O_RDWR, 0600);
+    if (fd < 0 || ftruncate(fd, 4096) || mmap(0, 4096, 3, MAP_SHARED, fd, 0) == MAP_FAILED)
+        __builtin_trap();
+}
+"""
+    worker(built(CToolchain(tmp_path, canary=WORD).build(candidate(maps + SCALE))))
+
+
 def wrapped(folder: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> None:
     """Put a gcc of one's own before the real one."""
     wrapper = folder / "bin" / "gcc"

@@ -28,7 +28,7 @@ from roofsmith.judge.distributions import (
 from roofsmith.judge.exploration import Movement, explore, honest, is_lost, movement, strain
 from roofsmith.judge.host_arithmetic import HostArithmetic
 from roofsmith.judge.jumps import ordered, selected
-from roofsmith.judge.structure import promise, sign
+from roofsmith.judge.structure import never_above, promise, sign
 from roofsmith.judge.tolerated import Tolerated
 
 SEEDS = st.integers(0, 2**31 - 1)
@@ -183,6 +183,15 @@ PROMISES: dict[str, tuple[Callable[[np.random.Generator], np.ndarray], str | Non
     "unit vectors": (
         lambda rng: (lambda v: v / np.sqrt((v * v).sum(1, keepdims=True)))(square(rng)),
         "same length"),
+    "sorted columns": (lambda rng: np.sort(rng.standard_normal((20, 3)), axis=0), "sorted"),
+    "pairs from and to": (lambda rng: np.sort(rng.standard_normal((80, 2))), "sorted"),
+    "a few pairs": (lambda rng: np.sort(rng.standard_normal((8, 2))), None),
+    "probabilities by channel": (
+        lambda rng: (lambda p: p / p.sum(1, keepdims=True))(rng.random((4, 9, 30))),
+        "sum to the same"),
+    "rotations": (lambda rng: np.linalg.qr(rng.standard_normal((90, 3, 3)))[0], "same length"),
+    "now along one axis, now along another": (
+        lambda rng: np.sort(rng.standard_normal((20, 20)), axis=int(rng.integers(2))), None),
     "masked": (lambda rng: np.where(rng.random((9, 9)) < 0.5, -np.inf, 0.5), "infinities"),
     "bfloat16": (lambda rng: round_to(square(rng), 8, np), "narrower type"),
 }  # fmt: skip
@@ -205,6 +214,16 @@ def test_symmetric_matrices() -> None:
         return half + half.T
 
     assert promise(draws(made), 24) == "it is symmetric"
+
+
+def test_inputs_that_are_never_above_others() -> None:
+    low, high = draws(square), [one + 0.1 for one in draws(square)]
+    assert never_above(low, high)
+    assert not never_above(high, low)
+    assert not never_above(low, draws(lambda rng: square(rng) + 1.0)[::-1])
+    assert not never_above(low, draws(lambda rng: square(rng) + 100.0)), "another range"
+    assert not never_above([one[0] for one in low], [one[0] for one in high]), "a few elements"
+    assert not never_above([one[0] for one in low], high), "another shape"
 
 
 def test_signs() -> None:

@@ -49,13 +49,16 @@ def require_loaded(built: Built, pid: int) -> None:
 
 
 def _mapped(pid: int, library: Path) -> Iterator[bytes]:
-    """The parts of a library's file that are in a process's memory and can be read."""
+    """The parts of a library's file that are in a process's memory and can be read.
+
+    Other files there have names that the process chose: any bytes.
+    """
     memory = os.open(f"/proc/{pid}/mem", os.O_RDONLY | os.O_CLOEXEC)
     try:
-        for line in Path(f"/proc/{pid}/maps").read_text(encoding="utf-8").splitlines():
+        for line in Path(f"/proc/{pid}/maps").read_bytes().split(b"\n"):
             fields = line.split(maxsplit=5)
-            if len(fields) == 6 and "r" in fields[1] and fields[5] == str(library):
-                begin, end = (int(address, 16) for address in fields[0].split("-"))
+            if len(fields) == 6 and b"r" in fields[1] and fields[5] == os.fsencode(library):
+                begin, end = (int(address, 16) for address in fields[0].split(b"-"))
                 yield os.pread(memory, end - begin, begin)
     finally:
         os.close(memory)

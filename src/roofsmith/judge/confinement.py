@@ -67,6 +67,8 @@ Thousands of them multiply the other side's time, and no process is charged or w
 _FCNTL, _SET_SIGNAL = (72, 25), 10
 """`F_SETSIG`: a descriptor's signal may be SIGCONT, too."""
 _CLOSE, _CLOSE_RANGE, _DUP2, _DUP3 = (3, 57), (436, 436), (33, None), (292, 24)
+_SET_AFFINITY = ((203, 122),)
+"""sched_setaffinity."""
 _OWN_PROCESS_ONLY = ((62, 129), (234, 131))
 """kill, tgkill."""
 _OWN_OR_ZERO = ((302, 261),)
@@ -105,6 +107,23 @@ def keep_open(fd: int) -> None:
     ]  # fmt: skip
     for number in _numbers((_DUP2, _DUP3), column):
         lines += _not_with(number, _SECOND_ARGUMENT_AT, (fd,))
+    _install(lines)
+
+
+def keep_on_processor() -> None:
+    """Leave all threads on the only processor that they have, for good.
+
+    Runtimes that bind their threads give up where they can't: they are told that they did.
+
+    Raises:
+        NoFilterError: as of `deny_escape`.
+    """
+    column = _column()
+    lines = [
+        line
+        for number in _numbers(_SET_AFFINITY, column)
+        for line in (_instruction(_JUMP_EQUAL, number, otherwise=1), _fail(0))
+    ]
     _install(lines)
 
 

@@ -89,9 +89,13 @@ class Enclosure:
 
 
 def state_of(pid: int) -> str:
-    """A process's state, in the kernel's letters; Z, as if a zombie, if it is gone."""
+    """A process's state, in the kernel's letters; Z, as if a zombie, if it is gone.
+
+    The file has the thread's name in it, which may be any bytes.
+    """
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+        told = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
+        return told.rsplit(")", 1)[1].split()[0]
     except (OSError, IndexError):
         return "Z"
 

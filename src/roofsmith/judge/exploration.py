@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import permutations
 from statistics import median
 from typing import Any, Protocol
 
@@ -38,7 +39,7 @@ from roofsmith.judge.distributions import (
     transform,
 )
 from roofsmith.judge.jumps import jumping, ordered, selected
-from roofsmith.judge.structure import is_level, promise, sign
+from roofsmith.judge.structure import is_level, never_above, promise, sign
 
 LOST = 4.0
 """Multiple of the own draws' honest error, or of 16 epsilons, at which an error means nothing."""
@@ -134,16 +135,20 @@ def explore(reference: Explored, dims: dict[str, int], on: Arithmetic) -> dict[s
     values, outputs = drawn[0]
     free: dict[str, int] = {}
     bound: dict[str, str] = {}
-    for name, value in values.items():
-        if name not in outputs and on.is_floating(value):
-            draws = [_plain(one[name], on) for one, _ in drawn]
-            why = promise(draws, SIGNIFICAND[on.dtype(value)])
-            if is_level(draws):
-                free[name] = LEVEL
-            elif why is None:
-                free[name] = sign(draws)
-            else:
-                bound[name] = why
+    floating = [name for name in values if name not in outputs and on.is_floating(values[name])]
+    draws = {name: [_plain(one[name], on) for one, _ in drawn] for name in floating}
+    for name in floating:
+        why = promise(draws[name], SIGNIFICAND[on.dtype(values[name])])
+        if is_level(draws[name]):
+            free[name] = LEVEL
+        elif why is None:
+            free[name] = sign(draws[name])
+        else:
+            bound[name] = why
+    for low, high in permutations(list(free), 2):
+        if LEVEL not in (free[low], free[high]) and never_above(draws[low], draws[high]):
+            bound.update({low: f"it is never above {high!r}", high: f"it is never below {low!r}"})
+    free = {name: kept for name, kept in free.items() if name not in bound}
     tolerated = _tolerated(reference, values, outputs, free, on) if free else []
     local = fan_in(reference, values, outputs, on)
     jumps = jumping(reference, values, outputs, free, on)

@@ -7,6 +7,8 @@ such things by drawing them every time. Draws from other distributions leave tho
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import reduce
+from operator import and_
 from typing import TypeAlias
 
 import numpy as np
@@ -27,7 +29,9 @@ rows aren't normalised. Chosen."""
 TINY = 1e-300
 """In place of a mean length of zero, which is divided by: rows of zeros alone."""
 LEAST_ROW = 4
-"""Shorter rows are sorted, or sum to nearly the same, by chance."""
+"""Shorter rows are sorted, or sum to nearly the same, by chance, unless there are many."""
+MANY_ROWS = 64
+"""Rows of two elements or more that aren't all so by chance. Chosen."""
 FEW_VALUES = 16
 MANY_ELEMENTS = 256
 """That many elements with that few values are classes or levels, not quantities."""
@@ -52,12 +56,30 @@ def promise(draws: list[Numbers], stored_bits: int) -> str | None:
     zeros = np.logical_and.reduce([draw == 0 for draw in draws])
     if zeros.mean() > HELD_ZEROS and all(((draw == 0) == zeros).all() for draw in draws):
         return "its zeros are always at the same places"
-    for why, holds in _PROMISES.items():
-        if all(holds(draw) for draw in draws):
+    for why, found_in in _PROMISES.items():
+        if reduce(and_, (int(found_in(draw)) for draw in draws)):
             return why
     if all(_fits(draw, stored_bits // 2) for draw in draws):
         return "its numbers would fit a narrower type"
     return None
+
+
+def never_above(draws: list[Numbers], others: list[Numbers]) -> bool:
+    """Whether no element of an input is ever above the other input's in its place.
+
+    Signs and ranges that don't overlap, which other draws mostly keep, don't count.
+
+    Args:
+        draws: of one input, at least two, from different seeds.
+        others: of another, from the same seeds.
+    """
+    return all(
+        low.shape == high.shape
+        and low.size >= MANY_ROWS
+        and bool((low <= high).all())
+        and bool(low.max() > high.min())
+        for low, high in zip(draws, others, strict=True)
+    )
 
 
 def is_level(draws: list[Numbers]) -> bool:
@@ -96,30 +118,36 @@ def _symmetric(draw: Numbers) -> bool:
     return bool(np.array_equal(draw, np.swapaxes(draw, -1, -2)))
 
 
-def _sorted(draw: Numbers) -> bool:
-    if draw.ndim == 0 or draw.shape[-1] < LEAST_ROW:
-        return False
-    steps = np.diff(draw, axis=-1)
+def _sorted(rows: Numbers) -> bool:
+    steps = np.diff(rows, axis=-1)
     return bool((steps >= 0).all() or (steps <= 0).all())
 
 
 def _same_sums(draw: Numbers) -> bool:
-    if not _has_rows(draw):
-        return False
     natural = draw.shape[-1] ** 0.5 * float(np.std(draw))
     return _constant(draw.sum(axis=-1), np.abs(draw).sum(axis=-1), draw.shape[-1], natural)
 
 
 def _same_lengths(draw: Numbers) -> bool:
-    if not _has_rows(draw):
-        return False
     lengths = np.sqrt(np.square(draw).sum(axis=-1))
     natural = draw.shape[-1] ** 0.5 * float(np.std(draw**2)) / max(2 * float(lengths.mean()), TINY)
     return _constant(lengths, lengths, draw.shape[-1], natural)
 
 
-def _has_rows(draw: Numbers) -> bool:
-    return draw.ndim > 0 and draw.shape[-1] >= LEAST_ROW
+def _along_some_axis(holds: Callable[[Numbers], bool]) -> Callable[[Numbers], int]:
+    """Of a draw, along which axes something holds: a bit for each, the last one's first."""
+
+    def axes(draw: Numbers) -> int:
+        found = 0
+        for axis in range(draw.ndim):
+            rows = np.moveaxis(draw, draw.ndim - 1 - axis, -1)
+            length = rows.shape[-1]
+            enough = length >= LEAST_ROW or (length > 1 and rows.size // length >= MANY_ROWS)
+            if enough and holds(rows):
+                found |= 1 << axis
+        return found
+
+    return axes
 
 
 def _constant(found: Numbers, scale: Numbers, row: int, natural: float) -> bool:
@@ -136,11 +164,12 @@ def _constant(found: Numbers, scale: Numbers, row: int, natural: float) -> bool:
     return bool(np.max(np.abs(found - center)) <= min(alike * typical, NATURAL * natural))
 
 
-_PROMISES: dict[str, Callable[[Numbers], bool]] = {
+_PROMISES: dict[str, Callable[[Numbers], int]] = {
     "its numbers are whole": _whole,
     "it holds few different numbers": _few,
     "it is symmetric": _symmetric,
-    "its rows are sorted": _sorted,
-    "its rows sum to the same": _same_sums,
-    "its rows have the same length": _same_lengths,
+    "its rows are sorted": _along_some_axis(_sorted),
+    "its rows sum to the same": _along_some_axis(_same_sums),
+    "its rows have the same length": _along_some_axis(_same_lengths),
 }
+"""What is found in a draw, as bits: a promise has one that all draws have."""

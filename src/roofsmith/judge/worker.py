@@ -10,6 +10,7 @@ huge pages, which the kernel works on; `stage` copies one way, `collect` the oth
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import gc
 import mmap
@@ -21,7 +22,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from roofsmith.judge.confinement import die_with_parent
+from roofsmith.judge.confinement import NoFilterError, die_with_parent, keep_on_processor
 from roofsmith.judge.sandbox import Refused, put_up
 from roofsmith.judge.seal import put_on
 from roofsmith.judge.wire import WireError, receive, send
@@ -176,6 +177,9 @@ def confine(plan: dict[str, Any]) -> None:
         put_up(plan["isolation"])
     if plan["processors"] is not None:
         os.sched_setaffinity(0, plan["processors"])
+        if len(plan["processors"]) == 1 and plan["isolation"] is not None:
+            with contextlib.suppress(NoFilterError):
+                keep_on_processor()
     limits = [(resource.RLIMIT_CORE, 0), (resource.RLIMIT_FSIZE, plan["file_bytes"])]
     if plan["memory_bytes"] is not None:
         limits.append((resource.RLIMIT_AS, plan["memory_bytes"]))
