@@ -1,4 +1,4 @@
-"""What to install or to set where a header, a library or a symbol of CUDA's isn't there."""
+"""What to install, to set or to name where a header, a library or a symbol isn't there."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def for_headers(errors: Iterable[str]) -> list[str]:
         errors: the compiler's, as it says them.
     """
     missing = [name for error in errors if (name := _missing_header(error)) is not None]
-    return list(dict.fromkeys(line for name in missing if (line := _for_header(name)) is not None))
+    return list(dict.fromkeys(map(_for_header, missing)))
 
 
 def is_of_driver(symbol: str) -> bool:
@@ -52,7 +52,7 @@ def _missing_header(error: str) -> str | None:
     return next(name for name in found.groups() if name) if found else None
 
 
-def _for_header(name: str) -> str | None:
+def _for_header(name: str) -> str:
     if name.startswith(_CUTLASS):
         return f"{name} is of CUTLASS: set CUTLASS_PATH to a checkout of NVIDIA/cutlass that has it"
     if name.startswith(_CCCL):
@@ -62,7 +62,7 @@ def _for_header(name: str) -> str | None:
         )
     library = next((known for known in _LIBRARIES if name.startswith(known)), None)
     if library is None:
-        return None
+        return f"if {name} is the kernel's own, name it under `includes` in a target"
     return (
         f"{name} is of the CUDA toolkit's {library}: install its package lib{library}-dev, or "
         f"nvidia-{library} beside nvcc's wheel"
