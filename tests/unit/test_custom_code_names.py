@@ -103,8 +103,10 @@ class Ops:
     @staticmethod
     def matmul(x, y): pass
 ops = Ops()
+class Times(dict):
+    def mean(self): return sum(self.values()) / len(self)
 def run_kernel(x, y):
-    ops.mm(x, y)
+    ops.mm(x, y), Times().mean()
     Ops.matmul(x, y)
 """,
     "methods of patterns and paths": """
@@ -224,6 +226,9 @@ def test_ways_to_operators_in_python(text: str, found: list[str]) -> None:
     assert set(found) <= set(named("torch", text))
 
 
+CLASS = "class M:\n    def mm(self): pass\n"
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -233,7 +238,19 @@ def test_ways_to_operators_in_python(text: str, found: list[str]) -> None:
         "def loaded(): return x\nloaded().mm(y)\n",
         "class M:\n    def __init__(self):\n        self.e = load_inline('k')\n"
         "        setattr(self, 'e', x)\n    def go(self): self.e.mm(y)\n",
-        "class M:\n    def mm(self): pass\nm = M()\nm = x\nm.mm(y)\n",
+        f"{CLASS}m = M()\nm = x\nm.mm(y)\n",
+        f"{CLASS}def go(self, y): self.mm(y)\n",
+        f"{CLASS}    def go(self, y): self.mm(y)\nM.go(x, y)\n",
+        f"{CLASS}    def go(self, y): self.mm(y)\ntype(M()).go(x, y)\n",
+        f"{CLASS}    def go(self, y): self.mm(y)\nM().go.__func__(x, y)\n",
+        f"{CLASS}    @staticmethod\n    def go(self, y): self.mm(y)\n",
+        f"{CLASS}    def go(self, y):\n        self = y\n        self.mm(y)\n",
+        f"{CLASS}    def __new__(cls, x): return x\nM(x).mm(y)\n",
+        "class M(Base):\n    def mm(self): pass\nM(x).mm(y)\n",
+        "class M(metaclass=Any):\n    def mm(self): pass\nM(x).mm(y)\n",
+        f"@other\n{CLASS}M(x).mm(y)\n",
+        "a.e = load_inline('k')\ndef go(self, y): self.e.mm(y)\ngo(SimpleNamespace(e=x), y)\n",
+        "a.T = load_inline('k')\ndef go(self, y): self.T.mm(y)\ngo(x, y)\n",
         "__name__ = '__main__'\nif __name__ == '__main__':\n    x.mm(y)\n",
         "if __name__ != '__main__':\n    x.mm(y)\n",
     ],

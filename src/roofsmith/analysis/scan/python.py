@@ -14,7 +14,7 @@ _STREAM_USES = ("torch.cuda.Stream", "torch.cuda.stream", "torch.cuda.ExternalSt
 def scan_python(path: str, text: str) -> Remarks:
     """Remarks on a module; a text that isn't Python gets one that says so."""
     found = Remarks(path)
-    module = parsed(text, found)
+    module = parsed(text, found, Module)
     if module is None:
         return found
     for name, line in uses(module):

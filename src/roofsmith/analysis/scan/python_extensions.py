@@ -13,6 +13,7 @@ from roofsmith.analysis.scan.native_libraries import (
 )
 from roofsmith.analysis.scan.operators import is_computing
 from roofsmith.analysis.scan.python_names import Module
+from roofsmith.analysis.scan.python_objects import Followed
 from roofsmith.analysis.scan.runtimes import foreign_link
 
 _BINDING = re.compile(
@@ -102,7 +103,7 @@ def _below(spaces: list[str]) -> list[str]:
     return [f"torch.ops.{space}" for space in spaces if space not in _TAKEN]
 
 
-def is_no_tensor(module: Module, node: ast.expr) -> bool:
+def is_no_tensor(module: Followed, node: ast.expr) -> bool:
     """Whether an expression can only be something that is made by one of `_OTHERS`."""
     makers = module.makers_of(node)
     return bool(makers) and _OTHERS.issuperset(makers)

@@ -22,6 +22,7 @@ from roofsmith.analysis.scan.python_compiled import (
 from roofsmith.analysis.scan.python_extensions import is_no_tensor, own_operators, strings
 from roofsmith.analysis.scan.python_interpreting import interpreting
 from roofsmith.analysis.scan.python_names import Module, parsed, uses
+from roofsmith.analysis.scan.python_objects import Followed
 from roofsmith.analysis.scan.python_tensors import call_computes
 from roofsmith.analysis.scan.rules import Remarks, matches, rules
 
@@ -87,7 +88,7 @@ def library_calls_python(
         own_modules: what the candidate's other files are imported as.
     """
     found = Remarks(path)
-    module = parsed(text, found, as_imported=True)
+    module = parsed(text, found, Followed)
     if module is None:
         return found
     own = tuple(own_operators(module))
@@ -178,7 +179,7 @@ def _asks_for_attribute(call: ast.Call) -> bool:
     )
 
 
-def _attribute(module: Module, node: ast.Attribute, found: Remarks) -> None:
+def _attribute(module: Followed, node: ast.Attribute, found: Remarks) -> None:
     if not isinstance(node.ctx, ast.Load):
         return
     name = module.dotted(node) or f".{node.attr}"
@@ -222,7 +223,7 @@ def _pattern(node: ast.MatchClass, found: Remarks) -> None:
             found.add("library_call", node.lineno, f".{attribute}")
 
 
-def _call(module: Module, call: ast.Call, found: Remarks) -> None:
+def _call(module: Followed, call: ast.Call, found: Remarks) -> None:
     function = call.func
     for keyword in call.keywords:
         if keyword.arg == "extra_ldflags" and not _is_plain_list(keyword.value):
@@ -251,7 +252,7 @@ def _method(module: Module, function: ast.expr) -> str | None:
     return None
 
 
-def _is_of_others(module: Module, method: ast.Attribute) -> bool:
+def _is_of_others(module: Followed, method: ast.Attribute) -> bool:
     """Whether it is no tensor's: of an imported module, of a class here, or of what has no work."""
     return (
         module.stands_for_import(method)
@@ -260,12 +261,12 @@ def _is_of_others(module: Module, method: ast.Attribute) -> bool:
     )
 
 
-def _is_own_method(module: Module, method: ast.Attribute) -> bool:
+def _is_own_method(module: Followed, method: ast.Attribute) -> bool:
     """Whether classes of the module define it, and the object is of one of these."""
     defining = module.classes_with(method.attr)
     owner = method.value
-    if isinstance(owner, ast.Name) and owner.id in {"self", "cls", *defining}:
-        return bool(defining)
+    if isinstance(owner, ast.Name) and (owner.id in defining or module.is_self(owner, defining)):
+        return True
     makers = module.makers_of(owner)
     return bool(makers) and makers <= defining
 

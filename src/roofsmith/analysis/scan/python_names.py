@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import ast
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cached_property
+from typing import TypeVar
 
 from roofsmith.analysis.scan.rules import Remarks, matches
 
-FOLLOWED = 4
-"""Steps from an expression to what gives it its value. Chosen."""
+M = TypeVar("M")
 
 
 class Module:
@@ -21,7 +21,6 @@ class Module:
         imported = tuple(_imported(tree))
         self.names = dict(imported)
         self._meanings = frozenset(imported)
-        self._makers: dict[tuple[int, int], frozenset[str]] = {}
 
     def dotted(self, node: ast.AST) -> str | None:
         """The full dotted name of an expression, such as `torch.nn.functional.gelu` for `F.gelu`.
@@ -56,92 +55,16 @@ class Module:
         name = self.dotted(node)
         if name is None or not self.is_imported(node) or self.is_patched(name):
             return False
-        root, scope = root_of(node), self._scope_of(node)
+        root, scope = root_of(node), self.scope_of(node)
         while root not in self._bindings.get(id(scope), ()):
             if scope is self.tree:
                 return True
-            scope = self._scope_of(scope)
+            scope = self.scope_of(scope)
         return False
 
     def is_patched(self, name: str) -> bool:
         """Whether the module puts something of its own where a full name leads."""
         return any(matches(name, patched) for patched in self._patched)
-
-    def makers_of(self, node: ast.expr | None, depth: int = FOLLOWED) -> frozenset[str]:
-        """Full names of the functions and classes that give an expression its value.
-
-        Names and attributes of `self` are followed to all that they are ever given, calls of the
-        module's own functions to what these return.
-
-        Returns:
-            Nothing if it may be anything else as well, or that isn't seen within `FOLLOWED` steps.
-        """
-        known = self._makers.get((id(node), depth))
-        if known is None:
-            known = self._makers[id(node), depth] = self._made_by(node, depth)
-        return known
-
-    def _made_by(self, node: ast.expr | None, depth: int) -> frozenset[str]:
-        values: list[ast.expr] | None = None
-        if isinstance(node, ast.Call) and depth:
-            if self.stands_for_import(node.func):
-                return frozenset({self.dotted(node.func) or ""})
-            if isinstance(node.func, ast.Name) and node.func.id in self._classes:
-                return frozenset({node.func.id})
-            values = self._returned_by(node.func)
-        elif isinstance(node, ast.Name) and depth:
-            values = self._values.get(node.id)
-        elif isinstance(node, ast.Attribute) and root_of(node) == "self" and depth:
-            values = self._values.get(f"self.{node.attr}")
-        made: set[str] = set()
-        for value in values or ():
-            if not _is_none(value):
-                makers = self.makers_of(value, depth - 1)
-                if not makers:
-                    return frozenset()
-                made |= makers
-        return frozenset(made)
-
-    def _returned_by(self, function: ast.expr) -> list[ast.expr] | None:
-        """What a function of the module's own returns; None if it isn't known."""
-        name = function.id if isinstance(function, ast.Name) else ""
-        found = self._definitions.get(name, [])
-        if len(found) != 1 or not isinstance(found[0], ast.FunctionDef) or name in self.rebound:
-            return None
-        nodes = [node for node in ast.walk(found[0]) if isinstance(node, (ast.Return, ast.Yield))]
-        returned = [node.value for node in nodes if isinstance(node, ast.Return)]
-        values = [value for value in returned if value is not None]
-        return values if len(values) == len(nodes) else None
-
-    @cached_property
-    def _values(self) -> dict[str, list[ast.expr]]:
-        """What names and attributes of `self` are given, where they get all of it one by one.
-
-        An attribute whose name also stands in a string may be given more, as by setattr.
-        """
-        given: dict[str, list[ast.expr]] = {}
-        plain: set[int] = set()
-        for node in ast.walk(self.tree):
-            if isinstance(node, (ast.Assign, ast.AnnAssign, ast.NamedExpr)):
-                targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-                for target in targets:
-                    if node.value is not None and (name := _spelled(target)) is not None:
-                        plain.add(id(target))
-                        given.setdefault(name, []).append(node.value)
-        texts = {
-            node.value
-            for node in ast.walk(self.tree)
-            if isinstance(node, ast.Constant) and isinstance(node.value, str)
-        }
-        unknown = {f"self.{text}" for text in texts} | {f"self.{name}" for name in self.own}
-        for node in ast.walk(self.tree):
-            if isinstance(node, ast.Attribute):
-                is_given = isinstance(node.ctx, ast.Store)
-                if is_given and id(node) not in plain:
-                    unknown.add(f"self.{node.attr}")
-            elif (name := _bound(node)) is not None and id(node) not in plain:
-                unknown.update((name, f"self.{name}"))
-        return {name: values for name, values in given.items() if name not in unknown}
 
     @cached_property
     def parents(self) -> dict[int, ast.AST]:
@@ -163,18 +86,18 @@ class Module:
         missing = {
             id(target)
             for node in ast.walk(self.tree)
-            if isinstance(node, ast.Assign) and _is_none(node.value)
+            if isinstance(node, ast.Assign) and is_none(node.value)
             for target in node.targets
         }
         bound: dict[int, set[str]] = {}
         for node in ast.walk(self.tree):
-            if id(node) not in missing and (name := _bound(node)) is not None:
-                bound.setdefault(id(self._scope_of(node)), set()).add(name)
+            if id(node) not in missing and (name := bound_by(node)) is not None:
+                bound.setdefault(id(self.scope_of(node)), set()).add(name)
             elif isinstance(node, (ast.Global, ast.Nonlocal)):
                 bound.setdefault(id(self.tree), set()).update(node.names)
         return bound
 
-    def _scope_of(self, node: ast.AST) -> ast.AST:
+    def scope_of(self, node: ast.AST) -> ast.AST:
         """The function, class or module that a node is in."""
         kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef, ast.Module)
         node = self.parents[id(node)]
@@ -197,40 +120,16 @@ class Module:
     @property
     def own(self) -> frozenset[str]:
         """Names of its functions and classes, wherever they are defined."""
-        return frozenset(self._definitions)
+        return frozenset(self.definitions)
 
     @cached_property
-    def _definitions(self) -> dict[str, list[ast.stmt]]:
+    def definitions(self) -> dict[str, list[ast.stmt]]:
         """Its functions and classes by name."""
         found: dict[str, list[ast.stmt]] = {}
         for node in ast.walk(self.tree):
             if isinstance(node, (ast.FunctionDef, ast.ClassDef, ast.AsyncFunctionDef)):
                 found.setdefault(node.name, []).append(node)
         return found
-
-    def classes_with(self, method: str) -> frozenset[str]:
-        """Its classes that define a method of this name."""
-        return self._methods.get(method, frozenset())
-
-    @cached_property
-    def _methods(self) -> dict[str, frozenset[str]]:
-        found: dict[str, set[str]] = {}
-        for owner in ast.walk(self.tree):
-            if isinstance(owner, ast.ClassDef):
-                for part in owner.body:
-                    if isinstance(part, ast.FunctionDef):
-                        found.setdefault(part.name, set()).add(owner.name)
-        return {name: frozenset(classes) for name, classes in found.items()}
-
-    @cached_property
-    def _classes(self) -> frozenset[str]:
-        """Names that stand for one class of its own, and for nothing else."""
-        named = {
-            name
-            for name, found in self._definitions.items()
-            if len(found) == 1 and isinstance(found[0], ast.ClassDef)
-        }
-        return frozenset(named - self.rebound - set(self.names))
 
 
 def root_of(node: ast.AST) -> str:
@@ -240,19 +139,18 @@ def root_of(node: ast.AST) -> str:
     return node.id if isinstance(node, ast.Name) else ""
 
 
-def parsed(text: str, found: Remarks, *, as_imported: bool = False) -> Module | None:
+def parsed(text: str, found: Remarks, kind: Callable[[ast.Module], M]) -> M | None:
     """The module, or a remark that says why there is none.
 
     Args:
         text: of the file.
         found: gets the remark.
-        as_imported: leave out what it does when it is the program itself.
+        kind: what is made of the tree.
     """
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            tree = ast.parse(text)
-            return Module(without_main(tree) if as_imported else tree)
+            return kind(ast.parse(text))
     except SyntaxError as error:
         found.add("unreadable", error.lineno or 1, error.msg)
     except (ValueError, RecursionError, MemoryError) as error:
@@ -286,7 +184,7 @@ def _imported(tree: ast.Module) -> Iterator[tuple[str, str]]:
                 yield alias.asname or alias.name, f"{node.module}.{alias.name}"
 
 
-def _bound(node: ast.AST) -> str | None:
+def bound_by(node: ast.AST) -> str | None:
     """The name that a parameter, an assignment or a pattern gives something."""
     if isinstance(node, ast.arg):
         return node.arg
@@ -299,27 +197,8 @@ def _bound(node: ast.AST) -> str | None:
     return None
 
 
-def _spelled(target: ast.expr) -> str | None:
-    """A name, or an attribute of whatever object; None for what takes a value apart."""
-    if isinstance(target, ast.Name):
-        return target.id
-    return f"self.{target.attr}" if isinstance(target, ast.Attribute) else None
-
-
-def without_main(tree: ast.Module) -> ast.Module:
-    """A module as others import it: without what it does when it is the program itself."""
-    stored = [n for n in ast.walk(tree) if isinstance(n, ast.Name) and n.id == "__name__"
-              and not isinstance(n.ctx, ast.Load)]  # fmt: skip
-    if stored:
-        return tree
-    body: list[ast.stmt] = []
-    for node in tree.body:
-        is_main = isinstance(node, ast.If) and ast.unparse(node.test) == "__name__ == '__main__'"
-        body += node.orelse if is_main and isinstance(node, ast.If) else [node]
-    return ast.Module(body, tree.type_ignores)
-
-
-def _is_none(node: ast.AST) -> bool:
+def is_none(node: ast.AST) -> bool:
+    """Whether it is the constant None."""
     return isinstance(node, ast.Constant) and node.value is None
 
 

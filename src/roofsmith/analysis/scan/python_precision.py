@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import re
 
-from roofsmith.analysis.scan.python_names import parsed
+from roofsmith.analysis.scan.python_names import Module, parsed
 from roofsmith.analysis.scan.rules import Remarks
 
 _CONVOLUTIONS = re.compile(
@@ -25,7 +25,7 @@ _CHOOSES = frozenset(("allow_tf32", "input_precision"))
 def tf32_by_default(path: str, text: str) -> Remarks:
     """Products that are computed in TF32 because nobody says otherwise."""
     found = Remarks(path)
-    module = parsed(text, found)
+    module = parsed(text, found, Module)
     if module is None:
         return found
     names = {
