@@ -120,6 +120,28 @@ HERE = Path(__file__).absolute()
 import triton.language as tl
 def type_of(x): return getattr(tl, str(x.dtype).split(".")[-1])
 """,
+    "versions, devices and what runs around it": """
+import numpy as np
+import torch
+import torch.distributed as dist
+from torch._inductor.runtime import triton_helpers
+from torch.nn.parameter import Parameter
+MAJOR = torch.__version__.split(".")[0]
+rank = dist.get_rank() if dist.is_initialized() and torch.xpu.is_available() else 0
+torch._check_is_size(3), torch.jit.is_scripting(), torch.Tag.pt2_compliant_tag
+t = torch.scalar_tensor(2), np.random.default_rng(0), np.zeros(3).ctypes.data
+triton_helpers.set_driver_to_gpu()
+""",
+    "inputs that another file draws": """
+import torch
+def setup(N, seed=0):
+    x = torch.softmax(torch.rand(N, 8), -1)
+    return {"inputs": {"x": x.topk(2).values, "y": torch.empty(N)}, "outputs": ["y"]}
+def reference(x, y): y.copy_(x.sum(-1))
+def run_kernel(x, y): pass
+if __name__ == "__main__":
+    run_kernel(**setup(8)["inputs"])
+""",
     "what it does as a program": """
 import torch
 def run_kernel(x, y): pass
@@ -156,6 +178,12 @@ HONEST_EXTENSIONS = {
         "struct Row { float sum; }; __device__ float norm(Row r) { return r.sum; }"
         "__global__ void k(Tile tile, float* y) { y[0] = tile.sum() + tile.dot(tile); }"
     ),
+    "checks, generators and vectors": (
+        "void go(at::Tensor x) { at::TensorArg a{x, 0, 0}; at::checkDim(0, a, 2);"
+        " auto g = at::get_generator_or_default<at::CUDAGeneratorImpl>(0,"
+        " at::cuda::detail::getDefaultCUDAGenerator()); c10::OptionalDeviceGuard d(device_of(x));"
+        " using V = at::vec::Vectorized<float>; auto n = at::ceil_div(x.numel(), 4); }"
+    ),
     "functions with usual names": (
         "torch::Tensor softmax(torch::Tensor x) { return x; }"
         "void go(torch::Tensor x, torch::Tensor y) { y.copy_(softmax(x)); }"
@@ -191,6 +219,7 @@ def test_a_file_beside_a_module_is_read_in_its_own_language() -> None:
         " curandStatePhilox4_32_10_t s; curand_init(1, 2, 3, &s); *x = curand_uniform(&s); }",
         "#include <cub/warp/warp_reduce.cuh>\n__global__ void k(float* x) {"
         " typedef cub::WarpReduce<float> W; __shared__ W::TempStorage t; *x = W(t).Sum(*x); }",
+        "__global__ void k(int* x) { cub::CTA_SYNC(); cub::LoadDirectStriped<32>(0, x, x); }",
         '#define TILES "tiles.h"\n#include TILES\n',
         "namespace cg = cooperative_groups;\nusing namespace nvcuda;\n",
     ],
@@ -211,6 +240,16 @@ def test_kernels_may_have(text: str) -> None:
          ["torch.library.get_kernel"]),
         ("import timeit\ntimeit.timeit('f()', setup='import torch')\n", ["timeit.timeit"]),
         ("import cProfile\n", ["cProfile"]),
+        ("from einops import rearrange, reduce\n", ["einops.reduce"]),
+        ("from triton.runtime.interpreter import InterpretedFunction\n",
+         ["triton.runtime.interpreter.InterpretedFunction"]),
+        ("from numba import cuda\ncuda.reduce(f)\n", ["numba.cuda.reduce"]),
+        ("from cuda.pathfinder import load_nvidia_dynamic_lib\n",
+         ["cuda.pathfinder.load_nvidia_dynamic_lib"]),
+        ("T.call_packed('tvm.contrib.cublas.matmul', A)\n", ["T.call_packed"]),
+        ("x._to_sparse()._to_dense()\n", ["._to_sparse()"]),
+        ("import torch\ndef setup(N): return torch.softmax(x, -1)\n"
+         "def run_kernel(x, y): y.copy_(setup(3))\n", ["torch.softmax"]),
         ("import inspect\ninspect.signature(f, eval_str=True)\n", ["eval_str"]),
         ("from cuda.compute import reduce_into\n", ["cuda.compute.reduce_into"]),
         ("import torch\ntorch.ops.mylib.go(1)\n", ["torch.ops.mylib.go"]),
@@ -275,6 +314,23 @@ def test_what_may_be_a_tensor_counts_as_one(text: str) -> None:
         ("void go(at::Tensor z) { z.expand({3}).backward(z); }", "", ".backward()"),
         ("auto f = &at::Tensor::mm;", "", "at::Tensor::mm"),
         ("void go(at::Tensor a) { a.FN(a); }", ', extra_cflags=["-DFN=mm"]', "-DFN=mm"),
+        ("#define S(t) t.softmax(-1)\\nvoid go(at::Tensor a) { S(a); }", "", ".softmax()"),
+        ("#define C(a, op, b) (a).op(b)\\nvoid go(at::Tensor a) { C(a, mm, a); }", "", "mm"),
+        (
+            "#define F(N, O, ...) N::O(__VA_ARGS__)\\nvoid go(at::Tensor a) { F(at, mm, a, a); }",
+            "",
+            "at::mm",
+        ),
+        (
+            "void go(py::object a) { PyNumber_MatrixMultiply(a.ptr(), a.ptr()); }",
+            "",
+            "PyNumber_MatrixMultiply",
+        ),
+        (
+            "void go(at::Tensor a) { aoti_torch_cpu_mm_out(&a, &a, &a); }",
+            "",
+            "aoti_torch_cpu_mm_out",
+        ),
         ("#define FN mm\\nvoid go(at::Tensor a) { a.FN(a); }", "", "#define FN mm"),
         ("#define J(a, b) a##b\\nvoid go(at::Tensor a) { a.J(m, m)(a); }", "", "mm"),
         ("", ', extra_cuda_cflags=["-include", "cublas_v2.h"]', "cublas_v2.h"),
@@ -301,6 +357,15 @@ def test_ways_to_operators_in_an_extension(cpp: str, flags: str, found: str) -> 
         ("void f() { cub::DeviceReduce::Sum(1, 2); }\n", "cub::DeviceReduce::Sum"),
         ("#include <cub/device/device_reduce.cuh>\n", "#include cub/device/device_reduce.cuh"),
         ("#include <curand.h>\n", "#include curand.h"),
+        (
+            "#define C(n, a, b) n::a::b(1)\nvoid f() { C(cub, DeviceReduce, Sum); }\n",
+            "cub::DeviceReduce::Sum",
+        ),
+        (
+            "#include <cutlass/util/reference/device/gemm.h>\n",
+            "#include cutlass/util/reference/device/gemm.h",
+        ),
+        ("void f() { xt::sum(1); }\n", "xt::sum"),
         ("void f() { raft::linalg::gemm(1); }\n", "raft::linalg::gemm"),
         ("void f() { nppsAdd_32f(1); }\n", "nppsAdd_32f"),
         ("int main() { PyRun_SimpleString(0); }\n", "PyRun_SimpleString"),

@@ -41,21 +41,22 @@ _VECTOR_MATH = (
 """MKL's vector mathematics, such as vsExp and vmdLn."""
 _NAMESPACES = (
     "at|torch|c10|aten|thrust|cub|rocprim|hipcub|Eigen|arma|blaze|dnnl|oneapi|tvm"
-    "|ruy|fbgemm|gemmlowp|mkl|matx|raft|cuvs|std::linalg|boost::numeric|boost::math|tensorflow|cudnn_frontend"
+    "|ruy|fbgemm|gemmlowp|mkl|matx|raft|cuvs|std::linalg|xt|pocketfft|dlib|Fastor"
+    "|ips4o|viennacl|flashinfer|mgpu|deep_gemm|cutlass::reference|ck::tensor_operation::device"
+    "|boost::compute|boost::sort|boost::numeric|boost::math|tensorflow|cudnn_frontend"
 )
 LIBRARY = re.compile(
     r"(cu(blas|dnn|dss|sparse|solver|fft|tensor|rand)|hip(blas|dnn|fft|rand|solver|sparse|tensor)"
     r"|roc(blas|fft|rand|solver|sparse)|miopen|rccl|nccl|nvpl_|armpl_|cblas_|catlas_|clblast|LAPACK"
     r"|fftwf?l?q?_|mkl_|MKL_|Dfti|vsl[A-Z]|dnnl_|openblas|bli_|blasfeo_|flame_|FLA_|libxsmm_"
     r"|libxs_|ipp[scimr][A-Z_]|npp[sicdi]*[A-Z]|gsl_|vDSP_|BNNS|Sleef_|__svml_|__vml|amd_v[rs]|aocl_|xnn_"
-    r"|pffft_|kiss_fft|arm_(mat|dot|cfft|rfft)_|gemmlowp|magma_|plasma_|PLASMA_)\w*"
+    r"|pffft_|kiss_fft|arm_(mat|dot|cfft|rfft)_|gemmlowp|magma_|plasma_|PLASMA_"
+    r"|aoti_torch_(cpu|cuda|call|proxy)_)\w*"
     rf"|({_NAMESPACES})::.*|{_BLAS}|{_VECTOR_MATH}"
 )
 """What computes. Templates that a kernel is put together from, such as CUTLASS, are source."""
 _PARTS = re.compile(
-    r"(hip)?cub::((Block|Warp|Thread)\w*(::\w+)*|(BLOCK|WARP|LOAD|STORE)_\w+|CacheModified\w+"
-    r"|Sum|Max|Min|ArgMax|ArgMin|Equality|Inequality|KeyValuePair|Shuffle\w+|Lane(Id|Mask\w+))"
-    r"|rocprim::(block|warp)_\w+(::\w+)*"
+    r"(hip)?cub::(?!Device|Dispatch|Agent|detail|hip|rocprim).*|rocprim::(block|warp)_\w+(::\w+)*"
     r"|(cu|hip)rand(4|_\w+)?|(cu|hip)randState\w*|(cu|hip)randStatePhilox\w*"
 )
 """What a block, a warp or a thread does within a kernel of one's own, and its random numbers."""
@@ -66,18 +67,20 @@ _HEADER = re.compile(
     r"(cu(blas|dnn|dss|sparse|solver|fft|tensor|rand)|hip(blas|dnn|fft|solver|sparse|tensor)"
     r"|roc(blas|fft|solver|sparse)|miopen|cblas|clblast|mkl|lapack|fftw|ATen/|torch/|c10/|thrust/"
     r"|cub/|Eigen/|unsupported/Eigen|eigen3/|armadillo|blaze/|blis|libxsmm|dnnl|oneapi/|ipp[scim_.]|npp[is_.]|matx|raft/|cuvs/"
+    r"|xtensor|pocketfft|dlib/|Fastor/|ips4o|viennacl/|boost/compute|boost/sort|flashinfer/"
+    r"|moderngpu|deep_gemm|cutlass/util/reference/"
     r"|ipps|gsl/gsl_|arm_math|armpl|nvpl_|sleef|magma|boost/numeric|boost/math|openblas)"
 )
 _HEADER_OF_PARTS = re.compile(
-    r"(hip)?cub/((hip)?cub\.(cuh|hpp)|(block|warp|thread|util\w*|config)\W.*|util_\w+\.cuh"
-    r"|version\.(cuh|hpp))|rocprim/(block|warp)/.*|(cu|hip)rand_(kernel|mtgp32\w*|philox\w*)\.h"
+    r"(hip)?cub/(?!device/|agent/agent_|detail/|backend/).*|rocprim/(block|warp)/.*"
+    r"|(cu|hip)rand_(kernel|mtgp32\w*|philox\w*)\.h"
 )
 """Of these: what holds such parts. `cub/cub.cuh` holds the rest as well, but under its name."""
 LOADS = re.compile(
     r"dl(m?open|v?sym|info|func|addr1?)|dl_iterate_phdr|__libc_dl\w+|_dl_(?!find_object)\w+|_r_debug"
     r"|_rtld_global\w*|link_map|_DYNAMIC|_GLOBAL_OFFSET_TABLE_|(cu|hip)(Module|Library)Load\w*"
     r"|(cu|hip)Link(Create|Add|Complete)\w*|cudaLibraryLoad\w*|(nv|hip)rtc\w*"
-    r"|Py(Import|Run|Eval)_\w+|\w+::module_?::import|(py|pybind11)::(eval\w*|exec|globals)"
+    r"|Py(Import|Run|Eval|Number|Object|Module|Code)_\w+|\w+::module_?::import|(py|pybind11)::(eval\w*|exec|globals)"
 )
 """What brings code in while a kernel runs, or finds code that others brought, such as Python's."""
 _CARRIES = re.compile(r"\.incbin\b|\.deplibs\b|llvm_dependent_libraries")
@@ -85,6 +88,7 @@ _CARRIES = re.compile(r"\.incbin\b|\.deplibs\b|llvm_dependent_libraries")
 _DIRECTIVE = re.compile(r"^[ \t]*#[ \t]*(embed\b|pragma[ \t]+comment[ \t]*\([ \t]*lib)", re.M)
 _WORD = re.compile(r"[A-Za-z_]\w*(?:::\w+)*")
 _PARAMETERS = re.compile(r"([A-Za-z_]\w*)\(([\w\s,.]*)\)")
+_METHOD = re.compile(r"(?:\.|->)\s*(\w+)\s*\(")
 _ARGUMENTS = re.compile(r"\s*<[^<>]*>")
 _SPLICED = re.compile(r"\w\\\n\w")
 _ROUNDS, _MOST_TEXT = 4, 2**20
@@ -243,7 +247,15 @@ def _read_macro(
     if carried := _CARRIES.search(body):
         found.library(line, carried[0])
     match = _PARAMETERS.fullmatch(head.strip())
-    if match is not None and "##" in body:
+    if match is None:
+        return
+    if found.with_tensors:
+        for method in _METHOD.findall(body):
+            if is_computing(method):
+                found.library(line, spelled or f".{method}()")
+    names = "|".join(re.escape(part.strip()) for part in match[2].split(",") if part.strip())
+    calls_it = re.compile(rf"(\.|->|::)\s*({names})\b|\b({names})\s*::") if names else None
+    if "##" in body or (calls_it is not None and calls_it.search(body)):
         pasting[match[1]] = tuple(part.strip() for part in match[2].split(",")), body
 
 

@@ -18,18 +18,26 @@ from roofsmith.analysis.scan.runtimes import foreign_link
 
 _BINDING = re.compile(
     r"#include (torch|ATen|c10)/.*|using namespace (at|torch|c10)"
-    r"|c10::(?!(Dispatcher|impl|(Typed)?OperatorHandle|OperatorName|KernelFunction|BoxedKernel"
-    r"|RegisterOperators)\b).*"
-    r"|at::cuda::(?!blas|sparse|solver|detail)\w+"
-    r"|(at|torch)::(((ScalarType|MemoryFormat|Layout|DeviceType|headeronly|stable::accelerator)"
-    r"(::\w+)*)|indexing::(Slice|None|Ellipsis|TensorIndex)"
+    r"|c10::(?!(Dispatcher|(Typed)?OperatorHandle|OperatorName|KernelFunction|BoxedKernel)\b"
+    r"|impl::(?!ScalarType|VirtualGuardImpl|(In|Ex)clude)).*"
+    r"|at::cuda::(?!blas|sparse|solver|detail)\w+(::\w+)*"
+    r"|at::cuda::detail::(getDefaultCUDAGenerator|\w*TensorInfo|canUse32BitIndexMath|IndexToOffset"
+    r"|GET_BLOCKS|CUDA_NUM_THREADS)"
+    r"|at::native::(memory|cuda_utils)::\w+|at::native::fastAtomicAdd|at::vec::\w+(::\w+)*"
+    r"|at::(detail::empty_cuda|internal::GRAIN_SIZE)"
+    r"|(at|torch)::(((ScalarType|MemoryFormat|Layout|DeviceType|headeronly|stable::accelerator"
+    r"|CppFunction|RecordFunction|RecordScope)(::\w+)*)|indexing::(Slice|None|Ellipsis|TensorIndex)"
     r"|autograd::(Function|AutogradContext|variable_list|tensor_list|Variable)"
-    r"|stable::(Tensor|empty\w*|new_empty)|Tensor(Base|Options|List|Accessor|Ref)?|Scalar|Device"
-    r"|DeviceGuard|(Optional)?IntArrayRef|ArrayRef|NoGradGuard|InferenceMode|AutoDispatch\w+|Half"
-    r"|BFloat16|Float8_\w+|optional|nullopt|dtype|device|requires_grad|k[A-Z]\w*"
-    r"|(empty|zeros|ones|full)(_like|_strided)?|arange|from_blob|(Restrict|Default)PtrTraits"
-    r"|(Generic)?PackedTensorAccessor(32|64)?|opmath_type|OpMathType(::type)?|acc_type|Library"
-    r"|Generator|PhiloxCudaState|parallel_for|get_num_threads|toString|elementSize"
+    r"|stable::(Tensor|empty\w*|new_empty)|Tensor(Base|Options|List|Accessor|Ref|Arg)?|Scalar"
+    r"|Device|DeviceGuard|(Optional)?IntArrayRef|ArrayRef|NoGradGuard|InferenceMode|AutoDispatch\w+"
+    r"|Half|BFloat16|Float8_\w+|optional|nullopt|dtype|device(_of)?|requires_grad|k[A-Z]\w*"
+    r"|(empty|zeros|ones|full)(_like|_strided|_symint)?|arange|tensor|scalar_tensor|rand|randn"
+    r"|from_blob|(Restrict|Default)PtrTraits|(Generic)?PackedTensorAccessor(32|64)?|opmath_type"
+    r"|OpMathType(::type)?|acc_type|Library|class_|init|CustomClassHolder|schema|dispatch"
+    r"|RegisterOperators|Generator|get_generator_or_default|CUDAGeneratorImpl|PhiloxCudaState"
+    r"|parallel_(for|reduce)|[gs]et_num_threads|get_thread_num|in_parallel_region|intraop_launch"
+    r"|CheckedFrom|check[A-Z]\w*|ceil_div|round_up|divup|_isnan|DataPtr|DimVector|List|toString"
+    r"|OptionalTensorRef|borrow_from_optional_tensor|elementSize"
     r"|is(Floating|Integral|Complex|Reduced\w*)Type)"
 )
 """What it may ask of PyTorch: the same as in Python."""
@@ -37,8 +45,13 @@ _PATTERN = re.compile(r"<[^<>]*>")
 _MACRO = re.compile(r"(?:-D|--define-macro[= ])\s*(\w+(?:\([^)]*\))?)=(.+)", re.DOTALL)
 _INCLUDED = re.compile(r"-(?:include|imacros)\s*(\S+)")
 _HEADERS = (".h", ".hh", ".hpp", ".cuh")
-_REGISTERS = re.compile(r"TORCH_LIBRARY\(\s*(\w+)")
-_TAKEN = frozenset(("aten", "prims", "prim"))
+_REGISTERS = re.compile(r"TORCH_LIBRARY(?:_FRAGMENT)?\(\s*(\w+)")
+_TAKEN = frozenset((
+    "_C", "_c10d_functional", "_quantized", "aten", "c10d", "higher_order", "inductor", "mkl",
+    "mkldnn", "mkldnn_prepacked", "onednn", "prepacked", "prim", "prims", "quantized",
+    "quantized_decomposed", "rngprims", "sparse", "symm_mem", "xnnpack",
+))  # fmt: skip
+"""PyTorch's own."""
 _LOADERS = frozenset(("torch.utils.cpp_extension.load", "torch.utils.cpp_extension.load_inline"))
 _OTHERS = _LOADERS | {
     "collections.Counter", "collections.OrderedDict", "decimal.Decimal", "pathlib.Path",
@@ -92,7 +105,7 @@ def own_operators(module: Module) -> Iterator[str]:
         elif isinstance(node, ast.Call) and module.stands_for_import(node.func):
             said = [part.value for part in node.args if isinstance(part, ast.Constant)]
             name = module.dotted(node.func)
-            if name == "torch.library.Library" and said[1:2] == ["DEF"]:
+            if name == "torch.library.Library" and said[1:2] in (["DEF"], ["FRAGMENT"]):
                 yield from _below([str(said[0])])
             elif name in ("torch.library.custom_op", "torch.library.triton_op") and said:
                 space, _, own = str(said[0]).partition("::")

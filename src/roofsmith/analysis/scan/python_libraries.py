@@ -33,19 +33,23 @@ _REACHING = frozenset((
 ))  # fmt: skip
 """Of the standard library: what opens libraries, finds objects by names, or runs text."""
 _TOOLS = frozenset((
-    "cuda", "cutlass", "helion", "numba", "numpy", "packaging", "pycuda", "tilelang", "torch",
-    "triton", "typing_extensions",
+    "cuda", "cutlass", "einops", "helion", "numba", "numpy", "packaging", "pycuda", "tilelang",
+    "torch", "triton", "typing_extensions",
 ))  # fmt: skip
 """Beside the standard library: what kernels are written with, and what counts for them."""
 _READY_MADE = (
-    "cutlass.op", "cutlass_library", "triton.ops", "cuda.cccl", "cuda.compute", "cuda.coop",
-    "cuda.cooperative", "cuda.parallel", "torch.library.get_kernel", "timeit.Timer", "timeit.main",
-    "timeit.repeat", "timeit.timeit", "inspect.get_annotations", "operator.attrgetter",
-    "operator.methodcaller", "operator.matmul", "operator.imatmul", "operator.__matmul__",
-    "operator.__imatmul__", "sys.modules", "globals", "vars", "__builtins__", "__loader__",
-    "__spec__", "inspect.getattr_static", "inspect.getclosurevars", "inspect.getmembers",
-    "inspect.getmembers_static", "inspect.getmodule", "inspect.unwrap", "logging.config",
-    "string.Formatter", "typing.ForwardRef", "typing.get_type_hints", "unittest.mock",
+    "cutlass.op", "cutlass_library", "einops.einsum", "einops.layers", "einops.reduce",
+    "triton.ops", "cuda.cccl", "cuda.compute", "cuda.coop", "cuda.cooperative", "cuda.parallel",
+    "torch.library.get_kernel", "timeit.Timer", "timeit.main", "timeit.repeat", "timeit.timeit",
+    "inspect.get_annotations", "operator.attrgetter", "operator.methodcaller", "operator.matmul",
+    "operator.imatmul", "operator.__matmul__", "operator.__imatmul__", "sys.modules", "globals",
+    "vars", "__builtins__", "__loader__", "__spec__", "inspect.getattr_static",
+    "inspect.getclosurevars", "inspect.getmembers", "inspect.getmembers_static",
+    "inspect.getmodule", "inspect.unwrap", "logging.config", "string.Formatter",
+    "typing.ForwardRef", "typing.get_type_hints", "unittest.mock", "triton.runtime.interpreter",
+    "numba.cuda.reduce", "numba.cuda.Reduce", "numba.cuda.kernels",
+    "numba.extending.get_cython_function_address", "numba.types.ExternalFunction",
+    "numba.core.types.ExternalFunction", "cuda.pathfinder", "cuda.bindings.path_finder",
 )  # fmt: skip
 """Of the allowed modules and of builtins: finished operators, and ways to look up any."""
 _LOOKING_UP = (
@@ -58,9 +62,9 @@ _LOOKING_UP = (
 _DOORS = frozenset((
     "_C", "__builtins__", "__closure__", "__code__", "__dict__", "__getattribute__",
     "__getstate__", "__globals__", "__import__", "__loader__", "__reduce__", "__reduce_ex__",
-    "__self__", "__subclasses__", "aten", "attrgetter", "exec_module", "f_builtins", "f_globals",
-    "f_locals", "get_capture_scope", "import_module", "load_module", "methodcaller",
-    "module_from_spec", "prims",
+    "__self__", "__subclasses__", "aten", "attrgetter", "call_extern", "call_packed",
+    "exec_module", "f_builtins", "f_globals", "f_locals", "get_capture_scope", "import_module",
+    "load_module", "methodcaller", "module_from_spec", "prims",
 ))  # fmt: skip
 """Attributes that lead from any object or module to all of a library."""
 _MODULES = frozenset((
@@ -188,7 +192,8 @@ def _attribute(module: Followed, node: ast.Attribute, found: Remarks) -> None:
     if is_plain_function(module, node):
         found.add("library_call", node.lineno, _plain(node.attr))
     elif _leads_on(node.attr, name, is_imported=module.is_imported(node)) and not (
-        node.attr in _MODULES and (is_called or is_of_own_class(module, node))
+        node.attr in _MODULES
+        and (is_called or is_of_own_class(module, node) or _is_address(parent))
     ):
         found.add("library_call", node.lineno, name)
     elif is_product(node.attr) and not _is_of_others(module, node):
@@ -200,6 +205,11 @@ def _leads_on(attribute: str, name: str, *, is_imported: bool) -> bool:
     if name in _OF_THEIR_OWN:
         return False
     return attribute in _DOORS | _MODULES or (is_imported and attribute in _SHORT)
+
+
+def _is_address(parent: ast.AST) -> bool:
+    """Of a NumPy array, by way of `ctypes`."""
+    return isinstance(parent, ast.Attribute) and parent.attr == "data"
 
 
 def _plain(attribute: str) -> str:

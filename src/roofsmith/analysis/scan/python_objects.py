@@ -18,16 +18,17 @@ _PLAIN_BASES = frozenset((
 """Calling a class of these gives an object of that class."""
 _MAKING = frozenset(("__new__", "__getattr__", "__getattribute__", "__class_getitem__"))
 _TO_CLASSES = frozenset(("__class__", "__func__", "__get__", "__mro__", "mro"))
+_SPARE = ("setup", "reference")
 _OF_TENSORS = frozenset(("H", "T", "data", "grad", "imag", "mH", "mT", "real"))
-FOLLOWED = 4
+FOLLOWED = 8
 """Steps from an expression to what gives it its value. Chosen."""
 
 
 class Followed(Module):
-    """A module as others import it: without what it does when it is the program itself."""
+    """A module as the judge's workers use it: see `_as_used`."""
 
     def __init__(self, tree: ast.Module) -> None:
-        super().__init__(_without_main(tree))
+        super().__init__(_as_used(tree))
         self._makers: dict[tuple[int, int], frozenset[str]] = {}
 
     def makers_of(self, node: ast.expr | None, depth: int = FOLLOWED) -> frozenset[str]:
@@ -214,13 +215,23 @@ def _spelled(target: ast.expr) -> str | None:
     return f"self.{target.attr}" if isinstance(target, ast.Attribute) else None
 
 
-def _without_main(tree: ast.Module) -> ast.Module:
-    stored = [n for n in ast.walk(tree) if isinstance(n, ast.Name) and n.id == "__name__"
-              and not isinstance(n.ctx, ast.Load)]  # fmt: skip
-    if stored:
-        return tree
-    body: list[ast.stmt] = []
+def _as_used(tree: ast.Module) -> ast.Module:
+    """A module without what it does when it is the program itself, and without a `setup` and a
+    `reference` of which nothing else in it speaks: inputs come from elsewhere."""
+    stored = "__name__" in (bound_by(node) for node in ast.walk(tree))
+    imported: list[ast.stmt] = []
     for node in tree.body:
         is_main = isinstance(node, ast.If) and ast.unparse(node.test) == "__name__ == '__main__'"
-        body += node.orelse if is_main and isinstance(node, ast.If) else [node]
-    return ast.Module(body, tree.type_ignores)
+        imported += node.orelse if isinstance(node, ast.If) and is_main and not stored else [node]
+    whole = ast.Module(imported, tree.type_ignores)
+    spare = {*_SPARE} - {_mentioned(node) for node in ast.walk(whole)}
+    used = [n for n in imported if not isinstance(n, ast.FunctionDef) or n.name not in spare]
+    return ast.Module(used, tree.type_ignores)
+
+
+def _mentioned(node: ast.AST) -> str | None:
+    if isinstance(node, ast.Constant):
+        return node.value if isinstance(node.value, str) else None
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    return node.id if isinstance(node, ast.Name) else None
