@@ -138,6 +138,36 @@ def test_a_forger_wins_no_more_often_than_the_targets_error_rate() -> None:
     assert wins <= KeepPolicy().error_rate * trials
 
 
+def told(true: float, says: float) -> Clocked:
+    """Long segments on which the workers' clocks say something of their own."""
+    claims = {"claimed_s": (1e3, 1e3 / says)}
+    samples = [pair.model_copy(update=claims) for pair in pairs({"N=1": true})]
+    found = by_clock(samples, *of({"N=1": true}), {}, KeepPolicy())
+    assert found is not None
+    return found
+
+
+def test_who_admits_that_a_gain_is_not_there_in_long_segments_forged_nothing() -> None:
+    """Short ones keep their few inputs in caches."""
+    claim, seen = compared({"N=1": 1.2}), told(0.92, says=0.93)
+    assert agreement(claim, seen) == "unresolved"
+    assert clock_note(claim, seen).endswith("on long segments, where the workers' say 0.930x")
+    assert agreement(claim, told(0.92, says=1.05)) == "unresolved"
+
+
+@pytest.mark.parametrize("says", [1.15, 1.2, 2.0])
+def test_who_claims_it_there_as_well_did(says: float) -> None:
+    claim, seen = compared({"N=1": 1.2}), told(0.92, says)
+    assert agreement(claim, seen) == "forged"
+    assert "where the workers'" not in clock_note(claim, seen)
+
+
+def test_what_is_told_does_not_help_a_claim() -> None:
+    claim = compared({"N=1": 1.2})
+    assert agreement(claim, told(1.2, says=0.5)) == agreement(claim, clocked({"N=1": 1.2}))
+    assert agreement(claim, told(1.1, says=1.2)) == agreement(claim, clocked({"N=1": 1.1}))
+
+
 def test_a_claim_that_may_be_small_and_a_clock_that_may_be_higher_accuse_nobody() -> None:
     """A kernel with several threads, on a machine that was busy while it was timed."""
     sure = compared({"N=1": 1.9})

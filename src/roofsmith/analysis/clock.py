@@ -61,6 +61,8 @@ class Clocked:
     reach: Comparison
     """The same as `sure`, if messages cost the candidate as much as they may, and the incumbent
     nothing: what could be there at the most."""
+    told: Comparison | None = None
+    """What the workers' clocks say of the same segments; None where they have none."""
 
     @property
     def pairs(self) -> int:
@@ -90,7 +92,7 @@ def by_clock(
     )
     if likely is None or sure is None or reach is None:
         return None
-    return Clocked(likely, sure, reach)
+    return Clocked(likely, sure, reach, compare(_told(samples), workloads, classes, floors, policy))
 
 
 def agreement(claimed: Comparison, clocked: Clocked | None) -> Agreement:
@@ -106,13 +108,15 @@ def agreement(claimed: Comparison, clocked: Clocked | None) -> Agreement:
 
     Returns:
         `forged` if most of even the least gain within a claim's interval is certainly out of reach
-        of the judge's clock; `unresolved` if that clock can't tell the gain from none;
-        `exaggerated` if there is a gain, but a smaller one than was claimed, so that what the
-        judge's clock is sure of is what counts; else `agrees`.
+        of the judge's clock, and the workers' own say that it is there even then: where they miss
+        it as well, long segments keep less in caches than short ones, and nobody lied;
+        `unresolved` if that clock can't tell the gain from none; `exaggerated` if there is a gain,
+        but a smaller one than was claimed, so that what the judge's clock is sure of is what
+        counts; else `agrees`.
     """
     if clocked is None:
         return "unresolved"
-    seen = (clocked.likely, clocked.sure, clocked.reach)
+    seen = (clocked.likely, clocked.sure, clocked.reach, *([clocked.told] if clocked.told else []))
     overall = _Gain(claimed.overall, *(found.overall for found in seen))
     by_class = zip(claimed.classes, *(found.classes for found in seen), strict=True)
     classes = [
@@ -158,10 +162,13 @@ def clock_note(claimed: Comparison, clocked: Clocked | None) -> str:
         return "the judge's own clock saw no valid pair"
     found = clocked.likely.overall
     low, high = found.ci
-    return (
+    note = (
         f"{claimed.overall.speedup:.3f}x by the workers' clocks, {found.speedup:.3f}x"
         f" [{low:.3f}, {high:.3f}] by the judge's own on long segments"
     )
+    if clocked.told is None or agreement(claimed, clocked) not in ("unresolved", "exaggerated"):
+        return note
+    return f"{note}, where the workers' say {clocked.told.overall.speedup:.3f}x"
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,11 +179,15 @@ class _Gain:
     likely: Estimate
     sure: Estimate
     reach: Estimate
+    told: Estimate | None = None
 
     @property
     def is_forged(self) -> bool:
-        """Whether the clock certainly misses most of it, however little was claimed."""
-        return _is_beyond(self.claimed.ci[0], self.reach.ci[1], FORGED_SHARE)
+        """Whether the clock certainly misses most of it, however little was claimed, and whoever
+        claimed it does so there, too."""
+        least = self.claimed.ci[0]
+        admits = self.told is not None and _is_beyond(least, self.told.speedup, FORGED_SHARE)
+        return not admits and _is_beyond(least, self.reach.ci[1], FORGED_SHARE)
 
     @property
     def is_exaggerated(self) -> bool:
@@ -193,6 +204,19 @@ class _Gain:
         """Whether there is one for certain, or most of it is there in all likelihood."""
         least = FORGED_SHARE * math.log(self.claimed.speedup)
         return self.is_certain or math.log(self.likely.ci[0]) > least
+
+
+def _told(samples: Sequence[PairSample]) -> list[PairSample]:
+    """The same pairs by the workers' clocks; none where a side has none."""
+    if any(sample.claimed_s is None for sample in samples):
+        return []
+    return [
+        sample.model_copy(
+            update={"incumbent_time_s": (claims[0],), "candidate_time_s": (claims[1],)}
+        )
+        for sample in samples
+        if (claims := sample.claimed_s) is not None
+    ]
 
 
 def _at_most(samples: Sequence[PairSample]) -> list[PairSample]:

@@ -32,6 +32,9 @@ class PairSample(Value):
     candidate_time_s: tuple[float, ...]
     calls: int = Field(default=1, ge=1)
     """Behind each of these times: more where they were timed together, by the judge's own clock."""
+    claimed_s: tuple[float, float] | None = None
+    """Where the judge's own clock counts: what the incumbent's and the candidate's processes say
+    of the same segment; seconds per call."""
     void: str | None = None
     """Why the pair doesn't count: a disturbance that says nothing about either kernel."""
     health: tuple[Health, ...] = ()

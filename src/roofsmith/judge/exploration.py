@@ -55,9 +55,9 @@ MANY_NUMBERS = 2**20
 """Of outputs, beyond which a run of the reference takes long."""
 SEEDS = (1, 2, 3)
 """Of the draws that show what all have in common; fixed, so that a target always gets the same."""
-NUDGES, FEW_NUMBERS = 4, 2**16
-"""Ways of moving a draw's inputs: a single one may cancel by luck, but not on every one of more
-outputs than these few."""
+NUDGES, FEW_NUMBERS = 4, 2**20
+"""Ways of moving a draw's inputs: a single one may cancel by luck where one of many small problems
+that are solved at once outweighs all others. Of more outputs than these, each takes long."""
 USUAL_SEEDS = (1, 2, 3, 4, 5)
 """Of the draws that a draw's condition is compared with."""
 

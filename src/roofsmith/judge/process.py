@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from statistics import fmean
 from typing import IO, Any
 
 import psutil
@@ -316,7 +317,7 @@ class WorkerProcess:
             again = self._channel.answers_again()
             raise self._died(post_mortem.misshapen(answer, len(calls), is_doubled=again))
         times_s = tuple(max(t, 1) * 1e-9 for t in times)
-        return Segment(times_s, wall_s, waited, len(calls))
+        return Segment(times_s, wall_s, waited, len(calls), fmean(times_s))
 
     @contextlib.contextmanager
     def awake(self) -> Iterator[None]:

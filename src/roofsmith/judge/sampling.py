@@ -256,4 +256,6 @@ def _clocked(sample: PairSample, turn: Turn) -> PairSample:
     """The same pair by the parent's clock."""
     incumbent, candidate = turn.segments
     times = {"incumbent_time_s": (incumbent.clock_s,), "candidate_time_s": (candidate.clock_s,)}
-    return sample.model_copy(update={**times, "calls": candidate.wall_calls})
+    claims = incumbent.claimed_s, candidate.claimed_s
+    told = {} if None in claims else {"claimed_s": claims}
+    return sample.model_copy(update={**times, **told, "calls": candidate.wall_calls})

@@ -23,6 +23,8 @@ class Segment:
     """How long the worker's threads were ready but had no processor; from the scheduler."""
     wall_calls: int
     """Calls within `wall_s`, discarded ones included."""
+    claimed_s: float | None = None
+    """Seconds per call by the worker's clock; None where it has none beside the parent's."""
 
     @property
     def clock_s(self) -> float:
