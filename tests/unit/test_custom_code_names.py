@@ -8,8 +8,8 @@ from roofsmith.analysis.scan import library_calls
 from roofsmith.domain.kernel import Candidate, Language, SourceFile
 
 
-def named(language: Language, text: str, path: str | None = None) -> list[str]:
-    path = path or ("kernel.py" if language in ("triton", "torch") else "kernel.cu")
+def named(language: Language, text: str) -> list[str]:
+    path = "kernel.py" if language in ("triton", "torch") else "kernel.cu"
     sources = (SourceFile(path=path, text=text),)
     return [
         remark.detail for remark in library_calls(Candidate(language=language, sources=sources))

@@ -30,6 +30,8 @@ _TUNING = re.compile(r"tun(e|ing)|bench|elapsed|perf_counter|\bevent", re.IGNORE
 own."""
 
 _LANGUAGES: frozenset[str] = frozenset(get_args(Language))
+MODULE_LANGUAGES: frozenset[Language] = frozenset(("triton", "torch"))
+"""Languages whose kernels are Python modules: there is no library, the source is what runs."""
 
 
 class Parameter(Value):

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from roofsmith.cuda_programs import find_program
-from roofsmith.domain.kernel import Built
+from roofsmith.domain.kernel import MODULE_LANGUAGES, Built
 from roofsmith.domain.outcome import TimedOut
 from roofsmith.domain.profile import Profile
 from roofsmith.domain.workload import Workload
@@ -105,7 +105,7 @@ class NcuProfiler(GpuTool):
             # A worker that doesn't say where its calls begin and end.
             printed = self._run(program, built, arguments, ranged=False)
             launches = parse_ncu_csv(printed)
-            if built.language in ("triton", "torch"):
+            if built.language in MODULE_LANGUAGES:
                 launches = _last_half(launches)
             notes = ["ncu: the first call and all that it prepares, caches flushed"]
         if not launches:

@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from roofsmith.domain.kernel import Candidate
+from roofsmith.domain.kernel import MODULE_LANGUAGES, Candidate
 from roofsmith.proposers.edits import apply_edits
 from roofsmith.proposers.source import Source
 from roofsmith.proposers.tunables_build import (
@@ -195,7 +195,7 @@ def _constant_choices(name: str, value: int, uses: frozenset[Use], threads: int)
 def _from_defines(candidate: Candidate, threads: int) -> list[Tunable]:
     """`-DNAME=64` on the command line, with the choices of a `tune:` line if the file has one."""
     given = defines(candidate.build)
-    if not given or candidate.language in ("triton", "torch"):
+    if not given or candidate.language in MODULE_LANGUAGES:
         return []
     source = Source(candidate.kernel.text, candidate.language)
     uses = Uses(source)

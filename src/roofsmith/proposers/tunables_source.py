@@ -15,7 +15,7 @@ from pathlib import PurePosixPath
 
 from tree_sitter import Node
 
-from roofsmith.domain.kernel import Language
+from roofsmith.domain.kernel import MODULE_LANGUAGES, Language
 from roofsmith.proposers.source import Source
 from roofsmith.proposers.syntax import arguments, calls, text_of, walk
 from roofsmith.proposers.tunables_choices import is_schedule
@@ -45,7 +45,7 @@ def read_sites(text: str, path: str, language: Language) -> Sites:
     Edits never move lines, so names stay the same from one assignment to the next.
     """
     suffix = PurePosixPath(path).suffix.lower()
-    if language in ("triton", "torch") or (language == "command" and suffix == ".py"):
+    if language in MODULE_LANGUAGES or (language == "command" and suffix == ".py"):
         return read_python_sites(text, path)
     if language == "command" and suffix not in _C_LIKE:
         return Sites((), ())

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from roofsmith.analysis.scan import library_calls
 from roofsmith.analysis.scan.native_libraries import LOADS
 from roofsmith.analysis.scan.runtimes import foreign_link, is_runtime
-from roofsmith.domain.kernel import Built, Candidate
+from roofsmith.domain.kernel import MODULE_LANGUAGES, Built, Candidate
 from roofsmith.domain.outcome import Cheated
 from roofsmith.errors import StorageError
 from roofsmith.toolchains import nvcc_flags
@@ -21,8 +21,6 @@ from roofsmith.toolchains.elf import Import, Imports, imports
 from roofsmith.toolchains.flags import joined
 from roofsmith.wording import some_of
 
-_MODULES = frozenset(("triton", "torch"))
-"""Languages whose builds are a Python file: there, the source is all that can be looked at."""
 _SHOWN = 8
 _LEFT_OPEN = re.compile(
     r"__gmon_start__|_ITM_\w+|_Jv_\w+|_ZGTt\w+|_ZTH\w+|__cxa_\w+|__(de)?register_frame\w*"
@@ -54,7 +52,7 @@ class CustomCode:
         Raises:
             StorageError: the build can't be read.
         """
-        if built.language in _MODULES or built.language == "command":
+        if built.language in MODULE_LANGUAGES or built.language == "command":
             return None
         try:
             needed = imports(built.library.read_bytes())

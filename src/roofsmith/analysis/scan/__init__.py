@@ -17,7 +17,7 @@ from roofsmith.analysis.scan.python_extensions import is_binding
 from roofsmith.analysis.scan.python_libraries import library_calls_python
 from roofsmith.analysis.scan.python_precision import tf32_by_default
 from roofsmith.domain.comparison import Judgement
-from roofsmith.domain.kernel import Candidate, Language
+from roofsmith.domain.kernel import MODULE_LANGUAGES, Candidate, Language
 from roofsmith.domain.outcome import Outcome
 from roofsmith.domain.remark import Remark
 
@@ -31,8 +31,6 @@ _BY_SUFFIX: dict[str, _Grammar] = {
     ".inl": "cpp", ".cu": "cpp", ".cuh": "cpp", ".hip": "cpp",
 }  # fmt: skip
 """Of a repository's files; what is in none of these languages isn't read."""
-
-_MODULES: tuple[Language, ...] = ("triton", "torch")
 
 MOST_REMARKS = 20
 """Beyond these only the number is told: whoever reads the file sees the rest."""
@@ -107,7 +105,7 @@ def library_calls(candidate: Candidate, definitions: Sequence[str] = ()) -> tupl
             case "c" | "cpp" as native:
                 remarks += library_calls_native(
                     source.path, source.text, plain_c=native == "c", definitions=definitions,
-                    allowed=is_binding if candidate.language in _MODULES else None,
+                    allowed=is_binding if candidate.language in MODULE_LANGUAGES else None,
                 ).in_order  # fmt: skip
             case None:
                 continue
@@ -115,11 +113,10 @@ def library_calls(candidate: Candidate, definitions: Sequence[str] = ()) -> tupl
 
 
 def _grammar(candidate: Candidate, path: str) -> _Grammar | None:
-    """What a file is read as: by the kernel's language, in a repository by its own name. What a
-    module has compiled may lie beside it."""
-    suffix = PurePosixPath(path).suffix
+    """What a file is read as: by the kernel's language, in a repository by its own name, and so is
+    what lies beside a module, which may have it compiled."""
+    by_name = _BY_SUFFIX.get(PurePosixPath(path).suffix)
     if candidate.language == "command":
-        return _BY_SUFFIX.get(suffix)
-    return (_BY_SUFFIX if candidate.language in _MODULES else {}).get(
-        suffix, _GRAMMARS.get(candidate.language, "cpp")
-    )
+        return by_name
+    by_language = _GRAMMARS.get(candidate.language, "cpp")
+    return by_name or by_language if candidate.language in MODULE_LANGUAGES else by_language

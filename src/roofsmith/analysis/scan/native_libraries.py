@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from tree_sitter import Node
 
@@ -23,6 +24,7 @@ from roofsmith.analysis.scan.syntax import (
     nodes_of,
     root_of,
     text_of,
+    without_arguments,
 )
 
 _BLAS = (
@@ -49,8 +51,8 @@ LIBRARY = re.compile(
     r"(cu(blas|dnn|dss|sparse|solver|fft|tensor|rand)|hip(blas|dnn|fft|rand|solver|sparse|tensor)"
     r"|roc(blas|fft|rand|solver|sparse)|miopen|rccl|nccl|nvpl_|armpl_|cblas_|catlas_|clblast|LAPACK"
     r"|fftwf?l?q?_|mkl_|MKL_|Dfti|vsl[A-Z]|dnnl_|openblas|bli_|blasfeo_|flame_|FLA_|libxsmm_"
-    r"|libxs_|ipp[scimr][A-Z_]|npp[sicdi]*[A-Z]|gsl_|vDSP_|BNNS|Sleef_|__svml_|__vml|amd_v[rs]|aocl_|xnn_"
-    r"|pffft_|kiss_fft|arm_(mat|dot|cfft|rfft)_|gemmlowp|magma_|plasma_|PLASMA_"
+    r"|libxs_|ipp[scimr][A-Z_]|npp[sicdi]*[A-Z]|gsl_|vDSP_|BNNS|Sleef_|__svml_|__vml"
+    r"|amd_v[rs]|aocl_|xnn_|pffft_|kiss_fft|arm_(mat|dot|cfft|rfft)_|gemmlowp|magma_|plasma_|PLASMA_"
     r"|aoti_torch_(cpu|cuda|call|proxy)_)\w*"
     rf"|({_NAMESPACES})::.*|{_BLAS}|{_VECTOR_MATH}"
 )
@@ -66,8 +68,8 @@ _RENAMES = re.compile(rf"(using\s+namespace\s+|namespace\s+\w+\s*=\s*)(::)?({_NA
 _HEADER = re.compile(
     r"(cu(blas|dnn|dss|sparse|solver|fft|tensor|rand)|hip(blas|dnn|fft|solver|sparse|tensor)"
     r"|roc(blas|fft|solver|sparse)|miopen|cblas|clblast|mkl|lapack|fftw|ATen/|torch/|c10/|thrust/"
-    r"|cub/|Eigen/|unsupported/Eigen|eigen3/|armadillo|blaze/|blis|libxsmm|dnnl|oneapi/|ipp[scim_.]|npp[is_.]|matx|raft/|cuvs/"
-    r"|xtensor|pocketfft|dlib/|Fastor/|ips4o|viennacl/|boost/compute|boost/sort|flashinfer/"
+    r"|cub/|Eigen/|unsupported/Eigen|eigen3/|armadillo|blaze/|blis|libxsmm|dnnl|oneapi/|ipp[scim_.]"
+    r"|npp[is_.]|matx|raft/|cuvs/|xtensor|pocketfft|dlib/|Fastor/|ips4o|viennacl/|boost/compute|boost/sort|flashinfer/"
     r"|moderngpu|deep_gemm|cutlass/util/reference/"
     r"|ipps|gsl/gsl_|arm_math|armpl|nvpl_|sleef|magma|boost/numeric|boost/math|openblas)"
 )
@@ -80,7 +82,8 @@ LOADS = re.compile(
     r"dl(m?open|v?sym|info|func|addr1?)|dl_iterate_phdr|__libc_dl\w+|_dl_(?!find_object)\w+|_r_debug"
     r"|_rtld_global\w*|link_map|_DYNAMIC|_GLOBAL_OFFSET_TABLE_|(cu|hip)(Module|Library)Load\w*"
     r"|(cu|hip)Link(Create|Add|Complete)\w*|cudaLibraryLoad\w*|(nv|hip)rtc\w*"
-    r"|Py(Import|Run|Eval|Number|Object|Module|Code)_\w+|\w+::module_?::import|(py|pybind11)::(eval\w*|exec|globals)"
+    r"|Py(Import|Run|Eval|Number|Object|Module|Code)_\w+|\w+::module_?::import"
+    r"|(py|pybind11)::(eval\w*|exec|globals)"
 )
 """What brings code in while a kernel runs, or finds code that others brought, such as Python's."""
 _CARRIES = re.compile(r"\.incbin\b|\.deplibs\b|llvm_dependent_libraries")
@@ -89,7 +92,6 @@ _DIRECTIVE = re.compile(r"^[ \t]*#[ \t]*(embed\b|pragma[ \t]+comment[ \t]*\([ \t
 _WORD = re.compile(r"[A-Za-z_]\w*(?:::\w+)*")
 _PARAMETERS = re.compile(r"([A-Za-z_]\w*)\(([\w\s,.]*)\)")
 _METHOD = re.compile(r"(?:\.|->)\s*(\w+)\s*\(")
-_ARGUMENTS = re.compile(r"\s*<[^<>]*>")
 _SPLICED = re.compile(r"\w\\\n\w")
 _ROUNDS, _MOST_TEXT = 4, 2**20
 """Of expanding macros within macros."""
@@ -114,19 +116,28 @@ def library_calls_native(
             tensors; then what it does with these is looked at, too.
     """
     found = _Found(path, allowed)
-    macros: dict[str, str] = {}
-    pasting: dict[str, tuple[tuple[str, ...], str]] = {}
+    macros = _Macros()
     for definition in definitions:
         name, _, body = definition.partition("=")
-        macros[name.strip()] = body
-        _read_macro(name, body, 1, f"-D{definition}", pasting, found)
-    _read(text, plain_c, macros, pasting, found)
+        macros.bodies[name.strip()] = body
+        _read_macro(name, body, 1, f"-D{definition}", macros, found)
+    _read(root_of(text, plain_c=plain_c), macros, found)
     if _SPLICED.search(text):  # words that go on behind the line's end are read as one
-        _read(text.replace("\\\n", ""), plain_c, macros, pasting, found)
+        _read(root_of(text.replace("\\\n", ""), plain_c=plain_c), macros, found)
     for match in _DIRECTIVE.finditer(text):
         found.library(_line_at(text, match.start()), match[0])
-    _expanded(text, pasting, found)
+    _expanded(text, macros.expanding, found)
     return found.remarks
+
+
+@dataclass(frozen=True, slots=True)
+class _Macros:
+    """Of a file and its command line."""
+
+    bodies: dict[str, str] = field(default_factory=dict)
+    """By name."""
+    expanding: dict[str, tuple[tuple[str, ...], str]] = field(default_factory=dict)
+    """Parameters and bodies of those that are expanded where they are used."""
 
 
 class _Found:
@@ -148,22 +159,15 @@ class _Found:
             self.library(line, spelled or name)
 
 
-def _read(
-    text: str,
-    plain_c: bool,
-    macros: dict[str, str],
-    pasting: dict[str, tuple[tuple[str, ...], str]],
-    found: _Found,
-) -> None:
+def _read(root: Node, macros: _Macros, found: _Found) -> None:
     """What the syntax tree of a text shows."""
-    root = root_of(text, plain_c=plain_c)
     for node in nodes_of(root):
         if node.type in NAMES and is_outermost(node):
             found.name(line_of(node), text_of(node))
         elif node.type == "preproc_include":
-            _included(node, macros, found)
+            _included(node, macros.bodies, found)
         elif node.type in ("preproc_def", "preproc_function_def"):
-            _definition(node, macros, pasting, found)
+            _definition(node, macros, found)
         elif node.type in ("using_declaration", "namespace_alias_definition"):
             if renamed := _RENAMES.match(text_of(node)):
                 found.library(line_of(node), renamed[0])
@@ -178,7 +182,7 @@ def _read(
 
 def is_foreign(name: str) -> bool:
     """Whether a name is a library's that computes, or that of a way to load one."""
-    plain = _without_arguments(name)
+    plain = without_arguments(name)
     if _PARTS.fullmatch(plain):
         return False
     return bool(LIBRARY.fullmatch(plain) or LOADS.fullmatch(plain))
@@ -187,14 +191,6 @@ def is_foreign(name: str) -> bool:
 def is_library_header(header: str) -> bool:
     """Whether a header's name is that of a library that computes."""
     return bool(_HEADER.match(header)) and not _HEADER_OF_PARTS.fullmatch(header)
-
-
-def _without_arguments(name: str) -> str:
-    """A qualified name without its templates' arguments, which are names of their own."""
-    shorter = _ARGUMENTS.sub("", name)
-    while shorter != name:
-        name, shorter = shorter, _ARGUMENTS.sub("", shorter)
-    return name.removeprefix("::").replace("template ", "")
 
 
 def _included(node: Node, macros: Mapping[str, str], found: _Found) -> None:
@@ -215,29 +211,19 @@ def _line_at(text: str, position: int) -> int:
     return text.count("\n", 0, position) + 1
 
 
-def _definition(
-    node: Node,
-    macros: dict[str, str],
-    pasting: dict[str, tuple[tuple[str, ...], str]],
-    found: _Found,
-) -> None:
+def _definition(node: Node, macros: _Macros, found: _Found) -> None:
     """A macro of the file; its body isn't parsed, since it need not be whole."""
     parts = [node.child_by_field_name(part) for part in ("name", "parameters", "value")]
     name, parameters, value = ("" if part is None else text_of(part) for part in parts)
     body = value.replace("\\\n", "")
-    macros[name] = body
-    _read_macro(name + parameters, body, line_of(node), "", pasting, found)
+    macros.bodies[name] = body
+    _read_macro(name + parameters, body, line_of(node), "", macros, found)
 
 
 def _read_macro(
-    head: str,
-    body: str,
-    line: int,
-    spelled: str,
-    pasting: dict[str, tuple[tuple[str, ...], str]],
-    found: _Found,
+    head: str, body: str, line: int, spelled: str, macros: _Macros, found: _Found
 ) -> None:
-    """What a macro stands for; one that pastes is kept, to be expanded where it is used."""
+    """What a macro stands for; what it is used with may make a name of it."""
     for word in _WORD.findall(body):
         found.name(line, word, spelled)
     stands_for = body.strip()
@@ -249,14 +235,19 @@ def _read_macro(
     match = _PARAMETERS.fullmatch(head.strip())
     if match is None:
         return
-    if found.with_tensors:
-        for method in _METHOD.findall(body):
-            if is_computing(method):
-                found.library(line, spelled or f".{method}()")
-    names = "|".join(re.escape(part.strip()) for part in match[2].split(",") if part.strip())
-    calls_it = re.compile(rf"(\.|->|::)\s*({names})\b|\b({names})\s*::") if names else None
-    if "##" in body or (calls_it is not None and calls_it.search(body)):
-        pasting[match[1]] = tuple(part.strip() for part in match[2].split(",")), body
+    for method in _METHOD.findall(body):
+        if found.with_tensors and is_computing(method):
+            found.library(line, spelled or f".{method}()")
+    parameters = tuple(part.strip() for part in match[2].split(","))
+    if "##" in body or _names_what_it_is_given(body, parameters):
+        macros.expanding[match[1]] = parameters, body
+
+
+def _names_what_it_is_given(body: str, parameters: Sequence[str]) -> bool:
+    """Whether a parameter is a method or a namespace there, or a part of one."""
+    names = "|".join(re.escape(name) for name in parameters if name)
+    where = rf"(\.|->|::)\s*({names})\b|\b({names})\s*::"
+    return bool(names) and re.search(where, body) is not None
 
 
 def _assembly(node: Node, found: _Found) -> None:
@@ -269,27 +260,27 @@ def _assembly(node: Node, found: _Found) -> None:
         found.library(line_of(node), f'asm "{carried[0]}"')
 
 
-def _expanded(text: str, pasting: Mapping[str, tuple[tuple[str, ...], str]], found: _Found) -> None:
-    """Names that macros paste together, from the inside out."""
-    if not pasting:
+def _expanded(text: str, macros: Mapping[str, tuple[tuple[str, ...], str]], found: _Found) -> None:
+    """Names that macros make of what they are given, from the inside out."""
+    if not macros:
         return
-    use = re.compile(rf"\b({'|'.join(map(re.escape, pasting))})\s*\(([^()]*)\)")
+    use = re.compile(rf"\b({'|'.join(map(re.escape, macros))})\s*\(([^()]*)\)")
     for _ in range(_ROUNDS):
         for match in use.finditer(text):
-            for word in _pasted(match, pasting):
+            for word in _pasted(match, macros):
                 if found.with_tensors and is_computing(word):
                     found.library(_line_at(text, match.start()), word)
                 found.name(_line_at(text, match.start()), word)
-        text = use.sub(lambda match: " ".join(_pasted(match, pasting)), text)
+        text = use.sub(lambda match: " ".join(_pasted(match, macros)), text)
         if len(text) > _MOST_TEXT:
             return
 
 
 def _pasted(
-    match: re.Match[str], pasting: Mapping[str, tuple[tuple[str, ...], str]]
+    match: re.Match[str], macros: Mapping[str, tuple[tuple[str, ...], str]]
 ) -> Iterator[str]:
     """The words of a macro's body with its arguments in it."""
-    parameters, body = pasting[match[1]]
+    parameters, body = macros[match[1]]
     arguments = [part.strip() for part in match[2].split(",")]
     given = dict(zip(parameters, arguments, strict=False))
     if "..." in parameters:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from tree_sitter import Node
 
 from roofsmith.analysis.scan.operators import is_computing
-from roofsmith.analysis.scan.syntax import line_of, nodes_of, text_of
+from roofsmith.analysis.scan.syntax import line_of, nodes_of, text_of, without_arguments
 
 _ON_DEVICE = re.compile(r"__(global|device)__\b")
 _OF_NUMBERS = frozenset((
@@ -49,7 +49,7 @@ def tensor_calls(root: Node) -> Iterator[tuple[str, int]]:
 
 def _plain(node: Node) -> str:
     """A name without `template` before it and what it is made for behind it."""
-    return text_of(node).partition("<")[0].removeprefix("template").strip()
+    return without_arguments(text_of(node)).strip()
 
 
 def _defined(node: Node) -> str | None:

@@ -48,13 +48,12 @@ _QUESTIONS = (
     "torch.torch_version", "torch.typename", "torch.version",
 )  # fmt: skip
 _SETTINGS = (
-    "torch._assert", "torch.accelerator", "torch.amp.autocast",
-    "torch.amp.custom_bwd", "torch.amp.custom_fwd", "torch.autocast", "torch.backends",
-    "torch.cuda", "torch.enable_grad", "torch.inference_mode", "torch.no_grad",
-    "torch.set_default_device", "torch.set_default_dtype", "torch.set_float32_matmul_precision",
-    "torch.set_grad_enabled", "torch.set_num_interop_threads", "torch.set_num_threads",
-    "torch.set_printoptions", "torch.set_warn_always", "torch.types",
-    "torch.use_deterministic_algorithms",
+    "torch._assert", "torch.accelerator", "torch.amp.autocast", "torch.amp.custom_bwd",
+    "torch.amp.custom_fwd", "torch.autocast", "torch.backends", "torch.cuda", "torch.enable_grad",
+    "torch.inference_mode", "torch.no_grad", "torch.set_default_device", "torch.set_default_dtype",
+    "torch.set_float32_matmul_precision", "torch.set_grad_enabled",
+    "torch.set_num_interop_threads", "torch.set_num_threads", "torch.set_printoptions",
+    "torch.set_warn_always", "torch.types", "torch.use_deterministic_algorithms",
 )  # fmt: skip
 _RANDOM = (
     "torch.default_generator", "torch.Generator", "torch.get_rng_state", "torch.initial_seed",
@@ -77,7 +76,8 @@ _FACTS = re.compile(
     r"|[cq]?u?int\d+|cdouble|chalf|complex\d+|inf|nan|pi|e|_check\w*|autograd\.Function"
     r"|autograd\.function\.(Function|FunctionCtx|once_differentiable)"
     r"|(cuda\.)?(BFloat16|Bool|Byte|Char|Double|Float|Half|Int|Long|Short)Tensor"
-    r"|nn\.init\.(calculate_gain|_calculate_\w+|((kaiming|xavier)_|trunc_)?(uniform|normal)_|(constant|ones|zeros)_)"
+    r"|nn\.init\.(calculate_gain|_calculate_\w+|((kaiming|xavier)_|trunc_)?(uniform|normal)_"
+    r"|(constant|ones|zeros)_)"
     r"|_C\._cuda_getCurrentRawStream|_C\._dynamo\.guards\.(assert_size_stride|_empty_strided_\w+"
     r"|_reinterpret_tensor)|_C\.Tag(\.\w+)?|(xpu|hpu|mps|npu|mtia)\.(is_available|device_count)"
     r"|ops\.inductor\._reinterpret_tensor)"

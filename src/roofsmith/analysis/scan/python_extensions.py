@@ -15,6 +15,7 @@ from roofsmith.analysis.scan.operators import is_computing
 from roofsmith.analysis.scan.python_names import Module
 from roofsmith.analysis.scan.python_objects import Followed
 from roofsmith.analysis.scan.runtimes import foreign_link
+from roofsmith.analysis.scan.syntax import without_arguments
 
 _BINDING = re.compile(
     r"#include (torch|ATen|c10)/.*|using namespace (at|torch|c10)"
@@ -41,7 +42,6 @@ _BINDING = re.compile(
     r"|is(Floating|Integral|Complex|Reduced\w*)Type)"
 )
 """What it may ask of PyTorch: the same as in Python."""
-_PATTERN = re.compile(r"<[^<>]*>")
 _MACRO = re.compile(r"(?:-D|--define-macro[= ])\s*(\w+(?:\([^)]*\))?)=(.+)", re.DOTALL)
 _INCLUDED = re.compile(r"-(?:include|imacros)\s*(\S+)")
 _HEADERS = (".h", ".hh", ".hpp", ".cuh")
@@ -63,10 +63,7 @@ own, whose C++ is read itself, patterns, paths, numbers."""
 
 def is_binding(detail: str) -> bool:
     """Whether C++ that binds a kernel to Python may name this: tensors, types, memory, streams."""
-    shorter = _PATTERN.sub("", detail)
-    while shorter != detail:
-        detail, shorter = shorter, _PATTERN.sub("", shorter)
-    return _BINDING.fullmatch(detail.removeprefix("::")) is not None
+    return _BINDING.fullmatch(without_arguments(detail)) is not None
 
 
 def strings(path: str, module: Module) -> Iterator[tuple[str, int]]:

@@ -17,9 +17,13 @@ _PLAIN_BASES = frozenset((
 ))  # fmt: skip
 """Calling a class of these gives an object of that class."""
 _MAKING = frozenset(("__new__", "__getattr__", "__getattribute__", "__class_getitem__"))
+"""Methods by which a class may give other objects, or other methods."""
 _TO_CLASSES = frozenset(("__class__", "__func__", "__get__", "__mro__", "mro"))
+"""Attributes that lead from an object or a method to what any object may be passed to."""
 _SPARE = ("setup", "reference")
+"""What the reference's file gives, unless it leaves that to the kernel's."""
 _OF_TENSORS = frozenset(("H", "T", "data", "grad", "imag", "mH", "mT", "real"))
+"""Attributes of tensors that are tensors."""
 FOLLOWED = 8
 """Steps from an expression to what gives it its value. Chosen."""
 

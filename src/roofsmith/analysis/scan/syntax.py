@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from functools import cache
 
@@ -12,6 +13,7 @@ from tree_sitter import Node, Parser
 
 NAMES = ("identifier", "qualified_identifier", "type_identifier", "field_identifier")
 """Kinds of nodes that are names."""
+_ARGUMENTS = re.compile(r"\s*<[^<>]*>")
 
 
 @cache
@@ -52,6 +54,14 @@ def is_outermost(node: Node) -> bool:
     declares = parent.type in ("init_declarator", "pointer_declarator", "parameter_declaration")
     is_variable = declares and parent.child_by_field_name("declarator") == node
     return parent.type != "qualified_identifier" and not is_variable
+
+
+def without_arguments(name: str) -> str:
+    """A qualified name without its templates' arguments, which are names of their own."""
+    shorter = _ARGUMENTS.sub("", name)
+    while shorter != name:
+        name, shorter = shorter, _ARGUMENTS.sub("", shorter)
+    return name.removeprefix("::").replace("template ", "")
 
 
 def header_of(include: Node) -> str:

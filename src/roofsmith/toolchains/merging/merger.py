@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from roofsmith.domain.dispatch import Dispatch
-from roofsmith.domain.kernel import Candidate, Signature
+from roofsmith.domain.kernel import MODULE_LANGUAGES, Candidate, Signature
 from roofsmith.ports import Sight, Unmergeable
 from roofsmith.toolchains.merging.modules import merge_modules
 from roofsmith.toolchains.merging.unit import merge_units
@@ -26,7 +26,7 @@ class SourceMerger:
         signature: Signature,
     ) -> Candidate | Unmergeable:
         """The new kernel where the dispatch says so, the old one everywhere else."""
-        if old.language in ("triton", "torch"):
+        if old.language in MODULE_LANGUAGES:
             merged = merge_modules(old, new, dispatch, sights)
         else:
             merged = merge_units(old, new, dispatch, sights, signature)
