@@ -346,6 +346,14 @@ def test_page_shows_every_finding() -> None:
     assert "**passed/tie**" in text
 
 
+def test_page_abridges_commands_that_name_many_kernels() -> None:
+    command = "roofsmith selftest --only one --only two --only three --json record.json"
+    text = page(record.run_of([finding("one")], command, record.now()).record)
+    assert "`roofsmith selftest --only one --only ... --json record.json`" in text
+    few = "roofsmith selftest --only one --only two"
+    assert f"`{few}`" in page(record.run_of([finding("one")], few, record.now()).record)
+
+
 @needs_gcc
 @pytest.mark.parametrize("name", ["do_nothing", "exits_with_verdict", "writes_behind"])
 def test_naive_harness_is_deceived(name: str, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
 from roofsmith.selftest.examination import Finding
@@ -77,7 +78,7 @@ def _section(title: str, section: Section) -> Iterator[str]:
     device = section.environment.device
     yield f"## {title}\n"
     system = section.environment.system
-    yield f"{section.started} UTC, {device.name} ({system}), `{section.command}`\n"
+    yield f"{section.started} UTC, {device.name} ({system}), `{_abridged(section.command)}`\n"
     if len(section.judges) > 1:
         counts = ", ".join(f"{n} by `{judge or '?'}`" for judge, n in section.judges.items())
         yield f"In several runs, by several versions of the judge's sources: {counts}.\n"
@@ -90,6 +91,11 @@ def _section(title: str, section: Section) -> Iterator[str]:
     for found in section.honest:
         yield f"| `{_name(found)}` | {_cell(found.about)} | {_judged(found)} |"
     yield ""
+
+
+def _abridged(command: str) -> str:
+    """Where many kernels are named one by one, the first of them."""
+    return re.sub(r"( --only \S+)(?: --only \S+){2,}", r"\1 --only ...", command)
 
 
 def _judged(found: Finding) -> str:
