@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from roofsmith.analysis.scan import library_calls
-from roofsmith.domain.kernel import Candidate, Language, SourceFile
+from roofsmith.domain.kernel import MODULE_LANGUAGES, Candidate, Language, SourceFile
 
 
 def named(language: Language, text: str) -> list[str]:
-    path = "kernel.py" if language in ("triton", "torch") else "kernel.cu"
+    path = "kernel.py" if language in MODULE_LANGUAGES else "kernel.cu"
     sources = (SourceFile(path=path, text=text),)
     return [
         remark.detail for remark in library_calls(Candidate(language=language, sources=sources))

@@ -121,6 +121,8 @@ def test_rates_on_a_noisy_host() -> None:
     for gain in found["gains"]:
         shown = f"{gain['found']['count']} of {gain['found']['trials']}"
         assert f"gains of {gain['gain']:.0%} found | 1, on a noisy host | {shown} |" in text
+    assert f"the kernel takes {rates['kernel_time_s'] * 1e3:.2f} ms" in text
+    assert ("no pair was called a `tie`" in text) == ("tie" not in found["verdicts"])
     missed = Counter(trial["verdict"] for trial in rates["trials"] if trial["kind"] == "gain")
     open_, unverified = missed["inconclusive"], missed["unverified"]
     assert f"{open_} ended as `inconclusive` and {unverified} as `unverified`. One" in text

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from roofsmith.analysis.scan import MOST_REMARKS, library_calls, remarks_on, scan, with_remarks
 from roofsmith.analysis.scan.rules import COMPUTED, rules
 from roofsmith.domain.comparison import Judgement
-from roofsmith.domain.kernel import Candidate, Language, SourceFile
+from roofsmith.domain.kernel import MODULE_LANGUAGES, Candidate, Language, SourceFile
 from roofsmith.domain.outcome import Incorrect
 from roofsmith.selftest.samples import Sample, samples
 
@@ -49,7 +49,7 @@ SEEN = {
 
 
 def candidate(language: Language, text: str) -> Candidate:
-    path = "kernel.py" if language in ("triton", "torch") else "kernel.cu"
+    path = "kernel.py" if language in MODULE_LANGUAGES else "kernel.cu"
     return Candidate(language=language, sources=(SourceFile(path=path, text=text),))
 
 

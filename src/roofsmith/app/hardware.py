@@ -23,7 +23,7 @@ from roofsmith.devices.nvidia import NvidiaSource
 from roofsmith.devices.nvml import NvmlHealth
 from roofsmith.devices.processor_time import processor_time
 from roofsmith.domain.device import Device
-from roofsmith.domain.kernel import Language
+from roofsmith.domain.kernel import MODULE_LANGUAGES, Language
 from roofsmith.domain.target import HOST_LANGUAGES, Target
 from roofsmith.engine.gate import GpuGate
 from roofsmith.engine.guarded import (
@@ -40,7 +40,7 @@ from roofsmith.judge.command.oracle import RowOracle
 from roofsmith.judge.gpu.driver import Api
 from roofsmith.judge.gpu.forking import ForkServer
 from roofsmith.judge.gpu.lineup import GpuBench
-from roofsmith.judge.gpu.oracle import MODULES, GpuOracle
+from roofsmith.judge.gpu.oracle import GpuOracle
 from roofsmith.judge.gpu.process import server_environment
 from roofsmith.judge.gpu.runner import GpuRunner
 from roofsmith.judge.isolation import Isolation, isolate
@@ -349,6 +349,6 @@ def oracle_for(
 def fork_server_for(language: Language) -> Iterator[ForkServer]:
     """What forks workers for modules, which it imports torch for; at once where they are judged."""
     with ForkServer(server_environment()) as server:
-        if language in MODULES:
+        if language in MODULE_LANGUAGES:
             server.warm_up()
         yield server

@@ -8,12 +8,11 @@ from roofsmith.app.hardware import Machine, machine_of
 from roofsmith.app.subjects import Subject, candidate_from, require_allowed, target_of
 from roofsmith.app.wiring import workshop
 from roofsmith.config import Settings
-from roofsmith.domain.kernel import Built, Candidate, Language
+from roofsmith.domain.kernel import MODULE_LANGUAGES, Built, Candidate, Language
 from roofsmith.domain.modes import CodeKind
 from roofsmith.domain.outcome import BuildFailed
 from roofsmith.domain.target import HOST_LANGUAGES
 from roofsmith.errors import BaselineError, MachineError, ToolMissingError, UsageError
-from roofsmith.judge.gpu.oracle import MODULES
 from roofsmith.ports import Observer
 from roofsmith.profilers.listing import disassemble
 from roofsmith.store.sources import LANGUAGES
@@ -59,7 +58,7 @@ def listed(
     candidate = _candidate(subject)
     if arch is not None:
         _require_architecture(arch, candidate)
-    if candidate.language in MODULES:
+    if candidate.language in MODULE_LANGUAGES:
         return _of_module(subject, kind, settings, observer)
     chosen = kind or _default(candidate.language)
     if candidate.language in HOST_LANGUAGES and chosen != "asm":

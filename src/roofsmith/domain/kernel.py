@@ -30,7 +30,7 @@ _TUNING = re.compile(r"tun(e|ing)|bench|elapsed|perf_counter|\bevent", re.IGNORE
 own."""
 
 _LANGUAGES: frozenset[str] = frozenset(get_args(Language))
-MODULE_LANGUAGES: frozenset[Language] = frozenset(("triton", "torch"))
+MODULE_LANGUAGES: tuple[Language, ...] = ("triton", "torch")
 """Languages whose kernels are Python modules: there is no library, the source is what runs."""
 
 
@@ -86,7 +86,7 @@ class BuildSpec(Described):
     def command_line(self, language: Language) -> str:
         """On one line, as it could be typed: `OMP_NUM_THREADS=2 gcc -O3 ... -lm`."""
         variables = [f"{key}={shlex.quote(text)}" for key, text in sorted(self.environment.items())]
-        if language in ("triton", "torch"):
+        if language in MODULE_LANGUAGES:
             return " ".join([*variables, "compiled when it runs"])
         usual = {"cpp": "c++", "cuda": "nvcc", "hip": "hipcc"}.get(language, "cc")
         compiler = usual if self.compiler == "auto" else self.compiler

@@ -15,13 +15,11 @@ from roofsmith.devices.choice import source_for
 from roofsmith.devices.plugged import ELSEWHERE, NAMES, Vendor, Vendors
 from roofsmith.domain.examination import Check, Level
 from roofsmith.domain.fleet import GatePolicy, GpuStatus
-from roofsmith.domain.kernel import Language
+from roofsmith.domain.kernel import MODULE_LANGUAGES, Language
 from roofsmith.engine.waiting import name_of
 from roofsmith.errors import RoofsmithError
 
-GPU: tuple[Language, ...] = ("cuda", "hip", "triton", "torch")
-MODULES: tuple[Language, ...] = ("triton", "torch")
-"""Languages that run on either vendor's GPU."""
+GPU: tuple[Language, ...] = ("cuda", "hip", *MODULE_LANGUAGES)
 
 VENDORS: tuple[Vendor, ...] = get_args(Vendor)
 LIBRARIES: Mapping[Vendor, str] = {"nvidia": "NVML", "amd": "AMD's management library"}
@@ -35,7 +33,7 @@ def vendor_of_modules(root: Path) -> Vendor:
 def languages_on(vendor: Vendor, modules: Vendor) -> tuple[Language, ...]:
     """Languages that need a GPU of this vendor here."""
     own: Language = "cuda" if vendor == "nvidia" else "hip"
-    return (own, *MODULES) if modules == vendor else (own,)
+    return (own, *MODULE_LANGUAGES) if modules == vendor else (own,)
 
 
 def languages_here(found: Vendors, modules: Vendor) -> frozenset[Language]:
