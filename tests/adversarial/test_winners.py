@@ -27,6 +27,7 @@ def reference(x, y, rows, n):
 """
 ROWS = """
 #include <stdlib.h>
+#include <string.h>
 void solve(const float *x, float *y, int rows, int n) {{
     for (int r = 0; r < rows; r++) {{
         const float *row = x + (long)r * n;
@@ -37,6 +38,11 @@ void solve(const float *x, float *y, int rows, int n) {{
     }}
 }}
 """
+NOW_AND_THEN = (
+    "int any = 0; for (int i = 0; i < n; i++) any |= row[i] > 0;"
+    " unsigned bits; memcpy(&bits, row, 4);"
+)
+"""Before the maximum of a row: whether it has positive numbers, and those of its first number."""
 DIES = "int any = 0; for (int i = 0; i < n; i++) any |= row[i] > 0; if (!any) abort();"
 
 
@@ -85,3 +91,18 @@ def test_what_is_wrong_on_one_distribution_is_found(
 @pytest.mark.parametrize("wrong", [rows(first="0"), rows(before=DIES)])
 def test_what_the_incumbent_cannot_do_is_held_against_nobody(made: Bench, wrong: str) -> None:
     assert found(made, wrong + "/* again */", wrong) is None
+
+
+def test_what_the_incumbent_gets_wrong_on_that_very_draw_is_held_against_nobody(
+    made: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its arithmetic fails on every other draw of a distribution; on the same ones, if it is the
+    candidate's, too."""
+    monkeypatch.setattr(module, "SECOND_LOOKS", 0)
+    unsteady = rows(first="!any && r == 0 && bits & 1 ? 0 : row[0]", before=NOW_AND_THEN)
+    assert [found(made, unsteady + "/* again */", unsteady) for _ in range(8)] == [None] * 8
+    seen = [
+        found(made, rows(first="!any ? 0 : row[0]", before=NOW_AND_THEN), unsteady)
+        for _ in range(8)
+    ]
+    assert any(seen), "another arithmetic's failures still count"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import get_args
 
 import pytest
 
@@ -17,6 +18,7 @@ from roofsmith.analysis.tolerance import (  # noqa: E402
     MOST_ELEMENT,
     MOST_NORM,
     Errors,
+    Roundings,
     budget_for,
 )
 from roofsmith.judge.budgets import Finding  # noqa: E402
@@ -207,10 +209,10 @@ def test_attention_to_less_is_refused(kind: torch.dtype, monkeypatch: pytest.Mon
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 @pytest.mark.parametrize("terms", [1.0, 4096.0, 1e6, 1e12])
-@pytest.mark.parametrize("irregular", [True, False])
-def test_sums_are_taken_to_be_in_float32(dtype: str, terms: float, irregular: bool) -> None:
-    found = budget_for(Errors(0, 0), dtype, factor=10, terms=terms, irregular=irregular)
-    wide = budget_for(Errors(0, 0), "float32", factor=10, terms=terms, irregular=irregular)
+@pytest.mark.parametrize("roundings", get_args(Roundings))
+def test_sums_are_taken_to_be_in_float32(dtype: str, terms: float, roundings: Roundings) -> None:
+    found = budget_for(Errors(0, 0), dtype, factor=10, terms=terms, roundings=roundings)
+    wide = budget_for(Errors(0, 0), "float32", factor=10, terms=terms, roundings=roundings)
     eps = EPSILON[dtype]
     assert found.norm <= HALF_NORM_EPS * eps + wide.norm
     assert found.element <= HALF_ELEMENT_EPS * eps + wide.element
@@ -221,6 +223,6 @@ def test_sums_are_taken_to_be_in_float32(dtype: str, terms: float, irregular: bo
 @pytest.mark.parametrize("factor", [1.0, 10.0, 1e6])
 def test_nothing_is_never_within_a_budget(dtype: str, honest: float, factor: float) -> None:
     made = Errors(honest, honest)
-    found = budget_for(made, dtype, factor=factor, terms=2.0**40, irregular=False)
+    found = budget_for(made, dtype, factor=factor, terms=2.0**40, roundings="alike")
     assert (found.norm, found.element) <= (MOST_NORM, MOST_ELEMENT)
     assert max(found.norm, found.element) < 1

@@ -8,7 +8,7 @@ from functools import reduce
 
 import numpy as np
 
-from roofsmith.analysis.tolerance import GROSS, SUMMED_IN, Budget, Errors, budget_for
+from roofsmith.analysis.tolerance import GROSS, SUMMED_IN, Budget, Errors, Roundings, budget_for
 from roofsmith.domain.arrays import ArraySpec
 from roofsmith.domain.comparison import ErrorReport
 from roofsmith.domain.outcome import Failure, Incorrect
@@ -52,6 +52,8 @@ class Finding:
     """False if only a part of an output was compared, another one every time."""
     counts: bool = True
     """False if the operator lost its meaning on these inputs, so that nothing was compared."""
+    seed: int | None = None
+    """What they were drawn with."""
 
 
 class Budgets:
@@ -70,7 +72,7 @@ class Budgets:
         *,
         fan_in: float | None = None,
         selected: Collection[str] = (),
-        irregular: bool = True,
+        roundings: Roundings = "random",
         is_own: bool = True,
     ) -> None:
         """Set or widen a budget by what the reference made of one draw in the declared precision.
@@ -82,7 +84,7 @@ class Budgets:
             honest: error of the reference itself.
             fan_in: inputs that an output depends on, if these are a few.
             selected: outputs that consist of the inputs' own numbers.
-            irregular: see `analysis.tolerance.budget_for`.
+            roundings: see `analysis.tolerance.budget_for`.
             is_own: whether it was a draw of the reference's own.
         """
         atol, rtol = self.tolerances(description)
@@ -93,7 +95,7 @@ class Budgets:
             terms=_terms(description, fan_in),
             atol=atol,
             rtol=rtol,
-            irregular=irregular,
+            roundings=roundings,
             selects=output.name in selected,
         )
         local = fan_in is not None and fan_in <= FEW_INPUTS and atol is None and rtol is None
@@ -112,7 +114,7 @@ class Budgets:
         *,
         fan_in: float | None = None,
         selected: Collection[str] = (),
-        irregular: bool = False,
+        roundings: Roundings = "alike",
     ) -> bool:
         """Set or widen budgets for inputs of another distribution; False if they mean nothing.
 
@@ -124,7 +126,7 @@ class Budgets:
             honest: what honest arithmetic makes of this draw.
             fan_in: inputs that an output depends on, if these are a few.
             selected: outputs that consist of the inputs' own numbers.
-            irregular: see `analysis.tolerance.budget_for`.
+            roundings: see `analysis.tolerance.budget_for`.
         """
         if not honest.is_sound or any(
             is_lost(honest.errors[output.name], self.get(label, output.name).honest, output.dtype)
@@ -135,7 +137,7 @@ class Budgets:
             errors = honest.errors[output.name]
             self.learn(
                 subject, description, output, errors,
-                fan_in=fan_in, selected=selected, irregular=irregular, is_own=False,
+                fan_in=fan_in, selected=selected, roundings=roundings, is_own=False,
             )  # fmt: skip
         return True
 

@@ -95,7 +95,7 @@ class Checker:
         return self.budgets.learn_other(
             draws.subject, draws.workload.label, draws.description, draws.outputs, honest,
             fan_in=draws.fan_in, selected=draws.selected,
-            irregular=draws.distribution == STRETCHES,
+            roundings="dominated" if draws.distribution == STRETCHES else "alike",
         )  # fmt: skip
 
     def _compare(
@@ -127,8 +127,9 @@ class Checker:
             elif is_gross(found, budget):
                 failure = gross_failure(draws.subject, output.name, found, budget)
         return Finding(
-            draws.workload.label, draws.distribution, failure, errors, strained, is_whole=is_whole
-        )
+            draws.workload.label, draws.distribution, failure, errors, strained,
+            is_whole=is_whole, seed=draws.seed(slot),
+        )  # fmt: skip
 
 
 def _moved(draws: Draws, slot: int) -> Mapping[str, Errors]:

@@ -280,7 +280,7 @@ class Slots:
         return budgets.learn_other(
             self.subject, self.workload.label, self.description, self.outputs, made,
             fan_in=tolerated.fan_in, selected=tolerated.selected,
-            irregular=self.distribution not in RELATED,
+            roundings="alike" if self.distribution in RELATED else "random",
         )  # fmt: skip
 
     def _finding(
@@ -319,7 +319,9 @@ class Slots:
             else:
                 strained[output.name] = own
                 errors[output.name] = Errors(found.norm, found.element)
-        return Finding(self.workload.label, self.distribution, failure, errors, strained)
+        return Finding(
+            self.workload.label, self.distribution, failure, errors, strained, seed=self.seed(slot)
+        )
 
     def _strain(self, slot: int, name: str) -> Strain | None:
         """How well conditioned a slot's inputs are."""
