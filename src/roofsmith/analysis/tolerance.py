@@ -47,8 +47,9 @@ SUMMATION_FACTOR = 4.0
 "A new approach to probabilistic rounding error analysis", SIAM J. Sci. Comput. 41(5), 2019."""
 
 Roundings = Literal["random", "dominated", "alike"]
-"""What may be assumed of the rounding errors in a sum: that they are random; that a term may outweigh
-all others, beside which small ones round to nothing; that equal terms round the same way."""
+"""What may be assumed of the rounding errors in a sum: that they are random; that a term may
+outweigh all others, beside which small ones round to nothing; that equal terms round the same way.
+"""
 DOMINATED_SHARE, MOST_DOMINATED = 1 / 4, 2.0**14
 """Terms of a dominated sum, and how many at most, that round the same way. Measured on softmax of
 normal rows in stretches, added up one by one in float32: up to 0.15 of n u, at n from 8192 to

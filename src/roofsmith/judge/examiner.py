@@ -36,9 +36,9 @@ LONE_LOOKS = 8
 RETRIES = 2
 """More draws where the operator lost its meaning on one of the first: another may keep it."""
 SECOND_LOOKS = 6
-"""Draws on which an incumbent has to be right where a candidate was wrong, beside that very one. One
-that is wrong on a share p of a distribution's draws binds a candidate with arithmetic as good as its
-own, but not the same, in at most p (1 - p)^8 < 5% of examinations."""
+"""Draws on which an incumbent has to be right where a candidate was wrong, beside that very one.
+One that is wrong on a share p of a distribution's draws binds a candidate with arithmetic as good
+as its own, but not the same, in at most p (1 - p)^8 < 5% of examinations."""
 WINNERS_S = 1.0
 """Time for a winner on all distributions, those first that it may not have met: a kernel that is
 always wrong on one of them, and on no other, passes an examination more often than not."""
@@ -231,7 +231,7 @@ class Examiner:
         names: Sequence[str],
         incumbent: Built | None,
     ) -> list[Finding]:
-        """A finding per draw from other distributions, up to a failure that the incumbent avoids."""
+        """A finding per draw from other distributions, up to one that only the incumbent bears."""
         tried = self._checks(built, station, inputs, names, only_tried=incumbent is None)
         if incumbent is None or not tried or tried[-1].failure is None:
             return tried
