@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import socket
 import subprocess
@@ -16,6 +17,7 @@ from roofsmith.judge.gpu import forking
 from roofsmith.judge.gpu.forking import ForkServer
 from roofsmith.judge.gpu.process import server_environment
 from roofsmith.judge.wire import receive
+from roofsmith.ports import KernelDiedError
 
 pytestmark = pytest.mark.skipif(find_spec("torch") is None, reason="PyTorch is not installed")
 
@@ -51,3 +53,23 @@ def test_torch_compile_starts_no_pool_of_processes() -> None:
         [sys.executable, "-c", code], env=server_environment(), check=True, capture_output=True
     )
     assert told.stdout.split() == [b"1"]
+
+
+def test_a_server_that_cannot_start_says_why(tmp_path: Path) -> None:
+    """As where the package isn't on its path: a module of its name is, that can't be imported."""
+    (tmp_path / "torch.py").write_text("raise RuntimeError('no such libcudart')")
+    environment = {**server_environment(), "PYTHONPATH": str(tmp_path)}
+    with ForkServer(environment) as server, pytest.raises(KernelDiedError) as died:
+        server.ask("reap", {"pid": 1})
+    assert "no such libcudart" in died.value.outcome.detail
+    assert died.value.outcome.log is not None
+    assert "Traceback" in died.value.outcome.log.read_text()
+
+
+def test_a_server_starts_wherever_its_modules_were_named_from(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its own folder is another one."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", f"here{os.pathsep}/there")
+    assert server_environment()["PYTHONPATH"] == f"{tmp_path / 'here'}{os.pathsep}/there"

@@ -52,12 +52,12 @@ SPREAD = 16.0
 """Element-wise over norm-wise, of an error that isn't one of a few elements: what is
 ill-conditioned leaps, too, as far as anybody can tell who moves its inputs. Chosen."""
 MANY_NUMBERS = 2**20
-"""Of outputs, beyond which a run of the reference takes long."""
+"""Of outputs: for more, a run of the reference takes long."""
 SEEDS = (1, 2, 3)
 """Of the draws that show what all have in common; fixed, so that a target always gets the same."""
-NUDGES, FEW_NUMBERS = 4, 2**20
+NUDGES = 4
 """Ways of moving a draw's inputs: a single one may cancel by luck where one of many small problems
-that are solved at once outweighs all others. Of more outputs than these, each takes long."""
+that are solved at once outweighs all others. For `MANY_NUMBERS`, one has to do."""
 USUAL_SEEDS = (1, 2, 3, 4, 5)
 """Of the draws that a draw's condition is compared with."""
 
@@ -272,8 +272,8 @@ def movement(
     """The most that moving inputs a little does to the truth."""
     truth = reference.expect(values, outputs, exact=True)
     found = {name: Errors(0.0, 0.0) for name, exact in truth.items() if on.is_floating(exact)}
-    few = sum(map(elements, truth.values())) <= FEW_NUMBERS
-    for seed in range(NUDGES if few else 1):
+    many = sum(map(elements, truth.values())) > MANY_NUMBERS
+    for seed in range(1 if many else NUDGES):
         moved = reference.expect(nudged(values, seed, on), outputs, exact=True)
         for name, known in found.items():
             found[name] = worse(known, on.errors(moved[name], truth[name]))

@@ -138,7 +138,8 @@ def _readable(is_python: bool) -> tuple[Path, ...]:
         places.add(Path(sys.prefix))
         places.update(Path(p) for p in sys.path if Path(p).name.endswith("-packages"))
         for name in ("PYTHONPATH", "LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_PATH", "ROCM_PATH"):
-            places.update(Path(p) for p in os.environ.get(name, "").split(os.pathsep) if p)
+            named = filter(None, os.environ.get(name, "").split(os.pathsep))
+            places.update(Path(path).absolute() for path in named)
     places.update(_compiler_homes())
     return tuple(sorted(place for place in places if len(place.parts) > 1))
 

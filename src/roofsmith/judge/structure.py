@@ -31,7 +31,8 @@ TINY = 1e-300
 LEAST_ROW = 4
 """Shorter rows are sorted, or sum to nearly the same, by chance, unless there are many."""
 MANY_ROWS = 64
-"""Rows of two elements or more that aren't all so by chance. Chosen."""
+"""Rows of two elements or more that aren't all so by chance; nor is every one of as many elements
+above another input's. Chosen."""
 FEW_VALUES = 16
 MANY_ELEMENTS = 256
 """That many elements with that few values are classes or levels, not quantities."""

@@ -11,11 +11,12 @@ import tempfile
 import threading
 import time
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
-from roofsmith.domain.outcome import Crashed
+from roofsmith.domain.outcome import Crashed, Failure
 from roofsmith.judge.booting import boot
-from roofsmith.judge.wire import WireError, receive, send
+from roofsmith.judge.last_words import with_last_words
+from roofsmith.judge.wire import WireError, WireTimeoutError, receive, send
 from roofsmith.ports import KernelDiedError
 
 KILLED_S = 30.0
@@ -36,6 +37,7 @@ class ForkServer:
         self._environment = environment
         self._process: subprocess.Popen[bytes] | None = None
         self._channel: socket.socket | None = None
+        self._output: IO[bytes] | None = None
         self._lock = threading.Lock()
         self.life = 0
         """Which process it is: after a death there is another one, with none of its workers."""
@@ -68,6 +70,9 @@ class ForkServer:
         if self._channel is not None:
             self._channel.close()
             self._channel = None
+        if self._output is not None:
+            self._output.close()
+            self._output = None
 
     def spawn(
         self, theirs: socket.socket, *, cwd: Path, log: Path, environment: dict[str, str]
@@ -93,20 +98,32 @@ class ForkServer:
                 send(channel, {"op": op, **message}, fds)
                 answer, _ = receive(channel, IMPORT_DEADLINE_S)
             except WireError as error:
-                self.close()
-                detail = "the process that imports torch and Triton for workers died"
-                raise KernelDiedError(Crashed(reason="fork_server", detail=detail)) from error
+                raise KernelDiedError(self._death(error)) from error
             except BaseException:  # interrupted: the next question would get this one's answer
                 self.close()
                 raise
             return answer
 
+    def _death(self, error: WireError) -> Failure:
+        """End what doesn't answer any more; the outcome, with what it printed."""
+        how = "died"
+        if isinstance(error, WireTimeoutError):
+            how = f"did not answer within {IMPORT_DEADLINE_S:.0f} s and was killed"
+        detail = f"the process that imports torch and Triton for workers {how}"
+        died: Failure = Crashed(reason="fork_server", detail=detail)
+        if self._output is not None:
+            died = with_last_words(died, Path(self._output.name))
+        self.close()
+        return died
+
     def _started(self) -> socket.socket:
         if self._channel is None:
             ours, theirs = socket.socketpair()
-            with theirs, tempfile.TemporaryFile() as output:
+            # Open as long as the process is.
+            self._output = tempfile.NamedTemporaryFile(prefix="roofsmith-fork-server-")  # noqa: SIM115
+            with theirs:
                 self._process = boot(
-                    "roofsmith.judge.gpu.fork_server", theirs, output, cwd=Path("/"),
+                    "roofsmith.judge.gpu.fork_server", theirs, self._output, cwd=Path("/"),
                     environment=self._environment, bare=False,
                 )  # fmt: skip
             self._channel = ours

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roofsmith.domain.arrays import ArraySpec
-from roofsmith.domain.kernel import Signature
+from roofsmith.domain.kernel import MODULE_LANGUAGES, Signature
 from roofsmith.domain.target import Target
 from roofsmith.domain.workload import Workload
 from roofsmith.errors import BadReferenceError, RoofsmithError, TargetError
@@ -37,9 +37,6 @@ MEMORY_SHARE = 0.8
 
 CHOOSES = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
 """Variables that say which GPU is used. A process may be there before it is known which."""
-
-MODULES = frozenset(("triton", "torch"))
-"""Languages whose kernels are Python modules, called by name."""
 
 
 class DeviceFullError(TargetError):
@@ -151,7 +148,7 @@ class GpuOracle(ReferenceProcess):
         return int(self.ask("rest", {})["free_bytes"])
 
     def _load(self, path: Path) -> None:
-        is_module = self.target.language in MODULES
+        is_module = self.target.language in MODULE_LANGUAGES
         answer = self.ask(
             "load",
             {

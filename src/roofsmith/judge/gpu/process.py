@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from roofsmith.domain.kernel import Built
+from roofsmith.domain.kernel import MODULE_LANGUAGES, Built
 from roofsmith.domain.outcome import Crashed
 from roofsmith.judge.arena import Arena
 from roofsmith.judge.booting import Process, boot, worker_environment
@@ -18,7 +18,6 @@ from roofsmith.judge.canary import require_loaded
 from roofsmith.judge.gpu.driver import Api
 from roofsmith.judge.gpu.forking import ForkServer
 from roofsmith.judge.gpu.latch import PLUG_PATIENCE_S, Queued, mapped, new_latch
-from roofsmith.judge.gpu.oracle import MODULES
 from roofsmith.judge.gpu.reasons import device_failure
 from roofsmith.judge.gpu.slots import Slots
 from roofsmith.judge.isolation import Isolation
@@ -162,7 +161,7 @@ class GpuWorkerProcess(WorkerProcess):
 
     @property
     def _is_python(self) -> bool:
-        return self._built.language in MODULES
+        return self._built.language in MODULE_LANGUAGES
 
     def _writable(self) -> tuple[Path, ...]:
         return (self._cache_dir,) if self._is_python else ()
@@ -343,10 +342,14 @@ class GpuWorkerProcess(WorkerProcess):
 def server_environment() -> dict[str, str]:
     """What a process that imports torch needs of the user's environment.
 
+    Folders of modules are told as seen from here: the process starts in another one.
+
     And no processes that compile for torch.compile: behind the walls none comes up (semaphores lie
     in /dev/shm), but they would import torch, for seconds, beside the calls that are timed.
     """
     passed = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
+    if modules := passed.get("PYTHONPATH"):
+        passed["PYTHONPATH"] = os.pathsep.join(map(os.path.abspath, modules.split(os.pathsep)))
     return {"LC_ALL": "C.UTF-8", "TORCHINDUCTOR_COMPILE_THREADS": "1", **passed}
 
 

@@ -11,12 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roofsmith.domain.arrays import ArraySpec
-from roofsmith.domain.kernel import Built
+from roofsmith.domain.kernel import MODULE_LANGUAGES, Built
 from roofsmith.judge.arena import Arena
 from roofsmith.judge.gpu.driver import Api
 from roofsmith.judge.gpu.forking import ForkServer
 from roofsmith.judge.gpu.layout import host_spec, kernel_dtype, lay_out
-from roofsmith.judge.gpu.oracle import MODULES
 from roofsmith.judge.gpu.process import GpuWorkerProcess
 from roofsmith.judge.isolation import Isolation
 from roofsmith.ports import Arguments, KernelSession
@@ -112,7 +111,7 @@ class GpuSession:
                 for name, value in arguments.items()
             ],
         )  # fmt: skip
-        self._modules = built.language in MODULES
+        self._modules = built.language in MODULE_LANGUAGES
         self._called = False
 
     @property

@@ -11,7 +11,7 @@ from typing import IO, Any, Protocol, Self
 
 import psutil
 
-from roofsmith.domain.kernel import Built, Signature
+from roofsmith.domain.kernel import MODULE_LANGUAGES, Built, Signature
 from roofsmith.domain.outcome import Crashed
 from roofsmith.domain.target import Target
 from roofsmith.domain.transfer import KeptValue
@@ -20,7 +20,6 @@ from roofsmith.errors import BadReferenceError
 from roofsmith.judge.arena import Arena, lay_out
 from roofsmith.judge.booting import Process, boot, worker_environment
 from roofsmith.judge.gpu.layout import host_spec
-from roofsmith.judge.gpu.oracle import MODULES
 from roofsmith.judge.gpu.process import server_environment
 from roofsmith.judge.isolation import Isolation
 from roofsmith.judge.oracle import MEMORY_SHARE, ReferenceOracle, ReferenceProcess
@@ -43,7 +42,7 @@ class StepsReference(ReferenceProcess):
         self._device = device
 
     def _load(self, path: Path) -> None:
-        kernel = self.target.kernel if self.target.language in MODULES else None
+        kernel = self.target.kernel if self.target.language in MODULE_LANGUAGES else None
         message = {
             "path": str(path),
             "signature": self.signature.model_dump(mode="json"),

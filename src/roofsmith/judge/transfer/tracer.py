@@ -10,7 +10,7 @@ from statistics import median
 from roofsmith.analysis.overfitting import weights_of
 from roofsmith.analysis.overfitting.group_names import SIZES
 from roofsmith.analysis.overfitting.tokens import is_weight_name
-from roofsmith.domain.kernel import Built, Signature
+from roofsmith.domain.kernel import MODULE_LANGUAGES, Built, Signature
 from roofsmith.domain.outcome import Failure, Incorrect
 from roofsmith.domain.target import HOST_LANGUAGES, Target
 from roofsmith.domain.transfer import CacheHits, KeptValue, Trace
@@ -19,7 +19,6 @@ from roofsmith.errors import BadReferenceError, TargetError
 from roofsmith.judge.arena import Arena
 from roofsmith.judge.array_messages import as_json
 from roofsmith.judge.gpu.driver import Api
-from roofsmith.judge.gpu.oracle import MODULES
 from roofsmith.judge.isolation import Isolation
 from roofsmith.judge.oracle import ReferenceOracle
 from roofsmith.judge.transfer.device import DeviceRunner
@@ -96,7 +95,7 @@ class StepTracer:
         self, built: Built, workload: Workload, kept_values: Sequence[KeptValue]
     ) -> Trace | str:
         """Some steps, every output compared with the reference; why not, where that can't be."""
-        is_module = built.language in MODULES
+        is_module = built.language in MODULE_LANGUAGES
         device = None if built.language in HOST_LANGUAGES else self._device
         if built.language in DEVICE_LIBRARIES and self._api is None:
             return f"steps with {built.language} are run on a GPU, and there is none"
@@ -155,7 +154,7 @@ class StepTracer:
                 built, described, api=self._api, cache_dir=self._cache_dir,
                 isolation=self._isolation,
             )  # fmt: skip
-        if built.language not in MODULES:
+        if built.language not in MODULE_LANGUAGES:
             return LibraryRunner(built, described, self._threads, self._isolation)
         process = ModuleProcess(
             built, threads=self._threads, device=self._device, sites=sites,
