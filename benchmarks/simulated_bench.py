@@ -18,6 +18,7 @@ from roofsmith.domain.workload import Workload
 from roofsmith.judge.bench import Odd, SegmentPlan, Turn
 from roofsmith.judge.budgets import Finding
 from roofsmith.judge.isolation import NO_ISOLATION
+from roofsmith.judge.narrow_inputs import Attempts, Ways
 from roofsmith.judge.segment import Segment
 from roofsmith.ports import WorkloadDescription
 
@@ -104,6 +105,10 @@ class SimulatedStation:
     def examine(self) -> Finding:
         """Right."""
         return Finding(self.workload.label, "own", None, {})
+
+    def attempts(self, known: Ways | None) -> Attempts:  # noqa: ARG002
+        """There is nothing to explain."""
+        return {}
 
     def spot_check(self) -> tuple[int, Failure] | None:
         """Right."""

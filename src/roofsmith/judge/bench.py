@@ -20,6 +20,7 @@ from roofsmith.domain.outcome import Cheated, Failure
 from roofsmith.domain.workload import Workload
 from roofsmith.judge.budgets import Finding
 from roofsmith.judge.isolation import Isolation
+from roofsmith.judge.narrow_inputs import Attempts, Ways
 from roofsmith.judge.segment import Segment
 from roofsmith.ports import KernelDiedError, WorkloadDescription
 
@@ -285,6 +286,14 @@ class Station(Protocol):
 
     def examine(self) -> Finding:
         """The first side's outputs of the last turn's first call, against float64."""
+        ...
+
+    def attempts(self, known: Ways | None) -> Attempts:
+        """To explain outputs of the last turn's first call that are within their budgets.
+
+        Args:
+            known: ways that explained them on other draws; None: any.
+        """
         ...
 
     def spot_check(self) -> tuple[int, Failure] | None:

@@ -172,6 +172,11 @@ class Budgets:
                 )
         return tuple(made)
 
+    @property
+    def error_factor(self) -> float:
+        """Multiple of the honest error that is allowed."""
+        return self._tolerance.error_factor
+
     def moved_factor(self, dtype: str) -> float:
         """Multiple of what moving inputs does to an output's truth that an honest kernel may make.
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
-from roofsmith.analysis.tolerance import Budget, Errors, measure, root_mean_squares
+from roofsmith.analysis.tolerance import EPSILON, Budget, Errors, measure, root_mean_squares
 from roofsmith.domain.arrays import ArraySpec
 from roofsmith.domain.outcome import Failure, Incorrect
 from roofsmith.domain.target import Tolerance
@@ -29,6 +29,7 @@ from roofsmith.judge.diagnosis import Evidence, diagnose
 from roofsmith.judge.distributions import OWN, STRETCHES
 from roofsmith.judge.draws import Draws
 from roofsmith.judge.exploration import on_own_draws
+from roofsmith.judge.narrow_inputs import Attempts, Way, Ways, attempt, least_error, may_average_out
 from roofsmith.judge.poison import unwritten
 from roofsmith.judge.rounding import room_for_rounding
 from roofsmith.judge.stretches import SPOT_ELEMENTS, Stretches
@@ -81,6 +82,27 @@ class Checker:
                 self.learn(draws, slot)
             draws.expect(slot, exact=True)
         return self._compare(draws, arena, slot, exact=True, elements=FULL_ELEMENTS)
+
+    def attempts(self, draws: Draws, arena: Arena, slot: int, known: Ways | None) -> Attempts:
+        """What may explain outputs that are within their budgets; see `judge.narrow_inputs`."""
+        inputs = [a.name for a in draws.arrays if a.role != "output" and a.dtype in EPSILON]
+        found = {}
+        for output in draws.outputs:
+            budget = self.budgets.get(draws.subject, output.name)
+            if not may_average_out(output, budget):
+                continue
+            draws.expect(slot, exact=True)
+            tried = attempt(
+                arena.view(slot, output.name),
+                draws.expected(slot, output.name, exact=True).copy(),
+                least_error(budget, output.dtype, self.budgets.error_factor),
+                inputs,
+                None if known is None else known.get(output.name, ()),
+                partial(_rounded, draws, slot, output.name),
+            )
+            if tried is not None:
+                found[output.name] = tried
+        return found
 
     def spot_check(self, draws: Draws, arena: Arena, slot: int) -> Finding:
         """Compare random rows of a timed call with the reference in the declared precision."""
@@ -181,7 +203,12 @@ def _named(draws: Draws, arena: Arena, slot: int, output: ArraySpec, budget: Bud
 
 
 def _shortened(draws: Draws, slot: int, name: str, bits: int, truncate: bool) -> Array:
-    draws.expect(slot, exact=True, change=["shortened", bits, truncate])
+    draws.expect(slot, exact=True, change=["shortened", bits, truncate, None])
+    return draws.expected(slot, name, exact=True)
+
+
+def _rounded(draws: Draws, slot: int, name: str, way: Way) -> Array:
+    draws.expect(slot, exact=True, change=["shortened", way.bits, way.truncate, way.names])
     return draws.expected(slot, name, exact=True)
 
 

@@ -8,7 +8,7 @@ used: see `judge.exploration`.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -276,13 +276,13 @@ def changed(values: Mapping[str, Any], change: Sequence[Any] | None, on: Arithme
 
     Args:
         values: by name.
-        change: `["shortened", bits, truncate]`, or None for none.
+        change: `["shortened", bits, truncate, names]`, or None for none.
         on: NumPy or torch.
     """
     if change is None:
         return values
-    _, bits, truncate = change
-    return shortened(values, bits, on, truncate=truncate)
+    _, bits, truncate, names = change
+    return shortened(values, bits, on, truncate=truncate, only=names)
 
 
 def nudged(values: Mapping[str, Any], seed: int, on: Arithmetic) -> dict[str, Any]:
@@ -300,12 +300,17 @@ def nudged(values: Mapping[str, Any], seed: int, on: Arithmetic) -> dict[str, An
 
 
 def shortened(
-    values: Mapping[str, Any], bits: int, on: Arithmetic, *, truncate: bool
+    values: Mapping[str, Any],
+    bits: int,
+    on: Arithmetic,
+    *,
+    truncate: bool,
+    only: Collection[str] | None = None,
 ) -> dict[str, Any]:
-    """Floating inputs in float64, with significands of only `bits` bits."""
+    """Floating inputs, or some of them, in float64, with significands of only `bits` bits."""
     return {
         key: round_to(on.double(value), bits, on.xp, truncate=truncate)
-        if on.is_floating(value)
+        if on.is_floating(value) and (only is None or key in only)
         else value
         for key, value in values.items()
     }

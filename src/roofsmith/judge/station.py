@@ -26,6 +26,7 @@ from roofsmith.judge.budgets import Finding
 from roofsmith.judge.checking import Checker, same_bytes, trespass
 from roofsmith.judge.distributions import OWN
 from roofsmith.judge.draws import Draws
+from roofsmith.judge.narrow_inputs import Attempts, Ways
 from roofsmith.judge.poison import unwritten
 from roofsmith.judge.process import WorkerProcess
 from roofsmith.judge.reach import beside
@@ -101,6 +102,10 @@ class HostStation:
     def examine(self) -> Finding:
         """The first side's outputs of the last turn's first call, against float64."""
         return self._checker.check(self.draws, self.arenas[0], self._timed[0])
+
+    def attempts(self, known: Ways | None) -> Attempts:
+        """What may explain outputs of the last turn's first call that are within their budgets."""
+        return self._checker.attempts(self.draws, self.arenas[0], self._timed[0], known)
 
     def spot_check(self) -> tuple[int, Failure] | None:
         """The first side with a wrong output among the calls just timed, and what is wrong."""

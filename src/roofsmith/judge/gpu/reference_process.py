@@ -13,12 +13,14 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from roofsmith.analysis.tolerance import Budget, Errors
 from roofsmith.domain.kernel import Signature
 from roofsmith.judge.arena import Arena
 from roofsmith.judge.array_messages import from_json
+from roofsmith.judge.distributions import shortened
 from roofsmith.judge.exploration import (
     USUAL_SEEDS,
     Usual,
@@ -41,6 +43,7 @@ from roofsmith.judge.gpu.rounding import Wrong, room_for_rounding
 from roofsmith.judge.gpu.stage import Stage
 from roofsmith.judge.gpu.tensors import any_differ, raw_bytes, seed_present_devices_only
 from roofsmith.judge.gpu.watching import Probe, Watch
+from roofsmith.judge.narrow_inputs import Way, attempt
 from roofsmith.judge.reference_process import serve
 from roofsmith.judge.user_module import Complaint, load_module
 
@@ -272,6 +275,29 @@ class GpuServer:
         found = told(scene, self.reference, self._on, errors, message["budget"])
         return {"reason": found.reason, "detail": found.detail}
 
+    def attempt(self, message: dict[str, Any]) -> dict[str, Any]:
+        """To explain an output of a slot that is within its budget; see `judge.narrow_inputs`."""
+        number, slot, name = message["arena"], message["slot"], message["output"]
+        arena, draw = self.stage.arenas[number], self.stage.drawn(number, slot)
+        index = [array.name for array in arena.layout.arrays].index(name)
+
+        def answer(values: dict[str, Any]) -> NDArray[Any]:
+            found = self.reference.expect(values, draw.outputs, exact=True)[name]
+            return np.asarray(found.cpu().numpy())
+
+        def rounded(way: Way) -> NDArray[Any]:
+            return answer(
+                shortened(draw.values, way.bits, self._on, truncate=way.truncate, only=way.names)
+            )
+
+        known = message["known"]
+        ways = known and [Way(bits, cut, tuple(names)) for bits, cut, names in known]
+        out = arena.view(slot, index).cpu().numpy()
+        tried = attempt(
+            out, answer(draw.values), message["least"], message["inputs"], ways, rounded
+        )
+        return {"attempt": tried and tried.as_message()}
+
     def export(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
         """Inputs of one draw into shared host memory, for profilers."""
         specs = from_json(message["arrays"])
@@ -291,7 +317,7 @@ class GpuServer:
             "load": self.load, "describe": self.describe, "allocate": self.allocate,
             "free": self.free, "learn": self.learn, "verify": self.verify, "honest": self.honest,
             "strain": self.strain, "explore": self.explore, "diagnose": self.diagnose,
-            "rest": self.rest, "probe": self.probe, "room": self.room,
+            "rest": self.rest, "probe": self.probe, "room": self.room, "attempt": self.attempt,
         }  # fmt: skip
         if (op := message["op"]) in operations:
             return operations[op](message)

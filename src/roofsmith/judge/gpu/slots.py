@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +30,7 @@ from roofsmith.judge.distributions import OWN, RELATED
 from roofsmith.judge.exploration import Honest, Strain, from_message, on_own_draws
 from roofsmith.judge.gpu.latch import Queued
 from roofsmith.judge.gpu.layout import lay_out
+from roofsmith.judge.narrow_inputs import Attempt, Attempts, Ways, least_error, may_average_out
 from roofsmith.judge.poison import random_guard
 
 if TYPE_CHECKING:
@@ -266,6 +267,24 @@ class Slots:
             self._finding(slot, prior, report, budgets, exact=exact, named=named)
             for slot, prior, report in zip(slots, before, reports, strict=False)
         )
+
+    def attempts(self, slot: int, budgets: Budgets, known: Ways | None) -> Attempts:
+        """To explain outputs that are within their budgets; see `judge.narrow_inputs`."""
+        arrays = self.description.arrays
+        inputs = [a.name for a in arrays if a.role != "output" and a.dtype in EPSILON]
+        found = {}
+        for output in self.outputs:
+            budget = budgets.get(self.subject, output.name)
+            if not may_average_out(output, budget):
+                continue
+            ways = None if known is None else [astuple(w) for w in known.get(output.name, ())]
+            message = {
+                "slot": slot, "output": output.name, "inputs": inputs, "known": ways,
+                "least": least_error(budget, output.dtype, budgets.error_factor),
+            }  # fmt: skip
+            if (tried := self._ask("attempt", message)["attempt"]) is not None:
+                found[output.name] = Attempt.from_message(tried)
+        return found
 
     def close(self) -> None:
         """Give the memory back, unless it went with the process that held it."""

@@ -30,6 +30,7 @@ from roofsmith.judge.gpu.reasons import attributed
 from roofsmith.judge.gpu.running import Running, written_outside
 from roofsmith.judge.gpu.shared import Shared
 from roofsmith.judge.gpu.slots import Slots
+from roofsmith.judge.narrow_inputs import Attempts, Ways
 from roofsmith.judge.segment import Segment
 from roofsmith.ports import KernelDiedError
 
@@ -275,6 +276,11 @@ class GpuStation:
         self._learn()
         found = next(self._slots.verify(self._timed[:1], self._budgets, exact=True, named=named))
         return replace(found, failure=attributed(found.failure, self._refused))
+
+    def attempts(self, known: Ways | None) -> Attempts:
+        """To explain outputs of the last turn's first call that are within their budgets."""
+        with self._shared.blaming():
+            return self._slots.attempts(self._timed[0], self._budgets, known)
 
     def spot_check(self) -> tuple[int, Failure] | None:
         """The first side with a wrong output among the calls just timed, and what is wrong."""

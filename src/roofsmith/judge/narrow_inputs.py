@@ -1,0 +1,210 @@
+"""Inputs rounded to a narrower type, behind sums in which that averages out.
+
+A loss is within its budget, which has room for sums in any order, though the product that it sums
+was computed in bfloat16. But whoever rounds inputs is off by what that does to the truth, in size
+and in sign, on draw after draw; other arithmetic isn't.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import astuple, dataclass, field
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roofsmith.analysis.tolerance import EPSILON, Budget
+from roofsmith.domain.arrays import ArraySpec
+from roofsmith.judge.diagnosis import CLOSER, FEWEST, MIXED_INPUTS, NARROWER, Diagnosis, mixtures
+
+MOST_NUMBERS = 2**12
+"""Of an output that is looked at. Chosen: sums are few."""
+DRAWS, DRAWS_OF_MANY = 8, 2
+"""On which one way of rounding has to explain the error, of fewer than `FEWEST` numbers and of
+more: all but `CLOSER` of it. A single number's error on eight draws is explained so by another one,
+as large as it is and normal as well, in 3e-6 of the cases."""
+HOPEFUL = 0.5
+"""In place of `CLOSER`, what may be left as long as there are fewer draws. Chosen."""
+FLUCTUATING = 0.5
+"""The same of what is left when the mean of all draws is subtracted: sums that lose something in
+every step err to one side, and so do inputs that are cut off. Chosen."""
+FAR_SHARE = 0.4
+"""Of the multiple of the honest error, or of an epsilon, that is allowed: what is farther off is
+looked at. Chosen."""
+FIRST_LOOKS = 3
+"""Draws on which errors may be small by chance. Chosen."""
+LONGEST_S = 0.5
+"""Of one draw, for the ways that round some inputs only: those of all of them are always tried."""
+
+Numbers = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """Of rounding inputs: which, to how many bits, or cut off there."""
+
+    bits: int
+    truncate: bool
+    names: tuple[str, ...]
+
+    def __str__(self) -> str:
+        """As people are told."""
+        how = "cut" if self.truncate else "rounded"
+        return f"{', '.join(map(repr, self.names))} {how} to {self.bits} bits"
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """To explain what an output is off by on one draw."""
+
+    dtype: str
+    off: list[float]
+    """From the truth, element by element."""
+    made: dict[Way, list[float]] = field(default_factory=dict)
+    """The same of the truth of rounded inputs, by every way that was asked for, or comes near."""
+
+    @property
+    def draws(self) -> int:
+        """On how many one way has to explain it."""
+        return DRAWS if len(self.off) < FEWEST else DRAWS_OF_MANY
+
+    def as_message(self) -> dict[str, Any]:
+        """As it is sent; `from_message` reads it."""
+        made = [[*astuple(way), by] for way, by in self.made.items()]
+        return {"dtype": self.dtype, "off": self.off, "made": made}
+
+    @classmethod
+    def from_message(cls, message: Mapping[str, Any]) -> Self:
+        """The inverse of `as_message`."""
+        made = {Way(bits, cut, tuple(names)): by for bits, cut, names, by in message["made"]}
+        return cls(message["dtype"], message["off"], made)
+
+
+Attempts = Mapping[str, Attempt]
+"""On one draw, by output: of those alone that are farther off than honest arithmetic is."""
+Ways = Mapping[str, Sequence[Way]]
+"""Ways that may explain an output, by its name."""
+
+
+def may_average_out(output: ArraySpec, budget: Budget) -> bool:
+    """Whether an output is of few numbers, in a type in which others round their inputs, and nobody
+    said how exact it has to be."""
+    size = int(np.prod(output.shape, dtype=np.int64))
+    is_given = budget.atol is not None or budget.rtol is not None
+    return output.dtype in ("float32", "float64") and size <= MOST_NUMBERS and not is_given
+
+
+def least_error(budget: Budget, dtype: str, factor: float) -> float:
+    """The norm-wise error from which on an output is looked at.
+
+    Args:
+        budget: of the output.
+        dtype: likewise.
+        factor: multiple of the honest error that is allowed.
+    """
+    return FAR_SHARE * factor * max(budget.honest.norm, EPSILON[dtype])
+
+
+def attempt(
+    out: NDArray[Any],
+    truth: NDArray[Any],
+    least: float,
+    inputs: Sequence[str],
+    known: Sequence[Way] | None,
+    shortened: Callable[[Way], NDArray[Any] | None],
+) -> Attempt | None:
+    """Try to explain an output that is within its budget.
+
+    Args:
+        out: what a kernel wrote, in its declared type.
+        truth: in float64, of the same shape.
+        least: norm-wise error that has to be explained; see `least_error`.
+        inputs: names of the floating ones.
+        known: ways that explained it on other draws; None: any.
+        shortened: the truth of inputs that were rounded so; None: there is none.
+
+    Returns:
+        None if there is nothing to explain.
+    """
+    exact = np.asarray(truth, np.float64).reshape(-1)
+    off = np.asarray(out, np.float64).reshape(-1) - exact
+    if known is None and not _length(off) > least * _length(exact):
+        return None
+    found: dict[Way, list[float]] = {}
+    until = time.monotonic() + LONGEST_S
+    for way in _ways(out.dtype.name, inputs) if known is None else known:
+        if (answer := shortened(way)) is not None:
+            by = np.asarray(answer, np.float64).reshape(-1) - exact
+            if known is not None or _is_near(off, by, HOPEFUL):
+                found[way] = by.tolist()
+        if len(way.names) < len(inputs) and time.monotonic() > until:
+            break
+    return Attempt(out.dtype.name, off.tolist(), found)
+
+
+def explained(look: Callable[[Ways | None], Attempts]) -> tuple[str, Diagnosis] | None:
+    """An output whose errors are those of rounded inputs on draw after draw, and what it is.
+
+    Args:
+        look: attempts on a draw, another one each time; with any way, or with ways that are known
+            from before.
+    """
+    seen = [next(filter(None, (look(None) for _ in range(FIRST_LOOKS))), {})]
+    known: Ways = {name: tuple(one.made) for name, one in seen[0].items() if one.made}
+    while known:
+        left = {}
+        for name, ways in known.items():
+            mine = [attempts[name] for attempts in seen]
+            is_last = len(mine) == mine[0].draws
+            fit = [way for way in ways if _fits(mine, way, is_last=is_last)]
+            if is_last and fit:
+                nearest = min(fit, key=lambda way: _length(np.subtract(*_on_all(mine, way))))
+                return name, _diagnosis(mine[0].dtype, len(mine), nearest)
+            if fit:
+                left[name] = fit
+        known = left
+        if known:
+            seen.append(look(known))
+    return None
+
+
+def _fits(seen: Sequence[Attempt], way: Way, *, is_last: bool) -> bool:
+    """Whether a way explains the errors on all draws together, or may with more of them."""
+    off, by = _on_all(seen, way)
+    if not is_last:
+        return _is_near(off, by, HOPEFUL)
+    alike = _is_near(off - off.mean(axis=0), by - by.mean(axis=0), FLUCTUATING)
+    return alike and _is_near(off, by, CLOSER)
+
+
+def _on_all(seen: Sequence[Attempt], way: Way) -> tuple[Numbers, Numbers]:
+    """Errors, and what a way makes; shape (draws, numbers)."""
+    return np.array([one.off for one in seen]), np.array([one.made[way] for one in seen])
+
+
+def _diagnosis(dtype: str, draws: int, way: Way) -> Diagnosis:
+    narrow = next(narrow.name for narrow in NARROWER[dtype] if narrow.bits == way.bits)
+    return Diagnosis(
+        "precision",
+        f"computed as if in {narrow}, where {dtype} is declared: on {draws} draws its error is that"
+        f" of {way}",
+    )
+
+
+def _ways(dtype: str, inputs: Sequence[str]) -> Iterator[Way]:
+    """All inputs at once first, then each alone, then all but one."""
+    for names in (tuple(inputs), *mixtures(inputs[:MIXED_INPUTS])):
+        for truncate in (False, True):
+            for narrow in NARROWER[dtype]:
+                yield Way(narrow.bits, truncate, names)
+
+
+def _is_near(off: Numbers, by: Numbers, share: float) -> bool:
+    """Whether one explains the other but for a share of it."""
+    return _length(off - by) <= share * _length(off)
+
+
+def _length(numbers: Numbers) -> float:
+    return float(np.sqrt(np.square(numbers).sum()))

@@ -1,0 +1,100 @@
+"""Losses of products in narrow types: within every budget, and still not what was declared."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from judge_bench import Bench, bench, needs_gcc
+
+from roofsmith.domain.kernel import BuildSpec, Built
+from roofsmith.domain.outcome import Outcome, Passed
+from roofsmith.judge.examiner import Examiner
+from roofsmith.judge.lineup import HostBench
+
+pytestmark = needs_gcc
+
+LOSS = """
+import numpy as np
+def setup(m, k, n, seed=0):
+    rng = np.random.default_rng(seed)
+    a = rng.standard_normal((m, k), dtype=np.float32)
+    b = rng.standard_normal((k, n), dtype=np.float32) / np.float32(k**0.5)
+    t = rng.standard_normal((m, n), dtype=np.float32)
+    return {"inputs": {"a": a, "b": b, "t": t, "loss": np.empty(1, np.float32),
+                       "m": m, "k": k, "n": n}, "outputs": ["loss"]}
+def reference(a, b, t, loss, m, k, n):
+    loss[0] = np.square(a @ b - t).mean()
+"""
+KERNEL = """
+#include <math.h>
+#include <string.h>
+static float narrow(float x) {{ {narrow} return x; }}
+void solve(const float *a, const float *b, const float *t, float *loss, int m, int k, int n) {{
+    {sum} sum = 0;
+    for (int i = 0; i < m; i++) for (int j = 0; j < n; j++) {{
+        float dot = 0;
+        {loop}
+        sum += (dot - t[i * n + j]) * (dot - t[i * n + j]);
+    }}
+    *loss = sum / (m * n);
+}}
+"""
+BOTH = "for (int l = 0; l < k; l++) dot += narrow(a[i * k + l]) * narrow(b[l * n + j]);"
+ONE = "for (int l = 0; l < k; l++) dot += narrow(a[i * k + l]) * b[l * n + j];"
+BACKWARDS = "for (int l = k - 1; l >= 0; l--) dot += a[i * k + l] * b[l * n + j];"
+TF32 = "unsigned u; memcpy(&u, &x, 4); u = (u + 0x1000) & ~0x1fffu; memcpy(&x, &u, 4);"
+TF32_CUT = "unsigned u; memcpy(&u, &x, 4); u &= ~0x1fffu; memcpy(&x, &u, 4);"
+BF16 = "unsigned u; memcpy(&u, &x, 4); u = (u + 0x8000) & ~0xffffu; memcpy(&x, &u, 4);"
+FAST = BuildSpec(flags=("-O3", "-ffast-math"))
+
+
+def kernel(*, narrow: str = "", loop: str = BOTH, sum: str = "double") -> str:
+    return KERNEL.format(narrow=narrow, loop=loop, sum=sum)
+
+
+@pytest.fixture(scope="module")
+def losses(builds: Path, scratch: Path) -> Iterator[Bench]:
+    workloads = [{"m": 256, "k": 64, "n": 32}]
+    with bench(builds, kernel=kernel(), reference=LOSS, workloads=workloads) as made:
+        yield made
+
+
+def examined(made: Bench, text: str, build: BuildSpec | None = None) -> Outcome:
+    candidate = made.candidate(text)
+    built = made.toolchain.build(candidate.with_build(build) if build else candidate)
+    assert isinstance(built, Built), built
+    examiner = Examiner(made.target, HostBench(made.oracle, made.target.tolerance, 1))
+    return examiner.examine(built, lambda *_: None)[0]
+
+
+@pytest.mark.parametrize(
+    ("narrow", "loop", "said"),
+    [
+        (BF16, BOTH, "'a', 'b' rounded to 8 bits"),
+        (BF16, ONE, "'a' rounded to 8 bits"),
+        (TF32, BOTH, "'a', 'b' rounded to 11 bits"),
+        (TF32_CUT, BOTH, "'a', 'b' cut to 11 bits"),
+    ],
+    ids=["bfloat16", "one factor in bfloat16", "tf32", "tf32 cut"],
+)
+def test_a_loss_of_shortened_factors_is_imprecise(
+    narrow: str, loop: str, said: str, losses: Bench
+) -> None:
+    outcome = examined(losses, kernel(narrow=narrow, loop=loop))
+    assert getattr(outcome, "reason", None) == "precision", outcome.detail
+    assert "as if in" in outcome.detail
+    print(outcome.detail)
+
+
+@pytest.mark.parametrize("build", [None, FAST], ids=["-O2", "-ffast-math"])
+@pytest.mark.parametrize(
+    "text",
+    [kernel(), kernel(loop=BACKWARDS), kernel(sum="float")],
+    ids=["one by one", "backwards", "narrower sums"],
+)
+def test_honest_losses_pass(text: str, build: BuildSpec | None, losses: Bench) -> None:
+    for _ in range(4):
+        outcome = examined(losses, text, build)
+        assert isinstance(outcome, Passed), outcome.detail

@@ -1,0 +1,166 @@
+"""Which errors of sums are those of rounded inputs, and which never are."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from roofsmith.analysis.tolerance import Budget, Errors
+from roofsmith.domain.arrays import ArraySpec
+from roofsmith.judge.distributions import shortened
+from roofsmith.judge.host_arithmetic import HostArithmetic
+from roofsmith.judge.narrow_inputs import (
+    DRAWS,
+    DRAWS_OF_MANY,
+    FIRST_LOOKS,
+    MOST_NUMBERS,
+    Attempt,
+    Attempts,
+    Way,
+    Ways,
+    attempt,
+    explained,
+    least_error,
+    may_average_out,
+)
+
+ON = HostArithmetic()
+Numbers = NDArray[Any]
+Kernel = Callable[[dict[str, Numbers]], Numbers]
+BF16 = Way(8, False, ("a", "b"))
+
+
+def exact(values: dict[str, Numbers]) -> Numbers:
+    a, b, t = (values[name].astype(np.float64) for name in "abt")
+    return np.square((a * b).sum(axis=-1) - t).mean(axis=-1, keepdims=True)
+
+
+def rounded(way: Way) -> Kernel:
+    def kernel(values: dict[str, Numbers]) -> Numbers:
+        narrow = shortened(values, way.bits, ON, truncate=way.truncate, only=way.names)
+        return exact(narrow).astype(np.float32)
+
+    return kernel
+
+
+def one_by_one(values: dict[str, Numbers]) -> Numbers:
+    """In float32, in the order in which they lie."""
+    terms = np.square((values["a"] * values["b"]).cumsum(axis=-1)[..., -1] - values["t"])
+    count = np.float32(terms.shape[-1])
+    return terms.cumsum(axis=-1, dtype=np.float32)[..., -1:] / count
+
+
+class Draws:
+    """Fresh inputs for a kernel, as the judge looks at it."""
+
+    def __init__(self, kernel: Kernel, seed: int, sums: int = 1, least: float = 5e-7) -> None:
+        self._kernel, self._least = kernel, least
+        self._rng = np.random.default_rng(seed)
+        self._shape = (sums, 512, 16)
+        self.looks = 0
+        self.tried = 0
+
+    def look(self, known: Ways | None) -> Attempts:
+        self.looks += 1
+        shapes = {"a": self._shape, "b": self._shape, "t": self._shape[:-1]}
+        values = {k: self._rng.standard_normal(s, np.float32) for k, s in shapes.items()}
+
+        def by(way: Way) -> Numbers:
+            self.tried += 1
+            return exact(shortened(values, way.bits, ON, truncate=way.truncate, only=way.names))
+
+        ways = None if known is None else known["y"]
+        out, truth = self._kernel(values), exact(values)
+        made = attempt(out, truth, self._least, list("abt"), ways, by)
+        return {} if made is None else {"y": made}
+
+
+@pytest.mark.parametrize(
+    "way", [BF16, Way(8, False, ("a",)), Way(11, False, ("a", "b")), Way(8, True, ("a", "b", "t"))]
+)
+@pytest.mark.parametrize(("sums", "draws"), [(1, DRAWS), (64, DRAWS_OF_MANY)])
+def test_rounded_inputs_are_named(way: Way, sums: int, draws: int) -> None:
+    # Of a single sum, an error that is small by chance isn't looked at further.
+    found = [explained(Draws(rounded(way), seed, sums).look) for seed in range(8)]
+    told = [one for one in found if one is not None]
+    assert len(told) >= 6
+    for name, diagnosis in told:
+        assert name == "y"
+        assert diagnosis.reason == "precision"
+        assert f"on {draws} draws its error is that of {way}" in diagnosis.detail
+
+
+@given(st.integers(0, 2**31 - 1), st.sampled_from([1, 64]))
+def test_sums_in_another_order_never_are(seed: int, sums: int) -> None:
+    assert explained(Draws(one_by_one, seed, sums).look) is None
+
+
+def test_what_is_as_exact_as_honest_arithmetic_is_not_looked_at() -> None:
+    """As where the reference itself computes in TF32, because the target allows that."""
+    draws = Draws(rounded(BF16), 0, least=1.0)
+    assert explained(draws.look) is None
+    assert (draws.looks, draws.tried) == (FIRST_LOOKS, 0)
+
+
+def test_ways_that_failed_before_are_not_tried_again() -> None:
+    draws = Draws(rounded(BF16), 3, sums=64)
+    assert explained(draws.look) is not None
+    every = 2 * 2 * (1 + 3 + 3)
+    assert every < draws.tried < every + 4
+
+
+def test_an_error_to_one_side_is_no_rounding_of_inputs() -> None:
+    """A sum that loses as much on every draw as cutting inputs off takes, but not with them."""
+    cut = Way(8, True, ("a",))
+
+    def look(known: Ways | None) -> Attempts:
+        off = -1e-3 * (1 + 0.1 * rng.standard_normal(1))
+        by = -1e-3 * (1 + 0.1 * rng.standard_normal(1))
+        return {"y": Attempt("float32", off.tolist(), {cut: by.tolist()})}
+
+    rng = np.random.default_rng(0)
+    assert all(explained(look) is None for _ in range(20))
+
+
+def test_attempts_are_sent_as_they_are() -> None:
+    made = Attempt("float32", [0.5, -0.25], {BF16: [1.0, 2.0], Way(11, True, ("t",)): [0.0, 1.0]})
+    assert Attempt.from_message(json.loads(json.dumps(made.as_message()))) == made
+
+
+def test_who_allows_more_has_less_looked_at() -> None:
+    budget = Budget(1.0, 1.0, Errors(1e-6, 1e-6))
+    assert least_error(budget, "float32", 10.0) == pytest.approx(4e-6)
+    assert least_error(budget, "float32", 100.0) == pytest.approx(4e-5)
+    assert least_error(Budget(1.0, 1.0, Errors(0.0, 0.0)), "float32", 10.0) == 4 * 2.0**-23
+
+
+@pytest.mark.parametrize(
+    ("dtype", "size", "rtol", "expected"),
+    [
+        ("float32", 1, None, True),
+        ("float64", MOST_NUMBERS, None, True),
+        ("float32", MOST_NUMBERS + 1, None, False),
+        ("float16", 1, None, False),
+        ("int32", 1, None, False),
+        ("float32", 1, 1e-3, False),
+    ],
+)
+def test_which_outputs_are_looked_at(
+    dtype: Any, size: int, rtol: float | None, expected: bool
+) -> None:
+    budget = Budget(1.0, 1.0, Errors(0.0, 0.0), rtol=rtol)
+    assert may_average_out(ArraySpec("y", "output", dtype, (size,)), budget) is expected
+
+
+def test_what_is_not_finite_explains_nothing() -> None:
+    out, truth = np.array([1.5], np.float32), np.array([1.0])
+    made = attempt(out, truth, 0.0, ["a"], None, lambda way: np.array([np.nan]))
+    assert made == Attempt("float32", [0.5])
+    assert attempt(out, np.array([np.inf]), 0.0, ["a"], None, lambda way: None) is None
