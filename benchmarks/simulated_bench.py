@@ -75,7 +75,9 @@ class SimulatedInputs:
     distribution: str = "own"
     tolerated: tuple[str, ...] = ()
 
-    def use(self, distribution: str = "own", guard: int | None = None) -> None:
+    def use(
+        self, distribution: str = "own", guard: int | None = None, seed: int | None = None
+    ) -> None:
         """Nothing: outputs are right by decree."""
 
 

@@ -70,22 +70,16 @@ def examined(made: Bench, text: str, build: BuildSpec | None = None) -> Outcome:
 
 
 @pytest.mark.parametrize(
-    ("narrow", "loop", "said"),
-    [
-        (BF16, BOTH, "'a', 'b' rounded to 8 bits"),
-        (BF16, ONE, "'a' rounded to 8 bits"),
-        (TF32, BOTH, "'a', 'b' rounded to 11 bits"),
-        (TF32_CUT, BOTH, "'a', 'b' cut to 11 bits"),
-    ],
+    ("narrow", "loop"),
+    [(BF16, BOTH), (BF16, ONE), (TF32, BOTH), (TF32_CUT, BOTH)],
     ids=["bfloat16", "one factor in bfloat16", "tf32", "tf32 cut"],
 )
-def test_a_loss_of_shortened_factors_is_imprecise(
-    narrow: str, loop: str, said: str, losses: Bench
-) -> None:
-    outcome = examined(losses, kernel(narrow=narrow, loop=loop))
+def test_a_loss_of_shortened_factors_is_imprecise(narrow: str, loop: str, losses: Bench) -> None:
+    # An error that is small by chance isn't looked at: one examination in some tens.
+    seen = (examined(losses, kernel(narrow=narrow, loop=loop)) for _ in range(4))
+    outcome = next(one for one in seen if not isinstance(one, Passed))
     assert getattr(outcome, "reason", None) == "precision", outcome.detail
     assert "as if in" in outcome.detail
-    print(outcome.detail)
 
 
 @pytest.mark.parametrize("build", [None, FAST], ids=["-O2", "-ffast-math"])

@@ -18,8 +18,8 @@ from roofsmith.judge.examiner import differs  # noqa: E402
 from roofsmith.judge.gpu.station import GpuStation  # noqa: E402
 
 PLAN = SegmentPlan(3, warm=2, comes_back=True)
-SPIKE = "a lone spike of 2^20 or more"
-COMMON = 64.0
+SPIKE = "a lone spike of 2^4"
+COMMON = 8.0
 
 
 def setup(N: int, seed: int) -> dict[str, object]:

@@ -66,7 +66,10 @@ def diagnosed(monkeypatch: pytest.MonkeyPatch, kernel: Kernel, scale: int) -> Di
 def test_a_loss_of_narrow_operands_is_imprecise(
     monkeypatch: pytest.MonkeyPatch, kind: torch.dtype, scale: int, said: str
 ) -> None:
-    found = diagnosed(monkeypatch, in_type(kind), scale)
+    # An error that is small by chance isn't looked at: one time in hundreds.
+    found = diagnosed(monkeypatch, in_type(kind), scale) or diagnosed(
+        monkeypatch, in_type(kind), scale
+    )
     assert found is not None
     assert found.reason == "precision"
     assert f"as if in {said}, where float32 is declared" in found.detail

@@ -18,7 +18,6 @@ from roofsmith.judge.distributions import shortened
 from roofsmith.judge.host_arithmetic import HostArithmetic
 from roofsmith.judge.narrow_inputs import (
     DRAWS,
-    DRAWS_OF_MANY,
     FIRST_LOOKS,
     MOST_NUMBERS,
     Attempt,
@@ -85,8 +84,8 @@ class Draws:
 @pytest.mark.parametrize(
     "way", [BF16, Way(8, False, ("a",)), Way(11, False, ("a", "b")), Way(8, True, ("a", "b", "t"))]
 )
-@pytest.mark.parametrize(("sums", "draws"), [(1, DRAWS), (64, DRAWS_OF_MANY)])
-def test_rounded_inputs_are_named(way: Way, sums: int, draws: int) -> None:
+@pytest.mark.parametrize("sums", [1, 64])
+def test_rounded_inputs_are_named(way: Way, sums: int) -> None:
     # Of a single sum, an error that is small by chance isn't looked at further.
     found = [explained(Draws(rounded(way), seed, sums).look) for seed in range(8)]
     told = [one for one in found if one is not None]
@@ -94,7 +93,7 @@ def test_rounded_inputs_are_named(way: Way, sums: int, draws: int) -> None:
     for name, diagnosis in told:
         assert name == "y"
         assert diagnosis.reason == "precision"
-        assert f"on {draws} draws its error is that of {way}" in diagnosis.detail
+        assert f"on {DRAWS} draws its error is that of {way}" in diagnosis.detail
 
 
 @given(st.integers(0, 2**31 - 1), st.sampled_from([1, 64]))
@@ -113,7 +112,7 @@ def test_ways_that_failed_before_are_not_tried_again() -> None:
     draws = Draws(rounded(BF16), 3, sums=64)
     assert explained(draws.look) is not None
     every = 2 * 2 * (1 + 3 + 3)
-    assert every < draws.tried < every + 4
+    assert every < draws.tried <= every + 3 * DRAWS
 
 
 def test_an_error_to_one_side_is_no_rounding_of_inputs() -> None:

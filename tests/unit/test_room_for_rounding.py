@@ -55,6 +55,9 @@ class Drawn:
     def is_ordered(self, name: str) -> bool:
         return False
 
+    def may_jump(self, name: str) -> bool:
+        return False
+
     def expect(self, slot: int, *, exact: bool) -> None:
         self._made[exact] = self.reference.expect(self.reference.values, {"y"}, exact=exact)["y"]
 
@@ -87,7 +90,14 @@ def on_device(shares: NDArray[Any], dtype: str = "float32") -> Found:
     reference: Any = Convolution(dtype, lambda a: torch.as_tensor(a).to(kind), torch.Tensor.double)
     out, truth = off_by(shares, dtype)
     wrong = rounding.Wrong(
-        "y", torch.from_numpy(out), reference.values, {"y"}, BUDGET, is_other=True, is_ordered=False
+        "y",
+        torch.from_numpy(out),
+        reference.values,
+        {"y"},
+        BUDGET,
+        is_other=True,
+        may_jump=False,
+        is_ordered=False,
     )
     room = rounding.room_for_rounding(reference, wrong, FREE, set(), TorchArithmetic())
     return measure(out, truth), room

@@ -30,10 +30,18 @@ ELEMENT_FLOOR_EPS = 256.0
 """Least element-wise budget in epsilons: the worst of many elements is a few times the norm, and
 many times where a fast algorithm, such as Winograd's convolution F(4x4, 3x3), adds and subtracts
 what is larger than its results. Chosen."""
+OTHER_ELEMENTS = 4.0
+"""Times as much on inputs that the reference didn't draw. Chosen: a gate that is exact to an
+epsilon of 1 was off by 630 where it was to let a thousandth of a large state through."""
 LEAST_ROW = 16
 """Elements whose root mean square is a scale: of two, both may be small by chance. Chosen."""
 MOST_JOINED = 8
 """Times as many elements of an axis as are needed may be joined, rather than all of it. Chosen."""
+
+LEAST_SHARE = 1 / 4
+"""Of the root mean square of a whole output, on its inputs or on own draws, that errors are
+relative to at least where the reference didn't draw the inputs: `exp(x) - 1` is off by an epsilon
+however small its result is, and a tile's rows by an epsilon of the largest. Chosen."""
 
 GROSS = 0.5
 """Off by more than half of itself, a number says little. Chosen."""
@@ -46,15 +54,22 @@ SUMMATION_FACTOR = 4.0
 """λ in the probabilistic bound λ sqrt(n) u for a sum of n terms in any order: Higham and Mary,
 "A new approach to probabilistic rounding error analysis", SIAM J. Sci. Comput. 41(5), 2019."""
 
-Roundings = Literal["random", "dominated", "alike"]
-"""What may be assumed of the rounding errors in a sum: that they are random; that a term may
-outweigh all others, beside which small ones round to nothing; that equal terms round the same way.
-"""
+Roundings = Literal["random", "dominated", "alike", "cancelling"]
+"""What may be assumed of rounding errors: that they are random; that a term may outweigh all others
+of a sum, beside which small ones round to nothing; that terms round the same way, again and again;
+that besides, differences cancel which never do on usual inputs."""
 DOMINATED_SHARE, MOST_DOMINATED = 1 / 4, 2.0**14
 """Terms of a dominated sum, and how many at most, that round the same way. Measured on softmax of
 normal rows in stretches, added up one by one in float32: up to 0.15 of n u, at n from 8192 to
 131072. A sum of more terms than the cap allows for isn't added up one by one, or is as wrong on
 inputs of any kind."""
+
+PER_TERM = 4.0
+"""Roundings of a term that may go the same way: a running mean (Welford's) makes three of each."""
+CANCELLING_EPS = 2.0**13
+"""Least norm-wise budget, in epsilons, where differences cancel, and a quarter of the element-wise
+one: distances as |a|^2 + |b|^2 - 2 a b were off by 110 and 1200 on rows of one number. Chosen; who
+leaves work out is off by far more than its 0.1%."""
 
 HALF_NORM_EPS = 1.0
 """Norm-wise room of half-precision outputs in epsilons, beside sums in float32. Measured on
@@ -112,6 +127,9 @@ class Budget:
     rtol: float | None = None
     gross: float | None = None
     """Share of the elements that may be off by more than `GROSS` of themselves; None: any."""
+    own_scale: float | None = None
+    """Where the reference didn't draw the inputs: root mean square of the output on own draws, or 0
+    if that is no measure for it; see `LEAST_SHARE`."""
 
     def strained(self, norm: float, element: float) -> Budget:
         """The budget of a draw that magnifies every rounding error by these factors.
@@ -134,7 +152,7 @@ class Budget:
         both = None not in (self.gross, other.gross)
         return Budget(
             max(self.norm, other.norm), max(self.element, other.element), honest, self.atol,
-            self.rtol, self.gross if both else None,
+            self.rtol, self.gross if both else None, self.own_scale,
         )  # fmt: skip
 
 
@@ -170,9 +188,10 @@ def measure(
         return Errors(LARGEST_ERROR, LARGEST_ERROR, problem)
     exact = truth.astype(np.float64, copy=False)
     difference = np.abs(out.astype(np.float64) - exact)
+    least = _least_scale(exact, budget, scale)
     return Errors(
-        _norm_error(difference, exact, scale),
-        _element_error(difference, exact, budget, scale),
+        _norm_error(difference, exact, scale, least),
+        _element_error(difference, exact, budget, scale, least),
         gross=_gross(difference, exact, out.dtype),
     )
 
@@ -216,6 +235,7 @@ def budget_for(
     atol: float | None = None,
     rtol: float | None = None,
     roundings: Roundings = "random",
+    is_own: bool = True,
     selects: bool = False,
 ) -> Budget:
     """What an output may be wrong by.
@@ -229,7 +249,9 @@ def budget_for(
             may be off by.
         rtol: relative one.
         roundings: what may be assumed of their errors. What rounds the same way again and again
-            does so by up to n u in all; the rest stays random.
+            does so by up to n u for every rounding of a term; the rest stays random.
+        is_own: whether the reference itself drew the inputs. On others, an element may outweigh all
+            others, so that nothing averages out norm-wise; and more honest formulas lose digits.
         selects: whether it consists of the inputs' own numbers, which nobody has to round.
     """
     if dtype not in EPSILON:
@@ -238,11 +260,16 @@ def budget_for(
     biased = {
         "random": 0.0,
         "dominated": min(DOMINATED_SHARE * terms, MOST_DOMINATED),
-        "alike": terms,
+        "alike": PER_TERM * terms,
+        "cancelling": PER_TERM * terms,
     }
     halves = SUMMATION_FACTOR * terms**0.5 + biased[roundings]
     summation = halves * EPSILON[SUMMED_IN.get(dtype, dtype)] / 2
     norm, element = (EPSILON[dtype],) * 2 if selects else floors(dtype)
+    if not is_own and not selects and dtype not in SUMMED_IN:
+        norm, element = element, OTHER_ELEMENTS * element
+        if roundings == "cancelling":
+            norm, element = CANCELLING_EPS * EPSILON[dtype], 4 * CANCELLING_EPS * EPSILON[dtype]
     if dtype in SUMMED_IN:
         factor *= HALF_SHARE
         norm, element = norm + summation, element + 4 * summation
@@ -276,7 +303,8 @@ def off_beyond(
         return _other_integers(np.asarray(out), np.asarray(truth), budget), nothing
     sizes = np.abs(exact)
     if budget.atol is None and budget.rtol is None:
-        allowed = budget.element * np.maximum(_row_scale(sizes), sizes)
+        scale = np.maximum(_row_scale(sizes), _least_scale(exact, budget, None))
+        allowed = budget.element * np.maximum(scale, sizes)
     else:
         allowed = (budget.atol or 0.0) + (budget.rtol or 0.0) * sizes
     difference = np.abs(np.asarray(out, np.float64) - exact)
@@ -331,10 +359,23 @@ def _row_length(shape: tuple[int, ...]) -> int:
     return length
 
 
-def _norm_error(
-    difference: NDArray[np.float64], exact: NDArray[np.float64], scale: NDArray[np.float64] | None
+def _least_scale(
+    exact: NDArray[np.float64], budget: Budget | None, scale: NDArray[np.float64] | None
 ) -> float:
-    error, size = _norm(difference), _norm(exact)
+    """What errors are relative to at least; of parts, going by the rows that they are parts of."""
+    if budget is None or budget.own_scale is None or exact.size == 0:
+        return 0.0
+    sizes = exact if scale is None else scale
+    return LEAST_SHARE * max(_norm(sizes) / math.sqrt(sizes.size), budget.own_scale)
+
+
+def _norm_error(
+    difference: NDArray[np.float64],
+    exact: NDArray[np.float64],
+    scale: NDArray[np.float64] | None,
+    least: float,
+) -> float:
+    error, size = _norm(difference), max(_norm(exact), least * math.sqrt(exact.size))
     if scale is not None:  # parts may be far smaller than what they are parts of
         size = max(size, _norm(scale * math.sqrt(exact.shape[-1])))
     if error == 0:
@@ -369,6 +410,7 @@ def _element_error(
     exact: NDArray[np.float64],
     budget: Budget | None,
     scale: NDArray[np.float64] | None,
+    least: float,
 ) -> float:
     if difference.size == 0 or not difference.any():
         return 0.0
@@ -383,7 +425,7 @@ def _element_error(
     rows = difference.reshape(-1, length)
     sizes = np.abs(exact).reshape(rows.shape)
     scale = root_mean_squares(sizes) if scale is None else scale
-    sizes = np.maximum(scale[:, None], sizes)
+    sizes = np.maximum(np.maximum(scale, least)[:, None], sizes)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         relative = np.divide(rows, sizes, out=sizes)  # 0 / 0 is NaN, and nothing is off there
     return min(float(np.fmax.reduce(relative, axis=None)), LARGEST_ERROR)

@@ -8,7 +8,16 @@ from functools import reduce
 
 import numpy as np
 
-from roofsmith.analysis.tolerance import GROSS, SUMMED_IN, Budget, Errors, Roundings, budget_for
+from roofsmith.analysis.tolerance import (
+    GROSS,
+    MOST_ELEMENT,
+    MOST_NORM,
+    SUMMED_IN,
+    Budget,
+    Errors,
+    Roundings,
+    budget_for,
+)
 from roofsmith.domain.arrays import ArraySpec
 from roofsmith.domain.comparison import ErrorReport
 from roofsmith.domain.outcome import Failure, Incorrect
@@ -18,8 +27,8 @@ from roofsmith.judge.distributions import OWN
 from roofsmith.judge.exploration import Honest, Strain, is_lost
 from roofsmith.ports import WorkloadDescription
 
-LONGEST_ROW = 2**16
-"""Cap on the length that a row may add to the error budget: keeps it, at 6e-5 in float32, well
+LONGEST_AXIS = 2**16
+"""Cap on the length that an axis may add to the error budget: keeps it, at 6e-5 in float32, well
 below the 2e-4 to 5e-4 that operands rounded to TF32 cost."""
 
 
@@ -62,6 +71,8 @@ class Budgets:
     def __init__(self, tolerance: Tolerance) -> None:
         self._tolerance = tolerance
         self._known: dict[tuple[str, str], Budget] = {}
+        self._scales: dict[tuple[str, str], float] = {}
+        """Root mean squares of outputs on own draws."""
 
     def learn(
         self,
@@ -69,6 +80,7 @@ class Budgets:
         description: WorkloadDescription,
         output: ArraySpec,
         honest: Errors,
+        scale: float,
         *,
         fan_in: float | None = None,
         selected: Collection[str] = (),
@@ -82,6 +94,7 @@ class Budgets:
             description: of the workload.
             output: the array.
             honest: error of the reference itself.
+            scale: root mean square of the output on own draws.
             fan_in: inputs that an output depends on, if these are a few.
             selected: outputs that consist of the inputs' own numbers.
             roundings: see `analysis.tolerance.budget_for`.
@@ -96,9 +109,14 @@ class Budgets:
             atol=atol,
             rtol=rtol,
             roundings=roundings,
+            is_own=is_own,
             selects=output.name in selected,
         )
         local = fan_in is not None and fan_in <= FEW_INPUTS and atol is None and rtol is None
+        if is_own:
+            self._scales[label, output.name] = max(scale, self._scales.get((label, output.name), 0))
+        else:
+            budget = replace(budget, own_scale=scale)
         if is_own and local and honest.gross <= LEAST_GROSS and elements(output) >= MANY_ELEMENTS:
             budget = replace(budget, gross=MOST_GROSS)
         known = self._known.get((label, output.name))
@@ -114,7 +132,8 @@ class Budgets:
         *,
         fan_in: float | None = None,
         selected: Collection[str] = (),
-        roundings: Roundings = "alike",
+        roundings: Roundings,
+        is_scaled: bool = False,
     ) -> bool:
         """Set or widen budgets for inputs of another distribution; False if they mean nothing.
 
@@ -127,6 +146,8 @@ class Budgets:
             fan_in: inputs that an output depends on, if these are a few.
             selected: outputs that consist of the inputs' own numbers.
             roundings: see `analysis.tolerance.budget_for`.
+            is_scaled: whether results are those of own draws times a power of two, so that the
+                scale of these is no measure.
         """
         if not honest.is_sound or any(
             is_lost(honest.errors[output.name], self.get(label, output.name).honest, output.dtype)
@@ -135,8 +156,9 @@ class Budgets:
             return False
         for output in outputs:
             errors = honest.errors[output.name]
+            scale = 0.0 if is_scaled else self._scales[label, output.name]
             self.learn(
-                subject, description, output, errors,
+                subject, description, output, errors, scale,
                 fan_in=fan_in, selected=selected, roundings=roundings, is_own=False,
             )  # fmt: skip
         return True
@@ -195,18 +217,18 @@ def _terms(description: WorkloadDescription, fan_in: float | None) -> float:
     """How many terms an output element may sum, as far as shapes and declared work tell.
 
     The inputs that it depends on, if these are a few. Else the largest of: a multiply-add per term
-    (flops / 2 over output elements), inputs over outputs, and the longest row, as in a softmax; the
+    (flops / 2 over output elements), inputs over outputs, and the longest axis, as a softmax's; the
     last is a guess, so it is capped.
     """
     if fan_in is not None:
         return fan_in
     outputs = sum(elements(a) for a in description.arrays if a.role != "input")
     inputs = sum(elements(a) for a in description.arrays if a.role == "input")
-    longest = max((a.shape[-1] for a in description.arrays if a.shape), default=1)
+    longest = max((size for a in description.arrays for size in a.shape), default=1)
     return max(
         (description.flops or 0.0) / 2 / max(outputs, 1),
         inputs / max(outputs, 1),
-        min(longest, LONGEST_ROW),
+        min(longest, LONGEST_AXIS),
     )
 
 
@@ -239,9 +261,36 @@ def gross_failure(subject: str, output: str, found: Errors, budget: Budget) -> F
     """The outcome of such an output."""
     detail = (
         f"{found.gross:.0%} of its elements, each of which depends on a few inputs, are off by more"
-        f" than {GROSS:.0%} of what they should be, however small that is"
+        f" than {GROSS:.0%} of what they should be, however small that is; if numbers cancel there"
+        " in the formula, as in 1 + erf(x), give `atol`"
     )
     return incorrect(subject, output, Diagnosis("wrong_output", detail), budget)
+
+
+def within_reach(
+    found: Errors, budget: Budget, here: Errors, factor: float, *, exact: bool
+) -> Budget | None:
+    """The budget by what honest arithmetic makes of this very draw, if that is enough: where an arc
+    sine's argument is nearly 1, one draw in thirty is far harder than others.
+
+    Args:
+        found: errors of an output, beyond the budget.
+        budget: what draws usually allow.
+        here: errors of honest arithmetic on this draw.
+        factor: multiple of them that is allowed.
+        exact: whether it was compared with float64, and not with the declared precision.
+    """
+    if factor == 0:
+        return None
+    given = not (budget.atol is None and budget.rtol is None)
+    own = replace(
+        budget,
+        norm=max(budget.norm, min(factor * here.norm, MOST_NORM)),
+        element=budget.element
+        if given
+        else max(budget.element, min(factor * here.element, MOST_ELEMENT)),
+    )
+    return None if is_too_wrong(found, own, Errors(0.0, 0.0) if exact else here) else own
 
 
 def strained_budget(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Mapping
 from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -24,9 +25,10 @@ from roofsmith.judge.budgets import (
     is_gross,
     is_too_wrong,
     strained_budget,
+    within_reach,
 )
 from roofsmith.judge.diagnosis import Evidence, diagnose
-from roofsmith.judge.distributions import OWN, STRETCHES
+from roofsmith.judge.distributions import OWN, roundings_on
 from roofsmith.judge.draws import Draws
 from roofsmith.judge.exploration import on_own_draws
 from roofsmith.judge.narrow_inputs import Attempts, Way, Ways, attempt, least_error, may_average_out
@@ -63,8 +65,9 @@ class Checker:
             honest = on_own_draws(
                 honest, moved.get(output.name), output.dtype, leaps=draws.may_jump(output.name)
             )
+            scale = _typical(truth) if np.issubdtype(truth.dtype, np.floating) else 0.0
             self.budgets.learn(
-                draws.subject, draws.description, output, honest,
+                draws.subject, draws.description, output, honest, scale,
                 fan_in=draws.fan_in, selected=draws.selected,
             )  # fmt: skip
 
@@ -117,7 +120,8 @@ class Checker:
         return self.budgets.learn_other(
             draws.subject, draws.workload.label, draws.description, draws.outputs, honest,
             fan_in=draws.fan_in, selected=draws.selected,
-            roundings="dominated" if draws.distribution == STRETCHES else "alike",
+            roundings=roundings_on(draws.distribution, one_by_one=True),
+            is_scaled=draws.is_scaled,
         )  # fmt: skip
 
     def _compare(
@@ -154,6 +158,11 @@ class Checker:
         )  # fmt: skip
 
 
+def _typical(truth: NDArray[Any]) -> float:
+    """Root mean square of all of it."""
+    return root_mean_squares(truth.reshape(1, -1)).item()
+
+
 def _moved(draws: Draws, slot: int) -> Mapping[str, Errors]:
     """What honest arithmetic makes of a slot's inputs, or of inputs that were hardly moved."""
     try:
@@ -177,7 +186,13 @@ def _explained(
     slack = Errors(0, 0) if exact else budget.honest
     own = None
     if np.issubdtype(out.dtype, np.floating):
-        own = strained_budget(found, budget, slack, lambda: draws.strain(slot).get(name), factor)
+        here = None if draws.may_jump(name) else _moved(draws, slot).get(name)
+        if here is not None:
+            own = within_reach(found, budget, here, factor, exact=exact)
+        if own is None:
+            own = strained_budget(
+                found, budget, slack, lambda: draws.strain(slot).get(name), factor
+            )
     if own is None:
         own = room_for_rounding(draws, slot, name, out, budget)
         draws.expect(slot, exact=exact)

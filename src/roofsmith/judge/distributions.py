@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from roofsmith.analysis.tolerance import Errors
+from roofsmith.analysis.tolerance import Errors, Roundings
 from roofsmith.domain.workload import AS_DRAWN
 
 OWN = AS_DRAWN
@@ -202,6 +202,10 @@ def _varied(s: Source) -> Any:
     return s.xp.where(s.x == 0.0, chance - 0.5, s.x * (0.5 + chance))
 
 
+CONSTANT_ROWS, ROWS_ALIKE, MASKED = "constant rows", "rows alike", "masked"
+CANCELLING = (CONSTANT_ROWS, ROWS_ALIKE, MASKED)
+"""Where differences of numbers cancel that never do on own draws."""
+
 DISTRIBUTIONS: Mapping[str, Callable[[Source], Any]] = {
     "flipped, signs at random": _permuted,
     "normal": _normal,
@@ -217,25 +221,24 @@ DISTRIBUTIONS: Mapping[str, Callable[[Source], Any]] = {
     "a lone spike of 2^20 or more": _lone(20, outweighs=True),
     "a lone spike of 2^12": _lone(12),
     "a lone spike of 2^4": _lone(4),
-    "constant rows": _constant_rows,
+    CONSTANT_ROWS: _constant_rows,
     "rows on different scales": _rows_apart,
-    "rows alike": _rows_alike,
+    ROWS_ALIKE: _rows_alike,
     STRETCHES: _stretches,
     "all negative": _negative,
     "sparse": _sparse,
-    "masked": _masked,
+    MASKED: _masked,
     "denormals among the others": _denormal,
 }
 """By the name under which people meet them."""
 
 SPIKY = ("spikes, times 2^10", "spikes, times 2^4")
 LONE = ("a lone spike of 2^20 or more", "a lone spike of 2^12", "a lone spike of 2^4")
-RELATED = ("constant rows", "masked")
-"""With equal numbers, whose sums round the same way again and again."""
 LARGE = ("times 2^10", "times 2^5", "times 2^2")
+SMALL = ("times 2^-20", "times 2^-10", "times 2^-4")
 ALTERNATIVES = (
     LARGE,
-    ("times 2^-20", "times 2^-10", "times 2^-4"),
+    SMALL,
     SPIKY,
     LONE,
 )
@@ -259,6 +262,8 @@ def transform(
         return dict(values)
     make = _varied if name == VARIED else DISTRIBUTIONS[name]
     moves = moved_by(name, free)
+    if name in LONE and len(moves) > 1:  # the product of two would outweigh what is to be seen
+        moves = frozenset([sorted(moves)[seed % len(moves)]])
     on.reseed(seed)
     return {
         key: _with_sign(make(_source(value, on)), free[key], value, on) if key in moves else value
@@ -269,6 +274,29 @@ def transform(
 def moved_by(name: str, free: Mapping[str, int]) -> frozenset[str]:
     """The arrays that a distribution changes, of those that may."""
     return frozenset(key for key, sign in free.items() if (sign == LEVEL) == (name == VARIED))
+
+
+NEEDLESS = (CONSTANT_ROWS, SPIKY[0], *LONE[:2])
+"""Where an element depends on a few inputs. One number throughout leaves what is small beside the
+others of its row alone, a huge one leaves it beside that: whoever rounds it in relation to these,
+or to the others of a tile, would be wrong. And who leaves an input out shows on own draws."""
+UNDECIDED = (*CANCELLING, *SMALL)
+"""Where arithmetic decides integers, such as the nearest of some points or a bin: there, rounding
+decides very many."""
+
+
+def roundings_on(name: str, *, one_by_one: bool) -> Roundings:
+    """What may be assumed of rounding errors on a distribution other than the own draws'.
+
+    Args:
+        name: of the distribution.
+        one_by_one: whether kernels may add up all terms of a sum in their order, as on a host.
+    """
+    if name in CANCELLING:
+        return "cancelling"
+    if not one_by_one:
+        return "random"
+    return "dominated" if name == STRETCHES else "alike"
 
 
 def changed(values: Mapping[str, Any], change: Sequence[Any] | None, on: Arithmetic) -> Any:

@@ -81,6 +81,11 @@ class Draws:
         return self._oracle.tolerated().selected
 
     @property
+    def is_scaled(self) -> bool:
+        """Whether results are those of own draws times a power of two."""
+        return self.distribution in self._oracle.tolerated().scaled
+
+    @property
     def subject(self) -> str:
         """The workload, and what its inputs are drawn from if that isn't the reference's own."""
         return subject(self.workload.label, self.distribution)
@@ -185,7 +190,7 @@ class Draws:
         message = {
             "arena": self.number, "slot": slot, "bounds": [DECLARED + name, TRUTH + name],
             "which": [self._oracle.tolerated().free, *way],
-            "budget": [budget.norm, budget.element, budget.atol, budget.rtol],
+            "budget": [budget.norm, budget.element, budget.atol, budget.rtol, budget.own_scale],
         }  # fmt: skip
         found = self._oracle.ask("jolt", message)["jolted"]
         return None if found is None else (bool(found[0]), int(found[1]))

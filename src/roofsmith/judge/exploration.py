@@ -9,7 +9,8 @@ more than `LOST` times what is allowed on the reference's own draws, or `MEANING
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import permutations
 from statistics import median
@@ -31,7 +32,10 @@ from roofsmith.judge.distributions import (
     DISTRIBUTIONS,
     LARGEST,
     LEVEL,
+    NEEDLESS,
     SIGNIFICAND,
+    SMALL,
+    UNDECIDED,
     VARIED,
     Arithmetic,
     moved_by,
@@ -51,6 +55,9 @@ the largest error of a single element varies more from draw to draw."""
 SPREAD = 16.0
 """Element-wise over norm-wise, of an error that isn't one of a few elements: what is
 ill-conditioned leaps, too, as far as anybody can tell who moves its inputs. Chosen."""
+LEAST_SMALL = 2.0**-7
+"""Of an output's root mean square on own draws: smaller ones can't be told from zeros by errors
+that are relative to that. Chosen."""
 MANY_NUMBERS = 2**20
 """Of outputs: for more, a run of the reference takes long."""
 SEEDS = (1, 2, 3)
@@ -124,7 +131,8 @@ def explore(reference: Explored, dims: dict[str, int], on: Arithmetic) -> dict[s
     """The distributions that an operator tolerates.
 
     Returns:
-        tolerated: their names; free: inputs that they change, each with the sign that its numbers
+        tolerated: their names; scaled: of these, on which results are those of own draws times a
+        power of two; free: inputs that they change, each with the sign that its numbers
         always have, or `LEVEL`; bound: all other floating inputs, with what binds them; fan_in:
         inputs that an output depends on, where these are a few neighbours and no row; else None;
         same: arrays that never change; is_fixed: whether none does;
@@ -149,14 +157,22 @@ def explore(reference: Explored, dims: dict[str, int], on: Arithmetic) -> dict[s
         if LEVEL not in (free[low], free[high]) and never_above(draws[low], draws[high]):
             bound.update({low: f"it is never above {high!r}", high: f"it is never below {low!r}"})
     free = {name: kept for name, kept in free.items() if name not in bound}
-    tolerated = _tolerated(reference, values, outputs, free, on) if free else []
     local = fan_in(reference, values, outputs, on)
     jumps = jumping(reference, values, outputs, free, on)
+    in_order = ordered(reference, values, outputs, on) if jumps else []
+    left_out: set[str] = set()
+    if local is not None:
+        left_out.update(NEEDLESS)
+    if any(not on.is_floating(values[name]) for name in jumps if name not in in_order):
+        left_out.update(UNDECIDED)
+    tolerated = _tolerated(reference, values, outputs, free, on, left_out) if free else {}
+    scaled = [name for name, is_scaled in tolerated.items() if is_scaled]
     return {
-        "tolerated": tolerated, "free": free, "bound": bound, "fan_in": local, "jumps": jumps,
+        "tolerated": list(tolerated), "scaled": scaled,
+        "free": free, "bound": bound, "fan_in": local, "jumps": jumps,
         "same": same_inputs(drawn), "is_fixed": is_fixed(reference, drawn),
         "selected": selected(reference, values, outputs, on),
-        "ordered": ordered(reference, values, outputs, on) if jumps else [],
+        "ordered": in_order,
     }  # fmt: skip
 
 
@@ -176,7 +192,7 @@ def honest(
     for name, exact in truth.items():
         if not on.is_floating(exact):
             errors[name] = Errors(0.0, 0.0)
-            is_sound &= bool((moved[name] == exact).all())
+            is_sound &= bool((moved[name] == exact).all() and (plain[name] == exact).all())
             continue
         largest = LARGEST[on.dtype(plain[name])]
         found = (exact, plain[name]) if many else (exact, plain[name], moved[name])
@@ -366,13 +382,15 @@ def _tolerated(
     outputs: set[str],
     free: Mapping[str, int],
     on: Arithmetic,
-) -> list[str]:
+    left_out: Collection[str],
+) -> dict[str, bool]:
+    """Distributions, and whether results are those of own draws times a power of two."""
     own = honest(reference, values, outputs, on)
     if not own.is_sound:
-        return []
+        return {}
     stored = stored_errors(reference, values, outputs, on)
-    skipped: set[str] = set()
-    found = []
+    skipped = set(left_out)
+    found = {}
     for name in (*DISTRIBUTIONS, VARIED):
         if name in skipped or not moved_by(name, free):
             continue
@@ -385,14 +403,46 @@ def _tolerated(
         if (
             other.is_sound
             and bears
+            and (name not in SMALL or _is_measurable(other.truth, own.truth, on))
             and not any(
                 is_lost(errors, own.errors[output], on.dtype(values[output]))
                 for output, errors in other.errors.items()
             )
         ):
-            found.append(name)
+            found[name] = _is_scaled(other.truth, own.truth, on)
             skipped.update(*(group for group in ALTERNATIVES if name in group))
     return found
+
+
+def _is_scaled(here: Mapping[str, Any], own: Mapping[str, Any], on: Arithmetic) -> bool:
+    """Whether results are others times a power of two, each times its own."""
+    return all(_is_times_a_power(here[n], own[n], on) for n in own if on.is_floating(own[n]))
+
+
+def _is_times_a_power(here: Any, own: Any, on: Arithmetic) -> bool:
+    sizes = root_mean_square(here, on), root_mean_square(own, on)
+    if not all(0 < size < math.inf for size in sizes):
+        return False
+    times = 2.0 ** round(math.log2(sizes[0] / sizes[1]))
+    return bool((here == times * own).all())
+
+
+def _is_measurable(here: Mapping[str, Any], own: Mapping[str, Any], on: Arithmetic) -> bool:
+    """Whether small inputs make results that are scaled, or not so small beside own draws' that
+    zeros would do."""
+    sizes = (
+        (root_mean_square(here[name], on), root_mean_square(own[name], on))
+        for name in own
+        if on.is_floating(own[name])
+    )
+    return _is_scaled(here, own, on) or all(size >= LEAST_SMALL * usual for size, usual in sizes)
+
+
+def root_mean_square(exact: Any, on: Arithmetic) -> float:
+    """Of all numbers of an array that are finite."""
+    x = on.double(exact)
+    x = on.xp.where(on.xp.isfinite(x), x, 0.0 * on.xp.ones_like(x))
+    return float(on.xp.sqrt((x * x).mean())) if elements(x) else 0.0
 
 
 def _plain(array: Any, on: Arithmetic) -> NDArray[np.float64]:

@@ -54,7 +54,7 @@ def jumping(
         exact = on.double(truth[name])
         much, little = (float(abs(on.double(one[name]) - exact).max()) for one in (far, near))
         if not on.is_floating(truth[name]):
-            return little > 0  # an integer changes by leaps only
+            return much > 0 or little > 0  # an integer changes by leaps only
         return not little <= share * much  # NaN leap, too
 
     return [name for name in truth if any(leaps(name, *pair) for pair in pairs)]

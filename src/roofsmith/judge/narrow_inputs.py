@@ -17,14 +17,14 @@ from numpy.typing import NDArray
 
 from roofsmith.analysis.tolerance import EPSILON, Budget
 from roofsmith.domain.arrays import ArraySpec
-from roofsmith.judge.diagnosis import CLOSER, FEWEST, MIXED_INPUTS, NARROWER, Diagnosis, mixtures
+from roofsmith.judge.diagnosis import CLOSER, MIXED_INPUTS, NARROWER, Diagnosis, mixtures
 
 MOST_NUMBERS = 2**12
 """Of an output that is looked at. Chosen: sums are few."""
-DRAWS, DRAWS_OF_MANY = 8, 2
-"""On which one way of rounding has to explain the error, of fewer than `FEWEST` numbers and of
-more: all but `CLOSER` of it. A single number's error on eight draws is explained so by another one,
-as large as it is and normal as well, in 3e-6 of the cases."""
+DRAWS = 8
+"""On which one way of rounding has to explain the error: all but `CLOSER` of it. A single number's
+is explained so by another one, as large as it is and normal as well, in 3e-6 of the cases; and of
+many, one may outweigh all others."""
 HOPEFUL = 0.5
 """In place of `CLOSER`, what may be left as long as there are fewer draws. Chosen."""
 FLUCTUATING = 0.5
@@ -33,7 +33,7 @@ every step err to one side, and so do inputs that are cut off. Chosen."""
 FAR_SHARE = 0.4
 """Of the multiple of the honest error, or of an epsilon, that is allowed: what is farther off is
 looked at. Chosen."""
-FIRST_LOOKS = 3
+FIRST_LOOKS = 2
 """Draws on which errors may be small by chance. Chosen."""
 LONGEST_S = 0.5
 """Of one draw, for the ways that round some inputs only: those of all of them are always tried."""
@@ -64,11 +64,6 @@ class Attempt:
     """From the truth, element by element."""
     made: dict[Way, list[float]] = field(default_factory=dict)
     """The same of the truth of rounded inputs, by every way that was asked for, or comes near."""
-
-    @property
-    def draws(self) -> int:
-        """On how many one way has to explain it."""
-        return DRAWS if len(self.off) < FEWEST else DRAWS_OF_MANY
 
     def as_message(self) -> dict[str, Any]:
         """As it is sent; `from_message` reads it."""
@@ -157,7 +152,7 @@ def explained(look: Callable[[Ways | None], Attempts]) -> tuple[str, Diagnosis] 
         left = {}
         for name, ways in known.items():
             mine = [attempts[name] for attempts in seen]
-            is_last = len(mine) == mine[0].draws
+            is_last = len(mine) == DRAWS
             fit = [way for way in ways if _fits(mine, way, is_last=is_last)]
             if is_last and fit:
                 nearest = min(fit, key=lambda way: _length(np.subtract(*_on_all(mine, way))))
@@ -180,8 +175,11 @@ def _fits(seen: Sequence[Attempt], way: Way, *, is_last: bool) -> bool:
 
 
 def _on_all(seen: Sequence[Attempt], way: Way) -> tuple[Numbers, Numbers]:
-    """Errors, and what a way makes; shape (draws, numbers)."""
-    return np.array([one.off for one in seen]), np.array([one.made[way] for one in seen])
+    """Errors, and what a way makes; shape (draws, numbers). No draw outweighs the others."""
+    off, by = np.array([one.off for one in seen]), np.array([one.made[way] for one in seen])
+    sizes = np.sqrt(np.square(off).sum(axis=1, keepdims=True))
+    unit = np.maximum(sizes, np.median(sizes))
+    return off / unit, by / unit
 
 
 def _diagnosis(dtype: str, draws: int, way: Way) -> Diagnosis:

@@ -178,8 +178,8 @@ class Server:
         """See `judge.rounding.jolt`; the bounds are arrays of a slot."""
         number, slot = message["arena"], message["slot"]
         bounds = [self._arenas[number].view(slot, name) for name in message["bounds"]]
-        norm, element, atol, rtol = message["budget"]
-        budget = Budget(norm, element, Errors(0.0, 0.0), atol, rtol)
+        norm, element, atol, rtol, own_scale = message["budget"]
+        budget = Budget(norm, element, Errors(0.0, 0.0), atol, rtol, own_scale=own_scale)
         which, drawn = message["which"], self._drawn[number, slot]
         with np.errstate(all="ignore"):
             return {"jolted": jolt(self.reference, *drawn, which, budget, bounds, self._on)}

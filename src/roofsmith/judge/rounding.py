@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roofsmith.analysis.tolerance import (
+    MOST_ELEMENT,
     SUMMED_IN,
     Budget,
     Errors,
@@ -50,6 +51,8 @@ ENOUGH_OTHERS = 3
 LONGEST_S = 10.0
 """Nobody waits longer for a wrong result to be explained: on a workload so large that the reference
 takes a second for a way, the first ten have to do."""
+FEW_SHARE = 1e-3
+"""Of elements that may be ill-conditioned where an output doesn't jump. Chosen."""
 FAR = 4
 """Times as many wrong elements as honest arithmetic has."""
 MOST_OTHERS = 2
@@ -187,8 +190,9 @@ def room_for_rounding(
     """The budget of a draw on which rounding decides some elements, if that explains an output.
 
     Every element beyond the budget must lie within what honest arithmetic makes of inputs that were
-    hardly moved, and there may be no more of them than that changes. The others must be as exact
-    as ever. Overwrites `expected`.
+    hardly moved, or no farther beyond it than that is wide, and there may be no more of them than
+    that changes. The others must be as exact as ever. Outputs that don't jump may have a few such
+    elements, as where an arc sine's argument is nearly 1. Overwrites `expected`.
 
     On inputs that `setup` doesn't draw, what moving them changes needs no jump: products by
     Strassen's or Winograd's way, and convolutions by Fourier's, are exact in relation to the
@@ -203,12 +207,15 @@ def room_for_rounding(
         out: what a kernel wrote.
         budget: that draws usually have.
     """
-    is_other = draws.distribution != OWN and np.issubdtype(out.dtype, np.floating)
-    if not is_other and not draws.may_jump(name):
-        return None
+    is_floating, is_other = np.issubdtype(out.dtype, np.floating), draws.distribution != OWN
     draws.expect(slot, exact=True)
     truth = draws.expected(slot, name, exact=True).copy()
     off, allowed = off_beyond(out, truth, budget)
+    wrong = int(np.count_nonzero(off))
+    if not draws.may_jump(name) and not (
+        is_floating and (is_other or may_be_singular(wrong, off.size, measure(out, truth, budget)))
+    ):
+        return None
     others = measure(np.where(off, truth, out).astype(out.dtype), truth, budget)
     if not np.isfinite(truth).all() or others.problem is not None:
         return None
@@ -216,18 +223,19 @@ def room_for_rounding(
     if is_strict and others.norm > budget.norm:
         return None
     size: Size = "largest" if is_other else "typical"
-    known = is_other or draws.is_decided(name)
     ordered = draws.is_ordered(name)
-    explanation = Explanation(int(np.count_nonzero(off)), is_other, known, ordered)
+    known = (is_other and not ordered) or draws.is_decided(name)
+    explanation = Explanation(wrong, is_other, known, ordered)
     low, high = (draws.expected(slot, name, exact=exact) for exact in (False, True))
     for seed in explanation.seeds():
         decided, changed = draws.jolt(slot, (seed, size, name), budget) or (False, 0)
-        if is_other:
+        if is_other and is_floating:
             reach = _most_of_row(np.maximum(_off(low, truth), _off(high, truth)))
             explained = np.clip(np.subtract(out, truth), -reach, reach)
             covered = _is_within(np.subtract(out, explained), truth, budget)
         else:
-            within = np.less_equal(low - allowed, out) & np.less_equal(out, high + allowed)
+            room = allowed + np.subtract(high, low, dtype=np.float64)
+            within = np.less_equal(low - room, out) & np.less_equal(out, high + room)
             covered = bool((within | ~off).all())
         complete = explanation.is_complete(decided=decided, changed=changed, covered=covered)
         if (decided or complete) and not is_other:
@@ -236,6 +244,12 @@ def room_for_rounding(
             found = measure(out, truth, budget)
             return budget.wider(replace(budget, norm=found.norm, element=found.element))
     return None
+
+
+def may_be_singular(wrong: int, size: int, found: Errors) -> bool:
+    """Whether so few elements are wrong, and so little, that each may be where the operator is
+    ill-conditioned."""
+    return 0 < wrong <= max(FEW_SHARE * size, 1) and found.element <= MOST_ELEMENT
 
 
 def _is_within(out: Array, truth: Array, budget: Budget) -> bool:

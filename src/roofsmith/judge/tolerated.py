@@ -34,6 +34,9 @@ class Tolerated(Value):
     ordered: tuple[str, ...] = ()
     """Outputs that the order of the inputs' numbers alone decides, such as those of an argsort."""
 
+    scaled: tuple[str, ...] = ()
+    """Distributions on which results are those of own draws times a power of two."""
+
     def notes(self) -> Iterator[str]:
         """What a kernel is tried on beside the reference's own draws, and on what it isn't, why."""
         if not self.tolerated:
@@ -41,7 +44,7 @@ class Tolerated(Value):
         else:
             yield f"inputs: as the reference draws them, and {', '.join(self.tolerated)}"
             if left_out := ", ".join(self._left_out()):
-                yield f"inputs left out, since the reference loses its meaning: {left_out}"
+                yield f"inputs left out, since results mean little on them: {left_out}"
         for name, why in self.bound.items():
             yield f"input {name!r} is always as the reference draws it: {why}"
 

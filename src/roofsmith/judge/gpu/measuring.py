@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
-from roofsmith.analysis.tolerance import GROSS, row_length
+from roofsmith.analysis.tolerance import GROSS, LEAST_SHARE, row_length
 from roofsmith.judge.stretches import SPOT_ELEMENTS, Stretches
 
 FIELDS = ("norm", "element", "mismatched", "not_finite", "nan", "nan_expected", "gross")
@@ -25,6 +25,7 @@ def measure(
     atol: float | None,
     rtol: float | None,
     scale: torch.Tensor | None = None,
+    own_scale: float | None = None,
 ) -> torch.Tensor:
     """Errors of outputs, shape (S, len(FIELDS)), float64, on the device.
 
@@ -36,6 +37,7 @@ def measure(
         rtol: see `atol`.
         scale: where `out` holds parts of rows, shape (S, parts, length): root mean squares of the
             whole rows, shape (S, parts).
+        own_scale: where the reference didn't draw the inputs; see `analysis.tolerance.Budget`.
     """
     calls = out.shape[0]
     last = row_length(out.shape[1:]) if scale is None else out.shape[-1]
@@ -56,12 +58,18 @@ def measure(
     exact = torch.where(finite, truth.double(), zero)
     difference = torch.where(finite & fine, (out.double() - exact).abs(), zero)
     size, error = (norm(numbers) for numbers in (exact, difference))
+    least = torch.zeros_like(size)
+    if own_scale is not None:
+        sizes = exact if scale is None else scale.double()
+        rms = norm(sizes) / max(sizes.shape[1], 1) ** 0.5
+        least = LEAST_SHARE * torch.clamp(rms, min=own_scale)
+        size = torch.maximum(size, least * exact.shape[1] ** 0.5)
     if scale is not None:  # parts may be far smaller than what they are parts of
         size = torch.maximum(size, norm(scale) * last**0.5)
     return torch.stack(
         [
             torch.where(error > 0, error / size, torch.zeros_like(error)),
-            _element(difference, exact, last, atol, rtol, scale),
+            _element(difference, exact, last, atol, rtol, scale, least),
             (~finite & ~same).sum(1).double(),
             (finite & ~fine).sum(1).double(),
             torch.isnan(out).sum(1).double(),
@@ -94,8 +102,9 @@ def _element(
     atol: float | None,
     rtol: float | None,
     rms: torch.Tensor | None,
+    least: torch.Tensor,
 ) -> torch.Tensor:
-    """Worst element of every call; `last` is the length of a row."""
+    """Worst element of every call; `last` is the length of a row, `least` a scale of every call."""
     calls = exact.shape[0]
     if exact.numel() == 0:
         return torch.zeros(calls, dtype=torch.float64, device=exact.device)
@@ -104,6 +113,7 @@ def _element(
     else:
         rows = exact.reshape(calls, -1, last)
         rms = norm(rows) / last**0.5 if rms is None else rms
+        rms = torch.maximum(rms, least[:, None])
         scale = torch.maximum(rms[..., None], rows.abs()).reshape(calls, -1)
     # Nothing over nothing is nothing.
     ratio = torch.where(difference > 0, difference / scale, torch.zeros_like(difference))
@@ -116,6 +126,7 @@ def compare(
     tolerances: Sequence[float | None],
     *,
     whole: bool,
+    own_scale: float | None = None,
 ) -> torch.Tensor:
     """See `measure`. Unless `whole`, of random rows of large outputs; NaN are counted everywhere.
 
@@ -125,7 +136,8 @@ def compare(
     atol, rtol = tolerances
     first = outs[0]
     if whole or first.dim() == 0 or first.numel() <= SPOT_ELEMENTS:
-        return measure(torch.stack(list(outs)), torch.stack(list(truths)), atol, rtol)
+        every = torch.stack(list(outs)), torch.stack(list(truths))
+        return measure(*every, atol, rtol, own_scale=own_scale)
     stretches = Stretches(first.shape)
     row, length = stretches.row, stretches.length
     shape = (len(outs), max(SPOT_ELEMENTS // length, 1))
@@ -140,7 +152,7 @@ def compare(
     scale = None
     if not stretches.are_rows and first.is_floating_point():
         scale = _scale(truths, rows.to(first.device), row)
-    found = measure(picked(outs), picked(truths), atol, rtol, scale)
+    found = measure(picked(outs), picked(truths), atol, rtol, scale, own_scale)
     if first.is_floating_point():
         found[:, 4:6] = 0
         # The largest of numbers with a NaN among them is NaN: one pass, where counting takes three.

@@ -28,6 +28,7 @@ from roofsmith.judge.exploration import (
     bears_storing,
     explore,
     honest,
+    root_mean_square,
     stored_errors,
     strain,
 )
@@ -156,7 +157,7 @@ class GpuServer:
         truth = self.reference.expect(values, outputs, exact=True)
         again = self.reference.expect(values, outputs, exact=True)
         plain = self.reference.expect(values, outputs, exact=False)
-        honest = {}
+        honest, scales = {}, {}
         for name, tensor in truth.items():
             if tensor.is_floating_point() and bool(torch.isnan(tensor).all()):
                 raise Complaint(f"reference left all of output {name!r} unwritten, or NaN")
@@ -164,7 +165,8 @@ class GpuServer:
             if repeat > REPEATABLE:
                 raise Complaint(f"it is not deterministic: {name!r} differs between two calls")
             honest[name] = measure(plain[name][None], tensor[None], None, None)[0].tolist()
-        return {"honest": honest}
+            scales[name] = root_mean_square(tensor, self._on)
+        return {"honest": honest, "scales": scales}
 
     def verify(self, message: dict[str, Any]) -> dict[str, Any]:
         """Compare slots with what they should hold; one report per slot.
@@ -204,6 +206,7 @@ class GpuServer:
                     [found[array.name] for found in expected],
                     message["tolerances"],
                     whole=message["exact"],
+                    own_scale=message["own_scales"].get(array.name),
                 )
         for index, touched in enumerate(arena.overruns(slots)):
             checks[f"guard:{index}"] = touched
@@ -241,10 +244,11 @@ class GpuServer:
         arena, name = self.stage.arenas[message["arena"]], message["output"]
         draw = self.stage.drawn(message["arena"], message["slot"])
         index = [array.name for array in arena.layout.arrays].index(name)
-        norm, element, atol, rtol = message["budget"]
+        norm, element, atol, rtol, own_scale = message["budget"]
+        budget = Budget(norm, element, Errors(0.0, 0.0), atol, rtol, own_scale=own_scale)
         wrong = Wrong(
-            name, arena.view(message["slot"], index), draw.values, draw.outputs,
-            Budget(norm, element, Errors(0.0, 0.0), atol, rtol), message["other"],
+            name, arena.view(message["slot"], index), draw.values, draw.outputs, budget,
+            message["other"], message["jumps"],
             message["ordered"],
         )  # fmt: skip
         free, known = message["free"], self._decided

@@ -8,11 +8,11 @@ from typing import Any
 
 import torch
 
-from roofsmith.analysis.tolerance import SUMMED_IN, Budget, row_length
+from roofsmith.analysis.tolerance import LEAST_SHARE, SUMMED_IN, Budget, Errors, row_length
 from roofsmith.judge.distributions import Arithmetic
 from roofsmith.judge.exploration import Explored
 from roofsmith.judge.gpu.measuring import measure
-from roofsmith.judge.rounding import Explanation, Size, jolted
+from roofsmith.judge.rounding import Explanation, Size, jolted, may_be_singular
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +28,8 @@ class Wrong:
     """That draws usually have."""
     is_other: bool
     """Whether `setup` didn't draw it, so that what moving inputs changes needs no jump."""
+    may_jump: bool
+    """Whether it may change by leaps, as far as was seen."""
     is_ordered: bool
     """Whether the order of the inputs alone seems to decide it."""
 
@@ -51,6 +53,10 @@ def room_for_rounding(
     out, budget, is_other = wrong.out, wrong.budget, wrong.is_other
     truth = reference.expect(wrong.values, wrong.outputs, exact=True)[wrong.name]
     off, allowed = _off_beyond(out, truth, budget)
+    norm, element, *_ = _errors(out, truth, budget)
+    few = may_be_singular(int(off.sum()), off.numel(), Errors(norm, element))
+    if not (wrong.may_jump or is_other or few):
+        return None
     others = _errors(torch.where(off, truth.to(out.dtype), out), truth, budget)
     if not bool(torch.isfinite(truth).all()) or any(others[2:4]):
         return None
@@ -58,7 +64,7 @@ def room_for_rounding(
     if is_strict and others[0] > budget.norm:
         return None
     size: Size = "largest" if is_other else "typical"
-    is_known = is_other or wrong.name in known
+    is_known = (is_other and not wrong.is_ordered) or wrong.name in known
     explanation = Explanation(int(off.sum()), is_other, is_known, wrong.is_ordered)
     low = high = truth
     for seed in explanation.seeds():
@@ -74,20 +80,18 @@ def room_for_rounding(
             low, high = torch.minimum(low, one), torch.maximum(high, one)
         changed = max(int(_off_beyond(one, truth, budget)[0].sum()) for one in (exact, plain))
         decided = bool(_off_beyond(plain, exact, budget)[0].any())
-        if is_other:
+        if is_other and out.is_floating_point():
             reach = _most_of_row(torch.maximum((low - truth).abs(), (high - truth).abs()).double())
             explained = (out.double() - truth.double()).clamp(-reach, reach)
             covered = _is_within(out.double() - explained, truth, budget)
         else:
-            within = (low.double() - allowed <= out.double()) & (
-                out.double() <= high.double() + allowed
-            )
+            room = allowed + high.double() - low.double()
+            within = (low.double() - room <= out.double()) & (out.double() <= high.double() + room)
             covered = bool((within | ~off).all())
         complete = explanation.is_complete(decided=decided, changed=changed, covered=covered)
         if (decided or complete) and not is_other:
             known.add(wrong.name)
         if complete:
-            norm, element, *_ = _errors(out, truth, budget)
             return norm, element
     return None
 
@@ -103,7 +107,9 @@ def _is_within(out: torch.Tensor, truth: torch.Tensor, budget: Budget) -> bool:
 
 
 def _errors(out: torch.Tensor, truth: torch.Tensor, budget: Budget) -> list[float]:
-    found: list[float] = measure(out[None], truth[None], budget.atol, budget.rtol)[0].tolist()
+    found: list[float] = measure(
+        out[None], truth[None], budget.atol, budget.rtol, own_scale=budget.own_scale
+    )[0].tolist()
     return found
 
 
@@ -118,6 +124,9 @@ def _off_beyond(
     if budget.atol is None and budget.rtol is None:
         rows = sizes.reshape(-1, row_length(sizes.shape))
         scale = rows.square().mean(-1, keepdim=True).sqrt().expand_as(rows).reshape(sizes.shape)
+        if budget.own_scale is not None:
+            least = max(float(sizes.square().mean().sqrt()), budget.own_scale)
+            scale = scale.clamp(min=LEAST_SHARE * least)
         allowed = budget.element * torch.maximum(scale, sizes)
     else:
         allowed = (budget.atol or 0.0) + (budget.rtol or 0.0) * sizes

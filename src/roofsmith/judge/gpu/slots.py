@@ -24,9 +24,10 @@ from roofsmith.judge.budgets import (
     is_too_wrong,
     strained_budget,
     subject,
+    within_reach,
 )
 from roofsmith.judge.diagnosis import Diagnosis
-from roofsmith.judge.distributions import OWN, RELATED
+from roofsmith.judge.distributions import OWN, roundings_on
 from roofsmith.judge.exploration import Honest, Strain, from_message, on_own_draws
 from roofsmith.judge.gpu.latch import Queued
 from roofsmith.judge.gpu.layout import lay_out
@@ -219,13 +220,14 @@ class Slots:
             return
         made, tolerated = self._honest(slot), self._oracle.tolerated()
         moved = made.errors if made is not None else {}
-        found = self._ask("learn", {"slot": slot})["honest"]
+        answer = self._ask("learn", {"slot": slot})
+        found, scales = answer["honest"], answer["scales"]
         for output in self.outputs:
             honest = _errors(found[output.name])
             leaps = output.name in tolerated.jumps
             honest = on_own_draws(honest, moved.get(output.name), output.dtype, leaps=leaps)
             budgets.learn(
-                self.subject, self.description, output, honest,
+                self.subject, self.description, output, honest, scales[output.name],
                 fan_in=tolerated.fan_in, selected=tolerated.selected,
             )  # fmt: skip
 
@@ -260,6 +262,9 @@ class Slots:
             "slots": list(slots),
             "exact": exact,
             "tolerances": list(budgets.tolerances(self.description)),
+            "own_scales": {
+                o.name: budgets.get(self.subject, o.name).own_scale for o in self.outputs
+            },
         }
         reports = self._ask("verify", message)["reports"]
         before = (None, *slots)
@@ -299,7 +304,8 @@ class Slots:
         return budgets.learn_other(
             self.subject, self.workload.label, self.description, self.outputs, made,
             fan_in=tolerated.fan_in, selected=tolerated.selected,
-            roundings="alike" if self.distribution in RELATED else "random",
+            roundings=roundings_on(self.distribution, one_by_one=False),
+            is_scaled=self.distribution in tolerated.scaled,
         )  # fmt: skip
 
     def _finding(
@@ -327,7 +333,9 @@ class Slots:
                 continue
             strain = partial(self._strain, slot, output.name)
             factor = budgets.moved_factor(output.dtype)
-            own = None if extra else strained_budget(found, budget, slack, strain, factor)
+            own = None if extra else self._reach(slot, output, found, budget, factor, exact=exact)
+            if own is None and not extra:
+                own = strained_budget(found, budget, slack, strain, factor)
             if own is None and not extra:
                 own = self._room(slot, output, budget)
             if own is None and not named:
@@ -342,6 +350,18 @@ class Slots:
             self.workload.label, self.distribution, failure, errors, strained, seed=self.seed(slot)
         )
 
+    def _reach(
+        self, slot: int, output: ArraySpec, found: Errors, budget: Budget, factor: float,
+        *, exact: bool,
+    ) -> Budget | None:  # fmt: skip
+        """The budget by what honest arithmetic makes of this very draw, if that is enough."""
+        leaps = output.name in self._oracle.tolerated().jumps
+        if output.dtype not in EPSILON or leaps or (made := self._honest(slot)) is None:
+            return None
+        if (here := made.errors.get(output.name)) is None:
+            return None
+        return within_reach(found, budget, here, factor, exact=exact)
+
     def _strain(self, slot: int, name: str) -> Strain | None:
         """How well conditioned a slot's inputs are."""
         return from_message(self._ask("strain", {"slot": slot, "draw": self._how})["strain"]).get(
@@ -351,13 +371,13 @@ class Slots:
     def _room(self, slot: int, output: ArraySpec, budget: Budget) -> Budget | None:
         """The budget of a draw on which rounding decides some elements, if that explains it."""
         tolerated = self._oracle.tolerated()
-        is_other = self.distribution != OWN and output.dtype in EPSILON
-        if not is_other and output.name not in tolerated.jumps:
+        is_other, may_jump = self.distribution != OWN, output.name in tolerated.jumps
+        if output.dtype not in EPSILON and not may_jump:
             return None
         message = {
-            "slot": slot, "output": output.name, "other": is_other, "free": tolerated.free,
-            "ordered": output.name in tolerated.ordered,
-            "budget": [budget.norm, budget.element, budget.atol, budget.rtol],
+            "slot": slot, "output": output.name, "other": is_other, "jumps": may_jump,
+            "free": tolerated.free, "ordered": output.name in tolerated.ordered,
+            "budget": [budget.norm, budget.element, budget.atol, budget.rtol, budget.own_scale],
         }  # fmt: skip
         room = self._ask("room", message)["room"]
         if room is None:
