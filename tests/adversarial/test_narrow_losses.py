@@ -1,4 +1,5 @@
-"""Losses of products in narrow types: within every budget, and still not what was declared."""
+"""Losses and sums of positive numbers in narrow types: within every budget, and still not what was
+declared."""
 
 from __future__ import annotations
 
@@ -91,4 +92,52 @@ def test_a_loss_of_shortened_factors_is_imprecise(narrow: str, loop: str, losses
 def test_honest_losses_pass(text: str, build: BuildSpec | None, losses: Bench) -> None:
     for _ in range(4):
         outcome = examined(losses, text, build)
+        assert isinstance(outcome, Passed), outcome.detail
+
+
+POSITIVE = """
+import numpy as np
+def setup(m, k, seed=0):
+    rng = np.random.default_rng(seed)
+    a, b = (rng.random((m, k), dtype=np.float32) for _ in range(2))
+    c = np.empty((m, m), np.float32)
+    return {"inputs": {"a": a, "b": b, "c": c, "m": m, "k": k}, "outputs": ["c"]}
+def reference(a, b, c, m, k):
+    np.matmul(a, b.T, out=c)
+"""
+PRODUCT = """
+#include <string.h>
+static float narrow(float x) {{ {narrow} return x; }}
+void solve(const float *a, const float *b, float *c, int m, int k) {{
+    for (int i = 0; i < m; i++) for (int j = 0; j < m; j++) {{
+        {sum} dot = 0;
+        for (int l = 0; l < k; l++) dot += narrow(a[i * k + l]) * narrow(b[j * k + l]);
+        c[i * m + j] = dot;
+    }}
+}}
+"""
+
+
+@pytest.fixture(scope="module")
+def products(builds: Path, scratch: Path) -> Iterator[Bench]:
+    workloads = [{"m": 24, "k": 8192}]
+    text = PRODUCT.format(narrow="", sum="float")
+    with bench(builds, kernel=text, reference=POSITIVE, workloads=workloads) as made:
+        yield made
+
+
+@pytest.mark.parametrize("narrow", [TF32, TF32_CUT], ids=["rounded", "cut"])
+def test_products_of_positive_numbers_in_tf32_are_imprecise(narrow: str, products: Bench) -> None:
+    outcome = examined(products, PRODUCT.format(narrow=narrow, sum="double"))
+    assert getattr(outcome, "reason", None) == "precision", outcome.detail
+    assert "TF32" in outcome.detail
+
+
+@pytest.mark.parametrize("sum", ["float", "double"])
+@pytest.mark.parametrize("build", [None, FAST], ids=["-O2", "-ffast-math"])
+def test_honest_products_of_positive_numbers_pass(
+    sum: str, build: BuildSpec | None, products: Bench
+) -> None:
+    for _ in range(3):
+        outcome = examined(products, PRODUCT.format(narrow="", sum=sum), build)
         assert isinstance(outcome, Passed), outcome.detail

@@ -156,7 +156,7 @@ NUMBERS = {
     "at least a quarter of the root mean square": tolerance.LEAST_SHARE == 1 / 4,
     "below 1/128 of own draws'": exploration.LEAST_SMALL == 1 / 128,
     "at least 2¹³ ε and 2¹⁵ ε": tolerance.CANCELLING_EPS == 2**13,
-    "of outputs of up to 2¹² numbers": narrow_inputs.MOST_NUMBERS == 2**12,
+    "(of 2¹² elements, if there are more)": narrow_inputs.MOST_NUMBERS == 2**12,
     "beyond 0.4 `error_factor` times": narrow_inputs.FAR_SHARE == 0.4,
     "on eight fresh draws": narrow_inputs.DRAWS == 8,
     "but for a half, it is": narrow_inputs.FLUCTUATING == 0.5,

@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 from gpu_rehearsal import Kernel, Rehearsal  # noqa: E402
 
 from roofsmith.judge.diagnosis import Diagnosis  # noqa: E402
-from roofsmith.judge.narrow_inputs import Attempts, Ways, explained  # noqa: E402
+from roofsmith.judge.narrow_inputs import FIRST_LOOKS, Attempts, Ways, explained  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("one_torch_thread")
 
@@ -55,7 +55,7 @@ def diagnosed(monkeypatch: pytest.MonkeyPatch, kernel: Kernel, scale: int) -> Di
         assert found.failure is None, "within its budget"
         return made.slots.attempts(0, made.budgets, known)
 
-    found = explained(look)
+    found = explained(look, FIRST_LOOKS)
     return None if found is None else found[1]
 
 

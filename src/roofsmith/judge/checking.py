@@ -31,7 +31,17 @@ from roofsmith.judge.diagnosis import Evidence, diagnose
 from roofsmith.judge.distributions import OWN, roundings_on
 from roofsmith.judge.draws import Draws
 from roofsmith.judge.exploration import on_own_draws
-from roofsmith.judge.narrow_inputs import Attempts, Way, Ways, attempt, least_error, may_average_out
+from roofsmith.judge.narrow_inputs import (
+    Attempt,
+    Attempts,
+    Way,
+    Ways,
+    are_few_enough,
+    attempt,
+    chosen,
+    least_error,
+    may_average_out,
+)
 from roofsmith.judge.poison import unwritten
 from roofsmith.judge.rounding import room_for_rounding
 from roofsmith.judge.stretches import SPOT_ELEMENTS, Stretches
@@ -89,19 +99,23 @@ class Checker:
     def attempts(self, draws: Draws, arena: Arena, slot: int, known: Ways | None) -> Attempts:
         """What may explain outputs that are within their budgets; see `judge.narrow_inputs`."""
         inputs = [a.name for a in draws.arrays if a.role != "output" and a.dtype in EPSILON]
-        found = {}
+        found: dict[str, Attempt] = {}
+        if not are_few_enough(draws.arrays):
+            return found
         for output in draws.outputs:
             budget = self.budgets.get(draws.subject, output.name)
-            if not may_average_out(output, budget):
+            ways = None if known is None else known.get(output.name, ())
+            if ways == () or not may_average_out(output, budget):
                 continue
             draws.expect(slot, exact=True)
+            places = chosen(output)
             tried = attempt(
-                arena.view(slot, output.name),
-                draws.expected(slot, output.name, exact=True).copy(),
+                arena.view(slot, output.name).reshape(-1)[places],
+                draws.expected(slot, output.name, exact=True).reshape(-1)[places],
                 least_error(budget, output.dtype, self.budgets.error_factor),
                 inputs,
-                None if known is None else known.get(output.name, ()),
-                partial(_rounded, draws, slot, output.name),
+                ways,
+                partial(_rounded, draws, slot, output.name, places),
             )
             if tried is not None:
                 found[output.name] = tried
@@ -222,9 +236,9 @@ def _shortened(draws: Draws, slot: int, name: str, bits: int, truncate: bool) ->
     return draws.expected(slot, name, exact=True)
 
 
-def _rounded(draws: Draws, slot: int, name: str, way: Way) -> Array:
+def _rounded(draws: Draws, slot: int, name: str, places: NDArray[np.int64], way: Way) -> Array:
     draws.expect(slot, exact=True, change=["shortened", way.bits, way.truncate, way.names])
-    return draws.expected(slot, name, exact=True)
+    return draws.expected(slot, name, exact=True).reshape(-1)[places]
 
 
 class _RowPicker:

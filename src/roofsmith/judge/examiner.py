@@ -21,7 +21,7 @@ from roofsmith.judge.budgets import Finding, subject
 from roofsmith.judge.diagnosis import Code
 from roofsmith.judge.distributions import LARGE, LONE, OWN, SPIKY, STRETCHES, VARIED
 from roofsmith.judge.hidden import hidden, rows_of
-from roofsmith.judge.narrow_inputs import Attempts, Ways, explained
+from roofsmith.judge.narrow_inputs import Attempts, Ways, explained, first_looks
 from roofsmith.judge.poison import NAN_GUARDS, ZERO_GUARD
 
 CHECKS = 2
@@ -198,7 +198,7 @@ class Examiner:
         checks = CHECKS if is_given else 1
         begin = time.monotonic()
         found = self._checks(built, station, inputs, [OWN] * checks)
-        if is_given and (failure := self._averaged_out(station, inputs.workload, found[-1])):
+        if is_given and (failure := self._averaged_out(station, inputs, found[-1])):
             found[-1] = replace(found[-1], failure=failure)
         if found[-1].failure is not None:
             return found
@@ -227,23 +227,25 @@ class Examiner:
             tried = [replace(f, failure=None) for f in tried]
         return [*found, *tried]
 
-    def _averaged_out(self, station: Station, workload: Workload, found: Finding) -> Failure | None:
+    def _averaged_out(self, station: Station, inputs: Inputs, found: Finding) -> Failure | None:
         """What is wrong with sums that are within their budgets, or just beyond; see
         `judge.narrow_inputs`."""
         if found.failure is not None and found.failure.reason != "wrong_output":
             return None
 
         draws = itertools.count()
+        outputs = [array for array in inputs.description.arrays if array.role != "input"]
 
         def look(known: Ways | None) -> Attempts:
             if next(draws):
-                station.turn([0], self.deadline_s(workload))
+                station.turn([0], self.deadline_s(inputs.workload))
             return station.attempts(known)
 
-        if (made := explained(look)) is None:
+        if (made := explained(look, first_looks(outputs))) is None:
             return None
         name, told = made
-        return Incorrect(reason=told.reason, detail=f"{workload.label}: {name!r}: {told.detail}")
+        label = inputs.workload.label
+        return Incorrect(reason=told.reason, detail=f"{label}: {name!r}: {told.detail}")
 
     def _others(
         self,

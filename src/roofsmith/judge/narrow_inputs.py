@@ -8,7 +8,7 @@ and in sign, on draw after draw; other arithmetic isn't.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, field
 from typing import Any, Self
 
@@ -17,10 +17,12 @@ from numpy.typing import NDArray
 
 from roofsmith.analysis.tolerance import EPSILON, Budget
 from roofsmith.domain.arrays import ArraySpec
-from roofsmith.judge.diagnosis import CLOSER, MIXED_INPUTS, NARROWER, Diagnosis, mixtures
+from roofsmith.judge.diagnosis import CLOSER, FEWEST, MIXED_INPUTS, NARROWER, Diagnosis, mixtures
 
 MOST_NUMBERS = 2**12
-"""Of an output that is looked at. Chosen: sums are few."""
+"""Of an output that are looked at, at random: they tell as much as all. Chosen."""
+MOST_ELEMENTS = 2**26
+"""Of all arrays together, beyond which nobody rounds them: that takes some times their memory."""
 DRAWS = 8
 """On which one way of rounding has to explain the error: all but `CLOSER` of it. A single number's
 is explained so by another one, as large as it is and normal as well, in 3e-6 of the cases; and of
@@ -34,9 +36,9 @@ FAR_SHARE = 0.4
 """Of the multiple of the honest error, or of an epsilon, that is allowed: what is farther off is
 looked at. Chosen."""
 FIRST_LOOKS = 2
-"""Draws on which errors may be small by chance. Chosen."""
+"""Draws on which the errors of fewer than `FEWEST` numbers may be small by chance. Chosen."""
 LONGEST_S = 0.5
-"""Of one draw, for the ways that round some inputs only: those of all of them are always tried."""
+"""Of one draw, for all ways but the likeliest: every input rounded to a type."""
 
 Numbers = NDArray[np.float64]
 
@@ -83,12 +85,23 @@ Ways = Mapping[str, Sequence[Way]]
 """Ways that may explain an output, by its name."""
 
 
+def are_few_enough(arrays: Sequence[ArraySpec]) -> bool:
+    """Whether there is memory for all that rounding a workload's arrays takes."""
+    return sum(_size(array) for array in arrays) <= MOST_ELEMENTS
+
+
 def may_average_out(output: ArraySpec, budget: Budget) -> bool:
-    """Whether an output is of few numbers, in a type in which others round their inputs, and nobody
-    said how exact it has to be."""
-    size = int(np.prod(output.shape, dtype=np.int64))
+    """Whether others round the inputs of such an output, and nobody said how exact it has to be."""
     is_given = budget.atol is not None or budget.rtol is not None
-    return output.dtype in ("float32", "float64") and size <= MOST_NUMBERS and not is_given
+    return output.dtype in ("float32", "float64") and not is_given
+
+
+def chosen(output: ArraySpec) -> NDArray[np.int64]:
+    """Elements of an output that are looked at on one draw, at random if there are many."""
+    size = _size(output)
+    if size <= MOST_NUMBERS:
+        return np.arange(size)
+    return np.random.default_rng().choice(size, MOST_NUMBERS, replace=False)
 
 
 def least_error(budget: Budget, dtype: str, factor: float) -> float:
@@ -113,40 +126,47 @@ def attempt(
     """Try to explain an output that is within its budget.
 
     Args:
-        out: what a kernel wrote, in its declared type.
-        truth: in float64, of the same shape.
+        out: what a kernel wrote, in its declared type; of it, what was chosen, shape (n,).
+        truth: the same in float64.
         least: norm-wise error that has to be explained; see `least_error`.
         inputs: names of the floating ones.
         known: ways that explained it on other draws; None: any.
-        shortened: the truth of inputs that were rounded so; None: there is none.
+        shortened: the same of inputs that were rounded so; None: there is none.
 
     Returns:
         None if there is nothing to explain.
     """
-    exact = np.asarray(truth, np.float64).reshape(-1)
-    off = np.asarray(out, np.float64).reshape(-1) - exact
+    exact = np.asarray(truth, np.float64)
+    off = np.asarray(out, np.float64) - exact
     if known is None and not _length(off) > least * _length(exact):
         return None
     found: dict[Way, list[float]] = {}
     until = time.monotonic() + LONGEST_S
     for way in _ways(out.dtype.name, inputs) if known is None else known:
         if (answer := shortened(way)) is not None:
-            by = np.asarray(answer, np.float64).reshape(-1) - exact
+            by = np.asarray(answer, np.float64) - exact
             if known is not None or _is_near(off, by, HOPEFUL):
                 found[way] = by.tolist()
-        if len(way.names) < len(inputs) and time.monotonic() > until:
+        is_likely = not way.truncate and len(way.names) == len(inputs)
+        if not is_likely and time.monotonic() > until:
             break
     return Attempt(out.dtype.name, off.tolist(), found)
 
 
-def explained(look: Callable[[Ways | None], Attempts]) -> tuple[str, Diagnosis] | None:
+def first_looks(outputs: Iterable[ArraySpec]) -> int:
+    """On how many draws to look for errors that have to be explained."""
+    return FIRST_LOOKS if any(_size(output) < FEWEST for output in outputs) else 1
+
+
+def explained(look: Callable[[Ways | None], Attempts], looks: int) -> tuple[str, Diagnosis] | None:
     """An output whose errors are those of rounded inputs on draw after draw, and what it is.
 
     Args:
         look: attempts on a draw, another one each time; with any way, or with ways that are known
             from before.
+        looks: see `first_looks`.
     """
-    seen = [next(filter(None, (look(None) for _ in range(FIRST_LOOKS))), {})]
+    seen = [next(filter(None, (look(None) for _ in range(looks))), {})]
     known: Ways = {name: tuple(one.made) for name, one in seen[0].items() if one.made}
     while known:
         left = {}
@@ -202,6 +222,10 @@ def _ways(dtype: str, inputs: Sequence[str]) -> Iterator[Way]:
 def _is_near(off: Numbers, by: Numbers, share: float) -> bool:
     """Whether one explains the other but for a share of it."""
     return _length(off - by) <= share * _length(off)
+
+
+def _size(array: ArraySpec) -> int:
+    return int(np.prod(array.shape, dtype=np.int64))
 
 
 def _length(numbers: Numbers) -> float:

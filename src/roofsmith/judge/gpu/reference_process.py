@@ -284,10 +284,13 @@ class GpuServer:
         number, slot, name = message["arena"], message["slot"], message["output"]
         arena, draw = self.stage.arenas[number], self.stage.drawn(number, slot)
         index = [array.name for array in arena.layout.arrays].index(name)
+        places = torch.tensor(message["places"])
+
+        def picked(tensor: torch.Tensor) -> NDArray[Any]:
+            return np.asarray(tensor.reshape(-1)[places.to(tensor.device)].cpu().numpy())
 
         def answer(values: dict[str, Any]) -> NDArray[Any]:
-            found = self.reference.expect(values, draw.outputs, exact=True)[name]
-            return np.asarray(found.cpu().numpy())
+            return picked(self.reference.expect(values, draw.outputs, exact=True)[name])
 
         def rounded(way: Way) -> NDArray[Any]:
             return answer(
@@ -296,10 +299,8 @@ class GpuServer:
 
         known = message["known"]
         ways = known and [Way(bits, cut, tuple(names)) for bits, cut, names in known]
-        out = arena.view(slot, index).cpu().numpy()
-        tried = attempt(
-            out, answer(draw.values), message["least"], message["inputs"], ways, rounded
-        )
+        out, truth = picked(arena.view(slot, index)), answer(draw.values)
+        tried = attempt(out, truth, message["least"], message["inputs"], ways, rounded)
         return {"attempt": tried and tried.as_message()}
 
     def export(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:

@@ -31,7 +31,15 @@ from roofsmith.judge.distributions import OWN, roundings_on
 from roofsmith.judge.exploration import Honest, Strain, from_message, on_own_draws
 from roofsmith.judge.gpu.latch import Queued
 from roofsmith.judge.gpu.layout import lay_out
-from roofsmith.judge.narrow_inputs import Attempt, Attempts, Ways, least_error, may_average_out
+from roofsmith.judge.narrow_inputs import (
+    Attempt,
+    Attempts,
+    Ways,
+    are_few_enough,
+    chosen,
+    least_error,
+    may_average_out,
+)
 from roofsmith.judge.poison import random_guard
 
 if TYPE_CHECKING:
@@ -277,14 +285,18 @@ class Slots:
         """To explain outputs that are within their budgets; see `judge.narrow_inputs`."""
         arrays = self.description.arrays
         inputs = [a.name for a in arrays if a.role != "output" and a.dtype in EPSILON]
-        found = {}
+        found: dict[str, Attempt] = {}
+        if not are_few_enough(arrays):
+            return found
         for output in self.outputs:
             budget = budgets.get(self.subject, output.name)
-            if not may_average_out(output, budget):
+            ways = None if known is None else known.get(output.name, ())
+            if ways == () or not may_average_out(output, budget):
                 continue
-            ways = None if known is None else [astuple(w) for w in known.get(output.name, ())]
             message = {
-                "slot": slot, "output": output.name, "inputs": inputs, "known": ways,
+                "slot": slot, "output": output.name, "inputs": inputs,
+                "known": None if ways is None else [astuple(way) for way in ways],
+                "places": chosen(output).tolist(),
                 "least": least_error(budget, output.dtype, budgets.error_factor),
             }  # fmt: skip
             if (tried := self._ask("attempt", message)["attempt"]) is not None:
