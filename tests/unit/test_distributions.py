@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from roofsmith.analysis.tolerance import Errors, budget_for, measure
+from roofsmith.judge.conditioning import Movement, honest, is_lost, movement, strain
 from roofsmith.judge.distributions import (
     DISTRIBUTIONS,
     LEVEL,
@@ -25,7 +26,7 @@ from roofsmith.judge.distributions import (
     shortened,
     transform,
 )
-from roofsmith.judge.exploration import Movement, explore, honest, is_lost, movement, strain
+from roofsmith.judge.exploration import explore
 from roofsmith.judge.host_arithmetic import HostArithmetic
 from roofsmith.judge.jumps import ordered, selected
 from roofsmith.judge.structure import never_above, promise, sign

@@ -29,6 +29,7 @@ from roofsmith.judge import (
     bench,
     budgets,
     checking,
+    conditioning,
     diagnosis,
     examiner,
     exploration,
@@ -142,7 +143,7 @@ NUMBERS = {
     "run on 2 fresh draws": examiner.CHECKS == 2,
     "Up to 2²² elements": checking.FULL_ELEMENTS == 2**22,
     "up to 2¹⁷ elements": stretches.SPOT_ELEMENTS == 2**17,
-    "more than 4 times what it is on own draws": exploration.LOST == 4,
+    "more than 4 times what it is on own draws": conditioning.LOST == 4,
     "for about 0.1 s per workload": examiner.OTHERS_S == 0.1,
     "on up to 3 (on a GPU: 1)": lineup.HostBench.near_workloads == 3,
     "divisors (of 768)": hidden.UNIT == 768,
@@ -181,7 +182,7 @@ NUMBERS = {
     ),
     "More than half of the claimed": clock.FORGED_SHARE == 0.5,
     "0.7 ms a segment": clock.MESSAGES_S == 0.7e-3,
-    "of more than a million numbers the reference's own": exploration.MANY_NUMBERS == 2**20,
+    "of more than a million numbers the reference's own": conditioning.MANY_NUMBERS == 2**20,
     "up to 50 ms where the faster side's would be shorter than 1 ms": (
         (bench.LONGEST_SIDE_S, bench.LEAST_SIDE_S) == (50e-3, 1e-3)
     ),

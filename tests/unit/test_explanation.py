@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from roofsmith.analysis.tolerance import Errors
-from roofsmith.judge.exploration import Strain, as_message, from_message, on_own_draws
+from roofsmith.judge.conditioning import Strain, as_message, from_message, on_own_draws
 from roofsmith.judge.rounding import ENOUGH, ENOUGH_OTHERS, JOLTS, Explanation
 
 

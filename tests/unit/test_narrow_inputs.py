@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -23,21 +25,20 @@ from roofsmith.judge.narrow_inputs import (
     MOST_NUMBERS,
     Attempt,
     Attempts,
+    Question,
     Way,
     Ways,
-    are_few_enough,
     attempt,
-    chosen,
     explained,
     first_looks,
-    least_error,
-    may_average_out,
+    questions,
 )
 
 ON = HostArithmetic()
 Numbers = NDArray[Any]
 Kernel = Callable[[dict[str, Numbers]], Numbers]
 BF16 = Way(8, False, ("a", "b"))
+FACTOR = 10.0
 
 
 def exact(values: dict[str, Numbers]) -> Numbers:
@@ -63,27 +64,35 @@ def one_by_one(values: dict[str, Numbers]) -> Numbers:
 class Draws:
     """Fresh inputs for a kernel, as the judge looks at it."""
 
-    def __init__(self, kernel: Kernel, seed: int, sums: int = 1, least: float = 5e-7) -> None:
-        self._kernel, self._least = kernel, least
+    def __init__(self, kernel: Kernel, seed: int, sums: int = 1, honest: float = 0.0) -> None:
+        self._kernel, self._honest = kernel, honest
         self._rng = np.random.default_rng(seed)
         self._shape = (sums, 512, 16)
         self.looks = 0
         self.tried = 0
+        self.wait_s = 0.0
+        """That a reference takes."""
 
     def look(self, known: Ways | None) -> Attempts:
         self.looks += 1
         shapes = {"a": self._shape, "b": self._shape, "t": self._shape[:-1]}
         values = {k: self._rng.standard_normal(s, np.float32) for k, s in shapes.items()}
+        arrays = [ArraySpec(name, "input", "float32", shape) for name, shape in shapes.items()]
+        arrays.append(ArraySpec("y", "output", "float32", self._shape[:1]))
+        budget = Budget(1.0, 1.0, Errors(self._honest, self._honest))
+        found = {}
+        for asked in questions(arrays, lambda name: budget, FACTOR, known):
 
-        def by(way: Way) -> Numbers:
-            self.tried += 1
-            return exact(shortened(values, way.bits, ON, truncate=way.truncate, only=way.names))
+            def by(way: Way) -> Numbers:
+                self.tried += 1
+                time.sleep(self.wait_s)
+                rounded = shortened(values, way.bits, ON, truncate=way.truncate, only=way.names)
+                return exact(rounded).reshape(-1)
 
-        ways = None if known is None else known["y"]
-        out, truth = self._kernel(values), exact(values)
-        out, truth = (array.reshape(-1) for array in (out, truth))
-        made = attempt(out, truth, self._least, list("abt"), ways, lambda way: by(way).reshape(-1))
-        return {} if made is None else {"y": made}
+            out, truth = (made(values).reshape(-1) for made in (self._kernel, exact))
+            if (tried := attempt(asked, out, truth, by)) is not None:
+                found[asked.output] = tried
+        return found
 
 
 @pytest.mark.parametrize(
@@ -108,7 +117,7 @@ def test_sums_in_another_order_never_are(seed: int, sums: int) -> None:
 
 def test_what_is_as_exact_as_honest_arithmetic_is_not_looked_at() -> None:
     """As where the reference itself computes in TF32, because the target allows that."""
-    draws = Draws(rounded(BF16), 0, least=1.0)
+    draws = Draws(rounded(BF16), 0, honest=1.0)
     assert explained(draws.look, FIRST_LOOKS) is None
     assert (draws.looks, draws.tried) == (FIRST_LOOKS, 0)
 
@@ -138,11 +147,26 @@ def test_attempts_are_sent_as_they_are() -> None:
     assert Attempt.from_message(json.loads(json.dumps(made.as_message()))) == made
 
 
+def asked_of(
+    dtype: Any = "float32",
+    size: int = 1,
+    rtol: float | None = None,
+    honest: float = 1e-6,
+    factor: float = FACTOR,
+) -> list[Question]:
+    budget = Budget(1.0, 1.0, Errors(honest, honest), rtol=rtol)
+    arrays = [
+        ArraySpec("x", "input", "float32", (8,)),
+        ArraySpec("n", "input", "int32", (8,)),
+        ArraySpec("y", "output", dtype, (size,)),
+    ]
+    return list(questions(arrays, lambda name: budget, factor, None))
+
+
 def test_who_allows_more_has_less_looked_at() -> None:
-    budget = Budget(1.0, 1.0, Errors(1e-6, 1e-6))
-    assert least_error(budget, "float32", 10.0) == pytest.approx(4e-6)
-    assert least_error(budget, "float32", 100.0) == pytest.approx(4e-5)
-    assert least_error(Budget(1.0, 1.0, Errors(0.0, 0.0)), "float32", 10.0) == 4 * 2.0**-23
+    assert asked_of()[0].least == pytest.approx(4e-6)
+    assert asked_of(factor=100.0)[0].least == pytest.approx(4e-5)
+    assert asked_of(honest=0.0)[0].least == 4 * 2.0**-23
 
 
 @pytest.mark.parametrize(
@@ -158,27 +182,45 @@ def test_who_allows_more_has_less_looked_at() -> None:
 def test_which_outputs_are_looked_at(
     dtype: Any, size: int, rtol: float | None, expected: bool
 ) -> None:
-    budget = Budget(1.0, 1.0, Errors(0.0, 0.0), rtol=rtol)
-    assert may_average_out(ArraySpec("y", "output", dtype, (size,)), budget) is expected
+    found = asked_of(dtype, size, rtol)
+    assert bool(found) is expected
+    assert {name for one in found for way in one.ways for name in way.names} <= {"x"}
+
+
+def test_a_reference_that_takes_long_is_asked_for_the_likeliest_ways() -> None:
+    """And for all of those that come near again, on every further draw."""
+    draws = Draws(rounded(BF16), 3, sums=64)
+    draws.wait_s = 0.3
+    first = draws.look(None)["y"]
+    assert draws.tried == 3
+    assert first.made, "bfloat16 is among them"
+    again = draws.look({"y": (*first.made, Way(8, True, ("a",)), Way(11, True, ("t",)))})["y"]
+    assert len(again.made) == len(first.made) + 2
 
 
 def test_what_is_not_finite_explains_nothing() -> None:
-    out, truth = np.array([1.5], np.float32), np.array([1.0])
-    made = attempt(out, truth, 0.0, ["a"], None, lambda way: np.array([np.nan]))
-    assert made == Attempt("float32", [0.5])
-    assert attempt(out, np.array([np.inf]), 0.0, ["a"], None, lambda way: None) is None
+    (asked,) = asked_of()
+    out, nothing = np.array([1.5], np.float32), np.array([np.nan])
+    assert attempt(asked, out, np.array([1.0]), lambda way: nothing) == Attempt("float32", [0.5])
+    assert attempt(asked, out, np.array([np.inf]), lambda way: nothing) is None
 
 
 def test_of_many_numbers_some_are_looked_at() -> None:
-    few, many = (ArraySpec("y", "output", "float32", (size,)) for size in (7, 10**6))
-    assert chosen(few).tolist() == list(range(7))
-    places = chosen(many)
-    assert len(set(places.tolist())) == MOST_NUMBERS
-    assert (places != chosen(many)).any()
-    assert [first_looks([one]) for one in (few, many)] == [FIRST_LOOKS, 1]
+    (few,), (many,), (again,) = (asked_of(size=size) for size in (7, 10**6, 10**6))
+    assert few.places.tolist() == list(range(7))
+    assert len(set(many.places.tolist())) == MOST_NUMBERS
+    assert (many.places != again.places).any()
+    outputs = [ArraySpec("y", "output", "float32", (size,)) for size in (7, 10**6)]
+    assert [first_looks([one]) for one in outputs] == [FIRST_LOOKS, 1]
 
 
 def test_arrays_that_would_not_fit_several_times_are_left_alone() -> None:
-    half = ArraySpec("x", "input", "float32", (MOST_ELEMENTS // 2,))
-    assert are_few_enough([half, half])
-    assert not are_few_enough([half, half, ArraySpec("y", "output", "float32", (1,))])
+    assert asked_of(size=MOST_ELEMENTS - 16)
+    assert not asked_of(size=MOST_ELEMENTS)
+
+
+def test_questions_are_sent_as_they_are() -> None:
+    (asked,) = asked_of(size=3)
+    sent = Question.from_message(json.loads(json.dumps(asked.as_message())))
+    assert sent.places.tolist() == [0, 1, 2]
+    assert replace(sent, places=asked.places) == asked

@@ -61,15 +61,16 @@ that besides, differences cancel which never do on usual inputs."""
 DOMINATED_SHARE, MOST_DOMINATED = 1 / 4, 2.0**14
 """Terms of a dominated sum, and how many at most, that round the same way. Measured on softmax of
 normal rows in stretches, added up one by one in float32: up to 0.15 of n u, at n from 8192 to
-131072. A sum of more terms than the cap allows for isn't added up one by one, or is as wrong on
-inputs of any kind."""
+131072 (tests/unit/test_distributions.py adds such up). A sum of more terms than the cap allows for
+isn't added up one by one, or is as wrong on inputs of any kind."""
 
 PER_TERM = 4.0
 """Roundings of a term that may go the same way: a running mean (Welford's) makes three of each."""
 CANCELLING_EPS = 2.0**13
 """Least norm-wise budget, in epsilons, where differences cancel, and a quarter of the element-wise
-one: distances as |a|^2 + |b|^2 - 2 a b were off by 110 and 1200 on rows of one number. Chosen; who
-leaves work out is off by far more than its 0.1%."""
+one: distances as |a|^2 + |b|^2 - 2 a b were seen to be off by 104 and 1200 on rows of one number
+(tests/adversarial/test_honest_formulas.py judges them). Chosen; who leaves work out is off by far
+more than its 0.1%."""
 
 HALF_NORM_EPS = 1.0
 """Norm-wise room of half-precision outputs in epsilons, beside sums in float32. Measured on
@@ -269,7 +270,8 @@ def budget_for(
     if not is_own and not selects and dtype not in SUMMED_IN:
         norm, element = element, OTHER_ELEMENTS * element
         if roundings == "cancelling":
-            norm, element = CANCELLING_EPS * EPSILON[dtype], 4 * CANCELLING_EPS * EPSILON[dtype]
+            norm = CANCELLING_EPS * EPSILON[dtype]
+            element = 4 * norm
     if dtype in SUMMED_IN:
         factor *= HALF_SHARE
         norm, element = norm + summation, element + 4 * summation

@@ -22,9 +22,9 @@ from roofsmith.domain.arrays import ArraySpec
 from roofsmith.domain.comparison import ErrorReport
 from roofsmith.domain.outcome import Failure, Incorrect
 from roofsmith.domain.target import Tolerance
+from roofsmith.judge.conditioning import Honest, Strain, is_lost
 from roofsmith.judge.diagnosis import Diagnosis
 from roofsmith.judge.distributions import OWN
-from roofsmith.judge.exploration import Honest, Strain, is_lost
 from roofsmith.ports import WorkloadDescription
 
 LONGEST_AXIS = 2**16
@@ -267,7 +267,7 @@ def gross_failure(subject: str, output: str, found: Errors, budget: Budget) -> F
     return incorrect(subject, output, Diagnosis("wrong_output", detail), budget)
 
 
-def within_reach(
+def draw_budget(
     found: Errors, budget: Budget, here: Errors, factor: float, *, exact: bool
 ) -> Budget | None:
     """The budget by what honest arithmetic makes of this very draw, if that is enough: where an arc

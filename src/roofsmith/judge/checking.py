@@ -5,13 +5,12 @@ from __future__ import annotations
 import secrets
 from collections.abc import Mapping
 from functools import partial
-from typing import Any
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
-from roofsmith.analysis.tolerance import EPSILON, Budget, Errors, measure, root_mean_squares
+from roofsmith.analysis.tolerance import Budget, Errors, measure, root_mean_squares
 from roofsmith.domain.arrays import ArraySpec
 from roofsmith.domain.outcome import Failure, Incorrect
 from roofsmith.domain.target import Tolerance
@@ -20,28 +19,19 @@ from roofsmith.judge.arena import Arena
 from roofsmith.judge.budgets import (
     Budgets,
     Finding,
+    draw_budget,
     gross_failure,
     incorrect,
     is_gross,
     is_too_wrong,
     strained_budget,
-    within_reach,
 )
+from roofsmith.judge.conditioning import on_own_draws, root_mean_square
 from roofsmith.judge.diagnosis import Evidence, diagnose
 from roofsmith.judge.distributions import OWN, roundings_on
 from roofsmith.judge.draws import Draws
-from roofsmith.judge.exploration import on_own_draws
-from roofsmith.judge.narrow_inputs import (
-    Attempt,
-    Attempts,
-    Way,
-    Ways,
-    are_few_enough,
-    attempt,
-    chosen,
-    least_error,
-    may_average_out,
-)
+from roofsmith.judge.host_arithmetic import HostArithmetic
+from roofsmith.judge.narrow_inputs import Attempts, Question, Way, Ways, attempt, questions
 from roofsmith.judge.poison import unwritten
 from roofsmith.judge.rounding import room_for_rounding
 from roofsmith.judge.stretches import SPOT_ELEMENTS, Stretches
@@ -75,7 +65,7 @@ class Checker:
             honest = on_own_draws(
                 honest, moved.get(output.name), output.dtype, leaps=draws.may_jump(output.name)
             )
-            scale = _typical(truth) if np.issubdtype(truth.dtype, np.floating) else 0.0
+            scale = root_mean_square(truth, HostArithmetic())
             self.budgets.learn(
                 draws.subject, draws.description, output, honest, scale,
                 fan_in=draws.fan_in, selected=draws.selected,
@@ -98,27 +88,13 @@ class Checker:
 
     def attempts(self, draws: Draws, arena: Arena, slot: int, known: Ways | None) -> Attempts:
         """What may explain outputs that are within their budgets; see `judge.narrow_inputs`."""
-        inputs = [a.name for a in draws.arrays if a.role != "output" and a.dtype in EPSILON]
-        found: dict[str, Attempt] = {}
-        if not are_few_enough(draws.arrays):
-            return found
-        for output in draws.outputs:
-            budget = self.budgets.get(draws.subject, output.name)
-            ways = None if known is None else known.get(output.name, ())
-            if ways == () or not may_average_out(output, budget):
-                continue
-            draws.expect(slot, exact=True)
-            places = chosen(output)
-            tried = attempt(
-                arena.view(slot, output.name).reshape(-1)[places],
-                draws.expected(slot, output.name, exact=True).reshape(-1)[places],
-                least_error(budget, output.dtype, self.budgets.error_factor),
-                inputs,
-                ways,
-                partial(_rounded, draws, slot, output.name, places),
-            )
-            if tried is not None:
-                found[output.name] = tried
+        found = {}
+        budgets, factor = partial(self.budgets.get, draws.subject), self.budgets.error_factor
+        for asked in questions(draws.arrays, budgets, factor, known):
+            out = arena.view(slot, asked.output).reshape(-1)[asked.places]
+            right = partial(_right, draws, slot, asked)
+            if (tried := attempt(asked, out, right(None), right)) is not None:
+                found[asked.output] = tried
         return found
 
     def spot_check(self, draws: Draws, arena: Arena, slot: int) -> Finding:
@@ -172,11 +148,6 @@ class Checker:
         )  # fmt: skip
 
 
-def _typical(truth: NDArray[Any]) -> float:
-    """Root mean square of all of it."""
-    return root_mean_squares(truth.reshape(1, -1)).item()
-
-
 def _moved(draws: Draws, slot: int) -> Mapping[str, Errors]:
     """What honest arithmetic makes of a slot's inputs, or of inputs that were hardly moved."""
     try:
@@ -202,7 +173,7 @@ def _explained(
     if np.issubdtype(out.dtype, np.floating):
         here = None if draws.may_jump(name) else _moved(draws, slot).get(name)
         if here is not None:
-            own = within_reach(found, budget, here, factor, exact=exact)
+            own = draw_budget(found, budget, here, factor, exact=exact)
         if own is None:
             own = strained_budget(
                 found, budget, slack, lambda: draws.strain(slot).get(name), factor
@@ -236,9 +207,12 @@ def _shortened(draws: Draws, slot: int, name: str, bits: int, truncate: bool) ->
     return draws.expected(slot, name, exact=True)
 
 
-def _rounded(draws: Draws, slot: int, name: str, places: NDArray[np.int64], way: Way) -> Array:
-    draws.expect(slot, exact=True, change=["shortened", way.bits, way.truncate, way.names])
-    return draws.expected(slot, name, exact=True).reshape(-1)[places]
+def _right(draws: Draws, slot: int, asked: Question, way: Way | None) -> NDArray[np.float64]:
+    """What is right at a question's places, for inputs as they are or rounded in a way."""
+    change = None if way is None else ["shortened", way.bits, way.truncate, way.names]
+    draws.expect(slot, exact=True, change=change)
+    right = draws.expected(slot, asked.output, exact=True).reshape(-1)[asked.places]
+    return right.astype(np.float64, copy=False)
 
 
 class _RowPicker:

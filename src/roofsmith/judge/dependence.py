@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
+    from roofsmith.judge.conditioning import Explored
     from roofsmith.judge.distributions import Arithmetic
-    from roofsmith.judge.exploration import Explored
 
 PROBES = 3
 """Elements of an input that are changed to see which outputs depend on them."""

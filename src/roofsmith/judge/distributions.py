@@ -203,8 +203,6 @@ def _varied(s: Source) -> Any:
 
 
 CONSTANT_ROWS, ROWS_ALIKE, MASKED = "constant rows", "rows alike", "masked"
-CANCELLING = (CONSTANT_ROWS, ROWS_ALIKE, MASKED)
-"""Where differences of numbers cancel that never do on own draws."""
 
 DISTRIBUTIONS: Mapping[str, Callable[[Source], Any]] = {
     "flipped, signs at random": _permuted,
@@ -243,6 +241,15 @@ ALTERNATIVES = (
     LONE,
 )
 """Of each of these, only the first that an operator tolerates is used."""
+CANCELLING = (CONSTANT_ROWS, ROWS_ALIKE, MASKED)
+"""Where differences of numbers cancel that never do on own draws."""
+NEEDLESS = (CONSTANT_ROWS, SPIKY[0], *LONE[:2])
+"""Where an element depends on a few inputs. One number throughout leaves what is small beside the
+others of its row alone, a huge one leaves it beside that: whoever rounds it in relation to these,
+or to the others of a tile, would be wrong. And who leaves an input out shows on own draws."""
+ROUNDED_APART = (*CANCELLING, *SMALL)
+"""Left out where arithmetic decides integers, such as the nearest of some points or a bin: rounding
+decides very many of them there."""
 
 
 def transform(
@@ -274,15 +281,6 @@ def transform(
 def moved_by(name: str, free: Mapping[str, int]) -> frozenset[str]:
     """The arrays that a distribution changes, of those that may."""
     return frozenset(key for key, sign in free.items() if (sign == LEVEL) == (name == VARIED))
-
-
-NEEDLESS = (CONSTANT_ROWS, SPIKY[0], *LONE[:2])
-"""Where an element depends on a few inputs. One number throughout leaves what is small beside the
-others of its row alone, a huge one leaves it beside that: whoever rounds it in relation to these,
-or to the others of a tile, would be wrong. And who leaves an input out shows on own draws."""
-UNDECIDED = (*CANCELLING, *SMALL)
-"""Where arithmetic decides integers, such as the nearest of some points or a bin: there, rounding
-decides very many."""
 
 
 def roundings_on(name: str, *, one_by_one: bool) -> Roundings:

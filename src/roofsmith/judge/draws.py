@@ -15,9 +15,9 @@ from roofsmith.domain.arrays import ArraySpec
 from roofsmith.domain.workload import Workload
 from roofsmith.judge.arena import Arena
 from roofsmith.judge.budgets import subject
+from roofsmith.judge.conditioning import Honest, Strain, from_message
 from roofsmith.judge.diagnosis import MIXED, MIXED_INPUTS, PREVIOUS, mixtures, of_these_inputs
 from roofsmith.judge.distributions import OWN
-from roofsmith.judge.exploration import Honest, Strain, from_message
 from roofsmith.judge.poison import random_guard
 
 if TYPE_CHECKING:
@@ -161,7 +161,7 @@ class Draws:
         return Honest(errors, answer["sound"])
 
     def strain(self, slot: int) -> dict[str, Strain]:
-        """How well conditioned a slot's inputs are; see `exploration.strain`."""
+        """How well conditioned a slot's inputs are; see `conditioning.strain`."""
         message = {"arena": self.number, "slot": slot, "draw": self._how(self._drawn(slot))}
         return from_message(self._oracle.ask("strain", message)["strain"])
 

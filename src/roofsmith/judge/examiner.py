@@ -255,7 +255,7 @@ class Examiner:
         names: Sequence[str],
         incumbent: Built | None,
     ) -> list[Finding]:
-        """A finding per draw from other distributions, up to one that only the incumbent bears."""
+        """A finding per draw of other distributions, up to a failure that the incumbent avoids."""
         tried = self._checks(built, station, inputs, names, only_tried=incumbent is None)
         if incumbent is None or not tried or tried[-1].failure is None:
             return tried

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from roofsmith.judge.conditioning import Explored
     from roofsmith.judge.distributions import Arithmetic
-    from roofsmith.judge.exploration import Explored
 
 STEPS = ((1e-2, 1e-4, 0.2), (0.1, 0.03, 0.7))
 """Relative changes of inputs, large and small, and the share of what the large one does beyond

@@ -41,6 +41,7 @@ LONGEST_S = 0.5
 """Of one draw, for all ways but the likeliest: every input rounded to a type."""
 
 Numbers = NDArray[np.float64]
+Places = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,70 +86,95 @@ Ways = Mapping[str, Sequence[Way]]
 """Ways that may explain an output, by its name."""
 
 
-def are_few_enough(arrays: Sequence[ArraySpec]) -> bool:
-    """Whether there is memory for all that rounding a workload's arrays takes."""
-    return sum(_size(array) for array in arrays) <= MOST_ELEMENTS
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What explains an output that is within its budget, asked of one draw."""
+
+    output: str
+    ways: tuple[Way, ...]
+    """To try; the likeliest first, which round every input."""
+    is_first: bool
+    """Whether no other draw was asked before: what comes near then is asked again."""
+    least: float
+    """Norm-wise error that has to be explained."""
+    places: Places
+    """Elements of the flat output that are looked at; shape (n,)."""
+
+    def as_message(self) -> dict[str, Any]:
+        """As it is sent; `from_message` reads it."""
+        return {
+            "output": self.output, "ways": [astuple(way) for way in self.ways],
+            "is_first": self.is_first, "least": self.least, "places": self.places.tolist(),
+        }  # fmt: skip
+
+    @classmethod
+    def from_message(cls, message: Mapping[str, Any]) -> Self:
+        """The inverse of `as_message`."""
+        ways = tuple(Way(bits, cut, tuple(names)) for bits, cut, names in message["ways"])
+        places = np.array(message["places"], np.int64)
+        return cls(message["output"], ways, message["is_first"], message["least"], places)
 
 
-def may_average_out(output: ArraySpec, budget: Budget) -> bool:
-    """Whether others round the inputs of such an output, and nobody said how exact it has to be."""
-    is_given = budget.atol is not None or budget.rtol is not None
-    return output.dtype in ("float32", "float64") and not is_given
+def questions(
+    arrays: Sequence[ArraySpec],
+    budget_of: Callable[[str], Budget],
+    factor: float,
+    known: Ways | None,
+) -> Iterator[Question]:
+    """What to ask of a draw.
 
-
-def chosen(output: ArraySpec) -> NDArray[np.int64]:
-    """Elements of an output that are looked at on one draw, at random if there are many."""
-    size = _size(output)
-    if size <= MOST_NUMBERS:
-        return np.arange(size)
-    return np.random.default_rng().choice(size, MOST_NUMBERS, replace=False)
-
-
-def least_error(budget: Budget, dtype: str, factor: float) -> float:
-    """The norm-wise error from which on an output is looked at.
+    None of outputs whose exactness somebody gave, or of arrays so large that there may be no memory
+    for rounding them.
 
     Args:
-        budget: of the output.
-        dtype: likewise.
+        arrays: of the workload.
+        budget_of: the budget of an output, by its name.
         factor: multiple of the honest error that is allowed.
+        known: ways that explained errors on other draws; None: any.
     """
-    return FAR_SHARE * factor * max(budget.honest.norm, EPSILON[dtype])
+    if sum(map(_size, arrays)) > MOST_ELEMENTS:
+        return
+    inputs = tuple(a.name for a in arrays if a.role != "output" and a.dtype in EPSILON)
+    for output in arrays:
+        if output.role == "input" or output.dtype not in ("float32", "float64"):
+            continue
+        budget = budget_of(output.name)
+        if budget.atol is not None or budget.rtol is not None:
+            continue
+        ways = _ways(output.dtype, inputs) if known is None else known.get(output.name, ())
+        if chosen := tuple(ways):
+            least = FAR_SHARE * factor * max(budget.honest.norm, EPSILON[output.dtype])
+            yield Question(output.name, chosen, known is None, least, _places(output))
 
 
 def attempt(
+    asked: Question,
     out: NDArray[Any],
-    truth: NDArray[Any],
-    least: float,
-    inputs: Sequence[str],
-    known: Sequence[Way] | None,
-    shortened: Callable[[Way], NDArray[Any] | None],
+    truth: NDArray[np.float64],
+    shortened: Callable[[Way], NDArray[np.float64]],
 ) -> Attempt | None:
-    """Try to explain an output that is within its budget.
+    """Answer a question.
 
     Args:
-        out: what a kernel wrote, in its declared type; of it, what was chosen, shape (n,).
-        truth: the same in float64.
-        least: norm-wise error that has to be explained; see `least_error`.
-        inputs: names of the floating ones.
-        known: ways that explained it on other draws; None: any.
-        shortened: the same of inputs that were rounded so; None: there is none.
+        asked: of one draw.
+        out: what a kernel wrote at the question's places, in its declared type; shape (n,).
+        truth: what is right there.
+        shortened: what would be if inputs were rounded so.
 
     Returns:
         None if there is nothing to explain.
     """
-    exact = np.asarray(truth, np.float64)
-    off = np.asarray(out, np.float64) - exact
-    if known is None and not _length(off) > least * _length(exact):
+    off = out - truth
+    if asked.is_first and not _length(off) > asked.least * _length(truth):
         return None
     found: dict[Way, list[float]] = {}
     until = time.monotonic() + LONGEST_S
-    for way in _ways(out.dtype.name, inputs) if known is None else known:
-        if (answer := shortened(way)) is not None:
-            by = np.asarray(answer, np.float64) - exact
-            if known is not None or _is_near(off, by, HOPEFUL):
-                found[way] = by.tolist()
-        is_likely = not way.truncate and len(way.names) == len(inputs)
-        if not is_likely and time.monotonic() > until:
+    for way in asked.ways:
+        by = shortened(way) - truth
+        if not asked.is_first or _is_near(off, by, HOPEFUL):
+            found[way] = by.tolist()
+        is_likely = not way.truncate and way.names == asked.ways[0].names
+        if asked.is_first and not is_likely and time.monotonic() > until:
             break
     return Attempt(out.dtype.name, off.tolist(), found)
 
@@ -212,7 +238,9 @@ def _diagnosis(dtype: str, draws: int, way: Way) -> Diagnosis:
 
 
 def _ways(dtype: str, inputs: Sequence[str]) -> Iterator[Way]:
-    """All inputs at once first, then each alone, then all but one."""
+    """All inputs at once first, then each alone, then all but one; none if there are none."""
+    if not inputs:
+        return
     for names in (tuple(inputs), *mixtures(inputs[:MIXED_INPUTS])):
         for truncate in (False, True):
             for narrow in NARROWER[dtype]:
@@ -222,6 +250,14 @@ def _ways(dtype: str, inputs: Sequence[str]) -> Iterator[Way]:
 def _is_near(off: Numbers, by: Numbers, share: float) -> bool:
     """Whether one explains the other but for a share of it."""
     return _length(off - by) <= share * _length(off)
+
+
+def _places(output: ArraySpec) -> Places:
+    """All elements of an output, or some at random if there are many."""
+    size = _size(output)
+    if size <= MOST_NUMBERS:
+        return np.arange(size)
+    return np.random.default_rng().choice(size, MOST_NUMBERS, replace=False)
 
 
 def _size(array: ArraySpec) -> int:

@@ -21,9 +21,10 @@ from roofsmith.domain.kernel import Signature
 from roofsmith.freed_memory import keep_freed_memory
 from roofsmith.judge.arena import Arena
 from roofsmith.judge.array_messages import from_json
+from roofsmith.judge.conditioning import Usual, as_message, honest, strain
 from roofsmith.judge.confinement import die_with_parent
 from roofsmith.judge.distributions import changed, transform
-from roofsmith.judge.exploration import Usual, as_message, explore, honest, strain
+from roofsmith.judge.exploration import explore
 from roofsmith.judge.host_arithmetic import HostArithmetic
 from roofsmith.judge.reference import Array, Reference
 from roofsmith.judge.rounding import jolt
@@ -167,7 +168,7 @@ class Server:
         return {"sound": found.is_sound, "errors": errors}
 
     def strain(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:  # noqa: ARG002
-        """How ill-conditioned a slot's inputs are; see `judge.exploration.strain`."""
+        """How ill-conditioned a slot's inputs are; see `judge.conditioning.strain`."""
         values, outputs = self._drawn[message["arena"], message["slot"]]
         with np.errstate(all="ignore"):
             usual = self._usual.of(message["draw"], self._inputs, self.reference, self._on)

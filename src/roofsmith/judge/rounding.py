@@ -27,8 +27,8 @@ from roofsmith.analysis.tolerance import (
     row_length,
 )
 from roofsmith.judge.budgets import is_too_wrong
+from roofsmith.judge.conditioning import Explored
 from roofsmith.judge.distributions import OWN, SIGNIFICAND, Arithmetic
-from roofsmith.judge.exploration import Explored
 
 if TYPE_CHECKING:
     from roofsmith.judge.draws import Draws
@@ -211,10 +211,9 @@ def room_for_rounding(
     draws.expect(slot, exact=True)
     truth = draws.expected(slot, name, exact=True).copy()
     off, allowed = off_beyond(out, truth, budget)
-    wrong = int(np.count_nonzero(off))
-    if not draws.may_jump(name) and not (
-        is_floating and (is_other or may_be_singular(wrong, off.size, measure(out, truth, budget)))
-    ):
+    wrong, found = int(np.count_nonzero(off)), measure(out, truth, budget)
+    explicable = is_floating and (is_other or may_be_singular(wrong, off.size, found))
+    if not (draws.may_jump(name) or explicable):
         return None
     others = measure(np.where(off, truth, out).astype(out.dtype), truth, budget)
     if not np.isfinite(truth).all() or others.problem is not None:
@@ -241,7 +240,6 @@ def room_for_rounding(
         if (decided or complete) and not is_other:
             draws.note_decided(name)
         if complete:
-            found = measure(out, truth, budget)
             return budget.wider(replace(budget, norm=found.norm, element=found.element))
     return None
 

@@ -20,18 +20,16 @@ from roofsmith.analysis.tolerance import Budget, Errors
 from roofsmith.domain.kernel import Signature
 from roofsmith.judge.arena import Arena
 from roofsmith.judge.array_messages import from_json
-from roofsmith.judge.distributions import shortened
-from roofsmith.judge.exploration import (
+from roofsmith.judge.conditioning import (
     USUAL_SEEDS,
     Usual,
     as_message,
-    bears_storing,
-    explore,
     honest,
     root_mean_square,
-    stored_errors,
     strain,
 )
+from roofsmith.judge.distributions import shortened
+from roofsmith.judge.exploration import bears_storing, explore, stored_errors
 from roofsmith.judge.gpu.arenas import COMPARED_BYTES, Arenas
 from roofsmith.judge.gpu.arithmetic import TorchArithmetic
 from roofsmith.judge.gpu.device_arena import DeviceArena
@@ -44,7 +42,7 @@ from roofsmith.judge.gpu.rounding import Wrong, room_for_rounding
 from roofsmith.judge.gpu.stage import Stage
 from roofsmith.judge.gpu.tensors import any_differ, raw_bytes, seed_present_devices_only
 from roofsmith.judge.gpu.watching import Probe, Watch
-from roofsmith.judge.narrow_inputs import Way, attempt
+from roofsmith.judge.narrow_inputs import Question, Way, attempt
 from roofsmith.judge.reference_process import serve
 from roofsmith.judge.user_module import Complaint, load_module
 
@@ -228,7 +226,7 @@ class GpuServer:
         return bears_storing(here, self._stored[str(dims)])
 
     def strain(self, message: dict[str, Any]) -> dict[str, Any]:
-        """How ill-conditioned a slot's inputs are; see `judge.exploration.strain`."""
+        """How ill-conditioned a slot's inputs are; see `judge.conditioning.strain`."""
         draw = self.stage.drawn(message["arena"], message["slot"])
 
         def drawn(how: dict[str, Any]) -> tuple[Mapping[str, Any], set[str]]:
@@ -281,26 +279,24 @@ class GpuServer:
 
     def attempt(self, message: dict[str, Any]) -> dict[str, Any]:
         """To explain an output of a slot that is within its budget; see `judge.narrow_inputs`."""
-        number, slot, name = message["arena"], message["slot"], message["output"]
+        number, slot, asked = message["arena"], message["slot"], Question.from_message(message)
         arena, draw = self.stage.arenas[number], self.stage.drawn(number, slot)
-        index = [array.name for array in arena.layout.arrays].index(name)
-        places = torch.tensor(message["places"])
+        index = [array.name for array in arena.layout.arrays].index(asked.output)
+        places = torch.from_numpy(asked.places)
 
         def picked(tensor: torch.Tensor) -> NDArray[Any]:
             return np.asarray(tensor.reshape(-1)[places.to(tensor.device)].cpu().numpy())
 
         def answer(values: dict[str, Any]) -> NDArray[Any]:
-            return picked(self.reference.expect(values, draw.outputs, exact=True)[name])
+            return picked(self.reference.expect(values, draw.outputs, exact=True)[asked.output])
 
         def rounded(way: Way) -> NDArray[Any]:
             return answer(
                 shortened(draw.values, way.bits, self._on, truncate=way.truncate, only=way.names)
             )
 
-        known = message["known"]
-        ways = known and [Way(bits, cut, tuple(names)) for bits, cut, names in known]
         out, truth = picked(arena.view(slot, index)), answer(draw.values)
-        tried = attempt(out, truth, message["least"], message["inputs"], ways, rounded)
+        tried = attempt(asked, out, truth, rounded)
         return {"attempt": tried and tried.as_message()}
 
     def export(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:

@@ -9,8 +9,8 @@ from typing import Any
 import torch
 
 from roofsmith.analysis.tolerance import LEAST_SHARE, SUMMED_IN, Budget, Errors, row_length
+from roofsmith.judge.conditioning import Explored
 from roofsmith.judge.distributions import Arithmetic
-from roofsmith.judge.exploration import Explored
 from roofsmith.judge.gpu.measuring import measure
 from roofsmith.judge.rounding import Explanation, Size, jolted, may_be_singular
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import astuple, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -18,28 +18,20 @@ from roofsmith.judge.array_messages import as_json
 from roofsmith.judge.budgets import (
     Budgets,
     Finding,
+    draw_budget,
     gross_failure,
     incorrect,
     is_gross,
     is_too_wrong,
     strained_budget,
     subject,
-    within_reach,
 )
+from roofsmith.judge.conditioning import Honest, Strain, from_message, on_own_draws
 from roofsmith.judge.diagnosis import Diagnosis
 from roofsmith.judge.distributions import OWN, roundings_on
-from roofsmith.judge.exploration import Honest, Strain, from_message, on_own_draws
 from roofsmith.judge.gpu.latch import Queued
 from roofsmith.judge.gpu.layout import lay_out
-from roofsmith.judge.narrow_inputs import (
-    Attempt,
-    Attempts,
-    Ways,
-    are_few_enough,
-    chosen,
-    least_error,
-    may_average_out,
-)
+from roofsmith.judge.narrow_inputs import Attempt, Attempts, Ways, questions
 from roofsmith.judge.poison import random_guard
 
 if TYPE_CHECKING:
@@ -283,24 +275,12 @@ class Slots:
 
     def attempts(self, slot: int, budgets: Budgets, known: Ways | None) -> Attempts:
         """To explain outputs that are within their budgets; see `judge.narrow_inputs`."""
+        found, budget_of = {}, partial(budgets.get, self.subject)
         arrays = self.description.arrays
-        inputs = [a.name for a in arrays if a.role != "output" and a.dtype in EPSILON]
-        found: dict[str, Attempt] = {}
-        if not are_few_enough(arrays):
-            return found
-        for output in self.outputs:
-            budget = budgets.get(self.subject, output.name)
-            ways = None if known is None else known.get(output.name, ())
-            if ways == () or not may_average_out(output, budget):
-                continue
-            message = {
-                "slot": slot, "output": output.name, "inputs": inputs,
-                "known": None if ways is None else [astuple(way) for way in ways],
-                "places": chosen(output).tolist(),
-                "least": least_error(budget, output.dtype, budgets.error_factor),
-            }  # fmt: skip
-            if (tried := self._ask("attempt", message)["attempt"]) is not None:
-                found[output.name] = Attempt.from_message(tried)
+        for asked in questions(arrays, budget_of, budgets.error_factor, known):
+            answer = self._ask("attempt", {"slot": slot, **asked.as_message()})
+            if (tried := answer["attempt"]) is not None:
+                found[asked.output] = Attempt.from_message(tried)
         return found
 
     def close(self) -> None:
@@ -345,7 +325,11 @@ class Slots:
                 continue
             strain = partial(self._strain, slot, output.name)
             factor = budgets.moved_factor(output.dtype)
-            own = None if extra else self._reach(slot, output, found, budget, factor, exact=exact)
+            own = (
+                None
+                if extra
+                else self._draw_budget(slot, output, found, budget, factor, exact=exact)
+            )
             if own is None and not extra:
                 own = strained_budget(found, budget, slack, strain, factor)
             if own is None and not extra:
@@ -362,7 +346,7 @@ class Slots:
             self.workload.label, self.distribution, failure, errors, strained, seed=self.seed(slot)
         )
 
-    def _reach(
+    def _draw_budget(
         self, slot: int, output: ArraySpec, found: Errors, budget: Budget, factor: float,
         *, exact: bool,
     ) -> Budget | None:  # fmt: skip
@@ -372,7 +356,7 @@ class Slots:
             return None
         if (here := made.errors.get(output.name)) is None:
             return None
-        return within_reach(found, budget, here, factor, exact=exact)
+        return draw_budget(found, budget, here, factor, exact=exact)
 
     def _strain(self, slot: int, name: str) -> Strain | None:
         """How well conditioned a slot's inputs are."""
