@@ -12,7 +12,14 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from roofsmith.analysis.tolerance import Errors, budget_for, measure
-from roofsmith.judge.conditioning import Movement, honest, is_lost, movement, strain
+from roofsmith.judge.conditioning import (
+    Movement,
+    honest,
+    is_lost,
+    movement,
+    root_mean_square,
+    strain,
+)
 from roofsmith.judge.distributions import (
     DISTRIBUTIONS,
     LEVEL,
@@ -498,3 +505,10 @@ def test_long_rows_that_sum_to_one_still_do(rows: int, dtype: type) -> None:
         stored = (weights / weights.sum(axis=1, keepdims=True)).astype(dtype)
         draws.append(stored.astype(np.float64))
     assert promise(draws, 11) == "its rows sum to the same"
+
+
+@pytest.mark.parametrize("times", [1.0, 1e200, 1e-200])
+def test_the_scale_of_an_output_neither_overflows_nor_vanishes(times: float) -> None:
+    x = times * np.array([3.0, 4.0, np.inf, 0.0])
+    assert root_mean_square(x, ON) == pytest.approx(2.5 * times)
+    assert root_mean_square(0 * x[:2], ON) == root_mean_square(x[:0], ON) == 0.0
