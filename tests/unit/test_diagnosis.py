@@ -173,6 +173,16 @@ def test_a_part_that_is_wrong_otherwise_is_no_rounding(seed: int, rows: int) -> 
     assert reason(out, truth) == "wrong_output"
 
 
+@given(SEEDS, st.integers(0, 959))
+def test_a_huge_element_cut_off_at_a_round_number_is_no_rounding(seed: int, at: int) -> None:
+    x = draw(seed)
+    x.flat[at] = 16.06
+    out = np.square(np.minimum(x, 16.0)).astype(np.float32)
+    short = np.square(round_to(x, 8, np, truncate=True))
+    assert reason(out, np.square(x), shortened=short) == "wrong_output"
+    assert reason(short.astype(np.float32), np.square(x), shortened=short) == "precision"
+
+
 @given(SEEDS, st.floats(1.001, 3.0))
 def test_a_wrong_factor_is_no_rounding(seed: int, factor: float) -> None:
     truth = draw(seed)

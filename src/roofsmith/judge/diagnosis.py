@@ -311,11 +311,20 @@ def _from_shortened(found: Evidence, narrow: Narrow) -> str | None:
         answer = found.shortened(narrow.bits, truncate)
         if answer is None or not np.isfinite(answer).all():
             continue
-        nearer = measure(found.values, np.asarray(answer, np.float64))
-        if nearer.norm <= closer * found.errors.norm:
+        narrow_truth = np.asarray(answer, np.float64)
+        nearer = measure(found.values, narrow_truth)
+        if nearer.norm <= closer * found.errors.norm and _is_nearer(found, narrow_truth):
             how = "cut" if truncate else "rounded"
             return f"it is right for inputs {how} to {narrow.bits} bits"
     return None
+
+
+def _is_nearer(found: Evidence, answer: Numbers) -> bool:
+    """Whether most elements are, too: one that outweighs all others may be what inputs cut off
+    would make it, because it was itself cut off."""
+    off = (np.abs(_sample(found.values) - _sample(other)) for other in (answer, found.truth))
+    mine, plain = (float(np.median(some)) for some in off)
+    return mine <= plain
 
 
 def _looks_rounded(found: Evidence, narrow: Narrow) -> bool:
