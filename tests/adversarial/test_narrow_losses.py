@@ -118,6 +118,33 @@ void solve(const float *a, const float *b, float *c, int m, int k) {{
 """
 
 
+INT8_PRODUCT = """
+#include <math.h>
+#include <stdlib.h>
+static float quantised(const float *x, signed char *q, int n) {{
+    float most = 0;
+    for (int i = 0; i < n; i++) most = fmaxf(most, fabsf(x[i]));
+    for (int i = 0; i < n; i++) q[i] = rintf(x[i] * (127 / most));
+    return most / 127;
+}}
+void solve(const float *a, const float *b, float *c, int m, int k) {{
+    signed char *p = malloc(m * k), *q = malloc(m * k);
+    float s[m], t[m];
+    for (int i = 0, each = {rows}; i < m; i += each) {{
+        s[i] = quantised(a + i * k, p + i * k, each * k);
+        t[i] = quantised(b + i * k, q + i * k, each * k);
+        for (int j = i; j < i + each; j++) s[j] = s[i], t[j] = t[i];
+    }}
+    for (int i = 0; i < m; i++) for (int j = 0; j < m; j++) {{
+        int dot = 0;
+        for (int l = 0; l < k; l++) dot += p[i * k + l] * q[j * k + l];
+        c[i * m + j] = dot * s[i] * t[j];
+    }}
+    free(p), free(q);
+}}
+"""
+
+
 @pytest.fixture(scope="module")
 def products(builds: Path, scratch: Path) -> Iterator[Bench]:
     workloads = [{"m": 24, "k": 8192}]
@@ -131,6 +158,18 @@ def test_products_of_positive_numbers_in_tf32_are_imprecise(narrow: str, product
     outcome = examined(products, PRODUCT.format(narrow=narrow, sum="double"))
     assert getattr(outcome, "reason", None) == "precision", outcome.detail
     assert "TF32" in outcome.detail
+
+
+@pytest.mark.parametrize("rows", ["m", "1"], ids=["a scale", "a scale per row"])
+def test_long_products_of_positive_numbers_in_int8_are_imprecise(
+    rows: str, builds: Path, scratch: Path
+) -> None:
+    text, workloads = PRODUCT.format(narrow="", sum="double"), [{"m": 8, "k": 2**16}]
+    with bench(builds, kernel=text, reference=POSITIVE, workloads=workloads) as long:
+        outcome = examined(long, INT8_PRODUCT.format(rows=rows))
+        assert getattr(outcome, "reason", None) == "precision", outcome.detail
+        assert "computed as if in int8, " in outcome.detail
+        assert isinstance(examined(long, text), Passed)
 
 
 @pytest.mark.parametrize("sum", ["float", "double"])

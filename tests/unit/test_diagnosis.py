@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from roofsmith.analysis.tolerance import budget_for, measure
 from roofsmith.judge.diagnosis import PREVIOUS, Evidence, diagnose
-from roofsmith.judge.distributions import round_to
 from roofsmith.judge.poison import NAN_GUARDS, poison
+from roofsmith.judge.shortening import round_to
 
 SHAPE = (24, 40)
 SEEDS = st.integers(0, 2**32 - 1)

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from hypothesis.extra import numpy as hnp
 
 from roofsmith.analysis.tolerance import Errors, budget_for, measure
 from roofsmith.judge.conditioning import (
@@ -29,13 +28,12 @@ from roofsmith.judge.distributions import (
     STRETCHES,
     VARIED,
     nudged,
-    round_to,
-    shortened,
     transform,
 )
 from roofsmith.judge.exploration import explore
 from roofsmith.judge.host_arithmetic import HostArithmetic
 from roofsmith.judge.jumps import ordered, selected
+from roofsmith.judge.shortening import round_to
 from roofsmith.judge.structure import never_above, promise, sign
 from roofsmith.judge.tolerated import Tolerated
 
@@ -163,24 +161,6 @@ def test_nudged_inputs_are_within_half_a_unit(seed: int, dtype: str) -> None:
     exact = given_["x"].astype(np.float64)
     room = np.maximum(np.spacing(np.abs(given_["x"])), SMALLEST_NORMAL[dtype])
     assert (np.abs(moved - exact) <= room).all()
-
-
-@given(
-    hnp.arrays(np.float64, 20, elements=st.floats(-1e30, 1e30)), st.integers(2, 24),
-    st.booleans(),
-)  # fmt: skip
-def test_shortened_inputs_are_the_nearest_or_the_next_towards_zero(
-    x: np.ndarray, bits: int, truncate: bool
-) -> None:
-    made = round_to(x, bits, np, truncate=truncate)
-    assert (np.abs(made - x) <= 2.0 ** (1 - bits) * np.abs(x)).all()
-    assert np.array_equal(round_to(made, bits, np), made)
-    if truncate:
-        assert (np.abs(made) <= np.abs(x)).all()
-    inputs = {"x": x, "n": 3}
-    same = shortened(inputs, bits, ON, truncate=truncate)
-    assert np.array_equal(same["x"], made)
-    assert same["n"] == 3
 
 
 def draws(make: Callable[[np.random.Generator], np.ndarray]) -> list[np.ndarray]:

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from roofsmith.analysis.tolerance import Budget, Errors
 from roofsmith.domain.arrays import ArraySpec
-from roofsmith.judge.distributions import shortened
 from roofsmith.judge.host_arithmetic import HostArithmetic
 from roofsmith.judge.narrow_inputs import (
     DRAWS,
@@ -33,11 +32,12 @@ from roofsmith.judge.narrow_inputs import (
     first_looks,
     questions,
 )
+from roofsmith.judge.shortening import shortened
 
 ON = HostArithmetic()
 Numbers = NDArray[Any]
 Kernel = Callable[[dict[str, Numbers]], Numbers]
-BF16 = Way(8, False, ("a", "b"))
+BF16 = Way(8, "rounded", ("a", "b"))
 FACTOR = 10.0
 
 
@@ -48,7 +48,7 @@ def exact(values: dict[str, Numbers]) -> Numbers:
 
 def rounded(way: Way) -> Kernel:
     def kernel(values: dict[str, Numbers]) -> Numbers:
-        narrow = shortened(values, way.bits, ON, truncate=way.truncate, only=way.names)
+        narrow = shortened(values, way.bits, ON, how=way.how, only=way.names)
         return exact(narrow).astype(np.float32)
 
     return kernel
@@ -86,7 +86,7 @@ class Draws:
             def by(way: Way) -> Numbers:
                 self.tried += 1
                 time.sleep(self.wait_s)
-                rounded = shortened(values, way.bits, ON, truncate=way.truncate, only=way.names)
+                rounded = shortened(values, way.bits, ON, how=way.how, only=way.names)
                 return exact(rounded).reshape(-1)
 
             out, truth = (made(values).reshape(-1) for made in (self._kernel, exact))
@@ -96,14 +96,24 @@ class Draws:
 
 
 @pytest.mark.parametrize(
-    "way", [BF16, Way(8, False, ("a",)), Way(11, False, ("a", "b")), Way(8, True, ("a", "b", "t"))]
+    "way",
+    [
+        BF16,
+        Way(8, "rounded", ("a",)),
+        Way(11, "rounded", ("a", "b")),
+        Way(8, "cut", ("a", "b", "t")),
+        Way(8, "scaled", ("a", "b")),
+        Way(8, "scaled by row", ("b",)),
+        Way(8, "scaled by column", ("a", "b", "t")),
+        Way(4, "rounded", ("a", "b", "t")),
+    ],
 )
-@pytest.mark.parametrize("sums", [1, 64])
-def test_rounded_inputs_are_named(way: Way, sums: int) -> None:
+@pytest.mark.parametrize(("sums", "seeds", "least"), [(1, 8, 6), (16, 2, 2)])
+def test_rounded_inputs_are_named(way: Way, sums: int, seeds: int, least: int) -> None:
     # Of a single sum, an error that is small by chance isn't looked at further.
-    found = [explained(Draws(rounded(way), seed, sums).look, FIRST_LOOKS) for seed in range(8)]
+    found = [explained(Draws(rounded(way), seed, sums).look, FIRST_LOOKS) for seed in range(seeds)]
     told = [one for one in found if one is not None]
-    assert len(told) >= 6
+    assert len(told) >= least
     for name, diagnosis in told:
         assert name == "y"
         assert diagnosis.reason == "precision"
@@ -123,15 +133,15 @@ def test_what_is_as_exact_as_honest_arithmetic_is_not_looked_at() -> None:
 
 
 def test_ways_that_failed_before_are_not_tried_again() -> None:
-    draws = Draws(rounded(BF16), 3, sums=64)
+    draws = Draws(rounded(BF16), 3, sums=16)
     assert explained(draws.look, FIRST_LOOKS) is not None
-    every = 2 * 2 * (1 + 3 + 3)
+    every = (2 + 2 + 3) * (1 + 3 + 3) + 3 + 2
     assert every < draws.tried <= every + 3 * DRAWS
 
 
 def test_an_error_to_one_side_is_no_rounding_of_inputs() -> None:
     """A sum that loses as much on every draw as cutting inputs off takes, but not with them."""
-    cut = Way(8, True, ("a",))
+    cut = Way(8, "cut", ("a",))
 
     def look(known: Ways | None) -> Attempts:
         off = -1e-3 * (1 + 0.1 * rng.standard_normal(1))
@@ -143,7 +153,7 @@ def test_an_error_to_one_side_is_no_rounding_of_inputs() -> None:
 
 
 def test_attempts_are_sent_as_they_are() -> None:
-    made = Attempt("float32", [0.5, -0.25], {BF16: [1.0, 2.0], Way(11, True, ("t",)): [0.0, 1.0]})
+    made = Attempt("float32", [0.5, -0.25], {BF16: [1.0, 2.0], Way(11, "cut", ("t",)): [0.0, 1.0]})
     assert Attempt.from_message(json.loads(json.dumps(made.as_message()))) == made
 
 
@@ -194,7 +204,7 @@ def test_a_reference_that_takes_long_is_asked_for_the_likeliest_ways() -> None:
     first = draws.look(None)["y"]
     assert draws.tried == 3
     assert first.made, "bfloat16 is among them"
-    again = draws.look({"y": (*first.made, Way(8, True, ("a",)), Way(11, True, ("t",)))})["y"]
+    again = draws.look({"y": (*first.made, Way(8, "cut", ("a",)), Way(11, "cut", ("t",)))})["y"]
     assert len(again.made) == len(first.made) + 2
 
 

@@ -34,6 +34,7 @@ from roofsmith.judge.host_arithmetic import HostArithmetic
 from roofsmith.judge.narrow_inputs import Attempts, Question, Way, Ways, attempt, questions
 from roofsmith.judge.poison import unwritten
 from roofsmith.judge.rounding import room_for_rounding
+from roofsmith.judge.shortening import How
 from roofsmith.judge.stretches import SPOT_ELEMENTS, Stretches
 
 FULL_ELEMENTS = 2**22
@@ -202,14 +203,14 @@ def _named(draws: Draws, arena: Arena, slot: int, output: ArraySpec, budget: Bud
     return incorrect(draws.subject, output.name, found, budget)
 
 
-def _shortened(draws: Draws, slot: int, name: str, bits: int, truncate: bool) -> Array:
-    draws.expect(slot, exact=True, change=["shortened", bits, truncate, None])
+def _shortened(draws: Draws, slot: int, name: str, bits: int, how: How) -> Array:
+    draws.expect(slot, exact=True, change=["shortened", bits, how, None])
     return draws.expected(slot, name, exact=True)
 
 
 def _right(draws: Draws, slot: int, asked: Question, way: Way | None) -> NDArray[np.float64]:
     """What is right at a question's places, for inputs as they are or rounded in a way."""
-    change = None if way is None else ["shortened", way.bits, way.truncate, way.names]
+    change = None if way is None else ["shortened", way.bits, way.how, way.names]
     draws.expect(slot, exact=True, change=change)
     right = draws.expected(slot, asked.output, exact=True).reshape(-1)[asked.places]
     return right.astype(np.float64, copy=False)

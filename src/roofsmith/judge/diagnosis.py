@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roofsmith.analysis.tolerance import NORM_FLOOR_EPS, Errors, floors, measure
-from roofsmith.judge.distributions import SIGNIFICAND, round_to
+from roofsmith.judge.distributions import SIGNIFICAND
 from roofsmith.judge.poison import NAN_GUARDS, unwritten
+from roofsmith.judge.shortening import How, round_to
 
 Array = NDArray[np.generic]
 Numbers = NDArray[np.float64]
@@ -78,7 +79,8 @@ are a hundredth of all."""
 ROUNDED_EPS = 0.5
 """Norm-wise error, in epsilons, up to which rounded inputs may be all that is wrong. Chosen, beyond
 the 0.3 above."""
-
+HOWS: tuple[How, ...] = ("rounded", "cut")
+"""Ways of shortening inputs, of which one may explain an error that is beyond its budget."""
 
 AS_WRONG = 1 / 16
 """Elements off by more than this share of the worst are wrong in the same way, if they are fewer
@@ -139,8 +141,8 @@ class Evidence:
     element_budget: float
     earlier: Callable[[], Iterable[tuple[str, Array]]] = lambda: ()
     """Right answers to other calls, with which call it was, the nearest first; then to mixtures."""
-    shortened: Callable[[int, bool], Array | None] | None = None
-    """The truth of inputs cut to so many bits; True truncates. None: it is no nearer."""
+    shortened: Callable[[int, How], Array | None] | None = None
+    """The truth of inputs shortened to so many bits. None: it is no nearer."""
 
 
 def diagnose(found: Evidence) -> Diagnosis:
@@ -265,8 +267,8 @@ def _worst(found: Evidence) -> Evidence | None:
         return None
     values, shortened = found.values[which], found.shortened
 
-    def of_these(bits: int, truncate: bool) -> Array | None:
-        answer = shortened(bits, truncate) if shortened is not None else None
+    def of_these(bits: int, how: How) -> Array | None:
+        answer = shortened(bits, how) if shortened is not None else None
         return None if answer is None else answer[which]
 
     errors = measure(values, found.truth[which])
@@ -307,14 +309,13 @@ def _from_shortened(found: Evidence, narrow: Narrow) -> str | None:
     if found.shortened is None:
         return None
     closer = CLOSER if found.values.size >= FEWEST else MUCH_CLOSER  # of a few, some are by chance
-    for truncate in (False, True):
-        answer = found.shortened(narrow.bits, truncate)
+    for how in HOWS:
+        answer = found.shortened(narrow.bits, how)
         if answer is None or not np.isfinite(answer).all():
             continue
         narrow_truth = np.asarray(answer, np.float64)
         nearer = measure(found.values, narrow_truth)
         if nearer.norm <= closer * found.errors.norm and _is_nearer(found, narrow_truth):
-            how = "cut" if truncate else "rounded"
             return f"it is right for inputs {how} to {narrow.bits} bits"
     return None
 
@@ -322,9 +323,11 @@ def _from_shortened(found: Evidence, narrow: Narrow) -> str | None:
 def _is_nearer(found: Evidence, answer: Numbers) -> bool:
     """Whether most elements are, too: one that outweighs all others may be what inputs cut off
     would make it, because it was itself cut off."""
-    off = (np.abs(_sample(found.values) - _sample(other)) for other in (answer, found.truth))
-    mine, plain = (float(np.median(some)) for some in off)
-    return mine <= plain
+    values, *others = (
+        _sample(some).astype(np.float64) for some in (found.values, answer, found.truth)
+    )
+    nearer, plain = (float(np.median(np.abs(values - other))) for other in others)
+    return nearer <= plain
 
 
 def _looks_rounded(found: Evidence, narrow: Narrow) -> bool:

@@ -8,7 +8,7 @@ used: see `judge.exploration`.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -297,20 +297,6 @@ def roundings_on(name: str, *, one_by_one: bool) -> Roundings:
     return "dominated" if name == STRETCHES else "alike"
 
 
-def changed(values: Mapping[str, Any], change: Sequence[Any] | None, on: Arithmetic) -> Any:
-    """Inputs after a change.
-
-    Args:
-        values: by name.
-        change: `["shortened", bits, truncate, names]`, or None for none.
-        on: NumPy or torch.
-    """
-    if change is None:
-        return values
-    _, bits, truncate, names = change
-    return shortened(values, bits, on, truncate=truncate, only=names)
-
-
 def nudged(values: Mapping[str, Any], seed: int, on: Arithmetic) -> dict[str, Any]:
     """Floating inputs as their storage could have rounded them: up to half a unit off, tiny ones
     flushed to zero. What that does to the result, no kernel can be blamed for."""
@@ -323,31 +309,6 @@ def nudged(values: Mapping[str, Any], seed: int, on: Arithmetic) -> dict[str, An
             moved = on.double(value) * (1.0 + half * (2.0 * on.uniform(value) - 1.0))
             made[key] = on.xp.where(abs(moved) < SMALLEST_NORMAL[dtype], 0.0 * moved, moved)
     return made
-
-
-def shortened(
-    values: Mapping[str, Any],
-    bits: int,
-    on: Arithmetic,
-    *,
-    truncate: bool,
-    only: Collection[str] | None = None,
-) -> dict[str, Any]:
-    """Floating inputs, or some of them, in float64, with significands of only `bits` bits."""
-    return {
-        key: round_to(on.double(value), bits, on.xp, truncate=truncate)
-        if on.is_floating(value) and (only is None or key in only)
-        else value
-        for key, value in values.items()
-    }
-
-
-def round_to(x: Any, bits: int, xp: Any, *, truncate: bool = False) -> Any:
-    """An array of float64 with significands of `bits` bits, rounded to nearest or cut off."""
-    significand, exponent = xp.frexp(x)
-    scaled = significand * 2.0**bits
-    kept = xp.trunc(scaled) if truncate else xp.round(scaled)
-    return xp.ldexp(kept / 2.0**bits, exponent)
 
 
 def _source(value: Any, on: Arithmetic) -> Source:

@@ -136,7 +136,7 @@ class Draws:
             exact: see above.
             twice: make sure that the reference is deterministic and writes all outputs.
             drawn: of another draw than the slot's own.
-            change: of the inputs; see `judge.distributions.changed`.
+            change: of the inputs; see `judge.shortening.changed`.
             only: inputs that are `drawn`'s, where the others are the slot's own; None: all of them.
         """
         self._oracle.ask(

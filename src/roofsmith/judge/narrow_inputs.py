@@ -17,7 +17,18 @@ from numpy.typing import NDArray
 
 from roofsmith.analysis.tolerance import EPSILON, Budget
 from roofsmith.domain.arrays import ArraySpec
-from roofsmith.judge.diagnosis import CLOSER, FEWEST, MIXED_INPUTS, NARROWER, Diagnosis, mixtures
+from roofsmith.judge.diagnosis import (
+    CLOSER,
+    FEWEST,
+    FLOAT8,
+    FLOAT8_WIDE,
+    MIXED_INPUTS,
+    NARROWER,
+    Diagnosis,
+    Narrow,
+    mixtures,
+)
+from roofsmith.judge.shortening import How
 
 MOST_NUMBERS = 2**12
 """Of an output that are looked at, at random: they tell as much as all. Chosen."""
@@ -44,18 +55,41 @@ Numbers = NDArray[np.float64]
 Places = NDArray[np.int64]
 
 
+INT8, UINT8 = Narrow("int8", 8), Narrow("uint8", 9)
+"""The latter of positive numbers alone: integers with a sign have a bit more than it."""
+KINDS: Mapping[str, tuple[tuple[How, tuple[Narrow, ...]], ...]] = {
+    "float64": (("rounded", NARROWER["float64"]), ("cut", NARROWER["float64"])),
+    "float32": (
+        ("rounded", NARROWER["float32"]),
+        ("scaled", (INT8,)), ("scaled by row", (INT8,)), ("scaled by column", (INT8,)),
+        ("cut", NARROWER["float32"]),
+        ("scaled", (UINT8,)), ("scaled by row", (UINT8,)), ("scaled by column", (UINT8,)),
+        ("rounded", (FLOAT8, FLOAT8_WIDE)),
+    ),
+}  # fmt: skip
+"""How inputs of a kernel may be rounded whose output is of a type; the likeliest first."""
+OF_ALL_ALONE = (UINT8, FLOAT8, FLOAT8_WIDE)
+"""What isn't looked for where a part of the inputs is rounded. Chosen: each way costs a run of the
+reference."""
+IN_WORDS: Mapping[How, str] = {
+    "rounded": "rounded to {} bits", "cut": "cut to {} bits",
+    "scaled": "as integers of {} bits times a scale",
+    "scaled by row": "as integers of {} bits times a scale per row",
+    "scaled by column": "as integers of {} bits times a scale per column",
+}  # fmt: skip
+
+
 @dataclass(frozen=True, slots=True)
 class Way:
-    """Of rounding inputs: which, to how many bits, or cut off there."""
+    """Of rounding inputs: which, to how many bits, and how."""
 
     bits: int
-    truncate: bool
+    how: How
     names: tuple[str, ...]
 
     def __str__(self) -> str:
         """As people are told."""
-        how = "cut" if self.truncate else "rounded"
-        return f"{', '.join(map(repr, self.names))} {how} to {self.bits} bits"
+        return f"{', '.join(map(repr, self.names))} {IN_WORDS[self.how].format(self.bits)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +110,7 @@ class Attempt:
     @classmethod
     def from_message(cls, message: Mapping[str, Any]) -> Self:
         """The inverse of `as_message`."""
-        made = {Way(bits, cut, tuple(names)): by for bits, cut, names, by in message["made"]}
+        made = {Way(bits, how, tuple(names)): by for bits, how, names, by in message["made"]}
         return cls(message["dtype"], message["off"], made)
 
 
@@ -110,7 +144,7 @@ class Question:
     @classmethod
     def from_message(cls, message: Mapping[str, Any]) -> Self:
         """The inverse of `as_message`."""
-        ways = tuple(Way(bits, cut, tuple(names)) for bits, cut, names in message["ways"])
+        ways = tuple(Way(bits, how, tuple(names)) for bits, how, names in message["ways"])
         places = np.array(message["places"], np.int64)
         return cls(message["output"], ways, message["is_first"], message["least"], places)
 
@@ -136,7 +170,7 @@ def questions(
         return
     inputs = tuple(a.name for a in arrays if a.role != "output" and a.dtype in EPSILON)
     for output in arrays:
-        if output.role == "input" or output.dtype not in ("float32", "float64"):
+        if output.role == "input" or output.dtype not in KINDS:
             continue
         budget = budget_of(output.name)
         if budget.atol is not None or budget.rtol is not None:
@@ -173,7 +207,7 @@ def attempt(
         by = shortened(way) - truth
         if not asked.is_first or _is_near(off, by, HOPEFUL):
             found[way] = by.tolist()
-        is_likely = not way.truncate and way.names == asked.ways[0].names
+        is_likely = (way.how, way.names) == (asked.ways[0].how, asked.ways[0].names)
         if asked.is_first and not is_likely and time.monotonic() > until:
             break
     return Attempt(out.dtype.name, off.tolist(), found)
@@ -229,7 +263,8 @@ def _on_all(seen: Sequence[Attempt], way: Way) -> tuple[Numbers, Numbers]:
 
 
 def _diagnosis(dtype: str, draws: int, way: Way) -> Diagnosis:
-    narrow = next(narrow.name for narrow in NARROWER[dtype] if narrow.bits == way.bits)
+    kinds = (kind for how, kinds in KINDS[dtype] if how == way.how for kind in kinds)
+    narrow = next(kind.name for kind in kinds if kind.bits == way.bits)
     return Diagnosis(
         "precision",
         f"computed as if in {narrow}, where {dtype} is declared: on {draws} draws its error is that"
@@ -242,9 +277,10 @@ def _ways(dtype: str, inputs: Sequence[str]) -> Iterator[Way]:
     if not inputs:
         return
     for names in (tuple(inputs), *mixtures(inputs[:MIXED_INPUTS])):
-        for truncate in (False, True):
-            for narrow in NARROWER[dtype]:
-                yield Way(narrow.bits, truncate, names)
+        for how, kinds in KINDS[dtype]:
+            for narrow in kinds:
+                if len(names) == len(inputs) or narrow not in OF_ALL_ALONE:
+                    yield Way(narrow.bits, how, names)
 
 
 def _is_near(off: Numbers, by: Numbers, share: float) -> bool:

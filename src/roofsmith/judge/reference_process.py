@@ -23,11 +23,12 @@ from roofsmith.judge.arena import Arena
 from roofsmith.judge.array_messages import from_json
 from roofsmith.judge.conditioning import Usual, as_message, honest, strain
 from roofsmith.judge.confinement import die_with_parent
-from roofsmith.judge.distributions import changed, transform
+from roofsmith.judge.distributions import transform
 from roofsmith.judge.exploration import explore
 from roofsmith.judge.host_arithmetic import HostArithmetic
 from roofsmith.judge.reference import Array, Reference
 from roofsmith.judge.rounding import jolt
+from roofsmith.judge.shortening import changed
 from roofsmith.judge.unwritten import why_unwritten
 from roofsmith.judge.user_module import Complaint, load_module
 from roofsmith.judge.wire import WireError, receive, send

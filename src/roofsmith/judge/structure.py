@@ -14,7 +14,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from roofsmith.judge.distributions import round_to
+from roofsmith.judge.shortening import round_to
 
 Numbers: TypeAlias = NDArray[np.float64]
 

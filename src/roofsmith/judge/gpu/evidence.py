@@ -22,9 +22,10 @@ from roofsmith.judge.diagnosis import (
     mixtures,
     of_these_inputs,
 )
-from roofsmith.judge.distributions import Arithmetic, shortened, transform
+from roofsmith.judge.distributions import Arithmetic, transform
 from roofsmith.judge.gpu.measuring import measure
 from roofsmith.judge.gpu.reference import GpuReference, Value
+from roofsmith.judge.shortening import How, shortened
 
 NEAR = 1.01
 """The device adds in another order than the host, so it leaves what is nearly within to the host.
@@ -136,8 +137,8 @@ def told(
             if _is_near(scene.out, other, norm):
                 yield call, _numbers(other)
 
-    def narrower(bits: int, truncate: bool) -> NDArray[np.generic] | None:
-        other = answer(shortened(scene.draw.values, bits, on, truncate=truncate))
+    def narrower(bits: int, how: How) -> NDArray[np.generic] | None:
+        other = answer(shortened(scene.draw.values, bits, on, how=how))
         return _numbers(other) if _is_near(scene.out, other, CLOSER * errors.norm) else None
 
     truth = _numbers(answer(scene.draw.values))

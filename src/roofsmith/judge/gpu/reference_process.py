@@ -28,7 +28,6 @@ from roofsmith.judge.conditioning import (
     root_mean_square,
     strain,
 )
-from roofsmith.judge.distributions import shortened
 from roofsmith.judge.exploration import bears_storing, explore, stored_errors
 from roofsmith.judge.gpu.arenas import COMPARED_BYTES, Arenas
 from roofsmith.judge.gpu.arithmetic import TorchArithmetic
@@ -44,6 +43,7 @@ from roofsmith.judge.gpu.tensors import any_differ, raw_bytes, seed_present_devi
 from roofsmith.judge.gpu.watching import Probe, Watch
 from roofsmith.judge.narrow_inputs import Question, Way, attempt
 from roofsmith.judge.reference_process import serve
+from roofsmith.judge.shortening import shortened
 from roofsmith.judge.user_module import Complaint, load_module
 
 BLOCKING = (
@@ -291,9 +291,7 @@ class GpuServer:
             return picked(self.reference.expect(values, draw.outputs, exact=True)[asked.output])
 
         def rounded(way: Way) -> NDArray[Any]:
-            return answer(
-                shortened(draw.values, way.bits, self._on, truncate=way.truncate, only=way.names)
-            )
+            return answer(shortened(draw.values, way.bits, self._on, how=way.how, only=way.names))
 
         out, truth = picked(arena.view(slot, index)), answer(draw.values)
         tried = attempt(asked, out, truth, rounded)
