@@ -26,8 +26,10 @@ from roofsmith.judge.distributions import (
     OWN,
     SMALLEST_NORMAL,
     STRETCHES,
+    UNLIKE,
     VARIED,
     nudged,
+    roundings_on,
     transform,
 )
 from roofsmith.judge.exploration import explore
@@ -125,6 +127,22 @@ def test_sums_that_a_term_dominates_are_right_one_by_one(rows: int, length: int)
         truth = terms / terms.sum(axis=1, keepdims=True, dtype=np.float64)
         one_by_one = terms / terms.cumsum(axis=1, dtype=np.float32)[:, -1:]
         assert measure(one_by_one, truth).norm < allowed
+
+
+@pytest.mark.parametrize("name", UNLIKE)
+@pytest.mark.parametrize("length", [512, 2**13, 2**16])
+def test_sums_of_terms_that_differ_are_right_one_by_one(name: str, length: int) -> None:
+    """And what is off by 0.7% is not, however long they are."""
+    roundings = roundings_on(name, one_by_one=True)
+    allowed = budget_for(
+        Errors(0.0, 0.0), "float32", factor=10.0, terms=length, roundings=roundings, is_own=False
+    ).norm
+    assert allowed < 0.002
+    for make in (np.square, np.exp, lambda x: np.minimum(np.abs(x), 0.7)):
+        x = transform(name, values(1, shape=(16, length)), {"x": 0}, 1, ON)["x"]
+        terms = make(x)
+        truth = terms.sum(axis=1, dtype=np.float64)
+        assert measure(terms.cumsum(axis=1, dtype=np.float32)[:, -1], truth).norm < allowed
 
 
 @pytest.mark.parametrize("shape", [(1,), (15,), (3, 5), (2, 3, 7), (4096,)])
