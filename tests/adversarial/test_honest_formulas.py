@@ -178,6 +178,28 @@ void solve(const float *a, const float *b, const float *c, const float *d, float
 }
 """
 
+ARGMAX = """
+import numpy as np
+def setup(n, d, seed=0):
+    x = np.random.default_rng(seed).standard_normal((n, d), dtype=np.float32)
+    y = {"k": np.empty(n, np.int32), "y": np.empty(n, np.float32)}
+    return {"inputs": {"x": x, **y, "n": n, "d": d}, "outputs": ["k", "y"]}
+def reference(x, k, y, n, d):
+    k[:] = x.argmax(axis=1)
+    y[:] = (x * x)[np.arange(n), k - 1]
+"""
+"""And the square of what lies before, a float that leaps."""
+ARGMAX_KERNEL = """
+void solve(const float *x, int *k, float *y, int n, int d) {{
+    for (int i = 0; i < n; i++, x += d) {{
+        int at = 0;
+        for (int j = 1; j < d; j++) if (x[j] {greater} x[at]) at = j;
+        float before = x[(at + d - 1) % d];
+        k[i] = at, y[i] = before * before;
+    }}
+}}
+"""
+
 
 @pytest.mark.parametrize(
     ("reference", "kernel", "other", "workload"),
@@ -205,9 +227,15 @@ void solve(const float *a, const float *b, const float *c, const float *d, float
             HISTOGRAM_KERNEL.format(formula="fmaf(x[i], bins / 8.0f, bins / 2.0f)"),
             {"n": 20011, "bins": 50},
         ),
+        (
+            ARGMAX, ARGMAX_KERNEL.format(greater=">"), ARGMAX_KERNEL.format(greater=">="),
+            {"n": 64, "d": 16},
+        ),
         (HAVERSINE, HAVERSINE_KERNEL, HAVERSINE_KERNEL + "/* again */", {"n": 32768}),
     ],
-    ids=["softplus", "distances", "variance", "mandelbrot", "elu", "histogram", "haversine"],
+    ids=[
+        "softplus", "distances", "variance", "mandelbrot", "elu", "histogram", "argmax", "haversine",
+    ],
 )  # fmt: skip
 def test_it_passes(
     builds: Path,

@@ -11,6 +11,7 @@ from judge_bench import HONEST, Bench, bench, needs_gcc
 
 from roofsmith.domain.kernel import BuildSpec, Built
 from roofsmith.domain.outcome import Incorrect, Outcome, Passed
+from roofsmith.judge import examiner as module
 from roofsmith.judge.examiner import Examiner
 from roofsmith.judge.lineup import HostBench
 
@@ -220,6 +221,42 @@ def test_what_overflows_for_large_numbers_is_found(softmax: Bench) -> None:
     outcome = examined(softmax, WITHOUT_MAXIMUM)
     assert outcome.kind == "incorrect"
     assert "2^" in outcome.detail or "masked" in outcome.detail
+
+
+def test_what_divides_by_the_size_of_a_row_of_zeros_is_found(
+    builds: Path, scratch: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No row that is drawn has none."""
+    monkeypatch.setattr(module, "WINNERS_S", 600.0)  # until all distributions were tried
+    reference = """
+import numpy as np
+def setup(n, d, seed=0):
+    x = np.random.default_rng(seed).standard_normal((n, d), dtype=np.float32)
+    return {"inputs": {"x": x, "y": np.empty_like(x), "n": n, "d": d}, "outputs": ["y"]}
+def reference(x, y, n, d):
+    y[:] = x / np.maximum(np.sqrt(np.square(x).sum(axis=1, keepdims=True)), x.dtype.type(1e-12))
+"""
+    text = """
+#include <math.h>
+void solve(const float *x, float *y, int n, int d) {
+    for (int i = 0; i < n; i++) {
+        float s = 0;
+        for (int j = 0; j < d; j++) s += x[i * d + j] * x[i * d + j];
+        s = 1 / SIZE;
+        for (int j = 0; j < d; j++) y[i * d + j] = x[i * d + j] * s;
+    }
+}"""
+    safe, careless = (text.replace("SIZE", s) for s in ("fmaxf(sqrtf(s), 1e-12f)", "sqrtf(s)"))
+    workloads = [{"n": 64, "d": 48}]
+    with bench(builds, kernel=safe, reference=reference, workloads=workloads) as made:
+        examiner = Examiner(made.target, HostBench(made.oracle, made.target.tolerance, 1))
+        incumbent = made.built(safe)
+        assert isinstance(examiner.examine(incumbent, lambda *_: None)[0], Passed)
+        assert examiner.look_further(made.built(safe + "/* again */"), incumbent) is None
+        found = examiner.look_further(made.built(careless), incumbent)
+        assert found is not None
+        assert reason(found) == "nan_output"
+        assert "rows of zeros" in found.detail
 
 
 def test_an_incumbent_that_overflows_binds_nobody(builds: Path, scratch: Path) -> None:

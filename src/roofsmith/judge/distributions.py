@@ -160,6 +160,13 @@ def _sparse(s: Source) -> Any:
     return s.xp.where(s.uniform() < 0.9, 0.0 * s.x, s.x)
 
 
+def _rows_of_zeros(s: Source) -> Any:
+    """A quarter of them: what divides by a row's size has to be safe from these."""
+    if s.x.shape[-1] == math.prod(s.x.shape):
+        return s.x
+    return s.xp.where(s.uniform()[..., :1] < 0.25, 0.0 * s.x, s.x)
+
+
 def _masked(s: Source) -> Any:
     return s.xp.where(s.uniform() < 0.125, -MASK * s.rms + 0.0 * s.x, s.x)
 
@@ -206,6 +213,7 @@ CONSTANT_ROWS, ROWS_ALIKE, MASKED = "constant rows", "rows alike", "masked"
 
 PERMUTED, NORMAL, UNIFORM = "flipped, signs at random", "normal", "uniform"
 ROWS_APART, NEGATIVE = "rows on different scales", "all negative"
+SPARSE, ROWS_OF_ZEROS, DENORMAL = "sparse", "rows of zeros", "denormals among the others"
 
 DISTRIBUTIONS: Mapping[str, Callable[[Source], Any]] = {
     PERMUTED: _permuted,
@@ -227,9 +235,10 @@ DISTRIBUTIONS: Mapping[str, Callable[[Source], Any]] = {
     ROWS_ALIKE: _rows_alike,
     STRETCHES: _stretches,
     NEGATIVE: _negative,
-    "sparse": _sparse,
+    SPARSE: _sparse,
+    ROWS_OF_ZEROS: _rows_of_zeros,
     MASKED: _masked,
-    "denormals among the others": _denormal,
+    DENORMAL: _denormal,
 }
 """By the name under which people meet them."""
 
@@ -254,6 +263,9 @@ NEEDLESS = (CONSTANT_ROWS, SPIKY[0], *LONE[:2])
 """Where an element depends on a few inputs. One number throughout leaves what is small beside the
 others of its row alone, a huge one leaves it beside that: whoever rounds it in relation to these,
 or to the others of a tile, would be wrong. And who leaves an input out shows on own draws."""
+TIED = (CONSTANT_ROWS, SPARSE, ROWS_OF_ZEROS, MASKED, DENORMAL)
+"""Left out where an output leaps, or is of integers: which of equal numbers is the largest is
+anybody's choice, and so it is of denormals, which may be flushed to zero."""
 ROUNDED_APART = (*CANCELLING, *SMALL)
 """Left out where arithmetic decides integers, such as the nearest of some points or a bin: rounding
 decides very many of them there."""

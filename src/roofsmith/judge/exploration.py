@@ -34,6 +34,7 @@ from roofsmith.judge.distributions import (
     ROUNDED_APART,
     SIGNIFICAND,
     SMALL,
+    TIED,
     VARIED,
     Arithmetic,
     moved_by,
@@ -88,6 +89,8 @@ def explore(reference: Explored, dims: dict[str, int], on: Arithmetic) -> dict[s
     left_out: set[str] = set()
     if local is not None:
         left_out.update(NEEDLESS)
+    if jumps or not all(on.is_floating(values[name]) for name in outputs):
+        left_out.update(TIED)
     if any(not on.is_floating(values[name]) for name in jumps if name not in in_order):
         left_out.update(ROUNDED_APART)
     tolerated = _tolerated(reference, values, outputs, free, on, left_out) if free else {}
