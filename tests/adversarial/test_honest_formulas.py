@@ -234,7 +234,8 @@ void solve(const float *x, int *k, float *y, int n, int d) {{
         (HAVERSINE, HAVERSINE_KERNEL, HAVERSINE_KERNEL + "/* again */", {"n": 32768}),
     ],
     ids=[
-        "softplus", "distances", "variance", "mandelbrot", "elu", "histogram", "argmax", "haversine",
+        "softplus", "distances", "variance", "mandelbrot", "elu", "histogram", "argmax",
+        "haversine",
     ],
 )  # fmt: skip
 def test_it_passes(
