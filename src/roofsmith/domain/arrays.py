@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-
-import numpy as np
+from math import prod
 
 from roofsmith.domain.facts import DType
 
@@ -32,4 +31,4 @@ class ArraySpec:
     @property
     def size_bytes(self) -> int:
         """Bytes of the whole array."""
-        return int(np.prod(self.shape, dtype=np.int64)) * DTYPE_BYTES[self.dtype]
+        return prod(self.shape) * DTYPE_BYTES[self.dtype]

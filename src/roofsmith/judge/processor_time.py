@@ -69,8 +69,8 @@ def waited_s(pid: int) -> float:
     total = 0
     try:
         for task in os.scandir(f"/proc/{pid}/task"):
-            with contextlib.suppress(OSError, IndexError):
-                total += int(Path(task.path, "schedstat").read_text().split()[1])
+            with contextlib.suppress(OSError, IndexError), open(f"{task.path}/schedstat") as file:
+                total += int(file.read().split()[1])
     except OSError:
         return 0.0
     return total * 1e-9
