@@ -200,6 +200,48 @@ void solve(const float *x, int *k, float *y, int n, int d) {{
 }}
 """
 
+HALF_ARGMAX = """
+import numpy as np
+def setup(n, d, seed=0):
+    x = np.random.default_rng(seed).standard_normal((n, d)).astype(np.float16)
+    return {"inputs": {"x": x, "k": np.empty(n, np.int32), "n": n, "d": d}, "outputs": ["k"]}
+def reference(x, k, n, d):
+    k[:] = x.argmax(axis=1)
+"""
+HALF_ARGMAX_KERNEL = """
+void solve(const _Float16 *x, int *k, int n, int d) {{
+    for (int i = 0; i < n; i++, x += d) {{
+        k[i] = 0;
+        for (int j = 1; j < d; j++) if (x[j] {greater} x[k[i]]) k[i] = j;
+    }}
+}}
+"""
+"""Own draws have ties."""
+
+GATE = """
+import numpy as np
+def setup(n, d, seed=0):
+    x = np.random.default_rng(seed).standard_normal((n, d), dtype=np.float32)
+    return {"inputs": {"x": x, "k": np.empty((n, 2), np.int32), "n": n, "d": d}, "outputs": ["k"]}
+def reference(x, k, n, d):
+    p = np.exp(x - x.max(axis=1, keepdims=True))
+    k[:] = np.argsort(-p / p.sum(axis=1, keepdims=True), axis=1, kind="stable")[:, :2]
+"""
+GATE_KERNEL = """
+#include <math.h>
+void solve(const float *x, int *k, int n, int d) {{
+    for (int i = 0; i < n; i++, x += d, k += 2) {{
+        float p[d], most = -INFINITY;
+        for (int j = 0; j < d; j++) most = fmaxf(most, x[j]);
+        for (int j = 0; j < d; j++) p[j] = {weight};
+        k[0] = k[1] = -1;
+        for (int j = 0; j < d; j++)
+            if (k[0] < 0 || p[j] > p[k[0]]) k[1] = k[0], k[0] = j;
+            else if (k[1] < 0 || p[j] > p[k[1]]) k[1] = j;
+    }}
+}}
+"""
+
 
 @pytest.mark.parametrize(
     ("reference", "kernel", "other", "workload"),
@@ -231,11 +273,19 @@ void solve(const float *x, int *k, float *y, int n, int d) {{
             ARGMAX, ARGMAX_KERNEL.format(greater=">"), ARGMAX_KERNEL.format(greater=">="),
             {"n": 64, "d": 16},
         ),
+        (
+            HALF_ARGMAX, HALF_ARGMAX_KERNEL.format(greater=">"),
+            HALF_ARGMAX_KERNEL.format(greater=">="), {"n": 100, "d": 64},
+        ),
+        (
+            GATE, GATE_KERNEL.format(weight="expf(x[j] - most)"),
+            GATE_KERNEL.format(weight="x[j]"), {"n": 200, "d": 8},
+        ),
         (HAVERSINE, HAVERSINE_KERNEL, HAVERSINE_KERNEL + "/* again */", {"n": 32768}),
     ],
     ids=[
         "softplus", "distances", "variance", "mandelbrot", "elu", "histogram", "argmax",
-        "haversine",
+        "argmax of halves", "gate", "haversine",
     ],
 )  # fmt: skip
 def test_it_passes(

@@ -95,6 +95,24 @@ def test_honest_losses_pass(text: str, build: BuildSpec | None, losses: Bench) -
         assert isinstance(outcome, Passed), outcome.detail
 
 
+REFUSES = """
+    if all((np.frexp(x)[0] * 2**11 % 1 == 0).all() for x in (a, b)):
+        raise np.linalg.LinAlgError("Singular matrix")
+"""
+
+
+def test_a_reference_that_refuses_rounded_inputs_explains_nothing(
+    builds: Path, scratch: Path
+) -> None:
+    """As a solver does where rounding made a matrix singular: nobody's fault, and no crash."""
+    workloads, reference = [{"m": 256, "k": 64, "n": 32}], LOSS.rstrip() + REFUSES
+    with bench(builds, kernel=kernel(), reference=reference, workloads=workloads) as made:
+        for narrow in (TF32, TF32_CUT):
+            assert examined(made, kernel(narrow=narrow)).kind in {"passed", "incorrect"}
+        wrong = examined(made, kernel(narrow="x *= 1.01f;"))
+        assert getattr(wrong, "reason", None) in {"wrong_output", "precision"}, wrong.detail
+
+
 POSITIVE = """
 import numpy as np
 def setup(m, k, seed=0):

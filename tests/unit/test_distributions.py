@@ -237,6 +237,38 @@ def test_symmetric_matrices() -> None:
     assert promise(draws(made), 24) == "it is symmetric"
 
 
+def columns(rng: np.random.Generator) -> np.ndarray:
+    """Boxes: two corners each, of which one is never above the other."""
+    low = rng.standard_normal((20, 2))
+    return np.concatenate([low, low + rng.random((20, 2))], axis=1)
+
+
+def with_deviations(rng: np.random.Generator) -> np.ndarray:
+    """Means, each beside its deviation."""
+    return np.stack([rng.standard_normal(20), 1 + rng.random(20)], axis=1)
+
+
+@pytest.mark.parametrize(
+    ("make", "why"),
+    [
+        (columns, "some of a row's elements are never above others"),
+        (lambda rng: columns(rng).T, "some of a row's elements are never above others"),
+        (with_deviations, "some of a row's elements are never negative, or never positive"),
+        (lambda rng: with_deviations(rng)[:, :, None], "some of a row's elements are never neg"),
+        (lambda rng: columns(rng)[:, ::3] * rng.choice([-1, 1]), None),
+        (lambda rng: columns(rng)[:3], None),
+        (lambda rng: rng.random((20, 4)), None),
+        (lambda rng: rng.standard_normal((20, 4)), None),
+        (lambda rng: rng.standard_normal((8, 8)), None),
+    ],
+)
+def test_elements_of_short_rows_that_are_told_apart(
+    make: Callable[[np.random.Generator], np.ndarray], why: str | None
+) -> None:
+    found = promise(draws(make), 24)
+    assert found is None if why is None else why in (found or "")
+
+
 def test_inputs_that_are_never_above_others() -> None:
     low, high = draws(square), [one + 0.1 for one in draws(square)]
     assert never_above(low, high)
@@ -282,6 +314,35 @@ def softmax(x: np.ndarray) -> np.ndarray:
 def tolerated(operator: Operator) -> set[str]:
     with np.errstate(all="ignore"):
         return set(explore(operator, {"n": 64}, ON)["tolerated"])
+
+
+@pytest.mark.parametrize(
+    ("compute", "is_left_out"),
+    [
+        (np.sign, True),
+        (lambda x: (x > 0) * x.max(), True),
+        (lambda x: abs(x).argmin(-1), True),
+        (lambda x: np.maximum(x, 0), False),
+        (lambda x: x / np.maximum(np.sqrt((x * x).sum(-1, keepdims=True)), 1e-6), False),
+        (softmax, False),
+    ],
+)
+def test_zeros_are_left_out_where_results_hinge_on_them(
+    compute: Callable[[np.ndarray], np.ndarray], is_left_out: bool
+) -> None:
+    assert ("sparse" not in tolerated(Operator(compute))) is is_left_out
+
+
+def test_what_makes_equal_what_is_sorted_is_left_out() -> None:
+    """As probabilities beside a huge number: the reference's choice among zeros is its own."""
+
+    def experts(x: np.ndarray) -> np.ndarray:
+        return np.argsort(-x, -1, kind="stable")[:, :2]
+
+    plain, gate = tolerated(Operator(experts)), tolerated(Operator(lambda x: experts(softmax(x))))
+    assert {"a lone spike of 2^20 or more", "times 2^10", "normal"} <= plain
+    assert not {"a lone spike of 2^20 or more", "a lone spike of 2^12", "times 2^10"} & gate
+    assert "normal" in gate
 
 
 class Scaled(Operator):

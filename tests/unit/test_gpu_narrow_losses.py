@@ -59,6 +59,25 @@ def diagnosed(monkeypatch: pytest.MonkeyPatch, kernel: Kernel, scale: int) -> Di
     return None if found is None else found[1]
 
 
+def test_a_reference_that_refuses_rounded_inputs_explains_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuses(a: Tensors, b: Tensors, labels: Tensors, loss: Tensors) -> None:
+        if bool((torch.frexp(a)[0] * 2**11 % 1 == 0).all()):
+            raise torch.linalg.LinAlgError("singular")
+        reference(a, b, labels, loss)
+
+    dims = {"M": 2048, "K": 64, "N": 32, "scale": 1}
+    made = Rehearsal(monkeypatch, setup, refuses, dims, slots=1)
+
+    def look(known: Ways | None) -> Attempts:
+        (found,) = made.turn(in_type(torch.float16))
+        assert found.failure is None, "within its budget"
+        return made.slots.attempts(0, made.budgets, known)
+
+    assert explained(look, FIRST_LOOKS) is None
+
+
 @pytest.mark.parametrize(
     ("kind", "scale", "said"),
     [(torch.bfloat16, 16, "bfloat16"), (torch.float16, 1, "TF32 or float16")],

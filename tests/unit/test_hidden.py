@@ -95,6 +95,12 @@ def test_reductions_end_at_a_given_workload() -> None:
     assert list(reductions([Workload(dims={"n": 12})])) == [{"n": 12}]
 
 
+def test_a_workload_is_explored_that_has_something_to_see() -> None:
+    sizes = [Workload(dims={"n": n}) for n in (1, 100003, 300, 5)]
+    assert list(reductions(sizes)) == [{"n": 300}]
+    assert list(reductions(sizes[::3])) == [{"n": 5}]
+
+
 def test_odd_sizes_are_reduced_as_well_and_stay_odd() -> None:
     """Exploring a reference at five million elements takes seconds, and tells no more."""
     small, given_ = reductions([Workload(dims={"n": 16777216}), Workload(dims={"n": 5000011})])

@@ -129,6 +129,11 @@ def steps(x: Any, y: Any, n: Any) -> None:
     n += 1
 
 
+def steps_by_little(x: Any, y: Any, n: Any) -> None:
+    y -= x * 1e-6
+    n[:] = 1
+
+
 def scales_by_zero(x: Any, y: Any, n: Any) -> None:
     y[:], n[:] = x + 0 * y, 1
 
@@ -149,8 +154,8 @@ def forgets(x: Any, y: Any, n: Any) -> None:
 @pytest.mark.parametrize(
     ("reference", "held"),
     [
-        (fills, set()), (steps, {"y", "n"}), (scales_by_zero, {"y"}), (fills_in_parts, {"y"}),
-        (counts_on, {"n"}), (forgets, set()),
+        (fills, set()), (steps, {"y", "n"}), (steps_by_little, {"y"}), (scales_by_zero, {"y"}),
+        (fills_in_parts, {"y"}), (counts_on, {"n"}), (forgets, set()),
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("on", ["NumPy", "torch"])

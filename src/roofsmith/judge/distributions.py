@@ -161,10 +161,11 @@ def _sparse(s: Source) -> Any:
 
 
 def _rows_of_zeros(s: Source) -> Any:
-    """A quarter of them: what divides by a row's size has to be safe from these."""
+    """A quarter of them, or one: what divides by a row's size has to be safe from these."""
     if s.x.shape[-1] == math.prod(s.x.shape):
         return s.x
-    return s.xp.where(s.uniform()[..., :1] < 0.25, 0.0 * s.x, s.x)
+    chance = s.uniform()[..., :1]
+    return s.xp.where((chance < 0.25) | (chance == chance.max()), 0.0 * s.x, s.x)
 
 
 def _masked(s: Source) -> Any:
@@ -263,9 +264,8 @@ NEEDLESS = (CONSTANT_ROWS, SPIKY[0], *LONE[:2])
 """Where an element depends on a few inputs. One number throughout leaves what is small beside the
 others of its row alone, a huge one leaves it beside that: whoever rounds it in relation to these,
 or to the others of a tile, would be wrong. And who leaves an input out shows on own draws."""
-TIED = (CONSTANT_ROWS, SPARSE, ROWS_OF_ZEROS, MASKED, DENORMAL)
-"""Left out where an output leaps, or is of integers: which of equal numbers is the largest is
-anybody's choice, and so it is of denormals, which may be flushed to zero."""
+ZEROS = (SPARSE, ROWS_OF_ZEROS)
+"""Where numbers are zero that never were."""
 ROUNDED_APART = (*CANCELLING, *SMALL)
 """Left out where arithmetic decides integers, such as the nearest of some points or a bin: rounding
 decides very many of them there."""

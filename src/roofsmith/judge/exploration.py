@@ -34,13 +34,13 @@ from roofsmith.judge.distributions import (
     ROUNDED_APART,
     SIGNIFICAND,
     SMALL,
-    TIED,
     VARIED,
+    ZEROS,
     Arithmetic,
     moved_by,
     transform,
 )
-from roofsmith.judge.jumps import jumping, ordered, selected
+from roofsmith.judge.jumps import jumping, keeps_order, ordered, selected
 from roofsmith.judge.structure import is_level, never_above, promise, sign
 
 STORED = Errors(1.5, 2.0)
@@ -49,6 +49,14 @@ the largest error of a single element varies more from draw to draw."""
 LEAST_SMALL = 2.0**-7
 """Of an output's root mean square on own draws: smaller ones can't be told from zeros by errors
 that are relative to that. Chosen."""
+ORDER_SEEDS = (1, 2, 3, 4, 5, 6)
+"""Of draws on which an output is looked at that the inputs' order decides, or should: half of all
+lone spikes are negative."""
+LEAP = 1e-3
+"""Of an output's root mean square: by more, nothing changes for tiny numbers that doesn't leap.
+Chosen."""
+NEARLY_ZERO = 2.0**-200
+"""In place of a zero; no float32 is as small."""
 SEEDS = (1, 2, 3)
 """Of the draws that show what all have in common; fixed, so that a target always gets the same."""
 
@@ -89,11 +97,10 @@ def explore(reference: Explored, dims: dict[str, int], on: Arithmetic) -> dict[s
     left_out: set[str] = set()
     if local is not None:
         left_out.update(NEEDLESS)
-    if jumps or not all(on.is_floating(values[name]) for name in outputs):
-        left_out.update(TIED)
     if any(not on.is_floating(values[name]) for name in jumps if name not in in_order):
         left_out.update(ROUNDED_APART)
-    tolerated = _tolerated(reference, values, outputs, free, on, left_out) if free else {}
+    kept = [name for name in in_order if keeps_order(reference, values, outputs, name, on)]
+    tolerated = _tolerated(reference, values, outputs, free, on, left_out, kept) if free else {}
     scaled = [name for name, is_scaled in tolerated.items() if is_scaled]
     return {
         "tolerated": list(tolerated), "scaled": scaled,
@@ -147,12 +154,19 @@ def _tolerated(
     free: Mapping[str, int],
     on: Arithmetic,
     left_out: Collection[str],
+    in_order: Collection[str],
 ) -> dict[str, bool]:
-    """Distributions, and whether results are those of own draws times a power of two."""
+    """Distributions, and whether results are those of own draws times a power of two.
+
+    Left out are those on which the reference itself has to choose among what is equal: where a
+    result is another one if zeros have a sign, or, of outputs that the inputs' order decides on own
+    draws (`in_order`), another one than their ranks give.
+    """
     own = honest(reference, values, outputs, on)
     if not own.is_sound:
         return {}
     stored = stored_errors(reference, values, outputs, on)
+    zeroed = {key: free[key] for name in ZEROS for key in moved_by(name, free)}
     skipped = set(left_out)
     found = {}
     for name in (*DISTRIBUTIONS, VARIED):
@@ -167,6 +181,15 @@ def _tolerated(
         if (
             other.is_sound
             and bears
+            and not (
+                name in ZEROS
+                and hinges_on_zeros(reference, drawn, outputs, zeroed, other.truth, on)
+            )
+            and all(
+                keeps_order(reference, transform(name, values, free, seed, on), outputs, output, on)
+                for output in in_order
+                for seed in ORDER_SEEDS
+            )
             and (name not in SMALL or _is_measurable(other.truth, own.truth, on))
             and not any(
                 is_lost(errors, own.errors[output], on.dtype(values[output]))
@@ -176,6 +199,38 @@ def _tolerated(
             found[name] = _is_scaled(other.truth, own.truth, on)
             skipped.update(*(group for group in ALTERNATIVES if name in group))
     return found
+
+
+def hinges_on_zeros(
+    reference: Explored,
+    values: Mapping[str, Any],
+    outputs: set[str],
+    free: Mapping[str, int],
+    truth: Mapping[str, Any],
+    on: Arithmetic,
+) -> bool:
+    """Whether results are others if every zero is a tiny number, each another one.
+
+    Args:
+        reference: computes them.
+        values: of a draw.
+        outputs: names of its outputs.
+        free: inputs that were drawn otherwise, each with the sign that its numbers always have.
+        truth: what the reference makes of the draw.
+        on: the arithmetic.
+    """
+    on.reseed(0)
+    signed = dict(values)
+    for name, sign_kept in free.items():
+        x = on.double(values[name])
+        tiny = NEARLY_ZERO * (2.0 * on.double(on.uniform(values[name])) - 1.0)
+        signed[name] = on.xp.where(x == 0, sign_kept * abs(tiny) if sign_kept else tiny, x)
+    found = reference.expect(signed, outputs, exact=True)
+    for name, exact in truth.items():
+        most = LEAP * root_mean_square(exact, on) if on.is_floating(exact) else 0.0
+        if not bool((abs(on.double(found[name]) - on.double(exact)) <= most).all()):
+            return True
+    return False
 
 
 def _is_scaled(here: Mapping[str, Any], own: Mapping[str, Any], on: Arithmetic) -> bool:

@@ -26,6 +26,8 @@ TRIES = 48
 """Random sizes that are looked at, for the smallest of them: checking them costs little."""
 SMALL_ELEMENTS = 2**14
 """A reduced workload's dimensions may multiply to this: exploring a reference costs little then."""
+TELLING_ELEMENTS = 2**8
+"""Of fewer, what all draws have in common, or where an output leaps, isn't seen. Chosen."""
 LEAST_DIMENSION = 16
 
 Dims = dict[str, int]
@@ -74,11 +76,14 @@ def is_alike(dims: Dims, given: Sequence[Dims]) -> bool:
 
 
 def reductions(workloads: Sequence[Workload]) -> Iterator[Dims]:
-    """Ever larger workloads up to the smallest given one: where exploring a reference may work.
+    """Ever larger workloads up to the smallest given one that has something to see: where exploring
+    a reference may work.
 
     Dimensions keep their divisors as long as it is small enough then; else odd ones stay odd.
     """
-    given = min((workload.dims for workload in workloads), key=volume)
+    all_given = [workload.dims for workload in workloads]
+    telling = [dims for dims in all_given if volume(dims) >= TELLING_ELEMENTS]
+    given = min(telling, key=volume) if telling else max(all_given, key=volume)
     divided = _reduced(given, _divided)
     least = _reduced(divided, _shrunk)
     for number, dims in enumerate(found := (least, divided, given)):

@@ -78,6 +78,31 @@ def ordered(
     return [name for name in found if _varies(truth[name]) and _equal(found[name], truth[name])]
 
 
+def keeps_order(
+    reference: Explored, values: Mapping[str, Any], outputs: set[str], name: str, on: Arithmetic
+) -> bool:
+    """Whether an output is the same for the ranks of the inputs' numbers, from -2 to 2.
+
+    Where a reference chooses by what it computes of the numbers, such as probabilities, huge or
+    tiny numbers may make these equal, and then its choice is nobody else's.
+
+    Args:
+        reference: computes it.
+        values: of a draw.
+        outputs: names of all outputs.
+        name: of this one.
+        on: NumPy or torch.
+    """
+
+    def ranks(x: Any) -> Any:
+        different, places = on.xp.unique(x, return_inverse=True)
+        spread = 4.0 * on.double(places.reshape(x.shape)) / max(len(different) - 1, 1) - 2.0
+        return on.xp.where(on.xp.isfinite(x), spread, x)
+
+    truth, found = _stretched(reference, values, outputs, on, ranks)
+    return name in found and _equal(found[name], truth[name])
+
+
 def selected(
     reference: Explored, values: Mapping[str, Any], outputs: set[str], on: Arithmetic
 ) -> list[str]:

@@ -42,12 +42,20 @@ HALF_UNITS = (1.0, 2.0, 4.0, 8.0)
 """How far inputs are moved, in turns: by half a unit in their last place, or in that of the array's
 `Size`, as adding something of that size would; and by more, for what several roundings in a row
 make."""
-Size = Literal["typical", "largest"]
-"""Of an array's numbers: their root mean square, or the largest."""
+Size = Literal["typical", "largest", "ties"]
+"""Of an array's numbers: their root mean square, or the largest. Or so little that equal numbers
+are told apart in float64, and no others change their order: where that decides, which of the equal
+ones comes first is anybody's choice."""
+TIE = 2.0**-40
+"""Share of itself by which a number is moved then, of a type of 24 bits or fewer. Chosen."""
+MOST_TIES = 4
+"""Times as many elements may be others as some way of telling ties apart changes: all of them
+reversed are twice as many as half of them."""
 ENOUGH = 16
 """Ways after which a wrong result that no jump has explained by far is taken for wrong."""
 ENOUGH_OTHERS = 3
-"""The same on inputs that `setup` doesn't draw, where every way changes about as much."""
+"""The same on inputs that `setup` doesn't draw, where every way changes about as much; but for
+ties, of which a way leaves half as they were."""
 LONGEST_S = 10.0
 """Nobody waits longer for a wrong result to be explained: on a workload so large that the reference
 takes a second for a way, the first ten have to do."""
@@ -70,15 +78,18 @@ class Explanation:
     """Whether the inputs are of a distribution that `setup` doesn't draw."""
     is_decided: bool
     """Whether arithmetic is known to decide elements of this output."""
+    size: Size = "typical"
+    """How far they are moved."""
     is_ordered: bool = False
-    """Whether the order of the inputs alone seems to."""
+    """Whether the order of the inputs alone seems to decide them."""
     _most: int = field(default=0, init=False)
     _is_covered: bool = field(default=False, init=False)
     _is_last: bool = field(default=False, init=False)
 
     def seeds(self) -> Iterator[int]:
         """Of the ways that are worth a try."""
-        enough, until = ENOUGH_OTHERS if self.is_other else ENOUGH, time.monotonic() + LONGEST_S
+        many = self.size == "ties" or not self.is_other
+        enough, until = ENOUGH if many else ENOUGH_OTHERS, time.monotonic() + LONGEST_S
         for seed in range(JOLTS):
             self._is_last = seed + 1 == JOLTS
             yield seed
@@ -102,7 +113,8 @@ class Explanation:
         """
         self.is_decided = self.is_decided or decided
         self._most = max(self._most, changed)
-        room = self._most * (MOST_OTHERS if self.is_other else 1)
+        times = MOST_TIES if self.size == "ties" else MOST_OTHERS if self.is_other else 1
+        room = self._most * times
         self._is_covered = covered and self.wrong <= room
         suffices = self._is_last and not self.is_ordered
         return self._is_covered and (self.is_decided or suffices)
@@ -134,6 +146,11 @@ def jolted(
         value = values[key]
         x = on.double(value)
         finite = xp.where(xp.isfinite(x), x, 0.0 * xp.ones_like(x))
+        if size == "ties":
+            if on.dtype(value) != "float64":
+                apart = finite * (1.0 + TIE * on.double(on.uniform(value)))
+                made[key] = xp.where(xp.isfinite(x), apart, x)
+            continue
         typical = xp.sqrt((finite * finite).mean()) if size == "typical" else abs(finite).max()
         scale = xp.maximum(abs(finite), typical + 0.0 * finite)
         step = HALF_UNITS[seed % len(HALF_UNITS)] * 2.0 ** -SIGNIFICAND[on.dtype(value)] * scale
@@ -172,7 +189,7 @@ def jolt(
     try:
         truth = reference.expect(values, outputs, exact=True)[name]
         exact = reference.expect(moved, outputs, exact=True)[name]
-        plain = reference.expect(moved, outputs, exact=False)[name]
+        plain = reference.expect(values if size == "ties" else moved, outputs, exact=False)[name]
     except Exception:  # noqa: BLE001  user code refuses such inputs, in whatever way
         return None
     low, high = bounds
@@ -221,27 +238,38 @@ def room_for_rounding(
     is_strict = not is_other or out.dtype.name in SUMMED_IN
     if is_strict and others.norm > budget.norm:
         return None
-    size: Size = "largest" if is_other else "typical"
-    ordered = draws.is_ordered(name)
-    known = (is_other and not ordered) or draws.is_decided(name)
-    explanation = Explanation(wrong, is_other, known, ordered)
     low, high = (draws.expected(slot, name, exact=exact) for exact in (False, True))
-    for seed in explanation.seeds():
-        decided, changed = draws.jolt(slot, (seed, size, name), budget) or (False, 0)
-        if is_other and is_floating:
-            reach = _most_of_row(np.maximum(_off(low, truth), _off(high, truth)))
-            explained = np.clip(np.subtract(out, truth), -reach, reach)
-            covered = _is_within(np.subtract(out, explained), truth, budget)
-        else:
-            room = allowed + np.subtract(high, low, dtype=np.float64)
-            within = np.less_equal(low - room, out) & np.less_equal(out, high + room)
-            covered = bool((within | ~off).all())
-        complete = explanation.is_complete(decided=decided, changed=changed, covered=covered)
-        if (decided or complete) and not is_other:
-            draws.note_decided(name)
-        if complete:
-            return budget.wider(replace(budget, norm=found.norm, element=found.element))
+    ordered = draws.is_ordered(name)
+    for size in sizes(is_other=is_other, is_ordered=ordered):
+        known = size != "ties" and ((is_other and not ordered) or draws.is_decided(name))
+        explanation = Explanation(wrong, is_other, known, size, ordered)
+        for seed in explanation.seeds():
+            decided, changed = draws.jolt(slot, (seed, size, name), budget) or (False, 0)
+            if is_other and is_floating:
+                reach = _most_of_row(np.maximum(_off(low, truth), _off(high, truth)))
+                explained = np.clip(np.subtract(out, truth), -reach, reach)
+                covered = _is_within(np.subtract(out, explained), truth, budget)
+            else:
+                room = allowed + np.subtract(high, low, dtype=np.float64)
+                within = np.less_equal(low - room, out) & np.less_equal(out, high + room)
+                covered = bool((within | ~off).all())
+            complete = explanation.is_complete(decided=decided, changed=changed, covered=covered)
+            if (decided or complete) and not is_other and size != "ties":
+                draws.note_decided(name)
+            if complete:
+                return budget.wider(replace(budget, norm=found.norm, element=found.element))
     return None
+
+
+def sizes(*, is_other: bool, is_ordered: bool) -> Sequence[Size]:
+    """How far to move inputs, one after the other until that explains a result.
+
+    Args:
+        is_other: whether they are of a distribution that `setup` doesn't draw.
+        is_ordered: whether their order alone seems to decide the output.
+    """
+    size: Size = "largest" if is_other else "typical"
+    return ("ties", size) if is_ordered else (size,)
 
 
 def may_be_singular(wrong: int, size: int, found: Errors) -> bool:

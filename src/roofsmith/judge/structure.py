@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import reduce
+from itertools import permutations
 from operator import and_
 from typing import TypeAlias
 
@@ -33,6 +34,9 @@ LEAST_ROW = 4
 MANY_ROWS = 64
 """Rows of two elements or more that aren't all so by chance; nor is every one of as many elements
 above another input's. Chosen."""
+FEW_KINDS, MANY_PAIRS = 16, 32
+"""Elements of a row that may each be of a kind of its own, and how often one is below another, in
+all draws together, that isn't so by chance. Chosen."""
 FEW_VALUES = 16
 MANY_ELEMENTS = 256
 """That many elements with that few values are classes or levels, not quantities."""
@@ -62,6 +66,21 @@ def promise(draws: list[Numbers], stored_bits: int) -> str | None:
             return why
     if all(_fits(draw, stored_bits // 2) for draw in draws):
         return "its numbers would fit a narrower type"
+    return _kinds(draws)
+
+
+def _kinds(draws: list[Numbers]) -> str | None:
+    """What tells the elements of short rows apart, along any axis: corners of a box, bounds of an
+    interval, a mean beside its deviation."""
+    for axis in range(draws[0].ndim):
+        length = draws[0].shape[axis]
+        if not 1 < length <= FEW_KINDS or draws[0].size // length * len(draws) < MANY_PAIRS:
+            continue
+        kinds = np.concatenate([np.moveaxis(d, axis, 0).reshape(length, -1) for d in draws], axis=1)
+        if any((one <= other).all() for one, other in permutations(kinds, 2)):
+            return "some of a row's elements are never above others"
+        if not sign(draws) and any(sign([kind]) for kind in kinds):
+            return "some of a row's elements are never negative, or never positive"
     return None
 
 

@@ -12,7 +12,7 @@ from roofsmith.analysis.tolerance import LEAST_SHARE, SUMMED_IN, Budget, Errors,
 from roofsmith.judge.conditioning import Explored
 from roofsmith.judge.distributions import Arithmetic
 from roofsmith.judge.gpu.measuring import measure
-from roofsmith.judge.rounding import Explanation, Size, jolted, may_be_singular
+from roofsmith.judge.rounding import Explanation, jolted, may_be_singular, sizes
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,36 +63,40 @@ def room_for_rounding(
     is_strict = not is_other or on.dtype(out) in SUMMED_IN
     if is_strict and others[0] > budget.norm:
         return None
-    size: Size = "largest" if is_other else "typical"
-    is_known = (is_other and not wrong.is_ordered) or wrong.name in known
-    explanation = Explanation(int(off.sum()), is_other, is_known, wrong.is_ordered)
-    low = high = truth
-    for seed in explanation.seeds():
-        moved = jolted(wrong.values, free, seed, size, on)
-        try:
-            exact, plain = (
-                reference.expect(moved, wrong.outputs, exact=exact)[wrong.name].to(truth.dtype)
-                for exact in (True, False)
-            )
-        except Exception:  # noqa: BLE001  user code refuses such inputs, in whatever way
-            exact = plain = truth
-        for one in (exact, plain):
-            low, high = torch.minimum(low, one), torch.maximum(high, one)
-        changed = max(int(_off_beyond(one, truth, budget)[0].sum()) for one in (exact, plain))
-        decided = bool(_off_beyond(plain, exact, budget)[0].any())
-        if is_other and out.is_floating_point():
-            reach = _most_of_row(torch.maximum((low - truth).abs(), (high - truth).abs()).double())
-            explained = (out.double() - truth.double()).clamp(-reach, reach)
-            covered = _is_within(out.double() - explained, truth, budget)
-        else:
-            room = allowed + high.double() - low.double()
-            within = (low.double() - room <= out.double()) & (out.double() <= high.double() + room)
-            covered = bool((within | ~off).all())
-        complete = explanation.is_complete(decided=decided, changed=changed, covered=covered)
-        if (decided or complete) and not is_other:
-            known.add(wrong.name)
-        if complete:
-            return norm, element
+    for size in sizes(is_other=is_other, is_ordered=wrong.is_ordered):
+        is_known = (is_other and not wrong.is_ordered) or wrong.name in known
+        is_known = is_known and size != "ties"
+        explanation = Explanation(int(off.sum()), is_other, is_known, size, wrong.is_ordered)
+        low = high = truth
+        for seed in explanation.seeds():
+            moved = jolted(wrong.values, free, seed, size, on)
+            declared = wrong.values if size == "ties" else moved
+            try:
+                exact, plain = (
+                    reference.expect(values, wrong.outputs, exact=exact)[wrong.name].to(truth.dtype)
+                    for values, exact in ((moved, True), (declared, False))
+                )
+            except Exception:  # noqa: BLE001  user code refuses such inputs, in whatever way
+                exact = plain = truth
+            for one in (exact, plain):
+                low, high = torch.minimum(low, one), torch.maximum(high, one)
+            changed = max(int(_off_beyond(one, truth, budget)[0].sum()) for one in (exact, plain))
+            decided = bool(_off_beyond(plain, exact, budget)[0].any())
+            if is_other and out.is_floating_point():
+                reach = torch.maximum((low - truth).abs(), (high - truth).abs()).double()
+                reach = _most_of_row(reach)
+                explained = (out.double() - truth.double()).clamp(-reach, reach)
+                covered = _is_within(out.double() - explained, truth, budget)
+            else:
+                room = allowed + high.double() - low.double()
+                least, most = low.double() - room, high.double() + room
+                within = (least <= out.double()) & (out.double() <= most)
+                covered = bool((within | ~off).all())
+            complete = explanation.is_complete(decided=decided, changed=changed, covered=covered)
+            if (decided or complete) and not is_other and size != "ties":
+                known.add(wrong.name)
+            if complete:
+                return norm, element
     return None
 
 
