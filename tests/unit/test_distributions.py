@@ -305,6 +305,9 @@ class Operator:
     def narrowed(self, values: dict[str, Any], outputs: set[str]) -> None:
         return None
 
+    def shaken(self, values: dict[str, Any], outputs: set[str]) -> None:
+        return None
+
 
 def softmax(x: np.ndarray) -> np.ndarray:
     e = np.exp(x - x.max(-1, keepdims=True))

@@ -52,6 +52,13 @@ class Explored(Protocol):
         """
         ...
 
+    def shaken(self, values: Any, outputs: set[str]) -> Mapping[str, Any] | None:
+        """What it computes if every step's result is moved by up to an epsilon of float32.
+
+        None: that isn't known.
+        """
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Strain:

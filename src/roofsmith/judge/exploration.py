@@ -17,8 +17,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from roofsmith.analysis.tolerance import LARGEST_ERROR, Errors
+from roofsmith.analysis.tolerance import (
+    EPSILON,
+    LARGEST_ERROR,
+    NORM_FLOOR_EPS,
+    SUMMED_IN,
+    Errors,
+)
 from roofsmith.judge.conditioning import (
+    LOST,
     MEANINGLESS,
     Explored,
     honest,
@@ -147,6 +154,49 @@ def bears_storing(found: dict[str, Errors] | None, own: dict[str, Errors] | None
     )
 
 
+def shaken_errors(
+    reference: Explored, values: Mapping[str, Any], outputs: set[str], on: Arithmetic
+) -> dict[str, float] | None:
+    """What another rounding of every step makes of a draw: norm-wise errors by output, and how many
+    integers are others. None: nobody can tell."""
+    found = reference.shaken(values, outputs)
+    if found is None:
+        return None
+    truth = reference.expect(values, outputs, exact=True)
+    return {
+        name: on.errors(found[name], exact).norm
+        if on.is_floating(exact)
+        else float((found[name] != exact).sum())
+        for name, exact in truth.items()
+    }
+
+
+def bears_shaking(
+    found: dict[str, float] | None, own: dict[str, float] | None, values: Mapping[str, Any],
+    on: Arithmetic,
+) -> bool:  # fmt: skip
+    """Whether another rounding of every step is hardly worse on a draw than on own draws.
+
+    Args:
+        found: `shaken_errors` of the draw.
+        own: of one of the reference's own.
+        values: of the draw, outputs among them.
+        on: the arithmetic.
+    """
+    if found is None or own is None:
+        return True
+    for name, usual in own.items():
+        least = 0.0
+        if on.is_floating(values[name]):
+            dtype = on.dtype(values[name])
+            half = EPSILON[dtype] / 4 if dtype in SUMMED_IN else 0.0
+            least = max(NORM_FLOOR_EPS * EPSILON["float32"], half)
+            usual = min(usual, MEANINGLESS.norm / LOST)
+        if found[name] > LOST * max(usual, least):
+            return False
+    return True
+
+
 def _tolerated(
     reference: Explored,
     values: dict[str, Any],
@@ -166,6 +216,7 @@ def _tolerated(
     if not own.is_sound:
         return {}
     stored = stored_errors(reference, values, outputs, on)
+    shaken = shaken_errors(reference, values, outputs, on)
     zeroed = {key: free[key] for name in ZEROS for key in moved_by(name, free)}
     skipped = set(left_out)
     found = {}
@@ -176,6 +227,7 @@ def _tolerated(
             drawn = transform(name, values, free, 1, on)
             other = honest(reference, drawn, outputs, on)
             bears = bears_storing(stored_errors(reference, drawn, outputs, on), stored)
+            bears &= bears_shaking(shaken_errors(reference, drawn, outputs, on), shaken, values, on)
         except Exception:  # noqa: BLE001  user code refuses such inputs, in whatever way
             continue
         if (

@@ -137,6 +137,10 @@ class Reference:
         """None: NumPy doesn't show what passes between its operators."""
         return
 
+    def shaken(self, values: Mapping[str, Any], outputs: set[str]) -> None:  # noqa: ARG002
+        """None, for the same reason."""
+        return
+
     def _held_by_setup(self, values: Mapping[str, Any], outputs: set[str]) -> Collection[str]:
         """Outputs that have a value before the call: those that `setup` says have one, all if all
         of the arrays are outputs, or those that the reference reads.

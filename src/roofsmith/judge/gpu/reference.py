@@ -15,6 +15,7 @@ from roofsmith.domain.kernel import Parameter, Signature
 from roofsmith.judge.gpu.arithmetic import TorchArithmetic
 from roofsmith.judge.gpu.counting import counted
 from roofsmith.judge.gpu.narrowing import narrowed
+from roofsmith.judge.gpu.shaking import shaken
 from roofsmith.judge.gpu.tensors import DTYPES, differ, set_tf32
 from roofsmith.judge.roles import LARGEST_WHOLE, Roles, find_roles, read_outputs
 from roofsmith.judge.user_module import (
@@ -175,6 +176,25 @@ class GpuReference:
         except Exception:  # noqa: BLE001  user code, which may do what no watch sees through
             return None
         return found
+
+    def shaken(
+        self, values: dict[str, Value], outputs: set[str]
+    ) -> Mapping[str, torch.Tensor] | None:
+        """What it computes if every operator's result is moved by an epsilon of float32 or less.
+
+        None: it computes in float64 by declaration, or can't be run so.
+        """
+        arguments = self._arguments(values, outputs, exact=True)
+        kinds = (t.dtype for n, t in values.items() if n in outputs and isinstance(t, torch.Tensor))
+        if torch.float64 in kinds:
+            return None
+        set_tf32(False)
+        try:
+            with torch.device(self._device):
+                shaken(lambda: self._module.reference(**arguments))
+        except Exception:  # noqa: BLE001  user code, which may do what no watch sees through
+            return None
+        return {n: t for n, t in arguments.items() if n in outputs and isinstance(t, torch.Tensor)}
 
     def _counted(
         self, values: dict[str, Value], outputs: set[str], held: Collection[str]

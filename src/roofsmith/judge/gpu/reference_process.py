@@ -28,7 +28,13 @@ from roofsmith.judge.conditioning import (
     root_mean_square,
     strain,
 )
-from roofsmith.judge.exploration import bears_storing, explore, stored_errors
+from roofsmith.judge.exploration import (
+    bears_shaking,
+    bears_storing,
+    explore,
+    shaken_errors,
+    stored_errors,
+)
 from roofsmith.judge.gpu.arenas import COMPARED_BYTES, Arenas
 from roofsmith.judge.gpu.arithmetic import TorchArithmetic
 from roofsmith.judge.gpu.device_arena import DeviceArena
@@ -66,6 +72,8 @@ class GpuServer:
         self._usual = Usual()
         self._stored: dict[str, dict[str, Errors] | None] = {}
         """`stored_errors` of an own draw, by dimensions."""
+        self._shaken: dict[str, dict[str, float] | None] = {}
+        """The same of `shaken_errors`."""
         self._decided: set[str] = set()
         """Outputs whose jumps rounding explained before, or was seen to cause."""
         self._on = TorchArithmetic()
@@ -218,12 +226,16 @@ class GpuServer:
         return {"sound": found.is_sound and self._bears(message["dims"], draw), "errors": errors}
 
     def _bears(self, dims: dict[str, int], draw: Draw) -> bool:
-        """Whether a draw asks hardly more of who stores half precision than own draws do."""
-        if str(dims) not in self._stored:
+        """Whether a draw asks hardly more of who stores half precision, or rounds another way, than
+        own draws do."""
+        if (kind := str(dims)) not in self._stored:
             own = self.reference.inputs(dims, USUAL_SEEDS[0])
-            self._stored[str(dims)] = stored_errors(self.reference, *own, self._on)
-        here = stored_errors(self.reference, draw.values, draw.outputs, self._on)
-        return bears_storing(here, self._stored[str(dims)])
+            self._stored[kind] = stored_errors(self.reference, *own, self._on)
+            self._shaken[kind] = shaken_errors(self.reference, *own, self._on)
+        drawn = self.reference, draw.values, draw.outputs, self._on
+        if not bears_storing(stored_errors(*drawn), self._stored[kind]):
+            return False
+        return bears_shaking(shaken_errors(*drawn), self._shaken[kind], draw.values, self._on)
 
     def strain(self, message: dict[str, Any]) -> dict[str, Any]:
         """How ill-conditioned a slot's inputs are; see `judge.conditioning.strain`."""
