@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, field
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,20 +57,27 @@ Places = NDArray[np.int64]
 
 INT8, UINT8 = Narrow("int8", 8), Narrow("uint8", 9)
 """The latter of positive numbers alone: integers with a sign have a bit more than it."""
-KINDS: Mapping[str, tuple[tuple[How, tuple[Narrow, ...]], ...]] = {
-    "float64": (("rounded", NARROWER["float64"]), ("cut", NARROWER["float64"])),
+Inputs = Literal["any", "all", "some"]
+"""Whose rounding is looked for: that of all together, of a part of them, or of either."""
+KINDS: Mapping[str, tuple[tuple[How, tuple[Narrow, ...], Inputs], ...]] = {
+    "float64": (("rounded", NARROWER["float64"], "any"), ("cut", NARROWER["float64"], "any")),
     "float32": (
-        ("rounded", NARROWER["float32"]),
-        ("scaled", (INT8,)), ("scaled by row", (INT8,)), ("scaled by column", (INT8,)),
-        ("cut", NARROWER["float32"]),
-        ("scaled", (UINT8,)), ("scaled by row", (UINT8,)), ("scaled by column", (UINT8,)),
-        ("rounded", (FLOAT8, FLOAT8_WIDE)),
+        ("rounded", NARROWER["float32"], "any"),
+        ("scaled", (INT8,), "all"),
+        ("scaled by row", (INT8,), "all"),
+        ("scaled by column", (INT8,), "all"),
+        ("cut", NARROWER["float32"], "any"),
+        ("scaled", (INT8,), "some"),
+        ("scaled by row", (INT8,), "some"),
+        ("scaled by column", (INT8,), "some"),
+        ("scaled", (UINT8,), "all"),
+        ("scaled by row", (UINT8,), "all"),
+        ("scaled by column", (UINT8,), "all"),
+        ("rounded", (FLOAT8, FLOAT8_WIDE), "all"),
     ),
-}  # fmt: skip
-"""How inputs of a kernel may be rounded whose output is of a type; the likeliest first."""
-OF_ALL_ALONE = (UINT8, FLOAT8, FLOAT8_WIDE)
-"""What isn't looked for where a part of the inputs is rounded. Chosen: each way costs a run of the
-reference."""
+}
+"""How inputs of a kernel may be rounded whose output is of a type; the likeliest first, since each
+way costs a run of the reference."""
 IN_WORDS: Mapping[How, str] = {
     "rounded": "rounded to {} bits", "cut": "cut to {} bits",
     "scaled": "as integers of {} bits times a scale",
@@ -263,7 +270,7 @@ def _on_all(seen: Sequence[Attempt], way: Way) -> tuple[Numbers, Numbers]:
 
 
 def _diagnosis(dtype: str, draws: int, way: Way) -> Diagnosis:
-    kinds = (kind for how, kinds in KINDS[dtype] if how == way.how for kind in kinds)
+    kinds = (kind for how, kinds, _ in KINDS[dtype] if how == way.how for kind in kinds)
     narrow = next(kind.name for kind in kinds if kind.bits == way.bits)
     return Diagnosis(
         "precision",
@@ -273,14 +280,18 @@ def _diagnosis(dtype: str, draws: int, way: Way) -> Diagnosis:
 
 
 def _ways(dtype: str, inputs: Sequence[str]) -> Iterator[Way]:
-    """All inputs at once first, then each alone, then all but one; none if there are none."""
+    """Of each kind, all inputs at once first, then each alone, then all but one; none if there are
+    none."""
     if not inputs:
         return
-    for names in (tuple(inputs), *mixtures(inputs[:MIXED_INPUTS])):
-        for how, kinds in KINDS[dtype]:
+    some = list(mixtures(inputs[:MIXED_INPUTS]))
+    parts: Mapping[Inputs, Sequence[tuple[str, ...]]] = {
+        "any": [tuple(inputs), *some], "all": [tuple(inputs)], "some": some,
+    }  # fmt: skip
+    for how, kinds, whose in KINDS[dtype]:
+        for names in parts[whose]:
             for narrow in kinds:
-                if len(names) == len(inputs) or narrow not in OF_ALL_ALONE:
-                    yield Way(narrow.bits, how, names)
+                yield Way(narrow.bits, how, names)
 
 
 def _is_near(off: Numbers, by: Numbers, share: float) -> bool:
