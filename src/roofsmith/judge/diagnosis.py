@@ -79,6 +79,7 @@ are a hundredth of all."""
 ROUNDED_EPS = 0.5
 """Norm-wise error, in epsilons, up to which rounded inputs may be all that is wrong. Chosen, beyond
 the 0.3 above."""
+
 HOWS: tuple[How, ...] = ("rounded", "cut")
 """Ways of shortening inputs, of which one may explain an error that is beyond its budget."""
 

@@ -56,6 +56,9 @@ the largest error of a single element varies more from draw to draw."""
 LEAST_SMALL = 2.0**-7
 """Of an output's root mean square on own draws: smaller ones can't be told from zeros by errors
 that are relative to that. Chosen."""
+SHAKEN_SHARE = 1 / 4
+"""Of an epsilon of half precision: what another rounding of every step in float32 makes, norm-wise,
+is lost in an output's own rounding if it is less. Chosen."""
 ORDER_SEEDS = (1, 2, 3, 4, 5, 6)
 """Of draws on which an output is looked at that the inputs' order decides, or should: half of all
 lone spikes are negative."""
@@ -189,7 +192,7 @@ def bears_shaking(
         least = 0.0
         if on.is_floating(values[name]):
             dtype = on.dtype(values[name])
-            half = EPSILON[dtype] / 4 if dtype in SUMMED_IN else 0.0
+            half = SHAKEN_SHARE * EPSILON[dtype] if dtype in SUMMED_IN else 0.0
             least = max(NORM_FLOOR_EPS * EPSILON["float32"], half)
             usual = min(usual, MEANINGLESS.norm / LOST)
         if found[name] > LOST * max(usual, least):

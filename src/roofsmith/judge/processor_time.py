@@ -69,7 +69,10 @@ def waited_s(pid: int) -> float:
     total = 0
     try:
         for task in os.scandir(f"/proc/{pid}/task"):
-            with contextlib.suppress(OSError, IndexError), open(f"{task.path}/schedstat") as file:
+            with (
+                contextlib.suppress(OSError, IndexError),
+                open(f"{task.path}/schedstat", encoding="ascii") as file,
+            ):
                 total += int(file.read().split()[1])
     except OSError:
         return 0.0

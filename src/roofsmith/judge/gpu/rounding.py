@@ -64,8 +64,8 @@ def room_for_rounding(
     if is_strict and others[0] > budget.norm:
         return None
     for size in sizes(is_other=is_other, is_ordered=wrong.is_ordered):
-        is_known = (is_other and not wrong.is_ordered) or wrong.name in known
-        is_known = is_known and size != "ties"
+        may_be_known = (is_other and not wrong.is_ordered) or wrong.name in known
+        is_known = size != "ties" and may_be_known
         explanation = Explanation(int(off.sum()), is_other, is_known, size, wrong.is_ordered)
         low = high = truth
         for seed in explanation.seeds():
