@@ -26,7 +26,7 @@ from roofsmith.selftest.examination import (
     label_of,
     naive_opinion,
 )
-from roofsmith.selftest.harness import NaiveVerdict
+from roofsmith.selftest.harness import NaiveVerdict, naive_verdict
 from roofsmith.selftest.page import page
 from roofsmith.selftest.samples import (
     HARMLESS,
@@ -377,6 +377,25 @@ def test_naive_harness_sees_what_is_plainly_wrong(tmp_path: Path) -> None:
     assert opinion is not None
     assert not opinion.correct
     assert not opinion.faster
+
+
+def test_naive_harness_keeps_attacks_from_ones_own_compilation_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("triton")
+    attack = CORPUS["attacks/triton/poisoned_cache"].path
+    reference = tmp_path / "reference.py"
+    reference.write_text(
+        "import numpy as np\n"
+        "def setup(N, seed): return {'inputs': {'x': np.zeros(N)}, 'outputs': ['x']}\n"
+        "def reference(x): pass\n"
+    )
+    ours = tmp_path / "cache" / "another" / "kernel.cubin"
+    ours.parent.mkdir(parents=True)
+    ours.write_bytes(b"compiled")
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "cache" / "triton"))
+    assert naive_verdict("c", attack, attack, reference, {"N": 1}) is None  # Triton takes no arrays
+    assert ours.read_bytes() == b"compiled"
 
 
 @pytest.mark.parametrize(
