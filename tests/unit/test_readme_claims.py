@@ -91,7 +91,8 @@ def test_attacks_by_kind_of_device() -> None:
         honest = len(findings) - len(attacks)
         assert f"rejected {len(rejected)} of {len(attacks)} attacks" in text
         assert f"{harmless}, and let {honest} of {honest} honest kernels through" in text
-        assert f"the harness believed all {len(attacks)}" in text
+        believed = sum(found["deceives_naive"] for found in attacks)
+        assert f"the harness believed {believed} of {len(attacks)}" in text
     reasons = sum(found["right_reason"] for found in rejected)
     assert f"{reasons} of them for the right reason" in text
 
@@ -144,28 +145,51 @@ def test_rates_on_a_gpu() -> None:
     assert f"All {len(gains)} gains were found." in shown
 
 
+def called(groups: list[dict[str, Any]], verdict: str) -> str:
+    """How many of all trials of some groups were called so: `3 of 5`."""
+    rates = [group[f"called_{verdict}"] for group in groups]
+    return f"{sum(rate['count'] for rate in rates)} of {sum(rate['trials'] for rate in rates)}"
+
+
+def test_newest_rates_on_a_gpu() -> None:
+    found, shown = record("gpu_judge_rates_newest"), figures_on_a_gpu()
+    (judge,) = {trial["judge"] for trial in found["trials"]}
+    which = "the present judge" if judge == judge_version() else "an earlier version of the judge"
+    assert f"[{len(found['trials'])} judgements by {which}]" in shown
+    identical = [group for group in found["groups"] if group["slowdown"] == 0]
+    gains = {group["slowdown"]: group for group in found["groups"] if group["slowdown"] < 0}
+    none, _, pairs = called(identical, "faster").partition(" of ")
+    assert (none, called(identical, "slower")) == ("0", f"0 of {pairs}")
+    assert f"none of {pairs} identical pairs `faster`, none `slower`" in shown
+    large, small = (called([gains[slowdown]], "faster") for slowdown in (-0.02, -0.01))
+    assert all(
+        found == all_ for found, _, all_ in (large.partition(" of "), small.partition(" of "))
+    )
+    total, _, _ = called([*gains.values()], "faster").partition(" of ")
+    of_each = f"{large.partition(' ')[0]} of 2% and {small.partition(' ')[0]} of 1%"
+    assert f"all {total} gains were found, {of_each}." in shown
+    (triton,) = (group for group in identical if group["kernel"] == "triton-softmax")
+    in_all = f"{triton['median_wall_s']:.1f} s on the Triton kernel"
+    assert f"{in_all} of {triton['kernel_time_s'] * 1e6:.1f} µs" in shown
+    assert f"(median; {triton['max_wall_s']:.1f} s at most)" in shown
+    seconds = [f"{gains[slowdown]['median_wall_s']:.1f} s for" for slowdown in (-0.02, -0.01)]
+    assert f"{seconds[0]} a gain of 2% and {seconds[1]} one of 1%" in shown
+
+
 def test_later_rates_on_a_gpu() -> None:
     found, shown = record("gpu_judge_rates_later"), figures_on_a_gpu()
-    is_present = {trial["judge"] for trial in found["trials"]} == {judge_version()}
-    assert is_present == ("The present judge draws" in shown)
     small, large = (
         next(group for group in found["groups"] if group["slowdown"] == slowdown)
         for slowdown in (-0.01, -0.02)
     )
     assert {*large["verdicts"], *small["verdicts"]} == {"faster"}
     gains = len(found["trials"])
-    assert f"it found [{gains} of {gains} gains]" in shown
+    assert f"[found {gains} of {gains} gains]" in shown
     said = [
         f"{sum(g['verdicts'].values())} of {-g['slowdown']:.0%} ({g['median_wall_s']:.1f} s"
         for g in (large, small)
     ]
     assert f"{said[0]} in the median) and {said[1]})" in shown
-
-
-def called(groups: list[dict[str, Any]], verdict: str) -> str:
-    """How many of all trials of some groups were called so: `3 of 5`."""
-    rates = [group[f"called_{verdict}"] for group in groups]
-    return f"{sum(rate['count'] for rate in rates)} of {sum(rate['trials'] for rate in rates)}"
 
 
 def test_previous_rates_on_a_gpu() -> None:
@@ -186,7 +210,8 @@ def test_previous_rates_on_a_gpu() -> None:
 
 def test_rates_of_all_versions_on_a_gpu() -> None:
     records = [
-        record(f"gpu_judge_rates{which}") for which in ("", "_later", "_previous", "_earlier")
+        record(f"gpu_judge_rates{which}")
+        for which in ("", "_newest", "_later", "_previous", "_earlier")
     ]
     verdicts = defaultdict[float, list[str]](list)
     for trial in (trial for found in records for trial in found["trials"]):
