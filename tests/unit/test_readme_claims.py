@@ -25,7 +25,7 @@ def claims() -> str:
 
 
 def test_identical_kernels() -> None:
-    names = ("1_thread", "2_threads", "noisy_host")
+    names = ("1_thread", "2_threads", "noisy_host", "noisier_host")
     rates = [record(f"judge_rates_{name}")["summary"] for name in names]
     wins = [rate["false_wins"] for rate in rates]
     trials, naive = (
@@ -129,6 +129,31 @@ def test_rates_on_a_noisy_host() -> None:
     assert f"{open_} ended as `inconclusive` and {unverified} as `unverified`. One" in text
     width, usual = (width_of_intervals(name) for name in ("noisy_host", "1_thread"))
     assert f"{width / usual:.1f} times as wide ({width:.1%} from end to end, median)" in text
+    median_s, p95_s, max_s = (found[f"{name}_wall_s"] for name in ("median", "p95", "max"))
+    rare = f"{p95_s:.1f} s in 95 of 100 cases, {max_s:.1f} s at most"
+    assert f"One candidate took {median_s:.1f} s (median; {rare})" in text
+
+
+def test_rates_on_a_noisier_host() -> None:
+    rates = record("judge_rates_noisier_host")
+    text = (ROOT / "README.md").read_text().replace("\n", " ")
+    is_present = rates["judge"] == judge_version()
+    which = "the present judge" if is_present else "an earlier version of the judge"
+    found = rates["summary"]
+    wins, mean, middle = (
+        found[name] for name in ("false_wins", "naive_mean_of_7", "naive_median_of_30")
+    )
+    called = f"called {wins['count']} of {wins['trials']} identical pairs `faster`."
+    assert f"[{which}](benchmarks/results/judge_rates_noisier_host.json) {called}" in text
+    assert f"7 calls said so of {mean['count']}, the median of 30 of {middle['count']}." in text
+    assert f"the kernel takes {rates['kernel_time_s'] * 1e3:.2f} ms" in text
+    assert f"intervals were {width_of_intervals('noisier_host'):.1%} from end to end" in text
+    small, large = (
+        f"{gain['found']['count']} of {gain['found']['trials']}" for gain in found["gains"]
+    )
+    assert f"It found {large} gains of 5% and {small} of 2%" in text
+    verdicts = {trial["verdict"] for trial in rates["trials"] if trial["kind"] == "gain"}
+    assert verdicts == {"faster", "inconclusive", "unverified"}
     median_s, p95_s, max_s = (found[f"{name}_wall_s"] for name in ("median", "p95", "max"))
     rare = f"{p95_s:.1f} s in 95 of 100 cases, {max_s:.1f} s at most"
     assert f"One candidate took {median_s:.1f} s (median; {rare})" in text
