@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from roofsmith.devices import cpuinfo, probes
 from roofsmith.devices.cpu import CpuSource, usable_processors
 from roofsmith.domain.device import Cache
+from roofsmith.testing.machine import fake_device
 
 ARM = """\
 processor\t: 0
@@ -56,6 +57,13 @@ def test_this_machine_is_identified() -> None:
 
 def test_the_device_is_the_same_every_time() -> None:
     assert CpuSource().environment().device.id == CpuSource().environment().device.id
+
+
+def test_the_device_is_the_same_after_a_reboot_and_another_with_more_memory() -> None:
+    device = fake_device(memory_bytes=25276514304)
+    assert device.id == fake_device(memory_bytes=25276502016).id
+    assert device.id != fake_device(memory_bytes=device.memory_bytes + (1 << 30)).id
+    assert device.memory_bytes == 25276514304
 
 
 def test_a_busy_machine_is_the_same_machine(monkeypatch: pytest.MonkeyPatch) -> None:

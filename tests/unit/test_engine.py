@@ -502,9 +502,20 @@ def test_another_machine_may_not_go_on() -> None:
     here = world(0.5e-3, interrupt_at=0)
     with pytest.raises(KeyboardInterrupt):
         run(here)
-    here.environment = fake_environment(fake_device(cores=4))
-    with pytest.raises(MachineError, match="differs in cores"):
+    memory = fake_device().memory_bytes - 4096
+    here.environment = fake_environment(fake_device(cores=4, memory_bytes=memory))
+    with pytest.raises(MachineError, match="differs in cores, caches\n"):
         run(here)
+
+
+def test_a_machine_that_was_started_anew_may_go_on() -> None:
+    here = world(0.5e-3, interrupt_at=0)
+    with pytest.raises(KeyboardInterrupt):
+        run(here)
+    here.interrupt_at = None
+    memory = fake_device().memory_bytes - 3 * 4096
+    here.environment = fake_environment(fake_device(memory_bytes=memory))
+    assert run(here).baseline is not None
 
 
 def test_another_compiler_is_noted() -> None:

@@ -8,6 +8,8 @@ from pydantic import Field
 
 from roofsmith.domain.values import Value, content_id
 
+GIB = 1 << 30
+
 
 class Cache(Value):
     """One level of the cache hierarchy."""
@@ -45,9 +47,19 @@ class Device(Value):
         return {"cpu": "processor", "nvidia": "SM", "amd": "CU"}[self.kind]
 
     @property
+    def identity(self) -> Device:
+        """What makes it this device: its memory in whole GiB.
+
+        What is left of the memory for programs (MemTotal in /proc/meminfo) differs by pages from
+        one boot of the same machine to the next, and by megabytes from kernel to kernel.
+        """
+        whole_bytes = round(self.memory_bytes / GIB) * GIB
+        return self.model_copy(update={"memory_bytes": whole_bytes})
+
+    @property
     def id(self) -> str:
         """Content hash: two machines with the same id may share measured ceilings."""
-        return content_id(self)[:16]
+        return content_id(self.identity)[:16]
 
     @property
     def last_level_cache_bytes(self) -> int | None:

@@ -247,8 +247,8 @@ def require_same_device(started: Started, environment: Environment) -> None:
     Raises:
         MachineError: the device differs from the one that the campaign began on.
     """
-    then, now = started.environment.device, environment.device
-    if then.id == now.id:
+    then, now = started.environment.device.identity, environment.device.identity
+    if then == now:
         return
     fields = [name for name in type(then).model_fields if getattr(then, name) != getattr(now, name)]
     raise MachineError(

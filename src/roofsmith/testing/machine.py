@@ -9,7 +9,7 @@ from roofsmith.domain.facts import BandwidthCeiling, Citation, ComputeCeiling, F
 from roofsmith.ports import Observer
 
 
-def fake_device(cores: int = 2) -> Device:
+def fake_device(cores: int = 2, memory_bytes: int = 8 << 30) -> Device:
     """A round-numbered processor: 32 KiB L1 and 512 KiB L2 per core, 16 MiB L3 for all."""
     return Device(
         kind="cpu",
@@ -23,7 +23,7 @@ def fake_device(cores: int = 2) -> Device:
             Cache(level=2, kind="unified", size_bytes=512 << 10, shared_by=1),
             Cache(level=3, kind="unified", size_bytes=16 << 20, shared_by=cores),
         ),
-        memory_bytes=8 << 30,
+        memory_bytes=memory_bytes,
     )
 
 
