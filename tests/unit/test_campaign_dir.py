@@ -8,6 +8,7 @@ import resource
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from campaign_builder import softmax_campaign
 from roofsmith.errors import CampaignBusyError, StorageError, UsageError
 from roofsmith.ports import CampaignFiles
 from roofsmith.report.campaign_files import render_campaign
+from roofsmith.store import campaign_dir
 from roofsmith.store.campaign_dir import CampaignDirectory
 from roofsmith.store.ledger import JsonlLedger
 from roofsmith.testing.store import FilesConformance, MemoryFiles, example_events
@@ -80,6 +82,32 @@ def test_a_second_holder_is_told_who_the_first_is(root: Path) -> None:
         process.send_signal(signal.SIGKILL)
         process.wait()
     CampaignDirectory.create(root).close()  # the kernel let go of the dead process's lock
+
+
+def test_a_dead_holder_s_lock_is_waited_for_while_a_child_has_it(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As `subprocess` leaves it: to a child that isn't yet the program that is being started."""
+    code = (
+        "import os, sys; from pathlib import Path\n"
+        "from roofsmith.store.campaign_dir import CampaignDirectory\n"
+        "held = CampaignDirectory.create(Path(sys.argv[1]), command='roofsmith optimize x.yaml')\n"
+        "if os.fork() == 0: sys.stdin.read()\n"
+        "os._exit(0)\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code, os.fspath(root)], stdin=subprocess.PIPE
+    ) as process:
+        process.wait()
+        with monkeypatch.context() as patch:
+            patch.setattr(campaign_dir, "INHERITED_S", 0.0)
+            with pytest.raises(CampaignBusyError, match=r"roofsmith optimize x\.yaml"):
+                CampaignDirectory.create(root)
+        assert process.stdin is not None
+        ended = threading.Timer(0.2, process.stdin.close)
+        ended.start()
+        CampaignDirectory.create(root).close()
+        ended.join()
 
 
 def test_one_process_cannot_hold_it_twice(root: Path) -> None:
