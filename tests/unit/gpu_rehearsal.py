@@ -195,7 +195,7 @@ class Rehearsal:
             self.slots.learn(slot, self.budgets)
             if not self.slots._counts:
                 lost.add(slot)
-        self.slots._counts = True
+        self.slots._counts = len(lost) < self.slots.count  # else nothing was learned, maybe ever
         found = self.slots.verify(range(self.slots.count), self.budgets, exact=exact)
         return [
             replace(finding, failure=None, counts=False) if slot in lost else finding

@@ -229,7 +229,8 @@ def test_calls_are_let_go_for_a_worker_that_can_do_nothing_itself() -> None:
     assert seen == [True]
 
 
-def test_calls_that_are_queued_in_time_are_held() -> None:
+def test_calls_that_are_queued_in_time_are_held(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("roofsmith.judge.gpu.process.STUCK_S", LONG_S)  # however busy it is here
     seen = []
 
     def answers(theirs: socket.socket, latch: Latch) -> None:

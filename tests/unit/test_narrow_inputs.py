@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from roofsmith.analysis.tolerance import Budget, Errors
 from roofsmith.domain.arrays import ArraySpec
+from roofsmith.judge import narrow_inputs
 from roofsmith.judge.host_arithmetic import HostArithmetic
 from roofsmith.judge.narrow_inputs import (
     DRAWS,
@@ -95,6 +96,13 @@ class Draws:
         return found
 
 
+@pytest.fixture
+def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However slow the machine is: all ways are tried."""
+    monkeypatch.setattr(narrow_inputs, "LONGEST_S", 600.0)
+
+
+@pytest.mark.usefixtures("unhurried")
 @pytest.mark.parametrize(
     "way",
     [
@@ -132,6 +140,7 @@ def test_what_is_as_exact_as_honest_arithmetic_is_not_looked_at() -> None:
     assert (draws.looks, draws.tried) == (FIRST_LOOKS, 0)
 
 
+@pytest.mark.usefixtures("unhurried")
 def test_ways_that_failed_before_are_not_tried_again() -> None:
     draws = Draws(rounded(BF16), 3, sums=16)
     assert explained(draws.look, FIRST_LOOKS) is not None
