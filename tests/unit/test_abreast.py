@@ -168,7 +168,7 @@ def processes_in(folder: Path) -> list[str]:
     return [cwd for cwd in found if str(folder) in cwd]
 
 
-def is_left(folder: Path) -> bool:
+def is_deserted(folder: Path) -> bool:
     """Whether no process works there any more; the last steps of one's death take a moment."""
     return wait_until(lambda: not processes_in(folder))
 
@@ -221,7 +221,7 @@ class TestGcc:
         toolchain = CToolchain(tmp_path, at_once=3, deadline_s=0.4)
         made = toolchain.build_all([candidate(SLOW, f"-DT={n}") for n in range(3)])
         assert {one.reason for one in made if isinstance(one, BuildFailed)} == {"compiler_timeout"}
-        assert is_left(tmp_path)
+        assert is_deserted(tmp_path)
 
     def test_a_cache_that_cannot_be_written_is_our_failure(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -243,7 +243,7 @@ class TestGcc:
         with pytest.raises(KeyboardInterrupt):
             toolchain.build_all([candidate(SLOW, f"-DT={n}") for n in range(5)])
         presser.join()
-        assert is_left(tmp_path)
+        assert is_deserted(tmp_path)
         assert threading.active_count() == threads
         assert not [p for p in tmp_path.iterdir() if p.name.startswith("work-")]
         built(toolchain.build(candidate()))
