@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 
@@ -10,7 +11,7 @@ from judge_bench import needs_gcc
 
 from roofsmith.analysis import clock
 from roofsmith.config import Settings
-from roofsmith.judge import parent
+from roofsmith.judge import mixing, parent
 from roofsmith.selftest.examination import UNDECIDED, Examiner, Finding, naive_opinion
 from roofsmith.selftest.samples import Sample, operator, samples
 from roofsmith.testing.observer import SilentObserver
@@ -60,7 +61,12 @@ def is_timed(sample: Sample) -> bool:
         for name, sample in KERNELS.items()
     ],
 )
-def test_the_judge_decides_rightly(sample: Sample, examiner: Examiner) -> None:
+def test_the_judge_decides_rightly(
+    sample: Sample, examiner: Examiner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if "/careless_" in sample.id:  # what only calls on other inputs among timed ones show, at times
+        monkeypatch.setattr(mixing, "ONE_IN", 1)
+        monkeypatch.setattr(mixing, "MIXED_SHARE", math.inf)
     found = examiner.examine(sample, SilentObserver())
     assert isinstance(found, Finding)
     if sample.is_attack and not found.right and found.outcome in UNDECIDED:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +13,8 @@ from judge_bench import HONEST, Bench, bench, needs_gcc
 from roofsmith.domain.isolation import IsolationMode
 from roofsmith.domain.outcome import Outcome, Passed
 from roofsmith.judge import mixing
-from roofsmith.judge.bench import Odd, SegmentPlan, SideDiedError
+from roofsmith.judge.bench import Inputs, Odd, SegmentPlan, SideDiedError
+from roofsmith.judge.distributions import LARGE
 from roofsmith.judge.examiner import Examiner
 from roofsmith.judge.isolation import isolate
 from roofsmith.judge.lineup import HostBench
@@ -174,7 +176,7 @@ def squares(tmp_path: Path) -> Iterator[Bench]:
 
 @pytest.fixture
 def looks(monkeypatch: pytest.MonkeyPatch) -> list[Odd]:
-    """All that is mixed, as often as there is time."""
+    """All that is mixed, in front of every turn."""
     seen: list[Odd] = []
     plain = HostStation.mixed
 
@@ -185,7 +187,19 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> list[Odd]:
 
     monkeypatch.setattr(HostStation, "mixed", mixed)
     monkeypatch.setattr(mixing, "ONE_IN", 1)
+    monkeypatch.setattr(mixing, "MIXED_SHARE", math.inf)
     return seen
+
+
+@pytest.fixture
+def large_looks(looks: list[Odd], monkeypatch: pytest.MonkeyPatch) -> list[Odd]:
+    """As above, of inputs that are larger than 16, whichever the incumbent was examined on."""
+
+    def others(examiner: Examiner, inputs: Inputs) -> tuple[str, ...]:
+        return tuple(name for name in inputs.tolerated if name in LARGE)
+
+    monkeypatch.setattr(Examiner, "others", others)
+    return looks
 
 
 def named(outcome: Outcome) -> tuple[str, str | None]:
@@ -194,25 +208,25 @@ def named(outcome: Outcome) -> tuple[str, str | None]:
 
 
 def test_who_is_careful_only_while_it_is_examined_is_wrong_among_timed_calls(
-    squares: Bench, looks: list[Odd]
+    squares: Bench, large_looks: list[Odd]
 ) -> None:
     assert isinstance(squares.check(CAREFUL_AT_FIRST).outcome, Passed)
     judged = squares.compare(CAREFUL_AT_FIRST)
     assert judged.verdict == "rejected"
     assert named(judged.outcome) == ("incorrect", "wrong_output")
     assert "among timed calls, but not alone" in judged.outcome.detail
-    assert looks
+    assert large_looks
 
 
 def test_who_is_careful_only_in_an_examinations_memory_is_wrong_among_timed_calls(
-    squares: Bench, looks: list[Odd]
+    squares: Bench, large_looks: list[Odd]
 ) -> None:
     """The process that it is run in once more, alone, has a measurement's memory."""
     assert isinstance(squares.check(CAREFUL_AMID_ONE_SLOT).outcome, Passed)
     judged = squares.compare(CAREFUL_AMID_ONE_SLOT)
     assert named(judged.outcome) == ("incorrect", "wrong_output")
     assert "not where the same inputs are an examination's, " in judged.outcome.detail
-    assert looks
+    assert large_looks
 
 
 def test_what_was_wrong_among_timed_calls_is_drawn_again_for_an_examination(
