@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from cuda_kernels import H100, cuda, needs_nvcc
+from waiting import wait_until
 
 from roofsmith.domain.kernel import BuildSpec, Built, Candidate, SourceFile, default_build
 from roofsmith.domain.outcome import BuildFailed
@@ -168,17 +169,9 @@ def processes_in(folder: Path) -> list[str]:
     return [cwd for cwd in found if str(folder) in cwd]
 
 
-def is_deserted(folder: Path) -> bool:
-    """Whether no process works there any more; the last steps of one's death take a moment."""
-    return wait_until(lambda: not processes_in(folder))
-
-
-def wait_until(condition: Callable[[], bool]) -> bool:
-    """Whether it came true before long."""
-    until = time.monotonic() + LONG_S
-    while not condition() and time.monotonic() < until:
-        time.sleep(0.01)
-    return condition()
+def await_none_in(folder: Path) -> None:
+    """No process works there any more; the last steps of one's death take a moment."""
+    wait_until(lambda: not processes_in(folder))
 
 
 @needs_gcc
@@ -221,7 +214,7 @@ class TestGcc:
         toolchain = CToolchain(tmp_path, at_once=3, deadline_s=0.4)
         made = toolchain.build_all([candidate(SLOW, f"-DT={n}") for n in range(3)])
         assert {one.reason for one in made if isinstance(one, BuildFailed)} == {"compiler_timeout"}
-        assert is_deserted(tmp_path)
+        await_none_in(tmp_path)
 
     def test_a_cache_that_cannot_be_written_is_our_failure(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -243,7 +236,7 @@ class TestGcc:
         with pytest.raises(KeyboardInterrupt):
             toolchain.build_all([candidate(SLOW, f"-DT={n}") for n in range(5)])
         presser.join()
-        assert is_deserted(tmp_path)
+        await_none_in(tmp_path)
         assert threading.active_count() == threads
         assert not [p for p in tmp_path.iterdir() if p.name.startswith("work-")]
         built(toolchain.build(candidate()))

@@ -63,13 +63,16 @@ def start_records(root: Path) -> None:
     (root / "ledger.jsonl").write_text("a record\n")
 
 
+HOLDS = """
+import os, sys
+from pathlib import Path
+from roofsmith.store.campaign_dir import CampaignDirectory
+held = CampaignDirectory.create(Path(sys.argv[1]), command="roofsmith optimize x.yaml")
+"""
+
+
 def test_a_second_holder_is_told_who_the_first_is(root: Path) -> None:
-    code = (
-        "import sys; from pathlib import Path\n"
-        "from roofsmith.store.campaign_dir import CampaignDirectory\n"
-        "held = CampaignDirectory.create(Path(sys.argv[1]), command='roofsmith optimize x.yaml')\n"
-        "print(flush=True); sys.stdin.read()\n"
-    )
+    code = HOLDS + "print(flush=True); sys.stdin.read()\n"
     with subprocess.Popen(
         [sys.executable, "-c", code, os.fspath(root)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as process:
@@ -88,13 +91,7 @@ def test_a_dead_holder_s_lock_is_waited_for_while_a_child_has_it(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As `subprocess` leaves it: to a child that isn't yet the program that is being started."""
-    code = (
-        "import os, sys; from pathlib import Path\n"
-        "from roofsmith.store.campaign_dir import CampaignDirectory\n"
-        "held = CampaignDirectory.create(Path(sys.argv[1]), command='roofsmith optimize x.yaml')\n"
-        "if os.fork() == 0: sys.stdin.read()\n"
-        "os._exit(0)\n"
-    )
+    code = HOLDS + "if os.fork() == 0: sys.stdin.read()\nos._exit(0)\n"
     with subprocess.Popen(
         [sys.executable, "-c", code, os.fspath(root)], stdin=subprocess.PIPE
     ) as process:

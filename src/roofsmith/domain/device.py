@@ -48,10 +48,11 @@ class Device(Value):
 
     @property
     def identity(self) -> Device:
-        """What makes it this device: its memory in whole GiB.
+        """What makes it this device; `memory_bytes` is rounded to whole GiB.
 
-        What is left of the memory for programs (MemTotal in /proc/meminfo) differs by pages from
-        one boot of the same machine to the next, and by megabytes from kernel to kernel.
+        MemTotal in /proc/meminfo is what the kernel left when it started (Linux
+        Documentation/filesystems/proc.rst): pages more or less at the next start. Among machines
+        alike, the records in benchmarks/results differ by up to 12 KiB.
         """
         whole_bytes = round(self.memory_bytes / GIB) * GIB
         return self.model_copy(update={"memory_bytes": whole_bytes})

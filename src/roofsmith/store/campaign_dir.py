@@ -26,7 +26,8 @@ REPOSITORY = "repo"
 LINEAGE = "lineage.json"
 
 INHERITED_S = 2.0
-"""How long a dead process's lock is waited for. Measured on a busy machine: up to 8 ms."""
+"""How long a dead process's lock is waited for. Chosen: a child becomes its program within
+milliseconds, unless the machine stands still."""
 LOOK_S = 5e-3
 """Between two tries."""
 
@@ -44,8 +45,8 @@ _RESERVED = frozenset({LEDGER, "ledger.head", LOCK, WORKTREE, REPOSITORY, LINEAG
 class CampaignDirectory:
     """A campaign directory that this process holds until `close`, or until it dies.
 
-    The lock belongs to the kernel's open file, so a killed process leaves none behind. Also a
-    context manager.
+    The lock belongs to the kernel's open file, so a killed process leaves none behind for longer
+    than a child takes that it was just starting. Also a context manager.
     """
 
     def __init__(self, directory: Path, lock: int) -> None:
