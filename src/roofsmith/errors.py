@@ -16,6 +16,7 @@ input or its environment is at fault.
     │   ├── NoIdleGpuError      every GPU is in use, or the one that was leased is gone
     │   │   └── DeviceFailedError   it is listed, and fails whoever computes on it
     │   └── StorageError        disk full, read-only directory, git refuses
+    ├── RenderingError          a report can't be rendered; records are whole  exit 2
     ├── LedgerError             a ledger that can't be trusted             exit 1
     └── BaselineError           the user's own kernel doesn't pass         exit 1
 
@@ -95,6 +96,13 @@ class DeviceFailedError(NoIdleGpuError):
 
 class StorageError(MachineError):
     """A campaign's files can't be written or read: disk full, read-only, git refuses."""
+
+
+class RenderingError(RoofsmithError):
+    """Files of a campaign can't be rendered, which is a fault of roofsmith; its records are whole.
+
+    The first failure is the cause of the exception, so that `--debug` shows where it is.
+    """
 
 
 class LedgerError(RoofsmithError):

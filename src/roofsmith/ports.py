@@ -19,6 +19,7 @@ from roofsmith.domain.arrays import ArraySpec
 from roofsmith.domain.bound import Bound, OperationCount
 from roofsmith.domain.calibration import Calibration
 from roofsmith.domain.campaign import Campaign, Event, Round
+from roofsmith.domain.cited import CheckedCitations
 from roofsmith.domain.clocks import ClockSettings, LockedClocks
 from roofsmith.domain.command import MetricReading
 from roofsmith.domain.comparison import ErrorReport, Judgement, Screening, Timing
@@ -34,7 +35,8 @@ from roofsmith.domain.inspection import Inspection
 from roofsmith.domain.kernel import Built, Candidate, KernelResources, Language, Signature
 from roofsmith.domain.outcome import BuildFailed, Cheated, Failure, Outcome
 from roofsmith.domain.profile import Bottleneck, Profile
-from roofsmith.domain.proposal import Proposal, RepairTask
+from roofsmith.domain.proposal import Hypothesis, Proposal, RepairTask
+from roofsmith.domain.refusal import BadAnswer
 from roofsmith.domain.target import Target
 from roofsmith.domain.tip import Tip
 from roofsmith.domain.transfer import KeptValue, Trace
@@ -637,8 +639,9 @@ class Screen(Protocol):
 class Proposer(Protocol):
     """Thinks of the next change.
 
-    What was tried is in `brief.remembered`; a proposer that starts anew after a crash goes on
-    from there, so it keeps no state that the ledger doesn't hold.
+    What was tried is in `brief.remembered`, what was refused in `brief.campaign.refusals`; a
+    proposer that starts anew after a crash goes on from there, so it keeps no state that the
+    ledger doesn't hold.
     """
 
     @property
@@ -646,8 +649,12 @@ class Proposer(Protocol):
         """Such as `recipes` or `sweep`."""
         ...
 
-    def ask(self, brief: Brief, screen: Screen) -> Proposal | None:
-        """The next proposal; None when it has no more ideas for this incumbent."""
+    def ask(self, brief: Brief, screen: Screen) -> Proposal | BadAnswer | None:
+        """The next proposal; None when it has no more ideas for this incumbent.
+
+        A proposer that got no usable answer (from a model, an agent, a file) says so by a
+        `BadAnswer`. An exception counts as one, but for those that the machine is to blame for.
+        """
         ...
 
     def tell(self, round: Round) -> None:
@@ -783,8 +790,34 @@ class TipShelf(Protocol):
         ...
 
 
-Render = Callable[[Campaign], Mapping[str, str]]
-"""Everything a campaign directory holds beside its ledger, as a function of the campaign."""
+@dataclass(frozen=True, slots=True)
+class RenderFailure:
+    """A file that could not be rendered: a fault of roofsmith's own, which loses no record."""
+
+    what: str
+    """The file, or the folder of a round's files."""
+    error: Exception
+
+
+@dataclass(frozen=True, slots=True)
+class Rendered:
+    """What a campaign directory holds beside its ledger."""
+
+    files: Mapping[str, str]
+    """Relative path to text."""
+    failures: tuple[RenderFailure, ...] = ()
+
+
+Render = Callable[[Campaign], Rendered]
+"""Renders a campaign; a function of the campaign that never raises."""
+
+CheckCitations = Callable[[Hypothesis, Campaign], CheckedCitations]
+"""Looks the facts up that a hypothesis cites."""
+
+
+def nothing_cited(hypothesis: Hypothesis, campaign: Campaign) -> CheckedCitations:  # noqa: ARG001
+    """A `CheckCitations` for campaigns without any source of facts."""
+    return CheckedCitations()
 
 
 @dataclass(frozen=True, slots=True)
@@ -805,6 +838,8 @@ class Parts:
     lineage: Lineage
     files: CampaignFiles
     render: Render
+    check_citations: CheckCitations = nothing_cited
+    """Resolves what a hypothesis cites."""
     yardsticks: tuple[Yardstick, ...] = ()
     """What the final kernel is held against."""
     yardstick_judge: Judge | None = None

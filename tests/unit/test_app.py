@@ -22,6 +22,7 @@ from typer.testing import CliRunner
 from roofsmith.cli.root import cli
 from roofsmith.domain.kernel import BuildSpec, Candidate, SourceFile
 from roofsmith.domain.proposal import Hypothesis, Proposal
+from roofsmith.store.ledger import JsonlLedger
 
 pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
 
@@ -450,18 +451,17 @@ def test_a_change_without_a_hypothesis_is_refused(tmp_path: Path) -> None:
 def test_a_wrong_result_is_repaired_from_outside(here: Path, unchanged: Path) -> None:
     tell = ("tell", "run", "--kernel")
     (here / "wrong.c").write_text(WRONG)
-    untouched = (here / "run" / "ledger.jsonl").read_bytes()
-    code, _, err = roofsmith(*tell, "wrong.c", "--repair")
-    assert (code, "there is nothing to repair: no round was judged yet" in err) == (2, True)
-    assert (here / "run" / "ledger.jsonl").read_bytes() == untouched
+    code, out, _ = roofsmith(*tell, "wrong.c", "--repair", "--json")
+    assert (code, json.loads(out)["refused"]["reason"]) == (1, "bad_repair")
     code, out, _ = roofsmith(*tell, "wrong.c", "--hypothesis", "multiply once", "--json")
     assert (code, json.loads(out)["outcome"]) == (1, "incorrect")
     task = json.loads(roofsmith("ask", "run")[1])["repair"]
     assert (task["round"], task["attempt"], task["attempts_left"]) == (2, 1, 3)
     assert task["outcome"]["kind"] == "incorrect"
+    other = ("--repair", "--hypothesis", "something else")
+    code, out, _ = roofsmith(*tell, "fast.c", *other, "--json")
+    assert (code, json.loads(out)["refused"]["reason"]) == (1, "bad_repair")
     ledger = (here / "run" / "ledger.jsonl").read_bytes()
-    code, _, err = roofsmith(*tell, "fast.c", "--repair", "--hypothesis", "something else")
-    assert (code, "a repair keeps the idea of round 2: multiply once" in err) == (2, True)
     code, _, err = roofsmith(*tell, "fast.c")
     assert (code, "there is no hypothesis" in err) == (2, True)
     assert (here / "run" / "ledger.jsonl").read_bytes() == ledger
@@ -517,20 +517,24 @@ def ask_again() -> dict[str, Any]:
 
 
 def test_telling_of_a_class_that_is_not_there_is_refused(finished: Path) -> None:
-    ledger = (finished / "ledger.jsonl").read_bytes()
-    code, _, err = roofsmith(
+    before = JsonlLedger(finished / "ledger.jsonl").events()
+    code, out, _ = roofsmith(
         "tell", "run", "--kernel", "fast.c", "--hypothesis", "nothing", "--class", "wide"
     )
-    assert code == 2
-    assert "no config class called 'wide'" in err
-    assert "known: " in err
-    assert (finished / "ledger.jsonl").read_bytes() == ledger
+    assert code == 1
+    assert "'wide'" in out
+    *same, refusal = JsonlLedger(finished / "ledger.jsonl").events()
+    assert same == before  # the campaign has ended still
+    assert refusal.kind == "refused"
+    assert roofsmith("verify", "run")[0] == 0
 
 
 def test_telling_the_incumbent_is_refused(unchanged: Path) -> None:
-    code, _, err = roofsmith("tell", "run", "--kernel", "scale.c", "--hypothesis", "nothing")
-    assert code == 2
-    assert "byte for byte" in err
+    tell = ("tell", "run", "--kernel", "scale.c", "--hypothesis", "nothing", "--tokens", "5")
+    code, out, _ = roofsmith(*tell, "--json")
+    refused = json.loads(out)["refused"]
+    assert (code, refused["reason"], refused["tokens"]) == (1, "no_change", 5)
+    assert json.loads(roofsmith("ask", "run")[1])["refused"] == [refused]
 
 
 # -- kernels that can't be a baseline -------------------------------------------------------

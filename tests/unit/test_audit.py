@@ -137,7 +137,7 @@ CAMPAIGNS = {
 
 def rendered(campaign: Campaign) -> dict[str, str]:
     """Every file of statements that a campaign directory holds."""
-    return {n: text for n, text in render_campaign(campaign).items() if PROGRAM_TEXT not in n}
+    return {n: text for n, text in render_campaign(campaign).files.items() if PROGRAM_TEXT not in n}
 
 
 @cache
@@ -626,7 +626,7 @@ def test_any_file_can_be_read(text: str, ending: str) -> None:
 
 def test_missing_facts_are_pitfalls_of_readme_and_memory() -> None:
     campaign = crippled()
-    files = render_campaign(campaign)
+    files = render_campaign(campaign).files
     pitfalls = files["README.md"].partition("## Pitfalls\n")[2].partition("\n## ")[0]
     assert "copy bandwidth: UNKNOWN (not measured)" in pitfalls
     assert "no floor, limiter or share of the roofline is claimed" in pitfalls
@@ -639,7 +639,7 @@ def test_a_campaign_that_lacks_nothing_says_so() -> None:
     sheet = fact_sheet()
     whole = sheet.model_copy(update={"other": sheet.other[:1]})
     first = campaign.started.model_copy(update={"facts": whole})
-    readme = render_campaign(campaign.model_copy(update={"started": first}))["README.md"]
+    readme = render_campaign(campaign.model_copy(update={"started": first})).files["README.md"]
     assert "None: every fact that a bound needs is known." in readme
 
 
@@ -648,7 +648,7 @@ def test_a_device_that_the_wiki_does_not_know_is_a_pitfall() -> None:
     missing = Fact(metric="datasheet of X1", value=None, unit="1", reason="wiki not found")
     facts = campaign.started.facts.model_copy(update={"other": (missing,)})
     first = campaign.started.model_copy(update={"facts": facts})
-    readme = render_campaign(campaign.model_copy(update={"started": first}))["README.md"]
+    readme = render_campaign(campaign.model_copy(update={"started": first})).files["README.md"]
     pitfalls = readme.partition("## Pitfalls\n")[2]
     assert "- datasheet of X1: UNKNOWN (wiki not found)" in pitfalls
 

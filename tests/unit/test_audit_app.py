@@ -104,7 +104,7 @@ def campaign(tmp_path: Path, ceilings: Path) -> Path:
             ledger.append(event)
         state = replay(events)
         assert state is not None
-        files.write(render_campaign(state))
+        files.write(render_campaign(state).files)
     return directory
 
 

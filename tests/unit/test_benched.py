@@ -110,7 +110,7 @@ def test_pages_say_so_where_there_is_no_datasheet_to_stand_on() -> None:
     started = softmax_campaign().started
     target = started.target.model_copy(update={"ceilings": "datasheet"})
     started = started.model_copy(update={"target": target})
-    pages = render_campaign(softmax_campaign().model_copy(update={"started": started}))
+    pages = render_campaign(softmax_campaign().model_copy(update={"started": started})).files
     for name in ("README.md", "benchmark.md"):
         assert "goal stand on measured ceilings, since there is no datasheet one." in pages[name]
 
@@ -123,7 +123,7 @@ def test_benchmark_md_holds_the_kernel_against_both() -> None:
     update = {"bounds": cited, "target": target}
     text = render_campaign(
         campaign.model_copy(update={"started": started.model_copy(update=update)})
-    )["benchmark.md"]
+    ).files["benchmark.md"]
     section = text.partition("## Against the ceilings")[2].partition("##")[0]
     assert "| of the measured bandwidth | of the datasheet's |" in section
     assert "| 19.7 GB/s | 85% | 43% | 12.3 GFLOP/s | 6.2% | 3.1% |" in section
@@ -133,11 +133,11 @@ def test_benchmark_md_holds_the_kernel_against_both() -> None:
 
 def test_benchmark_md_gives_times_with_their_intervals() -> None:
     campaign = softmax_campaign()
-    assert "| 6.80 ms | [6.79 ms, 6.88 ms] |" in render_campaign(campaign)["benchmark.md"]
+    assert "| 6.80 ms | [6.79 ms, 6.88 ms] |" in render_campaign(campaign).files["benchmark.md"]
     unfinished = campaign.model_copy(update={"stopped": None})
     row = next(
         line
-        for line in render_campaign(unfinished)["benchmark.md"].splitlines()
+        for line in render_campaign(unfinished).files["benchmark.md"].splitlines()
         if line.startswith("| N=4096,D=4096 |")
     )
     assert [cell.strip() for cell in row.split("|")][4:7:2] == ["[58.0 ms, 58.8 ms]", "-"]

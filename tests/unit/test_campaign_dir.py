@@ -225,7 +225,7 @@ def test_git_ignores_the_checkouts_but_not_the_records(campaign: CampaignDirecto
     assert listed == [".gitignore", "ledger.jsonl"]
 
 
-NOTE = json.loads(render_campaign(softmax_campaign())["memory/v1.json"]) | {"rule": "größer"}
+NOTE = json.loads(render_campaign(softmax_campaign()).files["memory/v1.json"]) | {"rule": "größer"}
 
 
 def note(**changes: object) -> str:

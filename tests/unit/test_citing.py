@@ -161,7 +161,7 @@ def test_what_is_taken_passes_in_every_file_that_shows_it() -> None:
 
 def assert_passes(campaign: Campaign) -> None:
     """Every file of statements of a campaign passes its audit."""
-    files = {n: text for n, text in render_campaign(campaign).items() if "snapshot" not in n}
+    files = {n: text for n, text in render_campaign(campaign).files.items() if "snapshot" not in n}
     assert [str(problem) for problem in audit(files, sources(campaign)).problems] == []
 
 
@@ -226,5 +226,5 @@ def test_a_campaign_with_tips_of_anybody_passes(places: Settings) -> None:
     started = campaign.started.model_copy(update={"tips": tips})
     assert_passes(campaign.model_copy(update={"started": started}))
     as_they_were = campaign.started.model_copy(update={"tips": tuple(told)})
-    files = render_campaign(campaign.model_copy(update={"started": as_they_were}))
+    files = render_campaign(campaign.model_copy(update={"started": as_they_were})).files
     assert audit(files, sources(campaign)).problems

@@ -198,7 +198,7 @@ def test_the_report_lists_every_kernel() -> None:
         event.model_copy(update={"profile": seen}) if isinstance(event, Baseline) else event
         for event in softmax_events()
     ]
-    text = dict(render_campaign(campaign_of(events)))["rounds/round-1/profile_details.md"]
+    text = dict(render_campaign(campaign_of(events)).files)["rounds/round-1/profile_details.md"]
     listed = text.partition("## compiled kernels\n\n")[2].splitlines()[:3]
     assert [line.split(": ")[0] for line in listed] == [
         "- rows (sm_90, 4 warps, 3 stages)",

@@ -375,13 +375,13 @@ def test_env_check_is_as_recorded(root: Path, name: str) -> None:
 def test_the_page_of_a_campaign_passes_its_audit(root: Path, name: str) -> None:
     begun = started().model_copy(update={"examination": look(MACHINES[name](root))})
     campaign = campaign_of([begun])
-    page = render_campaign(campaign)["env_check.md"]
+    page = render_campaign(campaign).files["env_check.md"]
     sources = Sources_of_audit(lambda citation: None, kept_facts(begun), quotations(campaign))
     assert audit({"env_check.md": page}, sources).problems == ()
 
 
 def test_a_campaign_that_nobody_examined_has_no_page() -> None:
-    assert "env_check.md" not in render_campaign(campaign_of([started()]))
+    assert "env_check.md" not in render_campaign(campaign_of([started()])).files
 
 
 def test_every_check_is_explained(root: Path) -> None:

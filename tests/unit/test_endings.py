@@ -92,7 +92,7 @@ def test_the_user() -> None:
     campaign = Engine(here.parts(), "test").campaign
     assert holding(campaign) == ["interrupted"]
     assert verify(here.records) == ()
-    assert "## Final Report" not in render_campaign(campaign)["logs/optimize.md"]
+    assert "## Final Report" not in render_campaign(campaign).files["logs/optimize.md"]
 
 
 def test_the_tokens() -> None:
@@ -117,7 +117,7 @@ def test_limits_that_a_resume_raised_are_recorded_and_stay() -> None:
     [event] = [event for event in here.records if isinstance(event, Resumed)]
     assert event.limits == raised
     assert event.note.endswith("; max_iterations is 2 from here on, in place of 1")
-    files = render_campaign(campaign)
+    files = render_campaign(campaign).files
     assert "- 2 rounds after the baseline" in files["README.md"]
     assert "max_iterations: 2\n" in files["manifest.yaml"]
     assert event.note in files["logs/optimize.md"].replace("\\_", "_")
@@ -241,7 +241,7 @@ def rows(text: str) -> list[list[str]]:
 def test_only_what_held_has_a_row() -> None:
     here = world(0.5e-3, 0.8e-3, 0.25e-3, 0.9e-3, 0.9e-3)
     here.kernels.add(here.ideas[4].candidate, outcome=Incorrect(reason="outside_budget"))
-    page = render_campaign(run(here))["performance.md"]
+    page = render_campaign(run(here)).files["performance.md"]
     assert [(row[1], row[3]) for row in rows(page)] == [
         ("1", "baseline"), ("2", "keep"), ("4", "keep"),
     ]  # fmt: skip
@@ -262,7 +262,7 @@ def test_five_regressions_stop_it_and_are_recounted() -> None:
     campaign = run(world(0.9e-3, *SLOWER))
     assert campaign.stopped is not None
     assert campaign.stopped.code == "regressions"
-    files = render_campaign(campaign)
+    files = render_campaign(campaign).files
     for name in ("performance.md", "logs/optimize.md", "final_report.md"):
         found = regression_rows(files[name])
         assert [row[0] for row in found] == ["3", "4", "5", "6", "7"]
@@ -276,25 +276,25 @@ def test_five_regressions_stop_it_and_are_recounted() -> None:
 
 def test_the_window_holds_five() -> None:
     target = fake_target(stop=StopPolicy(max_consecutive_regressions=7))
-    page = render_campaign(run(world(*SLOWER, target=target)))["performance.md"]
+    page = render_campaign(run(world(*SLOWER, target=target))).files["performance.md"]
     assert [row[0] for row in regression_rows(page)] == ["4", "5", "6", "7", "8"]
     assert "the last 7 rounds were all measurably slower" in page
 
 
 @pytest.mark.parametrize("last_s", [1.0e-3, 0.5e-3])
 def test_a_tie_or_a_keep_empties_the_window(last_s: float) -> None:
-    page = render_campaign(run(world(1.5e-3, 1.6e-3, last_s)))["performance.md"]
+    page = render_campaign(run(world(1.5e-3, 1.6e-3, last_s))).files["performance.md"]
     assert "Measurably slower" not in page
 
 
 def test_the_log_keeps_every_stop() -> None:
     here = world(1.5e-3, 0.5e-3, target=fake_target(stop=StopPolicy(max_iterations=1)))
-    first = render_campaign(run(here))["logs/optimize.md"]
+    first = render_campaign(run(here)).files["logs/optimize.md"]
     assert "## Stop: max iterations" in first
     assert "| T3 rounds | yes | 1 round was judged, as many as allowed |" in first
     campaign = run(here, StopPolicy(max_iterations=2))
     assert any(isinstance(event, Resumed) for event in here.records)
-    later = render_campaign(campaign)["logs/optimize.md"]
+    later = render_campaign(campaign).files["logs/optimize.md"]
     assert later.startswith(first)
     assert later.count("## Stop: max iterations") == 2
 
@@ -315,10 +315,10 @@ def test_baseline_and_final_kernel_are_paired_once_more_at_the_end() -> None:
     low, high = summary.measured.ci
     assert low < 2.0 < high
     said = f"| measured | baseline and final kernel in turns, once it was over | {low:.2f}"
-    page = render_campaign(campaign)["final_report.md"]
+    page = render_campaign(campaign).files["final_report.md"]
     assert said.rpartition("|")[0] in page
     assert "Claimed more" not in page
-    log = render_campaign(campaign)["logs/optimize.md"].partition("## Final Report\n")[2]
+    log = render_campaign(campaign).files["logs/optimize.md"].partition("## Final Report\n")[2]
     assert "- best version: round 3, " in log
     assert "x, W_real 1.00x, R_real 1.00x; inflation gap 0%" in log
     assert f"baseline and final kernel in turns: {summary.measured.value:.2f}x" in log
@@ -346,7 +346,9 @@ def test_a_total_that_was_not_measured_at_the_end_is_named() -> None:
     campaign = run(here)
     honest = edited.model_copy(update={"comparison": recompared(slower, campaign.grounds())})
     stopped = found.model_copy(update={"against_baseline": honest})
-    page = render_campaign(campaign.model_copy(update={"stopped": stopped}))["final_report.md"]
+    page = render_campaign(campaign.model_copy(update={"stopped": stopped})).files[
+        "final_report.md"
+    ]
     assert "**Claimed more than was measured**: " in page
 
 
@@ -392,7 +394,7 @@ def test_a_gain_that_the_profiler_contradicts_twice_is_not_kept(
     assert profiler.asked.count(incumbent) == looks
     assert (round_.incumbent_profile is not None) is (looks == 2)
     assert ("the profiler contradicts the gain" in round_.decision.rule) is not kept
-    times = [row[7] for row in rows(render_campaign(campaign)["performance.md"])]
+    times = [row[7] for row in rows(render_campaign(campaign).files["performance.md"])]
     assert times == ["1.00 ms", *([{0.5e-3: "500 µs", 1.5e-3: "1.50 ms"}[last_s]] if kept else [])]
 
 

@@ -12,6 +12,7 @@ from roofsmith.domain.command import CommandSpec
 from roofsmith.domain.kernel import BuildSpec, Built, Candidate, Signature, SourceFile
 from roofsmith.domain.outcome import BuildFailed, Crashed, Incorrect, Unstable
 from roofsmith.domain.proposal import Proposal
+from roofsmith.domain.refusal import Refusal
 from roofsmith.domain.target import Goal, KeepPolicy, StopPolicy, Target
 from roofsmith.engine.loop import Engine
 from roofsmith.engine.progress import expected_round_s, overhead_fraction, spent_s
@@ -19,7 +20,7 @@ from roofsmith.engine.records import baseline_error
 from roofsmith.engine.stopping import Stop
 from roofsmith.engine.verify import verify
 from roofsmith.engine.workbench import changed_signature
-from roofsmith.errors import BaselineError, MachineError, StorageError, UsageError
+from roofsmith.errors import BaselineError, MachineError, StorageError
 from roofsmith.ports import Brief, Screen
 from roofsmith.testing.engine import FakeWorld, ScriptedProposer, fake_idea, fake_target
 from roofsmith.testing.judge import FakeKernels
@@ -215,8 +216,11 @@ def test_a_proposal_that_changes_nothing_is_refused() -> None:
     engine = Engine(here.parts(), "test")
     engine.open()
     same = fake_idea(here.target, "nothing").model_copy(update={"candidate": here.target.baseline})
-    with pytest.raises(UsageError, match="byte for byte"):
-        engine.round(same)
+    refused = engine.round(same)
+    assert isinstance(refused, Refusal)
+    assert refused.reason == "no_change"
+    assert here.records[-1] == refused
+    assert engine.campaign.rounds == ()
 
 
 def test_the_brief_describes_the_incumbent() -> None:

@@ -250,7 +250,7 @@ def test_a_change_of_form_alone_changes_nothing() -> None:
 def test_the_report_says_what_formatting_did() -> None:
     world, _ = world_with()
     campaign = Engine(world.parts(), "fake").run()
-    text = render_campaign(campaign)["rounds/round-2/summary.md"]
+    text = render_campaign(campaign).files["rounds/round-2/summary.md"]
     assert "| formatted | by command, before it was built: kernel.c |" in text
 
 

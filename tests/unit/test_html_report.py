@@ -59,7 +59,7 @@ class Page(HTMLParser):
 
 
 def page_of(campaign: Campaign) -> str:
-    return render_campaign(campaign)["report.html"]
+    return render_campaign(campaign).files["report.html"]
 
 
 def forged() -> Campaign:
@@ -131,7 +131,7 @@ def test_nothing_stands_anywhere_before_something_was_timed() -> None:
 
 def test_the_same_figures_are_in_the_page_the_benchmark_and_the_json() -> None:
     campaign = softmax_campaign()
-    files, summary = render_campaign(campaign), summarize(campaign)
+    files, summary = render_campaign(campaign).files, summarize(campaign)
     document = json.loads(json.dumps(summary_document(summary)))["standings"]
     rows: list[Standing] = [row for block in summary.standings for row in block.rows]
     assert [entry["time_s"] for entry in document] == [row.time_s for row in rows]

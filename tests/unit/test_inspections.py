@@ -124,7 +124,7 @@ def test_findings_that_were_overlooked(rejected: tuple[FakeWorld, Campaign]) -> 
 
 
 def test_correctness_md_says_what_was_seen(rejected: tuple[FakeWorld, Campaign]) -> None:
-    files = render_campaign(rejected[1])
+    files = render_campaign(rejected[1]).files
     kept = files["rounds/round-2/correctness.md"]
     assert "PASS" in kept
     assert "memcheck: clean" in kept
@@ -272,7 +272,7 @@ def test_what_is_not_deterministic_is_kept_and_said() -> None:
     assert campaign.rounds[0].inspection is not None
     assert campaign.rounds[0].inspection.repeatable is False
     assert verify(here.records) == ()
-    text = render_campaign(campaign)["rounds/round-2/correctness.md"]
+    text = render_campaign(campaign).files["rounds/round-2/correctness.md"]
     assert "Run twice on n=" in text
     assert "- two runs on the same inputs differ in y: it is not deterministic" in text
     assert "compute-sanitizer" not in text

@@ -1,7 +1,8 @@
 """Kill -9 in every phase of every kind of round: a resume writes the same rest of the ledger.
 
-The campaign keeps a change, ties, repairs an idea, drops another, splits a third, climbs the whole
-ladder, stops at five regressions in a row, forgets half of it and goes on.
+The campaign keeps a change, ties, refuses one that is none, repairs an idea, drops another, splits
+a third, climbs the whole ladder, stops at five regressions in a row, forgets half of it and goes
+on.
 """
 
 from __future__ import annotations
@@ -43,11 +44,12 @@ from roofsmith.testing.tracer import FakeTracer
 
 SEED = 7
 SCRIPT = (
-    "kept", "tie", "wrong", "wrong repair", "repaired", "dropped", "diverges",
+    "kept", "tie", "no change", "wrong", "wrong repair", "repaired", "dropped", "diverges",
     *("slower",) * 5, "kept at last",
 )  # fmt: skip
 """The dispatch is a round of its own, which the engine thinks of."""
-FATES = (*SCRIPT[:7], "split", *SCRIPT[7:])
+_JUDGED = tuple(fate for fate in SCRIPT if fate != "no change")
+FATES = (*_JUDGED[:7], "split", *_JUDGED[7:])
 LEADING = ("wrong repair", "repaired", "diverges", "split")
 FACTORS = {"kept": 0.7, "repaired": 0.7, "slower": 2.0, "kept at last": 0.5}
 WRONG = Incorrect(reason="outside_budget", detail="off by 1")
@@ -103,6 +105,9 @@ def story() -> FakeWorld:
     held_s = {small: 1e-3, large: 1e-3}
     for number, fate in enumerate(SCRIPT):
         idea = fake_idea(target, f"{number} {fate}")
+        if fate == "no change":
+            ideas.append(idea.model_copy(update={"candidate": held}))
+            continue
         if "repair" in fate:
             idea = fake_repair(ideas[-1].model_copy(update={"repair": False}), number)
         ideas.append(idea)

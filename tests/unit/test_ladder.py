@@ -457,7 +457,7 @@ def test_a_kill_at_a_diagnosis_changes_nothing(moment: str, which: int) -> None:
 def rendered(records: list[Event]) -> list[dict[str, str]]:
     """All files after each record."""
     states = [replay(records[:count]) for count in range(1, len(records) + 1)]
-    return [render_campaign(state) for state in states if state is not None]
+    return [render_campaign(state).files for state in states if state is not None]
 
 
 def test_every_diagnosis_has_a_page_that_never_changes(rendered: list[dict[str, str]]) -> None:

@@ -107,7 +107,7 @@ def test_a_commit_that_was_made_anew_is_a_correction() -> None:
     bare = told[-1].model_copy(update={"commit": None})
     first = Committed(round=2, commit="aaaaaaaaaaaa", at=AT)
     anew = Committed(round=2, commit="bbbbbbbbbbbb", at=AT)
-    log = render_campaign(campaign_of([*told[:-1], bare, first, anew]))["logs/optimize.md"]
+    log = render_campaign(campaign_of([*told[:-1], bare, first, anew])).files["logs/optimize.md"]
     assert "- commit `aaaaaaaaaaaa`\n" in log
     assert "correction, 2026-04-12 11:00: commit `bbbbbbbbbbbb` in place of `aaaaaaaaaaaa`" in log
 
@@ -115,7 +115,7 @@ def test_a_commit_that_was_made_anew_is_a_correction() -> None:
 def test_masks_and_resumes_are_told_where_they_happened() -> None:
     masked = Masked(rounds=(2, 3), by="command", reason="too noisy", at=AT)
     told = softmax_events()
-    log = render_campaign(campaign_of([*told[:4], masked, resumed(), *told[4:]]))[
+    log = render_campaign(campaign_of([*told[:4], masked, resumed(), *told[4:]])).files[
         "logs/optimize.md"
     ]
     after, before = log.index("## Round 3"), log.index("## Round 4")
@@ -127,8 +127,8 @@ def test_regressions_of_an_end_are_those_since_the_restart() -> None:
     """And an end that was told stays as it was told when a restart follows it."""
     told = [*events_for(["regression", "regression"]), stopped_now()]
     masked = Masked(rounds=(2,), by="restart", reason="", seed=1, at=AT)
-    first = render_campaign(campaign_of(told))["logs/optimize.md"]
-    second = render_campaign(campaign_of([*told, masked, stopped_now()]))["logs/optimize.md"]
+    first = render_campaign(campaign_of(told)).files["logs/optimize.md"]
+    second = render_campaign(campaign_of([*told, masked, stopped_now()])).files["logs/optimize.md"]
     assert second.startswith(first)
     assert "in a row up to here" in first
     assert "in a row up to here" not in second[len(first) :]
@@ -144,7 +144,7 @@ def totals(trend: str) -> list[float]:
 
 
 def test_the_trend_of_accepted_rounds_never_falls() -> None:
-    found = totals(render_campaign(softmax_campaign())["logs/performance_trend.md"])
+    found = totals(render_campaign(softmax_campaign()).files["logs/performance_trend.md"])
     assert len(found) == 4
     assert found == sorted(found)
 
@@ -210,7 +210,7 @@ def directory(tmp_path: Path) -> Path:
         ledger = JsonlLedger(files.ledger_path)
         for event in here.records:
             ledger.append(event)
-        files.write(render_campaign(campaign))
+        files.write(render_campaign(campaign).files)
     return tmp_path / "campaign"
 
 
@@ -234,5 +234,5 @@ def test_an_edited_log_is_found_and_corrected(directory: Path, name: str, edit: 
 
 def test_a_baseline_is_the_first_row() -> None:
     assert isinstance(softmax_events()[1], Baseline)
-    trend = render_campaign(campaign_of(softmax_events()[:2]))["logs/performance_trend.md"]
+    trend = render_campaign(campaign_of(softmax_events()[:2])).files["logs/performance_trend.md"]
     assert totals(trend) == [1.0]

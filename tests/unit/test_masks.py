@@ -104,7 +104,7 @@ def test_a_mask_hides_a_round_and_changes_nothing_else() -> None:
     assert (masked.incumbent, masked.total_speedup) == (before.incumbent, before.total_speedup)
     assert masked.mask_reason(2) == "stale"
     assert masked.mask_reason(4) is None
-    note = json.loads(render_campaign(masked)["memory/v1.json"])
+    note = json.loads(render_campaign(masked).files["memory/v1.json"])
     assert (note["masked"], note["masked_because"]) == (True, "stale")
 
 
@@ -131,7 +131,7 @@ class Watching(ScriptedProposer):
 def test_a_flag_set_by_hand_is_recorded_before_the_next_proposer_is_asked() -> None:
     world = slower(3, max_iterations=2)
     Engine(world.parts(), "test").run()
-    memory = render_campaign(after(world.records))["memory/v2.json"]
+    memory = render_campaign(after(world.records)).files["memory/v2.json"]
     world.files.files["memory/v2.json"] = memory.replace('"masked": false', '"masked": true')
     parts = world.parts()
     watching = Watching(world.ideas)
@@ -288,7 +288,7 @@ def directory(tmp_path: Path) -> Path:
         ledger = JsonlLedger(files.ledger_path)
         for event in world.records:
             ledger.append(event)
-        files.write(render_campaign(after(world.records)))
+        files.write(render_campaign(after(world.records)).files)
     return tmp_path / "a campaign"
 
 
@@ -437,5 +437,5 @@ def test_the_schema_is_closed_and_holds_the_groups_that_agents_know() -> None:
 def test_rounds_are_what_memory_is_about() -> None:
     """As many notes as rounds, the failures among them."""
     campaign = softmax_campaign()
-    notes = [name for name in render_campaign(campaign) if name.startswith("memory/")]
+    notes = [name for name in render_campaign(campaign).files if name.startswith("memory/")]
     assert len(notes) == 1 + sum(isinstance(e, Round) for e in softmax_events())

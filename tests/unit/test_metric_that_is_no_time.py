@@ -145,7 +145,7 @@ def recorded(campaign: Campaign) -> Iterator[float]:
 
 
 def pages(campaign: Campaign) -> dict[str, str]:
-    files = render_campaign(campaign)
+    files = render_campaign(campaign).files
     return {name: text.replace("\N{NO-BREAK SPACE}", " ") for name, text in files.items()}
 
 
@@ -171,7 +171,7 @@ def test_nothing_that_is_rendered_calls_it_seconds(metric: dict[str, Any]) -> No
 
 def test_the_note_of_a_round_has_the_metric_and_no_latency() -> None:
     campaign = of_metric(**THROUGHPUT)
-    document = json.loads(render_campaign(campaign)["memory/v1.json"])
+    document = json.loads(render_campaign(campaign).files["memory/v1.json"])
     note = Memory.model_validate(document)
     metric, performance = note.performance.metric, note.performance
     assert metric is not None
@@ -181,7 +181,7 @@ def test_the_note_of_a_round_has_the_metric_and_no_latency() -> None:
     assert metric.by_shape[label] == pytest.approx(1 / cost)
     assert note.speedup is not None
     assert metric.delta == pytest.approx(note.speedup - 1)
-    of_times = json.loads(render_campaign(softmax_campaign())["memory/v1.json"])
+    of_times = json.loads(render_campaign(softmax_campaign()).files["memory/v1.json"])
     assert "metric" not in of_times["performance"]
 
 
@@ -265,14 +265,14 @@ def test_where_a_profiler_has_the_last_word_the_delta_is_of_its_time() -> None:
     kept, slower = campaign.rounds
     judgement = kept.judgement.model_copy(update={"kernels": pairs})
     rounds = (kept.model_copy(update={"judgement": judgement}), slower)
-    text = render_campaign(campaign.model_copy(update={"rounds": rounds}))["performance.md"]
+    text = render_campaign(campaign.model_copy(update={"rounds": rounds})).files["performance.md"]
     assert "Delta: of the kernels' time by the target's profiler,\nagainst the row above" in text
     assert "| 476.0 | UNKNOWN | -50% |" in text
 
 
 def test_a_column_with_signs_in_its_name_breaks_no_table() -> None:
     campaign = of_metric(metric="[GB|s *peak*]", direction="higher", unit="a|b")
-    text = render_campaign(campaign)["performance.md"]
+    text = render_campaign(campaign).files["performance.md"]
     table = [line for line in text.splitlines() if line.startswith(("| at (UTC)", "| 2026"))]
     assert len({len(re.findall(r"(?<!\\)\|", line)) for line in table}) == 1, table
     assert "101.3 a\\|b" in table[1]
@@ -281,7 +281,7 @@ def test_a_column_with_signs_in_its_name_breaks_no_table() -> None:
 @pytest.mark.parametrize("name", GOLDEN_FILES)
 def test_golden(name: str) -> None:
     """Run with ROOFSMITH_UPDATE_GOLDEN=1 to accept what is rendered now, and read the diff."""
-    text = re.sub(r"\b[0-9a-f]{16}\b", "<id>", render_campaign(of_metric(**THROUGHPUT))[name])
+    text = re.sub(r"\b[0-9a-f]{16}\b", "<id>", render_campaign(of_metric(**THROUGHPUT)).files[name])
     path = GOLDEN / name
     if os.environ.get("ROOFSMITH_UPDATE_GOLDEN"):
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -12,11 +12,11 @@ from roofsmith.analysis.regressions import regressions_in_a_row
 from roofsmith.domain.campaign import Campaign, Masked, Round
 from roofsmith.domain.outcome import BuildFailed, Cheated, Crashed, Incorrect, Outcome
 from roofsmith.domain.proposal import Proposal, RepairTask
+from roofsmith.domain.refusal import Refusal
 from roofsmith.domain.target import StopPolicy
 from roofsmith.engine.loop import Engine
-from roofsmith.engine.repairing import repair_task, require_repair_task
+from roofsmith.engine.repairing import nothing_to_repair, repair_task
 from roofsmith.engine.verify import verify
-from roofsmith.errors import UsageError
 from roofsmith.ports import Brief
 from roofsmith.testing.engine import FakeWorld, fake_idea, fake_repair, fake_target
 from roofsmith.testing.judge import FakeKernels
@@ -85,9 +85,10 @@ def test_after_three_repairs_the_idea_is_dropped() -> None:
 
 
 def test_a_fourth_repair_is_refused() -> None:
-    here = played("wrrrr")
-    with pytest.raises(UsageError, match="round 2 was repaired 3 times, as often as allowed"):
-        run(here)
+    campaign = run(played("wrrrr"))
+    assert repairs(campaign) == [None, 2, 2, 2]
+    assert [refusal.reason for refusal in campaign.refusals] == ["bad_repair"]
+    assert "3 times" in campaign.refusals[0].detail
 
 
 def test_a_target_may_allow_none() -> None:
@@ -241,21 +242,24 @@ def opened(script: str) -> tuple[FakeWorld, Engine]:
 )
 def test_nothing_to_repair(script: str, why: str) -> None:
     here, engine = opened(script)
-    repair = fake_repair(fake_idea(here.target, "idea 0"), 7)
-    with pytest.raises(UsageError, match=why):
-        engine.round(repair)
+    refused = engine.round(fake_repair(fake_idea(here.target, "idea 0"), 7))
+    assert isinstance(refused, Refusal)
+    assert refused.reason == "bad_repair"
+    assert why in refused.detail
 
 
 def test_a_repair_keeps_the_idea() -> None:
     here, engine = opened("w")
-    with pytest.raises(UsageError, match="a repair keeps the idea of round 2: idea 0"):
-        engine.round(fake_repair(fake_idea(here.target, "another"), 7))
+    refused = engine.round(fake_repair(fake_idea(here.target, "another"), 7))
+    assert isinstance(refused, Refusal)
+    assert "round 2" in refused.detail
 
 
 def test_a_repair_changes_what_was_wrong() -> None:
     here, engine = opened("w")
-    with pytest.raises(UsageError, match="byte for byte"):
-        engine.round(here.ideas[0].model_copy(update={"repair": True}))
+    refused = engine.round(here.ideas[0].model_copy(update={"repair": True}))
+    assert isinstance(refused, Refusal)
+    assert refused.reason == "bad_repair"
 
 
 def test_what_is_masked_from_planning_is_not_repaired() -> None:
@@ -265,8 +269,7 @@ def test_what_is_masked_from_planning_is_not_repaired() -> None:
     )
     assert repair_task(engine.campaign) is not None
     assert repair_task(masked) is None
-    with pytest.raises(UsageError, match="round 2 is masked"):
-        require_repair_task(masked)
+    assert "round 2 is masked" in nothing_to_repair(masked)
 
 
 def test_the_brief_for_a_proposer_outside_names_the_repair() -> None:

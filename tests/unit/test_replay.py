@@ -11,12 +11,13 @@ import pytest
 from roofsmith.domain.kernel import Candidate, SourceFile
 from roofsmith.domain.outcome import Incorrect, Passed
 from roofsmith.domain.proposal import Hypothesis, Proposal
+from roofsmith.domain.refusal import Refusal
 from roofsmith.engine.repairing import repair_task
 from roofsmith.errors import UsageError
 from roofsmith.ports import Brief
 from roofsmith.proposers.portfolio import Portfolio
 from roofsmith.proposers.recipe_proposer import RecipeProposer
-from roofsmith.proposers.replay import ManualProposer, ReplayProposer, read_proposals
+from roofsmith.proposers.replay import ReplayProposer, read_proposals
 from roofsmith.proposers.sweep import SweepProposer
 from roofsmith.store.ledger import JsonlLedger
 from roofsmith.testing.proposer import (
@@ -77,7 +78,7 @@ def test_a_file_of_proposals(tmp_path: Path) -> None:
     path = tmp_path / "changes \n'ü'.jsonl"
     path.write_text("\n\n".join(p.model_dump_json() for p in CHANGES) + "\n", encoding="utf-8")
     assert read_proposals(path) == tuple(CHANGES)
-    assert ReplayProposer.from_file(path).ask(brief_for(candidate()), screen) == CHANGES[0]
+    assert ReplayProposer(read_proposals(path)).ask(brief_for(candidate()), screen) == CHANGES[0]
 
 
 def test_the_ledger_of_another_campaign(tmp_path: Path) -> None:
@@ -110,12 +111,14 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
         read_proposals(binary)
 
 
-def test_a_change_by_hand_is_proposed_once_whatever_the_ledger_holds() -> None:
-    brief = advance(brief_for(candidate()), CHANGES[0], kept=False)
-    proposer = ManualProposer(CHANGES[0])
-    assert proposer.name == "manual"
-    assert proposer.ask(brief, screen) == CHANGES[0]
-    assert proposer.ask(brief, screen) is None
+def test_what_was_refused_is_behind() -> None:
+    brief = brief_for(candidate())
+    refusal = Refusal(
+        reason="no_change", detail="nothing", after_round=1, proposer="replay",
+        hypothesis=CHANGES[0].hypothesis, candidate_id=CHANGES[0].candidate.id, wall_s=0, at="",
+    )  # fmt: skip
+    campaign = brief.campaign.model_copy(update={"refusals": (refusal,)})
+    assert ReplayProposer(CHANGES).ask(replace(brief, campaign=campaign), screen) == CHANGES[1]
 
 
 # -- repairs ---------------------------------------------------------------------------------
@@ -173,7 +176,9 @@ def test_of_several_proposers_the_one_that_can_repair_it_does() -> None:
     brief = after(brief_for(candidate()), SCRIPT[0], wrong=True)
     proposers = (ReplayProposer([]), RecipeProposer(), SweepProposer(), ReplayProposer(SCRIPT))
     others = Portfolio(proposers)
-    assert others.ask(brief, screen) == SCRIPT[1]
+    asked = others.ask(brief, screen)
+    assert isinstance(asked, Proposal)
+    assert (asked.candidate, asked.repair) == (SCRIPT[1].candidate, True)
 
 
 def test_repairs_in_the_ledger_of_another_campaign(tmp_path: Path) -> None:

@@ -50,7 +50,7 @@ def gpu_campaign(*, identified: bool) -> Campaign:
 
 
 def test_side_by_side_in_the_readme() -> None:
-    text = render_campaign(gpu_campaign(identified=True))["README.md"]
+    text = render_campaign(gpu_campaign(identified=True)).files["README.md"]
     assert "H100 SXM5 80GB as its datasheet says" in text
     assert (
         "| memory bandwidth | 3.35e+12 byte/s <- wiki/nvidia-h100-sxm5-80gb.yaml:296"
@@ -70,18 +70,18 @@ def test_every_file_passes_the_audit() -> None:
             quoted=quotations(campaign),
             products=partial(products_of, WIKI, campaign),
         )
-        assert audit(dict(render_campaign(campaign)), sources).problems == ()
+        assert audit(dict(render_campaign(campaign).files), sources).problems == ()
 
 
 def test_an_unidentified_gpu_is_said_and_a_processor_is_not() -> None:
     said = "No page of the hardware wiki is of this device"
-    assert said in render_campaign(gpu_campaign(identified=False))["README.md"]
-    cpu = render_campaign(softmax_campaign())["README.md"]
+    assert said in render_campaign(gpu_campaign(identified=False)).files["README.md"]
+    cpu = render_campaign(softmax_campaign()).files["README.md"]
     assert said not in cpu
     assert "datasheet says" not in cpu
     assert datasheet_rows(softmax_campaign().started.facts) == ()
 
 
 def test_a_missing_datasheet_is_a_pitfall() -> None:
-    memory = render_campaign(gpu_campaign(identified=False))["memory/v0.json"]
+    memory = render_campaign(gpu_campaign(identified=False)).files["memory/v0.json"]
     assert "datasheet of X: UNKNOWN (wiki not found)" in memory

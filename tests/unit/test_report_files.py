@@ -62,7 +62,7 @@ def masked_ids(text: str) -> str:
 @pytest.mark.parametrize("name", GOLDEN_FILES)
 def test_golden(name: str) -> None:
     """Run with ROOFSMITH_UPDATE_GOLDEN=1 to accept what is rendered now, and read the diff."""
-    text = masked_ids(render_campaign(softmax_campaign())[name])
+    text = masked_ids(render_campaign(softmax_campaign()).files[name])
     path = GOLDEN / name
     if os.environ.get("ROOFSMITH_UPDATE_GOLDEN"):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -71,7 +71,7 @@ def test_golden(name: str) -> None:
 
 
 def test_every_round_has_its_folder_memory_and_plan() -> None:
-    files = render_campaign(softmax_campaign())
+    files = render_campaign(softmax_campaign()).files
     texts = (
         "summary.md",
         "hypothesis.txt",
@@ -93,7 +93,7 @@ def test_every_round_has_its_folder_memory_and_plan() -> None:
 
 
 def test_every_round_says_how_right_it_was() -> None:
-    files = render_campaign(softmax_campaign())
+    files = render_campaign(softmax_campaign()).files
     found = [json.loads(files[f"memory/v{n}.json"])["correctness"] for n in range(8)]
     right = ("PASS", 1.4e-07)
     assert [(one["status"], one["rel_err"]) for one in found] == [
@@ -106,7 +106,7 @@ def test_every_round_says_how_right_it_was() -> None:
 
 def test_snapshots_are_the_sources_as_they_are() -> None:
     campaign = softmax_campaign()
-    files = render_campaign(campaign)
+    files = render_campaign(campaign).files
     for round in campaign.rounds:
         for source in round.candidate.sources:
             path = f"rounds/round-{round.round}/kernel_snapshot/{source.path}"
@@ -114,14 +114,14 @@ def test_snapshots_are_the_sources_as_they_are() -> None:
 
 
 def test_the_readme_cites_every_fact_in_the_form_that_audits_look_for() -> None:
-    readme = render_campaign(softmax_campaign())["README.md"].splitlines()
+    readme = render_campaign(softmax_campaign()).files["README.md"].splitlines()
     for fact in fact_sheet().facts():
         assert str(fact) in readme
     assert "boost clock: UNKNOWN (the kernel doesn't export it)" in readme
 
 
 def test_memory_can_be_masked_and_names_pitfalls() -> None:
-    files = render_campaign(softmax_campaign())
+    files = render_campaign(softmax_campaign()).files
     memories = [json.loads(files[f"memory/v{version}.json"]) for version in range(8)]
     assert all(memory["masked"] is False for memory in memories)
     decisions = ["baseline", "kept", "kept", *["rolled_back"] * 3, "kept", "rolled_back"]
@@ -133,7 +133,7 @@ def test_memory_can_be_masked_and_names_pitfalls() -> None:
 
 
 def test_an_undecided_round_teaches_nothing_against_its_change() -> None:
-    files = render_campaign(softmax_campaign())
+    files = render_campaign(softmax_campaign()).files
     (pitfall,) = json.loads(files["memory/v7.json"])["pitfalls_and_fixes"]
     assert pitfall["error_type"] == "measurement"
     assert pitfall["lesson"].startswith("nobody knows yet whether this pays")
@@ -146,12 +146,14 @@ def test_the_readme_has_the_classes_that_decisions_are_made_on() -> None:
     assert campaign.baseline is not None
     found = tuple(c.model_copy(update={"name": f"{c.name}, found"}) for c in campaign.classes)
     baseline = campaign.baseline.model_copy(update={"classes": found})
-    readme = render_campaign(campaign.model_copy(update={"baseline": baseline}))["README.md"]
+    readme = render_campaign(campaign.model_copy(update={"baseline": baseline})).files["README.md"]
     assert f"- {found[0].name}: " in readme
 
 
 def test_a_plan_does_not_list_what_it_does_as_open() -> None:
-    plans = [text for name, text in render_campaign(softmax_campaign()).items() if "plan" in name]
+    plans = [
+        text for name, text in render_campaign(softmax_campaign()).files.items() if "plan" in name
+    ]
     for text in plans:
         answered = text.partition("- answers: the ")[2].partition(" ")[0]
         assert f"- answer the {answered} bottleneck" not in text.partition("What else was open")[2]
@@ -176,19 +178,21 @@ def test_the_manifest_is_yaml_with_the_contract_s_fields() -> None:
         "budget_s": None, "max_tokens": None, "threads": 2, "created": "2026-04-12 10:00",
     }  # fmt: skip
     for campaign in (campaign_of([started()]), softmax_campaign()):
-        manifest = yaml.safe_load(render_campaign(campaign)["manifest.yaml"])
+        manifest = yaml.safe_load(render_campaign(campaign).files["manifest.yaml"])
         assert {name: manifest[name] for name in expected} == expected
     assert (manifest["git_commit"], manifest["representative_shapes"]) == (True, "all")
 
 
 def test_a_raised_limit_is_in_readme_manifest_and_log() -> None:
     events = [*softmax_events(), resumed(StopPolicy(max_iterations=40, budget_s=600.0))]
-    files = render_campaign(campaign_of(events))
+    files = render_campaign(campaign_of(events)).files
     manifest = yaml.safe_load(files["manifest.yaml"])
     assert (manifest["max_iterations"], manifest["budget_s"]) == (40, 600.0)
     assert "- 40 rounds after the baseline" in files["README.md"]
     assert "of wall time" in files["README.md"]
-    again = yaml.safe_load(render_campaign(campaign_of([*events, resumed()]))["manifest.yaml"])
+    again = yaml.safe_load(
+        render_campaign(campaign_of([*events, resumed()])).files["manifest.yaml"]
+    )
     assert again["max_iterations"] == 40  # an older ledger's resume leaves it
 
 
@@ -200,15 +204,15 @@ def test_unfinished_campaigns_say_so(name: str) -> None:
         campaign_of([*softmax_events(), resumed()]),
         campaign_of([started()]),
     ]
-    assert all("Not finished" in render_campaign(campaign)[name] for campaign in unfinished)
-    assert "Not finished" not in render_campaign(softmax_campaign())[name]
+    assert all("Not finished" in render_campaign(campaign).files[name] for campaign in unfinished)
+    assert "Not finished" not in render_campaign(softmax_campaign()).files[name]
 
 
 @pytest.mark.parametrize(
     "campaign", [crippled(), campaign_of([started()])], ids=["crippled", "new"]
 )
 def test_the_least_campaign_renders(campaign: Campaign) -> None:
-    files = render_campaign(campaign)
+    files = render_campaign(campaign).files
     assert all(text.strip() for text in files.values())
     assert "None" not in "".join(text for name, text in files.items() if name.endswith(".md"))
 
@@ -222,7 +226,7 @@ def test_what_was_written_stays(
     events = [*events_for(rounds, stop=stop), *([resumed()] if again else [])]
     before: dict[str, str] = {}
     for count in range(1, len(events) + 1):
-        files = render_campaign(campaign_of(events[:count]))
+        files = render_campaign(campaign_of(events[:count])).files
         for name in LOGS:
             assert files[name].startswith(before.get(name, ""))
         kept = {n: t for n, t in before.items() if n.startswith(("rounds/", "memory/", "plans/"))}
@@ -233,11 +237,11 @@ def test_what_was_written_stays(
 @settings(max_examples=10, deadline=None)
 @given(st.lists(kinds, max_size=4), stops)
 def test_every_text_can_be_written(rounds: list[RoundKind], stop: StopCode | None) -> None:
-    for name, text in render_campaign(campaign_of(events_for(rounds, stop=stop))).items():
+    for name, text in render_campaign(campaign_of(events_for(rounds, stop=stop))).files.items():
         text.encode()
         assert not name.startswith("/")
         assert ".." not in name.split("/")
 
 
 def test_rendering_is_a_function_of_the_campaign() -> None:
-    assert render_campaign(softmax_campaign()) == render_campaign(softmax_campaign())
+    assert render_campaign(softmax_campaign()).files == render_campaign(softmax_campaign()).files

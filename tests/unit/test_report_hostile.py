@@ -85,7 +85,7 @@ class Page(HTMLParser):
 
 
 def page(campaign: Campaign) -> Page:
-    return Page(render_campaign(campaign)["report.html"])
+    return Page(render_campaign(campaign).files["report.html"])
 
 
 @pytest.mark.parametrize("poison", [False, True], ids=["clean", "hostile"])
@@ -105,7 +105,7 @@ def test_the_page_is_whole_and_runs_nothing(state: str, poison: bool) -> None:
 
 @pytest.mark.parametrize("state", STATES)
 def test_the_page_fetches_nothing(state: str) -> None:
-    text = render_campaign(STATES[state])["report.html"]
+    text = render_campaign(STATES[state]).files["report.html"]
     assert "default-src 'none'" in text
     style = re.search(r"<style>(.*?)</style>", text, re.DOTALL)
     assert style is not None
@@ -132,7 +132,7 @@ def test_hostile_text_is_shown_as_it_is() -> None:
 @pytest.mark.parametrize("poison", [False, True], ids=["clean", "hostile"])
 def test_drawings_are_well_formed_and_named(poison: bool) -> None:
     campaign = poisoned(softmax_campaign()) if poison else softmax_campaign()
-    text = render_campaign(campaign)["report.html"]
+    text = render_campaign(campaign).files["report.html"]
     drawings = re.findall(r"<svg\b.*?</svg>", text, re.DOTALL)
     charts = [root for root in map(ElementTree.fromstring, drawings) if root.get("role") == "img"]
     # Trend, wide and narrow; three workloads; one sweep.
@@ -154,7 +154,7 @@ def without_code(text: str) -> str:
 
 @pytest.mark.parametrize("state", STATES)
 def test_markdown_holds_no_foreign_markup(state: str) -> None:
-    for name, text in render_campaign(poisoned(STATES[state])).items():
+    for name, text in render_campaign(poisoned(STATES[state])).files.items():
         if name.endswith(".md"):
             prose_text = without_code(text)
             assert not re.search(r"<(?:img|b|/script|/svg)\b", prose_text), name
@@ -164,7 +164,7 @@ def test_markdown_holds_no_foreign_markup(state: str) -> None:
 
 @pytest.mark.parametrize("state", ["finished", "running"])
 def test_markdown_tables_keep_their_columns(state: str) -> None:
-    for name, text in render_campaign(poisoned(STATES[state])).items():
+    for name, text in render_campaign(poisoned(STATES[state])).files.items():
         if not name.endswith(".md"):
             continue
         width = 0

@@ -23,7 +23,7 @@ def files(profile: Profile) -> dict[str, str]:
         event.model_copy(update={"profile": profile}) if isinstance(event, Baseline) else event
         for event in softmax_events()
     ]
-    return dict(render_campaign(campaign_of(events)))
+    return dict(render_campaign(campaign_of(events)).files)
 
 
 def test_the_summary_of_a_gpu_profile_goes_category_by_category() -> None:

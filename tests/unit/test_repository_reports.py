@@ -63,7 +63,7 @@ def test_reports_say_who_measured(here: Path, monkeypatch: pytest.MonkeyPatch) -
     assert run("resume", "run", "--proposer", "none")[0] == 0
     campaign = replay(JsonlLedger(here / "run/ledger.jsonl").events())
     assert campaign is not None
-    files = render_campaign(campaign)
+    files = render_campaign(campaign).files
     unmeasured = {n for n in files if "/kernel_snapshot/" in n or n == "env_check.md"}
     assert {"rounds/round-3/diagnosis-1.md", "performance.md", "plans/v1_plan.md"} < files.keys()
     for name in files.keys() - unmeasured:
@@ -103,7 +103,7 @@ def test_the_manifest_holds_what_was_agreed_before_round_1(tmp_path: Path, here:
     begin(here, "other")
     campaign = replay(JsonlLedger(here / "run/ledger.jsonl").events()[:1])
     assert campaign is not None
-    found = yaml.safe_load(render_campaign(campaign)["manifest.yaml"])
+    found = yaml.safe_load(render_campaign(campaign).files["manifest.yaml"])
     expected = {
         "target_op": "pa", "target_lang": "COMMAND", "target_gpu": None,
         "execution_mode": "repo", "self_reported": True,

@@ -216,7 +216,7 @@ def directory(tmp_path: Path) -> Path:
         ledger = JsonlLedger(files.ledger_path)
         for event in events:
             ledger.append(event)
-        files.write(render_campaign(campaign))
+        files.write(render_campaign(campaign).files)
     return tmp_path / "campaign"
 
 

@@ -380,7 +380,7 @@ def test_only_the_engine_proposes_a_dispatch() -> None:
 
 
 def test_the_report_says_which_class_runs_which_kernel() -> None:
-    files = render_campaign(story().run())
+    files = render_campaign(story().run()).files
     runs_new = "large (2.00x): round 2's kernel, where n >= 500000"
     runs_old = "small (1.00x), medium (1.00x): the kernel before it"
     for name in ("rounds/round-3/summary.md", "logs/optimize.md", "final_report.md"):
@@ -393,6 +393,6 @@ def test_the_report_says_which_class_runs_which_kernel() -> None:
 
 
 def test_the_report_says_why_a_diverged_round_has_no_dispatch() -> None:
-    files = render_campaign(story(merger=FakeMerger(refuses="the builds differ")).run())
+    files = render_campaign(story(merger=FakeMerger(refuses="the builds differ")).run()).files
     for name in ("rounds/round-2/summary.md", "final_report.md", "report.html"):
         assert "no dispatch follows: the builds differ" in files[name], name

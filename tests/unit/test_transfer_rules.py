@@ -344,7 +344,7 @@ def with_bucket(campaign: Campaign, check: TransferCheck) -> Campaign:
 
 def test_a_rounds_summary_has_the_transfer_check():
     here = world(memo())
-    text = render_campaign(run(here))["rounds/round-2/summary.md"]
+    text = render_campaign(run(here)).files["rounds/round-2/summary.md"]
     section = text.partition("## Transfer check")[2].partition("\n## ")[0]
     for said in ("W2, a cache keyed on activations", "kernel.c:", "found by", "rejected as over-"):
         assert said in section
@@ -379,10 +379,10 @@ def test_python_that_is_nested_too_deeply_is_a_finding_and_no_gap() -> None:
 
 def test_a_rounds_summary_names_files_that_are_not_audited():
     campaign = run(world(fake_idea(fake_target(), "plain")))
-    assert "not audited" not in render_campaign(campaign)["rounds/round-2/summary.md"]
+    assert "not audited" not in render_campaign(campaign).files["rounds/round-2/summary.md"]
     more = tuple(f"src/k{n}.rs" for n in range(5))
     check = checked().model_copy(update={"unread": ("k.pyx", *more)})
-    text = render_campaign(with_bucket(campaign, check))["rounds/round-2/summary.md"]
+    text = render_campaign(with_bucket(campaign, check)).files["rounds/round-2/summary.md"]
     assert "| not audited | k.pyx, src/k0.rs, src/k1.rs, src/k2.rs, src/k3.rs and 1 more: " in text
 
 
@@ -401,7 +401,9 @@ def test_a_rounds_summary_names_files_that_are_not_audited():
 )
 def test_a_gain_that_no_step_showed_is_not_estimated(trace, said):
     campaign = run(world(fake_idea(fake_target(), "plain")))
-    text = render_campaign(with_bucket(campaign, checked(trace=trace)))["rounds/round-2/summary.md"]
+    text = render_campaign(with_bucket(campaign, checked(trace=trace))).files[
+        "rounds/round-2/summary.md"
+    ]
     assert said in text
     assert ("estimated gain in training" in text) is bool(said)
 
@@ -426,8 +428,8 @@ def test_the_total_is_taken_apart():
 
 def test_the_final_report_names_an_inflation_gap_above_one_percent():
     campaign = run(world(fake_idea(fake_target(), "plain")))
-    assert "at most 1%" in render_campaign(campaign)["final_report.md"]
+    assert "at most 1%" in render_campaign(campaign).files["final_report.md"]
     bounded = with_bucket(campaign, checked(cache(), trace=traced(fresh_s=2.0, kept_s=1.0)))
-    text = render_campaign(bounded)["final_report.md"]
+    text = render_campaign(bounded).files["final_report.md"]
     assert "**Inflation gap: 67%**" in text
     assert "in round 2: roll it back" in text

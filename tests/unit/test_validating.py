@@ -120,7 +120,7 @@ def test_the_baseline_says_who_stands_for_all() -> None:
     found = campaign.baseline.representative
     assert 3 <= len(found) <= FEW
     assert {LABELS[1], LABELS[8]} <= set(found)
-    text = render_campaign(campaign)["rounds/round-1/summary.md"]
+    text = render_campaign(campaign).files["rounds/round-1/summary.md"]
     assert f"| quick judgements look at | {'; '.join(found)} |" in text
 
 
@@ -136,7 +136,7 @@ def test_what_is_slower_or_a_tie_there_is_rejected_at_once(
     assert labels_of(round_) == set(campaign.baseline.representative)
     assert isinstance(round_.decision, RolledBack)
     assert round_.decision.regression == regression
-    text = render_campaign(campaign)["rounds/round-2/summary.md"]
+    text = render_campaign(campaign).files["rounds/round-2/summary.md"]
     assert "| judged on these alone |" in text
 
 

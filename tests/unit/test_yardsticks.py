@@ -275,12 +275,12 @@ def test_a_failure_is_a_row_with_its_reason() -> None:
     (row,) = summarize(campaign).yardsticks
     assert row.speedup is None
     assert row.failure == "incorrect: off by 1"
-    assert "incorrect: off by 1" in render_campaign(campaign)["benchmark.md"]
+    assert "incorrect: off by 1" in render_campaign(campaign).files["benchmark.md"]
 
 
 def test_every_report_has_the_table() -> None:
     campaign = reported(eager=1e-3)
-    files = render_campaign(campaign)
+    files = render_campaign(campaign).files
     assert "## Against PyTorch" in files["benchmark.md"]
     row = r"\| eager \| n=500000,variant=1 \| \S+ .s \| \S+ µs \| (1\.9|2\.0)\dx \["
     assert re.search(row, files["benchmark.md"])
@@ -299,5 +299,5 @@ def test_rows_beside_another_kernel_are_left_out() -> None:
 def test_a_campaign_on_the_host_has_no_table() -> None:
     campaign = replay(softmax_events())
     assert campaign is not None
-    files = render_campaign(campaign)
+    files = render_campaign(campaign).files
     assert "PyTorch" not in files["benchmark.md"] + files["report.html"]

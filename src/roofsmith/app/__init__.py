@@ -22,17 +22,12 @@ if TYPE_CHECKING:
     from roofsmith.app.bounds import Roofline, roofline
     from roofsmith.app.campaigns import (
         Finished,
-        Limits,
         Plan,
-        Standing,
-        ToldRounds,
-        ask,
         demo,
         has_campaign,
         optimize,
         render_report,
         resume,
-        tell,
     )
     from roofsmith.app.doctor import Check, Examination, examine
     from roofsmith.app.init import initialize
@@ -41,6 +36,15 @@ if TYPE_CHECKING:
     from roofsmith.app.listing import Listed, listed
     from roofsmith.app.machine import ceilings, measure_ceilings
     from roofsmith.app.memory import Restarted, mask, memory_note, memory_notes, partial_restart
+    from roofsmith.app.session import (
+        Limits,
+        Session,
+        Standing,
+        ToldRounds,
+        ask,
+        open_session,
+        tell,
+    )
     from roofsmith.app.steps import check, classify, profile
     from roofsmith.app.subjects import Subject
     from roofsmith.app.telling import Change, untold
@@ -69,6 +73,7 @@ __all__ = [
     "RepositoryInit",
     "Restarted",
     "Roofline",
+    "Session",
     "Standing",
     "Subject",
     "ToldRounds",
@@ -95,6 +100,7 @@ __all__ = [
     "memory_notes",
     "new_demo_directory",
     "new_directory",
+    "open_session",
     "optimize",
     "partial_restart",
     "profile",
@@ -115,17 +121,12 @@ _HOMES: Mapping[str, tuple[str, ...]] = {
     "roofsmith.app.bounds": ("Roofline", "roofline"),
     "roofsmith.app.campaigns": (
         "Finished",
-        "Limits",
-        "ToldRounds",
         "Plan",
-        "Standing",
-        "ask",
         "demo",
         "has_campaign",
         "optimize",
         "render_report",
         "resume",
-        "tell",
     ),
     "roofsmith.app.doctor": ("Check", "Examination", "examine"),
     "roofsmith.app.init": ("initialize",),
@@ -134,6 +135,15 @@ _HOMES: Mapping[str, tuple[str, ...]] = {
     "roofsmith.app.listing": ("Listed", "listed"),
     "roofsmith.app.machine": ("ceilings", "measure_ceilings"),
     "roofsmith.app.memory": ("Restarted", "mask", "memory_note", "memory_notes", "partial_restart"),
+    "roofsmith.app.session": (
+        "Limits",
+        "Session",
+        "Standing",
+        "ToldRounds",
+        "ask",
+        "open_session",
+        "tell",
+    ),
     "roofsmith.app.steps": ("check", "classify", "profile"),
     "roofsmith.app.subjects": ("Subject",),
     "roofsmith.app.telling": ("Change", "untold"),

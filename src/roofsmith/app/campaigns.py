@@ -1,21 +1,21 @@
-"""Whole campaigns: start one, go on with one, take a change from outside."""
+"""Whole campaigns: start one, go on with one, render one again."""
 
 from __future__ import annotations
 
-import shlex
 import shutil
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import asdict, dataclass, replace
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pydantic import ValidationError
-
-from roofsmith.app.audit import recorded, sources_for
-from roofsmith.app.citing import require_cited
 from roofsmith.app.doctor import Examination, examine
+from roofsmith.app.session import (
+    Limits,
+    campaign_in,
+    going_on,
+    limited,
+    require_rendered,
+)
 from roofsmith.app.subjects import bundled_example
-from roofsmith.app.telling import Change, contract_of, keep_told, told_candidate
 from roofsmith.app.wiring import (
     DEFAULT_PROPOSERS,
     LateLineage,
@@ -26,28 +26,19 @@ from roofsmith.app.wiring import (
 )
 from roofsmith.config import Settings
 from roofsmith.devices.processor_time import processor_time
-from roofsmith.domain.campaign import Campaign, Round, Started, Stopped, replay
-from roofsmith.domain.ending import StopCode
-from roofsmith.domain.measure import TIME, Measure
-from roofsmith.domain.proposal import Hypothesis, Proposal, RepairTask
+from roofsmith.domain.campaign import Campaign, replay
 from roofsmith.domain.standing import limits_in_force
 from roofsmith.domain.target import StopPolicy, Target
-from roofsmith.engine.diagnosing import require_material
 from roofsmith.engine.loop import Engine
 from roofsmith.engine.progress import overhead_fraction, spent_s
-from roofsmith.engine.repairing import repair_task, require_repair_task
 from roofsmith.engine.steal import steal_note
-from roofsmith.engine.stopping import Stop
-from roofsmith.errors import UsageError
-from roofsmith.ports import Brief, Observer, Proposer
+from roofsmith.ports import Observer, Proposer
 from roofsmith.report.campaign_files import render_campaign
 from roofsmith.store.campaign_dir import CampaignDirectory
 from roofsmith.store.ledger import JsonlLedger
 from roofsmith.store.lineage_place import remembered
-from roofsmith.store.sources import read_text
 from roofsmith.store.target_file import load_target, load_target_file
 from roofsmith.store.target_schema import plain_name
-from roofsmith.store.told import drop
 
 DEMO_BUDGET_S = 102.0
 """Leaves room in two minutes for the final measurement and the report."""
@@ -70,27 +61,6 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
-    """In place of a target's own; None: the target's stays."""
-
-    max_iterations: int | None = None
-    budget_s: float | None = None
-    max_tokens: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ToldRounds:
-    """What became of a change from outside."""
-
-    rounds: tuple[Round, ...]
-    """Its own, and that of its dispatch, if one followed."""
-    stopped: Stopped | None
-    """Why the campaign has ended with it, if it has."""
-    measure: Measure = TIME
-    """What was measured."""
-
-
-@dataclass(frozen=True, slots=True)
 class Finished:
     """What a run of a campaign came to."""
 
@@ -110,18 +80,6 @@ class Finished:
         return self.directory / REPORT
 
 
-@dataclass(frozen=True, slots=True)
-class Standing:
-    """Where a campaign is, for a proposer outside."""
-
-    directory: Path
-    brief: Brief
-    stop: Stop | None
-    """The stop condition that holds, if one does."""
-    contract: str
-    """What a change may be, and how to tell it."""
-
-
 def demo(directory: Path, threads: int | None, settings: Settings, observer: Observer) -> Finished:
     """A campaign on the bundled softmax, over in two minutes on two processors."""
     overrides = {"stop.budget_s": DEMO_BUDGET_S, "threads": threads}
@@ -129,7 +87,7 @@ def demo(directory: Path, threads: int | None, settings: Settings, observer: Obs
         target = load_target(folder, overrides=overrides)
     # one workload that doesn't fit in a cache: the whole story in the time people have
     target = target.model_copy(update={"workloads": target.workloads[:1]})
-    proposer = make_proposer("recipes", settings)  # a sweep would take a quarter of the time
+    proposer = make_proposer("recipes")  # a sweep would take a quarter of the time
     return _start(target, None, proposer, directory, settings, observer)
 
 
@@ -148,7 +106,7 @@ def optimize(plan: Plan, directory: Path, settings: Settings, observer: Observer
         "threads": plan.threads,
     }
     loaded = load_target_file(plan.target, overrides=overrides)
-    proposer = make_proposer(plan.proposers, settings)
+    proposer = make_proposer(plan.proposers)
     return _start(loaded.target, loaded.kernel_path, proposer, directory, settings, observer)
 
 
@@ -173,133 +131,21 @@ def resume(
         MachineError: this is another machine.
     """
     with CampaignDirectory.open(directory) as files:
-        known = _campaign_in(files)
+        known = campaign_in(files)
         started = known.started
-        proposer = make_proposer(proposers or proposers_of(started.proposers), settings)
-        policy = _limited(limits_in_force(known), limits)
-        with _going_on(started, settings, observer) as shop:
+        proposer = make_proposer(proposers or proposers_of(started.proposers))
+        policy = limited(limits_in_force(known), limits)
+        with going_on(started, settings, observer) as shop:
             return _run(shop, files, proposer, started.campaign, None, policy)
-
-
-def ask(directory: Path, settings: Settings, observer: Observer) -> Standing:
-    """What the next change may build on; after rollbacks in a row, that is gathered first.
-
-    Raises:
-        UsageError: the baseline was not measured yet.
-    """
-    with _opened(directory, settings, observer) as engine:
-        if engine.campaign.baseline is None:
-            raise UsageError(
-                "this campaign has no baseline yet",
-                hint=f"roofsmith resume {shlex.quote(str(directory))}",
-            )
-        engine.heed_masks()
-        engine.diagnose()
-        return Standing(
-            directory=directory,
-            brief=engine.brief(),
-            stop=engine.stop_condition(),
-            contract=contract_of(engine.campaign.started.target),
-        )
-
-
-def tell(
-    directory: Path, change: Change, limits: Limits, settings: Settings, observer: Observer
-) -> ToldRounds:
-    """One round with a kernel from outside; if its classes diverge, a second with its dispatch.
-
-    Args:
-        directory: the campaign's.
-        change: the kernel, and what it is about.
-        limits: that are to be other than those in force.
-        settings: where caches are.
-        observer: hears what happens.
-
-    Raises:
-        UsageError: the kernel can't be read, or is the incumbent; there is no such class; there is
-            nothing to repair, or the repair is of another idea; the hypothesis is missing, or holds
-            a hardware number without a citation, or another one than it cites; nobody asked what
-            the last rollbacks show; a limit allows no further round.
-    """
-    if not change.kernel.is_dir():
-        read_text(change.kernel, "kernel", may_be_empty=True)
-    if change.hypothesis is None and not change.repair:
-        raise UsageError(
-            "there is no hypothesis", hint="say what changed and why: --hypothesis TEXT"
-        )
-    known, _ = recorded(directory)
-    # Of a repair as well, which may say something of a counter.
-    require_cited(_hypothesis(change, None), sources_for(known, settings))
-    with _opened(directory, settings, observer, limits) as engine:
-        campaign = engine.campaign
-        _require_class(change.target_class or "global", campaign)
-        if campaign.baseline is not None:
-            _require_room(engine.limit_reached(repair=change.repair), directory)
-        task = None  # what is refused leaves no record
-        if change.repair:
-            task = require_repair_task(campaign)
-        else:
-            require_material(campaign, shlex.quote(str(directory)))
-        before = campaign.incumbent if task is None else task.candidate
-        # Before the incumbent is put into the worktree: the change may have been made there.
-        candidate = told_candidate(change.kernel, change.flags, before, campaign.started.target)
-        keep_told(change, directory, candidate, before, campaign.started.target)
-        engine.take_up()
-        engine.split()  # due since a crash
-        held = engine.stop_condition()
-        told = engine.round(
-            Proposal(
-                hypothesis=_hypothesis(change, task),
-                candidate=candidate,
-                repair=change.repair,
-                tokens=change.tokens,
-            )
-        )
-        drop(directory, candidate.id)
-        split = engine.split()
-        stop = engine.stop_condition()
-        is_news = stop is not None and (held is None or held.code != stop.code or change.repair)
-        if stop is not None and is_news and repair_task(engine.campaign) is None:
-            engine.finish(stop)
-        rounds = (told,) if split is None else (told, split)
-        return ToldRounds(rounds, engine.campaign.stopped, engine.campaign.started.target.measure)
-
-
-def _require_room(stop: Stop | None, directory: Path) -> None:
-    if stop is None:
-        return
-    restart = f"roofsmith memory restart {shlex.quote(str(directory))}"
-    ways: dict[StopCode, str] = {
-        "max_iterations": "allow more with --max-iterations N",
-        "budget": "allow more with --budget-s S",
-        "tokens": "allow more with --max-tokens N",
-        "regressions": f"have it forget a half of its rounds: {restart}",
-    }
-    raise UsageError(f"this campaign has no room for a round: {stop.detail}", hint=ways[stop.code])
-
-
-def _hypothesis(change: Change, task: RepairTask | None) -> Hypothesis:
-    """What the change is about; of a repair, the idea's own, but for what is said anew."""
-    said: dict[str, object] = {
-        "statement": change.hypothesis,
-        "target_class": change.target_class,
-        "category": change.category,
-        "predicted_speedup": change.predicted_speedup,
-        "expected_counter": change.expected_counter,
-        "expected_delta": change.expected_delta,
-    }
-    told = {name: value for name, value in said.items() if value is not None}
-    if task is not None:
-        return task.hypothesis.model_copy(update=told)
-    origin = {"rationale": "proposed from outside", "tactic": "external"}
-    return Hypothesis.model_validate({"statement": "", **origin, **told})
 
 
 def render_report(directory: Path) -> Finished:
     """Write every rendered file of a campaign again."""
     with CampaignDirectory.open(directory) as files:
-        campaign = _campaign_in(files)
-        files.write(render_campaign(campaign))
+        campaign = campaign_in(files)
+        rendered = render_campaign(campaign)
+        files.write(rendered.files)
+        require_rendered(rendered.failures, directory)
         place = remembered(files.directory)
         return _finished(campaign, files, place.branch if place else None, ())
 
@@ -348,66 +194,14 @@ def _run(
     engine = Engine(parts, name, limits, shop.prepared)
     begin = processor_time()
     campaign = engine.run()
+    require_rendered(engine.unrendered, files.directory)
     notes = (*lineage.notes, *steal_note(begin, processor_time()))
     return _finished(campaign, files, lineage.branch, notes)
-
-
-@contextmanager
-def _opened(
-    directory: Path, settings: Settings, observer: Observer, limits: Limits | None = None
-) -> Iterator[Engine]:
-    """A campaign that has begun, for steps by hand."""
-    with CampaignDirectory.open(directory) as files:
-        known = _campaign_in(files)
-        started = known.started
-        policy = _limited(limits_in_force(known), limits or Limits())
-        lineage = LateLineage(files.directory, started.campaign, started.target.baseline, None)
-        with _going_on(started, settings, observer) as shop:
-            proposer = make_proposer("none", settings)
-            parts = shop.parts(proposer, files, lineage)
-            yield Engine(parts, started.campaign, policy, shop.prepared)
-
-
-def _going_on(
-    started: Started, settings: Settings, observer: Observer
-) -> AbstractContextManager[Workshop]:
-    """The workshop of a campaign that has begun: on any GPU of the product that it began on.
-
-    AMD's tools and HIP don't always call a product alike: there, the engine refuses another one.
-    """
-    device = started.environment.device
-    product = device.name if device.kind == "nvidia" else None
-    return workshop(started.target, settings, observer, product)
-
-
-def _require_class(name: str, campaign: Campaign) -> None:
-    names = [found.name for found in campaign.classes]
-    if name != "global" and name not in names:
-        raise UsageError(
-            f"this campaign has no config class called {name!r}",
-            hint=f"known: {', '.join(names)}; without --class the change is judged on all of them",
-        )
-
-
-def _campaign_in(files: CampaignDirectory) -> Campaign:
-    campaign = replay(JsonlLedger(files.ledger_path).events())
-    assert campaign is not None, "an opened campaign directory has a record"
-    return campaign
 
 
 def _has_baseline(files: CampaignDirectory) -> bool:
     campaign = replay(JsonlLedger(files.ledger_path).events())
     return campaign is not None and campaign.baseline is not None
-
-
-def _limited(stop: StopPolicy, limits: Limits) -> StopPolicy:
-    given = asdict(limits)
-    values = stop.model_dump() | {name: value for name, value in given.items() if value is not None}
-    try:
-        return StopPolicy.model_validate(values)
-    except ValidationError as error:
-        complaint = error.errors()[0]
-        raise UsageError(f"{complaint['loc'][0]}: {complaint['msg']}") from error
 
 
 def _finished(

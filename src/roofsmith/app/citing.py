@@ -13,11 +13,10 @@ from roofsmith.analysis.audit import Problem, Sources, audit_text
 from roofsmith.analysis.audit_strike import struck
 from roofsmith.app.audit import products_of, sources_for
 from roofsmith.config import Settings
-from roofsmith.domain.campaign import Round
 from roofsmith.domain.proposal import Hypothesis, Proposal
 from roofsmith.domain.tip import Tip
 from roofsmith.errors import UsageError
-from roofsmith.ports import Brief, Proposer, Screen, TipShelf
+from roofsmith.ports import TipShelf
 from roofsmith.specs.wiki import Wiki
 
 _HINT = (
@@ -25,37 +24,6 @@ _HINT = (
     " `3.35e+12 byte/s <- wiki/PAGE.yaml:LINE`"
 )
 _NO_SOURCES = Sources(resolve=lambda _: None)
-
-
-class CitedProposer:
-    """A proposer whose proposals are taken only if every hardware number in them is cited."""
-
-    def __init__(self, proposer: Proposer, settings: Settings) -> None:
-        self._proposer = proposer
-        self._settings = settings
-
-    @property
-    def name(self) -> str:
-        """The proposer's own."""
-        return self._proposer.name
-
-    def ask(self, brief: Brief, screen: Screen) -> Proposal | None:
-        """What the proposer wants to try next.
-
-        Raises:
-            UsageError: a hardware number has no citation, or another value than it cites.
-        """
-        proposal = self._proposer.ask(brief, screen)
-        if proposal is None:
-            return None
-        own = frozenset(brief.bottleneck.evidence)  # the campaign says so itself
-        if any(_problems(proposal, _NO_SOURCES, own)):  # few proposals speak of the device at all
-            require_cited(proposal, sources_for(brief.campaign, self._settings), self.name, own)
-        return proposal
-
-    def tell(self, round: Round) -> None:
-        """Pass the round on."""
-        self._proposer.tell(round)
 
 
 def require_cited(

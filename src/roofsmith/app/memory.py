@@ -11,6 +11,7 @@ from pathlib import Path
 from roofsmith.analysis.masks import by_command, by_hand, restart
 from roofsmith.app.audit import recorded, sources_for
 from roofsmith.app.citing import require_cited_text
+from roofsmith.app.session import require_rendered
 from roofsmith.config import Settings
 from roofsmith.domain.campaign import Campaign, Masked, replay
 from roofsmith.domain.memory import Memory
@@ -147,7 +148,9 @@ def _record(files: CampaignDirectory, event: Masked) -> Campaign:
     ledger.append(event)
     campaign = replay(ledger.events())
     assert campaign is not None, "an event was just appended"
-    files.write(render_campaign(campaign))
+    rendered = render_campaign(campaign)
+    files.write(rendered.files)
+    require_rendered(rendered.failures, files.directory)
     return campaign
 
 

@@ -10,6 +10,7 @@ from roofsmith.app.subjects import build_for
 from roofsmith.domain.campaign import replay
 from roofsmith.domain.category import Category
 from roofsmith.domain.kernel import Candidate
+from roofsmith.domain.refusal import Refusal
 from roofsmith.domain.target import Target
 from roofsmith.errors import LedgerError, UsageError
 from roofsmith.store.campaign_dir import LEDGER
@@ -125,7 +126,8 @@ def untold(directory: Path) -> tuple[Told, ...]:
         campaign = replay(JsonlLedger(directory / LEDGER).events())
     except LedgerError:
         return found
-    recorded = {round_.proposed_id for round_ in campaign.rounds} if campaign else frozenset()
+    proposed = campaign.proposed if campaign is not None else ()
+    recorded = {p.candidate_id if isinstance(p, Refusal) else p.proposed_id for p in proposed}
     for one in found:
         if one.candidate_id in recorded:
             drop(directory, one.candidate_id)

@@ -110,7 +110,11 @@ def _not_compared(why: str, campaign: Campaign) -> Iterator[Finding]:
 
 
 def _changed_files(directory: Path, campaign: Campaign) -> Iterator[Finding]:
-    for name, text in render_campaign(campaign).items():
+    rendered = render_campaign(campaign)
+    for failure in rendered.failures:
+        what = f"can't be rendered by this version: {type(failure.error).__name__}"
+        yield Finding(failure.what, f"{what}: {failure.error}")
+    for name, text in rendered.files.items():
         path = directory / name
         try:
             found = path.read_bytes()

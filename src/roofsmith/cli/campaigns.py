@@ -178,7 +178,8 @@ def tell(
     """Judge one change that was made elsewhere, as a round of a campaign.
 
     If some config classes gain by it and others lose, its dispatch is judged right after it. Limits
-    hold as in `optimize`; they may be raised here. Exit 1 if nothing was kept.
+    hold as in `optimize`; they may be raised here. A change that can't be judged is refused, and
+    why is a record. Exit 1 if nothing was kept.
     """
     from roofsmith import app
     from roofsmith.cli import show
@@ -192,7 +193,7 @@ def tell(
         settings = app.settings(isolation, waits=wait)
         told = app.tell(directory, change, limits, settings, observer)
     show.told(told, as_json=as_json)
-    raise typer.Exit(0 if told.rounds[-1].decision.kind == "kept" else 1)
+    raise typer.Exit(0 if told.is_kept else 1)
 
 
 @cli.command(rich_help_panel=_CAMPAIGNS)

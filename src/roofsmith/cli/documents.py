@@ -13,6 +13,7 @@ from roofsmith.domain.diagnosis import Diagnosis
 from roofsmith.domain.inspection import Inspection
 from roofsmith.domain.measure import TIME, Measure
 from roofsmith.domain.outcome import Outcome, Passed
+from roofsmith.domain.refusal import Refusal
 from roofsmith.domain.target import Target
 from roofsmith.engine.stopping import Stop
 from roofsmith.engine.verify import Finding
@@ -87,13 +88,30 @@ def round_document(round_: Round, measure: Measure = TIME) -> dict[str, Any]:
 
 
 def told_document(found: ToldRounds) -> dict[str, Any]:
-    """A round from outside, with that of its dispatch and the end that they led to."""
-    told, *split = (round_document(round_, found.measure) for round_ in found.rounds)
+    """A round from outside, with that of its dispatch and the end that they led to.
+
+    Where the change was refused there is no round: `refused` says why.
+    """
+    documents = (round_document(round_, found.measure) for round_ in found.rounds)
+    told, split = next(documents, {}), tuple(documents)
     return {
         **told,
+        "refused": None if found.refusal is None else refusal_document(found.refusal),
         **metric_fields(found.measure),
         "dispatch_round": split[0] if split else None,
         "stopped": _stopped(found.stopped),
+    }
+
+
+def refusal_document(refusal: Refusal) -> dict[str, Any]:
+    """A proposal that was never built, and why."""
+    return {
+        "after_round": refusal.after_round,
+        "reason": refusal.reason,
+        "detail": refusal.detail,
+        "proposer": refusal.proposer,
+        "hypothesis": None if refusal.hypothesis is None else refusal.hypothesis.statement,
+        "tokens": refusal.tokens,
     }
 
 
@@ -125,6 +143,7 @@ def finished_document(finished: Finished) -> dict[str, Any]:
         "baseline": [_timing(t, measure) for t in baseline],
         "final": [_timing(t, measure) for t in stopped.final_timings] if stopped else [],
         "rounds": [round_document(round_, measure) for round_ in campaign.rounds],
+        "refused": [refusal_document(refusal) for refusal in campaign.refusals],
         "notes": list(finished.notes),
     }
 
@@ -162,6 +181,7 @@ def standing_document(standing: Standing) -> dict[str, Any]:
         "total_speedup": campaign.total_speedup,
         "classes": [class_.model_dump(mode="json") for class_ in brief.classes],
         "history": [round_document(round_, measure) for round_ in brief.remembered],
+        "refused": [refusal_document(refusal) for refusal in campaign.refusals],
         "masked": sorted(brief.masked),
         "tips": [tip.model_dump(mode="json") for tip in campaign.started.tips],
     }  # fmt: skip

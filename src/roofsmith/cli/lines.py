@@ -23,6 +23,7 @@ from roofsmith.domain.comparison import Judgement, Timing
 from roofsmith.domain.diagnosis import Diagnosed
 from roofsmith.domain.measure import Measure
 from roofsmith.domain.outcome import Cheated, Passed
+from roofsmith.domain.refusal import Refusal
 from roofsmith.domain.yardstick import YardstickResult, Yardsticks
 from roofsmith.report import format as fmt
 from roofsmith.report.reported import LABEL
@@ -65,6 +66,8 @@ def lines_for(event: Event, campaign: Campaign, width: int = WIDE) -> list[Line]
             ]
         case Masked():
             return [_masked(event)]
+        case Refusal():
+            return [_refused(event, width)]
         case Diagnosed():
             return [_diagnosed(event)]
         case Committed():
@@ -81,6 +84,12 @@ def _diagnosed(event: Diagnosed) -> Line:
     if material.review is not None:
         text += f"; other directions: {', '.join(d.category for d in material.review.directions)}"
     return [("diagnosis  ", "bold"), (text.replace("_", " "), "")]
+
+
+def _refused(event: Refusal, width: int) -> Line:
+    """`refused  no change: the proposed kernel and its build are the incumbent's`."""
+    said = f"{event.reason.replace('_', ' ')}: {event.detail}"
+    return [("refused  ", "bold"), (fmt.one_line(said, width - 9), "yellow")]
 
 
 def _masked(event: Masked) -> Line:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Iterable
+from typing import Annotated, Literal, assert_never
 
 from pydantic import Field
 
@@ -21,6 +22,7 @@ from roofsmith.domain.kernel import Candidate
 from roofsmith.domain.outcome import Outcome
 from roofsmith.domain.profile import Bottleneck, Profile
 from roofsmith.domain.proposal import Hypothesis, ScreenedPoint
+from roofsmith.domain.refusal import Refusal
 from roofsmith.domain.target import StopPolicy, Target
 from roofsmith.domain.tip import Tip
 from roofsmith.domain.transfer import TransferCheck
@@ -111,6 +113,8 @@ class Round(Value):
     kind: Literal["round"] = "round"
     round: int = Field(ge=2)
     hypothesis: Hypothesis
+    proposer: str = ""
+    """Who thought of it, by name; empty in older ledgers."""
     candidate: Candidate
     incumbent_id: str
     repairs: int | None = Field(default=None, ge=2)
@@ -229,7 +233,16 @@ class Masked(Value):
 
 
 Event = Annotated[
-    Started | Baseline | Round | Yardsticks | Stopped | Resumed | Committed | Diagnosed | Masked,
+    Started
+    | Baseline
+    | Round
+    | Refusal
+    | Yardsticks
+    | Stopped
+    | Resumed
+    | Committed
+    | Diagnosed
+    | Masked,
     Field(discriminator="kind"),
 ]
 
@@ -240,7 +253,7 @@ class Aside(Value):
     after_round: int
     """The last round before it; 1 is the baseline, 0 before that."""
     event: Annotated[
-        Yardsticks | Stopped | Resumed | Committed | Masked | Diagnosed,
+        Refusal | Yardsticks | Stopped | Resumed | Committed | Masked | Diagnosed,
         Field(discriminator="kind"),
     ]
 
@@ -251,6 +264,8 @@ class Campaign(Value):
     started: Started
     baseline: Baseline | None = None
     rounds: tuple[Round, ...] = ()
+    refusals: tuple[Refusal, ...] = ()
+    """Proposals that were never built, in order."""
     stopped: Stopped | None = None
     """The last stop, unless a resume or a partial restart followed it."""
     yardsticks: Yardsticks | None = None
@@ -298,6 +313,34 @@ class Campaign(Value):
     def since_restart(self) -> tuple[Round, ...]:
         """The rounds after the last partial restart; all of them without one."""
         return tuple(r for r in self.rounds if r.round > self.restarted_after)
+
+    @property
+    def proposed(self) -> tuple[Round | Refusal, ...]:
+        """Everything that was proposed, in order: what became a round, and what was refused."""
+        places = [(r.round, 0, r) for r in self.rounds]
+        refused = [(r.after_round, n, r) for n, r in enumerate(self.refusals, start=1)]
+        both: list[tuple[int, int, Round | Refusal]] = [*places, *refused]
+        return tuple(found for *_, found in sorted(both, key=lambda place: place[:2]))
+
+    @property
+    def refused_since_resume(self) -> tuple[Refusal, ...]:
+        """Refusals after the last resume, oldest first; all of them without one."""
+        found: list[Refusal] = []
+        for aside in self.asides:
+            if isinstance(aside.event, Resumed):
+                found.clear()
+            elif isinstance(aside.event, Refusal):
+                found.append(aside.event)
+        return tuple(found)
+
+    def refused_in_a_row(self, proposer: str) -> tuple[Refusal, ...]:
+        """A proposer's refusals since its last round, oldest first; a resume begins anew."""
+        own = max((r.round for r in self.rounds if r.proposer == proposer), default=0)
+        return tuple(
+            refusal
+            for refusal in self.refused_since_resume
+            if refusal.proposer == proposer and refusal.after_round >= own
+        )
 
     def mask_reason(self, round_number: int) -> str | None:
         """Why planning must not see a round; None if it may."""
@@ -369,31 +412,47 @@ class Campaign(Value):
         return next(bound for bound in self.started.bounds if bound.workload == workload)
 
 
-def replay(events: tuple[Event, ...] | list[Event]) -> Campaign | None:
+def replay(events: Iterable[Event]) -> Campaign | None:
     """Fold a ledger's events into the campaign they describe; None for an empty ledger."""
     campaign: Campaign | None = None
     for event in events:
-        match event:
-            case Started():
-                campaign = Campaign(started=event)
-            case _ if campaign is None:
-                raise ValueError("the first record of a ledger must be 'started'")
-            case Baseline():
-                campaign = campaign.model_copy(update={"baseline": event})
-            case Round():
-                campaign = campaign.model_copy(update={"rounds": (*campaign.rounds, event)})
-            case Yardsticks():
-                campaign = campaign.model_copy(update={"yardsticks": event})
-            case Stopped():
-                campaign = campaign.model_copy(update={"stopped": event})
-            case Resumed():
-                campaign = campaign.model_copy(update={"stopped": None})
-            case Committed():
-                campaign = campaign.with_commit(event)
-            case Diagnosed():
-                known = {"diagnoses": (*campaign.diagnoses, event)}
-                campaign = campaign.model_copy(update=known)
-            case Masked():
-                campaign = campaign.with_masks(event)
-        campaign = campaign.beside(event)
+        campaign = after(campaign, event)
     return campaign
+
+
+def after(campaign: Campaign | None, event: Event) -> Campaign:
+    """The state that one more event makes of a campaign.
+
+    Args:
+        campaign: the state before it; None before the first record.
+        event: what was recorded.
+
+    Raises:
+        ValueError: the first record isn't `started`.
+    """
+    if isinstance(event, Started):
+        return Campaign(started=event)
+    if campaign is None:
+        raise ValueError("the first record of a ledger must be 'started'")
+    match event:
+        case Baseline():
+            campaign = campaign.model_copy(update={"baseline": event})
+        case Round():
+            campaign = campaign.model_copy(update={"rounds": (*campaign.rounds, event)})
+        case Refusal():
+            campaign = campaign.model_copy(update={"refusals": (*campaign.refusals, event)})
+        case Yardsticks():
+            campaign = campaign.model_copy(update={"yardsticks": event})
+        case Stopped():
+            campaign = campaign.model_copy(update={"stopped": event})
+        case Resumed():
+            campaign = campaign.model_copy(update={"stopped": None})
+        case Committed():
+            campaign = campaign.with_commit(event)
+        case Diagnosed():
+            campaign = campaign.model_copy(update={"diagnoses": (*campaign.diagnoses, event)})
+        case Masked():
+            campaign = campaign.with_masks(event)
+        case _:
+            assert_never(event)
+    return campaign.beside(event)

@@ -68,6 +68,8 @@ class Proposal(Value):
     """The diverged round that it is the dispatch of; proposed by the engine itself."""
     tokens: int = Field(default=0, ge=0)
     """What the proposer used to think of it, if it counts."""
+    proposer: str = ""
+    """Who thought of it, by name; empty: the proposer that the engine asked."""
     formatting: Formatting | None = None
     """By the engine, before anything else was done with the candidate."""
 

@@ -96,6 +96,9 @@ class StopPolicy(Described):
     """Rounds in a row that were measured and slower."""
     max_repairs: int = Field(default=3, ge=0, le=10)
     """Attempts to repair an idea whose results were wrong, before it is dropped."""
+    max_refusals: int = Field(default=3, ge=1)
+    """Proposals in a row that can't be built or judged (no change, malformed, a wrong citation, a
+    proposer's error) before the proposer is taken to be out of ideas."""
     budget_s: float | None = Field(default=None, gt=0)
     """Wall time of the whole campaign, all its runs together."""
     max_tokens: int | None = Field(default=None, ge=1)

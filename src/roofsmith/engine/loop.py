@@ -8,6 +8,7 @@ from roofsmith.analysis.calibration import calibrations
 from roofsmith.analysis.ladder import COMPARED_FROM, diagnosis
 from roofsmith.analysis.lessons import usable
 from roofsmith.analysis.rulebook import RULES
+from roofsmith.asking import asked
 from roofsmith.domain.campaign import Campaign, Round
 from roofsmith.domain.comparison import Judgement, Timing
 from roofsmith.domain.diagnosis import Diagnosed
@@ -15,6 +16,7 @@ from roofsmith.domain.ending import StopCode
 from roofsmith.domain.kernel import Built
 from roofsmith.domain.outcome import Passed
 from roofsmith.domain.proposal import Proposal
+from roofsmith.domain.refusal import BadAnswer, Refusal
 from roofsmith.domain.standing import limits_in_force
 from roofsmith.domain.target import StopPolicy
 from roofsmith.domain.yardstick import Yardsticks
@@ -25,6 +27,7 @@ from roofsmith.engine.meter import Meter, timestamp
 from roofsmith.engine.profiling import look
 from roofsmith.engine.progress import spent_s
 from roofsmith.engine.recorder import Recorder
+from roofsmith.engine.refusing import anybody_silent, objection, out_of_ideas, too_many_refusals
 from roofsmith.engine.repairing import repair_task
 from roofsmith.engine.retrying import once_more
 from roofsmith.engine.screening import IncumbentScreen
@@ -34,7 +37,7 @@ from roofsmith.engine.survey import Prepared, Survey, survey
 from roofsmith.engine.trial import Trial, dispatch_of
 from roofsmith.engine.workbench import Workbench
 from roofsmith.errors import NoIdleGpuError, UsageError
-from roofsmith.ports import Brief, Parts, Scope, Screen
+from roofsmith.ports import Brief, Parts, RenderFailure, Scope, Screen
 
 
 class Engine:
@@ -65,6 +68,11 @@ class Engine:
         self._survey = prepared.survey if prepared else None
 
     @property
+    def unrendered(self) -> tuple[RenderFailure, ...]:
+        """Files that could not be rendered after the last record."""
+        return self._recorder.failures
+
+    @property
     def campaign(self) -> Campaign:
         """The state so far; only after `open` or `begin`."""
         campaign = self._recorder.campaign
@@ -86,8 +94,9 @@ class Engine:
             return self.repair()
         try:
             self.open()
-            while isinstance(step := self.next(), Proposal):
-                self.round(step)
+            while not isinstance(step := self.next(), Stop):
+                if isinstance(step, Proposal):
+                    self.round(step)
             return self.finish(step)
         except NoIdleGpuError as error:
             return self._without_gpu(error)
@@ -95,24 +104,25 @@ class Engine:
             self._interrupted(str(interrupt) or "interrupted from the keyboard")
             raise
 
-    def next(self) -> Proposal | Stop:
+    def next(self) -> Proposal | Refusal | Stop:
         """What to try now, or why the campaign ends: what is due, then limits, then ideas.
 
-        Limits are looked at again after a diagnosis, which may take as long as a round.
+        An answer that is no proposal is recorded, and the proposer may be asked again. Limits are
+        looked at again after a diagnosis, which may take as long as a round.
         """
         self.heed_masks()
-        due = self._split() or self._ask_for_repair() or self.stop_condition()
+        due = self._split() or self._silence() or self._ask_for_repair() or self.stop_condition()
         if due is not None:
             return due
         self.diagnose()
         stop = self.stop_condition()
-        return stop or self.ask() or records.out_of_ideas(self._parts.proposer)
+        return stop or self.ask() or out_of_ideas(self.campaign, self._parts.proposer.name)
 
     def heed_masks(self) -> None:
         """Make the masks that somebody set in the notes by hand the ledger's own."""
         self._recorder.heed_masks()
 
-    def ask(self) -> Proposal | None:
+    def ask(self) -> Proposal | Refusal | None:
         """What the proposer wants to try next; None when it has no more ideas."""
         self.diagnose()
         return self._ask(replace(self.brief(), repair=None))
@@ -144,22 +154,22 @@ class Engine:
     def split(self) -> Round | None:
         """Judge the dispatch of the last round, if its classes diverged and one can be made."""
         proposal = self._split()
-        return self.round(proposal) if proposal is not None else None
+        judged = self.round(proposal) if proposal is not None else None
+        return judged if isinstance(judged, Round) else None
 
     def screen(self) -> Screen:
         """A cheap look at candidates, which is refused once the time budget is spent."""
         return IncumbentScreen(self._bench, self.campaign.incumbent, self._time_is_left)
 
-    def round(self, proposal: Proposal) -> Round:
-        """One hypothesis: format, build, judge, profile, decide, record.
+    def round(self, proposal: Proposal) -> Round | Refusal:
+        """One hypothesis: format, build, judge, profile, decide, record; or refuse and record.
 
         Raises:
-            UsageError: the proposal changes nothing, is a repair of nothing, or comes before a
-                diagnosis that is due.
+            UsageError: it comes before a diagnosis that is due.
         """
         proposal = formatted(self._parts, proposal, self.campaign.incumbent)
-        if proposal.candidate.id == self.campaign.incumbent.id:
-            raise records.nothing_changed()
+        if refusal := self._objected(proposal):
+            return refusal
         require_diagnosis(self.campaign, proposal)
         round_ = once_more(
             lambda: Trial(self._parts, self._bench, self._known(), self.campaign, proposal).round(
@@ -171,6 +181,33 @@ class Engine:
         if proposal.splits is None:
             self._parts.proposer.tell(round_)
         return round_
+
+    def objected(self, proposal: Proposal) -> Refusal | None:
+        """The record of why a proposal can't become a round; None if it can."""
+        return self._objected(formatted(self._parts, proposal, self.campaign.incumbent))
+
+    def refuse(self, bad: BadAnswer, proposal: Proposal | None = None) -> Refusal:
+        """Record an answer that can't become a round; whoever proposed it reads why in the ledger.
+
+        Args:
+            bad: what is wrong with it.
+            proposal: that was refused; None where there was none.
+        """
+        lap = self._meter.lap()
+        refusal = Refusal(
+            reason=bad.reason,
+            detail=bad.detail,
+            after_round=self.campaign.last_round,
+            proposer=bad.proposer or self._parts.proposer.name,
+            hypothesis=None if proposal is None else proposal.hypothesis,
+            candidate_id=None if proposal is None else _proposed_id(proposal),
+            tokens=bad.tokens,
+            wall_s=lap.wall_s,
+            kernel_s=lap.kernel_s,
+            at=self._now(),
+        )
+        self._recorder.record(refusal)
+        return refusal
 
     # -- before and after -------------------------------------------------------------------
 
@@ -271,6 +308,14 @@ class Engine:
         stop = records.with_final_outcome(stop, measured.outcome)
         return self._stopped(stop, spent_s, measured.timings, total)
 
+    def limit(self, limits: StopPolicy) -> None:
+        """Go by other limits from here on; the next record of a resume or an end says so."""
+        self._limits = limits
+
+    def discard_time(self) -> None:
+        """Forget the time since the last record: nobody was at work on the campaign."""
+        self._meter.lap()
+
     def limit_reached(self, *, repair: bool) -> Stop | None:
         """The limit that is in the way of a round by hand, if any."""
         return limit_reached(self.campaign, self._limits, self._spent_s(), repair=repair)
@@ -309,17 +354,29 @@ class Engine:
         found = dispatch_of(self._parts, self._known(), self.campaign, diverged)
         return found if isinstance(found, Proposal) else None
 
-    def _ask_for_repair(self) -> Proposal | None:
+    def _objected(self, proposal: Proposal) -> Refusal | None:
+        if proposal.splits is not None:  # the engine's own
+            return None
+        bad = objection(self.campaign, proposal, self._parts.check_citations)
+        return self.refuse(bad, proposal) if bad is not None else None
+
+    def _silence(self) -> Stop | None:
+        """The end after too many refusals in a row; None while the proposer may be asked."""
+        name = self._parts.proposer.name
+        return too_many_refusals(self.campaign, name, self._limits.max_refusals)
+
+    def _ask_for_repair(self) -> Proposal | Refusal | None:
         """A repair of what was wrong; None if nothing was, time is up, or the idea is dropped."""
         brief = self.brief()
         if not brief.repair or repair_condition(self.campaign, self._limits, self._spent_s()):
             return None
-        proposal = self._ask(brief)
-        return proposal if proposal is not None and proposal.repair else None
+        answer = self._ask(brief)
+        return None if isinstance(answer, Proposal) and not answer.repair else answer
 
-    def _ask(self, brief: Brief) -> Proposal | None:
+    def _ask(self, brief: Brief) -> Proposal | Refusal | None:
         self._parts.observer.stage("ask", self._parts.proposer.name)
-        return self._parts.proposer.ask(brief, self.screen())
+        answer = asked(self._parts.proposer, brief, self.screen())
+        return self.refuse(answer) if isinstance(answer, BadAnswer) else answer
 
     def _against_baseline(self, final: Built) -> Judgement | None:
         """The whole chain at once; a single link was measured so when it was kept."""
@@ -358,7 +415,7 @@ class Engine:
         if campaign.stopped.code == "no_idle_gpu":  # what it stopped in was not finished
             return False
         if campaign.stopped.code == "out_of_ideas":
-            return True
+            return not anybody_silent(campaign, self._limits.max_refusals)
         stop = self.stop_condition()
         return stop is not None and stop.code == campaign.stopped.code
 
@@ -401,3 +458,9 @@ class Engine:
             lap=self._meter.lap(), at=self._now(),
         )  # fmt: skip
         return self._recorder.record(record)
+
+
+def _proposed_id(proposal: Proposal) -> str:
+    """The candidate as it was proposed, before it was formatted."""
+    formatting = proposal.formatting
+    return proposal.candidate.id if formatting is None else formatting.proposed_id

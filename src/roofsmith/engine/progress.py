@@ -8,6 +8,7 @@ from statistics import median_low
 from roofsmith.analysis.roofline import geometric_mean
 from roofsmith.domain.campaign import Baseline, Campaign, Event, Round, Stopped
 from roofsmith.domain.diagnosis import Diagnosed
+from roofsmith.domain.refusal import Refusal
 
 RECENT_ROUNDS = 5
 """Rounds that say how long the next one will take; those before were of other proposers."""
@@ -57,5 +58,6 @@ def overhead_fraction(events: Iterable[Event]) -> float | None:
     return 1.0 - sum(event.kernel_s for event in timed) / wall_s if wall_s > 0 else None
 
 
-def _timed(events: Iterable[Event]) -> list[Baseline | Round | Diagnosed | Stopped]:
-    return [event for event in events if isinstance(event, Baseline | Round | Diagnosed | Stopped)]
+def _timed(events: Iterable[Event]) -> list[Baseline | Round | Refusal | Diagnosed | Stopped]:
+    timed = Baseline | Round | Refusal | Diagnosed | Stopped
+    return [event for event in events if isinstance(event, timed)]

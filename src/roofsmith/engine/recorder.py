@@ -23,13 +23,15 @@ from roofsmith.domain.campaign import (
     Round,
     Started,
     Stopped,
+    after,
     replay,
 )
 from roofsmith.domain.diagnosis import Diagnosed
+from roofsmith.domain.refusal import Refusal
 from roofsmith.domain.yardstick import Yardsticks
 from roofsmith.engine.meter import timestamp
 from roofsmith.errors import StorageError
-from roofsmith.ports import Parts
+from roofsmith.ports import Parts, RenderFailure
 
 
 class Recorder:
@@ -39,6 +41,12 @@ class Recorder:
         self._parts = parts
         self._events = parts.ledger.events()
         self._campaign = replay(self._events)
+        self._failures: tuple[RenderFailure, ...] = ()
+
+    @property
+    def failures(self) -> tuple[RenderFailure, ...]:
+        """Files that could not be rendered after the last record."""
+        return self._failures
 
     @property
     def campaign(self) -> Campaign | None:
@@ -53,7 +61,7 @@ class Recorder:
     def record(self, event: Event) -> Campaign:
         """Append to the ledger, settle git, render the files, tell the observer."""
         campaign = self._settle(event, self._append(event))
-        self._parts.files.write(self._parts.render(campaign))
+        self._render(campaign)
         if isinstance(event, Round):
             self._leave_tips(campaign)
         self._parts.observer.event(event, campaign)
@@ -81,8 +89,14 @@ class Recorder:
         if holder is not None:
             self._parts.lineage.restore(holder.candidate)
             campaign = self._commit(holder, campaign)
-        self._parts.files.write(self._parts.render(campaign))
+        self._render(campaign)
         self._leave_tips(campaign)
+
+    def _render(self, campaign: Campaign) -> None:
+        """Write what can be rendered; what can't is kept in `failures` and loses no record."""
+        rendered = self._parts.render(campaign)
+        self._failures = rendered.failures
+        self._parts.files.write(rendered.files)
 
     def _leave_tips(self, campaign: Campaign) -> None:
         """Tell what the rounds taught, once per lesson; that it can't be told stops nothing."""
@@ -100,11 +114,9 @@ class Recorder:
 
     def _append(self, event: Event) -> Campaign:
         self._parts.ledger.append(event)
-        self._events = [*self._events, event]
-        campaign = replay(self._events)
-        assert campaign is not None, "an event was just appended"
-        self._campaign = campaign
-        return campaign
+        self._events.append(event)
+        self._campaign = after(self._campaign, event)
+        return self._campaign
 
     def _settle(self, event: Event, campaign: Campaign) -> Campaign:
         match event:
@@ -115,7 +127,7 @@ class Recorder:
                 return campaign
             case Round() | Started() | Yardsticks() | Stopped() | Resumed() | Committed():
                 return campaign
-            case Diagnosed() | Masked():
+            case Diagnosed() | Masked() | Refusal():
                 return campaign
             case _:
                 assert_never(event)

@@ -42,7 +42,6 @@ from roofsmith.errors import (
     MachineError,
     NoIdleGpuError,
     RoofsmithError,
-    UsageError,
 )
 from roofsmith.ports import Measured, Proposer
 
@@ -123,6 +122,7 @@ def round_record(
     return Round(
         round=len(campaign.rounds) + 2,
         hypothesis=proposal.hypothesis,
+        proposer=proposal.proposer,
         candidate=proposal.candidate,
         incumbent_id=campaign.incumbent.id,
         repairs=repairs,
@@ -267,12 +267,6 @@ def held_profile(campaign: Campaign) -> tuple[Profile, Bottleneck]:
     return campaign.baseline.profile, campaign.baseline.bottleneck
 
 
-def out_of_ideas(proposer: Proposer) -> Stop:
-    """The proposer has nothing left to try on this incumbent."""
-    names = proposer.name.replace("+", " and ") or "no proposer"
-    return Stop("out_of_ideas", f"{names}: no more ideas for this kernel")
-
-
 def baseline_error(failure: Failure, target: Target) -> RoofsmithError:
     """The user's own kernel failed, or nobody let it be measured: say how."""
     if failure.reason == "interference":
@@ -292,14 +286,6 @@ def baseline_error(failure: Failure, target: Target) -> RoofsmithError:
         f"the kernel can't be the baseline: {kind} ({failure.reason})\n{failure.detail}",
         log=failure.log,
         hint=hint,
-    )
-
-
-def nothing_changed() -> UsageError:
-    """A proposal that is the incumbent."""
-    return UsageError(
-        "the proposed kernel and its build are the incumbent's, byte for byte",
-        hint="change the kernel or its flags, then tell again",
     )
 
 

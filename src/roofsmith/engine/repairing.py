@@ -6,7 +6,6 @@ from roofsmith.analysis.regressions import repairs_made
 from roofsmith.domain.campaign import Campaign
 from roofsmith.domain.outcome import Incorrect
 from roofsmith.domain.proposal import Proposal, RepairTask
-from roofsmith.errors import UsageError
 
 
 def repair_task(campaign: Campaign) -> RepairTask | None:
@@ -32,41 +31,27 @@ def repair_task(campaign: Campaign) -> RepairTask | None:
     )
 
 
-def require_repair_task(campaign: Campaign) -> RepairTask:
-    """What is to be repaired.
+def nothing_to_repair(campaign: Campaign) -> str:
+    """Why nothing is to be repaired, where `repair_task` gives None."""
+    return f"there is nothing to repair: {_why(campaign)}; tell it as an idea of its own"
 
-    Raises:
-        UsageError: there is nothing.
-    """
+
+def why_no_repair(campaign: Campaign, proposal: Proposal) -> str | None:
+    """Why a proposal doesn't repair what was wrong, though it says so; None if it does."""
     task = repair_task(campaign)
     if task is None:
-        raise UsageError(f"there is nothing to repair: {_why(campaign)}", hint=_AN_IDEA)
-    return task
+        return nothing_to_repair(campaign)
+    if proposal.hypothesis != task.hypothesis:
+        return f"a repair keeps the idea of round {task.round}: {task.hypothesis.statement}"
+    if proposal.candidate.id == task.candidate.id:
+        return "the repaired kernel and its build are those that were wrong, byte for byte"
+    return None
 
 
 def repaired_round(campaign: Campaign, proposal: Proposal) -> int | None:
-    """First round of the idea that a proposal repairs; None if it is an idea of its own.
-
-    Raises:
-        UsageError: there is nothing to repair, or it isn't a repair of that.
-    """
-    if not proposal.repair:
-        return None
-    task = require_repair_task(campaign)
-    if proposal.hypothesis != task.hypothesis:
-        raise UsageError(
-            f"a repair keeps the idea of round {task.round}: {task.hypothesis.statement}",
-            hint=f"leave the hypothesis as it is, or drop the idea: {_AN_IDEA}",
-        )
-    if proposal.candidate.id == task.candidate.id:
-        raise UsageError(
-            "the repaired kernel and its build are those that were wrong, byte for byte",
-            hint=f"the last result: {task.outcome.detail or task.outcome.reason}",
-        )
-    return task.round
-
-
-_AN_IDEA = "tell it as an idea of its own, without a repair"
+    """First round of the idea that a proposal repairs; None if it is an idea of its own."""
+    task = repair_task(campaign) if proposal.repair else None
+    return None if task is None else task.round
 
 
 def _why(campaign: Campaign) -> str:

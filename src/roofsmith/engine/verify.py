@@ -31,12 +31,13 @@ from roofsmith.domain.campaign import (
     Round,
     Started,
     Stopped,
-    replay,
+    after,
 )
 from roofsmith.domain.comparison import Judgement
 from roofsmith.domain.diagnosis import Diagnosed
 from roofsmith.domain.inspection import Inspection, by_sanitizers
 from roofsmith.domain.outcome import Incorrect
+from roofsmith.domain.refusal import Refusal
 from roofsmith.domain.yardstick import Yardsticks
 from roofsmith.engine.claim import Claim
 from roofsmith.engine.diagnosing import diagnosis_findings, was_diagnosed
@@ -106,43 +107,45 @@ def _findings(events: Sequence[Event]) -> Iterator[Finding]:
     if not isinstance(events[0], Started):
         yield Finding("record 1", f"is {events[0].kind}, but a campaign begins with started")
         return
-    before: list[Event] = []
-    for number, event in enumerate(events, start=1):
+    state, spent = after(None, events[0]), 0.0
+    for number, event in enumerate(events[1:], start=2):
         match event:
-            case Started() if before:
+            case Started():
                 yield Finding(f"record {number}", "the campaign starts a second time")
             case Baseline():
-                state = _state(before)
                 yield from _baseline_findings(event, state)
                 if state.rules == RULES:
                     event = _follows(event, state)
             case Round():
-                yield from _round_findings(event, _state(before))
+                yield from _round_findings(event, state)
             case Committed():
-                yield from _commit_findings(event, number, _state(before))
+                yield from _commit_findings(event, number, state)
             case Yardsticks():
-                yield from _yardstick_findings(event, number, _state(before))
+                yield from _yardstick_findings(event, number, state)
             case Stopped():
-                yield from _stop_findings(event, number, before)
+                yield from _stop_findings(event, number, state, spent)
             case Diagnosed():
-                state = _state(before)
                 for what in diagnosis_findings(event, state):
                     yield Finding(f"record {number}", what, event.rules or state.rules)
             case Masked():
-                state = _state(before)
                 for what in complaints(event, state):
                     yield Finding(f"record {number}", what)
-            case Started() | Resumed():
+            case Refusal():
+                yield from _refusal_findings(event, number, state)
+            case Resumed():
                 pass
             case _:
                 assert_never(event)
-        before.append(event)
+        state, spent = after(state, event), spent + spent_s([event])
 
 
-def _state(events: list[Event]) -> Campaign:
-    campaign = replay(events)
-    assert campaign is not None, "the first record was checked"
-    return campaign
+def _refusal_findings(event: Refusal, number: int, campaign: Campaign) -> Iterator[Finding]:
+    where = f"record {number}"
+    if event.after_round != campaign.last_round:
+        what = f"refused after round {event.after_round}; round {campaign.last_round} was the last"
+        yield Finding(where, what)
+    if event.reason == "no_change" and event.candidate_id is None:
+        yield Finding(where, "refused for changing nothing, and no candidate is named")
 
 
 def _baseline_findings(baseline: Baseline, campaign: Campaign) -> Iterator[Finding]:
@@ -255,13 +258,13 @@ def _repairable(round_: Round, campaign: Campaign) -> int | None:
     return task.round if task is not None and task.hypothesis == round_.hypothesis else None
 
 
-def _stop_findings(event: Stopped, number: int, before: list[Event]) -> Iterator[Finding]:
+def _stop_findings(event: Stopped, number: int, state: Campaign, spent: float) -> Iterator[Finding]:
     if event.against_baseline is not None:
-        found, known = event.against_baseline, _state(before)
-        yield from _comparison_findings(f"record {number}", "the baseline", found, known)
+        found = event.against_baseline
+        yield from _comparison_findings(f"record {number}", "the baseline", found, state)
     if event.limits is None or event.spent_s is None:  # an older ledger's
         return
-    state, stop = _state(before), Stop(event.code, event.detail)
+    stop = Stop(event.code, event.detail)
     follow = end_checks(state, event.limits, event.spent_s, stop)
     for check, follows in zip_longest(event.checks, follow):
         if check != follows:
@@ -271,7 +274,7 @@ def _stop_findings(event: Stopped, number: int, before: list[Event]) -> Iterator
     if not any(check.code == event.code and check.holds for check in follow):
         what = f"it ended by {event.code}, which doesn't hold"
         yield Finding(f"record {number}", what, state.rules)
-    if event.spent_s < spent_s(before):
+    if event.spent_s < spent:
         what = f"{event.spent_s:.0f} s are said to be spent; the rounds alone took longer"
         yield Finding(f"record {number}", what)
 

@@ -20,8 +20,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from roofsmith.domain.campaign import Round
+from roofsmith.asking import asked
+from roofsmith.domain.campaign import Campaign, Round
 from roofsmith.domain.proposal import Proposal
+from roofsmith.domain.refusal import BadAnswer
+from roofsmith.domain.standing import limits_in_force
 from roofsmith.ports import Brief, Proposer, Screen
 from roofsmith.proposers.sweep import TACTIC, SweepProposer, already_swept
 from roofsmith.proposers.tunables import declared_tunables
@@ -52,19 +55,28 @@ class Portfolio:
         """The members' names: `recipes+sweep`."""
         return "+".join(self._names)
 
-    def ask(self, brief: Brief, screen: Screen) -> Proposal | None:
-        """The most promising proposal; None when every member has none for this incumbent."""
+    def ask(self, brief: Brief, screen: Screen) -> Proposal | BadAnswer | None:
+        """The most promising proposal; None when every member has none for this incumbent.
+
+        A member's bad answer is passed on; who gave too many of them in a row isn't asked again.
+        """
         hurdle = expected_sweep_gain(brief) if self._sweep is not None else 0.0
         held_back: list[tuple[Proposer, Proposal]] = []
         for proposer in self._others:
-            proposal = proposer.ask(brief, screen)
+            if is_silent(brief.campaign, proposer.name):
+                continue
+            proposal = asked(proposer, brief, screen)
             if proposal is None:
                 continue
+            if isinstance(proposal, BadAnswer):
+                return proposal
             if _prediction(proposal) > hurdle:
                 return self._taken(proposer, proposal)
             held_back.append((proposer, proposal))
-        if self._sweep is not None:
-            proposal = self._sweep.ask(brief, screen)
+        if self._sweep is not None and not is_silent(brief.campaign, self._sweep.name):
+            proposal = asked(self._sweep, brief, screen)
+            if isinstance(proposal, BadAnswer):
+                return proposal
             if proposal is not None:
                 return self._taken(self._sweep, proposal)
         if not held_back:
@@ -84,6 +96,12 @@ class Portfolio:
     def _taken(self, proposer: Proposer, proposal: Proposal) -> Proposal:
         self._asked = proposer
         return proposal
+
+
+def is_silent(campaign: Campaign, proposer: str) -> bool:
+    """Whether a member's last answers were all refused, as many as the target allows."""
+    limit = limits_in_force(campaign).max_refusals
+    return len(campaign.refused_in_a_row(proposer)) >= limit
 
 
 def expected_sweep_gain(brief: Brief) -> float:

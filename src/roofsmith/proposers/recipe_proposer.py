@@ -89,7 +89,8 @@ def _consider(card: Card, context: CardContext, brief: Brief) -> Explanation:
     change = card.apply(context)
     if isinstance(change, NotApplicable):
         return Explanation(card, False, change.reason, 1.0)
-    judged = {brief.incumbent.id, *(round.proposed_id for round in brief.remembered)}
+    refused = (refusal.candidate_id for refusal in brief.campaign.refusals)
+    judged = {brief.incumbent.id, *(round.proposed_id for round in brief.remembered), *refused}
     if change.candidate.id in judged:
         return Explanation(card, False, "it gives a kernel that was judged already", 1.0)
     predicted = card.predict(context)

@@ -1,4 +1,4 @@
-"""Proposers that think of nothing themselves: recorded changes in order, and one by hand."""
+"""Proposes recorded changes in order."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from roofsmith.domain.campaign import Round
 from roofsmith.domain.proposal import Proposal
+from roofsmith.domain.refusal import Refusal
 from roofsmith.errors import UsageError
 from roofsmith.ports import Brief, Screen
 
@@ -29,29 +30,24 @@ class ReplayProposer:
     def __init__(self, proposals: Sequence[Proposal]) -> None:
         self._proposals = tuple(proposals)
 
-    @classmethod
-    def from_file(cls, path: Path) -> ReplayProposer:
-        """Replay the file; see `read_proposals` for what it may hold and what is raised."""
-        return cls(read_proposals(path))
-
     @property
     def name(self) -> str:
         """`replay`."""
         return "replay"
 
     def ask(self, brief: Brief, screen: Screen) -> Proposal | None:  # noqa: ARG002
-        """The first change that no round was made of yet; None after the last one."""
-        coming = self._proposals[self._done(brief.campaign.rounds) :]
+        """The first change that wasn't proposed yet; None after the last one."""
+        coming = self._proposals[self._done(brief.campaign.proposed) :]
         task = brief.repair
         if task is None:
             return next((proposal for proposal in coming if not proposal.repair), None)
         fits = coming and coming[0].repair and coming[0].hypothesis == task.hypothesis
         return coming[0] if fits else None
 
-    def _done(self, rounds: Sequence[Round]) -> int:
-        """How many changes are behind: proposed, or repairs that weren't needed."""
+    def _done(self, before: Sequence[Round | Refusal]) -> int:
+        """How many changes are behind: judged, refused, or repairs that weren't needed."""
         done = 0
-        for past in rounds:
+        for past in before:
             place = done
             while place < len(self._proposals) and self._proposals[place].repair:
                 if _made_of(past, self._proposals[place]):
@@ -63,29 +59,6 @@ class ReplayProposer:
 
     def tell(self, round: Round) -> None:
         """Nothing to remember: the ledger says how far the replay is."""
-
-
-class ManualProposer:
-    """Proposes one change that came from outside, once, and then has no more ideas.
-
-    Unlike a replay it asks no ledger: telling the same change twice is the caller's right.
-    """
-
-    def __init__(self, proposal: Proposal) -> None:
-        self._proposal: Proposal | None = proposal
-
-    @property
-    def name(self) -> str:
-        """`manual`."""
-        return "manual"
-
-    def ask(self, brief: Brief, screen: Screen) -> Proposal | None:  # noqa: ARG002
-        """The change at the first call, None afterwards."""
-        proposal, self._proposal = self._proposal, None
-        return proposal
-
-    def tell(self, round: Round) -> None:
-        """Nothing follows from it here; the caller reads the ledger."""
 
 
 def read_proposals(path: Path) -> tuple[Proposal, ...]:
@@ -129,6 +102,8 @@ def _read_line(line: str, where: str) -> Proposal | None:
     )
 
 
-def _made_of(past: Round, proposal: Proposal) -> bool:
-    """Whether the round judged this proposal. Its candidate may have been formatted since."""
+def _made_of(past: Round | Refusal, proposal: Proposal) -> bool:
+    """Whether this proposal was judged, or refused. It may have been formatted since."""
+    if isinstance(past, Refusal):
+        return past.candidate_id == proposal.candidate.id and past.hypothesis == proposal.hypothesis
     return past.hypothesis == proposal.hypothesis and proposal.repair == (past.repairs is not None)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+
 from roofsmith.analysis.audit_campaign import REPORTED
 from roofsmith.domain.campaign import Campaign
 from roofsmith.domain.kernel import Candidate
+from roofsmith.ports import Rendered, RenderFailure
 from roofsmith.report import logs, markdown
 from roofsmith.report.diagnoses import diagnosis_files
 from roofsmith.report.documents import manifest
@@ -13,32 +17,66 @@ from roofsmith.report.html import render_html
 from roofsmith.report.memory import memory
 from roofsmith.report.plans import plan
 from roofsmith.report.summarize import summarize
-from roofsmith.report.summary import Step, Summary
+from roofsmith.report.summary import Step
 
 
-def render_campaign(campaign: Campaign) -> dict[str, str]:
+def render_campaign(campaign: Campaign) -> Rendered:
     """Relative path to text, for everything beside the ledger.
 
     `logs/` only grow from one event to the next, and a round's files never change once the round
-    is recorded; the README, the benchmark and the reports are rendered anew each time.
+    is recorded; the README, the benchmark and the reports are rendered anew each time. A file that
+    can't be rendered is a failure beside the others, so that it takes none of them with it.
     """
-    summary = summarize(campaign)
-    files = {
-        "manifest.yaml": manifest(campaign, summary),
-        "README.md": markdown.readme(campaign, summary),
-        "logs/optimize.md": logs.optimize_log(campaign, summary),
-        "performance.md": markdown.performance(campaign, summary),
-        "logs/performance_trend.md": logs.performance_trend(summary),
-        "benchmark.md": markdown.benchmark(campaign, summary),
-        "final_report.md": markdown.final_report(summary),
-        "report.html": render_html(campaign, summary),
+    files: dict[str, str] = {}
+    failures: list[RenderFailure] = []
+    for what, render in _renderers(campaign):
+        try:
+            files |= render()
+        except Exception as error:  # noqa: BLE001 - a fault in one file is that file's alone
+            failures.append(RenderFailure(what, error))
+    return Rendered(files, tuple(failures))
+
+
+_Renderer = tuple[str, Callable[[], Mapping[str, str]]]
+"""What is rendered, for people, and the files that it gives."""
+
+
+def _renderers(campaign: Campaign) -> Iterator[_Renderer]:
+    try:
+        summary = summarize(campaign)
+    except Exception as error:  # noqa: BLE001 - see render_campaign
+        yield "every report", partial(_raise, error)
+        return
+    single: dict[str, Callable[[], str]] = {
+        "manifest.yaml": lambda: manifest(campaign, summary),
+        "README.md": lambda: markdown.readme(campaign, summary),
+        "logs/optimize.md": lambda: logs.optimize_log(campaign, summary),
+        "performance.md": lambda: markdown.performance(campaign, summary),
+        "logs/performance_trend.md": lambda: logs.performance_trend(summary),
+        "benchmark.md": lambda: markdown.benchmark(campaign, summary),
+        "final_report.md": lambda: markdown.final_report(summary),
+        "report.html": lambda: render_html(campaign, summary),
     }
-    if campaign.started.examination is not None:
-        files["env_check.md"] = env_check(campaign.started.examination, REPORTED)
-    files |= diagnosis_files(campaign)
+    if (examination := campaign.started.examination) is not None:
+        single["env_check.md"] = lambda: env_check(examination, REPORTED)
+    yield from ((name, partial(_named, name, text)) for name, text in single.items())
+    yield "diagnoses", lambda: diagnosis_files(campaign)
     for step, candidate in zip(summary.steps, _candidates(campaign), strict=True):
-        files |= _round_files(campaign, summary, step, candidate)
-    return files
+        folder = f"rounds/round-{step.number}"
+        yield folder, partial(_round_files, folder, step, candidate)
+        note = f"memory/v{step.number - 1}.json"
+        yield note, partial(_named, note, partial(memory, campaign, step))
+        if step.hypothesis is not None:
+            name = f"plans/v{step.number - 1}_plan.md"
+            yield name, partial(_named, name, partial(plan, campaign, summary, step))
+
+
+def _raise(error: Exception) -> Mapping[str, str]:
+    raise error
+
+
+def _named(name: str, text: Callable[[], str]) -> Mapping[str, str]:
+    return {name: text()}
 
 
 def _candidates(campaign: Campaign) -> list[Candidate]:
@@ -48,14 +86,8 @@ def _candidates(campaign: Campaign) -> list[Candidate]:
     return [campaign.baseline.candidate, *(round.candidate for round in campaign.rounds)]
 
 
-def _round_files(
-    campaign: Campaign, summary: Summary, step: Step, candidate: Candidate
-) -> dict[str, str]:
-    folder = f"rounds/round-{step.number}"
+def _round_files(folder: str, step: Step, candidate: Candidate) -> Mapping[str, str]:
     files = {f"{folder}/{name}": text for name, text in markdown.round_files(step).items()}
     for source in candidate.sources:
         files[f"{folder}/kernel_snapshot/{source.path}"] = source.text
-    files[f"memory/v{step.number - 1}.json"] = memory(campaign, step)
-    if step.hypothesis is not None:
-        files[f"plans/v{step.number - 1}_plan.md"] = plan(campaign, summary, step)
     return files

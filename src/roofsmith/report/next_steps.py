@@ -16,17 +16,6 @@ from roofsmith.report.summary import NextStep, Step, WorkloadRow
 _LAGGARD_MARGIN = 0.1
 """A workload this far (in roofline fraction) below the mean is worth a campaign of its own."""
 
-_REMEDIES: dict[BottleneckKind, str] = {
-    "memory": "It waits for memory: move fewer bytes (fuse passes, keep the working set in cache, "
-    "stream stores that aren't read again).",
-    "compute": "It waits for arithmetic: wider vectors, fused multiply-adds, more independent "
-    "chains, cheaper functions.",
-    "latency": "Neither ceiling is near: shorten dependency chains, cut branches, calls and "
-    "synchronisation, give each thread more independent work.",
-    "unknown": "The profiler couldn't say what it waits for: allow hardware counters "
-    "(`roofsmith doctor` says how) and profile it again.",
-}
-
 
 def next_steps(
     campaign: Campaign,
@@ -47,7 +36,7 @@ def next_steps(
     return (
         *_after_stop(campaign.stopped, limits_in_force(campaign)),
         *_missing_facts(workloads, campaign.started.target),
-        *_bottleneck(steps, fraction, campaign.started.target.goal.roofline_fraction),
+        *_bottleneck(steps, fraction, campaign),
         *_laggard(workloads, fraction),
         *_divided(steps),
         *_undecided(steps),
@@ -123,13 +112,80 @@ def _missing_facts(workloads: tuple[WorkloadRow, ...], target: Target) -> Iterat
         )
 
 
-def _bottleneck(steps: tuple[Step, ...], fraction: float | None, goal: float) -> Iterator[NextStep]:
+def _bottleneck(
+    steps: tuple[Step, ...], fraction: float | None, campaign: Campaign
+) -> Iterator[NextStep]:
     seen = [s.bottleneck_after for s in steps if s.mark in ("baseline", "kept")]
     last = next((bottleneck for bottleneck in reversed(seen) if bottleneck is not None), None)
+    goal = campaign.started.target.goal.roofline_fraction
     if last is None or (fraction is not None and fraction >= goal):
         return
     where = f" at {fmt.percent(fraction)} of the roofline" if fraction is not None else ""
-    yield NextStep(f"Answer the {last.kind} bottleneck{where}", _REMEDIES[last.kind])
+    on_gpu = campaign.started.environment.device.kind != "cpu"
+    yield NextStep(f"Answer the {last.kind} bottleneck{where}", remedy(last.kind, on_gpu=on_gpu))
+
+
+def remedy(kind: BottleneckKind, *, on_gpu: bool) -> str:
+    """What relieves a bottleneck, in the words of the device that the kernel runs on."""
+    match kind:
+        case "memory" if on_gpu:
+            return (
+                "It waits for device memory: move fewer bytes (fuse kernels, keep tiles in shared "
+                "memory or registers), and make loads wide and coalesced."
+            )
+        case "memory":
+            return (
+                "It waits for memory: move fewer bytes (fuse passes, keep the working set in "
+                "cache, stream stores that aren't read again)."
+            )
+        case "compute" if on_gpu:
+            return (
+                "It waits for arithmetic: use the matrix units where the precision allows, fused "
+                "multiply-adds, fast intrinsics, fewer integer operations per element."
+            )
+        case "compute":
+            return (
+                "It waits for arithmetic: wider vectors, fused multiply-adds, more independent "
+                "chains, cheaper functions."
+            )
+        case "latency" if on_gpu:
+            return (
+                "Neither ceiling is near: put more independent work into each thread, prefetch "
+                "into shared memory (cp.async), and synchronise less."
+            )
+        case "latency":
+            return (
+                "Neither ceiling is near: shorten dependency chains, cut branches, calls and "
+                "synchronisation, give each thread more independent work."
+            )
+        case "occupancy" if on_gpu:
+            return (
+                "Too few warps are resident to hide latency: use fewer registers "
+                "(__launch_bounds__, shorter live ranges) or less shared memory per block."
+            )
+        case "occupancy":
+            return "Too few threads have work: share the outer loop out to more of them."
+        case "launch" if on_gpu:
+            return (
+                "Launching takes longer than the work: fuse kernels into one launch, do more per "
+                "launch, or capture the sequence in a graph."
+            )
+        case "launch":
+            return "Calls take longer than the work: do more per call, start threads less often."
+        case "tail" if on_gpu:
+            return (
+                "The last wave leaves multiprocessors idle: choose a grid that is a multiple of "
+                "them, smaller tiles, split-K, or a persistent kernel."
+            )
+        case "tail":
+            return "Threads wait for the last one: use smaller chunks, or share them out evenly."
+        case "unknown":
+            return (
+                "The profiler couldn't say what it waits for: allow performance counters "
+                "(`roofsmith doctor` says how) and profile it again."
+            )
+        case _:
+            assert_never(kind)
 
 
 def _laggard(workloads: tuple[WorkloadRow, ...], fraction: float | None) -> Iterator[NextStep]:

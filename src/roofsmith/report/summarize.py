@@ -12,6 +12,7 @@ from roofsmith.domain.bound import Bound
 from roofsmith.domain.campaign import Campaign, Started, Stopped
 from roofsmith.domain.comparison import ErrorReport, Timing
 from roofsmith.domain.diagnosis import Diagnosed
+from roofsmith.domain.refusal import Refusal
 from roofsmith.domain.target import Target
 from roofsmith.domain.workload import AS_DRAWN, ConfigClass, Workload
 from roofsmith.report.diagnoses import diagnosis_path
@@ -52,6 +53,7 @@ def summarize(campaign: Campaign) -> Summary:
     classes = tuple(_class_row(config_class, workloads) for config_class in campaign.classes)
     return Summary(
         campaign=started.campaign,
+        refusals=campaign.refusals,
         name=target.name,
         family=target.family,
         kernel_path=_called(target),
@@ -263,7 +265,9 @@ def _final_errors(steps: tuple[Step, ...]) -> tuple[ErrorReport, ...]:
 
 
 def _totals(campaign: Campaign, steps: tuple[Step, ...]) -> Totals:
-    between = [a.event for a in campaign.asides if isinstance(a.event, Stopped | Diagnosed)]
+    between = [
+        a.event for a in campaign.asides if isinstance(a.event, Stopped | Diagnosed | Refusal)
+    ]
     return Totals(
         tried=len(campaign.rounds),
         kept=sum(step.mark == "kept" for step in steps),

@@ -20,6 +20,7 @@ from roofsmith.domain.measure import TIME, Measure
 from roofsmith.domain.outcome import Outcome, Passed, Unstable
 from roofsmith.domain.profile import Bottleneck, Profile
 from roofsmith.domain.proposal import Hypothesis, ScreenedPoint
+from roofsmith.domain.refusal import Refusal
 from roofsmith.domain.transfer import TransferCheck
 from roofsmith.report import format as fmt
 from roofsmith.report.diffs import FileDiff
@@ -338,6 +339,8 @@ class Summary:
     """Of a command target: from the baseline to the kernel that holds."""
     calibrations: tuple[Calibration, ...] = ()
     """Of each tactic whose predictions could be scored."""
+    refusals: tuple[Refusal, ...] = ()
+    """Proposals that were never built."""
     diagnoses: tuple[tuple[int, int, str], ...] = ()
     """After which round, at which level, and the file."""
 

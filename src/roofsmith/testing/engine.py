@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import cast
 
 from roofsmith.domain.campaign import Campaign, Event, Round
 from roofsmith.domain.device import Environment
@@ -16,10 +17,22 @@ from roofsmith.domain.facts import BandwidthCeiling, Citation, ComputeCeiling, F
 from roofsmith.domain.kernel import Candidate, SourceFile
 from roofsmith.domain.outcome import BuildFailed
 from roofsmith.domain.proposal import Hypothesis, Proposal
+from roofsmith.domain.refusal import BadAnswer, Refusal
 from roofsmith.domain.target import Target
 from roofsmith.domain.workload import ConfigClass, Workload
 from roofsmith.domain.yardstick import Yardstick
-from roofsmith.ports import Brief, Formatter, Inspector, Merger, Parts, Profiler, Screen, Tracer
+from roofsmith.ports import (
+    Brief,
+    Formatter,
+    Inspector,
+    Merger,
+    Parts,
+    Profiler,
+    Render,
+    Rendered,
+    Screen,
+    Tracer,
+)
 from roofsmith.testing.clock import FakeClock
 from roofsmith.testing.judge import FakeJudge, FakeKernels, FakeOracle
 from roofsmith.testing.machine import FakeDeviceSource, FakeSpecSource, fake_environment
@@ -63,7 +76,8 @@ class FakeWorld:
 
     target: Target
     kernels: FakeKernels
-    ideas: Sequence[Proposal]
+    ideas: Sequence[object]
+    """Proposals; or what a proposer shouldn't answer: bad answers, garbage, exceptions to raise."""
     effects: SideEffects = field(default_factory=SideEffects)
     clock: FakeClock = field(default_factory=lambda: FakeClock(step_s=0.01))
     observer: RecordingObserver = field(default_factory=RecordingObserver)
@@ -80,6 +94,8 @@ class FakeWorld:
     interrupt_at: int | None = None
     """Ask at which Ctrl-C is pressed, from 0."""
     yardsticks: tuple[Yardstick, ...] = ()
+    render: Render | None = None
+    """None: `fake_render`."""
 
     def parts(self) -> Parts:
         """What an engine runs on; a new set for every process."""
@@ -99,7 +115,7 @@ class FakeWorld:
             ledger=_DyingLedger(MemoryLedger(self.records), self.effects),
             lineage=_DyingLineage(self.lineage, self.effects),
             files=_DyingFiles(self.files, self.effects),
-            render=fake_render,
+            render=self.render or fake_render,
             yardsticks=self.yardsticks,
             inspector=self.inspector,
             tracer=self.tracer,
@@ -171,7 +187,7 @@ class _DyingFiles:
 class ScriptedProposer:
     """Proposes the given ideas in order; goes on where the ledger's rounds end."""
 
-    def __init__(self, ideas: Sequence[Proposal], interrupt_at: int | None = None) -> None:
+    def __init__(self, ideas: Sequence[object], interrupt_at: int | None = None) -> None:
         """Ctrl-C is pressed at ask number `interrupt_at`, counted from 0."""
         self._ideas = ideas
         self._interrupt_at = interrupt_at
@@ -183,7 +199,7 @@ class ScriptedProposer:
         """`scripted`."""
         return "scripted"
 
-    def ask(self, brief: Brief, screen: Screen) -> Proposal | None:  # noqa: ARG002
+    def ask(self, brief: Brief, screen: Screen) -> Proposal | BadAnswer | None:  # noqa: ARG002
         """The idea after as many as were judged; a repair only where it is one.
 
         Dispatches of diverged rounds are the engine's own.
@@ -191,8 +207,13 @@ class ScriptedProposer:
         if self._asked == self._interrupt_at:
             raise KeyboardInterrupt
         self._asked += 1
-        judged = sum(round_.splits is None for round_ in brief.campaign.rounds)
+        made = brief.campaign.proposed
+        judged = sum(isinstance(past, Refusal) or past.splits is None for past in made)
         idea = self._ideas[judged] if judged < len(self._ideas) else None
+        if isinstance(idea, Exception):
+            raise idea
+        if not isinstance(idea, Proposal):  # garbage is passed on as it is
+            return cast(Proposal | BadAnswer | None, idea)
         return None if brief.repair and idea and not idea.repair else idea
 
     def tell(self, round: Round) -> None:
@@ -210,10 +231,11 @@ def _declared_classes(target: Target) -> tuple[ConfigClass, ...]:
     )
 
 
-def fake_render(campaign: Campaign) -> dict[str, str]:
+def fake_render(campaign: Campaign) -> Rendered:
     """One file per round and an index, so that tests see which were written."""
     rounds = {f"rounds/round-{r.round}/summary.md": r.decision.rule for r in campaign.rounds}
-    return {**rounds, "README.md": f"{campaign.started.campaign}: {len(campaign.rounds)} rounds"}
+    index = f"{campaign.started.campaign}: {len(campaign.rounds)} rounds"
+    return Rendered({**rounds, "README.md": index})
 
 
 def fake_sheet(device_id: str, floor_time_s: float | None) -> FactSheet:

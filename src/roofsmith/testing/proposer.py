@@ -263,7 +263,7 @@ class ProposerConformance:
         """A crash loses no place: what an instance remembers can be read off the ledger."""
         proposer, brief = self.proposer(), self.brief()
         for _ in range(3):
-            proposal = proposer.ask(brief, FakeScreen(self.screening))
+            proposal = self._asked(proposer, brief)
             assert proposal == self._ask(brief)
             if proposal is None:
                 return
@@ -288,15 +288,20 @@ class ProposerConformance:
         failed = BuildFailed(reason="compiler_error", detail="does not compile")
         screen = FakeScreen(lambda _: Screening(outcome=failed, speedup=None))
         proposal = self.proposer().ask(self.brief(), screen)
-        assert proposal is None or proposal.hypothesis.statement
+        assert proposal is None or isinstance(proposal, Proposal)
 
     def _ask(self, brief: Brief) -> Proposal | None:
-        return self.proposer().ask(brief, FakeScreen(self.screening))
+        return self._asked(self.proposer(), brief)
+
+    def _asked(self, proposer: Proposer, brief: Brief) -> Proposal | None:
+        answer = proposer.ask(brief, FakeScreen(self.screening))
+        assert answer is None or isinstance(answer, Proposal), answer
+        return answer
 
     def _until_none(self, *, kept: bool) -> list[Proposal]:
         proposer, brief = self.proposer(), self.brief()
         proposals: list[Proposal] = []
-        while (proposal := proposer.ask(brief, FakeScreen(self.screening))) is not None:
+        while (proposal := self._asked(proposer, brief)) is not None:
             proposals.append(proposal)
             assert len(proposals) < ENDLESS, "it still has ideas for the same kernel"
             brief = advance(brief, proposal, kept=kept, speedup=1.1 if kept else 1.0)

@@ -1,0 +1,319 @@
+"""A campaign held open for changes from outside.
+
+Opening is what takes long: the survey, the reference's process, the ceilings, on a GPU its lease
+and the processes that import PyTorch. A session does it once for any number of `ask` and `tell`.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from roofsmith.app.telling import Change, contract_of, keep_told, told_candidate
+from roofsmith.app.wiring import LateLineage, Workshop, make_proposer, workshop
+from roofsmith.config import Settings
+from roofsmith.domain.campaign import Campaign, Round, Started, Stopped, replay
+from roofsmith.domain.ending import StopCode
+from roofsmith.domain.measure import TIME, Measure
+from roofsmith.domain.proposal import Hypothesis, Proposal, RepairTask
+from roofsmith.domain.refusal import BadAnswer, Refusal
+from roofsmith.domain.standing import limits_in_force
+from roofsmith.domain.target import StopPolicy
+from roofsmith.engine.diagnosing import require_material
+from roofsmith.engine.loop import Engine
+from roofsmith.engine.repairing import nothing_to_repair, repair_task
+from roofsmith.engine.stopping import Stop
+from roofsmith.errors import RenderingError, UsageError
+from roofsmith.ports import Brief, Observer, RenderFailure
+from roofsmith.store.campaign_dir import CampaignDirectory
+from roofsmith.store.ledger import JsonlLedger
+from roofsmith.store.sources import read_text
+from roofsmith.store.told import drop
+
+OUTSIDE = "tell"
+"""The proposer that a record names for a change from outside."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """In place of a target's own; None: the target's stays."""
+
+    max_iterations: int | None = None
+    budget_s: float | None = None
+    max_tokens: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Where a campaign is, for a proposer outside."""
+
+    directory: Path
+    brief: Brief
+    stop: Stop | None
+    """The stop condition that holds, if one does."""
+    contract: str
+    """What a change may be, and how to tell it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToldRounds:
+    """What became of a change from outside."""
+
+    rounds: tuple[Round, ...]
+    """Its own, and that of its dispatch, if one followed; empty where it was refused."""
+    stopped: Stopped | None
+    """Why the campaign has ended with it, if it has."""
+    measure: Measure = TIME
+    """What was measured."""
+    refusal: Refusal | None = None
+    """Why nothing was built of it; None where it was judged."""
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether the campaign goes on from it."""
+        return bool(self.rounds) and self.rounds[-1].decision.kind == "kept"
+
+
+class Session:
+    """An open campaign: `ask` what the next change may build on, `tell` a change, in turns."""
+
+    def __init__(self, directory: Path, engine: Engine) -> None:
+        self._directory = directory
+        self._engine = engine
+        self._is_first = True
+
+    @property
+    def campaign(self) -> Campaign:
+        """The state so far."""
+        return self._engine.campaign
+
+    def ask(self) -> Standing:
+        """What the next change may build on; after rollbacks in a row, that is gathered first.
+
+        Raises:
+            UsageError: the baseline was not measured yet.
+        """
+        engine = self._begin()
+        if engine.campaign.baseline is None:
+            raise UsageError(
+                "this campaign has no baseline yet",
+                hint=f"roofsmith resume {shlex.quote(str(self._directory))}",
+            )
+        engine.heed_masks()
+        engine.diagnose()
+        require_rendered(engine.unrendered, self._directory)
+        return Standing(
+            directory=self._directory,
+            brief=engine.brief(),
+            stop=engine.stop_condition(),
+            contract=contract_of(engine.campaign.started.target),
+        )
+
+    def tell(self, change: Change, limits: Limits | None = None) -> ToldRounds:
+        """One round with a kernel from outside; if its classes diverge, a second with its dispatch.
+
+        A change that can't be judged (it is the incumbent, cites what isn't so, repairs nothing)
+        is a refusal of the ledger, and part of the answer.
+
+        Args:
+            change: the kernel, and what it is about.
+            limits: that are to be other than those in force.
+
+        Raises:
+            UsageError: the kernel can't be read; the hypothesis is missing; nobody asked what the
+                last rollbacks show; a limit allows no further round.
+        """
+        _require_readable(change)
+        engine = self._begin()
+        if limits is not None:
+            engine.limit(limited(limits_in_force(engine.campaign), limits))
+        campaign = engine.campaign
+        if campaign.baseline is not None:
+            _require_room(engine.limit_reached(repair=change.repair), self._directory)
+        task = repair_task(campaign) if change.repair else None
+        if not change.repair:
+            require_material(campaign, shlex.quote(str(self._directory)))
+        elif task is None:
+            return self._refused(engine.refuse(_no_repair(change, campaign)))
+        before = campaign.incumbent if task is None else task.candidate
+        # Before the incumbent is put into the worktree: the change may have been made there.
+        target = campaign.started.target
+        candidate = told_candidate(change.kernel, change.flags, before, target)
+        proposal = Proposal(
+            hypothesis=_hypothesis(change, task),
+            candidate=candidate,
+            repair=change.repair,
+            tokens=change.tokens,
+            proposer=OUTSIDE,
+        )
+        if campaign.baseline is not None and (refusal := engine.objected(proposal)):
+            return self._refused(refusal)
+        keep_told(change, self._directory, candidate, before, target)
+        engine.take_up()
+        engine.split()  # due since a crash
+        held = engine.stop_condition()
+        told = engine.round(proposal)
+        drop(self._directory, candidate.id)
+        if isinstance(told, Refusal):
+            return self._refused(told)
+        split = engine.split()
+        stop = engine.stop_condition()
+        is_news = stop is not None and (held is None or held.code != stop.code or change.repair)
+        if stop is not None and is_news and repair_task(engine.campaign) is None:
+            engine.finish(stop)
+        require_rendered(engine.unrendered, self._directory)
+        rounds = (told,) if split is None else (told, split)
+        return ToldRounds(rounds, engine.campaign.stopped, engine.campaign.started.target.measure)
+
+    def _begin(self) -> Engine:
+        """The engine; the time since the last call was somebody else's, and counts for nothing."""
+        if not self._is_first:
+            self._engine.discard_time()
+        self._is_first = False
+        return self._engine
+
+    def _refused(self, refusal: Refusal) -> ToldRounds:
+        require_rendered(self._engine.unrendered, self._directory)
+        return ToldRounds((), self.campaign.stopped, self.campaign.started.target.measure, refusal)
+
+
+@contextmanager
+def open_session(directory: Path, settings: Settings, observer: Observer) -> Iterator[Session]:
+    """Hold a campaign that has begun open: its directory, target, reference, device and ceilings.
+
+    Args:
+        directory: the campaign's.
+        settings: where caches are.
+        observer: hears what happens.
+
+    Raises:
+        LedgerError: a record was changed.
+        MachineError: this is another machine, or another process works in the directory.
+    """
+    with CampaignDirectory.open(directory) as files:
+        started = campaign_in(files).started
+        lineage = LateLineage(files.directory, started.campaign, started.target.baseline, None)
+        with going_on(started, settings, observer) as shop:
+            proposer = make_proposer("none")
+            parts = shop.parts(proposer, files, lineage)
+            yield Session(directory, Engine(parts, started.campaign, None, shop.prepared))
+
+
+def ask(directory: Path, settings: Settings, observer: Observer) -> Standing:
+    """`Session.ask` in a session of its own."""
+    with open_session(directory, settings, observer) as session:
+        return session.ask()
+
+
+def tell(
+    directory: Path, change: Change, limits: Limits, settings: Settings, observer: Observer
+) -> ToldRounds:
+    """`Session.tell` in a session of its own; what can't be read is said before it is opened."""
+    _require_readable(change)
+    with open_session(directory, settings, observer) as session:
+        return session.tell(change, limits)
+
+
+def going_on(
+    started: Started, settings: Settings, observer: Observer
+) -> AbstractContextManager[Workshop]:
+    """The target of a campaign that has begun, opened on any GPU of the product it began on.
+
+    AMD's tools and HIP don't always call a product alike: there, the engine refuses another one.
+    """
+    device = started.environment.device
+    product = device.name if device.kind == "nvidia" else None
+    return workshop(started.target, settings, observer, product)
+
+
+def campaign_in(files: CampaignDirectory) -> Campaign:
+    """The campaign that a directory's ledger holds."""
+    campaign = replay(JsonlLedger(files.ledger_path).events())
+    assert campaign is not None, "an opened campaign directory has a record"
+    return campaign
+
+
+def limited(stop: StopPolicy, limits: Limits) -> StopPolicy:
+    """A stop policy with other limits in place of its own.
+
+    Raises:
+        UsageError: a limit is out of its range.
+    """
+    given = asdict(limits)
+    values = stop.model_dump() | {name: value for name, value in given.items() if value is not None}
+    try:
+        return StopPolicy.model_validate(values)
+    except ValidationError as error:
+        complaint = error.errors()[0]
+        raise UsageError(f"{complaint['loc'][0]}: {complaint['msg']}") from error
+
+
+def require_rendered(failures: tuple[RenderFailure, ...], directory: Path) -> None:
+    """Say that files of a campaign could not be rendered, once everything else is done.
+
+    Raises:
+        RenderingError: some could not.
+    """
+    if not failures:
+        return
+    first = failures[0].error
+    named = ", ".join(failure.what for failure in failures)
+    again = f"roofsmith --debug report {shlex.quote(str(directory))}"
+    raise RenderingError(
+        f"can't render {named} ({type(first).__name__}: {first}): a fault of roofsmith. The records"
+        f" in {directory} are whole, and every other file is written",
+        hint=f"`{again}` shows where it fails; a later version of roofsmith can render it again",
+    ) from first
+
+
+def _require_readable(change: Change) -> None:
+    if not change.kernel.is_dir():
+        read_text(change.kernel, "kernel", may_be_empty=True)
+    if change.hypothesis is None and not change.repair:
+        raise UsageError(
+            "there is no hypothesis", hint="say what changed and why: --hypothesis TEXT"
+        )
+
+
+def _no_repair(change: Change, campaign: Campaign) -> BadAnswer:
+    return BadAnswer(
+        reason="bad_repair",
+        detail=nothing_to_repair(campaign),
+        tokens=change.tokens,
+        proposer=OUTSIDE,
+    )
+
+
+def _require_room(stop: Stop | None, directory: Path) -> None:
+    if stop is None:
+        return
+    restart = f"roofsmith memory restart {shlex.quote(str(directory))}"
+    ways: dict[StopCode, str] = {
+        "max_iterations": "allow more with --max-iterations N",
+        "budget": "allow more with --budget-s S",
+        "tokens": "allow more with --max-tokens N",
+        "regressions": f"have it forget a half of its rounds: {restart}",
+    }
+    raise UsageError(f"this campaign has no room for a round: {stop.detail}", hint=ways[stop.code])
+
+
+def _hypothesis(change: Change, task: RepairTask | None) -> Hypothesis:
+    """What the change is about; of a repair, the idea's own, but for what is said anew."""
+    said: dict[str, object] = {
+        "statement": change.hypothesis,
+        "target_class": change.target_class,
+        "category": change.category,
+        "predicted_speedup": change.predicted_speedup,
+        "expected_counter": change.expected_counter,
+        "expected_delta": change.expected_delta,
+    }
+    told = {name: value for name, value in said.items() if value is not None}
+    if task is not None:
+        return task.hypothesis.model_copy(update=told)
+    origin = {"rationale": "proposed from outside", "tactic": "external"}
+    return Hypothesis.model_validate({"statement": "", **origin, **told})

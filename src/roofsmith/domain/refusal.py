@@ -1,0 +1,48 @@
+"""Proposals that were never built: data for whoever proposed them, never the end of a campaign."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from roofsmith.domain.proposal import Hypothesis
+from roofsmith.domain.values import Value
+
+RefusalReason = Literal["no_change", "malformed", "uncited", "bad_repair", "failed", "deadline"]
+"""no_change: the candidate is the incumbent (a repair: what was wrong), byte for byte; malformed:
+the answer is no proposal, or one for another kernel; uncited: a citation leads nowhere, or says
+otherwise; bad_repair: there is nothing to repair, or it is of another idea; failed: the proposer
+raised an error; deadline: it didn't answer in time."""
+
+
+class BadAnswer(Value):
+    """What a proposer answers, or is taken to have answered, in place of a proposal."""
+
+    reason: RefusalReason
+    detail: str
+    """What was wrong, so that the next answer can do better."""
+    tokens: int = Field(default=0, ge=0)
+    """What the proposer used for it, if it counts."""
+    proposer: str = ""
+    """Who answered so, by name; empty: the proposer that the engine asked."""
+
+
+class Refusal(Value):
+    """A record of a proposal that was refused before anything was built."""
+
+    kind: Literal["refused"] = "refused"
+    reason: RefusalReason
+    detail: str
+    after_round: int = Field(ge=1)
+    """The last round before it; 1 is the baseline."""
+    proposer: str
+    hypothesis: Hypothesis | None = None
+    """None where the answer held none."""
+    candidate_id: str | None = None
+    """Of the kernel as it was proposed; None where the answer held none."""
+    tokens: int = Field(default=0, ge=0)
+    wall_s: float
+    kernel_s: float = 0.0
+    """Part of `wall_s` in which the proposer had kernels built and screened."""
+    at: str

@@ -1,0 +1,109 @@
+"""What is wrong with a proposal before anything is built of it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from roofsmith.domain.campaign import Campaign
+from roofsmith.domain.ending import StopCode
+from roofsmith.domain.proposal import Proposal
+from roofsmith.domain.refusal import BadAnswer, Refusal, RefusalReason
+from roofsmith.engine.repairing import why_no_repair
+from roofsmith.engine.stopping import Stop
+from roofsmith.ports import CheckCitations
+
+_CODE: StopCode = "out_of_ideas"
+_SHOWN = 3
+"""Refusals that a stop names; all of them are in the log."""
+
+
+def objection(campaign: Campaign, proposal: Proposal, cited: CheckCitations) -> BadAnswer | None:
+    """Why a proposal can't become a round; None if it can.
+
+    Args:
+        campaign: before the proposal.
+        proposal: as it was formatted.
+        cited: checks the facts that a hypothesis cites.
+    """
+    found = (
+        _misfit(campaign, proposal)
+        or _unchanged(campaign, proposal)
+        or _repair(campaign, proposal)
+        or _uncited(campaign, proposal, cited)
+    )
+    if found is None:
+        return None
+    reason, detail = found
+    return BadAnswer(
+        reason=reason, detail=detail, tokens=proposal.tokens, proposer=proposal.proposer
+    )
+
+
+_Found = tuple[RefusalReason, str] | None
+
+
+def _misfit(campaign: Campaign, proposal: Proposal) -> _Found:
+    candidate, incumbent = proposal.candidate, campaign.incumbent
+    if candidate.language != incumbent.language:
+        return "malformed", (
+            f"the candidate is written in {candidate.language}, the campaign's kernel in "
+            f"{incumbent.language}"
+        )
+    if not any(source.path == incumbent.kernel.path for source in candidate.sources):
+        return "malformed", f"the candidate lacks {incumbent.kernel.path}"
+    names = [found.name for found in campaign.classes]
+    aim = proposal.hypothesis.target_class
+    if aim != "global" and aim not in names:
+        return "malformed", (
+            f"this campaign has no config class called {aim!r}; known: {', '.join(names)}"
+        )
+    return None
+
+
+def _unchanged(campaign: Campaign, proposal: Proposal) -> _Found:
+    if proposal.candidate.id != campaign.incumbent.id:
+        return None
+    return "no_change", "the proposed kernel and its build are the incumbent's, byte for byte"
+
+
+def _repair(campaign: Campaign, proposal: Proposal) -> _Found:
+    why = why_no_repair(campaign, proposal) if proposal.repair else None
+    return None if why is None else ("bad_repair", why)
+
+
+def _uncited(campaign: Campaign, proposal: Proposal, cited: CheckCitations) -> _Found:
+    problems = cited(proposal.hypothesis, campaign).problems
+    return ("uncited", "; ".join(problems)) if problems else None
+
+
+def too_many_refusals(campaign: Campaign, proposer: str, limit: int) -> Stop | None:
+    """The end of a campaign whose proposer answers with nothing that can be judged.
+
+    Args:
+        campaign: so far.
+        proposer: that is asked, by name; members of a portfolio have names of their own.
+        limit: refusals in a row, see `StopPolicy.max_refusals`.
+    """
+    found = campaign.refused_in_a_row(proposer)
+    if len(found) < limit:
+        return None
+    return Stop(_CODE, f"the last {len(found)} answers of {proposer} were refused: {_last(found)}")
+
+
+def anybody_silent(campaign: Campaign, limit: int) -> bool:
+    """Whether a proposer isn't asked any more for its refusals; after a resume it may answer."""
+    names = {refusal.proposer for refusal in campaign.refusals}
+    return any(len(campaign.refused_in_a_row(name)) >= limit for name in names)
+
+
+def out_of_ideas(campaign: Campaign, proposer: str) -> Stop:
+    """The end of a campaign whose proposer has nothing left to try on this incumbent."""
+    names = proposer.replace("+", " and ") or "no proposer"
+    detail = f"{names}: no more ideas for this kernel"
+    found = campaign.refused_since_resume
+    return Stop(_CODE, f"{detail}; refused: {_last(found)}" if found else detail)
+
+
+def _last(refusals: Sequence[Refusal]) -> str:
+    shown = refusals[-_SHOWN:]
+    return "; ".join(f"{r.reason.replace('_', ' ')}: {r.detail}" for r in shown)
