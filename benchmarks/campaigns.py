@@ -33,6 +33,7 @@ from roofsmith.domain.kernel import Built, Candidate
 from roofsmith.domain.values import Value
 from roofsmith.engine.progress import overhead_fraction
 from roofsmith.errors import BaselineError
+from roofsmith.judge.version import judge_version
 from roofsmith.store.ledger import JsonlLedger
 from roofsmith.testing.observer import SilentObserver
 
@@ -105,6 +106,8 @@ class Campaigns(Value):
     """A result file."""
 
     made: Made
+    judge: str | None = None
+    """Its version, `judge_version`; None: from before this was kept."""
     ceilings: Ceilings
     """warm: they were measured before the clock started."""
     campaigns: tuple[CampaignRow, ...]
@@ -112,7 +115,9 @@ class Campaigns(Value):
 
 def run(options: argparse.Namespace) -> Campaigns:
     """Every campaign that was asked for, one after the other."""
-    result = Campaigns(made=made_now(), ceilings=options.ceilings, campaigns=())
+    result = Campaigns(
+        made=made_now(), judge=judge_version(), ceilings=options.ceilings, campaigns=()
+    )
     try:
         for name in options.names:
             rows = (*result.campaigns, _campaign(name, options))

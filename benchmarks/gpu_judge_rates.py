@@ -403,54 +403,6 @@ def table(result: GpuJudgeRates) -> str:
     return "\n".join(lines)
 
 
-def figures(result: GpuJudgeRates) -> str:
-    """The README's table."""
-    lines = [
-        "| pair | kernel | called faster | called slower | seconds to judge (median, most)"
-        " | two judgements within 0.5% |",
-        "|---|---|---|---|---|---|",
-    ]
-    for group in sorted(result.groups, key=lambda group: (abs(group.slowdown), group.slowdown)):
-        how = (
-            f"{'candidate' if group.slowdown > 0 else 'incumbent'}: {abs(group.slowdown):.0%} more"
-        )
-        again = "-" if group.repeatability is None else f"{group.repeatability:.1%}"
-        time_us = (group.kernel_time_s or math.nan) * 1e6
-        took = f"{time_us:.3g} µs" if time_us < 1000 else f"{time_us / 1000:.3g} ms"
-        dims = "x".join(map(str, KERNELS[group.kernel].dims.values()))
-        faster, slower = (
-            f"{called.count} of {called.trials}"
-            for called in (group.called_faster, group.called_slower)
-        )
-        lines.append(
-            f"| {how if group.slowdown else 'identical'} | {group.kernel} {dims}, {took}"
-            f" | {faster} | {slower} | {group.median_wall_s:.1f}, {group.max_wall_s:.1f}"
-            f" | {again} |"
-        )
-    return "\n".join(lines)
-
-
-def agreement(result: GpuJudgeRates) -> str:
-    """The README's table of separate commands."""
-    lines = [
-        "| `roofsmith judge`, again and again | commands | verdict | speedups"
-        " | two of them within 0.5% |",
-        "|---|---|---|---|---|",
-    ]
-    for name in sorted({one.kernel for one in result.invocations}):
-        same = [one for one in result.invocations if one.kernel == name]
-        speedups = sorted(one.speedup for one in same if one.speedup is not None)
-        pairs = math.comb(len(speedups), 2)
-        close = round((repeatability(speedups) or 0.0) * pairs)
-        how = f"candidate: {same[0].slowdown:.0%} more" if same[0].slowdown else "identical"
-        verdicts = ", ".join(sorted({f"`{one.verdict}`" for one in same}))
-        lines.append(
-            f"| {name}, {how} | {len(same)} | {verdicts}"
-            f" | {speedups[0]:.4f}x to {speedups[-1]:.4f}x | {close} of {pairs} |"
-        )
-    return "\n".join(lines)
-
-
 def counted(text: str) -> tuple[str, int]:
     """`softmax=70`."""
     name, _, count = text.partition("=")

@@ -43,6 +43,7 @@ from roofsmith.domain.values import Value
 from roofsmith.judge.arena import Arena
 from roofsmith.judge.process import WorkerProcess
 from roofsmith.judge.station import MAX_WAIT_SHARE
+from roofsmith.judge.version import judge_version
 from roofsmith.store.ledger import JsonlLedger
 from roofsmith.toolchains.c import CToolchain
 
@@ -81,6 +82,8 @@ class SgemmOpenblas(Value):
     """A result file."""
 
     made: Made
+    judge: str | None = None
+    """Its version, `judge_version`; None: from before this was kept."""
     kernel: str
     """Its source."""
     build_flags: tuple[str, ...]
@@ -307,6 +310,7 @@ def run(options: argparse.Namespace) -> SgemmOpenblas:
             say(f"interrupted after {len(rows)} sizes")
     result = SgemmOpenblas(
         made=made,
+        judge=judge_version(),
         kernel=candidate.kernel.text,
         build_flags=(*candidate.build.flags, *candidate.build.link),
         threads=options.threads,

@@ -31,6 +31,7 @@ from roofsmith.domain.workload import ConfigClass, Workload
 from roofsmith.engine.loop import Engine
 from roofsmith.engine.records import recompared
 from roofsmith.judge.parent import ProcessJudge
+from roofsmith.judge.version import judge_version
 from roofsmith.ports import Brief, Screen
 from roofsmith.testing.engine import FakeWorld, fake_target
 from roofsmith.testing.judge import FakeKernels
@@ -99,6 +100,8 @@ class SimulatedCampaigns(Value):
     """A result file."""
 
     made: Made
+    judge: str | None = None
+    """Its version, `judge_version`; None: from before this was kept."""
     noise: str
     noise_trials: int
     summary: Summary
@@ -311,6 +314,7 @@ def main() -> None:
                 say(f"{len(campaigns)}/{len(seeds)}")
     result = SimulatedCampaigns(
         made=made,
+        judge=judge_version(),
         noise=options.noise.name,
         noise_trials=len(trials),
         summary=summarize(campaigns),

@@ -1,4 +1,4 @@
-"""Writes the generated pages: docs/cli.md, docs/recipes.md and tables of other pages.
+"""Writes the generated pages: docs/cli.md, docs/recipes.md, docs/measured.md and parts of others.
 
 `make docs` runs it; the tests compare what it returns with what is checked in.
 """
@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
+import measured
 import typer
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
@@ -30,6 +31,7 @@ from roofsmith.store.memory import SCHEMA, schema
 from roofsmith.store.target_schema import SECTIONS, TargetFile
 
 DOCS = Path(__file__).resolve().parent
+README = DOCS.parent / "README.md"
 WIKI_INDEX = DOCS.parent / "src" / "roofsmith" / "specs" / "pages" / "README.md"
 _GENERATED = "<!-- Written by `make docs`; edits are lost. -->\n\n"
 
@@ -66,6 +68,16 @@ def recipes_page() -> str:
         "card can be useless, but it can't be wrong unnoticed.\n\n"
     )
     return _GENERATED + head + "\n".join(map(_card, cards))
+
+
+def measured_page() -> str:
+    """docs/measured.md: what the present judge did, from benchmarks/results."""
+    return _GENERATED + measured.page(measured.load())
+
+
+def with_figures(page: str) -> str:
+    """README.md with what the present judge did, in two lines."""
+    return _with(page, "measured", measured.summary(measured.load()))
 
 
 def keys_table() -> str:
@@ -281,8 +293,10 @@ def main() -> None:
     """Write them all."""
     (DOCS / "cli.md").write_text(cli_page(), encoding="utf-8")
     (DOCS / "recipes.md").write_text(recipes_page(), encoding="utf-8")
+    (DOCS / "measured.md").write_text(measured_page(), encoding="utf-8")
     SCHEMA.write_text(json.dumps(schema(), indent=2) + "\n", encoding="utf-8")
     for path, written in (
+        (README, with_figures),
         (DOCS / "target.md", with_keys),
         (DOCS / "command.md", with_command_keys),
         (DOCS / "specs.md", with_facts),
