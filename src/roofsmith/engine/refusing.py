@@ -25,55 +25,50 @@ def objection(campaign: Campaign, proposal: Proposal, cited: CheckCitations) -> 
         proposal: as it was formatted.
         cited: checks the facts that a hypothesis cites.
     """
-    found = (
+    return (
         _misfit(campaign, proposal)
         or _unchanged(campaign, proposal)
         or _repair(campaign, proposal)
         or _uncited(campaign, proposal, cited)
     )
-    if found is None:
+
+
+def _misfit(campaign: Campaign, proposal: Proposal) -> BadAnswer | None:
+    candidate, incumbent = proposal.candidate, campaign.incumbent
+    if candidate.language != incumbent.language:
+        other = f"the candidate is in {candidate.language}, the kernel in {incumbent.language}"
+        return _bad(proposal, "malformed", other)
+    if not any(source.path == incumbent.kernel.path for source in candidate.sources):
+        return _bad(proposal, "malformed", f"the candidate lacks {incumbent.kernel.path}")
+    names = [found.name for found in campaign.classes]
+    aim = proposal.hypothesis.target_class
+    if aim == "global" or aim in names:
         return None
-    reason, detail = found
+    known = f"this campaign has no config class called {aim!r}; known: {', '.join(names)}"
+    return _bad(proposal, "malformed", known)
+
+
+def _unchanged(campaign: Campaign, proposal: Proposal) -> BadAnswer | None:
+    if proposal.candidate.id != campaign.incumbent.id:
+        return None
+    same = "the proposed kernel and its build are the incumbent's, byte for byte"
+    return _bad(proposal, "no_change", same)
+
+
+def _repair(campaign: Campaign, proposal: Proposal) -> BadAnswer | None:
+    why = why_no_repair(campaign, proposal) if proposal.repair else None
+    return None if why is None else _bad(proposal, "bad_repair", why)
+
+
+def _uncited(campaign: Campaign, proposal: Proposal, cited: CheckCitations) -> BadAnswer | None:
+    problems = cited(proposal.hypothesis, campaign).problems
+    return _bad(proposal, "uncited", "; ".join(problems)) if problems else None
+
+
+def _bad(proposal: Proposal, reason: RefusalReason, detail: str) -> BadAnswer:
     return BadAnswer(
         reason=reason, detail=detail, tokens=proposal.tokens, proposer=proposal.proposer
     )
-
-
-_Found = tuple[RefusalReason, str] | None
-
-
-def _misfit(campaign: Campaign, proposal: Proposal) -> _Found:
-    candidate, incumbent = proposal.candidate, campaign.incumbent
-    if candidate.language != incumbent.language:
-        return "malformed", (
-            f"the candidate is written in {candidate.language}, the campaign's kernel in "
-            f"{incumbent.language}"
-        )
-    if not any(source.path == incumbent.kernel.path for source in candidate.sources):
-        return "malformed", f"the candidate lacks {incumbent.kernel.path}"
-    names = [found.name for found in campaign.classes]
-    aim = proposal.hypothesis.target_class
-    if aim != "global" and aim not in names:
-        return "malformed", (
-            f"this campaign has no config class called {aim!r}; known: {', '.join(names)}"
-        )
-    return None
-
-
-def _unchanged(campaign: Campaign, proposal: Proposal) -> _Found:
-    if proposal.candidate.id != campaign.incumbent.id:
-        return None
-    return "no_change", "the proposed kernel and its build are the incumbent's, byte for byte"
-
-
-def _repair(campaign: Campaign, proposal: Proposal) -> _Found:
-    why = why_no_repair(campaign, proposal) if proposal.repair else None
-    return None if why is None else ("bad_repair", why)
-
-
-def _uncited(campaign: Campaign, proposal: Proposal, cited: CheckCitations) -> _Found:
-    problems = cited(proposal.hypothesis, campaign).problems
-    return ("uncited", "; ".join(problems)) if problems else None
 
 
 def too_many_refusals(campaign: Campaign, proposer: str, limit: int) -> Stop | None:
