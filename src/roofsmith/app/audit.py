@@ -1,29 +1,22 @@
-"""The audit of a campaign directory: its files, and what their citations lead to."""
+"""The audit of a campaign directory: its facts, and every citation in its files."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from functools import cache
 from pathlib import Path
 
-from roofsmith.analysis.audit import (
-    Audit,
-    Problem,
-    Resolve,
-    Sources,
-    audit,
-)
-from roofsmith.analysis.audit_campaign import kept_facts, quotations
-from roofsmith.analysis.audit_subject import Products
+from roofsmith.analysis.own_facts import own_facts, paged_facts
+from roofsmith.app.citations import Lookup
+from roofsmith.citations.check import Audit, Problem, audit, check
+from roofsmith.citations.form import parse
+from roofsmith.citations.sources import Sources
 from roofsmith.config import Settings
 from roofsmith.domain.campaign import Campaign, replay
-from roofsmith.domain.facts import Citation, Fact
+from roofsmith.domain.facts import Fact
 from roofsmith.errors import LedgerError, StorageError, UsageError
-from roofsmith.specs.sheet import COMMAND, cited_measurement, parse
-from roofsmith.specs.wiki import Wiki
 from roofsmith.store.campaign_dir import LEDGER, LINEAGE, REPOSITORY, WORKTREE
 from roofsmith.store.ledger import JsonlLedger
 
@@ -34,7 +27,7 @@ _SUFFIXES = frozenset((
 _NOT_AUDITED = frozenset((LINEAGE, REPOSITORY, WORKTREE, "profiles"))
 """Records and checkouts of the campaign, and what profilers wrote."""
 _NOT_IN_ROUNDS = frozenset(("kernel_snapshot", "artifacts"))
-_MEASUREMENT = re.compile(r"(?P<path>.*ceilings-\w+\.json):(?P<line>\d+)")
+_MEASURED = re.compile(r".*ceilings-\w+\.json")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +45,7 @@ class Audited:
 
 
 def audit_campaign(directory: Path, settings: Settings) -> Audited:
-    """Look at every text file of a campaign but its candidates' sources and its tools' output.
+    """Check the ledger's facts, and every text file but candidates' sources and tools' output.
 
     Raises:
         UsageError: it is no directory, or holds nothing to audit.
@@ -64,81 +57,55 @@ def audit_campaign(directory: Path, settings: Settings) -> Audited:
             hint="name the directory that `roofsmith optimize` printed",
         )
     texts = dict(_texts(directory))
-    campaign, problems = recorded(directory)
+    campaign, problems = _recorded(directory)
     if not texts and campaign is None and not problems:
         raise UsageError(
             f"{directory} holds nothing to audit: no ledger, no reports, no notes",
             hint="name the directory that `roofsmith optimize` printed",
         )
-    found = audit(texts, sources_for(campaign, settings))
+    lookup = Lookup(settings)
+    sources = Sources(lookup, own_facts(campaign.started) if campaign is not None else ())
+    if campaign is not None:
+        problems += (p for _, p in _stale(paged_facts(campaign.started), Sources(lookup)))
+    found = audit(texts, sources)
     return Audited(
         directory,
         replace(found, problems=(*problems, *found.problems)),
-        tuple(_notes(campaign)),
+        tuple(_notes(campaign, Sources(lookup))),
     )
 
 
-def sources_for(campaign: Campaign | None, settings: Settings) -> Sources:
-    """Where citations lead: to the ledger's own copies, the wiki, and files of measurements."""
-
-    @cache
-    def wiki() -> Wiki:
-        return Wiki.load(settings.own_pages())
-
-    @cache
-    def products() -> Products:
-        return products_of(wiki(), campaign)
-
-    return Sources(
-        resolve=resolver(wiki),
-        kept=kept_facts(campaign.started) if campaign is not None else (),
-        quoted=quotations(campaign) if campaign is not None else (),
-        known=campaign.started.facts.facts() if campaign is not None else (),
-        products=products,
-    )
-
-
-def products_of(wiki: Wiki, campaign: Campaign | None = None) -> Products:
-    """Who is who: every name on every page, and the machine of a campaign."""
-    pages: dict[str, set[str]] = {}
-    for page in wiki.pages:
-        for name in page.names:
-            pages.setdefault(name, set()).add(page.origin)
-    if campaign is None:
-        return Products(pages)
-    sheet = campaign.started.facts.datasheet
-    own = kept_facts(campaign.started)
-    return Products(
-        pages,
-        here={page.origin for page in wiki.pages if sheet is not None and page.id == sheet.page},
-        machine=campaign.started.environment.device.name,
-        measured={fact.citation.path for fact in own if fact.citation is not None},
-    )
-
-
-def resolver(wiki: Callable[[], Wiki]) -> Resolve:
-    """Looks `path:line` up on a page of the wiki or in a file of measurements."""
-
-    def resolve(citation: str) -> Fact | None:
-        if _MEASUREMENT.fullmatch(citation):
-            return _measured(citation)
-        return wiki().resolve(citation)
-
-    return resolve
-
-
-def _measured(citation: str) -> Fact | None:
-    """The measurement on a line of a file that `roofsmith specs measure` keeps."""
-    match = _MEASUREMENT.fullmatch(citation)
-    if match is None:
-        return None
+def _recorded(directory: Path) -> tuple[Campaign | None, list[Problem]]:
+    """The campaign that the ledger holds; a ledger that was changed vouches for nothing."""
+    path = directory / LEDGER
+    if not path.is_file():
+        return None, []
     try:
-        file = parse(Path(match["path"]).read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError):
-        return None
-    line = int(match["line"])
-    where = Citation(path=match["path"], line=line, command=COMMAND)
-    return cited_measurement(file, where) if file is not None else None
+        return replay(JsonlLedger(path).events()), []
+    except (LedgerError, ValueError) as error:
+        why = error.message if isinstance(error, LedgerError) else str(error)
+        fix = "its copies of facts don't count; `roofsmith verify` says what was changed"
+        return None, [Problem(LEDGER, 1, "ledger", "records", why, fix)]
+
+
+def _stale(facts: Iterable[Fact], sources: Sources) -> Iterator[tuple[Fact, Problem]]:
+    """The facts that aren't what is written where they cite."""
+    for fact in facts:
+        cited = parse(str(fact))
+        problem = check(cited, sources, LEDGER) if cited is not None else None
+        if problem is not None:
+            yield fact, problem
+
+
+def _notes(campaign: Campaign | None, elsewhere: Sources) -> Iterator[str]:
+    if campaign is None:
+        yield "no ledger: citations of measurements are looked up in the files they name"
+        return
+    own = own_facts(campaign.started)
+    measured = [f for f in own if f.citation and _MEASURED.fullmatch(f.citation.path)]
+    moved = {f.citation.path for f, _ in _stale(measured, elsewhere) if f.citation}
+    for path in sorted(moved):
+        yield f"{path} is gone or was measured again since: the ledger's own copy counts"
 
 
 def _texts(directory: Path) -> Iterator[tuple[str, str]]:
@@ -177,39 +144,3 @@ def _text_of(data: bytes) -> str | None:
         return None if b"\0" in data else data.decode("utf-8")
     except UnicodeDecodeError:
         return None
-
-
-def recorded(directory: Path) -> tuple[Campaign | None, list[Problem]]:
-    """The campaign that the ledger holds; a ledger that was changed vouches for nothing."""
-    path = directory / LEDGER
-    if not path.is_file():
-        return None, []
-    try:
-        return replay(JsonlLedger(path).events()), []
-    except (LedgerError, ValueError) as error:
-        why = error.message if isinstance(error, LedgerError) else str(error)
-        fix = "its copies of facts don't count; `roofsmith verify` says what was changed"
-        return None, [Problem(LEDGER, 1, "ledger", "records", why, fix)]
-
-
-def _notes(campaign: Campaign | None) -> Iterator[str]:
-    if campaign is None:
-        yield "no ledger: citations of measurements are looked up in the files they name"
-        return
-    copies = kept_facts(campaign.started)
-    gone = {
-        fact.citation.path
-        for fact in copies
-        if fact.citation is not None
-        and fact.citation.line is not None
-        and _moved(fact, fact.citation)
-    }
-    for path in sorted(gone):
-        yield f"{path} is gone or was measured again since: the ledger's own copy counts"
-
-
-def _moved(fact: Fact, citation: Citation) -> bool:
-    now = _measured(f"{citation.path}:{citation.line}")
-    return _MEASUREMENT.fullmatch(f"{citation.path}:{citation.line}") is not None and (
-        now is None or now.value != fact.value
-    )

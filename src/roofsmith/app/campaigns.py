@@ -11,8 +11,6 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from roofsmith.app.audit import recorded, sources_for
-from roofsmith.app.citing import require_cited
 from roofsmith.app.doctor import Examination, examine
 from roofsmith.app.subjects import bundled_example
 from roofsmith.app.telling import Change, contract_of, keep_told, told_candidate
@@ -129,7 +127,7 @@ def demo(directory: Path, threads: int | None, settings: Settings, observer: Obs
         target = load_target(folder, overrides=overrides)
     # one workload that doesn't fit in a cache: the whole story in the time people have
     target = target.model_copy(update={"workloads": target.workloads[:1]})
-    proposer = make_proposer("recipes", settings)  # a sweep would take a quarter of the time
+    proposer = make_proposer("recipes")  # a sweep would take a quarter of the time
     return _start(target, None, proposer, directory, settings, observer)
 
 
@@ -148,7 +146,7 @@ def optimize(plan: Plan, directory: Path, settings: Settings, observer: Observer
         "threads": plan.threads,
     }
     loaded = load_target_file(plan.target, overrides=overrides)
-    proposer = make_proposer(plan.proposers, settings)
+    proposer = make_proposer(plan.proposers)
     return _start(loaded.target, loaded.kernel_path, proposer, directory, settings, observer)
 
 
@@ -175,7 +173,7 @@ def resume(
     with CampaignDirectory.open(directory) as files:
         known = _campaign_in(files)
         started = known.started
-        proposer = make_proposer(proposers or proposers_of(started.proposers), settings)
+        proposer = make_proposer(proposers or proposers_of(started.proposers))
         policy = _limited(limits_in_force(known), limits)
         with _going_on(started, settings, observer) as shop:
             return _run(shop, files, proposer, started.campaign, None, policy)
@@ -217,9 +215,8 @@ def tell(
 
     Raises:
         UsageError: the kernel can't be read, or is the incumbent; there is no such class; there is
-            nothing to repair, or the repair is of another idea; the hypothesis is missing, or holds
-            a hardware number without a citation, or another one than it cites; nobody asked what
-            the last rollbacks show; a limit allows no further round.
+            nothing to repair, or the repair is of another idea; the hypothesis is missing; nobody
+            asked what the last rollbacks show; a limit allows no further round.
     """
     if not change.kernel.is_dir():
         read_text(change.kernel, "kernel", may_be_empty=True)
@@ -227,9 +224,6 @@ def tell(
         raise UsageError(
             "there is no hypothesis", hint="say what changed and why: --hypothesis TEXT"
         )
-    known, _ = recorded(directory)
-    # Of a repair as well, which may say something of a counter.
-    require_cited(_hypothesis(change, None), sources_for(known, settings))
     with _opened(directory, settings, observer, limits) as engine:
         campaign = engine.campaign
         _require_class(change.target_class or "global", campaign)
@@ -363,7 +357,7 @@ def _opened(
         policy = _limited(limits_in_force(known), limits or Limits())
         lineage = LateLineage(files.directory, started.campaign, started.target.baseline, None)
         with _going_on(started, settings, observer) as shop:
-            proposer = make_proposer("none", settings)
+            proposer = make_proposer("none")
             parts = shop.parts(proposer, files, lineage)
             yield Engine(parts, started.campaign, policy, shop.prepared)
 

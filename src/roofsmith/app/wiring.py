@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from roofsmith.analysis.sizes import smallest
-from roofsmith.app.citing import CitedProposer, CitedTips, require_citable
 from roofsmith.app.clocks import host_clocks, locked_clocks
 from roofsmith.app.fresh_inputs import require_fresh_inputs
 from roofsmith.app.hardware import (
@@ -245,21 +244,19 @@ class NoProposer:
         """Nothing to remember."""
 
 
-def make_proposer(names: str, settings: Settings) -> Proposer:
+def make_proposer(names: str) -> Proposer:
     """`recipes`, `sweep`, `replay:FILE`, a list of these with commas between, or `none`.
-
-    Whoever proposes, a hardware number without a citation is refused.
 
     Raises:
         UsageError: a name that nobody answers to, or a file that can't be replayed.
     """
     if names == "none":
         return NoProposer()
-    proposers = [_proposer(name.strip(), settings) for name in names.split(",")]
-    return CitedProposer(proposers[0] if len(proposers) == 1 else Portfolio(proposers), settings)
+    proposers = [_proposer(name.strip()) for name in names.split(",")]
+    return proposers[0] if len(proposers) == 1 else Portfolio(proposers)
 
 
-def _proposer(name: str, settings: Settings) -> Proposer:
+def _proposer(name: str) -> Proposer:
     kind, _, argument = name.partition(":")
     match kind:
         case "recipes" if not argument:
@@ -267,9 +264,7 @@ def _proposer(name: str, settings: Settings) -> Proposer:
         case "sweep" if not argument:
             return SweepProposer()
         case "replay" if argument:
-            proposals = read_proposals(Path(argument))
-            require_citable(proposals, argument, settings)
-            return ReplayProposer(proposals)
+            return ReplayProposer(read_proposals(Path(argument)))
         case _:
             raise UsageError(
                 f"no proposer is called {name!r}",
@@ -376,8 +371,7 @@ def _command_workshop(
 def _tip_file(settings: Settings, known: Survey, target: Target) -> TipShelf | None:
     if settings.tips_dir is None:
         return None
-    file = TipFile.of(settings.tips_dir, known.environment.device, target)
-    return CitedTips(file, settings)
+    return TipFile.of(settings.tips_dir, known.environment.device, target)
 
 
 def try_clocks(languages: Collection[Language], settings: Settings, observer: Observer) -> None:

@@ -19,11 +19,10 @@ def audited(found: Audited, *, as_json: bool) -> None:
 
 def _lines(found: Audited) -> list[str]:
     audit = found.audit
-    result = plural(len(found.problems), "problem") if found.problems else "all of them cited"
+    result = plural(len(found.problems), "problem") if found.problems else "all of them hold"
     return [
         *(one_line(str(problem)) for problem in found.problems),
-        f"{plural(audit.numbers, 'hardware number')} and {plural(audit.citations, 'citation')} in"
-        f" {plural(audit.files, 'file')}: {result}",
+        f"{plural(audit.citations, 'citation')} in {plural(audit.files, 'file')}: {result}",
         *(f"note: {note}" for note in found.notes),
     ]
 

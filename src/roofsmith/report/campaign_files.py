@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from roofsmith.analysis.audit_campaign import REPORTED
+from roofsmith.analysis.own_facts import REPORTED
 from roofsmith.domain.campaign import Campaign
 from roofsmith.domain.kernel import Candidate
 from roofsmith.report import logs, markdown

@@ -290,3 +290,12 @@ def cited_measurement(file: MeasurementFile, citation: Citation) -> Fact | None:
         return None
     found = file.measurements[index]
     return _fact(found, f"{found.subject} {found.kind}", citation)
+
+
+def measurement_names(file: MeasurementFile, line: int) -> frozenset[str]:
+    """How facts call the measurement on a line of its file; empty if there is none."""
+    index = line - _HEADER_LINES - 1
+    if not 0 <= index < len(file.measurements):
+        return frozenset()
+    key = file.measurements[index].key
+    return frozenset((metric_name(key, "cpu"), metric_name(key, "nvidia")))
