@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from roofsmith.domain.campaign import Started
+from roofsmith.domain.device import Device
 from roofsmith.domain.facts import Citation, Fact
 
 LEDGER: Final = "ledger.jsonl"
@@ -20,7 +21,8 @@ def own_facts(started: Started) -> tuple[Fact, ...]:
     again as it was.
     """
     paged = set(paged_facts(started))
-    own = (*started.facts.facts(), *_of_bounds(started), *_reported(started))
+    bounds = (fact for bound in started.bounds for fact in (bound.bandwidth, bound.peak))
+    own = (*started.facts.facts(), *bounds, *_reported(started.environment.device))
     return tuple(dict.fromkeys(f for f in own if f.value is not None and f not in paged))
 
 
@@ -30,20 +32,13 @@ def paged_facts(started: Started) -> tuple[Fact, ...]:
     return tuple(f for f in sheet.facts() if f.value is not None) if sheet else ()
 
 
-def _of_bounds(started: Started) -> Iterator[Fact]:
-    for bound in started.bounds:
-        yield from (bound.bandwidth, bound.peak)
-
-
-def _reported(started: Started) -> Iterator[Fact]:
-    """Processors, memory, caches and limits of the device."""
-    where, device = Citation(path=LEDGER, line=1), started.environment.device
-    yield Fact(metric=f"{device.core}s", value=device.cores, unit=device.core, citation=where)
-    if device.memory_bytes:
-        yield Fact(metric="memory", value=device.memory_bytes, unit="byte", citation=where)
-    for cache in device.caches:
-        metric = f"L{cache.level} {cache.kind} cache"
-        yield Fact(metric=metric, value=cache.size_bytes, unit="byte", citation=where)
-    for name, limit in device.limits.items():
-        unit = "byte" if "bytes" in name else "1"
-        yield Fact(metric=name.replace("_", " "), value=limit, unit=unit, citation=where)
+def _reported(device: Device) -> Iterator[Fact]:
+    """Processors, memory, caches and limits of the device, as the first record has them."""
+    told = [(f"{device.core}s", device.cores, device.core)]
+    told += [("memory", device.memory_bytes, "byte")] if device.memory_bytes else []
+    told += [(f"L{c.level} {c.kind} cache", c.size_bytes, "byte") for c in device.caches]
+    limits = device.limits.items()
+    told += [(n.replace("_", " "), v, "byte" if "bytes" in n else "1") for n, v in limits]
+    for metric, value, unit in told:
+        where = Citation(path=LEDGER, line=1)
+        yield Fact(metric=metric, value=value, unit=unit, citation=where)

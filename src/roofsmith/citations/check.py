@@ -28,8 +28,7 @@ _FREE_TEXTS: Final = ("statement", "rationale", "expected_counter", "expected_ch
 class Problem:
     """One citation that doesn't hold."""
 
-    path: str
-    """Of the file, or the field of a hypothesis."""
+    file: str
     line: int
     kind: Kind
     number: str
@@ -39,7 +38,7 @@ class Problem:
 
     def __str__(self) -> str:
         """`README.md:12: 3.35 TB/s: why; what to do`."""
-        return f"{self.path}:{self.line}: {self.said}"
+        return f"{self.file}:{self.line}: {self.said}"
 
     @property
     def said(self) -> str:
@@ -48,7 +47,7 @@ class Problem:
 
 
 @dataclass(frozen=True, slots=True)
-class Audit:
+class CitationAudit:
     """What was looked at, and what doesn't hold."""
 
     files: int
@@ -56,9 +55,12 @@ class Audit:
     """Citations with a number in front of them."""
     citations: int
     problems: tuple[Problem, ...]
+    """Empty for a campaign that passes."""
+    notes: tuple[str, ...] = ()
+    """What it rested on."""
 
 
-def audit(files: Mapping[str, str], sources: Sources) -> Audit:
+def audit(files: Mapping[str, str], sources: Sources) -> CitationAudit:
     """Check every citation in files.
 
     Args:
@@ -72,7 +74,7 @@ def audit(files: Mapping[str, str], sources: Sources) -> Audit:
         for cited in (citations_in(line) if ARROW.strip() in line or "&lt;-" in line else ())
     ]
     problems = (check(cited, sources, path, line) for cited, path, line in found)
-    return Audit(
+    return CitationAudit(
         files=len(files),
         numbers=sum(cited.quantity is not None for cited, _, _ in found),
         citations=len(found),
@@ -104,21 +106,21 @@ def check_hypothesis(
     return CheckedCitations(problems=tuple(problems), unsourced=tuple(_unsourced(texts, facts)))
 
 
-def check(cited: Cited, sources: Sources, path: str = "", line: int = 1) -> Problem | None:
+def check(cited: Cited, sources: Sources, file: str = "", line: int = 1) -> Problem | None:
     """What is wrong with one citation; None if it holds."""
     number = cited.quantity
     text = number.text if number is not None else cited.line or cited.place
     found = sources.behind(cited)
     where = cited.line or _quoted(without_made(cited.place))
     if not found and cited.line is None:
-        return Problem(path, line, "malformed", text, f"{where} is no path:line", _CITE)
+        return Problem(file, line, "malformed", text, f"{where} is no path:line", _CITE)
     if not found:
-        return Problem(path, line, "unresolved", text, f"no fact is written at {where}", _CITE)
+        return Problem(file, line, "unresolved", text, f"no fact is written at {where}", _CITE)
     if _meant(cited, sources):
         return None
     why = f"{where} says {'; '.join(dict.fromkeys(_told(source.fact) for source in found))}"
     fix = "give the metric and the value that stand there, or cite another line"
-    return Problem(path, line, "differs", text, why, fix)
+    return Problem(file, line, "differs", text, why, fix)
 
 
 def _meant(cited: Cited, sources: Sources) -> tuple[Source, ...]:

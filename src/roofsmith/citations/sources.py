@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from roofsmith.citations.form import Cited, without_made
-from roofsmith.domain.facts import Citation, Fact
+from roofsmith.domain.facts import Fact
 
 _GOES_ON: Final = re.compile(r"\w|:L?\d|[/.-]\w")
 """What follows a known place where the text names another, longer one."""
@@ -27,16 +27,13 @@ class Source:
 
     def is_called(self, label: str) -> bool:
         """Whether a label, maybe with a list's or a table's marks before it, names the fact."""
-        names = (label[match.end() :].strip() for match in _LABEL_STARTS.finditer(label))
-        return any(
-            _folded(name) == _folded(self.fact.metric) or self.has_name(name)
-            for name in names
-            if name
-        )
+        names = {label[match.end() :].strip() for match in _LABEL_STARTS.finditer(label)} - {""}
+        own = self.fact.metric.casefold().split()
+        return any(name.casefold().split() == own or self.has_name(name) for name in names)
 
 
-Lookup = Callable[[str], Source | None]
-"""`path:line` to what is written there; None if there is nothing."""
+Lookup = Callable[[str], Sequence[Source]]
+"""`path:line` to what is written there; empty if there is nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,26 +47,13 @@ class Sources:
     def behind(self, cited: Cited) -> tuple[Source, ...]:
         """What may be meant: several where a driver told many facts; empty if nothing is there.
 
-        The campaign's own copies come first: a file may have been measured again since.
+        The campaign's own copies count beside the files: those may have been measured again since.
         """
-        own = (Source(f) for f in self.own if f.citation and _names(cited, f.citation))
-        there = self.lookup(cited.line or without_made(cited.place))
-        return (*own, *(() if there is None else (there,)))
+        own = (Source(fact) for fact in self.own if _names(cited, fact))
+        return (*own, *self.lookup(cited.line or without_made(cited.place)))
 
 
-def _names(cited: Cited, citation: Citation) -> bool:
-    place = citation.path if citation.line is None else f"{citation.path}:{citation.line}"
-    return cited.line == place or any(_begins(cited.place, known) for known in _spellings(citation))
-
-
-def _spellings(citation: Citation) -> Iterator[str]:
-    yield str(citation)
-    yield citation.path if citation.line is None else f"{citation.path}:{citation.line}"
-
-
-def _begins(text: str, place: str) -> bool:
-    return text.startswith(place) and not _GOES_ON.match(text[len(place) :])
-
-
-def _folded(name: str) -> str:
-    return " ".join(name.split()).casefold()
+def _names(cited: Cited, fact: Fact) -> bool:
+    place = fact.citation.place if fact.citation else ""
+    rest = cited.place.removeprefix(place)
+    return cited.line == place or (rest != cited.place and not _GOES_ON.match(rest))

@@ -152,5 +152,5 @@ def audit(
     from roofsmith.cli.audited import audited
 
     found = app.audit_campaign(directory, app.settings(wiki=wiki))
-    audited(found, as_json=as_json)
+    audited(directory, found, as_json=as_json)
     raise typer.Exit(1 if found.problems else 0)
