@@ -71,7 +71,7 @@ def audit(files: Mapping[str, str], sources: Sources) -> CitationAudit:
         (cited, path, number)
         for path, text in sorted(files.items())
         for number, line in enumerate(text.splitlines(), start=1)
-        for cited in (citations_in(line) if ARROW.strip() in line or "&lt;-" in line else ())
+        for cited in citations_in(line)
     ]
     problems = (check(cited, sources, path, line) for cited, path, line in found)
     return CitationAudit(

@@ -73,10 +73,9 @@ def citations_in(line: str) -> Iterator[Cited]:
     An arrow belongs to a citation if a `path:line` stands behind it, or `: <value> <unit>` in front
     of it. Other arrows are none.
     """
-    if ARROW not in (text := f"{plain(line)} "):
+    if "<-" not in line and "&lt;-" not in line:
         return
-    parts = text.split(ARROW)
-    for before, after in pairwise(parts):
+    for before, after in pairwise(f"{plain(line)} ".split(ARROW)):
         match = _BEFORE.search(before.rstrip(" *`"))
         number = quantity(match["number"], match["unit"]) if match else None
         found = Cited(match["metric"] if match else None, number, after.strip())

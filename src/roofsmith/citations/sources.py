@@ -12,7 +12,7 @@ from roofsmith.domain.facts import Fact
 
 _GOES_ON: Final = re.compile(r"\w|:L?\d|[/.-]\w")
 """What follows a known place where the text names another, longer one."""
-_LABEL_STARTS: Final = re.compile(r"\A\W*|[\"'|(\[>]\s*|[-;:,.+*)]\s+")
+_LABEL_STARTS: Final = re.compile(r"\A|[\"'|(\[>]\s*|[-;:,.+*)]\s+")
 """Where the name of a metric may begin: `- "name": copy bandwidth` names the copy bandwidth."""
 
 
