@@ -113,6 +113,19 @@ def test_any_text_can_be_read(text: str) -> None:
     checked(text, text, evidence=(text,))
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a: 1e400 GB/s <- b/c:1", "a: 1e99999 GB/s <- b/c:1", f"a: 1 GB/s <- b/c:{'9' * 5000}",
+        f"{'a: 1 b ' * 20000}<- ", f"{'1' * 5000} GB/s <- b/c:1", f"{'a: ' * 50000}1 B <- b/c:1",
+        "1 B <- " * 20000, "a/b:" * 50000 + " <- " + "a/b:" * 50000, "٣ GB/s <- b/c:٣",
+    ],
+)  # fmt: skip
+def test_hostile_text_is_read_at_once(text: str) -> None:
+    assert checked("unroll", text).problems
+    checked(text, campaign=GPU, evidence=(text,))
+
+
 @pytest.mark.parametrize("line", ["x[i] <- y:3", "a <- b", "r2 <- r1 + 4:8", "if (a<-1) b();"])
 def test_other_arrows_are_no_citations(line: str) -> None:
     assert list(citations_in(line)) == []

@@ -17,6 +17,9 @@ from roofsmith.domain.proposal import Hypothesis
 from roofsmith.specs.sheet import measured_at, parse
 from roofsmith.specs.wiki import Wiki
 
+_DIGITS = 9
+"""Of the longest line number that is looked up."""
+
 
 def citation_check(
     settings: Settings,
@@ -44,7 +47,7 @@ def lookup_for(settings: Settings) -> Lookup:
 
     def lookup(place: str) -> tuple[Source, ...]:
         path, _, line = place.rpartition(":")
-        if not line.isdecimal():
+        if not line.isdecimal() or len(line) > _DIGITS:
             return ()
         if Path(path) in kept_ceilings(settings):
             return _measured(Path(path), int(line))

@@ -30,6 +30,8 @@ _MADE: Final = re.compile(r"(?P<place>.+?) \([^()]*\)")
 _TAG: Final = re.compile(r"<(?=[/!a-zA-Z])[^<>]*>")
 _ESCAPED: Final = re.compile(r"\\([^\w\s])")
 _PATHLIKE: Final = re.compile(r"[/.]")
+_LONGEST: Final = 500
+"""Characters on either side of an arrow that are read: the patterns go back and forth on them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +57,7 @@ class Cited:
 
 def parse(text: str) -> Cited | None:
     """A text that is one citation and nothing else; None if it isn't in the form."""
-    match = _WHOLE.fullmatch(text.strip())
+    match = _WHOLE.fullmatch(text.strip()) if len(text) <= 2 * _LONGEST else None
     if match is None:
         return None
     return Cited(match["metric"], quantity(match["number"], match["unit"]), match["place"])
@@ -76,9 +78,9 @@ def citations_in(line: str) -> Iterator[Cited]:
     if "<-" not in line and "&lt;-" not in line:
         return
     for before, after in pairwise(f"{plain(line)} ".split(ARROW)):
-        match = _BEFORE.search(before.rstrip(" *`"))
+        match = _BEFORE.search(before[-_LONGEST:].rstrip())
         number = quantity(match["number"], match["unit"]) if match else None
-        found = Cited(match["metric"] if match else None, number, after.strip())
+        found = Cited(match["metric"] if match else None, number, after[:_LONGEST].strip())
         if found.metric is not None or found.line is not None:
             yield found
 

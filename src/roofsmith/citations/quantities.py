@@ -10,7 +10,7 @@ from typing import Final
 
 from roofsmith.domain.facts import Fact
 
-NUMBER: Final = r"\d+(?:[,_]\d{3})*(?:\.\d+)?(?:[eE][+-]?\d+)?"
+NUMBER: Final = r"\d+(?:[,_]\d{3})*(?:\.\d+)?(?:[eE][+-]?\d{1,3})?"
 """A number without its sign; commas may separate thousands."""
 _UNIT: Final = (
     r"(?P<prefix>[kKMGTPE]i?)?"
@@ -54,16 +54,11 @@ class Quantity:
 
 
 def quantity(number: str, unit: str) -> Quantity:
-    """What a number and a unit mean; a unit that isn't known here counts as it is written.
-
-    Raises:
-        ValueError: `number` isn't one.
-    """
+    """What a `NUMBER` and a unit mean; a unit that isn't known here counts as it is written."""
     text = f"{number} {unit}"
     digits = number.replace(",", "").replace("_", "")
     value = float(digits)
-    exponent = Decimal(digits).as_tuple().exponent
-    half_digit = 10.0**exponent / 2 if isinstance(exponent, int) else 0.0
+    half_digit = float(f"1e{Decimal(digits).as_tuple().exponent}") / 2
     match = _KNOWN_UNIT.fullmatch(unit)
     if match is None:
         plain = unit[:-1] if len(unit) > 2 and unit.endswith("s") and "/" not in unit else unit
