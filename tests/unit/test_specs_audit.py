@@ -25,6 +25,7 @@ from roofsmith.specs.wiki import Wiki
 from roofsmith.specs.wiki_datasheet import datasheet_of
 from roofsmith.store.campaign_dir import CampaignDirectory
 from roofsmith.store.ledger import JsonlLedger
+from roofsmith.testing.store import example_tip
 
 PAGE = """\
 schema_version: 1
@@ -183,6 +184,22 @@ def test_a_page_of_the_user_s_own_counts_until_it_is_gone(places: Settings) -> N
     assert [p.kind for p in audit_campaign(notes, places).problems] == ["unresolved"]
     page.unlink()
     assert [p.kind for p in audit_campaign(notes, places).problems] == ["unresolved"]
+
+
+def test_what_tips_cite_is_for_others_to_prove(campaign: Path, places: Settings) -> None:
+    events = JsonlLedger(campaign / "ledger.jsonl").events()
+    assert isinstance(events[0], Started)
+    tips = (example_tip("a1").model_copy(update={"takeaway": CLAIM.strip()}),)
+    state = replay([events[0].model_copy(update={"tips": tips}), *events[1:]])
+    assert state is not None
+    other = campaign.parent / "other"
+    with CampaignDirectory.create(other) as files:
+        JsonlLedger(files.ledger_path).append(state.started)
+        files.write(render_campaign(state))
+    assert "3.45 TB/s" in (other / "README.md").read_text()
+    assert not audit_campaign(other, places).problems
+    (other / "NOTES").write_text(CLAIM.replace("3.45", "3.55"))
+    assert len(audit_campaign(other, places).problems) == 1
 
 
 def test_a_page_that_changed_is_a_problem_of_the_ledger(campaign: Path, places: Settings) -> None:

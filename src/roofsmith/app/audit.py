@@ -11,7 +11,7 @@ from pathlib import Path
 from roofsmith.analysis.own_facts import own_facts, paged_facts
 from roofsmith.app.citations import lookup_for
 from roofsmith.citations.check import CitationAudit, Problem, audit, check
-from roofsmith.citations.form import parse
+from roofsmith.citations.form import citations_in, parse
 from roofsmith.citations.sources import Sources
 from roofsmith.config import Settings
 from roofsmith.domain.campaign import Campaign, replay
@@ -40,8 +40,9 @@ def audit_campaign(directory: Path, settings: Settings) -> CitationAudit:
         hint = "name the directory that `roofsmith optimize` printed"
         raise UsageError(f"{directory} {what}", hint=hint)
     lookup = lookup_for(settings)
-    sources = Sources(lookup, own_facts(campaign.started) if campaign is not None else ())
+    sources = Sources(lookup)
     if campaign is not None:
+        sources = Sources(lookup, own_facts(campaign.started), frozenset(_of_tips(campaign)))
         problems += (p for _, p in _stale(paged_facts(campaign.started), Sources(lookup)))
     found = audit(texts, sources)
     notes = tuple(_notes(campaign, Sources(lookup)))
@@ -59,6 +60,13 @@ def _recorded(directory: Path) -> tuple[Campaign | None, list[Problem]]:
         why = error.message if isinstance(error, LedgerError) else str(error)
         fix = "its copies of facts don't count; `roofsmith verify` says what was changed"
         return None, [Problem(LEDGER, 1, "ledger", "records", why, fix)]
+
+
+def _of_tips(campaign: Campaign) -> Iterator[tuple[str, str]]:
+    """Citations in tips: other campaigns made them, and their files may be gone or changed."""
+    for tip in campaign.started.tips:
+        for text in tip.model_dump().values():
+            yield from (cited.key for cited in citations_in(text))
 
 
 def _stale(facts: Iterable[Fact], sources: Sources) -> Iterator[tuple[Fact, Problem]]:

@@ -6,11 +6,11 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from roofsmith.citations.form import ARROW, FORM, Cited, citations_in, parse, without_made
+from roofsmith.citations.form import ARROW, FORM, QUOTED, Cited, citations_in, parse
 from roofsmith.citations.quantities import hardware_quantities
 from roofsmith.citations.sources import Source, Sources
 from roofsmith.domain.citations import CheckedCitations
-from roofsmith.domain.facts import Fact, shown
+from roofsmith.domain.facts import Fact
 from roofsmith.domain.proposal import Hypothesis
 
 Kind = Literal["malformed", "unresolved", "differs", "ledger"]
@@ -18,8 +18,6 @@ Kind = Literal["malformed", "unresolved", "differs", "ledger"]
 ledger: the records themselves were changed."""
 
 _CITE: Final = "`roofsmith specs cite PRODUCT METRIC` prints a line that holds"
-_LONGEST: Final = 120
-"""Characters of a text that a message quotes."""
 _FREE_TEXTS: Final = ("statement", "rationale", "expected_counter", "expected_change", "source")
 """Fields of a hypothesis that hold words, beside its lines of evidence."""
 
@@ -108,17 +106,17 @@ def check_hypothesis(
 
 def check(cited: Cited, sources: Sources, file: str = "", line: int = 1) -> Problem | None:
     """What is wrong with one citation; None if it holds."""
-    number = cited.quantity
-    text = number.text if number is not None else cited.line or cited.place
-    found = sources.behind(cited)
-    where = cited.line or _quoted(without_made(cited.place))
+    found, (text, where) = sources.behind(cited), cited.key
+    if cited.key in sources.quoted:
+        return None
     if not found and cited.line is None:
         return Problem(file, line, "malformed", text, f"{where} is no path:line", _CITE)
     if not found:
         return Problem(file, line, "unresolved", text, f"no fact is written at {where}", _CITE)
     if _meant(cited, sources):
         return None
-    why = f"{where} says {'; '.join(dict.fromkeys(_told(source.fact) for source in found))}"
+    said = dict.fromkeys(str(source.fact).partition(ARROW)[0] for source in found)
+    why = f"{where} says {'; '.join(said)}"
     fix = "give the metric and the value that stand there, or cite another line"
     return Problem(file, line, "differs", text, why, fix)
 
@@ -165,12 +163,6 @@ def _unsourced(texts: list[tuple[str, str]], facts: list[Fact]) -> Iterator[str]
                 yield f"{name}: {number.text}"
 
 
-def _told(fact: Fact) -> str:
-    if fact.value is None:
-        return f"{fact.metric}: {fact.reason}"
-    return f"{fact.metric}: {shown(fact.value, fact.unit)}"
-
-
 def _quoted(text: str) -> str:
     """The begin of a text, which isn't taken for a citation where a report quotes it."""
-    return text[:_LONGEST].replace(ARROW, " from ")
+    return text[:QUOTED].replace(ARROW, " from ")

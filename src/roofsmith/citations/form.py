@@ -32,6 +32,8 @@ _ESCAPED: Final = re.compile(r"\\([^\w\s])")
 _PATHLIKE: Final = re.compile(r"[/.]")
 _LONGEST: Final = 500
 """Characters on either side of an arrow that are read: the patterns go back and forth on them."""
+QUOTED: Final = 120
+"""Characters of a text that a message quotes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,12 @@ class Cited:
     """None: there is no number in front of the arrow."""
     place: str
     """All that stands behind the arrow, up to the end of the text or to the next arrow."""
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """What is said and where it is said to be written, whatever stands around it."""
+        where = self.line or without_made(self.place)[:QUOTED]
+        return (where if self.quantity is None else self.quantity.text), where
 
     @property
     def line(self) -> str | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -43,6 +43,8 @@ class Sources:
     lookup: Lookup
     own: Sequence[Fact] = ()
     """Copies that the campaign keeps: measured, or told by the system or a driver."""
+    quoted: Collection[tuple[str, str]] = frozenset()
+    """`Cited.key` of citations that the campaign shows and others made: they aren't checked."""
 
     def behind(self, cited: Cited) -> tuple[Source, ...]:
         """What may be meant: several where a driver told many facts; empty if nothing is there.
