@@ -19,7 +19,7 @@ from roofsmith.domain.arrays import ArraySpec
 from roofsmith.domain.bound import Bound, OperationCount
 from roofsmith.domain.calibration import Calibration
 from roofsmith.domain.campaign import Campaign, Event, Round
-from roofsmith.domain.cited import CheckedCitations
+from roofsmith.domain.citations import CheckedCitations
 from roofsmith.domain.clocks import ClockSettings, LockedClocks
 from roofsmith.domain.command import MetricReading
 from roofsmith.domain.comparison import ErrorReport, Judgement, Screening, Timing

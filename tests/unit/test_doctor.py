@@ -27,12 +27,12 @@ from simulated_machine import (
     write,
 )
 
-from roofsmith.analysis.audit import Sources as Sources_of_audit
-from roofsmith.analysis.audit import audit
-from roofsmith.analysis.audit_campaign import kept_facts, quotations
+from roofsmith.analysis.own_facts import own_facts
 from roofsmith.app import doctor
 from roofsmith.app.doctor.asking import Inquiry
 from roofsmith.app.doctor.sources import Sources
+from roofsmith.citations.check import audit
+from roofsmith.citations.sources import Sources as Sources_of_audit
 from roofsmith.cli.examined import document, examined
 from roofsmith.devices import permissions
 from roofsmith.devices.frameworks import TorchBuild
@@ -376,8 +376,8 @@ def test_the_page_of_a_campaign_passes_its_audit(root: Path, name: str) -> None:
     begun = started().model_copy(update={"examination": look(MACHINES[name](root))})
     campaign = campaign_of([begun])
     page = render_campaign(campaign).files["env_check.md"]
-    sources = Sources_of_audit(lambda citation: None, kept_facts(begun), quotations(campaign))
-    assert audit({"env_check.md": page}, sources).problems == ()
+    found = audit({"env_check.md": page}, Sources_of_audit(lambda place: (), own_facts(begun)))
+    assert (found.citations, found.problems) == (1, ())
 
 
 def test_a_campaign_that_nobody_examined_has_no_page() -> None:

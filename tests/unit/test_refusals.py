@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from roofsmith.domain.campaign import Campaign, Event, Resumed, Round, Stopped
-from roofsmith.domain.cited import CheckedCitations
+from roofsmith.domain.citations import CheckedCitations
 from roofsmith.domain.proposal import Hypothesis
 from roofsmith.domain.refusal import BadAnswer, Refusal
 from roofsmith.domain.target import StopPolicy

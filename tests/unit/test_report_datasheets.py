@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from functools import partial
+from pathlib import Path
 
 from campaign_builder import softmax_campaign
 
-from roofsmith.analysis.audit import Sources, audit
-from roofsmith.analysis.audit_campaign import kept_facts, quotations
-from roofsmith.app.audit import products_of
+from roofsmith.analysis.own_facts import own_facts
+from roofsmith.app.citations import lookup_for
+from roofsmith.citations.check import audit
+from roofsmith.citations.sources import Sources
+from roofsmith.config import Settings
 from roofsmith.domain.campaign import Campaign
 from roofsmith.domain.facts import BandwidthCeiling, Citation, ComputeCeiling, Fact
 from roofsmith.report.campaign_files import render_campaign
@@ -62,15 +64,12 @@ def test_side_by_side_in_the_readme() -> None:
 
 
 def test_every_file_passes_the_audit() -> None:
+    lookup = lookup_for(Settings(cache_dir=Path("/nowhere"), campaigns_dir=Path("/nowhere")))
     for identified in (True, False):
         campaign = gpu_campaign(identified=identified)
-        sources = Sources(
-            resolve=WIKI.resolve,
-            kept=kept_facts(campaign.started),
-            quoted=quotations(campaign),
-            products=partial(products_of, WIKI, campaign),
-        )
-        assert audit(dict(render_campaign(campaign).files), sources).problems == ()
+        found = audit(render_campaign(campaign).files, Sources(lookup, own_facts(campaign.started)))
+        assert found.citations > 10
+        assert found.problems == ()
 
 
 def test_an_unidentified_gpu_is_said_and_a_processor_is_not() -> None:

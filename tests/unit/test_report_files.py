@@ -25,6 +25,7 @@ from hypothesis import strategies as st
 
 from roofsmith.domain.campaign import Campaign
 from roofsmith.domain.ending import StopCode
+from roofsmith.domain.facts import Fact
 from roofsmith.domain.target import StopPolicy
 from roofsmith.report.campaign_files import render_campaign
 
@@ -245,3 +246,32 @@ def test_every_text_can_be_written(rounds: list[RoundKind], stop: StopCode | Non
 
 def test_rendering_is_a_function_of_the_campaign() -> None:
     assert render_campaign(softmax_campaign()).files == render_campaign(softmax_campaign()).files
+
+
+def test_missing_facts_are_pitfalls_of_readme_and_memory() -> None:
+    campaign = crippled()
+    files = render_campaign(campaign).files
+    pitfalls = files["README.md"].partition("## Pitfalls\n")[2].partition("\n## ")[0]
+    assert "copy bandwidth: UNKNOWN (not measured)" in pitfalls
+    assert "no floor, limiter or share of the roofline is claimed" in pitfalls
+    noted = json.loads(files["memory/v0.json"])["pitfalls_and_fixes"]
+    assert any("copy bandwidth: UNKNOWN" in pitfall["error_message"] for pitfall in noted)
+
+
+def test_a_campaign_that_lacks_nothing_says_so() -> None:
+    campaign = softmax_campaign()
+    sheet = fact_sheet()
+    whole = sheet.model_copy(update={"other": sheet.other[:1]})
+    first = campaign.started.model_copy(update={"facts": whole})
+    readme = render_campaign(campaign.model_copy(update={"started": first})).files["README.md"]
+    assert "None: every fact that a bound needs is known." in readme
+
+
+def test_a_device_that_the_wiki_does_not_know_is_a_pitfall() -> None:
+    campaign = softmax_campaign()
+    missing = Fact(metric="datasheet of X1", value=None, unit="1", reason="wiki not found")
+    facts = campaign.started.facts.model_copy(update={"other": (missing,)})
+    first = campaign.started.model_copy(update={"facts": facts})
+    readme = render_campaign(campaign.model_copy(update={"started": first})).files["README.md"]
+    pitfalls = readme.partition("## Pitfalls\n")[2]
+    assert "- datasheet of X1: UNKNOWN (wiki not found)" in pitfalls

@@ -12,7 +12,7 @@ from campaign_builder import campaign_of, events_for, softmax_campaign, softmax_
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roofsmith.analysis.lessons import advertises_a_trick, lesson, lessons, usable
+from roofsmith.analysis.lessons import lesson, lessons
 from roofsmith.config import Settings
 from roofsmith.domain.campaign import Campaign, Masked, Round, Started
 from roofsmith.domain.proposal import Bucket
@@ -75,52 +75,11 @@ def test_what_depends_on_inputs_coming_again_is_not_told(bucket: Bucket) -> None
     assert (lesson(campaign, checked) is not None) == bucket.startswith("K")
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        "Cache the quantized activation by id(x)",
-        "Skip work if we have seen this tensor before: the same input returns at once",
-        "Memoise the forward pass",
-        "functools.lru_cache around quantize",
-        "Keep the scales of the last call and cache them",
-        "Look the result up by x.data_ptr()",
-        "weakref to the gradient avoids a second transpose",
-        "Cache the quantized activation",
-        "The scales are cached",
-        "A cache of transposed weights",
-        "Reuse the gradient's buffer between calls",
-        "Assume a fixed M_per_group of 128",
-        "compile-time group sizes",
-    ],
-)
-def test_tricks_are_not_advertised(words: str) -> None:
+def test_words_decide_nothing() -> None:
     campaign = softmax_campaign()
-    assert lesson(campaign, round_of(campaign, 2, statement=words)) is None
-    praise = replace_takeaway(words)
-    assert advertises_a_trick(praise)
-    assert usable([praise, example_tip("a1")]) == (example_tip("a1"),)
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        "Keep a row in the cache between the two passes",
-        "Stream stores past the cache: the output is not read again",
-        "Block for the L2 cache, so that inputs are read once",
-        "Cache inputs in shared memory",
-        "Cache a tile of the operands in registers",
-        "Skip the maximum where the row is known to be small",
-        "One launch for all groups, of any size",
-        "Group rows by expert before the product",
-    ],
-)
-def test_honest_words_about_caches_are_told(words: str) -> None:
-    campaign = softmax_campaign()
+    words = "Cache the quantized activation by id(x)"
     assert lesson(campaign, round_of(campaign, 2, statement=words)) is not None
-
-
-def replace_takeaway(words: str) -> Tip:
-    return example_tip("x").model_copy(update={"takeaway": words})
+    assert lesson(campaign, round_of(campaign, 2, statement=words, bucket="W2")) is None
 
 
 def test_a_lesson_is_told_once_and_a_masked_round_tells_none() -> None:
@@ -268,11 +227,11 @@ def test_a_campaign_begins_with_the_tips_that_the_last_one_left() -> None:
     assert len(shelf.tips) == 1  # the same lesson again
 
 
-def test_tips_that_praise_a_trick_are_not_read() -> None:
+def test_tips_are_read_as_they_were_written() -> None:
+    told = (example_tip("x").model_copy(update={"takeaway": "the H100 has 3.35 TB/s"}),)
     world = halved()
-    shelf = MemoryTips([replace_takeaway("cache activations by id(x)"), example_tip("a1")])
-    Engine(replace(world.parts(), tips=shelf), "test").run()
-    assert started(world).tips == (example_tip("a1"),)
+    Engine(replace(world.parts(), tips=MemoryTips(told)), "test").run()
+    assert started(world).tips == told
 
 
 def test_a_tip_that_a_crash_lost_is_told_by_the_resume() -> None:

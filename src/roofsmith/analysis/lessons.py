@@ -2,13 +2,12 @@
 
 A lesson is a change that was measured and made a difference of `WORTH_TELLING` or more, either way,
 or a recipe whose results were wrong. It is told once, however many rounds teach it. A gain that
-depends on inputs coming again is never told, nor is anything whose words advertise such a trick.
+depends on inputs coming again, by its bucket or by what the transfer check found, is never told.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Final
 
 from roofsmith.analysis.transfer import TRANSFERRING
@@ -22,27 +21,6 @@ WORTH_TELLING: Final = 0.05
 """Five noise bands of one percent: what is smaller may not repeat on another kernel."""
 _FREE_TEXT: Final = frozenset(("external", "sweep", "split"))
 """Tactics that say nothing of what was changed: the statement does."""
-_DATA = (
-    r"(?:activations?|gradients?|grads?|grad_\w+|scales?|inputs?|outputs?|results?|tensors?|calls?"
-    r"|operands?|weights?)"
-)
-_TRICK: Final = re.compile(
-    r"""\bid\s*\( | data_ptr | _version\b | \bweakref | lru_cache | functools\.cache | memoi[sz]
-    | \bcache\s+keyed\b | \bskip\w*\b .{0,40} \b(?:seen|repeated|same)\b
-    | \b(?:fixed|constant|uniform|hard-?coded|compile-time)\b .{0,30}
-        (?:m_per_group|group\s+sizes?|rows?\s+per\s+(?:group|expert)|tokens?\s+per\s+expert)""",
-    re.IGNORECASE | re.VERBOSE,
-)
-_KEPT: Final = re.compile(
-    rf"""\b(?:cach(?:e|es|ed|ing)|reus(?:e|es|ed|ing))\s+(?:\w+\s+){{0,3}}?{_DATA}\b
-    | \bcache\s+(?:them|it)\b | \b{_DATA}\s+(?:\w+\s+){{0,3}}?(?:are|is|be|get|gets)\s+cached\b
-    | \bcache\s+(?:of|for|with)\s+(?:\w+\s+){{0,3}}?{_DATA}\b | \bbetween\s+calls\b""",
-    re.IGNORECASE | re.VERBOSE,
-)
-_ON_CHIP: Final = re.compile(
-    r"shared memory|\bsmem\b|\blds\b|registers?\b|\bL[123]\b|\btiles?\b|on[- ]chip", re.IGNORECASE
-)
-"""Where a kernel keeps what it reads during one call: no caller's inputs come again for that."""
 
 
 def lessons(campaign: Campaign) -> tuple[Tip, ...]:
@@ -64,7 +42,7 @@ def lesson(campaign: Campaign, round_: Round) -> Tip | None:
     if campaign.started.target.command is not None:
         signal += ", self-reported by a repository's own benchmark"
     held = _held_back(campaign, round_)
-    tip = Tip(
+    return Tip(
         lesson=_identity(campaign, round_, effect, held),
         context=_context(campaign, held),
         signal=". ".join((signal, *_movement(campaign, round_))),
@@ -73,20 +51,6 @@ def lesson(campaign: Campaign, round_: Round) -> Tip | None:
         origin=f"{campaign.started.campaign}, round {round_.round}",
         at=round_.at[:16],
     )
-    return None if advertises_a_trick(tip) else tip
-
-
-def usable(tips: Iterable[Tip]) -> tuple[Tip, ...]:
-    """Tips without those that praise such a trick, whoever wrote them."""
-    return tuple(tip for tip in tips if not advertises_a_trick(tip))
-
-
-def advertises_a_trick(tip: Tip) -> bool:
-    """Whether a tip praises what wins a benchmark loop and nothing else."""
-    words = " ".join((tip.takeaway, tip.context, tip.applicability))
-    if _TRICK.search(words):
-        return True
-    return bool(_KEPT.search(words)) and not _ON_CHIP.search(tip.takeaway)
 
 
 def _taught(round_: Round) -> tuple[str, str, str] | None:

@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from roofsmith.app.citations import citation_check
 from roofsmith.app.doctor import Examination, examine
 from roofsmith.app.session import (
     Limits,
@@ -136,7 +137,7 @@ def resume(
         proposer = make_proposer(proposers or proposers_of(started.proposers))
         policy = limited(limits_in_force(known), limits)
         with going_on(started, settings, observer) as shop:
-            return _run(shop, files, proposer, started.campaign, None, policy)
+            return _run(shop, files, proposer, settings, started.campaign, limits=policy)
 
 
 def render_report(directory: Path) -> Finished:
@@ -170,7 +171,7 @@ def _start(
             seen = examine(settings, target, deadline_s=LOOK_S)
             with workshop(target, settings, observer) as shop:
                 name = plain_name(files.directory.name)
-                return _run(shop, files, proposer, name, kernel_path, None, seen)
+                return _run(shop, files, proposer, settings, name, kernel_path, seen=seen)
         finally:
             # A campaign without a baseline holds nothing that another start wouldn't find again.
             if new and not _has_baseline(files):
@@ -184,13 +185,16 @@ def _run(
     shop: Workshop,
     files: CampaignDirectory,
     proposer: Proposer,
+    settings: Settings,
     name: str,
-    kernel_path: Path | None,
-    limits: StopPolicy | None,
+    kernel_path: Path | None = None,
+    *,
+    limits: StopPolicy | None = None,
     seen: Examination | None = None,
 ) -> Finished:
     lineage = LateLineage(files.directory, name, shop.target.baseline, kernel_path)
-    parts = replace(shop.parts(proposer, files, lineage), examination=seen)
+    checks = citation_check(settings)
+    parts = replace(shop.parts(proposer, files, lineage, checks), examination=seen)
     engine = Engine(parts, name, limits, shop.prepared)
     begin = processor_time()
     campaign = engine.run()

@@ -9,10 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from roofsmith.analysis.masks import by_command, by_hand, restart
-from roofsmith.app.audit import recorded, sources_for
-from roofsmith.app.citing import require_cited_text
 from roofsmith.app.session import require_rendered
-from roofsmith.config import Settings
 from roofsmith.domain.campaign import Campaign, Masked, replay
 from roofsmith.domain.memory import Memory
 from roofsmith.errors import CampaignBusyError, UsageError
@@ -60,7 +57,6 @@ def mask(
     *,
     masked: bool,
     reason: str | None,
-    settings: Settings,
 ) -> Masked:
     """Hide rounds from planning, or show them again; a record of the ledger.
 
@@ -69,17 +65,12 @@ def mask(
         versions: of the notes, such as `v3` or `3`.
         masked: False: show them again.
         reason: why; for the log.
-        settings: where the wiki is.
 
     Raises:
-        UsageError: there is no such note, or all of them are as they should be already; the reason
-            holds a hardware number without a citation, or another one than it cites.
+        UsageError: there is no such note, or all of them are as they should be already.
         CampaignBusyError: the campaign is running; its notes can be flagged by hand meanwhile.
     """
     numbers = {_version(version): int(_version(version)[1:]) + 1 for version in versions}
-    if reason:  # a record of it can't be taken back
-        known, _ = recorded(directory)
-        require_cited_text("reason", reason, sources_for(known, settings))
     with _opened(directory, masked=masked) as files:
         campaign = _campaign(files)
         unknown = [v for v, number in numbers.items() if number > campaign.last_round]

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from roofsmith.app.citations import citation_check
 from roofsmith.app.telling import Change, contract_of, keep_told, told_candidate
 from roofsmith.app.wiring import LateLineage, Workshop, make_proposer, workshop
 from roofsmith.config import Settings
@@ -200,7 +201,7 @@ def open_session(directory: Path, settings: Settings, observer: Observer) -> Ite
         lineage = LateLineage(files.directory, started.campaign, started.target.baseline, None)
         with going_on(started, settings, observer) as shop:
             proposer = make_proposer("none")
-            parts = shop.parts(proposer, files, lineage)
+            parts = shop.parts(proposer, files, lineage, citation_check(settings))
             yield Session(directory, Engine(parts, started.campaign, None, shop.prepared))
 
 
@@ -311,6 +312,7 @@ def _hypothesis(change: Change, task: RepairTask | None) -> Hypothesis:
         "predicted_speedup": change.predicted_speedup,
         "expected_counter": change.expected_counter,
         "expected_delta": change.expected_delta,
+        "facts": change.facts or None,
     }
     told = {name: value for name, value in said.items() if value is not None}
     if task is not None:

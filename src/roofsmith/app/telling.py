@@ -54,6 +54,8 @@ class Change:
     predicted_speedup: float | None = None
     expected_counter: str | None = None
     expected_delta: float | None = None
+    facts: tuple[str, ...] = ()
+    """What it rests on of the device, cited: `<metric>: <value> <unit> <- <path>:<line>`."""
 
 
 def contract_of(target: Target) -> str:
@@ -148,5 +150,6 @@ def _command(change: Change, directory: Path, kernel: Path) -> str:
         "--counter-ratio": change.expected_delta,
     }
     said = [f"{name}={value}" for name, value in options.items() if value is not None]
+    said += [f"--fact={fact}" for fact in change.facts]
     repair = ["--repair"] if change.repair else []
     return shlex.join(["roofsmith", "tell", str(directory), *said, *repair])

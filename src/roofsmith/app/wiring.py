@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from roofsmith.analysis.sizes import smallest
-from roofsmith.app.citing import CitedTips
 from roofsmith.app.clocks import host_clocks, locked_clocks
 from roofsmith.app.fresh_inputs import require_fresh_inputs
 from roofsmith.app.hardware import (
@@ -43,6 +42,7 @@ from roofsmith.judge.gpu.oracle import GpuOracle
 from roofsmith.judge.oracle import ReferenceOracle
 from roofsmith.ports import (
     Brief,
+    CheckCitations,
     CodeRule,
     Disassembler,
     Formatter,
@@ -169,7 +169,13 @@ class Workshop:
             " command.transfer, candidates are kept by their source alone (docs/overfitting.md)",
         )
 
-    def parts(self, proposer: Proposer, files: CampaignDirectory, lineage: LateLineage) -> Parts:
+    def parts(
+        self,
+        proposer: Proposer,
+        files: CampaignDirectory,
+        lineage: LateLineage,
+        check_citations: CheckCitations,
+    ) -> Parts:
         """What the engine runs on."""
         return Parts(
             target=self.target,
@@ -186,6 +192,7 @@ class Workshop:
             lineage=lineage,
             files=files,
             render=render_campaign,
+            check_citations=check_citations,
             inspector=self.inspector,
             formatter=self.formatter,
             disassembler=self._disassembler,
@@ -372,8 +379,7 @@ def _command_workshop(
 def _tip_file(settings: Settings, known: Survey, target: Target) -> TipShelf | None:
     if settings.tips_dir is None:
         return None
-    file = TipFile.of(settings.tips_dir, known.environment.device, target)
-    return CitedTips(file, settings)
+    return TipFile.of(settings.tips_dir, known.environment.device, target)
 
 
 def try_clocks(languages: Collection[Language], settings: Settings, observer: Observer) -> None:

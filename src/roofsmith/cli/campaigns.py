@@ -168,6 +168,14 @@ def tell(
             show_default=False,
         ),
     ] = None,
+    fact: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="CITATION",
+            help="A fact of the device that it rests on, as `roofsmith specs cite` prints it.",
+            show_default=False,
+        ),
+    ] = None,
     max_iterations: options.MaxIterations = None,
     budget_s: options.BudgetS = None,
     max_tokens: options.MaxTokens = None,
@@ -186,7 +194,7 @@ def tell(
 
     change = app.Change(
         kernel, hypothesis, flags, target_class, repair, tokens, category, predict, counter,
-        counter_ratio,
+        counter_ratio, tuple(fact or ()),
     )  # fmt: skip
     limits = app.Limits(max_iterations, budget_s, max_tokens)
     with reminded(directory), screen() as observer:

@@ -69,8 +69,7 @@ def mask(
     from roofsmith import app
     from roofsmith.cli import remembered
 
-    settings = app.settings()
-    event = app.mask(directory, versions, masked=True, reason=reason, settings=settings)
+    event = app.mask(directory, versions, masked=True, reason=reason)
     remembered.masked(event, as_json=as_json)
 
 
@@ -85,8 +84,7 @@ def unmask(
     from roofsmith import app
     from roofsmith.cli import remembered
 
-    settings = app.settings()
-    event = app.mask(directory, versions, masked=False, reason=reason, settings=settings)
+    event = app.mask(directory, versions, masked=False, reason=reason)
     remembered.masked(event, as_json=as_json)
 
 

@@ -144,13 +144,13 @@ def audit(
     wiki: options.WikiDir = None,
     as_json: options.Json = False,
 ) -> None:
-    """Find a campaign's hardware numbers without a citation, or that differ from what they cite.
+    """Check a campaign's facts and citations: each leads to what it says.
 
-    Exit 1 if there is one.
+    Exit 1 if one doesn't.
     """
     from roofsmith import app
     from roofsmith.cli.audited import audited
 
     found = app.audit_campaign(directory, app.settings(wiki=wiki))
-    audited(found, as_json=as_json)
+    audited(directory, found, as_json=as_json)
     raise typer.Exit(1 if found.problems else 0)

@@ -33,11 +33,15 @@ class Citation(Value):
     date: str | None = None
     """For a measurement: when it was made, `YYYY-MM-DD HH:MM`, UTC."""
 
+    @property
+    def place(self) -> str:
+        """`path:line`, or the path where the source has no lines."""
+        return self.path if self.line is None else f"{self.path}:{self.line}"
+
     def __str__(self) -> str:
         """`path:line`, with command and date behind it for a measurement."""
-        place = self.path if self.line is None else f"{self.path}:{self.line}"
         made = ", ".join(part for part in (self.command, self.date) if part)
-        return f"{place} ({made})" if made else place
+        return f"{self.place} ({made})" if made else self.place
 
 
 class Fact(Value):

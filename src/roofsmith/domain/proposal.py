@@ -27,6 +27,8 @@ class Hypothesis(Value):
     """Why it should help here."""
     evidence: tuple[str, ...] = ()
     """Lines of the incumbent's profile or roofline that point to it."""
+    facts: tuple[str, ...] = ()
+    """Hardware facts that it rests on, each `<metric>: <value> <unit> <- <path>:<line>`."""
     answers: BottleneckKind = "unknown"
     """The bottleneck it is meant to relieve."""
     expected_counter: str | None = None

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 from roofsmith.analysis.calibration import calibrations
 from roofsmith.analysis.ladder import COMPARED_FROM, diagnosis
-from roofsmith.analysis.lessons import usable
 from roofsmith.analysis.rulebook import RULES
 from roofsmith.asking import asked
 from roofsmith.domain.campaign import Campaign, Round
@@ -226,7 +225,7 @@ class Engine:
         started = records.started_record(
             self._name, self._parts.target, self._known(), self._parts.proposer,
             at=self._now(), gpu=self._parts.gpu, examination=self._parts.examination,
-            tips=usable(self._parts.tips.read()) if self._parts.tips else (),
+            tips=self._parts.tips.read() if self._parts.tips else (),
         )  # fmt: skip
         return self._recorder.record(started)
 

@@ -23,5 +23,4 @@ def _cell(fact: Fact | None) -> str:
     """`3.35e+12 byte/s <- wiki/page.yaml:12`: as the list of facts has it."""
     if fact is None or fact.value is None or fact.citation is None:
         return fmt.UNKNOWN
-    place, line = fact.citation.path, fact.citation.line
-    return f"{shown(fact.value, fact.unit)} <- {place if line is None else f'{place}:{line}'}"
+    return f"{shown(fact.value, fact.unit)} <- {fact.citation.place}"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from roofsmith.analysis.audit_campaign import REPORTED
+from roofsmith.analysis.own_facts import REPORTED
 from roofsmith.domain.campaign import Campaign
 from roofsmith.report import format as fmt
 from roofsmith.report.arithmetic import limiter_words, roofline_lines

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from roofsmith.analysis.audit_campaign import REPORTED
 from roofsmith.analysis.compiled import described
+from roofsmith.analysis.own_facts import REPORTED
 from roofsmith.analysis.short_kernels import judged_time_note
 from roofsmith.domain.campaign import Campaign
 from roofsmith.domain.facts import Fact

@@ -283,10 +283,13 @@ def unknown_sheet(device: Device, keys: Iterable[Key], reason: str) -> FactSheet
     )
 
 
-def cited_measurement(file: MeasurementFile, citation: Citation) -> Fact | None:
-    """The measurement on the line of its file that a citation names; None if there is none."""
-    index = (citation.line or 0) - _HEADER_LINES - 1
+def measured_at(file: MeasurementFile, path: Path, line: int) -> tuple[Fact, ...]:
+    """The measurement on a line of its file, once by each name; empty if there is none."""
+    index = line - _HEADER_LINES - 1
     if not 0 <= index < len(file.measurements):
-        return None
+        return ()
     found = file.measurements[index]
-    return _fact(found, f"{found.subject} {found.kind}", citation)
+    key = found.key
+    names = (f"{key[1]} {key[0]}", metric_name(key, "cpu"), metric_name(key, "nvidia"))
+    where = Citation(path=str(path), line=line, command=COMMAND)
+    return tuple(_fact(found, name, where) for name in names)

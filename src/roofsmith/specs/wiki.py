@@ -125,6 +125,17 @@ class Wiki:
         entry = self._by_citation.get(citation)
         return None if entry is None else entry.fact()
 
+    def is_called(self, citation: str, label: str) -> bool:
+        """Whether people call the fact at `wiki/<page>.yaml:<line>` so, maybe after its product."""
+        entry = self._by_citation.get(citation)
+        if entry is None:
+            return False
+        page = next(page for page in self.pages if page.origin == entry.citation.path)
+        name = _folded(label).removesuffix(" peak")
+        names = {name, *(name.removeprefix(f"{_folded(product)} ") for product in page.names)}
+        written = (spelled for known in names for spelled in (known, known.replace(" ", "_")))
+        return any(entry in entries_for(page, spelled) for spelled in written)
+
     @cached_property
     def _by_alias(self) -> dict[str, Page]:
         return {name: page for page in self.pages for name in page.driver_names}
