@@ -12,7 +12,6 @@ from campaign_builder import campaign_of, environment, softmax_campaign, softmax
 from roofsmith.app.memory import mask
 from roofsmith.app.session import require_rendered
 from roofsmith.app.verification import verify_campaign
-from roofsmith.config import Settings
 from roofsmith.domain.campaign import Baseline, Campaign, Event, Round, Started, Stopped
 from roofsmith.domain.profile import BottleneckKind
 from roofsmith.engine.loop import Engine
@@ -118,6 +117,6 @@ def test_masks_are_recorded_and_verify_goes_on(
     on_disk(directory)
     monkeypatch.setattr(campaign_files, "render_html", breaks)
     with pytest.raises(RenderingError, match=r"report\.html"):
-        mask(directory, ["v2"], masked=True, reason="stale", settings=Settings(tmp_path, tmp_path))
+        mask(directory, ["v2"], masked=True, reason="stale")
     assert JsonlLedger(directory / "ledger.jsonl").events()[-1].kind == "masked"
     assert verify_campaign(directory).records == len(softmax_events()) + 1
