@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from roofsmith.app.doctor import Check, Examination, examine
     from roofsmith.app.init import initialize
     from roofsmith.app.init_repository import Initialized, RepositoryInit, initialize_repository
-    from roofsmith.app.judging import Contest, contest, judge
+    from roofsmith.app.judging import judge, judge_with, opened_against
     from roofsmith.app.listing import Listed, listed
     from roofsmith.app.machine import ceilings, measure_ceilings
     from roofsmith.app.memory import Restarted, mask, memory_note, memory_notes, partial_restart
@@ -56,7 +56,6 @@ __all__ = [
     "Change",
     "Check",
     "Cited",
-    "Contest",
     "Entry",
     "Examination",
     "Finished",
@@ -80,13 +79,13 @@ __all__ = [
     "check",
     "cite",
     "classify",
-    "contest",
     "demo",
     "examine",
     "has_campaign",
     "initialize",
     "initialize_repository",
     "judge",
+    "judge_with",
     "list_specs",
     "listed",
     "mask",
@@ -95,6 +94,7 @@ __all__ = [
     "memory_notes",
     "new_demo_directory",
     "new_directory",
+    "opened_against",
     "optimize",
     "partial_restart",
     "profile",
@@ -130,7 +130,7 @@ _HOMES: Mapping[str, tuple[str, ...]] = {
     "roofsmith.app.doctor": ("Check", "Examination", "examine"),
     "roofsmith.app.init": ("initialize",),
     "roofsmith.app.init_repository": ("Initialized", "RepositoryInit", "initialize_repository"),
-    "roofsmith.app.judging": ("Contest", "contest", "judge"),
+    "roofsmith.app.judging": ("judge", "judge_with", "opened_against"),
     "roofsmith.app.listing": ("Listed", "listed"),
     "roofsmith.app.machine": ("ceilings", "measure_ceilings"),
     "roofsmith.app.memory": ("Restarted", "mask", "memory_note", "memory_notes", "partial_restart"),

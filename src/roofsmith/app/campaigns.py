@@ -19,10 +19,10 @@ from roofsmith.app.telling import Change, contract_of, keep_told, told_candidate
 from roofsmith.app.wiring import (
     DEFAULT_PROPOSERS,
     LateLineage,
-    Workshop,
+    OpenTarget,
     make_proposer,
+    open_target,
     proposers_of,
-    workshop,
 )
 from roofsmith.config import Settings
 from roofsmith.devices.processor_time import processor_time
@@ -36,9 +36,9 @@ from roofsmith.engine.diagnosing import require_material
 from roofsmith.engine.loop import Engine
 from roofsmith.engine.progress import overhead_fraction, spent_s
 from roofsmith.engine.repairing import repair_task, require_repair_task
-from roofsmith.engine.steal import steal_note
 from roofsmith.engine.stopping import Stop
 from roofsmith.errors import UsageError
+from roofsmith.evaluator.steal import steal_note
 from roofsmith.ports import Brief, Observer, Proposer
 from roofsmith.report.campaign_files import render_campaign
 from roofsmith.store.campaign_dir import CampaignDirectory
@@ -177,8 +177,8 @@ def resume(
         started = known.started
         proposer = make_proposer(proposers or proposers_of(started.proposers), settings)
         policy = _limited(limits_in_force(known), limits)
-        with _going_on(started, settings, observer) as shop:
-            return _run(shop, files, proposer, started.campaign, None, policy)
+        with _going_on(started, settings, observer) as opened:
+            return _run(opened, files, proposer, started.campaign, None, policy)
 
 
 def ask(directory: Path, settings: Settings, observer: Observer) -> Standing:
@@ -322,9 +322,9 @@ def _start(
         try:
             # Before any process of ours is on the GPU, which a container's driver may call others'.
             seen = examine(settings, target, deadline_s=LOOK_S)
-            with workshop(target, settings, observer) as shop:
+            with open_target(target, settings, observer) as opened:
                 name = plain_name(files.directory.name)
-                return _run(shop, files, proposer, name, kernel_path, None, seen)
+                return _run(opened, files, proposer, name, kernel_path, None, seen)
         finally:
             # A campaign without a baseline holds nothing that another start wouldn't find again.
             if new and not _has_baseline(files):
@@ -335,7 +335,7 @@ def _start(
 
 
 def _run(
-    shop: Workshop,
+    opened: OpenTarget,
     files: CampaignDirectory,
     proposer: Proposer,
     name: str,
@@ -343,9 +343,9 @@ def _run(
     limits: StopPolicy | None,
     seen: Examination | None = None,
 ) -> Finished:
-    lineage = LateLineage(files.directory, name, shop.target.baseline, kernel_path)
-    parts = replace(shop.parts(proposer, files, lineage), examination=seen)
-    engine = Engine(parts, name, limits, shop.prepared)
+    lineage = LateLineage(files.directory, name, opened.target.baseline, kernel_path)
+    parts = replace(opened.parts(proposer, files, lineage), examination=seen)
+    engine = Engine(parts, name, limits)
     begin = processor_time()
     campaign = engine.run()
     notes = (*lineage.notes, *steal_note(begin, processor_time()))
@@ -362,22 +362,22 @@ def _opened(
         started = known.started
         policy = _limited(limits_in_force(known), limits or Limits())
         lineage = LateLineage(files.directory, started.campaign, started.target.baseline, None)
-        with _going_on(started, settings, observer) as shop:
+        with _going_on(started, settings, observer) as opened:
             proposer = make_proposer("none", settings)
-            parts = shop.parts(proposer, files, lineage)
-            yield Engine(parts, started.campaign, policy, shop.prepared)
+            parts = opened.parts(proposer, files, lineage)
+            yield Engine(parts, started.campaign, policy)
 
 
 def _going_on(
     started: Started, settings: Settings, observer: Observer
-) -> AbstractContextManager[Workshop]:
-    """The workshop of a campaign that has begun: on any GPU of the product that it began on.
+) -> AbstractContextManager[OpenTarget]:
+    """Open the target of a campaign that has begun: on any GPU of the product that it began on.
 
     AMD's tools and HIP don't always call a product alike: there, the engine refuses another one.
     """
     device = started.environment.device
     product = device.name if device.kind == "nvidia" else None
-    return workshop(started.target, settings, observer, product)
+    return open_target(started.target, settings, observer, product)
 
 
 def _require_class(name: str, campaign: Campaign) -> None:

@@ -13,10 +13,10 @@ from roofsmith.analysis.bottleneck import classify
 from roofsmith.analysis.profiled import Profiles
 from roofsmith.domain.campaign import Campaign, Round
 from roofsmith.domain.comparison import Judgement
-from roofsmith.domain.kernel import Built
+from roofsmith.domain.kernel import Candidate
 from roofsmith.domain.outcome import Incorrect
 from roofsmith.domain.profile import KERNEL_TIME, Bottleneck, Profile
-from roofsmith.engine.workbench import Workbench
+from roofsmith.ports import Evaluator, Scope, asked
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,36 +44,45 @@ class Seen:
 
 
 def look(
-    bench: Workbench, campaign: Campaign, built: Built, label: str, time_s: float
+    evaluator: Evaluator, campaign: Campaign, candidate: Candidate, label: str, time_s: float
 ) -> tuple[Profile, Bottleneck]:
     """Profile a kernel on one workload, and say what limits it there."""
-    profile = bench.profile(built, campaign.started.target.workload(label))
+    profile = profiled(evaluator, campaign, candidate, label)
     return profile, classify(campaign.bound(label), time_s, profile)
 
 
-def look_at(bench: Workbench, campaign: Campaign, built: Built, judgement: Judgement) -> Seen:
+def profiled(evaluator: Evaluator, campaign: Campaign, candidate: Candidate, label: str) -> Profile:
+    """Counters of a candidate, or of the incumbent, on the workload of a label."""
+    workload = campaign.started.target.workload(label)
+    scope = Scope(profile=workload, built_before=candidate.id == campaign.incumbent.id)
+    return asked(evaluator.evaluate(candidate, None, scope).profile)
+
+
+def look_at(
+    evaluator: Evaluator, campaign: Campaign, candidate: Candidate, judgement: Judgement
+) -> Seen:
     """A candidate that passed, on the workload that takes it longest."""
     slowest = _slowest(judgement)
     if slowest is None:
         return Seen()
-    return Seen(*look(bench, campaign, built, *slowest))
+    return Seen(*look(evaluator, campaign, candidate, *slowest))
 
 
-def look_again(bench: Workbench, campaign: Campaign, built: Built, judgement: Judgement) -> Seen:
+def look_again(
+    evaluator: Evaluator, campaign: Campaign, candidate: Candidate, judgement: Judgement
+) -> Seen:
     """The same, right after the incumbent: a profiler's figures drift from hour to hour."""
     slowest = _slowest(judgement)
     if slowest is None:
         return Seen()
-    label, time_s = slowest
-    workload = campaign.started.target.workload(label)
-    before = bench.profile(bench.rebuild(campaign.incumbent), workload)
-    return Seen(*look(bench, campaign, built, label, time_s), incumbent_profile=before)
+    before = profiled(evaluator, campaign, campaign.incumbent, slowest[0])
+    return Seen(*look(evaluator, campaign, candidate, *slowest), incumbent_profile=before)
 
 
 def see(
-    bench: Workbench,
+    evaluator: Evaluator,
     campaign: Campaign,
-    built: Built,
+    candidate: Candidate,
     judgement: Judgement,
     target_class: str,
     would_be_kept: Callable[[Seen | None], bool],
@@ -84,24 +93,24 @@ def see(
     target's profiler has spoken in the judgement, with more runs than one.
 
     Args:
-        bench: profiles.
+        evaluator: profiles.
         campaign: before the round.
-        built: the candidate.
+        candidate: what was judged.
         judgement: of it.
         target_class: what should gain.
         would_be_kept: by what was seen; by the judgement alone for None.
     """
-    seen = look_at(bench, campaign, built, judgement)
+    seen = look_at(evaluator, campaign, candidate, judgement)
     is_command = campaign.started.target.command is not None
     if is_command or not seen.is_timed or not would_be_kept(None):
         return seen
     if not any(found.times_s for found in profiles_of(campaign, seen)):
-        seen = look_again(bench, campaign, built, judgement)
-    seen = _with_aimed(bench, campaign, built, judgement, target_class, seen)
+        seen = look_again(evaluator, campaign, candidate, judgement)
+    seen = _with_aimed(evaluator, campaign, candidate, judgement, target_class, seen)
     if would_be_kept(seen):
         return seen
-    seen = look_again(bench, campaign, built, judgement)
-    return _with_aimed(bench, campaign, built, judgement, target_class, seen)
+    seen = look_again(evaluator, campaign, candidate, judgement)
+    return _with_aimed(evaluator, campaign, candidate, judgement, target_class, seen)
 
 
 def profiles_of(campaign: Campaign, seen: Seen) -> tuple[Profiles, ...]:
@@ -114,9 +123,9 @@ def profiles_of(campaign: Campaign, seen: Seen) -> tuple[Profiles, ...]:
 
 
 def _with_aimed(
-    bench: Workbench,
+    evaluator: Evaluator,
     campaign: Campaign,
-    built: Built,
+    candidate: Candidate,
     judgement: Judgement,
     target_class: str,
     seen: Seen,
@@ -129,9 +138,8 @@ def _with_aimed(
     members = {c.name: c.workloads for c in campaign.classes}.get(target_class, (known,))
     if known in members:
         return seen
-    workload = campaign.started.target.workload(slowest[0])
-    before = bench.profile(bench.rebuild(campaign.incumbent), workload)
-    return replace(seen, aimed=(before, bench.profile(built, workload)))
+    before = profiled(evaluator, campaign, campaign.incumbent, slowest[0])
+    return replace(seen, aimed=(before, profiled(evaluator, campaign, candidate, slowest[0])))
 
 
 def _held(campaign: Campaign) -> Profile | None:

@@ -28,8 +28,8 @@ from roofsmith.domain.campaign import (
 from roofsmith.domain.diagnosis import Diagnosed
 from roofsmith.domain.yardstick import Yardsticks
 from roofsmith.engine.meter import timestamp
+from roofsmith.engine.parts import Parts
 from roofsmith.errors import StorageError
-from roofsmith.ports import Parts
 
 
 class Recorder:

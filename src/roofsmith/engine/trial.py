@@ -10,19 +10,17 @@ from roofsmith.analysis.transfer import audited
 from roofsmith.domain.campaign import Campaign, Decision, Kept, RolledBack, Round
 from roofsmith.domain.comparison import Judgement
 from roofsmith.domain.inspection import Inspection
-from roofsmith.domain.kernel import Built
-from roofsmith.domain.outcome import Unfit
 from roofsmith.domain.proposal import Proposal
 from roofsmith.engine import records
-from roofsmith.engine.meter import Meter, timestamp
+from roofsmith.engine.meter import timestamp
+from roofsmith.engine.parts import Parts
 from roofsmith.engine.profiling import Seen, profiles_of, see
 from roofsmith.engine.repairing import repaired_round
 from roofsmith.engine.splitting import decided, seen_dimensions, split_proposal, with_refusal
 from roofsmith.engine.survey import Survey
 from roofsmith.engine.transferring import check_transfer
 from roofsmith.engine.validating import validated
-from roofsmith.engine.workbench import Workbench
-from roofsmith.ports import Parts, Unmergeable
+from roofsmith.ports import Scope, Unmergeable
 
 
 class Trial:
@@ -31,65 +29,60 @@ class Trial:
     def __init__(
         self,
         parts: Parts,
-        bench: Workbench,
         known: Survey,
         campaign: Campaign,
         proposal: Proposal,
     ) -> None:
         self._parts = parts
-        self._bench = bench
         self._known = known
         self._campaign = campaign
         self._proposal = proposal
 
-    def round(self, meter: Meter) -> Round:
+    def round(self) -> Round:
         """What the proposal becomes.
 
         Raises:
             UsageError: it says that it is a repair, and isn't.
         """
-        campaign, candidate = self._campaign, self._proposal.candidate
+        campaign, candidate, parts = self._campaign, self._proposal.candidate, self._parts
         repairs = repaired_round(campaign, self._proposal)
-        built = self._bench.build(candidate)
-        judgement = validated(self._bench, built, campaign, self._proposal)
+        judgement = validated(parts.evaluator, campaign, self._proposal)
         judgement = with_remarks(judgement, candidate, campaign.incumbent)
-        inspection = self._inspect(built, judgement)
+        inspection = self._inspect(judgement)
         judgement = records.inspected(judgement, inspection)
-        seen = self._see(built, judgement)
+        seen = self._see(judgement)
         decision = self._settle(judgement, seen)
         transfer = check_transfer(
-            self._bench, campaign, candidate, built, self._proposal.hypothesis, decision
+            parts.evaluator, campaign, candidate, self._proposal.hypothesis, decision
         )
-        decision = audited(decision, transfer, judgement, self._parts.target.keep)
+        decision = audited(decision, transfer, judgement, parts.target.keep)
         round_ = records.round_record(
             campaign, self._proposal, judgement, decision, seen,
-            lap=meter.lap(), at=timestamp(self._parts.clock),
+            lap=parts.meter.lap(), at=timestamp(parts.clock),
             inspection=inspection, transfer=transfer, repairs=repairs,
         )  # fmt: skip
         if isinstance(decision, RolledBack) and decision.diverged:
-            found = dispatch_of(self._parts, self._known, campaign, round_)
+            found = dispatch_of(parts, self._known, campaign, round_)
             round_ = with_refusal(round_, found)
         return round_
 
-    def _inspect(self, built: Built | Unfit, judgement: Judgement) -> Inspection | None:
+    def _inspect(self, judgement: Judgement) -> Inspection | None:
         """Sanitize a candidate that would be kept, on the smallest workload: they are slow."""
-        decision = self._decide(judgement)
-        if not isinstance(built, Built) or not isinstance(decision, Kept):
+        if not isinstance(self._decide(judgement), Kept):
             return None
         workload = smallest(self._parts.target, self._campaign.started.bounds)
-        return self._bench.inspect(built, workload)
+        scope = Scope(inspect=workload)
+        return self._parts.evaluator.evaluate(self._proposal.candidate, None, scope).inspection
 
-    def _see(self, built: Built | Unfit, judgement: Judgement) -> Seen:
+    def _see(self, judgement: Judgement) -> Seen:
         """Profile a candidate that passed; once more where that alone is against it, or where the
         incumbent was last looked at on another workload."""
-        if not isinstance(built, Built):
-            return Seen()
-        aim = self._proposal.hypothesis.target_class
+        aim, candidate = self._proposal.hypothesis.target_class, self._proposal.candidate
 
         def would_be_kept(seen: Seen | None) -> bool:
             return isinstance(self._decide(judgement, seen), Kept)
 
-        return see(self._bench, self._campaign, built, judgement, aim, would_be_kept)
+        return see(self._parts.evaluator, self._campaign, candidate, judgement, aim, would_be_kept)
 
     def _decide(self, judgement: Judgement, seen: Seen | None = None) -> Decision:
         grounds = self._campaign.grounds(judgement.validation)
