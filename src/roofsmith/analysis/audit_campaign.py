@@ -11,7 +11,7 @@ from roofsmith.domain.campaign import Campaign, Started
 from roofsmith.domain.facts import Citation, Fact
 
 _QUOTED: Final = frozenset(
-    ("detail", "notes", "note", "failure", "hotspots", "tools", "packages", "system", "inspection")
+    ("detail", "notes", "note", "failure", "hotspots", "tools", "packages", "system", "reports")
 )
 """Fields that hold what tools and kernels printed."""
 LEDGER: Final = "ledger.jsonl"

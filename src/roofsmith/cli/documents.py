@@ -62,7 +62,11 @@ def measured_document(measured: Measured, measure: Measure = TIME) -> dict[str, 
 
 
 def _inspection(inspection: Inspection | None) -> dict[str, Any]:
-    return {} if inspection is None else {"inspection": inspection.model_dump(mode="json")}
+    return (
+        {}
+        if inspection is None
+        else {"inspection": inspection.model_dump(mode="json", exclude={"kind"})}
+    )
 
 
 def round_document(round_: Round, measure: Measure = TIME) -> dict[str, Any]:

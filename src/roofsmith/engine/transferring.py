@@ -3,35 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from roofsmith.analysis.overfitting import Audit, audit
 from roofsmith.analysis.sizes import smallest
 from roofsmith.analysis.transfer import RULES, check_of, refusal
-from roofsmith.domain.campaign import Campaign, Decision, Kept, Round
+from roofsmith.domain.campaign import Campaign, Round
 from roofsmith.domain.kernel import Candidate
-from roofsmith.domain.proposal import Hypothesis
 from roofsmith.domain.transfer import Trace, TransferCheck
+from roofsmith.engine.case import Case, WouldBeKept
 from roofsmith.engine.claim import Claim
 from roofsmith.ports import Evaluator, Scope
 
 
-def check_transfer(
-    evaluator: Evaluator,
-    campaign: Campaign,
-    candidate: Candidate,
-    hypothesis: Hypothesis,
-    decision: Decision,
-) -> TransferCheck:
-    """Read the candidate's source; run steps with it if it would be kept and may be."""
-    found = audit_of(campaign, candidate)
+def transfer_checked(case: Case, evaluator: Evaluator, would_be_kept: WouldBeKept) -> Case:
+    """Keep check: read the candidate's source; run steps with it if it would be kept and may be."""
+    check = _check(case, evaluator, would_be_kept)
+    return replace(case, findings=(*case.findings, check))
+
+
+def _check(case: Case, evaluator: Evaluator, would_be_kept: WouldBeKept) -> TransferCheck:
+    campaign, hypothesis = case.campaign, case.hypothesis
+    found = audit_of(campaign, case.candidate)
     check = check_of(hypothesis, found)
-    if not isinstance(decision, Kept):
+    if not would_be_kept(case):
         return check_of(hypothesis, found, untraced="it isn't kept anyway")
     if check.bucket != "W1" and refusal(check) is not None:
         return check_of(hypothesis, found, untraced="its source alone speaks against it")
     workload = smallest(campaign.started.target, campaign.started.bounds)
     scope = Scope(trace=workload, kept_values=found.kept_values)
-    seen = evaluator.evaluate(candidate, None, scope).trace
+    seen = evaluator.evaluate(case.candidate, None, scope).trace
     if isinstance(seen, Trace):
         return check_of(hypothesis, found, seen)
     command = campaign.started.target.command
