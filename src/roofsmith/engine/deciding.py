@@ -15,9 +15,9 @@ from roofsmith.engine import inspecting, profiling, transferring
 from roofsmith.engine.case import Case, KeepCheck
 
 KEEP_CHECKS: tuple[KeepCheck, ...] = (
-    inspecting.inspected,
-    profiling.profiled_case,
-    transferring.transfer_checked,
+    inspecting.check,
+    profiling.check,
+    transferring.check,
 )
 """In the order in which they look: what is cheap or may reject for good comes first."""
 

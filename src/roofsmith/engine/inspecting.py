@@ -10,7 +10,7 @@ from roofsmith.engine.case import Case, WouldBeKept
 from roofsmith.ports import Evaluator, Scope
 
 
-def inspected(case: Case, evaluator: Evaluator, would_be_kept: WouldBeKept) -> Case:
+def check(case: Case, evaluator: Evaluator, would_be_kept: WouldBeKept) -> Case:
     """The case, whose judgement is a rejection if they found something; its samples stay."""
     if not would_be_kept(case):
         return case

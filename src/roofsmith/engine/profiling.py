@@ -34,7 +34,7 @@ def profiled(evaluator: Evaluator, campaign: Campaign, candidate: Candidate, lab
     return asked(evaluator.evaluate(candidate, None, scope).profile)
 
 
-def profiled_case(case: Case, evaluator: Evaluator, would_be_kept: WouldBeKept) -> Case:
+def check(case: Case, evaluator: Evaluator, would_be_kept: WouldBeKept) -> Case:
     """Keep check: the profiler looks; once more where it alone is against keeping a candidate.
 
     The incumbent is looked at beside it where that was last done on another workload. A command

@@ -16,19 +16,19 @@ from roofsmith.engine.claim import Claim
 from roofsmith.ports import Evaluator, Scope
 
 
-def transfer_checked(case: Case, evaluator: Evaluator, would_be_kept: WouldBeKept) -> Case:
+def check(case: Case, evaluator: Evaluator, would_be_kept: WouldBeKept) -> Case:
     """Keep check: read the candidate's source; run steps with it if it would be kept and may be."""
-    check = _check(case, evaluator, would_be_kept)
-    return replace(case, findings=(*case.findings, check))
+    found = _checked(case, evaluator, would_be_kept)
+    return replace(case, findings=(*case.findings, found))
 
 
-def _check(case: Case, evaluator: Evaluator, would_be_kept: WouldBeKept) -> TransferCheck:
+def _checked(case: Case, evaluator: Evaluator, would_be_kept: WouldBeKept) -> TransferCheck:
     campaign, hypothesis = case.campaign, case.hypothesis
     found = audit_of(campaign, case.candidate)
-    check = check_of(hypothesis, found)
+    read = check_of(hypothesis, found)
     if not would_be_kept(case):
         return check_of(hypothesis, found, untraced="it isn't kept anyway")
-    if check.bucket != "W1" and refusal(check) is not None:
+    if read.bucket != "W1" and refusal(read) is not None:
         return check_of(hypothesis, found, untraced="its source alone speaks against it")
     workload = smallest(campaign.started.target, campaign.started.bounds)
     scope = Scope(trace=workload, kept_values=found.kept_values)

@@ -61,8 +61,8 @@ class LocalEvaluator:
     """Around every use of the device."""
     kernel: Callable[[], AbstractContextManager[None]] = nullcontext
     """The stopwatch that counts the time inside as kernel time."""
-    _announced: set[str] = field(default_factory=set, init=False, repr=False)
-    """Candidates whose build an observer has heard of; later ones come from a cache."""
+    announced: set[str] = field(default_factory=set, repr=False)
+    """Candidates whose build the observer has heard of; later ones come from a cache."""
 
     def evaluate(
         self, candidate: Candidate, incumbent: Candidate | None, scope: Scope
@@ -93,7 +93,7 @@ class LocalEvaluator:
         paths = dict.fromkeys(candidate.kernel.path for candidate in candidates)
         several = f" ({len(candidates)} side by side)" if len(candidates) > 1 else ""
         self.observer.stage("build", f"{', '.join(paths)}{several}")
-        self._announced.update(candidate.id for candidate in candidates)
+        self.announced.update(candidate.id for candidate in candidates)
         with self.kernel():
             made = build_all(candidates, self.toolchain, self.code_rule)
         return tuple(None if isinstance(one, Built) else one for one in made)
@@ -134,8 +134,8 @@ class LocalEvaluator:
 
     def _build(self, candidate: Candidate) -> Built | Unfit:
         """Compile what the target's rule of custom code allows, and say so the first time."""
-        if candidate.id not in self._announced:
-            self._announced.add(candidate.id)
+        if candidate.id not in self.announced:
+            self.announced.add(candidate.id)
             self.observer.stage("build", candidate.kernel.path)
         return build(candidate, self.toolchain, self.code_rule)
 
