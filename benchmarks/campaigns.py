@@ -25,15 +25,14 @@ from typing import Literal
 
 from result_file import Made, Times, made_now, pair_times, say, write
 from roofsmith.analysis.fractions import fraction_of_timings
-from roofsmith.app.wiring import workshop
+from roofsmith.app.wiring import open_target
 from roofsmith.config import Settings
 from roofsmith.domain.campaign import Campaign, Event, Round, replay
 from roofsmith.domain.comparison import Timing
-from roofsmith.domain.kernel import Built, Candidate
 from roofsmith.domain.values import Value
 from roofsmith.engine.progress import overhead_fraction
-from roofsmith.errors import BaselineError
 from roofsmith.judge.version import judge_version
+from roofsmith.ports import Scope, required
 from roofsmith.store.ledger import JsonlLedger
 from roofsmith.testing.observer import SilentObserver
 
@@ -231,16 +230,10 @@ def _round_row(round_: Round) -> RoundRow:
 
 def _direct(campaign: Campaign, settings: Settings) -> Direct:
     target = campaign.started.target
-    with workshop(target, settings, SilentObserver()) as shop:
-
-        def built(candidate: Candidate) -> Built:
-            made = shop.machine.toolchain.build(candidate)
-            if not isinstance(made, Built):
-                raise BaselineError(f"built before, and doesn't now: {made.detail}", log=made.log)
-            return made
-
-        found = shop.judge.compare(
-            built(campaign.incumbent), built(target.baseline), SilentObserver()
+    with open_target(target, settings, SilentObserver()) as opened:
+        scope = Scope(built_before=True)
+        found = required(
+            opened.evaluator.evaluate(campaign.incumbent, target.baseline, scope).judgement
         )
     counting = found.confirmation or found.samples
     overall = found.comparison.overall if found.comparison else None

@@ -91,9 +91,9 @@ def judged(folder: Path) -> Judgement:
     language, watch = candidate_from(slow, None).language, SilentObserver()
     with (
         patch.object(parent, "has_spoken", has_enough),
-        app.contest(against, language, None, app.settings(), watch) as contest,
+        app.opened_against(against, language, None, app.settings(), watch) as opened,
     ):
-        return contest.judge(candidate_from(fast, None), watch)
+        return app.judge_with(opened, candidate_from(fast, None))
 
 
 def clocked(way: Way, folder: Path) -> Clocked:

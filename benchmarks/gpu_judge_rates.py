@@ -36,14 +36,15 @@ from statistics import fmean, median
 from gpu_rate_kernels import KERNELS, GpuRateKernel
 from result_file import Made, Rate, Times, made_now, pair_times, percent, rate, say, write
 from roofsmith.app import settings
-from roofsmith.app.wiring import Workshop, workshop
+from roofsmith.app.wiring import OpenTarget, open_target
 from roofsmith.devices.choice import source_for
-from roofsmith.domain.kernel import Built, Candidate
+from roofsmith.domain.kernel import Candidate
 from roofsmith.domain.outcome import BuildFailed, Passed
 from roofsmith.domain.target import KeepPolicy
 from roofsmith.domain.values import Value
 from roofsmith.errors import BaselineError, UsageError
 from roofsmith.judge.version import judge_version
+from roofsmith.ports import Scope, required
 from roofsmith.testing.observer import SilentObserver
 
 SAVE_EVERY_S = 20.0
@@ -169,23 +170,25 @@ class GpuBenchmark:
     """A judge with an incumbent that has passed, ready for any number of candidates."""
 
     kernel: GpuRateKernel
-    shop: Workshop
-    incumbents: dict[float, Built]
+    opened: OpenTarget
+    incumbents: dict[float, Candidate]
     """By how much more they do than they need."""
 
     def candidate(self, slowdown: float) -> Candidate:
         """One that nobody has seen."""
         extra_rows = self.kernel.extra_rows(max(slowdown, 0.0))
         text = self.kernel.source(extra_rows, f"trial {random.getrandbits(64)}").text
-        return self.shop.target.baseline.with_kernel_text(text)
+        return self.opened.target.baseline.with_kernel_text(text)
 
     def trial(self, candidate: Candidate, slowdown: float, order: int, *, ahead: bool) -> GpuTrial:
         """Judge a candidate: the first has order 0."""
         begin = time.monotonic()
-        made = built(self.shop, candidate)
+        require_built(self.opened, candidate)
         build_s = None if ahead else time.monotonic() - begin
         incumbent = self.incumbents[max(-slowdown, 0.0)]
-        judgement = self.shop.judge.compare(made, incumbent, SilentObserver())
+        judgement = required(
+            self.opened.evaluator.evaluate(candidate, incumbent, Scope()).judgement
+        )
         overall = judgement.comparison.overall if judgement.comparison else None
         samples = (*judgement.samples, *judgement.confirmation)
         return GpuTrial(
@@ -208,16 +211,15 @@ class GpuBenchmark:
         )
 
 
-def built(shop: Workshop, candidate: Candidate) -> Built:
-    """A version of the kernel, which may have been built ahead.
+def require_built(opened: OpenTarget, candidate: Candidate) -> None:
+    """Build a version of the kernel, which may have been built ahead.
 
     Raises:
         BaselineError: it doesn't build.
     """
-    made = shop.machine.toolchain.build(candidate)
+    made = opened.machine.toolchain.build(candidate)
     if isinstance(made, BuildFailed):
         raise BaselineError(f"a benchmark's own kernel doesn't build: {made.detail}", log=made.log)
-    return made
 
 
 @contextmanager
@@ -225,15 +227,16 @@ def benchmark(
     kernel: GpuRateKernel, budget_s: float, needless: Iterable[float]
 ) -> Iterator[GpuBenchmark]:
     """A judge, with one reference process for all trials and an incumbent per needless share."""
-    with workshop(kernel.target(budget_s), settings(), SilentObserver()) as shop:
+    with open_target(kernel.target(budget_s), settings(), SilentObserver()) as opened:
         incumbents = {}
         for share in needless:
             text = kernel.source(kernel.extra_rows(share), "incumbent").text
-            incumbents[share] = built(shop, shop.target.baseline.with_kernel_text(text))
-            outcome = shop.judge.measure(incumbents[share], SilentObserver(), timed=False).outcome
+            incumbents[share] = opened.target.baseline.with_kernel_text(text)
+            checked = opened.evaluator.evaluate(incumbents[share], None, Scope(alone="check"))
+            outcome = required(checked.measured).outcome
             if not isinstance(outcome, Passed):
                 raise BaselineError(f"a benchmark's own kernel fails: {outcome.detail}")
-        yield GpuBenchmark(kernel, shop, incumbents)
+        yield GpuBenchmark(kernel, opened, incumbents)
 
 
 def run(options: argparse.Namespace) -> GpuJudgeRates:
@@ -301,7 +304,7 @@ def build_ahead(drawn: Sequence[tuple[GpuBenchmark, Candidate, float]]) -> None:
     """Compile candidates side by side; nothing is judged meanwhile."""
     for bench in {bench.kernel.name: bench for bench, _, _ in drawn}.values():
         own = [candidate for other, candidate, _ in drawn if other is bench]
-        bench.shop.machine.toolchain.build_all(own)
+        bench.opened.machine.toolchain.build_all(own)
 
 
 def earlier(path: Path) -> tuple[list[GpuTrial], list[Invocation]]:

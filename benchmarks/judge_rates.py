@@ -40,7 +40,7 @@ from result_file import (
 from roofsmith.analysis.compare import estimate
 from roofsmith.app import settings
 from roofsmith.app.hardware import fork_server_for
-from roofsmith.app.wiring import Workshop, workshop
+from roofsmith.app.wiring import OpenTarget, open_target
 from roofsmith.domain.comparison import PairSample
 from roofsmith.domain.kernel import Built
 from roofsmith.domain.outcome import BuildFailed, Passed
@@ -166,7 +166,7 @@ class Bench:
 
     kernel: RateKernel
     gain: float
-    shop: Workshop
+    opened: OpenTarget
     toolchain: CToolchain
     """Over an empty cache: the builds of the trials are real."""
     incumbent: Built
@@ -176,7 +176,7 @@ class Bench:
         begin = time.monotonic()
         candidate = self.candidate(f"trial {number}")
         build_s = time.monotonic() - begin
-        judgement = self.shop.judge.compare(candidate, self.incumbent, SilentObserver())
+        judgement = self.opened.evaluator.judge.compare(candidate, self.incumbent, SilentObserver())
         wall_s = time.monotonic() - begin
         overall = judgement.comparison.overall if judgement.comparison else None
         samples = (*judgement.samples, *judgement.confirmation)
@@ -186,7 +186,7 @@ class Bench:
             gain=self.gain,
             outcome=judgement.outcome.kind,
             verdict=judgement.verdict,
-            first_verdict=verdict_of(first, self.shop.target.keep),
+            first_verdict=verdict_of(first, self.opened.target.keep),
             speedup=overall.speedup if overall else None,
             ci=overall.ci if overall else None,
             build_s=build_s,
@@ -200,18 +200,18 @@ class Bench:
     def candidate(self, note: str) -> Built:
         """The kernel without extra rows, built under a comment of its own."""
         text = self.kernel.source(0, note).text
-        return _built(self.toolchain, self.shop, text)
+        return _built(self.toolchain, self.opened, text)
 
     def calibrate(self, pairs: int) -> Calibration:
         """Measure the pair far longer than a judgement does, decided or not."""
-        shop = self.shop
-        assert not isinstance(shop.oracle, RowOracle), "kernels only"
+        opened = self.opened
+        assert not isinstance(opened.oracle, RowOracle), "kernels only"
         with (
-            fork_server_for(shop.target.language) as fork_server,
-            shop.machine.bench(shop.target, shop.oracle, shop.survey, fork_server) as bench,
+            fork_server_for(opened.target.language) as fork_server,
+            opened.machine.bench(opened.target, opened.oracle, opened.survey, fork_server) as bench,
         ):
-            examiner = Examiner(shop.target, bench)
-            sampler = Sampler(shop.target, bench, examiner)
+            examiner = Examiner(opened.target, bench)
+            sampler = Sampler(opened.target, bench, examiner)
             candidate = self.candidate("calibration")
             for built in (self.incumbent, candidate):
                 outcome, _ = examiner.examine(built, lambda *_: None)
@@ -224,7 +224,7 @@ class Bench:
 
             measured = sampler.pairs(self.incumbent, candidate, is_over, instance=0)
             valid = pair_times(measured.samples)
-            found = estimate(log_ratios(valid), shop.target.keep) if valid else None
+            found = estimate(log_ratios(valid), opened.target.keep) if valid else None
             return Calibration(
                 gain=self.gain,
                 rows=self.kernel.rows,
@@ -236,8 +236,10 @@ class Bench:
             )
 
     def _naive(self, candidate: Built) -> NaivePair:
-        arguments = self.shop.oracle.inputs(self.shop.target.workloads[0], random.getrandbits(31))
-        runner = self.shop.machine.runner
+        arguments = self.opened.oracle.inputs(
+            self.opened.target.workloads[0], random.getrandbits(31)
+        )
+        runner = self.opened.machine.runner
         return naive_pair(runner, self.incumbent, candidate, arguments, self.kernel.threads)
 
 
@@ -245,17 +247,17 @@ class Bench:
 def bench(kernel: RateKernel, gain: float, budget_s: float, builds: Path) -> Iterator[Bench]:
     """A judge, with one reference process for all trials, and an incumbent slower by `gain`."""
     target = kernel.target(kernel.extra_rows(gain), budget_s)
-    with workshop(target, settings(), SilentObserver()) as shop:
+    with open_target(target, settings(), SilentObserver()) as opened:
         toolchain = CToolchain(builds)
-        incumbent = _built(toolchain, shop, target.kernel.text)
-        measured = shop.judge.measure(incumbent, SilentObserver(), timed=False)
+        incumbent = _built(toolchain, opened, target.kernel.text)
+        measured = opened.evaluator.judge.measure(incumbent, SilentObserver(), timed=False)
         if not isinstance(measured.outcome, Passed):
             raise BaselineError(f"a benchmark's own kernel fails: {measured.outcome.detail}")
-        yield Bench(kernel, gain, shop, toolchain, incumbent)
+        yield Bench(kernel, gain, opened, toolchain, incumbent)
 
 
-def _built(toolchain: CToolchain, shop: Workshop, text: str) -> Built:
-    built = toolchain.build(shop.target.baseline.with_kernel_text(text))
+def _built(toolchain: CToolchain, opened: OpenTarget, text: str) -> Built:
+    built = toolchain.build(opened.target.baseline.with_kernel_text(text))
     if isinstance(built, BuildFailed):
         raise BaselineError(
             f"a benchmark's own kernel doesn't build: {built.detail}", log=built.log

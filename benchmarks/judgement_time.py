@@ -109,11 +109,11 @@ def main() -> None:
     )
     candidate = candidate_from(options.candidate, None)
     quiet = Stopwatch()
-    with app.contest(against, language, options.budget_s, app.settings(), quiet) as contest:
+    with app.opened_against(against, language, options.budget_s, app.settings(), quiet) as opened:
         for turn in ("first", "again"):
             watch = Stopwatch()
             with waits_counted(watch.waited):
-                judgement = contest.judge(candidate, watch)
+                judgement = app.judge_with(opened.heard_by(watch), candidate)
             print(f"{turn}: {judgement.verdict} in {judgement.wall_s:.2f} s")
             print("\n".join(watch.lines()), flush=True)
 

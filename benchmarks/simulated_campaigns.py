@@ -179,8 +179,7 @@ def campaign(seed: int, trials: Sequence[Sequence[float]], rounds: int) -> Simul
     clock = VirtualClock()
     bench = SimulatedBench(kernels.time_s, Noise(trials, rng), clock)
     judge = ProcessJudge(target, bench, _classes(target), (), clock.monotonic)
-    parts = replace(world.parts(), judge=judge, proposer=proposer)
-    done = Engine(parts, "simulated").run()
+    done = Engine(replace(world, judge=judge, proposer=proposer).parts(), "simulated").run()
     return _summed(seed, done, kernels, proposer.kinds)
 
 

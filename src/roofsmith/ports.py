@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, Literal, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,29 +19,26 @@ from roofsmith.domain.arrays import ArraySpec
 from roofsmith.domain.bound import Bound, OperationCount
 from roofsmith.domain.calibration import Calibration
 from roofsmith.domain.campaign import Campaign, Event, Round
-from roofsmith.domain.citations import CheckedCitations
 from roofsmith.domain.clocks import ClockSettings, LockedClocks
 from roofsmith.domain.command import MetricReading
 from roofsmith.domain.comparison import ErrorReport, Judgement, Screening, Timing
 from roofsmith.domain.device import Device, Environment
 from roofsmith.domain.diagnosis import Diagnosis, Disassembly
 from roofsmith.domain.dispatch import Dispatch
-from roofsmith.domain.examination import Examination
 from roofsmith.domain.facts import ArithmeticType, FactSheet
 from roofsmith.domain.fleet import GpuStatus
 from roofsmith.domain.formatting import Formatting
 from roofsmith.domain.health import Health
 from roofsmith.domain.inspection import Inspection
 from roofsmith.domain.kernel import Built, Candidate, KernelResources, Language, Signature
-from roofsmith.domain.outcome import BuildFailed, Cheated, Failure, Outcome
+from roofsmith.domain.outcome import BuildFailed, Cheated, Failure, Outcome, Unfit
 from roofsmith.domain.profile import Bottleneck, Profile
-from roofsmith.domain.proposal import Hypothesis, Proposal, RepairTask
+from roofsmith.domain.proposal import Proposal, RepairTask
 from roofsmith.domain.refusal import BadAnswer
-from roofsmith.domain.target import Target
 from roofsmith.domain.tip import Tip
 from roofsmith.domain.transfer import KeptValue, Trace
 from roofsmith.domain.workload import ConfigClass, Workload
-from roofsmith.domain.yardstick import Yardstick
+from roofsmith.domain.yardstick import Yardstick, YardstickResult
 
 Result = TypeVar("Result")
 Scalar = int | float | str | None
@@ -173,6 +170,8 @@ class Watched(Generic[Result]):
     """Why tries were made again, for people."""
     void: bool = False
     """The last try was disturbed as well, and there is none left."""
+    notes: tuple[str, ...] = ()
+    """What reports say of it, for people."""
 
 
 class Gate(Protocol):
@@ -490,12 +489,34 @@ class KernelTimer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What a candidate is judged on."""
+    """What a candidate is evaluated on, and what for. A judge looks at `classes` and `quick` alone.
 
-    classes: tuple[ConfigClass, ...]
-    """Config classes; a partition of the workloads to judge on."""
+    Beside an incumbent a candidate is judged, whatever else is asked for.
+    """
+
+    classes: tuple[ConfigClass, ...] = ()
+    """To judge on: a partition of the workloads. Empty: those that are known before a baseline."""
     quick: bool = False
     """Whether one measurement is enough: it may reject a candidate, and never keeps one."""
+    alone: Literal["check", "time"] | None = None
+    """Check the candidate on its own, and time it as well; None: neither."""
+    yardsticks: tuple[Yardstick, ...] = ()
+    """To judge as candidates, with this one as the incumbent."""
+    profile: Workload | None = None
+    """To profile on."""
+    disassemble: Profile | None = None
+    """The profile whose kernels' instructions are looked at, on its workload."""
+    inspect: Workload | None = None
+    """To call the kernel on under every sanitizer, and see whether it repeats itself."""
+    sanitize: bool = True
+    """Of an inspection: False: only whether the kernel repeats itself."""
+    trace: Workload | None = None
+    """Whose shapes steps of training are run with."""
+    kept_values: tuple[KeptValue, ...] = ()
+    """Of the candidate's source, whose hits a trace counts."""
+    built_before: bool = False
+    """Whether the candidate was an incumbent: that it doesn't build any more is our own failure,
+    and whose code it runs was looked at when it was kept."""
 
 
 class Judge(Protocol):
@@ -577,6 +598,91 @@ class Disassembler(Protocol):
             built: the kernel.
             workload: that it is watched on, where watching shows what is hot.
             profile: of the kernel on that workload; on a GPU it names the kernel to look at.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """What an evaluation found: the parts that its scope asked for, and nothing else."""
+
+    failure: Unfit | None = None
+    """Why the candidate doesn't count as built; then nothing else of it is known."""
+    signature: Signature | None = None
+    notes: tuple[str, ...] = ()
+    """What the build says."""
+    resources: tuple[KernelResources, ...] = ()
+    """What the compiler gave each GPU kernel."""
+    judgement: Judgement | None = None
+    """Beside the incumbent, where there is one."""
+    measured: Measured | None = None
+    yardsticks: tuple[YardstickResult, ...] = ()
+    profile: Profile | None = None
+    disassembly: Disassembly | None = None
+    inspection: Inspection | None = None
+    """None also where nothing can be seen."""
+    trace: Trace | str | None = None
+    """Or why no step could be run."""
+
+    @staticmethod
+    def unbuilt(failure: Unfit) -> Evaluation:
+        """Of a candidate that doesn't build, or may not: judged and measured as that."""
+        return Evaluation(
+            failure=failure,
+            judgement=Judgement(outcome=failure, verdict="rejected", wall_s=0.0),
+            measured=Measured(outcome=failure, timings=(), errors=()),
+        )
+
+
+Part = TypeVar("Part")
+
+
+def required(part: Part | None) -> Part:
+    """A part of an evaluation that its scope asked for."""
+    assert part is not None, "its scope asked for it"
+    return part
+
+
+class Evaluator(Protocol):
+    """Evaluates candidates of one target in one place. No path crosses it: values in, data out.
+
+    A candidate's failure is data; what is raised is our own. Every call counts as kernel time.
+    """
+
+    def evaluate(
+        self, candidate: Candidate, incumbent: Candidate | None, scope: Scope
+    ) -> Evaluation:
+        """Build a candidate, then see what the scope asks for, and nothing else.
+
+        Args:
+            candidate: built once; later from a cache.
+            incumbent: what it is judged against, if it builds; None: it isn't judged.
+            scope: what to see.
+
+        Raises:
+            DeviceFailedError: the device failed the reference, twice in a row.
+            NoIdleGpuError: others stayed on the GPU for too long, or it is gone.
+            MachineError: what was built before doesn't build any more.
+        """
+        ...
+
+    def side_by_side(self, language: Language) -> int:
+        """How many candidates of a language `build_all` builds at the same time; at least 1."""
+        ...
+
+    def build_all(self, candidates: Sequence[Candidate]) -> tuple[Unfit | None, ...]:
+        """Build several side by side; why each doesn't count as built, in order; None: it does.
+
+        Nothing is measured meanwhile.
+        """
+        ...
+
+    def screen(self, candidate: Candidate, incumbent: Candidate) -> Screening:
+        """Check a candidate once and time a few pairs: enough to rank, never enough to keep.
+
+        Raises:
+            NoIdleGpuError: as above.
+            MachineError: as above.
         """
         ...
 
@@ -806,59 +912,3 @@ class Rendered:
     files: Mapping[str, str]
     """Relative path to text."""
     failures: tuple[RenderFailure, ...] = ()
-
-
-Render = Callable[[Campaign], Rendered]
-"""Renders a campaign; a function of the campaign that never raises."""
-
-CheckCitations = Callable[[Hypothesis, Campaign], CheckedCitations]
-"""Looks the facts up that a hypothesis cites."""
-
-
-def nothing_cited(hypothesis: Hypothesis, campaign: Campaign) -> CheckedCitations:  # noqa: ARG001
-    """A `CheckCitations` for campaigns without any source of facts."""
-    return CheckedCitations()
-
-
-@dataclass(frozen=True, slots=True)
-class Parts:
-    """One implementation of every port, wired for one target: what the engine runs on."""
-
-    target: Target
-    clock: Clock
-    observer: Observer
-    devices: DeviceSource
-    specs: SpecSource
-    toolchain: Toolchain
-    oracle: Oracle
-    judge: Judge
-    profiler: Profiler
-    proposer: Proposer
-    ledger: Ledger
-    lineage: Lineage
-    files: CampaignFiles
-    render: Render
-    check_citations: CheckCitations = nothing_cited
-    """Resolves what a hypothesis cites."""
-    yardsticks: tuple[Yardstick, ...] = ()
-    """What the final kernel is held against."""
-    yardstick_judge: Judge | None = None
-    """Patient with kernels that compile for minutes in every process. None: `judge`."""
-    inspector: Inspector | None = None
-    """Looks at a candidate before it is kept; None where nothing can be seen."""
-    code_rule: CodeRule | None = None
-    """Rejects what libraries do for a candidate; None: they may."""
-    formatter: Formatter | None = None
-    """Formats candidates before they are built; None: they stay as they are proposed."""
-    disassembler: Disassembler | None = None
-    """Shows the instructions of a kernel that can't be improved; None where nobody can."""
-    tracer: Tracer | None = None
-    """Runs steps of training with a candidate before it is kept; None where none knows how."""
-    merger: Merger | None = None
-    """Makes a dispatch of two kernels whose classes diverge; None where none knows how."""
-    gpu: str | None = None
-    """UUID of the GPU that was leased; None on the host's processors."""
-    examination: Examination | None = None
-    """What doctor found for the target, for the first record; None where nobody looked."""
-    tips: TipShelf | None = None
-    """What earlier campaigns left, and this one leaves; None: neither."""

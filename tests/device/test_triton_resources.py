@@ -19,7 +19,7 @@ from roofsmith import app
 from roofsmith.analysis.compiled import candidates_for, launched_registers
 from roofsmith.app import steps
 from roofsmith.app.subjects import target_of
-from roofsmith.app.wiring import workshop
+from roofsmith.app.wiring import open_target
 from roofsmith.config import Settings
 from roofsmith.domain.kernel import Built
 from roofsmith.domain.profile import Profile
@@ -128,7 +128,7 @@ class Remembering:
 def test_they_reach_who_asks(
     tmp_path: Path, shared_cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Three commands on one workload, in one workshop."""
+    """Three commands on one workload, with one target held open."""
     pytest.importorskip("triton", reason="Triton is not installed")
     subject = app.Subject(
         path=EXAMPLES / "softmax" / "kernel.py",
@@ -136,9 +136,11 @@ def test_they_reach_who_asks(
         workloads=("N=4096,D=4096",),
     )
     settings, observer = Settings(shared_cache, tmp_path), SilentObserver()
-    with workshop(target_of(subject), settings, observer) as opened:
-        shop = replace(opened, profiler=Remembering(opened.profiler))
-        monkeypatch.setattr(steps, "workshop", lambda *_: nullcontext(shop))
+    with open_target(target_of(subject), settings, observer) as opened:
+        evaluator = opened.evaluator
+        evaluator = replace(evaluator, profiler=Remembering(evaluator.profiler))
+        held = replace(opened, evaluator=evaluator)
+        monkeypatch.setattr(steps, "open_target", lambda *_: nullcontext(held))
         checked = app.check(subject, settings, observer)
         assert {kernel.name for kernel in checked.resources} == {"softmax_rows"}
         for profile in app.profile(subject, settings, observer):

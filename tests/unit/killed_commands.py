@@ -110,13 +110,13 @@ class _Dies:
         def progress(screen: Any, fraction: float, detail: str = "") -> None:
             self._die("time", self._now == "time")
 
-        def audited(*given: Any) -> None:
+        def decide(*given: Any) -> None:
             self._die("decide", here=True)
 
         PlainScreen.stage = stage  # type: ignore[method-assign]
         PlainScreen.progress = progress  # type: ignore[method-assign]
         if self._phase == "decide":
-            trial.audited = audited  # type: ignore[assignment]
+            trial.decide = decide  # type: ignore[assignment]
         start: Callable[..., None] = subprocess.Popen.__init__
 
         def popen(process: Any, arguments: Any, *rest: Any, **named: Any) -> None:

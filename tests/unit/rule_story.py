@@ -182,10 +182,8 @@ def story() -> FakeWorld:
 def told() -> list[Event]:
     """The story's ledger, by today's rules."""
     world = story()
-    parts = world.parts()
-    assert isinstance(parts.judge, FakeJudge)
-    judge = Book(world, parts.judge, world.target)
-    Engine(replace(parts, judge=judge, disassembler=Shows()), "story").run()
+    judge = Book(world, world.fake_judge(), world.target)
+    Engine(replace(world, judge=judge, disassembler=Shows()).parts(), "story").run()
     return world.records
 
 

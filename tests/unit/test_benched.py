@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 import json
-from types import SimpleNamespace
-from typing import Any, cast
 
 import pytest
 from campaign_builder import WORKLOADS, bounds, softmax_campaign, timings
 
 from roofsmith.app import Benched
-from roofsmith.app.benching import profile_of_slowest
-from roofsmith.app.wiring import Workshop
+from roofsmith.app.benching import slowest_on_gpu
 from roofsmith.cli.benched import CITED, benched
 from roofsmith.domain.bound import Bound, CeilingPair
 from roofsmith.domain.facts import Citation, Fact
 from roofsmith.domain.kernel import Language
 from roofsmith.domain.outcome import Passed
 from roofsmith.domain.profile import Counter, Profile
-from roofsmith.domain.workload import Workload
 from roofsmith.ports import Measured
 from roofsmith.report.campaign_files import render_campaign
 from roofsmith.report.rates import ceilings_used, has_datasheet, rates, stood_on
 from roofsmith.testing.engine import fake_target
-from roofsmith.testing.observer import SilentObserver
 
 PAGE = Citation(path="wiki/some-gpu.yaml", line=12)
 TIMES_S = {workload.label: 1e-3 * (n + 1) for n, workload in enumerate(WORKLOADS)}
@@ -192,24 +187,9 @@ def test_all_of_it_is_in_the_json(capsys: pytest.CaptureFixture[str]) -> None:
 # -- which workload is looked at ------------------------------------------------------------
 
 
-class Profiler:
-    """Remembers what it was asked for."""
-
-    def __init__(self) -> None:
-        self.seen: list[str] = []
-
-    def profile(self, built: object, workload: Workload) -> Profile:
-        del built
-        self.seen.append(workload.label)
-        return SEEN
-
-
 @pytest.mark.parametrize(("language", "looks"), [("cuda", True), ("triton", True), ("c", False)])
 def test_the_slowest_workload_is_profiled_on_a_gpu(language: Language, looks: bool) -> None:
     target = fake_target(workloads=WORKLOADS).model_copy(update={"language": language})
-    profiler = Profiler()
-    shop = SimpleNamespace(target=target, profiler=profiler, observer=SilentObserver())
-    measured = found().measured
-    seen = profile_of_slowest(cast(Workshop, shop), cast(Any, None), measured)
-    slowest = max(TIMES_S, key=TIMES_S.__getitem__)
-    assert (seen, profiler.seen) == ((SEEN, [slowest]) if looks else (None, []))
+    seen = slowest_on_gpu(target, found().measured)
+    slowest = target.workload(max(TIMES_S, key=TIMES_S.__getitem__))
+    assert seen == (slowest if looks else None)

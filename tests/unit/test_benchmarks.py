@@ -347,8 +347,8 @@ def test_candidates_are_built_one_by_one_or_some_at_once(ahead, at_once, tmp_pat
 
     @contextlib.contextmanager
     def benchmark(kernel, budget_s, needless):
-        shop = SimpleNamespace(machine=SimpleNamespace(toolchain=toolchain))
-        yield SimpleNamespace(kernel=kernel, shop=shop, candidate=str, trial=trial)
+        opened = SimpleNamespace(machine=SimpleNamespace(toolchain=toolchain))
+        yield SimpleNamespace(kernel=kernel, opened=opened, candidate=str, trial=trial)
 
     monkeypatch.setattr(gpu_judge_rates, "benchmark", benchmark)
     monkeypatch.setattr(gpu_judge_rates, "source_for", lambda _: CpuSource())

@@ -164,7 +164,7 @@ def test_rounds_and_proposers_hear_of_it() -> None:
     kernels = FakeKernels()
     kernels.add(idea.candidate, time_s=5e-4)
     world = FakeWorld(target=target, kernels=kernels, ideas=[idea])
-    engine = Engine(replace(world.parts(), toolchain=CompilesWhenCalled()), "test")
+    engine = Engine(replace(world, toolchain=CompilesWhenCalled()).parts(), "test")
     campaign = engine.run()
     assert campaign.baseline is not None
     (round_,) = campaign.rounds

@@ -19,8 +19,8 @@ from roofsmith.domain.dispatch import Dispatch, Threshold
 from roofsmith.domain.kernel import BuildSpec, Built, Candidate, Language, SourceFile
 from roofsmith.domain.outcome import BuildFailed, Unfit
 from roofsmith.domain.target import Target
-from roofsmith.engine.building import build, build_all
 from roofsmith.errors import BaselineError, UsageError
+from roofsmith.evaluator.building import build, build_all
 from roofsmith.ports import Sight
 from roofsmith.selftest.samples import Sample, samples
 from roofsmith.store.ledger import JsonlLedger

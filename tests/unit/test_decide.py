@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roofsmith.analysis.compare import leans_to_veto
-from roofsmith.analysis.decide import decide
+from roofsmith.analysis.evidence import Evidence
 from roofsmith.domain.campaign import Kept, RolledBack
 from roofsmith.domain.comparison import (
     ClassComparison,
@@ -28,6 +28,7 @@ from roofsmith.domain.outcome import (
 )
 from roofsmith.domain.proposal import Hypothesis
 from roofsmith.domain.target import KeepPolicy
+from roofsmith.engine.deciding import decide
 
 POLICY = KeepPolicy(veto_slowdown=0.05)
 SAMPLE = PairSample(
@@ -88,7 +89,7 @@ def decided(
     judgement: Judgement, hypothesis: Hypothesis, first: Comparison | None = None
 ) -> Kept | RolledBack:
     """The decision when the first measurement said the same as the second, or something else."""
-    return decide(judgement, first or judgement.comparison, hypothesis, POLICY)
+    return decide(Evidence(judgement, first or judgement.comparison, hypothesis, POLICY))
 
 
 def test_faster_confirmed_and_nobody_slower_is_kept() -> None:
@@ -98,7 +99,7 @@ def test_faster_confirmed_and_nobody_slower_is_kept() -> None:
     assert "1% noise band" in decision.rule
     policy = POLICY.model_copy(update={"noise_band": 0.005})
     found = judged(classes={"a": "faster", "b": "tie"})
-    kept = decide(found, found.comparison, aimed_at(), policy)
+    kept = decide(Evidence(found, found.comparison, aimed_at(), policy))
     assert isinstance(kept, Kept)
     assert " 0.5% noise band" in kept.rule
 
@@ -302,7 +303,7 @@ def test_a_class_must_gain_in_both_measurements(before: Verdict) -> None:
 
 
 def test_samples_that_say_nothing_are_no_first_measurement() -> None:
-    decision = decide(judged(), None, aimed_at(), POLICY)
+    decision = decide(Evidence(judged(), None, aimed_at(), POLICY))
     assert decision == RolledBack(rule="overall only the second measurement gained")
 
 
@@ -382,3 +383,19 @@ def test_an_interval_that_is_still_open_is_not_spelled_out(pairs: int, words: st
     comparison = judgement.comparison.model_copy(update={"overall": overall})
     rule = decided(judgement.model_copy(update={"comparison": comparison}), aimed_at()).rule
     assert rule == f"overall inconclusive: 4.637x after {words} too few for an interval"
+
+
+def test_a_round_whose_classes_diverged_says_so_and_keeps_its_rule() -> None:
+    decision = decided(judged(classes={"a": "faster", "b": "slower"}), aimed_at())
+    assert isinstance(decision, RolledBack)
+    assert decision.rule.startswith("vetoed: slower beyond the noise band on b")
+    assert decision.diverged
+
+
+@pytest.mark.parametrize(("b", "kept"), [("faster", True), ("tie", False)])
+def test_a_dispatch_is_kept_only_if_every_winner_wins(b: Verdict, kept: bool) -> None:
+    found = judged(classes={"a": "faster", "b": b})
+    decision = decide(Evidence(found, found.comparison, aimed_at(), POLICY, winners=("a", "b")))
+    assert isinstance(decision, Kept) is kept
+    if not kept:
+        assert decision.rule == "the dispatch doesn't gain twice on b"

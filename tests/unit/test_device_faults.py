@@ -258,9 +258,8 @@ def world() -> FakeWorld:
 
 
 def run(there: FakeWorld, *fails_in: int) -> Campaign:
-    parts = there.parts()
-    judge = Failing(parts.judge, fails_in)
-    return Engine(replace(parts, judge=judge), "test").run()  # type: ignore[arg-type]
+    judge = Failing(there.fake_judge(), fails_in)
+    return Engine(replace(there, judge=judge).parts(), "test").run()  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("number", [1, 2, 3])

@@ -13,12 +13,10 @@ from roofsmith.analysis.dispatch import (
     Divergence,
     dispatch_of,
     divergence,
+    gained_twice,
     promised_speedup,
     rule_for,
-    settled,
-    with_divergence,
 )
-from roofsmith.domain.campaign import Kept, RolledBack
 from roofsmith.domain.comparison import (
     ClassComparison,
     Comparison,
@@ -90,14 +88,6 @@ def test_what_one_measurement_alone_saw_is_no_divergence(
     first: Comparison, second: Comparison | None
 ) -> None:
     assert divergence(first, second) is None
-    assert with_divergence(RolledBack(rule="x"), first, second) == RolledBack(rule="x")
-
-
-def test_a_round_that_diverged_says_so_and_keeps_its_rule() -> None:
-    seen = compared(a="faster", b="slower")
-    rolled_back = RolledBack(rule="vetoed: b", regression=True)
-    decision = with_divergence(rolled_back, seen, seen)
-    assert decision == RolledBack(rule="vetoed: b", regression=True, diverged=True)
 
 
 # -- the rule -------------------------------------------------------------------------------
@@ -205,20 +195,12 @@ def test_the_promise_is_what_the_winners_gained() -> None:
     assert promised == pytest.approx(1.5 ** (1 / 4))
 
 
-def test_a_dispatch_is_kept_only_if_every_winner_wins_twice() -> None:
-    kept = Kept(rule="faster")
+def test_every_winner_has_to_win_twice() -> None:
     both = compared("faster", a="faster", b="faster", c="tie")
     one = compared("faster", a="faster", b="tie", c="tie")
-    assert settled(kept, both, both, ("a", "b")) == kept
-    for first, second in ((one, both), (both, one)):
-        decision = settled(kept, first, second, ("a", "b"))
-        assert decision == RolledBack(rule="the dispatch doesn't gain twice on b")
-
-
-def test_a_dispatch_that_the_ordinary_rule_rolls_back_stays_so() -> None:
-    lost = RolledBack(rule="vetoed: c", regression=True)
-    both = compared("faster", a="faster", b="faster")
-    assert settled(lost, both, both, ("a", "b")) == lost
+    assert gained_twice(both, both) == ("a", "b")
+    assert gained_twice(one, both) == gained_twice(both, one) == ("a",)
+    assert gained_twice(both, None) == ()
 
 
 def test_thresholds_read_as_conditions() -> None:

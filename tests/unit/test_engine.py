@@ -19,8 +19,8 @@ from roofsmith.engine.progress import expected_round_s, overhead_fraction, spent
 from roofsmith.engine.records import baseline_error
 from roofsmith.engine.stopping import Stop
 from roofsmith.engine.verify import verify
-from roofsmith.engine.workbench import changed_signature
 from roofsmith.errors import BaselineError, MachineError, StorageError
+from roofsmith.evaluator.signatures import changed_signature
 from roofsmith.ports import Brief, Screen
 from roofsmith.testing.engine import FakeWorld, ScriptedProposer, fake_idea, fake_target
 from roofsmith.testing.judge import FakeKernels
@@ -130,7 +130,7 @@ def test_the_toolchain_is_asked_for_the_incumbent_in_every_round() -> None:
 
     target = fake_target(stop=StopPolicy(max_consecutive_regressions=9))
     here = world(*[2e-3] * 6, target=target)
-    Engine(replace(here.parts(), toolchain=Counting()), "test").run()
+    Engine(replace(here, toolchain=Counting()).parts(), "test").run()
     ideas = [idea.candidate.id for idea in here.ideas]
     places = [asked.index(idea) for idea in ideas] + [len(asked)]
     assert all(target.baseline.id in asked[a:b] for a, b in pairwise(places))
@@ -156,7 +156,7 @@ def test_a_rollback_leaves_nothing_in_the_worktree() -> None:
             return proposal
 
     here = world(2e-3)
-    Engine(replace(here.parts(), proposer=Edits(here.ideas)), "test").run()
+    Engine(replace(here, proposer=Edits(here.ideas)).parts(), "test").run()
     assert here.lineage.worktree == {"kernel.c": here.target.baseline.kernel.text}
 
 
@@ -180,7 +180,7 @@ def test_a_candidate_keeps_the_signature() -> None:
             fewer = found.model_copy(update={"parameters": found.parameters[:-1]})
             return fewer if candidate == other else found
 
-    campaign = Engine(replace(here.parts(), toolchain=Fewer()), "test").run()
+    campaign = Engine(replace(here, toolchain=Fewer()).parts(), "test").run()
     (round_,) = campaign.rounds
     assert isinstance(round_.judgement.outcome, BuildFailed)
     assert round_.judgement.outcome.reason == "signature_changed"
@@ -480,7 +480,7 @@ def test_ctrl_c_before_anything_was_recorded_leaves_nothing() -> None:
         def environment(self) -> None:
             raise KeyboardInterrupt
 
-    parts = replace(here.parts(), devices=Interrupting())  # type: ignore[arg-type]
+    parts = replace(here, devices=Interrupting()).parts()  # type: ignore[arg-type]
     with pytest.raises(KeyboardInterrupt):
         Engine(parts, "test").run()
     assert here.records == []

@@ -13,9 +13,9 @@ from roofsmith.domain.fleet import GpuProcess, GpuStatus
 from roofsmith.domain.health import Health
 from roofsmith.domain.profile import Profile
 from roofsmith.engine.gate import GpuGate
-from roofsmith.engine.guarded import GuardedProfiler
 from roofsmith.engine.sampler import SAMPLE_S, pause_s, sampled
 from roofsmith.errors import BadReferenceError, MachineError
+from roofsmith.evaluator.guard import Guard
 from roofsmith.testing.fleet import busy_gpu, fake_uuid, idle_gpu, mig_instance
 
 OFTEN_S = 0.001
@@ -106,15 +106,14 @@ def test_a_throttle_that_ended_before_the_measurement_did_is_seen() -> None:
 def test_a_profile_beside_somebody_who_left_before_its_end_says_so() -> None:
     here = Bench()
 
-    class Profiler:
-        def profile(self, built: object, workload: object) -> Profile:
-            here.status = busy_gpu()
-            here.look_passes()
-            here.status = idle_gpu()
-            here.runs += 1
-            return Profile.model_construct(notes=("counted",))
+    def look() -> Profile:
+        here.status = busy_gpu()
+        here.look_passes()
+        here.status = idle_gpu()
+        here.runs += 1
+        return Profile.model_construct(notes=("counted",))
 
-    profile = GuardedProfiler(Profiler(), here.gate).profile(None, None)  # type: ignore[arg-type]
+    profile = Guard(here.gate).profiled(look)
     assert profile.notes == ("counted", f"others were on the GPU: {TRAIN}")
     assert here.runs == POLICY.tries
 

@@ -15,16 +15,16 @@ from roofsmith.domain.campaign import Campaign, Resumed, Started
 from roofsmith.domain.comparison import Judgement, Screening
 from roofsmith.domain.fleet import GatePolicy, GpuStatus
 from roofsmith.domain.health import Health
-from roofsmith.domain.kernel import Built, Candidate
+from roofsmith.domain.kernel import Built
 from roofsmith.domain.outcome import Crashed, Incorrect, Outcome, Unstable
 from roofsmith.domain.workload import Workload
 from roofsmith.engine.gate import GpuGate
-from roofsmith.engine.guarded import GuardedJudge, GuardedProfiler
 from roofsmith.engine.loop import Engine
 from roofsmith.engine.verify import verify
 from roofsmith.engine.waiting import GateParts
 from roofsmith.errors import NoIdleGpuError
-from roofsmith.ports import Judge, Measured, Observer, Parts, Scope
+from roofsmith.evaluator.guard import Guard
+from roofsmith.ports import Judge, Measured, Observer, Scope, required
 from roofsmith.testing.clock import FakeClock
 from roofsmith.testing.engine import FakeWorld, fake_idea, fake_target
 from roofsmith.testing.fleet import SimulatedFleet, busy_gpu, fake_uuid, idle_gpu
@@ -104,25 +104,17 @@ def world(*times_s: float, **more: object) -> FakeWorld:
     return FakeWorld(target=target, kernels=kernels, ideas=ideas, **more)  # type: ignore[arg-type]
 
 
-def guarded(there: FakeWorld, here: Neighbourhood) -> Parts:
-    parts = there.parts()
-    judge = GuardedJudge(Watched(parts.judge, here), here.gate)
-    profiler = GuardedProfiler(parts.profiler, here.gate)
-    return replace(parts, judge=judge, profiler=profiler, gpu=here.gate.uuid)
-
-
-def built(there: FakeWorld, candidate: Candidate) -> Built:
-    found = there.parts().toolchain.build(candidate)
-    assert isinstance(found, Built)
-    return found
+def guarded(there: FakeWorld, here: Neighbourhood) -> FakeWorld:
+    judge = Watched(there.fake_judge(), here)
+    return replace(there, judge=judge, guard=Guard(here.gate))
 
 
 def compared(here: Neighbourhood, outcome: Outcome | None = None) -> Judgement:
     there = world(0.5e-3)
     candidate = there.ideas[0].candidate
     there.kernels.add(candidate, outcome=outcome)
-    base, found = (built(there, c) for c in (there.target.baseline, candidate))
-    return guarded(there, here).judge.compare(found, base, SilentObserver())
+    evaluator = guarded(there, here).evaluator()
+    return required(evaluator.evaluate(candidate, there.target.baseline, Scope()).judgement)
 
 
 # -- judgements ---------------------------------------------------------------------------------
@@ -172,15 +164,16 @@ def test_a_crash_beside_others_may_be_for_want_of_memory() -> None:
 
 def test_timing_alone_and_screening_are_watched_as_well() -> None:
     there = world(0.5e-3)
-    base, found = (built(there, c) for c in (there.target.baseline, there.ideas[0].candidate))
-    judge = guarded(there, stranger_on(*range(100))).judge
-    measured = judge.measure(found, SilentObserver())
+    base, candidate = there.target.baseline, there.ideas[0].candidate
+    evaluator = guarded(there, stranger_on(*range(100))).evaluator()
+    measured = required(evaluator.evaluate(candidate, None, Scope(alone="time")).measured)
     assert isinstance(measured.outcome, Unstable)
     assert not measured.timings
-    screening = judge.screen(found, base)
+    screening = evaluator.screen(candidate, base)
     assert isinstance(screening.outcome, Unstable)
     assert screening.speedup is None
-    assert judge.measure(found, SilentObserver(), timed=False).outcome.kind == "passed"
+    checked = required(evaluator.evaluate(candidate, None, Scope(alone="check")).measured)
+    assert checked.outcome.kind == "passed"
 
 
 def test_a_profile_that_was_taken_beside_others_says_so() -> None:
@@ -192,16 +185,17 @@ def test_a_profile_that_was_taken_beside_others_says_so() -> None:
             return super().profile(built, workload)
 
     there = world()
-    profiler = GuardedProfiler(Slow({"instructions": 1e6}), here.gate)
-    profile = profiler.profile(built(there, there.target.baseline), there.target.workloads[0])
+    there = replace(there, profiler=Slow({"instructions": 1e6}), guard=Guard(here.gate))
+    scope = Scope(profile=there.target.workloads[0])
+    profile = required(there.evaluator().evaluate(there.target.baseline, None, scope).profile)
     assert "others were on the GPU: pid 4242" in profile.notes
 
 
 # -- campaigns ----------------------------------------------------------------------------------
 
 
-def run(parts: Parts) -> Campaign:
-    return Engine(parts, "test").run()
+def run(there: FakeWorld) -> Campaign:
+    return Engine(there.parts(), "test").run()
 
 
 def kinds(campaign: Campaign) -> list[str]:

@@ -111,7 +111,7 @@ def edited(records: list[Event], **update: object) -> list[Event]:
 
 def test_a_rejection_that_was_never_inspected(rejected: tuple[FakeWorld, Campaign]) -> None:
     here, _ = rejected
-    found = verify(edited(here.records, inspection=None))
+    found = verify(edited(here.records, findings=()))
     assert any("rejection by sanitizers" in finding.what for finding in found)
 
 

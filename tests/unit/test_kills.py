@@ -25,9 +25,10 @@ from roofsmith.domain.target import StopPolicy
 from roofsmith.domain.workload import Workload
 from roofsmith.domain.yardstick import Yardstick
 from roofsmith.engine.loop import Engine
+from roofsmith.engine.parts import Parts
 from roofsmith.engine.recorder import Recorder
 from roofsmith.engine.verify import verify
-from roofsmith.ports import Parts, Sight, Unmergeable
+from roofsmith.ports import Sight, Unmergeable
 from roofsmith.testing.engine import (
     FakeWorld,
     Killed,
@@ -130,7 +131,7 @@ def story() -> FakeWorld:
 
 
 def parts_of(world: FakeWorld) -> Parts:
-    return replace(world.parts(), observer=Dies(world.effects), disassembler=Shows())
+    return replace(world, observer=Dies(world.effects), disassembler=Shows()).parts()
 
 
 def play(world: FakeWorld) -> Campaign:

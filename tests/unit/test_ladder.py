@@ -22,9 +22,10 @@ from roofsmith.domain.target import StopPolicy, Target
 from roofsmith.domain.workload import Workload
 from roofsmith.domain.yardstick import Yardstick
 from roofsmith.engine.loop import Engine
+from roofsmith.engine.parts import Parts
 from roofsmith.engine.verify import verify
 from roofsmith.errors import UsageError
-from roofsmith.ports import Brief, Parts, Screen
+from roofsmith.ports import Brief, Screen
 from roofsmith.report.campaign_files import render_campaign
 from roofsmith.testing.clock import FakeClock
 from roofsmith.testing.engine import FakeWorld, Killed, SideEffects, fake_idea, fake_target
@@ -93,7 +94,7 @@ class TakesLong(Shows):
 
 
 def parts_of(world: FakeWorld) -> Parts:
-    return replace(world.parts(), disassembler=Shows())
+    return replace(world, disassembler=Shows()).parts()
 
 
 def run(world: FakeWorld) -> Campaign:
@@ -121,7 +122,7 @@ def test_a_level_for_every_rollback_in_a_row() -> None:
 
 def test_a_diagnosis_that_takes_all_the_time_is_the_last_thing() -> None:
     world = played("eeeee", fake_target(stop=StopPolicy(budget_s=1000.0)))
-    parts = replace(world.parts(), disassembler=TakesLong(world.clock))
+    parts = replace(world, disassembler=TakesLong(world.clock)).parts()
     campaign = Engine(parts, "test").run()
     assert [event.level for event in diagnosed(world)] == [1, 2, 3]
     assert len(campaign.rounds) == 3, "the fourth idea isn't even asked for"

@@ -22,7 +22,7 @@ from roofsmith.domain.kernel import Built, Language, Signature
 from roofsmith.domain.modes import CodeKind
 from roofsmith.domain.outcome import Passed
 from roofsmith.errors import MachineError, UsageError
-from roofsmith.ports import Measured
+from roofsmith.ports import Evaluation, Measured, Scope
 from roofsmith.testing.observer import SilentObserver
 from roofsmith.toolchains.listing import kept_kinds, listing
 
@@ -244,21 +244,18 @@ def test_what_the_device_runs_is_the_default(
     (tmp_path / "k.py").write_text(MODULE)
     (tmp_path / "r.py").write_text("def reference(x, y): y.copy_(x)\n")
 
-    class Judge:
-        def measure(self, *_: object, timed: bool) -> Measured:
-            assert not timed
-            keep(tmp_path, *names)
-            return Measured(outcome=Passed(), timings=(), errors=())
+    def evaluate_baseline(scope: Scope) -> Evaluation:
+        assert scope.alone == "check"
+        keep(tmp_path, *names)
+        return Evaluation(measured=Measured(outcome=Passed(), timings=(), errors=()))
 
     @contextmanager
-    def workshop(*_: object) -> Iterator[object]:
-        yield SimpleNamespace(
-            built_baseline=lambda: module(tmp_path),
-            judge=Judge(),
-            machine=SimpleNamespace(compiled_dir=tmp_path),
-        )
+    def open_target(*_: object) -> Iterator[object]:
+        toolchain = SimpleNamespace(build=lambda _: module(tmp_path))
+        machine = SimpleNamespace(compiled_dir=tmp_path, toolchain=toolchain)
+        yield SimpleNamespace(evaluate_baseline=evaluate_baseline, machine=machine)
 
-    monkeypatch.setattr(app_listing, "workshop", workshop)
+    monkeypatch.setattr(app_listing, "open_target", open_target)
     monkeypatch.setattr(TOOLCHAIN, "sass", lambda path: f"EXIT of {path.name}")
     subject = Subject(tmp_path / "k.py", tmp_path / "r.py", ("N=8",))
     settings = Settings(tmp_path / "cache", tmp_path)

@@ -9,11 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_decide import POLICY, aimed_at, judged, reading
 
-from roofsmith.analysis.decide import decide
+from roofsmith.analysis.evidence import Evidence
 from roofsmith.analysis.profiled import Profiles
 from roofsmith.domain.campaign import Kept, RolledBack
 from roofsmith.domain.comparison import Judgement
 from roofsmith.domain.profile import Counter, Profile
+from roofsmith.engine.deciding import decide
 
 
 def profile(
@@ -41,7 +42,7 @@ def test_what_the_profiler_sees_slower_is_not_kept(
 ) -> None:
     found = judged()
     seen = (Profiles(incumbent, candidate),)
-    decision = decide(found, found.comparison, aimed_at(), POLICY, seen)
+    decision = decide(Evidence(found, found.comparison, aimed_at(), POLICY, seen))
     assert isinstance(decision, Kept) is kept
     if isinstance(decision, RolledBack):
         assert decision.rule.startswith("the profiler contradicts the gain: ncu sees 1 s")
@@ -59,7 +60,7 @@ def gained(speedup: float) -> Judgement:
 
 
 def with_profiler(found: Judgement, *seen: Profiles) -> Kept | RolledBack:
-    return decide(found, found.comparison, aimed_at(), POLICY, seen)
+    return decide(Evidence(found, found.comparison, aimed_at(), POLICY, seen))
 
 
 @pytest.mark.parametrize(

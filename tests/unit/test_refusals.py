@@ -51,7 +51,8 @@ JUDGED = ("faster", "slower", "tie")
 
 def cites(hypothesis: Hypothesis, campaign: Campaign) -> CheckedCitations:
     problems = ("a citation leads nowhere",) if FAITHLESS in hypothesis.rationale else ()
-    return CheckedCitations(problems=problems)
+    unsourced = ("statement: 2.1 TB/s",) if "tie" in hypothesis.statement else ()
+    return CheckedCitations(problems=problems, unsourced=unsourced)
 
 
 def world(answers: Sequence[str], stop: StopPolicy = ENDLESS) -> FakeWorld:
@@ -145,6 +146,12 @@ def test_the_record_says_why_and_what_it_cost() -> None:
     assert (refusal.reason, refusal.tokens, refusal.proposer) == ("malformed", 7, "scripted")
     assert isinstance(judged, Round)
     assert judged.proposer == "scripted"
+
+
+def test_an_unsourced_number_is_marked_and_judged() -> None:
+    here = world(["tie", "faster"])
+    assert [round_.unsourced for round_ in run(here).rounds] == [("statement: 2.1 TB/s",), ()]
+    assert verify(here.records) == ()
 
 
 def test_refusals_are_no_regressions_and_no_rounds() -> None:

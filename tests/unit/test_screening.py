@@ -66,9 +66,8 @@ def world(*times_s: float, budget_s: float | None = None) -> FakeWorld:
 
 def opened(here: FakeWorld, at_once: int = 3) -> tuple[Engine, Compilers]:
     toolchain = Compilers(here, at_once)
-    parts = here.parts()
-    judge: Any = Alone(parts.judge, toolchain)
-    engine = Engine(replace(parts, toolchain=toolchain, judge=judge), "test")
+    judge: Any = Alone(here.fake_judge(), toolchain)
+    engine = Engine(replace(here, toolchain=toolchain, judge=judge).parts(), "test")
     engine.open()
     return engine, toolchain
 
@@ -128,7 +127,7 @@ def test_time_in_compilers_is_kernels_time() -> None:
 
     here = world(0.5e-3)
     toolchain = Compilers(here, 3)
-    Engine(replace(here.parts(), toolchain=toolchain, proposer=Sweeps(here.ideas)), "test").run()
+    Engine(replace(here, toolchain=toolchain, proposer=Sweeps(here.ideas)).parts(), "test").run()
     (round_,) = (record for record in here.records if record.kind == "round")
     assert round_.kernel_s >= BUILD_S
     assert spent_s(here.records) >= BUILD_S
@@ -145,8 +144,8 @@ def test_an_interrupt_while_building_is_recorded() -> None:
             return super().ask(brief, screen)
 
     here = world(0.5e-3)
-    parts = replace(here.parts(), toolchain=Interrupted(here, 3), proposer=Sweeps(here.ideas))
+    there = replace(here, toolchain=Interrupted(here, 3), proposer=Sweeps(here.ideas))
     with pytest.raises(KeyboardInterrupt):
-        Engine(parts, "test").run()
+        Engine(there.parts(), "test").run()
     assert here.records[-1].kind == "stopped"
     assert here.records[-1].code == "interrupted"

@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 import shutil
 from pathlib import Path
+from unittest.mock import MagicMock
 
 import pytest
 from typer.testing import CliRunner
 
+from roofsmith import app
 from roofsmith.cli.root import cli
 from roofsmith.config import Settings
 from roofsmith.domain.comparison import Judgement
@@ -173,13 +175,13 @@ def test_attacks_that_stay_undecided_are_judged_again(
 ) -> None:  # fmt: skip
     said = iter(verdicts)
 
-    class Contest:
-        def judge(self, *given: object, **options: object) -> Judgement:
-            verdict = next(said)
-            return judged(verdict, reason="skipped_work" if verdict == "rejected" else None)
+    def judge_with(*given: object, **options: object) -> Judgement:
+        verdict = next(said)
+        return judged(verdict, reason="skipped_work" if verdict == "rejected" else None)
 
     settings = Settings(cache_dir=tmp_path / "cache", campaigns_dir=tmp_path)
-    monkeypatch.setattr(Examiner, "_contest", lambda *given: Contest())
+    monkeypatch.setattr(Examiner, "_open", lambda *given: MagicMock())
+    monkeypatch.setattr(app, "judge_with", judge_with)
     with Examiner(settings, naive=False) as examiner:
         found = examiner.examine(CORPUS[name], SilentObserver())
     assert isinstance(found, Finding)
@@ -207,12 +209,12 @@ def test_attacks_that_the_naive_harness_took_for_slow_are_shown_to_it_again(
 ) -> None:  # fmt: skip
     said = iter(opinions)
 
-    class Contest:
-        def judge(self, *given: object, **options: object) -> Judgement:
-            return judged("tie", reason=None)
+    def judge_with(*given: object, **options: object) -> Judgement:
+        return judged("tie", reason=None)
 
     settings = Settings(cache_dir=tmp_path / "cache", campaigns_dir=tmp_path)
-    monkeypatch.setattr(Examiner, "_contest", lambda *given: Contest())
+    monkeypatch.setattr(Examiner, "_open", lambda *given: MagicMock())
+    monkeypatch.setattr(app, "judge_with", judge_with)
     monkeypatch.setattr(examination, "naive_opinion", lambda *given: next(said))
     with Examiner(settings) as examiner:
         found = examiner.examine(CORPUS[name], SilentObserver())

@@ -92,17 +92,16 @@ def judged(time_s: float, language: Language) -> tuple[str, ...]:
     target = SimpleNamespace(language=language, timing="kernel")
     one = SimpleNamespace(workload="n=8", candidate_time_s=time_s)
     found: Any = SimpleNamespace(comparison=SimpleNamespace(workloads=(one,)))
-    shop: Any = SimpleNamespace(target=target)
-    return judging._short(found, shop)
+    return judging._short(found, target)
 
 
 def test_a_judgement_says_so_on_a_gpu() -> None:
     assert "--timing launch" in judged(5e-6, "cuda")[0]
     assert judged(5e-6, "c") == ()
     assert judged(5e-5, "cuda") == ()
-    shop: Any = SimpleNamespace(target=SimpleNamespace(language="cuda"))
+    target: Any = SimpleNamespace(language="cuda")
     nothing = Judgement(outcome={"kind": "passed"}, verdict="unverified", wall_s=0.0)  # type: ignore[arg-type]
-    assert judging._short(nothing, shop) == ()
+    assert judging._short(nothing, target) == ()
 
 
 def short_campaign(*, gpu: bool) -> Campaign:

@@ -18,8 +18,6 @@ from roofsmith.domain.proposal import Hypothesis, Proposal
 from roofsmith.domain.target import Goal, KeepPolicy, Target
 from roofsmith.domain.workload import Workload
 from roofsmith.engine.loop import Engine
-from roofsmith.engine.meter import Meter
-from roofsmith.engine.survey import Prepared, survey
 from roofsmith.engine.verify import verify
 from roofsmith.errors import BaselineError
 from roofsmith.judge.lineup import HostBench
@@ -82,18 +80,15 @@ def measured(builds: Path) -> FakeWorld:
         candidate=target.baseline.with_kernel_text(kernel(short=16, long=8)),
     )
     world = FakeWorld(target, FakeKernels(), [idea], floor_time_s=None, merger=SourceMerger())
-    parts = replace(world.parts(), toolchain=CToolchain(builds))
-    with ReferenceOracle(target, parts.toolchain.signature(target.baseline)) as oracle:
-        meter = Meter(parts.clock)
-        known = survey(
-            target, parts.devices, parts.specs, parts.toolchain, oracle, parts.observer, meter
-        )
+    toolchain = CToolchain(builds)
+    with ReferenceOracle(target, toolchain.signature(target.baseline)) as oracle:
+        real = replace(world, toolchain=toolchain, oracle=oracle)
+        known = real.parts().survey()
         judge = ProcessJudge(
             target, HostBench(oracle, target.tolerance, 1), known.classes, known.bounds
         )
-        here = replace(parts, oracle=oracle, judge=judge)
         try:
-            Engine(here, "test", prepared=Prepared(known, meter)).run()
+            Engine(replace(real, judge=judge).parts(), "test").run()
         except BaselineError as error:
             if DISTURBED in str(error):
                 raise TooBusyError(str(error)) from error

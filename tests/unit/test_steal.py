@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from types import SimpleNamespace
 
 import psutil
@@ -11,13 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roofsmith.devices.processor_time import processor_time
-from roofsmith.domain.kernel import Built, Candidate
 from roofsmith.domain.outcome import Incorrect
 from roofsmith.domain.processor_time import ProcessorTime
-from roofsmith.engine.steal import HostedJudge, steal_note
+from roofsmith.evaluator.guard import Guard
+from roofsmith.evaluator.steal import steal_note
+from roofsmith.ports import Scope, required
 from roofsmith.testing.engine import FakeWorld, fake_idea, fake_target
 from roofsmith.testing.judge import FakeKernels
-from roofsmith.testing.observer import SilentObserver
 
 SECONDS = st.floats(0, 1e9)
 
@@ -34,20 +35,14 @@ def world() -> FakeWorld:
     return FakeWorld(target=target, kernels=kernels, ideas=[idea])
 
 
-def built(there: FakeWorld, candidate: Candidate) -> Built:
-    found = there.parts().toolchain.build(candidate)
-    assert isinstance(found, Built)
-    return found
-
-
-def hosted(there: FakeWorld, *readings: ProcessorTime | None) -> HostedJudge:
+def on_host(there: FakeWorld, *readings: ProcessorTime | None) -> FakeWorld:
     left: Iterator[ProcessorTime | None] = iter(readings)
-    return HostedJudge(there.parts().judge, lambda: next(left))
+    return replace(there, guard=Guard(processor_times=lambda: next(left)))
 
 
 def compared(there: FakeWorld, *readings: ProcessorTime | None) -> tuple[str, ...]:
-    base, found = (built(there, c) for c in (there.target.baseline, there.ideas[0].candidate))
-    return hosted(there, *readings).compare(found, base, SilentObserver()).notes
+    evaluator, candidate = on_host(there, *readings).evaluator(), there.ideas[0].candidate
+    return required(evaluator.evaluate(candidate, there.target.baseline, Scope()).judgement).notes
 
 
 def test_the_share_of_what_was_wanted_meanwhile() -> None:
@@ -93,17 +88,16 @@ def test_what_was_never_timed_says_nothing() -> None:
 
 @pytest.mark.parametrize(("timed", "notes"), [(True, 1), (False, 0)])
 def test_a_kernel_on_its_own(timed: bool, notes: int) -> None:
-    there = world()
-    judge = hosted(there, reading(0, 0), reading(10, 5))
-    base = built(there, there.target.baseline)
-    found = judge.measure(base, SilentObserver(), timed=timed)
-    assert len(found.notes) == notes
+    there = on_host(world(), reading(0, 0), reading(10, 5))
+    scope = Scope(alone="time" if timed else "check")
+    found = there.evaluator().evaluate(there.target.baseline, None, scope)
+    assert len(required(found.measured).notes) == notes
 
 
 def test_a_ranking_is_passed_on() -> None:
-    there = world()
-    base, found = (built(there, c) for c in (there.target.baseline, there.ideas[0].candidate))
-    assert hosted(there).screen(found, base).speedup == pytest.approx(2.0)
+    there = on_host(world(), reading(0, 0), reading(10, 5))
+    base, candidate = there.target.baseline, there.ideas[0].candidate
+    assert there.evaluator().screen(candidate, base).speedup == pytest.approx(2.0)
 
 
 def test_this_machine_tells() -> None:

@@ -82,8 +82,8 @@ def told(
     monkeypatch.setattr(judge, "_require_passing", lambda *_: None)
     monkeypatch.setattr(judge._examiner, "examine", lambda *_: (Passed(), ()))
     monkeypatch.setattr(judge, "_evidence", lambda *_: evidence)
-    parts = replace(parts, judge=OnThisEvidence(parts.judge, judge))
-    Engine(parts, "test").round(IDEA)
+    judged = replace(world, judge=OnThisEvidence(world.fake_judge(), judge))
+    Engine(judged.parts(), "test").round(IDEA)
     return world.records
 
 

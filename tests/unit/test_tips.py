@@ -71,7 +71,7 @@ def test_what_depends_on_inputs_coming_again_is_not_told(bucket: Bucket) -> None
     campaign = softmax_campaign()
     told = lesson(campaign, round_of(campaign, 2, bucket=bucket))
     assert (told is not None) == bucket.startswith("K")
-    checked = round_of(campaign, 2).model_copy(update={"transfer": TransferCheck(bucket=bucket)})
+    checked = round_of(campaign, 2).model_copy(update={"findings": (TransferCheck(bucket=bucket),)})
     assert (lesson(campaign, checked) is not None) == bucket.startswith("K")
 
 

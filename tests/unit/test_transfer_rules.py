@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from roofsmith.analysis.evidence import Evidence
 from roofsmith.analysis.overfitting import Audit, audit, weights_of
 from roofsmith.analysis.overfitting.tokens import is_weight_name
 from roofsmith.analysis.transfer import (
-    audited,
     bound_of,
     bucket_of,
     check_of,
@@ -17,13 +17,14 @@ from roofsmith.analysis.transfer import (
     real_speedup,
     refusal,
 )
-from roofsmith.domain.campaign import Campaign, Kept, RolledBack, Round
-from roofsmith.domain.comparison import Comparison, Estimate, Judgement
+from roofsmith.domain.campaign import Campaign, Decision, Kept, RolledBack, Round
+from roofsmith.domain.comparison import Comparison, Estimate, Judgement, PairSample
 from roofsmith.domain.kernel import Candidate, SourceFile
 from roofsmith.domain.outcome import Incorrect
 from roofsmith.domain.proposal import Bucket, Hypothesis, Proposal
 from roofsmith.domain.target import KeepPolicy
 from roofsmith.domain.transfer import Assumption, CacheHits, KeptValue, Trace, TransferCheck
+from roofsmith.engine.deciding import decide
 from roofsmith.engine.loop import Engine
 from roofsmith.engine.verify import verify
 from roofsmith.report.campaign_files import render_campaign
@@ -83,7 +84,21 @@ def checked(
 def judged(speedup: float) -> Judgement:
     estimate = Estimate(speedup=speedup, ci=(speedup, speedup), pairs=20, verdict="faster")
     comparison = Comparison(overall=estimate, classes=(), workloads=())
-    return Judgement(verdict="faster", comparison=comparison, wall_s=1.0)
+    sample = PairSample(
+        workload="N=1", sweep=0, instance=1, first="incumbent",
+        incumbent_time_s=(1.0,), candidate_time_s=(1 / speedup,),
+    )  # fmt: skip
+    return Judgement(
+        verdict="faster", comparison=comparison, confirmation=(sample,), clock=(sample,), wall_s=1.0
+    )
+
+
+def audited(check: TransferCheck | None, judgement: Judgement) -> Decision:
+    """The decision on a candidate that nothing but the check may speak against."""
+    hypothesis = Hypothesis(statement="s", rationale="r", tactic="t")
+    findings = () if check is None else (check,)
+    first = judgement.comparison
+    return decide(Evidence(judgement, first, hypothesis, POLICY, findings=findings))
 
 
 # -- the rule -------------------------------------------------------------------------------
@@ -92,21 +107,21 @@ def judged(speedup: float) -> Judgement:
 @pytest.mark.parametrize("bucket", ["W2", "W3"])
 def test_what_is_keyed_on_activations_or_calls_is_rolled_back_whatever_it_gains(bucket):
     for check in (checked(cache(bucket)), checked(declared=bucket)):
-        decision = audited(KEPT, check, judged(3.0), POLICY)
+        decision = audited(check, judged(3.0))
         assert isinstance(decision, RolledBack)
         assert f"over-fitted ({bucket})" in decision.rule
         assert not decision.regression
 
 
 def test_a_weight_cache_without_a_version_is_rolled_back():
-    decision = audited(KEPT, checked(cache(versioned=False), trace=traced()), judged(2.0), POLICY)
+    decision = audited(checked(cache(versioned=False), trace=traced()), judged(2.0))
     assert isinstance(decision, RolledBack)
     assert "without a version" in decision.rule
 
 
 def test_a_weight_cache_is_kept_with_its_gain_bounded_and_an_asterisk():
     check = checked(cache(), trace=traced(fresh_s=2.0, kept_s=1.0))
-    decision = audited(KEPT, check, judged(2.0), POLICY)
+    decision = audited(check, judged(2.0))
     assert isinstance(decision, Kept)
     assert "* of it a step of training gains 1.333x" in decision.rule  # 4 s over 3 s
     assert real_speedup(check, 2.0) == pytest.approx(4 / 3)
@@ -114,14 +129,14 @@ def test_a_weight_cache_is_kept_with_its_gain_bounded_and_an_asterisk():
 
 
 def test_a_weight_cache_that_is_found_too_seldom_is_rolled_back():
-    decision = audited(KEPT, checked(cache(), trace=traced(7, 16)), judged(2.0), POLICY)
+    decision = audited(checked(cache(), trace=traced(7, 16)), judged(2.0))
     assert isinstance(decision, RolledBack)
     assert "7 of 16 calls" in decision.rule
 
 
 def test_a_weight_cache_that_saves_nothing_in_a_step_is_rolled_back():
     check = checked(cache(), trace=traced(fresh_s=1.0, kept_s=0.999))
-    decision = audited(KEPT, check, judged(2.0), POLICY)
+    decision = audited(check, judged(2.0))
     assert isinstance(decision, RolledBack)
     assert "noise band" in decision.rule
 
@@ -136,7 +151,7 @@ def test_a_weight_cache_that_saves_nothing_in_a_step_is_rolled_back():
     ],
 )
 def test_a_weight_cache_that_nothing_proves_is_rolled_back(trace, why):
-    decision = audited(KEPT, checked(cache(), trace=trace), judged(2.0), POLICY)
+    decision = audited(checked(cache(), trace=trace), judged(2.0))
     assert isinstance(decision, RolledBack)
     assert why in decision.rule
 
@@ -144,7 +159,7 @@ def test_a_weight_cache_that_nothing_proves_is_rolled_back(trace, why):
 def test_a_step_that_went_wrong_rolls_back():
     failure = Incorrect(reason="wrong_output", detail="y is wrong in call 1 of step 2")
     trace = Trace(workload="N=1", steps=1, failure=failure)
-    decision = audited(KEPT, checked(trace=trace), judged(1.2), POLICY)
+    decision = audited(checked(trace=trace), judged(1.2))
     assert isinstance(decision, RolledBack)
     assert "wrong in step 2 of a trace" in decision.rule
 
@@ -152,16 +167,16 @@ def test_a_step_that_went_wrong_rolls_back():
 def test_without_a_trace_that_could_be_had_nothing_is_kept():
     hypothesis = Hypothesis(statement="s", rationale="r", tactic="t")
     check = check_of(hypothesis, Audit((), ()), untraced="no setup", needs_trace=True)
-    decision = audited(KEPT, check, judged(1.2), POLICY)
+    decision = audited(check, judged(1.2))
     assert isinstance(decision, RolledBack)
     assert decision.rule.endswith("though command.transfer is there: no setup")
     assert is_untried(check)
     traced_check = check.model_copy(update={"trace": Trace(workload="N=1", steps=2)})
-    assert audited(KEPT, traced_check, judged(1.2), POLICY) is KEPT
+    assert isinstance(audited(traced_check, judged(1.2)), Kept)
 
 
 def test_what_takes_groups_for_uniform_is_rolled_back():
-    decision = audited(KEPT, checked(assumptions=(GROUPS,)), judged(1.2), POLICY)
+    decision = audited(checked(assumptions=(GROUPS,)), judged(1.2))
     assert isinstance(decision, RolledBack)
     assert "uniform groups" in decision.rule
 
@@ -171,14 +186,15 @@ def test_what_the_incumbent_has_as_well_is_no_news():
     check = checked(cache("W2", inherited=True), assumptions=(inherited,))
     assert check.bucket == "K1"
     assert refusal(check) is None
-    assert audited(KEPT, check, judged(1.2), POLICY) is KEPT
+    assert isinstance(audited(check, judged(1.2)), Kept)
 
 
 def test_other_decisions_and_older_ledgers_stay_as_they_are():
-    slower = RolledBack(rule="slower", regression=True)
-    assert audited(slower, checked(cache("W2")), judged(0.9), POLICY) is slower
-    assert audited(KEPT, None, judged(1.2), POLICY) is KEPT
-    assert audited(KEPT, checked(), judged(1.2), POLICY) is KEPT
+    wrong = judged(1.2).model_copy(update={"outcome": Incorrect(reason="value", detail="off")})
+    decision = audited(checked(cache("W2")), wrong)
+    assert decision.rule == "incorrect: value"
+    assert isinstance(audited(None, judged(1.2)), Kept)
+    assert isinstance(audited(checked(), judged(1.2)), Kept)
 
 
 @given(st.lists(st.sampled_from(["W1", "W2", "W3"])), st.sampled_from(["K1", "K4", "W1", "W3"]))
@@ -312,7 +328,7 @@ def test_verify_reads_the_source_again():
     forged = round_.transfer.model_copy(
         update={"kept_values": (), "bucket": "K1", "unread": ("k.pyx",)}
     )
-    here.records[at] = round_.model_copy(update={"transfer": forged})
+    here.records[at] = round_.model_copy(update={"findings": (forged,)})
     found = " ".join(finding.what for finding in verify(here.records))
     assert "what it keeps between calls" in found
     assert "over-fitting bucket" in found
@@ -330,7 +346,7 @@ def test_verify_leaves_what_another_version_of_the_audit_found():
     other = round_.transfer.model_copy(update={"rules": 0, "assumptions": (GROUPS,)})
     inherited = GROUPS.model_copy(update={"inherited": True})
     other = other.model_copy(update={"assumptions": (inherited,)})
-    here.records[at] = round_.model_copy(update={"transfer": other})
+    here.records[at] = round_.model_copy(update={"findings": (other,)})
     assert verify(here.records) == ()
 
 
@@ -338,7 +354,7 @@ def test_verify_leaves_what_another_version_of_the_audit_found():
 
 
 def with_bucket(campaign: Campaign, check: TransferCheck) -> Campaign:
-    round_ = only(campaign).model_copy(update={"transfer": check})
+    round_ = only(campaign).model_copy(update={"findings": (check,)})
     return campaign.model_copy(update={"rounds": (round_,)})
 
 

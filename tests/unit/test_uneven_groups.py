@@ -99,8 +99,7 @@ def judged(on: dict[str, float]) -> Round:
     idea = fake_idea(TARGET, "idea")
     kernels.add(idea.candidate, on=on)
     here = FakeWorld(TARGET, kernels, [idea])
-    parts = replace(here.parts(), oracle=GroupedOracle())
-    campaign = Engine(parts, "fake").run()
+    campaign = Engine(replace(here, oracle=GroupedOracle()).parts(), "fake").run()
     assert campaign.started.unevenness == dict(
         zip((w.label for w in TARGET.workloads), (1.0, 2.0, 4.0), strict=True)
     )

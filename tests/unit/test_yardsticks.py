@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from dataclasses import replace
 
 import pytest
 from campaign_builder import softmax_events
@@ -15,13 +16,13 @@ from roofsmith.domain.outcome import Incorrect, Passed
 from roofsmith.domain.target import Target
 from roofsmith.domain.yardstick import (
     Yardstick,
+    YardstickResult,
     Yardsticks,
     pytorch_yardsticks,
     torch_calls,
 )
 from roofsmith.engine.loop import Engine
 from roofsmith.engine.verify import verify
-from roofsmith.engine.yardsticks import measure_yardsticks
 from roofsmith.errors import BaselineError
 from roofsmith.ports import Scope
 from roofsmith.report.campaign_files import render_campaign
@@ -29,8 +30,6 @@ from roofsmith.report.json_summary import summary_document
 from roofsmith.report.summarize import summarize
 from roofsmith.testing.engine import FakeWorld, fake_idea, fake_target
 from roofsmith.testing.judge import FakeJudge, FakeKernels
-from roofsmith.testing.observer import SilentObserver
-from roofsmith.testing.toolchain import FakeToolchain
 from roofsmith.toolchains.module import ModuleToolchain
 
 SOFTMAX = """
@@ -67,6 +66,14 @@ def run(here: FakeWorld) -> Campaign:
 
 def recorded(here: FakeWorld) -> list[Yardsticks]:
     return [event for event in here.records if isinstance(event, Yardsticks)]
+
+
+def beside_the_baseline(
+    yardstick: Yardstick, judge: FakeJudge | None = None
+) -> tuple[YardstickResult, ...]:
+    here = replace(world(), judge=judge)
+    scope = Scope(yardsticks=(yardstick,))
+    return here.evaluator().evaluate(here.target.baseline, None, scope).yardsticks
 
 
 # -- what they are made of ------------------------------------------------------------------
@@ -170,27 +177,15 @@ def test_an_error_of_the_judge_is_the_yardsticks_result() -> None:
         ) -> Judgement:
             raise BaselineError(f"{incumbent.candidate_id} doesn't pass")
 
-    target = fake_target()
-    toolchain = FakeToolchain()
-    kernel = toolchain.build(target.baseline)
-    assert isinstance(kernel, Built)
-    judge = Broken(target, FakeKernels(), (), {})
-    (found,) = measure_yardsticks(
-        [fake_yardstick("eager")], kernel, toolchain, judge, SilentObserver()
-    )
+    judge = Broken(fake_target(), FakeKernels(), (), {})
+    (found,) = beside_the_baseline(fake_yardstick("eager"), judge)
     assert found.judgement.outcome.kind == "unstable"
     assert "doesn't pass" in found.judgement.outcome.detail
 
 
 def test_one_that_does_not_build_is_data() -> None:
     nameless = Candidate(language="c", sources=(SourceFile(path="k.c", text="int x;"),))
-    toolchain = FakeToolchain()
-    target = fake_target()
-    kernel = toolchain.build(target.baseline)
-    assert isinstance(kernel, Built)
-    judge = FakeJudge(target, FakeKernels(), (), {})
-    yardstick = Yardstick(name="eager", candidate=nameless)
-    (found,) = measure_yardsticks([yardstick], kernel, toolchain, judge, SilentObserver())
+    (found,) = beside_the_baseline(Yardstick(name="eager", candidate=nameless))
     assert found.judgement.outcome.kind == "build_failed"
 
 

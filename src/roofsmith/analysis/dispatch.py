@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
-from roofsmith.domain.campaign import Decision, Kept, RolledBack
 from roofsmith.domain.comparison import Comparison, Estimate, Verdict
 from roofsmith.domain.dispatch import Dispatch, Listed, Rule, Threshold
 from roofsmith.domain.workload import ConfigClass, Workload
@@ -34,15 +33,6 @@ def divergence(first: Comparison | None, second: Comparison | None) -> Divergenc
         return None
     winners, losers = (_in_both(first, second, side) for side in ("faster", "slower"))
     return Divergence(winners, losers) if winners and losers else None
-
-
-def with_divergence(
-    decision: Decision, first: Comparison | None, second: Comparison | None
-) -> Decision:
-    """The decision, and whether config classes diverged."""
-    if isinstance(decision, Kept):
-        return decision
-    return decision.model_copy(update={"diverged": divergence(first, second) is not None})
 
 
 def dispatch_of(
@@ -98,23 +88,9 @@ def rule_for(gaining: Sequence[Point], others: Sequence[Point], dims: Sequence[s
     return Listed(points=tuple(dict(zip(dims, point, strict=True)) for point in points))
 
 
-def settled(
-    decision: Decision,
-    first: Comparison | None,
-    second: Comparison | None,
-    winners: Sequence[str],
-) -> Decision:
-    """The decision on a dispatch: kept only if every class that was to gain did, twice.
-
-    That nobody loses is the ordinary rule, and was seen to.
-    """
-    if not isinstance(decision, Kept):
-        return decision
-    gained = _in_both(first, second, "faster") if first and second else ()
-    missing = [name for name in winners if name not in gained]
-    if missing:
-        return RolledBack(rule=f"the dispatch doesn't gain twice on {', '.join(missing)}")
-    return decision
+def gained_twice(first: Comparison | None, second: Comparison | None) -> tuple[str, ...]:
+    """Config classes that were faster in both measurements; none unless there were two."""
+    return _in_both(first, second, "faster") if first and second else ()
 
 
 def promised_speedup(found: Divergence, comparison: Comparison) -> float:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from roofsmith.analysis.evidence import Evidence
 from roofsmith.analysis.overfitting import Audit
-from roofsmith.domain.campaign import Decision, Kept, RolledBack
+from roofsmith.domain.campaign import RolledBack
 from roofsmith.domain.comparison import Judgement
 from roofsmith.domain.proposal import Bucket, Hypothesis
-from roofsmith.domain.target import KeepPolicy
 from roofsmith.domain.transfer import KeptValue, Trace, TransferCheck
 
 RULES = 6
@@ -51,32 +51,29 @@ def bucket_of(declared: Bucket, kept_values: Iterable[KeptValue]) -> Bucket:
     return max((declared, *found), key=lambda bucket: _RANK[bucket])
 
 
-def audited(
-    decision: Decision, check: TransferCheck | None, judgement: Judgement, policy: KeepPolicy
-) -> Decision:
-    """The decision, unless a candidate that would be kept gains in a benchmark only.
+def over_fitted(evidence: Evidence) -> RolledBack | None:
+    """It gains in a benchmark only; ledgers from before there was a check have nothing to say."""
+    why = refusal(evidence.transfer) if evidence.transfer is not None else None
+    return RolledBack(rule=why) if why else None
 
-    Args:
-        decision: on its times.
-        check: None in ledgers from before there was one.
-        judgement: has the gain.
-        policy: has the noise band, which the gain that is left must clear.
-    """
-    if check is None or not isinstance(decision, Kept):
-        return decision
-    if why := refusal(check):
-        return RolledBack(rule=why)
-    if check.bucket != "W1":
-        return decision
-    left = real_speedup(check, _headline(judgement))
-    if left <= 1 + policy.noise_band:
-        return RolledBack(
-            rule=f"over-fitted (W1): a step of training gains {left:.3f}x at most, which is within"
-            f" the {100 * policy.noise_band:g}% noise band"
-        )
-    return decision.model_copy(
-        update={"rule": f"{decision.rule}; {ASTERISK} of it a step of training gains {left:.3f}x"}
+
+def little_left(evidence: Evidence) -> RolledBack | None:
+    """What a weight cache leaves of the gain to a step of training is within the noise band."""
+    left = left_of(evidence)
+    if left is None or left > 1 + evidence.policy.noise_band:
+        return None
+    return RolledBack(
+        rule=f"over-fitted (W1): a step of training gains {left:.3f}x at most, which is within"
+        f" the {100 * evidence.policy.noise_band:g}% noise band"
     )
+
+
+def left_of(evidence: Evidence) -> float | None:
+    """The gain of a weight cache that a step of training has at most; None: it is no such cache."""
+    check = evidence.transfer
+    if check is None or check.bucket != "W1":
+        return None
+    return real_speedup(check, _headline(evidence.judgement))
 
 
 def refusal(check: TransferCheck) -> str | None:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from roofsmith.app.doctor import Check, Examination, examine
     from roofsmith.app.init import initialize
     from roofsmith.app.init_repository import Initialized, RepositoryInit, initialize_repository
-    from roofsmith.app.judging import Contest, contest, judge
+    from roofsmith.app.judging import judge, judge_with, opened_against
     from roofsmith.app.listing import Listed, listed
     from roofsmith.app.machine import ceilings, measure_ceilings
     from roofsmith.app.memory import Restarted, mask, memory_note, memory_notes, partial_restart
@@ -61,7 +61,6 @@ __all__ = [
     "Check",
     "CitationAudit",
     "Cited",
-    "Contest",
     "Entry",
     "Examination",
     "Finished",
@@ -86,13 +85,13 @@ __all__ = [
     "check",
     "cite",
     "classify",
-    "contest",
     "demo",
     "examine",
     "has_campaign",
     "initialize",
     "initialize_repository",
     "judge",
+    "judge_with",
     "list_specs",
     "listed",
     "mask",
@@ -102,6 +101,7 @@ __all__ = [
     "new_demo_directory",
     "new_directory",
     "open_session",
+    "opened_against",
     "optimize",
     "partial_restart",
     "profile",
@@ -132,7 +132,7 @@ _HOMES: Mapping[str, tuple[str, ...]] = {
     "roofsmith.app.doctor": ("Check", "Examination", "examine"),
     "roofsmith.app.init": ("initialize",),
     "roofsmith.app.init_repository": ("Initialized", "RepositoryInit", "initialize_repository"),
-    "roofsmith.app.judging": ("Contest", "contest", "judge"),
+    "roofsmith.app.judging": ("judge", "judge_with", "opened_against"),
     "roofsmith.app.listing": ("Listed", "listed"),
     "roofsmith.app.machine": ("ceilings", "measure_ceilings"),
     "roofsmith.app.memory": ("Restarted", "mask", "memory_note", "memory_notes", "partial_restart"),

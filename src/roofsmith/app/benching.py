@@ -7,17 +7,15 @@ from dataclasses import dataclass, replace
 from roofsmith.analysis.short_kernels import judged_time_note
 from roofsmith.app.clocks import clock_notes
 from roofsmith.app.subjects import Subject, target_of
-from roofsmith.app.wiring import Workshop, workshop
+from roofsmith.app.wiring import open_target
 from roofsmith.config import Settings
 from roofsmith.domain.bound import Bound
-from roofsmith.domain.kernel import Built
 from roofsmith.domain.measure import TIME, Measure
-from roofsmith.domain.outcome import BuildFailed
 from roofsmith.domain.profile import Profile
-from roofsmith.domain.target import HOST_LANGUAGES
+from roofsmith.domain.target import HOST_LANGUAGES, Target
+from roofsmith.domain.workload import Workload
 from roofsmith.domain.yardstick import YardstickResult
-from roofsmith.engine.yardsticks import measure_yardsticks
-from roofsmith.ports import Measured, Observer
+from roofsmith.ports import Measured, Observer, Scope, required
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,48 +44,41 @@ def bench(
         observer: hears what happens.
         profiled: have a profiler look at it as well, where it runs on a GPU.
     """
-    with workshop(target_of(subject), settings, observer) as shop:
-        bounds = shop.survey.bounds
-        observer.stage("build", shop.target.kernel.path)
-        built = shop.machine.toolchain.build(shop.target.baseline)
-        if isinstance(built, BuildFailed):
-            return Benched(Measured(outcome=built, timings=(), errors=()), bounds)
-        measured = shop.judge.measure(built, observer)
+    with open_target(target_of(subject), settings, observer) as opened:
+        target, bounds = opened.target, opened.survey.bounds
+        evaluator = opened.evaluator_for(custom_only=False)
+        found = evaluator.evaluate(target.baseline, None, Scope(alone="time"))
+        measured = required(found.measured)
+        if found.failure is not None:
+            return Benched(measured, bounds)
         measured = replace(
             measured,
-            resources=shop.machine.toolchain.resources(built),
-            notes=(*built.notes, *_short(measured, shop), *clock_notes(shop.machine)),
+            resources=found.resources,
+            notes=(*found.notes, *_short(measured, target), *clock_notes(opened.machine)),
         )
         if not measured.timings:
-            return Benched(measured, bounds, measure=shop.target.measure)
-        results = measure_yardsticks(
-            shop.yardsticks,
-            built,
-            shop.machine.toolchain,
-            shop.yardstick_judge or shop.judge,
-            observer,
-        )
-        seen = profile_of_slowest(shop, built, measured) if profiled else None
-        return Benched(measured, bounds, results, seen, shop.target.measure)
+            return Benched(measured, bounds, measure=target.measure)
+        slowest = slowest_on_gpu(target, measured) if profiled else None
+        scope = Scope(yardsticks=opened.yardsticks, profile=slowest)
+        found = evaluator.evaluate(target.baseline, None, scope)
+        return Benched(measured, bounds, found.yardsticks, found.profile, target.measure)
 
 
-def _short(measured: Measured, shop: Workshop) -> tuple[str, ...]:
+def _short(measured: Measured, target: Target) -> tuple[str, ...]:
     """Which time was measured, where that matters."""
-    if shop.target.language in HOST_LANGUAGES or shop.target.command is not None:
+    if target.language in HOST_LANGUAGES or target.command is not None:
         return ()
     times_s = [(timing.workload, timing.time_s) for timing in measured.timings]
-    note = judged_time_note(times_s, shop.target.timing)
+    note = judged_time_note(times_s, target.timing)
     return () if note is None else (note,)
 
 
-def profile_of_slowest(shop: Workshop, built: Built, measured: Measured) -> Profile | None:
-    """How much of the GPU a kernel keeps busy, on the workload that takes it longest.
+def slowest_on_gpu(target: Target, measured: Measured) -> Workload | None:
+    """The workload that takes a kernel longest: how much of the GPU does it keep busy there?
 
     None off a GPU, where speed of light and occupancy mean nothing, and where a repository's own
-    commands run the kernel. A profiler that isn't there or isn't allowed is a note in the profile.
+    commands run the kernel.
     """
-    if shop.target.language in HOST_LANGUAGES or shop.target.command is not None:
+    if target.language in HOST_LANGUAGES or target.command is not None:
         return None
-    label = max(measured.timings, key=lambda timing: timing.time_s).workload
-    shop.observer.stage("profile", label)
-    return shop.profiler.profile(built, shop.target.workload(label))
+    return target.workload(max(measured.timings, key=lambda timing: timing.time_s).workload)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from roofsmith.app.subjects import Subject, target_of
-from roofsmith.app.wiring import workshop
+from roofsmith.app.wiring import open_target
 from roofsmith.config import Settings
 from roofsmith.domain.bound import CeilingKind
 from roofsmith.domain.target import Goal
@@ -32,5 +32,5 @@ def roofline(subject: Subject, settings: Settings, observer: Observer) -> Roofli
         observer: hears what happens.
     """
     target = target_of(subject)
-    with workshop(target, settings, observer) as shop:
-        return Roofline(shop.survey, target.goal, target.ceilings)
+    with open_target(target, settings, observer) as opened:
+        return Roofline(opened.survey, target.goal, target.ceilings)

@@ -20,10 +20,10 @@ from roofsmith.app.subjects import bundled_example
 from roofsmith.app.wiring import (
     DEFAULT_PROPOSERS,
     LateLineage,
-    Workshop,
+    OpenTarget,
     make_proposer,
+    open_target,
     proposers_of,
-    workshop,
 )
 from roofsmith.config import Settings
 from roofsmith.devices.processor_time import processor_time
@@ -32,7 +32,7 @@ from roofsmith.domain.standing import limits_in_force
 from roofsmith.domain.target import StopPolicy, Target
 from roofsmith.engine.loop import Engine
 from roofsmith.engine.progress import overhead_fraction, spent_s
-from roofsmith.engine.steal import steal_note
+from roofsmith.evaluator.steal import steal_note
 from roofsmith.ports import Observer, Proposer
 from roofsmith.report.campaign_files import render_campaign
 from roofsmith.store.campaign_dir import CampaignDirectory
@@ -136,8 +136,8 @@ def resume(
         started = known.started
         proposer = make_proposer(proposers or proposers_of(started.proposers))
         policy = limited(limits_in_force(known), limits)
-        with going_on(started, settings, observer) as shop:
-            return _run(shop, files, proposer, settings, started.campaign, limits=policy)
+        with going_on(started, settings, observer) as opened:
+            return _run(opened, files, proposer, settings, started.campaign, limits=policy)
 
 
 def render_report(directory: Path) -> Finished:
@@ -169,9 +169,9 @@ def _start(
         try:
             # Before any process of ours is on the GPU, which a container's driver may call others'.
             seen = examine(settings, target, deadline_s=LOOK_S)
-            with workshop(target, settings, observer) as shop:
+            with open_target(target, settings, observer) as opened:
                 name = plain_name(files.directory.name)
-                return _run(shop, files, proposer, settings, name, kernel_path, seen=seen)
+                return _run(opened, files, proposer, settings, name, kernel_path, seen=seen)
         finally:
             # A campaign without a baseline holds nothing that another start wouldn't find again.
             if new and not _has_baseline(files):
@@ -182,7 +182,7 @@ def _start(
 
 
 def _run(
-    shop: Workshop,
+    opened: OpenTarget,
     files: CampaignDirectory,
     proposer: Proposer,
     settings: Settings,
@@ -192,10 +192,10 @@ def _run(
     limits: StopPolicy | None = None,
     seen: Examination | None = None,
 ) -> Finished:
-    lineage = LateLineage(files.directory, name, shop.target.baseline, kernel_path)
+    lineage = LateLineage(files.directory, name, opened.target.baseline, kernel_path)
     checks = citation_check(settings)
-    parts = replace(shop.parts(proposer, files, lineage, checks), examination=seen)
-    engine = Engine(parts, name, limits, shop.prepared)
+    parts = replace(opened.parts(proposer, files, lineage, checks), examination=seen)
+    engine = Engine(parts, name, limits)
     begin = processor_time()
     campaign = engine.run()
     require_rendered(engine.unrendered, files.directory)

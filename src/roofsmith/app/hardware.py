@@ -26,14 +26,8 @@ from roofsmith.domain.device import Device
 from roofsmith.domain.kernel import MODULE_LANGUAGES, Language
 from roofsmith.domain.target import HOST_LANGUAGES, Target
 from roofsmith.engine.gate import GpuGate
-from roofsmith.engine.guarded import (
-    GuardedInspector,
-    GuardedJudge,
-    GuardedProfiler,
-    GuardedTracer,
-)
-from roofsmith.engine.steal import HostedJudge
 from roofsmith.engine.survey import Survey
+from roofsmith.evaluator.guard import Guard
 from roofsmith.judge.bench import Bench
 from roofsmith.judge.cgroup import remove_stale_groups
 from roofsmith.judge.command.oracle import RowOracle
@@ -152,8 +146,7 @@ class Machine:
         """What sees why a kernel takes its time."""
         if self.gpu is None:
             return CpuProfiler(self.runner, oracle, known.threads)
-        profiler = GpuProfiler(self.runner, oracle, vendor_of(self.gpu))
-        return profiler if self.gate is None else GuardedProfiler(profiler, self.gate)
+        return GpuProfiler(self.runner, oracle, vendor_of(self.gpu))
 
     def disassembler(self, oracle: ReferenceOracle | GpuOracle, known: Survey) -> Disassembler:
         """What shows a kernel's instructions."""
@@ -170,47 +163,39 @@ class Machine:
         """
         if language in HOST_LANGUAGES:
             return None
-        inspector: Inspector
         if language == "cuda":
-            inspector = SanitizerInspector(self.runner, oracle, Proof(self.toolchain.build))
-        else:
-            runner = GpuRunner(self._api, self.compiled_dir, self.isolation, fork_server)
-            inspector = RepeatInspector(runner, oracle)
-        return inspector if self.gate is None else GuardedInspector(inspector, self.gate)
+            return SanitizerInspector(self.runner, oracle, Proof(self.toolchain.build))
+        runner = GpuRunner(self._api, self.compiled_dir, self.isolation, fork_server)
+        return RepeatInspector(runner, oracle)
 
     def tracer(
         self, target: Target, oracle: ReferenceOracle | GpuOracle | RowOracle, known: Survey
     ) -> Tracer:
         """What runs steps of training with a kernel."""
         cache_dir = None if self.gpu is None else self.compiled_dir
-        tracer: Tracer
         if target.command is not None:
-            tracer = CommandTracer(
+            return CommandTracer(
                 target, target.command, threads=known.threads, cache_dir=cache_dir,
                 isolation=self.isolation,
             )  # fmt: skip
-        else:
-            tracer = StepTracer(
-                target, known.signature, threads=known.threads, cache_dir=cache_dir,
-                device="cpu" if self.gpu is None else "cuda",
-                api=None if self.gpu is None else self._api,
-                isolation=self.isolation,
-                oracle=oracle if isinstance(oracle, ReferenceOracle) else None,
-            )  # fmt: skip
-        return tracer if self.gate is None else GuardedTracer(tracer, self.gate)
+        return StepTracer(
+            target, known.signature, threads=known.threads, cache_dir=cache_dir,
+            device="cpu" if self.gpu is None else "cuda",
+            api=None if self.gpu is None else self._api,
+            isolation=self.isolation,
+            oracle=oracle if isinstance(oracle, ReferenceOracle) else None,
+        )  # fmt: skip
 
     def judge(
         self, target: Target, bench: Bench[Any], known: Survey, *, confirms: bool = True
     ) -> Judge:
         """Who decides about candidates; about yardsticks, without confirming what they win."""
-        judge = ProcessJudge(target, bench, known.classes, known.bounds, confirms=confirms)
-        return self.watched(judge)
+        return ProcessJudge(target, bench, known.classes, known.bounds, confirms=confirms)
 
-    def watched(self, judge: Judge) -> Judge:
-        """The same judge, which hears of what disturbs it on this machine."""
-        if self.gate is None:
-            return HostedJudge(judge, processor_time)
-        return GuardedJudge(judge, self.gate)
+    @property
+    def guard(self) -> Guard:
+        """Around every use of what kernels run on."""
+        return Guard(self.gate, processor_time)
 
     @property
     def _api(self) -> Api:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -15,16 +15,15 @@ from roofsmith.app.canary import canary_builds, require_compiled
 from roofsmith.app.clocks import clock_notes
 from roofsmith.app.subjects import Subject, candidate_from, require_allowed, target_of
 from roofsmith.app.telling import told_candidate
-from roofsmith.app.wiring import Workshop, workshop
+from roofsmith.app.wiring import OpenTarget, open_target
 from roofsmith.config import Settings
 from roofsmith.domain.comparison import Judgement
-from roofsmith.domain.kernel import Built, Candidate, Language
-from roofsmith.domain.outcome import Passed, Unfit
-from roofsmith.domain.target import HOST_LANGUAGES, KeepPolicy, default_keep
+from roofsmith.domain.kernel import Candidate, Language
+from roofsmith.domain.outcome import Passed
+from roofsmith.domain.target import HOST_LANGUAGES, KeepPolicy, Target, default_keep
 from roofsmith.engine import records
-from roofsmith.engine.workbench import changed_signature
 from roofsmith.errors import UsageError
-from roofsmith.ports import Observer
+from roofsmith.ports import Observer, Scope, required
 from roofsmith.store.sources import LANGUAGES
 from roofsmith.toolchains.custom_code import CustomCode
 
@@ -65,84 +64,72 @@ def judge(
     if canary:
         require_compiled(challenger.language)
     if custom_only and (refused := CustomCode().before_build(challenger)):
-        return _rejected(refused)  # before anything is built or surveyed
-    with contest(against, challenger.language, budget_s, settings, observer) as ring:
-        if custom_only:
-            ring = ring.custom_only()
+        # before anything is built or surveyed
+        return Judgement(outcome=refused, verdict="rejected", wall_s=0.0)
+    with opened_against(against, challenger.language, budget_s, settings, observer) as opened:
         if not canary:
-            return ring.judge(challenger, observer, sanitize=sanitize)
-        with canary_builds(ring.shop.machine, settings) as builds:
-            machine = replace(ring.shop.machine, toolchain=builds.toolchain)
-            anew = Contest(replace(ring.shop, machine=machine))
-            judgement = anew.judge(challenger, observer, sanitize=sanitize)
-            proof = builds.notes({"candidate": challenger, "incumbent": ring.shop.target.baseline})
+            return judge_with(opened, challenger, custom_only=custom_only, sanitize=sanitize)
+        with canary_builds(opened.machine, settings) as builds:
+            evaluator = replace(opened.evaluator, toolchain=builds.toolchain)
+            anew = replace(opened, evaluator=evaluator)
+            judgement = judge_with(anew, challenger, custom_only=custom_only, sanitize=sanitize)
+            proof = builds.notes({"candidate": challenger, "incumbent": opened.target.baseline})
             return judgement.model_copy(update={"notes": (*judgement.notes, *proof)})
 
 
-@dataclass(frozen=True, slots=True)
-class Contest:
-    """One incumbent, and all that judging candidates against it needs."""
+def judge_with(
+    opened: OpenTarget,
+    challenger: Candidate,
+    *,
+    custom_only: bool = False,
+    sanitize: bool = False,
+) -> Judgement:
+    """Judge a candidate against an open target's own kernel; see `judge`.
 
-    shop: Workshop
+    What is known of reference and incumbent is kept for the next one.
 
-    def custom_only(self) -> Contest:
-        """The same, for candidates that do their own work; the incumbent may be anybody's."""
-        target = self.shop.target.model_copy(update={"custom_only": True})
-        return Contest(replace(self.shop, target=target))
-
-    def judge(
-        self,
-        challenger: Candidate,
-        observer: Observer,
-        *,
-        custom_only: bool = False,
-        sanitize: bool = False,
-    ) -> Judgement:
-        """See `judge`; what is known of reference and incumbent is kept for the next one."""
-        if custom_only:
-            return self.custom_only().judge(challenger, observer, sanitize=sanitize)
-        shop = replace(self.shop, observer=observer)
-        if (rule := shop.code_rule) and (refused := rule.before_build(challenger)):
-            return _rejected(refused)
-        incumbent = shop.built_baseline()
-        built = shop.build_custom(challenger)
-        if not isinstance(built, Built):
-            return _rejected(built)
-        if changed := changed_signature(built.signature, incumbent.signature):
-            return _rejected(changed)
-        judgement = shop.judge.compare(built, incumbent, observer)
-        seen: tuple[str, ...] = ()
-        if judgement.verdict == "faster" or (sanitize and isinstance(judgement.outcome, Passed)):
-            inspection = shop.inspect(built)
-            judgement = records.inspected(judgement, inspection)
-            seen = inspection.notes if inspection is not None else ()
-        notes = (
-            *judgement.notes, *seen, *built.notes, *_short(judgement, shop),
-            *clock_notes(shop.machine),
-        )  # fmt: skip
-        if judgement.verdict == "faster":
-            notes = (*notes, *shop.oracle.tolerated().cautions())
-        return with_remarks(judgement.model_copy(update={"notes": notes}), challenger)
+    Raises:
+        BaselineError: the incumbent doesn't build, or doesn't pass.
+    """
+    evaluator = opened.evaluator_for(custom_only=custom_only or opened.target.custom_only)
+    opened.evaluate_baseline(Scope())
+    found = evaluator.evaluate(challenger, opened.target.baseline, Scope())
+    judgement = required(found.judgement)
+    if found.failure is not None:
+        return judgement
+    seen: tuple[str, ...] = ()
+    if judgement.verdict == "faster" or (sanitize and isinstance(judgement.outcome, Passed)):
+        scope = Scope(inspect=opened.smallest)
+        inspection = evaluator.evaluate(challenger, None, scope).inspection
+        judgement = records.inspected(judgement, inspection)
+        seen = inspection.notes if inspection is not None else ()
+    notes = (
+        *judgement.notes, *seen, *found.notes, *_short(judgement, opened.target),
+        *clock_notes(opened.machine),
+    )  # fmt: skip
+    if judgement.verdict == "faster":
+        notes = (*notes, *opened.oracle.tolerated().cautions())
+    return with_remarks(judgement.model_copy(update={"notes": notes}), challenger)
 
 
-def _short(judgement: Judgement, shop: Workshop) -> tuple[str, ...]:
+def _short(judgement: Judgement, target: Target) -> tuple[str, ...]:
     """Which time was judged, where that matters."""
     found = judgement.comparison
-    if found is None or shop.target.language in HOST_LANGUAGES:
+    if found is None or target.language in HOST_LANGUAGES:
         return ()
     times_s = [(one.workload, one.candidate_time_s) for one in found.workloads]
-    note = judged_time_note(times_s, shop.target.timing)
+    note = judged_time_note(times_s, target.timing)
     return () if note is None else (note,)
 
 
 @contextmanager
-def contest(
+def opened_against(
     against: Subject,
     language: Language,
     budget_s: float | None,
     settings: Settings,
     observer: Observer,
-) -> Iterator[Contest]:
+) -> Iterator[OpenTarget]:
     """Survey reference and incumbent, for as many judgements as the block makes.
 
     Args:
@@ -150,7 +137,7 @@ def contest(
         language: of the candidates.
         budget_s: for the measurements of each; None: the default policy's.
         settings: where caches are.
-        observer: sees the survey.
+        observer: hears of the survey and of every judgement.
 
     Raises:
         UsageError: a file or option is wrong.
@@ -160,8 +147,8 @@ def contest(
     if budget_s is not None:  # a target file's own policy knows nothing of it
         keep = target.keep.model_copy(update={"judge_budget_s": policy.judge_budget_s})
         target = target.model_copy(update={"keep": keep})
-    with workshop(target, settings, observer) as shop:
-        yield Contest(shop)
+    with open_target(target, settings, observer) as opened:
+        yield opened
 
 
 def _challenger(path: Path, flags: str | None, against: Subject) -> Candidate:
@@ -175,10 +162,6 @@ def _challenger(path: Path, flags: str | None, against: Subject) -> Candidate:
             hint="roofsmith optimize TARGET, and roofsmith tell",
         )
     return told_candidate(path, flags, target.baseline, target)
-
-
-def _rejected(outcome: Unfit) -> Judgement:
-    return Judgement(outcome=outcome, verdict="rejected", wall_s=0.0)
 
 
 def _policy(language: Language, budget_s: float | None) -> KeepPolicy:

@@ -6,14 +6,14 @@ from dataclasses import dataclass, replace
 
 from roofsmith.app.hardware import Machine, machine_of
 from roofsmith.app.subjects import Subject, candidate_from, require_allowed, target_of
-from roofsmith.app.wiring import workshop
+from roofsmith.app.wiring import open_target
 from roofsmith.config import Settings
 from roofsmith.domain.kernel import MODULE_LANGUAGES, Built, Candidate, Language
 from roofsmith.domain.modes import CodeKind
 from roofsmith.domain.outcome import BuildFailed
 from roofsmith.domain.target import HOST_LANGUAGES
 from roofsmith.errors import BaselineError, MachineError, ToolMissingError, UsageError
-from roofsmith.ports import Observer
+from roofsmith.ports import Observer, Scope, required
 from roofsmith.profilers.listing import disassemble
 from roofsmith.store.sources import LANGUAGES
 from roofsmith.toolchains.cuda import CudaReadingToolchain
@@ -130,14 +130,16 @@ def _of_module(
 ) -> Listed:
     """Of a module, which Triton compiles while it is checked: for these workloads."""
     target = target_of(subject)
-    with workshop(target, settings, observer) as shop:
-        built = shop.built_baseline()
-        measured = shop.judge.measure(built, observer, timed=False)
-        compiled_dir = shop.machine.compiled_dir
+    with open_target(target, settings, observer) as opened:
+        outcome = required(opened.evaluate_baseline(Scope(alone="check")).measured).outcome
+        compiled_dir = opened.machine.compiled_dir
+        built = opened.machine.toolchain.build(target.baseline)
+        if isinstance(built, BuildFailed):
+            raise _unbuilt(subject, built)
         kinds = kept_kinds(built.candidate_id, compiled_dir)
-        if not kinds and measured.outcome.kind != "passed":
+        if not kinds and outcome.kind != "passed":
             raise BaselineError(
-                f"{subject.path} left no code behind: {measured.outcome.detail}",
+                f"{subject.path} left no code behind: {outcome.detail}",
                 hint="`roofsmith check` says more",
             )
         chosen = kind or ("asm" if kinds == ("asm",) else "sass")

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from roofsmith.app.citations import citation_check
 from roofsmith.app.telling import Change, contract_of, keep_told, told_candidate
-from roofsmith.app.wiring import LateLineage, Workshop, make_proposer, workshop
+from roofsmith.app.wiring import LateLineage, OpenTarget, make_proposer, open_target
 from roofsmith.config import Settings
 from roofsmith.domain.campaign import Campaign, Round, Started, Stopped, replay
 from roofsmith.domain.ending import StopCode
@@ -199,10 +199,10 @@ def open_session(directory: Path, settings: Settings, observer: Observer) -> Ite
     with CampaignDirectory.open(directory) as files:
         started = campaign_in(files).started
         lineage = LateLineage(files.directory, started.campaign, started.target.baseline, None)
-        with going_on(started, settings, observer) as shop:
+        with going_on(started, settings, observer) as opened:
             proposer = make_proposer("none")
-            parts = shop.parts(proposer, files, lineage, citation_check(settings))
-            yield Session(directory, Engine(parts, started.campaign, None, shop.prepared))
+            parts = opened.parts(proposer, files, lineage, citation_check(settings))
+            yield Session(directory, Engine(parts, started.campaign))
 
 
 def ask(directory: Path, settings: Settings, observer: Observer) -> Standing:
@@ -222,14 +222,14 @@ def tell(
 
 def going_on(
     started: Started, settings: Settings, observer: Observer
-) -> AbstractContextManager[Workshop]:
+) -> AbstractContextManager[OpenTarget]:
     """The target of a campaign that has begun, opened on any GPU of the product it began on.
 
     AMD's tools and HIP don't always call a product alike: there, the engine refuses another one.
     """
     device = started.environment.device
     product = device.name if device.kind == "nvidia" else None
-    return workshop(started.target, settings, observer, product)
+    return open_target(started.target, settings, observer, product)
 
 
 def campaign_in(files: CampaignDirectory) -> Campaign:

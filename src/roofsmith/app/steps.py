@@ -5,22 +5,20 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 
 from roofsmith.analysis.bottleneck import classify as classified
 from roofsmith.analysis.scan import remarks_on
 from roofsmith.app.subjects import Subject, target_of
-from roofsmith.app.wiring import Workshop, workshop
+from roofsmith.app.wiring import OpenTarget, open_target
 from roofsmith.config import Settings
 from roofsmith.domain.inspection import Inspection
-from roofsmith.domain.kernel import Built, Language
+from roofsmith.domain.kernel import Language
 from roofsmith.domain.outcome import Crashed, Incorrect, Passed
 from roofsmith.domain.profile import Bottleneck, Profile
 from roofsmith.domain.target import HOST_LANGUAGES
-from roofsmith.engine.guarded import GuardedInspector
-from roofsmith.engine.workbench import with_resources
 from roofsmith.errors import BaselineError, UsageError
-from roofsmith.ports import Inspector, Measured, Observer
-from roofsmith.profilers.repeatability import RepeatInspector
+from roofsmith.ports import Measured, Observer, Scope, required
 
 _ON_HOST = "build with -fsanitize=address,undefined and run your own tests"
 _INSTEAD: Mapping[Language, str] = {
@@ -66,23 +64,22 @@ def check(
             f"--repeats is for GPU kernels; {target.kernel.path} is {target.language}",
             hint="every check compares what the kernel makes of several inputs with the truth",
         )
-    with workshop(target, settings, observer) as shop:
-        built = shop.build_custom(shop.target.baseline)
-        if not isinstance(built, Built):
-            return Measured(outcome=built, timings=(), errors=())
-        measured = _checks(shop, built, observer)
-        if sanitize or repeats:
-            spares_sanitizers = not sanitize and target.language == "cuda"
-            inspector = _repeater(shop) if spares_sanitizers else shop.inspector
-            return inspected(measured, lambda: replace(shop, inspector=inspector).inspect(built))
-        return measured
-
-
-def _repeater(shop: Workshop) -> Inspector:
-    """What runs a CUDA kernel twice, without any sanitizer."""
-    inspector = RepeatInspector(shop.machine.runner, shop.oracle)
-    gate = shop.machine.gate
-    return inspector if gate is None else GuardedInspector(inspector, gate)
+    with open_target(target, settings, observer) as opened:
+        found = opened.evaluator.evaluate(opened.target.baseline, None, Scope(alone="check"))
+        measured = required(found.measured)
+        if found.failure is not None:
+            return measured
+        remarks = remarks_on(target.baseline, measured.outcome)
+        measured = replace(
+            measured,
+            resources=found.resources,
+            notes=(*found.notes, *remarks, *opened.oracle.tolerated().notes()),
+        )
+        if not sanitize and not repeats:
+            return measured
+        again = Scope(inspect=opened.smallest, sanitize=sanitize)
+        evaluate = partial(opened.evaluator.evaluate, opened.target.baseline, None, again)
+        return inspected(measured, lambda: evaluate().inspection)
 
 
 def inspected(measured: Measured, inspect: Callable[[], Inspection | None]) -> Measured:
@@ -105,8 +102,8 @@ def profile(subject: Subject, settings: Settings, observer: Observer) -> tuple[P
     Raises:
         BaselineError: it doesn't build.
     """
-    with workshop(target_of(subject), settings, observer) as shop:
-        return _profiles(shop, shop.built_baseline())
+    with open_target(target_of(subject), settings, observer) as opened:
+        return _profiles(opened)
 
 
 def classify(
@@ -117,40 +114,23 @@ def classify(
     Raises:
         BaselineError: it doesn't build, or isn't correct.
     """
-    with workshop(target_of(subject), settings, observer) as shop:
-        built = shop.built_baseline()
-        measured = shop.judge.measure(built, observer)
+    with open_target(target_of(subject), settings, observer) as opened:
+        measured = required(opened.evaluate_baseline(Scope(alone="time")).measured)
         if not measured.timings:
             raise BaselineError(
                 f"{subject.path} can't be timed: {measured.outcome.detail}",
                 hint=f"roofsmith check {shlex.quote(str(subject.path))}",
             )
         times = {timing.workload: timing.time_s for timing in measured.timings}
-        bounds = {bound.workload: bound for bound in shop.survey.bounds}
+        bounds = {bound.workload: bound for bound in opened.survey.bounds}
         return tuple(
             (seen.workload, classified(bounds[label], times[label], seen))
-            for label, seen in zip(bounds, _profiles(shop, built), strict=True)
+            for label, seen in zip(bounds, _profiles(opened), strict=True)
         )
 
 
-def _checks(shop: Workshop, built: Built, observer: Observer) -> Measured:
-    """Whether a kernel is right, and what the compiler gave it."""
-    measured = shop.judge.measure(built, observer, timed=False)
-    return replace(
-        measured,
-        resources=shop.machine.toolchain.resources(built),
-        notes=(
-            *built.notes,
-            *remarks_on(shop.target.baseline, measured.outcome),
-            *shop.oracle.tolerated().notes(),
-        ),
+def _profiles(opened: OpenTarget) -> tuple[Profile, ...]:
+    return tuple(
+        required(opened.evaluate_baseline(Scope(profile=workload)).profile)
+        for workload in opened.target.workloads
     )
-
-
-def _profiles(shop: Workshop, built: Built) -> tuple[Profile, ...]:
-    profiles = []
-    for workload in shop.target.workloads:
-        shop.observer.stage("profile", workload.label)
-        profile = shop.profiler.profile(built, workload)
-        profiles.append(with_resources(profile, built, shop.machine.toolchain))
-    return tuple(profiles)

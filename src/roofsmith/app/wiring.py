@@ -24,17 +24,16 @@ from roofsmith.app.repositories import (
 from roofsmith.app.ungated import noticing_gpu_use
 from roofsmith.config import Settings
 from roofsmith.domain.campaign import Round
-from roofsmith.domain.inspection import Inspection
-from roofsmith.domain.kernel import Built, Candidate, Language
-from roofsmith.domain.outcome import BuildFailed, Unfit
+from roofsmith.domain.kernel import Candidate, Language
 from roofsmith.domain.target import HOST_LANGUAGES, Target, device_language
 from roofsmith.domain.transfer import Trace
+from roofsmith.domain.workload import Workload
 from roofsmith.domain.yardstick import Yardstick, pytorch_yardsticks
-from roofsmith.engine.building import build
-from roofsmith.engine.guarded import GuardedProfiler
 from roofsmith.engine.meter import Meter
-from roofsmith.engine.survey import Prepared, Survey, survey
+from roofsmith.engine.parts import CheckCitations, Parts
+from roofsmith.engine.survey import Survey, survey
 from roofsmith.errors import BaselineError, TargetError, UsageError
+from roofsmith.evaluator.local import LocalEvaluator
 from roofsmith.freed_memory import keep_freed_memory
 from roofsmith.judge.command.oracle import RowOracle
 from roofsmith.judge.gpu.forking import ForkServer
@@ -42,21 +41,17 @@ from roofsmith.judge.gpu.oracle import GpuOracle
 from roofsmith.judge.oracle import ReferenceOracle
 from roofsmith.ports import (
     Brief,
-    CheckCitations,
-    CodeRule,
-    Disassembler,
+    Evaluation,
     Formatter,
-    Inspector,
     Judge,
     Merger,
     Observer,
-    Parts,
-    Profiler,
     Proposer,
+    Scope,
     Screen,
     TipShelf,
-    Tracer,
 )
+from roofsmith.profilers.repeatability import RepeatInspector
 from roofsmith.proposers.portfolio import Portfolio
 from roofsmith.proposers.recipe_proposer import RecipeProposer
 from roofsmith.proposers.replay import ReplayProposer, read_proposals
@@ -75,77 +70,53 @@ DEFAULT_PROPOSERS = "recipes,sweep"
 
 
 @dataclass(frozen=True, slots=True)
-class Workshop:
-    """Everything for one target on this machine, but a campaign's store."""
+class OpenTarget:
+    """A target surveyed and held open on this machine, with its evaluator."""
 
     target: Target
     machine: Machine
     observer: Observer
     oracle: ReferenceOracle | GpuOracle | RowOracle
-    prepared: Prepared
-    judge: Judge
-    profiler: Profiler
-    inspector: Inspector | None
+    survey: Survey
+    meter: Meter
+    evaluator: LocalEvaluator
     merger: Merger
     formatter: Formatter | None = None
-    yardsticks: tuple[Yardstick, ...] = ()
-    yardstick_judge: Judge | None = None
     tips: TipShelf | None = None
 
     @property
-    def survey(self) -> Survey:
-        """What is known before anything is measured."""
-        return self.prepared.survey
+    def yardsticks(self) -> tuple[Yardstick, ...]:
+        """What kernels are held against; none for a repository's."""
+        return () if self.target.command is not None else pytorch_yardsticks(self.target)
 
     @property
-    def _disassembler(self) -> Disassembler | None:
-        """What shows a kernel's instructions; None where a repository's commands build it."""
-        if isinstance(self.oracle, RowOracle):
-            return None
-        return self.machine.disassembler(self.oracle, self.survey)
+    def smallest(self) -> Workload:
+        """The workload that slow tools look at."""
+        return smallest(self.target, self.survey.bounds)
 
-    @property
-    def _tracer(self) -> Tracer:
-        """What runs steps with a kernel."""
-        return self.machine.tracer(self.target, self.oracle, self.survey)
+    def heard_by(self, observer: Observer) -> OpenTarget:
+        """The same, with another observer to hear of what is evaluated from here on."""
+        evaluator = replace(self.evaluator, observer=observer)
+        return replace(self, observer=observer, evaluator=evaluator)
 
-    @property
-    def code_rule(self) -> CodeRule | None:
-        """Whose code may run; None where the target doesn't ask."""
-        return CustomCode() if self.target.custom_only else None
+    def evaluator_for(self, *, custom_only: bool) -> LocalEvaluator:
+        """The evaluator for candidates that have to do their own work, or for anybody's."""
+        return replace(self.evaluator, code_rule=CustomCode() if custom_only else None)
 
-    def build(self, candidate: Candidate) -> Built | BuildFailed:
-        """Compile a candidate, whosever code it runs."""
-        self.observer.stage("build", candidate.kernel.path)
-        return self.machine.toolchain.build(candidate)
-
-    def build_custom(self, candidate: Candidate) -> Built | Unfit:
-        """Compile a candidate that does its own work, if it has to."""
-        self.observer.stage("build", candidate.kernel.path)
-        return build(candidate, self.machine.toolchain, self.code_rule)
-
-    def built_baseline(self) -> Built:
-        """The target's own kernel, compiled.
+    def evaluate_baseline(self, scope: Scope) -> Evaluation:
+        """See what a scope asks for of the target's own kernel, whosever code it runs.
 
         Raises:
             BaselineError: it doesn't build.
         """
-        built = self.build(self.target.baseline)
-        if isinstance(built, Built):
-            return built
+        found = self.evaluator_for(custom_only=False).evaluate(self.target.baseline, None, scope)
+        if found.failure is None:
+            return found
         raise BaselineError(
-            f"{self.target.kernel.path} doesn't build: {built.detail}",
-            log=built.log,
+            f"{self.target.kernel.path} doesn't build: {found.failure.detail}",
+            log=found.failure.log,
             hint="fix it, or give the right --flags",
         )
-
-    def inspect(self, built: Built) -> Inspection | None:
-        """What sanitizers say on the smallest workload; None where none knows the language."""
-        if self.inspector is None:
-            return None
-        workload = smallest(self.target, self.survey.bounds)
-        self.observer.stage("inspect", workload.label)
-        return self.inspector.inspect(built, workload)
 
     def try_transfer(self) -> None:
         """Run steps with a repository's kernel as it is, by the file that says how to call it.
@@ -156,12 +127,10 @@ class Workshop:
         command = self.target.command
         if command is None or command.transfer is None:
             return
-        built, workload = self.built_baseline(), smallest(self.target, self.survey.bounds)
-        self.observer.stage("trace", workload.label)
-        seen = self._tracer.trace(built, workload, ())
+        seen = self.evaluate_baseline(Scope(trace=self.smallest)).trace
         if isinstance(seen, Trace) and (seen.failure is None or seen.steps > 0):
             return
-        why = seen if isinstance(seen, str) else getattr(seen.failure, "detail", "")
+        why = getattr(seen.failure, "detail", "") if isinstance(seen, Trace) else seen
         raise TargetError(
             f"command.transfer: no step could be run with {command.transfer} and the kernel as it"
             f" is: {why}",
@@ -177,33 +146,15 @@ class Workshop:
         check_citations: CheckCitations,
     ) -> Parts:
         """What the engine runs on."""
+        machine = self.machine
         return Parts(
-            target=self.target,
-            clock=self.machine.clock,
-            observer=self.observer,
-            devices=self.machine.devices,
-            specs=self.machine.specs,
-            toolchain=self.machine.toolchain,
-            oracle=self.oracle,
-            judge=self.judge,
-            profiler=self.profiler,
-            proposer=proposer,
-            ledger=JsonlLedger(files.ledger_path),
-            lineage=lineage,
-            files=files,
-            render=render_campaign,
-            check_citations=check_citations,
-            inspector=self.inspector,
-            formatter=self.formatter,
-            disassembler=self._disassembler,
-            tracer=self._tracer,
-            merger=self.merger,
-            code_rule=self.code_rule,
-            yardsticks=self.yardsticks,
-            yardstick_judge=self.yardstick_judge,
-            tips=self.tips,
-            gpu=self.machine.gate.uuid if self.machine.gate else None,
-        )
+            target=self.target, clock=machine.clock, observer=self.observer,
+            devices=machine.devices, survey=lambda: self.survey, meter=self.meter,
+            evaluator=self.evaluator, proposer=proposer, ledger=JsonlLedger(files.ledger_path),
+            lineage=lineage, files=files, render=render_campaign, check_citations=check_citations,
+            yardsticks=self.yardsticks, formatter=self.formatter, merger=self.merger,
+            gpu=machine.gate.uuid if machine.gate else None, tips=self.tips,
+        )  # fmt: skip
 
 
 class LateLineage:
@@ -295,9 +246,9 @@ def proposers_of(names: Sequence[str]) -> str:
 
 
 @contextmanager
-def workshop(
+def open_target(
     target: Target, settings: Settings, observer: Observer, product: str | None = None
-) -> Iterator[Workshop]:
+) -> Iterator[OpenTarget]:
     """Survey the target on this machine, and start what needs a process.
 
     Args:
@@ -320,8 +271,8 @@ def workshop(
     ):
         meter = Meter(leased.clock)  # from here on: a wait for the GPU is nobody's overhead
         if target.command is not None:
-            with _command_workshop(target, leased, settings, observer, meter) as shop:
-                yield shop
+            with _open_repository(target, leased, settings, observer, meter) as opened:
+                yield opened
             return
         with (
             locked_clocks(leased, settings) as machine,
@@ -335,20 +286,31 @@ def workshop(
                 machine.bench(target, oracle, known, fork_server) as bench,
                 _yardstick_judge(target, machine, oracle, known, fork_server) as patient,
             ):
-                yield Workshop(
-                    target, machine, observer, oracle, Prepared(known, meter),
-                    machine.judge(target, bench, known), machine.profiler(oracle, known),
-                    machine.inspector(oracle, target.language, fork_server), SourceMerger(),
+                is_cuda = target.language == "cuda"
+                evaluator = LocalEvaluator(
+                    target, observer, machine.toolchain, machine.judge(target, bench, known),
+                    machine.profiler(oracle, known),
+                    yardstick_judge=patient,
+                    inspector=machine.inspector(oracle, target.language, fork_server),
+                    repeater=RepeatInspector(machine.runner, oracle) if is_cuda else None,
+                    tracer=machine.tracer(target, oracle, known),
+                    disassembler=machine.disassembler(oracle, known),
+                    code_rule=CustomCode() if target.custom_only else None,
+                    guard=machine.guard,
+                    kernel=meter.kernel,
+                )  # fmt: skip
+                yield OpenTarget(
+                    target, machine, observer, oracle, known, meter, evaluator, SourceMerger(),
                     SourceFormatter(target.format) if target.format else None,
-                    pytorch_yardsticks(target), patient, _tip_file(settings, known, target),
+                    _tip_file(settings, known, target),
                 )  # fmt: skip
 
 
 @contextmanager
-def _command_workshop(
+def _open_repository(
     target: Target, leased: Machine, settings: Settings, observer: Observer, meter: Meter
-) -> Iterator[Workshop]:
-    """The same for a repository, whose own commands build and measure."""
+) -> Iterator[OpenTarget]:
+    """Open a command target, whose repository's own commands build and measure."""
     with (
         locked_clocks(leased, settings) as machine,
         open_target_repository(target, settings) as repository,
@@ -361,19 +323,21 @@ def _command_workshop(
             bounded, machine.devices, machine.specs, machine.toolchain, repository.oracle, observer,
             meter,
         )  # fmt: skip
-        judge = machine.watched(repository.judge(target, known))
-        profiler: Profiler = repository.profiler
-        if machine.gate is not None:
-            profiler = GuardedProfiler(profiler, machine.gate)
-        shop = Workshop(
-            target, machine, observer, repository.oracle, Prepared(known, meter), judge, profiler,
-            inspector=None, merger=repository.merger, formatter=repository.formatter(target),
-            tips=_tip_file(settings, known, target),
+        evaluator = LocalEvaluator(
+            target, observer, machine.toolchain, repository.judge(target, known),
+            repository.profiler,
+            tracer=machine.tracer(target, repository.oracle, known),
+            code_rule=CustomCode() if target.custom_only else None,
+            guard=machine.guard,
+            kernel=meter.kernel,
+        )  # fmt: skip
+        opened = OpenTarget(
+            target, machine, observer, repository.oracle, known, meter, evaluator,
+            repository.merger, repository.formatter(target), _tip_file(settings, known, target),
         )  # fmt: skip
         if not repository.spec.frozen:
-            with meter.kernel():
-                shop.try_transfer()
-        yield shop
+            opened.try_transfer()
+        yield opened
 
 
 def _tip_file(settings: Settings, known: Survey, target: Target) -> TipShelf | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import asdict
 from typing import Any
 
@@ -39,7 +40,7 @@ def benched(found: Benched, *, as_json: bool) -> None:
         )
         print_lines(f"ceiling: {fact}" for fact in ceilings_used(found.bounds))
     if found.profile is not None:
-        _print_profile(found.profile)
+        _print_profile(found.profile, found.measured.notes)
     if found.yardsticks:
         print_lines(["", "against PyTorch, which runs the reference in turns with the kernel:"])
         print_table(
@@ -82,8 +83,8 @@ def _rates_row(label: str, reached: Rates, *, cited: bool) -> tuple[str, ...]:
     )
 
 
-def _print_profile(profile: Profile) -> None:
-    """Occupancy and speed of light, or why there are none."""
+def _print_profile(profile: Profile, said: Collection[str]) -> None:
+    """Occupancy and speed of light, or why there are none; of the notes, those not yet said."""
     rows = speed_of_light(profile)
     if rows:
         of = f" of {profile.kernel}" if profile.kernel else ""
@@ -94,7 +95,7 @@ def _print_profile(profile: Profile) -> None:
         )
     else:
         print_lines(["", f"nobody saw occupancy or speed of light on {profile.workload}"])
-    print_lines(f"note: {note}" for note in profile.notes)
+    print_lines(f"note: {note}" for note in profile.notes if note not in said)
 
 
 def _yardstick_row(row: YardstickRow) -> tuple[str, ...]:

@@ -63,7 +63,11 @@ def measured_document(measured: Measured, measure: Measure = TIME) -> dict[str, 
 
 
 def _inspection(inspection: Inspection | None) -> dict[str, Any]:
-    return {} if inspection is None else {"inspection": inspection.model_dump(mode="json")}
+    return (
+        {}
+        if inspection is None
+        else {"inspection": inspection.model_dump(mode="json", exclude={"kind"})}
+    )
 
 
 def round_document(round_: Round, measure: Measure = TIME) -> dict[str, Any]:
@@ -82,6 +86,7 @@ def round_document(round_: Round, measure: Measure = TIME) -> dict[str, Any]:
         "rule": round_.decision.rule,
         **judgement_document(round_.judgement, measure),
         **_inspection(round_.inspection),
+        "unsourced": list(round_.unsourced),
         "roofline_fraction": round_.roofline_fraction,
         "total_speedup": round_.total_speedup,
     }

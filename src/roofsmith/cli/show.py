@@ -153,6 +153,7 @@ def _told_lines(round_: Round) -> list[str]:
         *([f"no dispatch follows: {round_.unsplit}"] if round_.unsplit else []),
         *([decision.dispatch.sentence] if decision.kind == "kept" and decision.dispatch else []),
         *([f"{LABEL} by the repository's own benchmark"] if says_itself else []),
+        *(f"unsourced: {number} (cite it with --fact)" for number in round_.unsourced),
         *_failure_lines(judgement.outcome)[1:],  # the first says what the rule says
     ]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Annotated, Literal, assert_never
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from roofsmith.domain.bound import Bound
 from roofsmith.domain.command import MetricReading
@@ -16,6 +16,7 @@ from roofsmith.domain.dispatch import Dispatch
 from roofsmith.domain.ending import EndCheck, StopCode
 from roofsmith.domain.examination import Examination
 from roofsmith.domain.facts import FactSheet
+from roofsmith.domain.finding import Finding, Unsourced
 from roofsmith.domain.formatting import Formatting
 from roofsmith.domain.inspection import Inspection
 from roofsmith.domain.kernel import Candidate
@@ -107,6 +108,9 @@ class Baseline(Value):
     at: str
 
 
+_OLDER = frozenset(("inspection", "transfer"))
+
+
 class Round(Value):
     """One hypothesis, judged."""
 
@@ -138,10 +142,8 @@ class Round(Value):
     aimed_profiles: tuple[Profile, Profile] | None = None
     """The incumbent's and the candidate's on the workload of the class that should gain, where it
     would else have been kept and `profile` is of a workload of another class."""
-    inspection: Inspection | None = None
-    """By sanitizers, of a candidate that would else have been kept."""
-    transfer: TransferCheck | None = None
-    """Whether its gain is there outside of a benchmark's loop; None in older ledgers."""
+    findings: tuple[Finding, ...] = ()
+    """What was looked at before it was kept; each is made of candidates that it matters to."""
     roofline_fraction: float | None = None
     """Of the kernel that holds after this round: geometric mean over workloads."""
     total_speedup: float
@@ -153,6 +155,32 @@ class Round(Value):
     wall_s: float
     kernel_s: float = 0.0
     at: str
+
+    @model_validator(mode="before")
+    @classmethod
+    def _named_once(cls, values: object) -> object:
+        """Older ledgers have a field for each of two findings."""
+        if not isinstance(values, dict) or not (older := _OLDER & values.keys()):
+            return values
+        found = {name: values[name] for name in sorted(older) if values[name] is not None}
+        findings = tuple({**dict(value), "kind": name} for name, value in found.items())
+        return {k: v for k, v in values.items() if k not in older} | {"findings": findings}
+
+    @property
+    def inspection(self) -> Inspection | None:
+        """By sanitizers, of a candidate that would else have been kept."""
+        return next((one for one in self.findings if isinstance(one, Inspection)), None)
+
+    @property
+    def transfer(self) -> TransferCheck | None:
+        """Whether its gain is there outside of a benchmark's loop; None in older ledgers."""
+        return next((one for one in self.findings if isinstance(one, TransferCheck)), None)
+
+    @property
+    def unsourced(self) -> tuple[str, ...]:
+        """Numbers of its hypothesis that no citation covers; empty in older ledgers."""
+        found = next((one for one in self.findings if isinstance(one, Unsourced)), None)
+        return () if found is None else found.numbers
 
     @property
     def idea(self) -> int:

@@ -62,6 +62,7 @@ ToolReport = Annotated[Clean | Found | Unavailable, Field(discriminator="kind")]
 class Inspection(Value):
     """One kernel on one workload, under every tool."""
 
+    kind: Literal["inspection"] = "inspection"
     workload: str
     """The label of the workload that it was called on."""
     reports: tuple[ToolReport, ...]

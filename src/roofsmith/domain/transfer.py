@@ -112,6 +112,7 @@ class Trace(Value):
 class TransferCheck(Value):
     """What is known about a candidate's gain outside of a benchmark's loop."""
 
+    kind: Literal["transfer"] = "transfer"
     bucket: Bucket
     """The hypothesis's own, or a worse one that the source or the trace shows."""
     kept_values: tuple[KeptValue, ...] = ()

@@ -26,12 +26,11 @@ from roofsmith.domain.diagnosis import (
     Material,
     Reprofiled,
 )
-from roofsmith.domain.kernel import Built
 from roofsmith.domain.measure import Measure
 from roofsmith.domain.proposal import Proposal
 from roofsmith.engine.profiling import look
-from roofsmith.engine.workbench import Workbench
 from roofsmith.errors import UsageError
+from roofsmith.ports import Evaluator, Scope
 
 MOST_PROFILES = 5
 """Workloads that a level profiles again: one for each class, the slowest."""
@@ -78,7 +77,7 @@ def require_material(campaign: Campaign, directory: str = "DIR") -> None:
     )
 
 
-def gather(campaign: Campaign, level: Level, bench: Workbench) -> Material:
+def gather(campaign: Campaign, level: Level, evaluator: Evaluator) -> Material:
     """What a level looks at again; what an earlier level saw of the same kernel is left out.
 
     Yardsticks are measured before this.
@@ -86,12 +85,11 @@ def gather(campaign: Campaign, level: Level, bench: Workbench) -> Material:
     failed, known = attempts(campaign), gathered(campaign)
     if level < REPROFILED_FROM:
         return Material(attempts=failed)
-    built = bench.rebuild(campaign.incumbent)
-    profiles = known.profiles or reprofiled(campaign, built, bench)
+    profiles = known.profiles or reprofiled(campaign, evaluator)
     disassembly: Disassembly | None = None
     if level >= DISASSEMBLED_FROM and known.disassembly is None:
-        workload = campaign.started.target.workload(profiles[0].workload)
-        disassembly = bench.disassemble(built, workload, profiles[0].profile)
+        scope = Scope(disassemble=profiles[0].profile, built_before=True)
+        disassembly = evaluator.evaluate(campaign.incumbent, None, scope).disassembly
     return Material(
         attempts=failed,
         review=stagnation_review(campaign, profiles),
@@ -101,7 +99,7 @@ def gather(campaign: Campaign, level: Level, bench: Workbench) -> Material:
     )
 
 
-def reprofiled(campaign: Campaign, built: Built, bench: Workbench) -> tuple[Reprofiled, ...]:
+def reprofiled(campaign: Campaign, evaluator: Evaluator) -> tuple[Reprofiled, ...]:
     """The incumbent on the slowest workload of each class, the slowest class first."""
     times_s = campaign.times_s
     slowest = [
@@ -111,7 +109,7 @@ def reprofiled(campaign: Campaign, built: Built, bench: Workbench) -> tuple[Repr
     slowest.sort(key=lambda found: -times_s[found[0]])
     found = []
     for label, name in slowest[:MOST_PROFILES]:
-        profile, bottleneck = look(bench, campaign, built, label, times_s[label])
+        profile, bottleneck = look(evaluator, campaign, campaign.incumbent, label, times_s[label])
         found.append(
             Reprofiled(
                 workload=label,

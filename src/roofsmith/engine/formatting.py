@@ -8,7 +8,7 @@ from roofsmith.domain.campaign import Round
 from roofsmith.domain.kernel import Candidate
 from roofsmith.domain.proposal import Proposal
 from roofsmith.domain.target import Target
-from roofsmith.ports import Parts
+from roofsmith.engine.parts import Parts
 
 
 def formatted(parts: Parts, proposal: Proposal, incumbent: Candidate) -> Proposal:

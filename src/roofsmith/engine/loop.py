@@ -12,7 +12,6 @@ from roofsmith.domain.campaign import Campaign, Round
 from roofsmith.domain.comparison import Judgement, Timing
 from roofsmith.domain.diagnosis import Diagnosed
 from roofsmith.domain.ending import StopCode
-from roofsmith.domain.kernel import Built
 from roofsmith.domain.outcome import Passed
 from roofsmith.domain.proposal import Proposal
 from roofsmith.domain.refusal import BadAnswer, Refusal
@@ -22,49 +21,40 @@ from roofsmith.domain.yardstick import Yardsticks
 from roofsmith.engine import records
 from roofsmith.engine.diagnosing import gather, owed_level, require_diagnosis
 from roofsmith.engine.formatting import formatted
-from roofsmith.engine.meter import Meter, timestamp
+from roofsmith.engine.meter import timestamp
+from roofsmith.engine.parts import Parts
 from roofsmith.engine.profiling import look
 from roofsmith.engine.progress import spent_s
 from roofsmith.engine.recorder import Recorder
 from roofsmith.engine.refusing import anybody_silent, objection, out_of_ideas, too_many_refusals
 from roofsmith.engine.repairing import repair_task
-from roofsmith.engine.retrying import once_more
 from roofsmith.engine.screening import IncumbentScreen
 from roofsmith.engine.splitting import due_split
 from roofsmith.engine.stopping import Stop, limit_reached, repair_condition, stop_condition
-from roofsmith.engine.survey import Prepared, Survey, survey
+from roofsmith.engine.survey import Survey
 from roofsmith.engine.trial import Trial, dispatch_of
-from roofsmith.engine.workbench import Workbench
 from roofsmith.errors import NoIdleGpuError, UsageError
-from roofsmith.ports import Brief, Parts, RenderFailure, Scope, Screen
+from roofsmith.ports import Brief, Measured, RenderFailure, Scope, Screen, required
 
 
 class Engine:
     """One campaign in one directory."""
 
-    def __init__(
-        self,
-        parts: Parts,
-        name: str,
-        limits: StopPolicy | None = None,
-        prepared: Prepared | None = None,
-    ) -> None:
+    def __init__(self, parts: Parts, name: str, limits: StopPolicy | None = None) -> None:
         """Take up the campaign that the ledger holds, or a new one.
 
         Args:
             parts: wired for the target.
             name: of the campaign, where it is new.
             limits: in place of those in force, such as a larger budget for a resume.
-            prepared: the survey, if it was taken already.
         """
         self._parts = parts
         self._name = name
-        self._meter = prepared.meter if prepared else Meter(parts.clock)
-        self._bench = Workbench(parts, self._meter)
+        self._meter = parts.meter
         self._recorder = Recorder(parts)
         known = self._recorder.campaign
         self._limits = limits or (limits_in_force(known) if known else parts.target.stop)
-        self._survey = prepared.survey if prepared else None
+        self._survey: Survey | None = None
 
     @property
     def unrendered(self) -> tuple[RenderFailure, ...]:
@@ -140,8 +130,8 @@ class Engine:
         records.require_same_device(self.campaign.started, self._parts.devices.environment())
         self._parts.observer.stage("diagnose", f"level {level}")
         if level >= COMPARED_FROM:
-            self._measure_yardsticks(self._bench.rebuild(self.campaign.incumbent))
-        material = gather(self.campaign, level, self._bench)
+            self._measure_yardsticks()
+        material = gather(self.campaign, level, self._parts.evaluator)
         lap, after = self._meter.lap(), self.campaign.last_round
         return self._recorder.record(
             Diagnosed(
@@ -158,7 +148,8 @@ class Engine:
 
     def screen(self) -> Screen:
         """A cheap look at candidates, which is refused once the time budget is spent."""
-        return IncumbentScreen(self._bench, self.campaign.incumbent, self._time_is_left)
+        parts, incumbent = self._parts, self.campaign.incumbent
+        return IncumbentScreen(parts.evaluator, parts.observer, incumbent, self._time_is_left)
 
     def round(self, proposal: Proposal) -> Round | Refusal:
         """One hypothesis: format, build, judge, profile, decide, record; or refuse and record.
@@ -170,12 +161,7 @@ class Engine:
         if refusal := self._objected(proposal):
             return refusal
         require_diagnosis(self.campaign, proposal)
-        round_ = once_more(
-            lambda: Trial(self._parts, self._bench, self._known(), self.campaign, proposal).round(
-                self._meter
-            ),
-            self._parts.observer,
-        )
+        round_ = Trial(self._parts, self._known(), self.campaign, proposal).round()
         self._recorder.record(round_)
         if proposal.splits is None:
             self._parts.proposer.tell(round_)
@@ -236,15 +222,12 @@ class Engine:
             BaselineError: it doesn't build, isn't correct, or can't be timed.
         """
         candidate = self._parts.target.baseline
-        built = self._bench.build(candidate)
-        if not isinstance(built, Built):
-            raise records.baseline_error(built, self._parts.target)
-        measured = once_more(lambda: self._bench.measure(built), self._parts.observer)
+        measured = self._measured(Scope(alone="time"))
         if not isinstance(measured.outcome, Passed):
             raise records.baseline_error(measured.outcome, self._parts.target)
         slowest = max(measured.timings, key=lambda timing: timing.time_s)
         profile, bottleneck = look(
-            self._bench, self.campaign, built, slowest.workload, slowest.time_s
+            self._parts.evaluator, self.campaign, candidate, slowest.workload, slowest.time_s
         )
         return self._recorder.record(
             records.baseline_record(
@@ -298,12 +281,11 @@ class Engine:
         The yardsticks' time is part of the last record's.
         """
         spent_s = self._spent_s()
-        final = self._bench.rebuild(self.campaign.incumbent)
-        measured = once_more(lambda: self._bench.measure(final), self._parts.observer)
+        measured = self._measured(Scope(alone="time", built_before=True))
         total = None
         if isinstance(measured.outcome, Passed):
-            total = self._against_baseline(final)
-            self._measure_yardsticks(final)
+            total = self._against_baseline()
+            self._measure_yardsticks()
         stop = records.with_final_outcome(stop, measured.outcome)
         return self._stopped(stop, spent_s, measured.timings, total)
 
@@ -377,30 +359,34 @@ class Engine:
         answer = asked(self._parts.proposer, brief, self.screen())
         return self.refuse(answer) if isinstance(answer, BadAnswer) else answer
 
-    def _against_baseline(self, final: Built) -> Judgement | None:
-        """The whole chain at once; a single link was measured so when it was kept."""
-        if len(self.campaign.kept) < 2:
-            return None
-        baseline = self.campaign.started.target.baseline
-        return self._bench.judge(final, baseline, Scope(self.campaign.classes))
+    def _measured(self, scope: Scope) -> Measured:
+        """The incumbent on its own."""
+        found = self._parts.evaluator.evaluate(self.campaign.incumbent, None, scope)
+        return required(found.measured)
 
-    def _measure_yardsticks(self, final: Built) -> None:
-        """Beside the final kernel, unless that was done before the campaign was resumed."""
-        known = self.campaign.yardsticks
-        if not self._parts.yardsticks or (known and known.incumbent_id == final.candidate_id):
+    def _against_baseline(self) -> Judgement | None:
+        """The whole chain at once; a single link was measured so when it was kept."""
+        campaign = self.campaign
+        if len(campaign.kept) < 2:
+            return None
+        scope = Scope(campaign.classes, built_before=True)
+        baseline = campaign.started.target.baseline
+        return self._parts.evaluator.evaluate(campaign.incumbent, baseline, scope).judgement
+
+    def _measure_yardsticks(self) -> None:
+        """Beside the incumbent, unless that was done before the campaign was resumed."""
+        known, incumbent = self.campaign.yardsticks, self.campaign.incumbent
+        if not self._parts.yardsticks or (known and known.incumbent_id == incumbent.id):
             return
-        results = self._bench.measure_yardsticks(final, Scope(self.campaign.classes))
+        scope = Scope(self.campaign.classes, yardsticks=self._parts.yardsticks, built_before=True)
+        results = self._parts.evaluator.evaluate(incumbent, None, scope).yardsticks
         self._recorder.record(
-            Yardsticks(incumbent_id=final.candidate_id, results=results, at=self._now())
+            Yardsticks(incumbent_id=incumbent.id, results=results, at=self._now())
         )
 
     def _known(self) -> Survey:
         if self._survey is None:
-            parts = self._parts
-            self._survey = survey(
-                parts.target, parts.devices, parts.specs, parts.toolchain, parts.oracle,
-                parts.observer, self._meter,
-            )  # fmt: skip
+            self._survey = self._parts.survey()
         return self._survey
 
     def _spent_s(self) -> float:

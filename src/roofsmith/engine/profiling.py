@@ -6,139 +6,78 @@ what would be kept is looked at on that class's slowest one, too, right after th
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from roofsmith.analysis.bottleneck import classify
-from roofsmith.analysis.profiled import Profiles
-from roofsmith.domain.campaign import Campaign, Round
+from roofsmith.domain.campaign import Campaign
 from roofsmith.domain.comparison import Judgement
-from roofsmith.domain.kernel import Built
+from roofsmith.domain.kernel import Candidate
 from roofsmith.domain.outcome import Incorrect
-from roofsmith.domain.profile import KERNEL_TIME, Bottleneck, Profile
-from roofsmith.engine.workbench import Workbench
-
-
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """What the profiler saw of a candidate; nothing, if it wasn't asked."""
-
-    profile: Profile | None = None
-    bottleneck: Bottleneck | None = None
-    incumbent_profile: Profile | None = None
-    """Of the incumbent, taken anew right before the candidate's."""
-    aimed: tuple[Profile, Profile] | None = None
-    """Of both, on a workload of the class that should gain, where `profile` is of another one."""
-
-    @staticmethod
-    def recorded(round_: Round) -> Seen:
-        """What a round's record holds of it."""
-        return Seen(
-            round_.profile, round_.bottleneck, round_.incumbent_profile, round_.aimed_profiles
-        )
-
-    @property
-    def is_timed(self) -> bool:
-        """Whether the profiler times kernels at all."""
-        return self.profile is not None and self.profile.get(KERNEL_TIME) is not None
+from roofsmith.domain.profile import Bottleneck, Profile
+from roofsmith.engine.case import Case, WouldBeKept
+from roofsmith.engine.seen import Seen, profiles_of
+from roofsmith.ports import Evaluator, Scope, required
 
 
 def look(
-    bench: Workbench, campaign: Campaign, built: Built, label: str, time_s: float
+    evaluator: Evaluator, campaign: Campaign, candidate: Candidate, label: str, time_s: float
 ) -> tuple[Profile, Bottleneck]:
     """Profile a kernel on one workload, and say what limits it there."""
-    profile = bench.profile(built, campaign.started.target.workload(label))
+    profile = profiled(evaluator, campaign, candidate, label)
     return profile, classify(campaign.bound(label), time_s, profile)
 
 
-def look_at(bench: Workbench, campaign: Campaign, built: Built, judgement: Judgement) -> Seen:
-    """A candidate that passed, on the workload that takes it longest."""
-    slowest = _slowest(judgement)
-    if slowest is None:
-        return Seen()
-    return Seen(*look(bench, campaign, built, *slowest))
-
-
-def look_again(bench: Workbench, campaign: Campaign, built: Built, judgement: Judgement) -> Seen:
-    """The same, right after the incumbent: a profiler's figures drift from hour to hour."""
-    slowest = _slowest(judgement)
-    if slowest is None:
-        return Seen()
-    label, time_s = slowest
+def profiled(evaluator: Evaluator, campaign: Campaign, candidate: Candidate, label: str) -> Profile:
+    """Counters of a candidate, or of the incumbent, on the workload of a label."""
     workload = campaign.started.target.workload(label)
-    before = bench.profile(bench.rebuild(campaign.incumbent), workload)
-    return Seen(*look(bench, campaign, built, label, time_s), incumbent_profile=before)
+    scope = Scope(profile=workload, built_before=candidate.id == campaign.incumbent.id)
+    return required(evaluator.evaluate(candidate, None, scope).profile)
 
 
-def see(
-    bench: Workbench,
-    campaign: Campaign,
-    built: Built,
-    judgement: Judgement,
-    target_class: str,
-    would_be_kept: Callable[[Seen | None], bool],
-) -> Seen:
-    """A candidate that passed; once more where the profiler alone is against keeping it.
+def check(case: Case, evaluator: Evaluator, would_be_kept: WouldBeKept) -> Case:
+    """Keep check: the profiler looks; once more where it alone is against keeping a candidate.
 
     The incumbent is looked at beside it where that was last done on another workload. A command
     target's profiler has spoken in the judgement, with more runs than one.
-
-    Args:
-        bench: profiles.
-        campaign: before the round.
-        built: the candidate.
-        judgement: of it.
-        target_class: what should gain.
-        would_be_kept: by what was seen; by the judgement alone for None.
     """
-    seen = look_at(bench, campaign, built, judgement)
+    slowest = _slowest(case.judgement)
+    if slowest is None:
+        return case
+    campaign = case.campaign
+    seen = Seen(*look(evaluator, campaign, case.candidate, *slowest))
+    plain, case = case, replace(case, seen=seen)
     is_command = campaign.started.target.command is not None
-    if is_command or not seen.is_timed or not would_be_kept(None):
-        return seen
+    if is_command or not seen.is_timed or not would_be_kept(plain):
+        return case
     if not any(found.times_s for found in profiles_of(campaign, seen)):
-        seen = look_again(bench, campaign, built, judgement)
-    seen = _with_aimed(bench, campaign, built, judgement, target_class, seen)
-    if would_be_kept(seen):
-        return seen
-    seen = look_again(bench, campaign, built, judgement)
-    return _with_aimed(bench, campaign, built, judgement, target_class, seen)
+        case = _look_again(case, evaluator, *slowest)
+    case = _with_aimed(case, evaluator)
+    if would_be_kept(case):
+        return case
+    return _with_aimed(_look_again(case, evaluator, *slowest), evaluator)
 
 
-def profiles_of(campaign: Campaign, seen: Seen) -> tuple[Profiles, ...]:
-    """What the profiler saw of incumbent and candidate, on every workload on which it saw both."""
-    held = seen.incumbent_profile or _held(campaign)
-    pairs = [] if held is None or seen.profile is None else [(held, seen.profile)]
-    pairs += [] if seen.aimed is None else [seen.aimed]
-    is_launch_timed = campaign.started.target.timing == "launch"
-    return tuple(Profiles(before, after, is_launch_timed) for before, after in pairs)
+def _look_again(case: Case, evaluator: Evaluator, label: str, time_s: float) -> Case:
+    """Right after the incumbent: a profiler's figures drift from hour to hour."""
+    campaign = case.campaign
+    before = profiled(evaluator, campaign, campaign.incumbent, label)
+    found = look(evaluator, campaign, case.candidate, label, time_s)
+    return replace(case, seen=Seen(*found, incumbent_profile=before))
 
 
-def _with_aimed(
-    bench: Workbench,
-    campaign: Campaign,
-    built: Built,
-    judgement: Judgement,
-    target_class: str,
-    seen: Seen,
-) -> Seen:
+def _with_aimed(case: Case, evaluator: Evaluator) -> Case:
     """Both kernels on the slowest workload of the class that should gain, unless that was seen."""
-    slowest = _slowest(judgement, target_class)
+    campaign, seen, aim = case.campaign, case.seen, case.hypothesis.target_class
+    slowest = _slowest(case.judgement, aim)
     known = seen.profile.workload if seen.profile is not None else None
     if slowest is None or known is None:
-        return seen
-    members = {c.name: c.workloads for c in campaign.classes}.get(target_class, (known,))
+        return case
+    members = {c.name: c.workloads for c in campaign.classes}.get(aim, (known,))
     if known in members:
-        return seen
-    workload = campaign.started.target.workload(slowest[0])
-    before = bench.profile(bench.rebuild(campaign.incumbent), workload)
-    return replace(seen, aimed=(before, bench.profile(built, workload)))
-
-
-def _held(campaign: Campaign) -> Profile | None:
-    """Of the incumbent, from when it became that; a kept round without a profile has none."""
-    if campaign.kept:
-        return campaign.kept[-1].profile
-    return None if campaign.baseline is None else campaign.baseline.profile
+        return case
+    before = profiled(evaluator, campaign, campaign.incumbent, slowest[0])
+    after = profiled(evaluator, campaign, case.candidate, slowest[0])
+    return replace(case, seen=replace(seen, aimed=(before, after)))
 
 
 def _slowest(judgement: Judgement, target_class: str = "global") -> tuple[str, float] | None:

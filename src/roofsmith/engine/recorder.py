@@ -30,8 +30,9 @@ from roofsmith.domain.diagnosis import Diagnosed
 from roofsmith.domain.refusal import Refusal
 from roofsmith.domain.yardstick import Yardsticks
 from roofsmith.engine.meter import timestamp
+from roofsmith.engine.parts import Parts
 from roofsmith.errors import StorageError
-from roofsmith.ports import Parts, RenderFailure
+from roofsmith.ports import RenderFailure
 
 
 class Recorder:

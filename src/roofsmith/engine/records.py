@@ -24,6 +24,7 @@ from roofsmith.domain.campaign import (
 from roofsmith.domain.comparison import Comparison, Judgement, PairSample, Timing
 from roofsmith.domain.device import Environment
 from roofsmith.domain.examination import Examination
+from roofsmith.domain.finding import Finding
 from roofsmith.domain.inspection import Inspection
 from roofsmith.domain.outcome import Failure, Outcome, Passed, Unstable
 from roofsmith.domain.profile import Bottleneck, Profile
@@ -31,10 +32,9 @@ from roofsmith.domain.proposal import Proposal
 from roofsmith.domain.standing import limits_in_force
 from roofsmith.domain.target import StopPolicy, Target
 from roofsmith.domain.tip import Tip
-from roofsmith.domain.transfer import TransferCheck
 from roofsmith.domain.workload import ConfigClass
 from roofsmith.engine.meter import Lap
-from roofsmith.engine.profiling import Seen
+from roofsmith.engine.seen import Seen
 from roofsmith.engine.stopping import Stop, end_checks
 from roofsmith.engine.survey import Survey
 from roofsmith.errors import (
@@ -113,8 +113,7 @@ def round_record(
     *,
     lap: Lap,
     at: str,
-    inspection: Inspection | None = None,
-    transfer: TransferCheck | None = None,
+    findings: tuple[Finding, ...] = (),
     repairs: int | None = None,
 ) -> Round:
     """The round that a proposal became, and where it leaves the campaign."""
@@ -135,8 +134,7 @@ def round_record(
         bottleneck=seen.bottleneck,
         incumbent_profile=seen.incumbent_profile,
         aimed_profiles=seen.aimed,
-        inspection=inspection,
-        transfer=transfer,
+        findings=findings,
         roofline_fraction=fraction,
         total_speedup=total,
         tokens=proposal.tokens,

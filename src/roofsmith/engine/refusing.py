@@ -8,9 +8,9 @@ from roofsmith.domain.campaign import Campaign
 from roofsmith.domain.ending import StopCode
 from roofsmith.domain.proposal import Proposal
 from roofsmith.domain.refusal import BadAnswer, Refusal, RefusalReason
+from roofsmith.engine.parts import CheckCitations
 from roofsmith.engine.repairing import why_no_repair
 from roofsmith.engine.stopping import Stop
-from roofsmith.ports import CheckCitations
 
 _CODE: StopCode = "out_of_ideas"
 _SHOWN = 3

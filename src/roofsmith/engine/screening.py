@@ -5,40 +5,46 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from roofsmith.domain.comparison import Screening
-from roofsmith.domain.kernel import Built, Candidate
+from roofsmith.domain.kernel import Candidate
 from roofsmith.domain.outcome import Unfit, Unstable
-from roofsmith.engine.workbench import Workbench
+from roofsmith.ports import Evaluator, Observer
 
 
 class IncumbentScreen:
     """Port `Screen`: looks at candidates beside one incumbent.
 
     Args:
-        bench: builds and measures.
+        evaluator: builds and measures.
+        observer: hears of every look.
         incumbent: what candidates are timed against.
         may_go_on: once it says no, nothing is begun any more, and every look is refused.
     """
 
     def __init__(
-        self, bench: Workbench, incumbent: Candidate, may_go_on: Callable[[], bool]
+        self,
+        evaluator: Evaluator,
+        observer: Observer,
+        incumbent: Candidate,
+        may_go_on: Callable[[], bool],
     ) -> None:
-        self._bench = bench
+        self._evaluator = evaluator
+        self._observer = observer
         self._incumbent = incumbent
         self._may_go_on = may_go_on
-        self._prepared: dict[str, Built | Unfit] = {}
-        """By candidate; taken out by its look."""
+        self._unfit: dict[str, Unfit] = {}
+        """Why candidates that were prepared don't count as built; taken out by their look."""
         self._looks = 0
 
     @property
     def side_by_side(self) -> int:
         """How many candidates are built at the same time."""
-        return self._bench.side_by_side(self._incumbent.language)
+        return self._evaluator.side_by_side(self._incumbent.language)
 
     def prepare(self, candidates: Sequence[Candidate]) -> None:
-        """Build them, and keep what comes out for their looks."""
+        """Build them; those that fail keep that for their looks, since some fail at a deadline."""
         if candidates and self._may_go_on():
-            made = self._bench.build_all(candidates)
-            self._prepared.update((c.id, one) for c, one in zip(candidates, made, strict=True))
+            made = self._evaluator.build_all(candidates)
+            self._unfit |= {c.id: no for c, no in zip(candidates, made, strict=True) if no}
 
     def __call__(self, candidate: Candidate) -> Screening:
         """Refused once there is no time left; else what the judge sees."""
@@ -46,5 +52,7 @@ class IncumbentScreen:
         if not self._may_go_on():
             out_of_time = Unstable(reason="budget_spent", detail="no time left to look at this")
             return Screening(outcome=out_of_time, speedup=None)
-        built = self._prepared.pop(candidate.id, None) or self._bench.build(candidate)
-        return self._bench.screen(built, self._incumbent, f"point {self._looks}")
+        self._observer.stage("screen", f"point {self._looks}")
+        if unfit := self._unfit.pop(candidate.id, None):
+            return Screening(outcome=unfit, speedup=None)
+        return self._evaluator.screen(candidate, self._incumbent)

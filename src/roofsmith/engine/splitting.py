@@ -9,10 +9,8 @@ from roofsmith.analysis.dispatch import (
     dispatch_of,
     divergence,
     promised_speedup,
-    settled,
-    with_divergence,
 )
-from roofsmith.domain.campaign import Campaign, Decision, Kept, RolledBack, Round
+from roofsmith.domain.campaign import Campaign, RolledBack, Round
 from roofsmith.domain.comparison import Comparison, Judgement
 from roofsmith.domain.dispatch import Dispatch
 from roofsmith.domain.kernel import Candidate, Signature
@@ -73,28 +71,23 @@ def with_refusal(round_: Round, found: Proposal | Unmergeable) -> Round:
     return round_.model_copy(update={"unsplit": reason})
 
 
-def decided(
-    decision: Decision, judgement: Judgement, campaign: Campaign, splits: int | None,
-    dims: Sequence[str],
-) -> Decision:  # fmt: skip
-    """A decision, with what divergence and dispatch add to it.
+def made_for(
+    campaign: Campaign, splits: int | None, dims: Sequence[str]
+) -> tuple[tuple[str, ...], Dispatch | None]:
+    """Classes that a dispatch of a diverged round has to gain on, and what runs where.
+
+    Neither of a candidate that is no dispatch.
 
     Args:
-        decision: by the ordinary rule.
-        judgement: that it is on.
         campaign: before the round.
         splits: the diverged round that the candidate is the dispatch of, if it is one.
         dims: dimensions that kernels can see.
     """
-    first, second = _both(judgement, campaign)
     diverged = next((r for r in campaign.rounds if r.round == splits), None)
     found = _divergence(diverged, campaign) if diverged is not None else None
-    if diverged is not None and found is not None:
-        decision = settled(decision, first, second, found.winners)
-        if isinstance(decision, Kept):
-            dispatch = _dispatch(campaign, diverged, found, dims)
-            return decision.model_copy(update={"dispatch": dispatch})
-    return with_divergence(decision, first, second)
+    if diverged is None or found is None:
+        return (), None
+    return found.winners, _dispatch(campaign, diverged, found, dims)
 
 
 def seen_dimensions(

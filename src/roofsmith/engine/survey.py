@@ -50,14 +50,6 @@ class Survey:
     """Of a grouped operator's workloads, by label."""
 
 
-@dataclass(frozen=True, slots=True)
-class Prepared:
-    """A survey that was taken before there was an engine, and the stopwatch that saw it."""
-
-    survey: Survey
-    meter: Meter
-
-
 def survey(
     target: Target,
     devices: DeviceSource,

@@ -3,41 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from roofsmith.analysis.overfitting import Audit, audit
 from roofsmith.analysis.sizes import smallest
 from roofsmith.analysis.transfer import RULES, check_of, refusal
-from roofsmith.domain.campaign import Campaign, Decision, Kept, Round
-from roofsmith.domain.kernel import Built, Candidate
-from roofsmith.domain.outcome import Unfit
-from roofsmith.domain.proposal import Hypothesis
+from roofsmith.domain.campaign import Campaign, Round
+from roofsmith.domain.kernel import Candidate
 from roofsmith.domain.transfer import Trace, TransferCheck
+from roofsmith.engine.case import Case, WouldBeKept
 from roofsmith.engine.claim import Claim
-from roofsmith.engine.workbench import Workbench
+from roofsmith.ports import Evaluator, Scope
 
 
-def check_transfer(
-    bench: Workbench,
-    campaign: Campaign,
-    candidate: Candidate,
-    built: Built | Unfit,
-    hypothesis: Hypothesis,
-    decision: Decision,
-) -> TransferCheck:
-    """Read the candidate's source; run steps with it if it would be kept and may be."""
-    found = audit_of(campaign, candidate)
-    check = check_of(hypothesis, found)
-    if not isinstance(built, Built) or not isinstance(decision, Kept):
+def check(case: Case, evaluator: Evaluator, would_be_kept: WouldBeKept) -> Case:
+    """Keep check: read the candidate's source; run steps with it if it would be kept and may be."""
+    found = _checked(case, evaluator, would_be_kept)
+    return replace(case, findings=(*case.findings, found))
+
+
+def _checked(case: Case, evaluator: Evaluator, would_be_kept: WouldBeKept) -> TransferCheck:
+    campaign, hypothesis = case.campaign, case.hypothesis
+    found = audit_of(campaign, case.candidate)
+    read = check_of(hypothesis, found)
+    if not would_be_kept(case):
         return check_of(hypothesis, found, untraced="it isn't kept anyway")
-    if check.bucket != "W1" and refusal(check) is not None:
+    if read.bucket != "W1" and refusal(read) is not None:
         return check_of(hypothesis, found, untraced="its source alone speaks against it")
     workload = smallest(campaign.started.target, campaign.started.bounds)
-    seen = bench.trace(built, workload, found.kept_values)
+    scope = Scope(trace=workload, kept_values=found.kept_values)
+    seen = evaluator.evaluate(case.candidate, None, scope).trace
     if isinstance(seen, Trace):
         return check_of(hypothesis, found, seen)
     command = campaign.started.target.command
     needed = command is not None and command.transfer is not None
-    return check_of(hypothesis, found, untraced=seen, needs_trace=needed)
+    return check_of(hypothesis, found, untraced=seen or "", needs_trace=needed)
 
 
 def audit_of(campaign: Campaign, candidate: Candidate) -> Audit:

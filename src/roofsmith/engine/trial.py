@@ -1,28 +1,23 @@
-"""One round: build, judge, inspect, profile, decide. The loop records what came of it."""
+"""One round: evaluate, look at what would be kept, decide. The loop records what came of it."""
 
 from __future__ import annotations
 
-from roofsmith.analysis.decide import decide
+from dataclasses import replace
+
 from roofsmith.analysis.scan import with_remarks
-from roofsmith.analysis.sizes import smallest
-from roofsmith.analysis.skew import uneven_workloads
-from roofsmith.analysis.transfer import audited
-from roofsmith.domain.campaign import Campaign, Decision, Kept, RolledBack, Round
-from roofsmith.domain.comparison import Judgement
-from roofsmith.domain.inspection import Inspection
-from roofsmith.domain.kernel import Built
-from roofsmith.domain.outcome import Unfit
+from roofsmith.domain.campaign import Campaign, RolledBack, Round
+from roofsmith.domain.finding import Unsourced
 from roofsmith.domain.proposal import Proposal
 from roofsmith.engine import records
-from roofsmith.engine.meter import Meter, timestamp
-from roofsmith.engine.profiling import Seen, profiles_of, see
+from roofsmith.engine.case import Case
+from roofsmith.engine.deciding import KEEP_CHECKS, decide, would_be_kept
+from roofsmith.engine.meter import timestamp
+from roofsmith.engine.parts import Parts
 from roofsmith.engine.repairing import repaired_round
-from roofsmith.engine.splitting import decided, seen_dimensions, split_proposal, with_refusal
+from roofsmith.engine.splitting import seen_dimensions, split_proposal, with_refusal
 from roofsmith.engine.survey import Survey
-from roofsmith.engine.transferring import check_transfer
 from roofsmith.engine.validating import validated
-from roofsmith.engine.workbench import Workbench
-from roofsmith.ports import Parts, Unmergeable
+from roofsmith.ports import Unmergeable
 
 
 class Trial:
@@ -31,81 +26,51 @@ class Trial:
     def __init__(
         self,
         parts: Parts,
-        bench: Workbench,
         known: Survey,
         campaign: Campaign,
         proposal: Proposal,
     ) -> None:
         self._parts = parts
-        self._bench = bench
         self._known = known
         self._campaign = campaign
         self._proposal = proposal
 
-    def round(self, meter: Meter) -> Round:
+    def round(self) -> Round:
         """What the proposal becomes.
 
         Raises:
             UsageError: it says that it is a repair, and isn't.
         """
-        campaign, candidate = self._campaign, self._proposal.candidate
-        repairs = repaired_round(campaign, self._proposal)
-        built = self._bench.build(candidate)
-        judgement = validated(self._bench, built, campaign, self._proposal)
-        judgement = with_remarks(judgement, candidate, campaign.incumbent)
-        inspection = self._inspect(built, judgement)
-        judgement = records.inspected(judgement, inspection)
-        seen = self._see(built, judgement)
-        decision = self._settle(judgement, seen)
-        transfer = check_transfer(
-            self._bench, campaign, candidate, built, self._proposal.hypothesis, decision
+        campaign, proposal, parts = self._campaign, self._proposal, self._parts
+        repairs = repaired_round(campaign, proposal)
+        judgement = validated(parts.evaluator, campaign, proposal)
+        judgement = with_remarks(judgement, proposal.candidate, campaign.incumbent)
+        case = replace(
+            Case.of(campaign, proposal, judgement, self._dims), findings=self._unsourced()
         )
-        decision = audited(decision, transfer, judgement, self._parts.target.keep)
+        for look in KEEP_CHECKS:
+            case = look(case, parts.evaluator, would_be_kept)
+        decision = decide(case.evidence)
         round_ = records.round_record(
-            campaign, self._proposal, judgement, decision, seen,
-            lap=meter.lap(), at=timestamp(self._parts.clock),
-            inspection=inspection, transfer=transfer, repairs=repairs,
+            campaign, proposal, case.judgement, decision, case.seen,
+            lap=parts.meter.lap(), at=timestamp(parts.clock),
+            findings=case.findings, repairs=repairs,
         )  # fmt: skip
         if isinstance(decision, RolledBack) and decision.diverged:
-            found = dispatch_of(self._parts, self._known, campaign, round_)
+            found = dispatch_of(parts, self._known, campaign, round_)
             round_ = with_refusal(round_, found)
         return round_
 
-    def _inspect(self, built: Built | Unfit, judgement: Judgement) -> Inspection | None:
-        """Sanitize a candidate that would be kept, on the smallest workload: they are slow."""
-        decision = self._decide(judgement)
-        if not isinstance(built, Built) or not isinstance(decision, Kept):
-            return None
-        workload = smallest(self._parts.target, self._campaign.started.bounds)
-        return self._bench.inspect(built, workload)
+    def _unsourced(self) -> tuple[Unsourced, ...]:
+        """The numbers of the hypothesis that need a source; they are marked, and speak for none."""
+        checked = self._parts.check_citations(self._proposal.hypothesis, self._campaign)
+        return (Unsourced(numbers=checked.unsourced),) if checked.unsourced else ()
 
-    def _see(self, built: Built | Unfit, judgement: Judgement) -> Seen:
-        """Profile a candidate that passed; once more where that alone is against it, or where the
-        incumbent was last looked at on another workload."""
-        if not isinstance(built, Built):
-            return Seen()
-        aim = self._proposal.hypothesis.target_class
-
-        def would_be_kept(seen: Seen | None) -> bool:
-            return isinstance(self._decide(judgement, seen), Kept)
-
-        return see(self._bench, self._campaign, built, judgement, aim, would_be_kept)
-
-    def _decide(self, judgement: Judgement, seen: Seen | None = None) -> Decision:
-        grounds = self._campaign.grounds(judgement.validation)
-        first = records.recompared(judgement.samples, grounds)
-        profiles = profiles_of(self._campaign, seen) if seen is not None else ()
-        hypothesis, policy = self._proposal.hypothesis, self._parts.target.keep
-        uneven = uneven_workloads(grounds.unevenness)
-        return decide(judgement, first, hypothesis, policy, profiles, uneven)
-
-    def _settle(self, judgement: Judgement, seen: Seen) -> Decision:
-        """The decision, with what divergence and dispatch add to it."""
-        known = self._known
-        workloads = self._parts.target.workloads
-        dims = tuple(seen_dimensions(workloads, known.signature, known.descriptions))
-        decision = self._decide(judgement, seen)
-        return decided(decision, judgement, self._campaign, self._proposal.splits, dims)
+    @property
+    def _dims(self) -> tuple[str, ...]:
+        """Dimensions that kernels can see."""
+        known, workloads = self._known, self._parts.target.workloads
+        return tuple(seen_dimensions(workloads, known.signature, known.descriptions))
 
 
 def dispatch_of(

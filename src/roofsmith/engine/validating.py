@@ -7,32 +7,33 @@ from collections.abc import Iterator
 from roofsmith.analysis.representatives import full_at_once, quick_classes, settles
 from roofsmith.domain.campaign import Campaign, Round
 from roofsmith.domain.comparison import Judgement
-from roofsmith.domain.kernel import Built
-from roofsmith.domain.outcome import BuildFailed, Unfit, Unstable
+from roofsmith.domain.outcome import BuildFailed, Unstable
 from roofsmith.domain.proposal import Proposal
 from roofsmith.engine.claim import Claim
 from roofsmith.engine.records import recompared
-from roofsmith.engine.workbench import Workbench
-from roofsmith.ports import Scope
+from roofsmith.ports import Evaluator, Scope, required
 
 
-def validated(
-    bench: Workbench, built: Built | Unfit, campaign: Campaign, proposal: Proposal
-) -> Judgement:
+def validated(evaluator: Evaluator, campaign: Campaign, proposal: Proposal) -> Judgement:
     """The candidate against the incumbent: quick, where that rejects it; else in full.
 
     A full judgement starts anew, and holds the pairs of the quick one beside its own.
     """
+
+    def judged(scope: Scope) -> Judgement:
+        found = evaluator.evaluate(proposal.candidate, campaign.incumbent, scope)
+        return required(found.judgement)
+
     everything = Scope(campaign.classes)
     at_once = full_at_once(
         campaign, proposal.hypothesis, repairs=proposal.repair, splits=proposal.splits is not None
     )
-    if not isinstance(built, Built) or at_once is not None:
-        return bench.judge(built, campaign.incumbent, everything)
-    quick = bench.judge(built, campaign.incumbent, Scope(quick_classes(campaign), quick=True))
+    if at_once is not None:
+        return judged(everything)
+    quick = judged(Scope(quick_classes(campaign), quick=True))
     if isinstance(quick.outcome, BuildFailed) or settles(quick, campaign, proposal.hypothesis):
         return quick
-    full = bench.judge(built, campaign.incumbent, everything)
+    full = judged(everything)
     update = {
         "quick": () if isinstance(quick.outcome, Unstable) else quick.samples,
         "wall_s": quick.wall_s + full.wall_s,

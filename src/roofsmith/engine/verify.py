@@ -8,18 +8,15 @@ only compared with what today's would conclude.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import assert_never
 
 from roofsmith.analysis.compare import counts_twice
-from roofsmith.analysis.decide import decide
 from roofsmith.analysis.masks import complaints
 from roofsmith.analysis.representatives import representatives
 from roofsmith.analysis.rulebook import RULES
-from roofsmith.analysis.skew import uneven_workloads
 from roofsmith.analysis.strata import found_classes
-from roofsmith.analysis.transfer import audited
 from roofsmith.domain.campaign import (
     Baseline,
     Campaign,
@@ -39,15 +36,17 @@ from roofsmith.domain.inspection import Inspection, by_sanitizers
 from roofsmith.domain.outcome import Incorrect
 from roofsmith.domain.refusal import Refusal
 from roofsmith.domain.yardstick import Yardsticks
+from roofsmith.engine.case import Case
 from roofsmith.engine.claim import Claim
+from roofsmith.engine.deciding import decide
 from roofsmith.engine.diagnosing import diagnosis_findings, was_diagnosed
 from roofsmith.engine.formatting import formatting_complaints
-from roofsmith.engine.profiling import Seen, profiles_of
 from roofsmith.engine.progress import spent_s
 from roofsmith.engine.records import recompared, standing_after
 from roofsmith.engine.repairing import repair_task
 from roofsmith.engine.reported import reported_claims
-from roofsmith.engine.splitting import decided, due_split
+from roofsmith.engine.seen import Seen
+from roofsmith.engine.splitting import due_split
 from roofsmith.engine.stopping import Stop, end_checks
 from roofsmith.engine.timing_claims import ratio_claim, recounted, timing_claims
 from roofsmith.engine.transferring import transfer_claims
@@ -282,19 +281,15 @@ def _stop_findings(event: Stopped, number: int, state: Campaign, spent: float) -
 def _judgement_claims(round_: Round, campaign: Campaign) -> Iterator[Claim]:
     judgement = round_.judgement
     started = campaign.grounds(judgement.validation)
-    keep = started.target.keep
     yield "comparison", judgement.comparison, recounted(judgement, started)
     first = recompared(judgement.samples, started)
     if judgement.confirmation:
         yield "a reason to measure again", True, first is not None and counts_twice(first)
     yield from validation_claims(round_, campaign)
     yield from timing_claims(judgement, started)
-    profiles = profiles_of(campaign, Seen.recorded(round_))
-    uneven = uneven_workloads(started.unevenness)
-    ordinary = decide(judgement, first, round_.hypothesis, keep, profiles, uneven)
-    dims = _seen_dimensions(round_, started)
-    timed = decided(ordinary, judgement, campaign, round_.splits, dims)
-    yield "decision", round_.decision, audited(timed, round_.transfer, judgement, keep)
+    case = Case.of(campaign, round_, judgement, _seen_dimensions(round_, started))
+    case = replace(case, seen=Seen.recorded(round_), findings=round_.findings)
+    yield "decision", round_.decision, decide(case.evidence)
     due = due_split(campaign)
     if round_.splits is not None:
         yield "round that it splits", round_.splits, due.round if due else None

@@ -103,6 +103,8 @@ class Step:
     notes: tuple[str, ...]
     transfer: TransferCheck | None
     """Whether its gain is there for a caller whose inputs change; None: nobody looked."""
+    unsourced: tuple[str, ...]
+    """Numbers of the hypothesis that no citation covers."""
     inspection: Inspection | None
     """By sanitizers; None where none looked."""
     isolation: str | None

@@ -11,6 +11,7 @@ from pathlib import Path
 from roofsmith import app
 from roofsmith.app.hardware import leased_machine, machine_of
 from roofsmith.app.subjects import candidate_from, parse_workloads
+from roofsmith.app.wiring import OpenTarget
 from roofsmith.config import Settings
 from roofsmith.domain.comparison import Judgement
 from roofsmith.domain.kernel import Built, Candidate, Language
@@ -111,7 +112,7 @@ class Examiner:
         self._naive, self._budget_s = naive, budget_s
         self._missing: dict[Language, str | None] = {}
         self._gates: dict[Language, Gate | None] = {}
-        self._contests: dict[tuple[str, Language], tuple[app.Contest, ExitStack]] = {}
+        self._opened: dict[tuple[str, Language], tuple[OpenTarget, ExitStack]] = {}
         self._machines = ExitStack()
 
     def __enter__(self) -> Examiner:
@@ -121,7 +122,7 @@ class Examiner:
     def __exit__(self, *exception: object) -> None:
         """End all processes, then give the GPU back."""
         with self._machines:
-            for key in list(self._contests):
+            for key in list(self._opened):
                 self._end(key)
 
     def examine(self, sample: Sample, observer: Observer) -> Finding | Unexamined:
@@ -137,11 +138,11 @@ class Examiner:
         begin = time.monotonic()
         judgements = 0
         try:
-            contest = self._contest(task, sample.language, observer)
+            opened = self._open(task, sample.language, observer).heard_by(observer)
             while True:
                 judgements += 1
-                judgement = contest.judge(
-                    candidate_from(sample.path, sample.flags), observer,
+                judgement = app.judge_with(
+                    opened, candidate_from(sample.path, sample.flags),
                     custom_only=sample.must_be_custom, sanitize=sample.must_be_sanitized,
                 )  # fmt: skip
                 if judgements == TRIES or not _may_be_caught_yet(sample, judgement):
@@ -204,20 +205,20 @@ class Examiner:
                 break
         return opinion
 
-    def _contest(self, task: Operator, language: Language, observer: Observer) -> app.Contest:
+    def _open(self, task: Operator, language: Language, observer: Observer) -> OpenTarget:
         key = (task.name, language)
-        if key not in self._contests:
+        if key not in self._opened:
             against = app.Subject(
                 path=task.base, reference=task.reference, workloads=task.workloads
             )
             stack, settings = ExitStack(), _for(language, self._settings)
-            made = app.contest(against, language, self._budget_s, settings, observer)
-            self._contests[key] = stack.enter_context(made), stack
-        return self._contests[key][0]
+            made = app.opened_against(against, language, self._budget_s, settings, observer)
+            self._opened[key] = stack.enter_context(made), stack
+        return self._opened[key][0]
 
     def _end(self, key: tuple[str, Language]) -> None:
-        if key in self._contests:
-            _, stack = self._contests.pop(key)
+        if key in self._opened:
+            _, stack = self._opened.pop(key)
             stack.close()
 
 

@@ -21,16 +21,25 @@ from roofsmith.domain.refusal import BadAnswer, Refusal
 from roofsmith.domain.target import Target
 from roofsmith.domain.workload import ConfigClass, Workload
 from roofsmith.domain.yardstick import Yardstick
+from roofsmith.engine.meter import Meter
+from roofsmith.engine.parts import Parts, Render
+from roofsmith.engine.survey import survey
+from roofsmith.evaluator.guard import Guard
+from roofsmith.evaluator.local import LocalEvaluator
 from roofsmith.ports import (
     Brief,
+    DeviceSource,
+    Disassembler,
     Formatter,
     Inspector,
+    Judge,
     Merger,
-    Parts,
+    Oracle,
     Profiler,
-    Render,
+    Proposer,
     Rendered,
     Screen,
+    Toolchain,
     Tracer,
 )
 from roofsmith.testing.clock import FakeClock
@@ -96,32 +105,68 @@ class FakeWorld:
     yardsticks: tuple[Yardstick, ...] = ()
     render: Render | None = None
     """None: `fake_render`."""
+    disassembler: Disassembler | None = None
+    toolchain: Toolchain | None = None
+    """None: a fake one, which refuses what `kernels` says doesn't build."""
+    judge: Judge | None = None
+    """None: `fake_judge`."""
+    devices: DeviceSource | None = None
+    """None: finds `environment`."""
+    oracle: Oracle = field(default_factory=FakeOracle)
+    proposer: Proposer | None = None
+    """None: proposes `ideas`."""
+    guard: Guard = field(default_factory=Guard)
 
     def parts(self) -> Parts:
         """What an engine runs on; a new set for every process."""
-        classes = _declared_classes(self.target)
-        sheet = fake_sheet(self.environment.device.id, self.floor_time_s)
+        meter = Meter(self.clock)
+        devices = self.devices or FakeDeviceSource(self.environment)
+        specs = FakeSpecSource(self._sheet)
+        evaluator = self.evaluator(meter)
         return Parts(
             target=self.target,
             clock=self.clock,
             observer=self.observer,
-            devices=FakeDeviceSource(self.environment),
-            specs=FakeSpecSource(sheet),
-            toolchain=FakeToolchain(rule=self._refuses),
-            oracle=FakeOracle(),
-            judge=FakeJudge(self.target, self.kernels, classes, self._floors(sheet)),
-            profiler=self.profiler,
-            proposer=ScriptedProposer(self.ideas, self.interrupt_at),
+            devices=devices,
+            survey=lambda: survey(
+                self.target, devices, specs, evaluator.toolchain, self.oracle, self.observer, meter
+            ),
+            meter=meter,
+            evaluator=evaluator,
+            proposer=self.proposer or ScriptedProposer(self.ideas, self.interrupt_at),
             ledger=_DyingLedger(MemoryLedger(self.records), self.effects),
             lineage=_DyingLineage(self.lineage, self.effects),
             files=_DyingFiles(self.files, self.effects),
             render=self.render or fake_render,
             yardsticks=self.yardsticks,
-            inspector=self.inspector,
-            tracer=self.tracer,
             merger=self.merger,
             formatter=self.formatter,
+            gpu=self.guard.gate.uuid if self.guard.gate else None,
         )
+
+    def evaluator(self, meter: Meter | None = None) -> LocalEvaluator:
+        """The real one, over the tools of this world."""
+        return LocalEvaluator(
+            self.target,
+            self.observer,
+            self.toolchain or FakeToolchain(rule=self._refuses),
+            self.judge or self.fake_judge(),
+            self.profiler,
+            inspector=self.inspector,
+            tracer=self.tracer,
+            disassembler=self.disassembler,
+            guard=self.guard,
+            kernel=(meter or Meter(self.clock)).kernel,
+        )
+
+    def fake_judge(self) -> FakeJudge:
+        """Judges by what `kernels` says."""
+        classes = _declared_classes(self.target)
+        return FakeJudge(self.target, self.kernels, classes, self._floors(self._sheet))
+
+    @property
+    def _sheet(self) -> FactSheet:
+        return fake_sheet(self.environment.device.id, self.floor_time_s)
 
     def _refuses(self, candidate: Candidate) -> BuildFailed | None:
         outcome = self.kernels.outcome(candidate.id)

@@ -17,8 +17,8 @@ from roofsmith.domain.examination import Check
 from roofsmith.domain.kernel import Built, Language
 from roofsmith.domain.outcome import BuildFailed
 from roofsmith.domain.processor_time import ProcessorTime
-from roofsmith.engine.steal import NOTEWORTHY_SHARE
 from roofsmith.errors import RoofsmithError
+from roofsmith.evaluator.steal import NOTEWORTHY_SHARE
 from roofsmith.judge.isolation import PROVIDED_BY
 from roofsmith.report import format as fmt
 

@@ -3,27 +3,29 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from roofsmith.domain.comparison import Judgement
 from roofsmith.domain.kernel import Built
 from roofsmith.domain.outcome import BuildFailed, Unstable
 from roofsmith.domain.yardstick import Yardstick, YardstickResult
 from roofsmith.errors import NoIdleGpuError, RoofsmithError
-from roofsmith.ports import Judge, Observer, Scope, Toolchain
+from roofsmith.ports import Observer, Toolchain
 
 
 def measure_yardsticks(
     yardsticks: Iterable[Yardstick],
-    kernel: Built,
     toolchain: Toolchain,
-    judge: Judge,
     observer: Observer,
-    scope: Scope | None = None,
+    compare: Callable[[Built], Judgement],
 ) -> tuple[YardstickResult, ...]:
-    """Judge every yardstick as a candidate, with the kernel as the incumbent.
+    """Judge every yardstick as a candidate; whatever goes wrong with one is its result.
 
-    The judge's budget is each one's budget; whatever goes wrong with one is its result.
+    Args:
+        yardsticks: to judge.
+        toolchain: builds them.
+        observer: hears which is next.
+        compare: judges a build against the kernel that yardsticks are measured beside.
 
     Raises:
         NoIdleGpuError: there is no GPU to measure on.
@@ -36,26 +38,21 @@ def measure_yardsticks(
                 name=yardstick.name,
                 calls=yardstick.calls,
                 candidate_id=yardstick.candidate.id,
-                judgement=_judged(yardstick, kernel, toolchain, judge, observer, scope),
+                judgement=_judged(yardstick, toolchain, compare),
             )
         )
     return tuple(results)
 
 
 def _judged(
-    yardstick: Yardstick,
-    kernel: Built,
-    toolchain: Toolchain,
-    judge: Judge,
-    observer: Observer,
-    scope: Scope | None,
+    yardstick: Yardstick, toolchain: Toolchain, compare: Callable[[Built], Judgement]
 ) -> Judgement:
     begin = time.monotonic()
     try:
         built = toolchain.build(yardstick.candidate)
         if isinstance(built, BuildFailed):
             return Judgement(outcome=built, verdict="rejected", wall_s=time.monotonic() - begin)
-        return judge.compare(built, kernel, observer, scope)
+        return compare(built)
     except NoIdleGpuError:
         raise
     except RoofsmithError as error:

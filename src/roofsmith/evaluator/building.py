@@ -28,7 +28,7 @@ def build_all(
 
 
 def build(candidate: Candidate, toolchain: Toolchain, rule: CodeRule | None) -> Built | Unfit:
-    """The same for one."""
+    """Compile one candidate, as `build_all` does several."""
     if rule is None:
         return toolchain.build(candidate)
     return rule.before_build(candidate) or _allowed(toolchain.build(candidate), rule)

@@ -1,0 +1,66 @@
+"""What is known of a candidate before it is decided on, and what keep checks look at. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from roofsmith.analysis.evidence import Evidence
+from roofsmith.analysis.skew import uneven_workloads
+from roofsmith.domain.campaign import Campaign, Round
+from roofsmith.domain.comparison import Judgement
+from roofsmith.domain.finding import Finding
+from roofsmith.domain.kernel import Candidate
+from roofsmith.domain.proposal import Hypothesis, Proposal
+from roofsmith.engine.records import recompared
+from roofsmith.engine.seen import Seen, profiles_of
+from roofsmith.engine.splitting import made_for
+from roofsmith.ports import Evaluator
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One candidate against what the campaign holds now."""
+
+    campaign: Campaign
+    """Before the round."""
+    hypothesis: Hypothesis
+    candidate: Candidate
+    splits: int | None
+    """The diverged round that the candidate is the dispatch of, if it is one."""
+    dims: tuple[str, ...]
+    """Dimensions that kernels can see."""
+    judgement: Judgement
+    seen: Seen = Seen()  # noqa: RUF009 - frozen
+    findings: tuple[Finding, ...] = ()
+
+    @staticmethod
+    def of(
+        campaign: Campaign, made: Proposal | Round, judgement: Judgement, dims: tuple[str, ...]
+    ) -> Case:
+        """A proposal or a round, when it was judged and nothing else was looked at yet."""
+        return Case(campaign, made.hypothesis, made.candidate, made.splits, dims, judgement)
+
+    @property
+    def evidence(self) -> Evidence:
+        """All that the decision rests on."""
+        grounds = self.campaign.grounds(self.judgement.validation)
+        winners, dispatch = made_for(self.campaign, self.splits, self.dims)
+        return Evidence(
+            judgement=self.judgement,
+            first=recompared(self.judgement.samples, grounds),
+            hypothesis=self.hypothesis,
+            policy=grounds.target.keep,
+            profiles=profiles_of(self.campaign, self.seen),
+            uneven=uneven_workloads(grounds.unevenness),
+            winners=winners,
+            dispatch=dispatch,
+            findings=self.findings,
+        )
+
+
+WouldBeKept = Callable[[Case], bool]
+"""Whether nothing speaks against a candidate so far."""
+
+KeepCheck = Callable[[Case, Evaluator, WouldBeKept], Case]
+"""Looks at a candidate through the evaluator; the case with what it found."""

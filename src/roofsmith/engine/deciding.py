@@ -1,0 +1,66 @@
+"""Keep or roll back: what is looked at before, and the rule.
+
+A new check is a file of its own, and a line in one or both of these lists.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from roofsmith.analysis import transfer, vetoes
+from roofsmith.analysis.dispatch import divergence
+from roofsmith.analysis.evidence import Evidence
+from roofsmith.domain.campaign import Decision, Kept, RolledBack
+from roofsmith.engine import inspecting, profiling, transferring
+from roofsmith.engine.case import Case, KeepCheck
+
+KEEP_CHECKS: tuple[KeepCheck, ...] = (
+    inspecting.check,
+    profiling.check,
+    transferring.check,
+)
+"""In the order in which they look: what is cheap or may reject for good comes first."""
+
+Veto = Callable[[Evidence], RolledBack | None]
+
+VETOES: tuple[Veto, ...] = (
+    vetoes.not_passed,
+    vetoes.not_sampled,
+    vetoes.not_verified,
+    vetoes.no_such_class,
+    vetoes.not_faster,
+    vetoes.others_lose,
+    vetoes.class_may_lose,
+    vetoes.workload_may_lose,
+    vetoes.not_confirmed,
+    vetoes.not_clocked,
+    vetoes.kernels_disagree,
+    vetoes.gained_once,
+    vetoes.gained_on_even_groups_alone,
+    vetoes.lost_twice,
+    vetoes.profiler_contradicts,
+    vetoes.total_falls,
+    vetoes.dispatch_misses,
+    transfer.over_fitted,
+    transfer.little_left,
+)
+"""Why a candidate isn't kept, in order: each relies on those before it having nothing to say."""
+
+
+def decide(evidence: Evidence) -> Decision:
+    """Whether the candidate becomes the incumbent: unless a veto speaks, of which the first counts.
+
+    A candidate that isn't kept says as well whether config classes diverged.
+    """
+    for veto in VETOES:
+        if found := veto(evidence):
+            diverged = divergence(*evidence.twice) is not None
+            return found.model_copy(update={"diverged": diverged})
+    left = transfer.left_of(evidence)
+    real = f"; {transfer.ASTERISK} of it a step of training gains {left:.3f}x" if left else ""
+    return Kept(rule=vetoes.gain_of(evidence) + real, dispatch=evidence.dispatch)
+
+
+def would_be_kept(case: Case) -> bool:
+    """Whether nothing speaks against a candidate so far."""
+    return isinstance(decide(case.evidence), Kept)

@@ -1,0 +1,74 @@
+"""What the engine runs on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from roofsmith.domain.campaign import Campaign
+from roofsmith.domain.citations import CheckedCitations
+from roofsmith.domain.examination import Examination
+from roofsmith.domain.proposal import Hypothesis
+from roofsmith.domain.target import Target
+from roofsmith.domain.yardstick import Yardstick
+from roofsmith.engine.meter import Meter
+from roofsmith.engine.survey import Survey
+from roofsmith.ports import (
+    CampaignFiles,
+    Clock,
+    DeviceSource,
+    Evaluator,
+    Formatter,
+    Ledger,
+    Lineage,
+    Merger,
+    Observer,
+    Proposer,
+    Rendered,
+    TipShelf,
+)
+
+Render = Callable[[Campaign], Rendered]
+"""Renders a campaign; a function of the campaign that never raises."""
+
+CheckCitations = Callable[[Hypothesis, Campaign], CheckedCitations]
+"""Looks the facts up that a hypothesis cites."""
+
+
+def nothing_cited(hypothesis: Hypothesis, campaign: Campaign) -> CheckedCitations:  # noqa: ARG001
+    """A `CheckCitations` for campaigns without any source of facts."""
+    return CheckedCitations()
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """One implementation of every port, wired for one target."""
+
+    target: Target
+    clock: Clock
+    observer: Observer
+    devices: DeviceSource
+    survey: Callable[[], Survey]
+    """Asked once, when a campaign begins or goes on."""
+    meter: Meter
+    """The stopwatch that the evaluator counts on."""
+    evaluator: Evaluator
+    proposer: Proposer
+    ledger: Ledger
+    lineage: Lineage
+    files: CampaignFiles
+    render: Render
+    check_citations: CheckCitations = nothing_cited
+    """Resolves what a hypothesis cites."""
+    yardsticks: tuple[Yardstick, ...] = ()
+    """What the final kernel is held against."""
+    formatter: Formatter | None = None
+    """Formats candidates before they are built; None: they stay as they are proposed."""
+    merger: Merger | None = None
+    """Makes a dispatch of two kernels whose classes diverge; None where none knows how."""
+    gpu: str | None = None
+    """UUID of the GPU that was leased; None on the host's processors."""
+    examination: Examination | None = None
+    """What doctor found for the target, for the first record; None where nobody looked."""
+    tips: TipShelf | None = None
+    """What earlier campaigns left, and this one leaves; None: neither."""

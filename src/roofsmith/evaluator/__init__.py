@@ -1,0 +1,1 @@
+"""Evaluates candidates in one place: build, check, time, profile, inspect, trace."""

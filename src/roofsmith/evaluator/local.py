@@ -1,0 +1,200 @@
+"""Evaluates candidates on this machine. A candidate's failure is data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+
+from roofsmith.domain.comparison import Judgement, Screening
+from roofsmith.domain.diagnosis import Disassembly
+from roofsmith.domain.inspection import Inspection
+from roofsmith.domain.kernel import Built, Candidate, Language
+from roofsmith.domain.outcome import Unfit
+from roofsmith.domain.profile import Profile
+from roofsmith.domain.target import Target
+from roofsmith.domain.transfer import Trace
+from roofsmith.domain.workload import Workload
+from roofsmith.domain.yardstick import YardstickResult
+from roofsmith.errors import DeviceFailedError, MachineError
+from roofsmith.evaluator.building import build, build_all
+from roofsmith.evaluator.guard import Guard
+from roofsmith.evaluator.signatures import changed_signature
+from roofsmith.evaluator.yardsticks import measure_yardsticks
+from roofsmith.ports import (
+    CodeRule,
+    Disassembler,
+    Evaluation,
+    Inspector,
+    Judge,
+    Measured,
+    Observer,
+    Profiler,
+    Scope,
+    Toolchain,
+    Tracer,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class LocalEvaluator:
+    """Port `Evaluator`: this machine's tools for one target, one use of the device at a time."""
+
+    target: Target
+    observer: Observer
+    toolchain: Toolchain
+    judge: Judge
+    profiler: Profiler
+    yardstick_judge: Judge | None = None
+    """Patient with kernels that compile for minutes in every process. None: `judge`."""
+    inspector: Inspector | None = None
+    """None where nothing can be seen."""
+    repeater: Inspector | None = None
+    """Sees whether a kernel repeats itself, without any sanitizer. None: `inspector`."""
+    tracer: Tracer | None = None
+    """Runs steps of training with a candidate; None where none knows how."""
+    disassembler: Disassembler | None = None
+    """None where nobody can show a kernel's instructions."""
+    code_rule: CodeRule | None = None
+    """Rejects what libraries do for a candidate; None: they may."""
+    guard: Guard = field(default_factory=Guard)
+    """Around every use of the device."""
+    kernel: Callable[[], AbstractContextManager[None]] = nullcontext
+    """The stopwatch that counts the time inside as kernel time."""
+    announced: set[str] = field(default_factory=set, repr=False)
+    """Candidates whose build the observer has heard of; later ones come from a cache."""
+
+    def evaluate(
+        self, candidate: Candidate, incumbent: Candidate | None, scope: Scope
+    ) -> Evaluation:
+        """Build a candidate, then see what the scope asks for, in the order of its fields.
+
+        A GPU that fails the reference is given one more chance: its driver may have reset it. The
+        reference's process was ended with the failure, and starts anew when it is asked.
+
+        Raises:
+            DeviceFailedError: it failed again.
+            NoIdleGpuError: others stayed on the GPU for too long, or it is gone.
+            MachineError: what was built before doesn't build any more.
+        """
+        with self.kernel():
+            try:
+                return self._evaluated(candidate, incumbent, scope)
+            except DeviceFailedError as error:
+                self.observer.stage("once more", f"the GPU failed: {error.message}")
+                return self._evaluated(candidate, incumbent, scope)
+
+    def side_by_side(self, language: Language) -> int:
+        """How many candidates are built at the same time."""
+        return self.toolchain.side_by_side(language)
+
+    def build_all(self, candidates: Sequence[Candidate]) -> tuple[Unfit | None, ...]:
+        """Build several side by side; nothing is measured meanwhile."""
+        paths = dict.fromkeys(candidate.kernel.path for candidate in candidates)
+        several = f" ({len(candidates)} side by side)" if len(candidates) > 1 else ""
+        self.observer.stage("build", f"{', '.join(paths)}{several}")
+        self.announced.update(candidate.id for candidate in candidates)
+        with self.kernel():
+            made = build_all(candidates, self.toolchain, self.code_rule)
+        return tuple(None if isinstance(one, Built) else one for one in made)
+
+    def screen(self, candidate: Candidate, incumbent: Candidate) -> Screening:
+        """Check a candidate once, and time a few pairs."""
+        with self.kernel():
+            built = self._build(candidate)
+            if not isinstance(built, Built):
+                return Screening(outcome=built, speedup=None)
+            holder = self._rebuild(incumbent)
+            if changed := changed_signature(built.signature, holder.signature):
+                return Screening(outcome=changed, speedup=None)
+            return self.guard.screened(lambda: self.judge.screen(built, holder))
+
+    def _evaluated(
+        self, candidate: Candidate, incumbent: Candidate | None, scope: Scope
+    ) -> Evaluation:
+        built = self._rebuild(candidate) if scope.built_before else self._build(candidate)
+        if not isinstance(built, Built):
+            return Evaluation.unbuilt(built)
+        judgement = self._compare(built, incumbent, scope) if incumbent is not None else None
+        measured = self._measure(built, timed=scope.alone == "time") if scope.alone else None
+        yardsticks = self._measure_yardsticks(built, scope)
+        profile = self._profile(built, scope.profile) if scope.profile else None
+        return Evaluation(
+            signature=built.signature,
+            notes=built.notes,
+            judgement=judgement,
+            measured=measured,
+            yardsticks=yardsticks,
+            profile=profile,
+            disassembly=self._disassemble(built, scope.disassemble) if scope.disassemble else None,
+            inspection=self._inspect(built, scope) if scope.inspect else None,
+            trace=self._trace(built, scope, scope.trace) if scope.trace else None,
+            resources=self.toolchain.resources(built),  # Triton's are known once it was called
+        )
+
+    def _build(self, candidate: Candidate) -> Built | Unfit:
+        """Compile what the target's rule of custom code allows, and say so the first time."""
+        if candidate.id not in self.announced:
+            self.announced.add(candidate.id)
+            self.observer.stage("build", candidate.kernel.path)
+        return build(candidate, self.toolchain, self.code_rule)
+
+    def _rebuild(self, incumbent: Candidate) -> Built:
+        """The incumbent from the toolchain's cache, which has to know what is still in use."""
+        built = self.toolchain.build(incumbent)
+        if isinstance(built, Built):
+            return built
+        raise MachineError(
+            f"the incumbent {incumbent.id} was built before and doesn't build now: {built.detail}",
+            log=built.log,
+            hint="see whether the compiler changed (`roofsmith doctor`), then resume",
+        )
+
+    def _compare(self, built: Built, incumbent: Candidate, scope: Scope) -> Judgement:
+        holder = self._rebuild(incumbent)
+        if changed := changed_signature(built.signature, holder.signature):
+            return Judgement(outcome=changed, verdict="rejected", wall_s=0.0)
+        on = scope if scope.classes else None
+        return self.guard.compared(lambda: self.judge.compare(built, holder, self.observer, on))
+
+    def _measure(self, built: Built, *, timed: bool) -> Measured:
+        return self.guard.measured(
+            lambda: self.judge.measure(built, self.observer, timed=timed), timed=timed
+        )
+
+    def _measure_yardsticks(self, built: Built, scope: Scope) -> tuple[YardstickResult, ...]:
+        judge, on = self.yardstick_judge or self.judge, scope if scope.classes else None
+        return measure_yardsticks(
+            scope.yardsticks, self.toolchain, self.observer,
+            lambda one: self.guard.compared(lambda: judge.compare(one, built, self.observer, on)),
+        )  # fmt: skip
+
+    def _profile(self, built: Built, workload: Workload) -> Profile:
+        """Counters, and what the compiler gave each kernel; of Triton that is known by now."""
+        self.observer.stage("profile", workload.label)
+        profile = self.guard.profiled(lambda: self.profiler.profile(built, workload))
+        notes = (*profile.notes, *built.notes)
+        update = {"resources": self.toolchain.resources(built), "notes": notes}
+        return profile.model_copy(update=update)
+
+    def _disassemble(self, built: Built, profile: Profile) -> Disassembly:
+        if self.disassembler is None:
+            return Disassembly(tool=None, missing=("nobody disassembles kernels of this language",))
+        self.observer.stage("disassemble", profile.workload)
+        workload = self.target.workload(profile.workload)
+        return self.disassembler.disassemble(built, workload, profile)
+
+    def _inspect(self, built: Built, scope: Scope) -> Inspection | None:
+        inspector = self.inspector if scope.sanitize else self.repeater or self.inspector
+        if inspector is None or scope.inspect is None:
+            return None
+        self.observer.stage("inspect", scope.inspect.label)
+        self.guard.pass_through()
+        return inspector.inspect(built, scope.inspect)
+
+    def _trace(self, built: Built, scope: Scope, workload: Workload) -> Trace | str:
+        if self.tracer is None:
+            return "nothing here runs steps with a kernel of this kind"
+        self.observer.stage("trace", workload.label)
+        self.guard.pass_through()
+        return self.tracer.trace(built, workload, scope.kept_values)
