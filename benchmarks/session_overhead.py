@@ -5,7 +5,8 @@
 Begins a campaign on the target in a temporary folder, then asks and tells in turns: changes that
 differ from the kernel in a comment, some in one open session, as many by `roofsmith ask` and
 `roofsmith tell`, each a process. Overhead is the wall time of a tell less that of its judgement
-(checking and timing); building and profiling are part of it. Works on processors and on GPUs.
+(checking and timing): in all, and without building and profiling the candidate. Works on
+processors and on GPUs.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from statistics import median
 from typing import Literal
@@ -44,9 +46,14 @@ class Tell(Value):
     verdict: str
 
     @property
-    def overhead_s(self) -> float:
-        """What a tell adds to its judgement."""
+    def beside_judgement_s(self) -> float:
+        """What a tell adds to its judgement, building and profiling the candidate included."""
         return self.wall_s - self.judgement_s
+
+    @property
+    def overhead_s(self) -> float:
+        """What it adds to building, judging and profiling."""
+        return self.wall_s - self.kernel_s
 
 
 class SessionOverhead(Value):
@@ -59,6 +66,7 @@ class SessionOverhead(Value):
     tells: tuple[Tell, ...]
     median_overhead_s: dict[str, float]
     """By how they were told."""
+    median_beside_judgement_s: dict[str, float]
 
 
 def change(kernel: Path, folder: Path, number: int, comment: str) -> Path:
@@ -107,8 +115,16 @@ def _tell(how: Literal["session", "command"], begin: float, asked: float, judged
         kernel_s=judged.kernel_s,
         verdict=judged.judgement.verdict,
     )
-    say(f"{how}: {tell.wall_s:.1f} s, {tell.overhead_s:.1f} s beside its judgement; {tell.verdict}")
+    say(f"{how}: {tell.wall_s:.1f} s, of which overhead {tell.overhead_s:.1f} s; {tell.verdict}")
     return tell
+
+
+def medians(tells: Iterable[Tell], field: str) -> dict[str, float]:
+    """Of a field, by how changes were told."""
+    found: dict[str, list[float]] = {}
+    for tell in tells:
+        found.setdefault(tell.how, []).append(getattr(tell, field))
+    return {how: median(values) for how, values in found.items()}
 
 
 def main() -> None:
@@ -116,7 +132,7 @@ def main() -> None:
     made = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     made.add_argument("target", type=Path)
     made.add_argument("--tells", type=int, default=5)
-    made.add_argument("--out", type=Path)
+    made.add_argument("--out", type=Path, required=True)
     options = made.parse_args()
     target = load_target(options.target)
     kernel = options.target / target.kernel.path
@@ -129,19 +145,19 @@ def main() -> None:
         changes = [change(kernel, folder, number, comment) for number in numbers]
         opening_s, tells = told_in_session(directory, changes[: options.tells])
         tells += told_by_command(directory, changes[options.tells :])
-    hows = ("session", "command")
     found = SessionOverhead(
         made=made_now(begun.campaign.started.environment),
         target=target.name,
         opening_s=opening_s,
         tells=tuple(tells),
-        median_overhead_s={h: median(t.overhead_s for t in tells if t.how == h) for h in hows},
+        median_overhead_s=medians(tells, "overhead_s"),
+        median_beside_judgement_s=medians(tells, "beside_judgement_s"),
     )
-    print(f"opening a session takes {opening_s:.1f} s; then a tell adds to its judgement, median:")
+    print(f"opening a session takes {opening_s:.1f} s; medians of a tell:")
     for how, overhead_s in found.median_overhead_s.items():
-        print(f"  {how:<8} {overhead_s:.1f} s")
-    if options.out is not None:
-        write(found, options.out)
+        beside_s = found.median_beside_judgement_s[how]
+        print(f"  {how:<8} overhead {overhead_s:.1f} s, beside its judgement {beside_s:.1f} s")
+    write(found, options.out)
 
 
 if __name__ == "__main__":

@@ -32,7 +32,7 @@ BENCHMARKS = ROOT / "benchmarks"
 RESULTS = sorted((BENCHMARKS / "results").glob("*.json"))
 SCRIPTS = (
     "judge_rates", "gpu_judge_rates", "campaigns", "sgemm_openblas", "simulated_campaigns",
-    "workload_veto", "gain_power", "device_opening", "clock_scatter",
+    "workload_veto", "gain_power", "device_opening", "clock_scatter", "session_overhead",
 )  # fmt: skip
 
 sys.path.insert(0, str(BENCHMARKS))  # scripts import their neighbours, as when they are run
@@ -44,6 +44,7 @@ import gain_power  # noqa: E402
 import gpu_judge_rates  # noqa: E402
 import judge_rates  # noqa: E402
 import result_file  # noqa: E402
+import session_overhead  # noqa: E402
 import sgemm_openblas  # noqa: E402
 import simulated_bench  # noqa: E402
 import simulated_campaigns  # noqa: E402
@@ -59,6 +60,7 @@ SCHEMAS = {
     "gain_power": gain_power.GainPower,
     "device_opening": device_opening.DeviceOpening,
     "clock_scatter": clock_scatter.ClockScatter,
+    "session_overhead": session_overhead.SessionOverhead,
     "selftest": record.Record,
     "simulated_campaigns": simulated_campaigns.SimulatedCampaigns,
     "workload_veto": workload_veto.WorkloadVeto,
@@ -149,6 +151,9 @@ def test_committed_figures_follow_from_their_samples(path):
             shown = (ROOT / "docs" / "gpu.md").read_text(encoding="utf-8")
             for one in result.judgements:
                 assert f"{clock_scatter.scatter(one.pairs_ns)[1]:.1%}" in shown
+        case session_overhead.SessionOverhead():
+            again = session_overhead.medians(result.tells, "overhead_s")
+            assert result.median_overhead_s == again
         case record.Record():
             assert (ROOT / "docs" / "selftest.md").read_text(encoding="utf-8") == page(result)
 

@@ -1,0 +1,104 @@
+"""A campaign held open: any number of asks and tells on one survey."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from roofsmith.app.session import Limits, Session
+from roofsmith.app.telling import Change
+from roofsmith.domain.campaign import Resumed, Round
+from roofsmith.domain.kernel import Candidate
+from roofsmith.domain.outcome import Incorrect
+from roofsmith.domain.target import StopPolicy
+from roofsmith.engine.loop import Engine
+from roofsmith.engine.parts import Parts
+from roofsmith.engine.verify import verify
+from roofsmith.errors import UsageError
+from roofsmith.testing.engine import FakeWorld, fake_target
+from roofsmith.testing.judge import FakeKernels
+from roofsmith.testing.toolchain import SCALE
+
+
+class Open:
+    """A session over a machine in memory, and files of changes for it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.kernels = FakeKernels()
+        self.world = FakeWorld(fake_target(stop=StopPolicy(max_iterations=3)), self.kernels, ())
+        self.kernels.add(self.world.target.baseline, time_s=1e-3)
+        self.surveys = 0
+        parts = self.world.parts()
+        self.parts = replace(parts, survey=lambda: self._surveyed(parts))
+        self.engine = Engine(self.parts, "test")
+        self.engine.open()
+        self.session = Session(folder, self.engine)
+
+    def _surveyed(self, parts: Parts) -> object:
+        self.surveys += 1
+        return parts.survey()
+
+    def change(self, name: str, time_s: float, *, wrong: bool = False, **more: object) -> Change:
+        """A change whose kernel takes so long."""
+        path = self.folder / f"{name}.c"
+        path.write_text(f"/* {name} */\n{SCALE}")
+        held: Candidate = self.engine.campaign.incumbent
+        outcome = Incorrect(reason="outside_budget") if wrong else None
+        self.kernels.add(held.with_kernel_text(path.read_text()), time_s=time_s, outcome=outcome)
+        values: dict[str, object] = {"hypothesis": name, **more}
+        return Change(kernel=path, **values)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def opened(tmp_path: Path) -> Open:
+    return Open(tmp_path)
+
+
+def test_one_survey_serves_every_round(opened: Open) -> None:
+    for name, time_s in (("faster", 0.5e-3), ("faster still", 0.2e-3)):
+        assert opened.session.ask().brief.repair is None
+        assert opened.session.tell(opened.change(name, time_s)).is_kept
+    assert opened.session.ask().brief.incumbent.kernel.text.startswith("/* faster still */")
+    assert opened.surveys == 1
+    assert not any(isinstance(event, Resumed) for event in opened.world.records)
+    assert verify(opened.world.records) == ()
+
+
+def test_a_refusal_is_told_back(opened: Open) -> None:
+    path = opened.folder / "same.c"
+    path.write_text(SCALE)
+    told = opened.session.tell(Change(kernel=path, hypothesis="nothing", tokens=9))
+    assert told.refusal is not None
+    assert (told.refusal.reason, told.refusal.tokens) == ("no_change", 9)
+    assert not told.is_kept
+    assert opened.session.ask().brief.campaign.refusals == (told.refusal,)
+    assert opened.session.tell(opened.change("faster", 0.5e-3)).is_kept
+
+
+def test_a_repair_is_told_in_the_same_session(opened: Open) -> None:
+    opened.session.tell(opened.change("wrong", 0.5e-3, wrong=True))
+    assert opened.session.ask().brief.repair is not None
+    mended = opened.change("mended", 0.5e-3, hypothesis=None, repair=True)
+    assert opened.session.tell(mended).is_kept
+
+
+def test_time_between_calls_is_nobodys(opened: Open) -> None:
+    opened.session.tell(opened.change("faster", 0.5e-3))
+    opened.world.clock.sleep(3600.0)
+    opened.session.tell(opened.change("faster still", 0.2e-3))
+    rounds = [event for event in opened.world.records if isinstance(event, Round)]
+    assert sum(round_.wall_s for round_ in rounds) < 3600
+
+
+def test_limits_hold_and_may_be_raised(opened: Open) -> None:
+    for number in range(3):
+        opened.session.ask()
+        opened.session.tell(opened.change(f"faster {number}", 0.5e-3 / (number + 1)))
+    with pytest.raises(UsageError, match="no room"):
+        opened.session.tell(opened.change("one more", 1e-4))
+    assert opened.session.tell(opened.change("one more", 1e-4), Limits(max_iterations=9)).is_kept
+    with pytest.raises(UsageError, match="max_iterations"):
+        opened.session.tell(opened.change("another", 1e-4), Limits(max_iterations=-1))
