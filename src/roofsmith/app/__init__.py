@@ -43,6 +43,7 @@ if TYPE_CHECKING:
         ToldRounds,
         ask,
         open_session,
+        submit,
         tell,
     )
     from roofsmith.app.steps import check, classify, profile
@@ -110,6 +111,7 @@ __all__ = [
     "roofline",
     "settings",
     "show_products",
+    "submit",
     "tell",
     "try_clocks",
     "untold",
@@ -143,6 +145,7 @@ _HOMES: Mapping[str, tuple[str, ...]] = {
         "ToldRounds",
         "ask",
         "open_session",
+        "submit",
         "tell",
     ),
     "roofsmith.app.steps": ("check", "classify", "profile"),

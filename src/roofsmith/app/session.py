@@ -17,7 +17,10 @@ from pydantic import ValidationError
 from roofsmith.app.citations import citation_check
 from roofsmith.app.telling import Change, contract_of, keep_told, told_candidate
 from roofsmith.app.wiring import LateLineage, OpenTarget, make_proposer, open_target
+from roofsmith.asking.brief import document, markdown, references_of
+from roofsmith.asking.proposing import editable, proposal_of
 from roofsmith.config import Settings
+from roofsmith.domain.answer import Answer
 from roofsmith.domain.campaign import Campaign, Round, Started, Stopped, replay
 from roofsmith.domain.ending import StopCode
 from roofsmith.domain.measure import TIME, Measure
@@ -31,6 +34,8 @@ from roofsmith.engine.repairing import nothing_to_repair, repair_task
 from roofsmith.engine.stopping import Stop
 from roofsmith.errors import RenderingError, UsageError
 from roofsmith.ports import Brief, Observer, RenderFailure
+from roofsmith.store.answers import read_answer
+from roofsmith.store.asks import write_ask
 from roofsmith.store.campaign_dir import CampaignDirectory
 from roofsmith.store.ledger import JsonlLedger
 from roofsmith.store.sources import read_text
@@ -59,6 +64,8 @@ class Standing:
     """The stop condition that holds, if one does."""
     contract: str
     """What a change may be, and how to tell it."""
+    markdown: str = ""
+    """The brief as a model reads it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,11 +115,16 @@ class Session:
         engine.heed_masks()
         engine.diagnose()
         require_rendered(engine.unrendered, self._directory)
+        brief, target = engine.brief(), engine.campaign.started.target
+        found = document(brief)
+        text = markdown(found)
+        write_ask(self._directory, found, text, references_of(target))
         return Standing(
             directory=self._directory,
-            brief=engine.brief(),
+            brief=brief,
             stop=engine.stop_condition(),
-            contract=contract_of(engine.campaign.started.target),
+            contract=contract_of(target),
+            markdown=text,
         )
 
     def tell(self, change: Change, limits: Limits | None = None) -> ToldRounds:
@@ -155,16 +167,56 @@ class Session:
         if campaign.baseline is not None and (refusal := engine.objected(proposal)):
             return self._refused(refusal)
         keep_told(change, self._directory, candidate, before, target)
+        return self._judged(proposal)
+
+    def submit(
+        self, answer: Answer | BadAnswer, limits: Limits | None = None, proposer: str = OUTSIDE
+    ) -> ToldRounds:
+        """One round of an answer in the schema that every proposer answers in.
+
+        Args:
+            answer: as it was read; a bad one is recorded.
+            limits: that are to be other than those in force.
+            proposer: who answered, by name.
+
+        Raises:
+            UsageError: nobody asked what the last rollbacks show; a limit allows no further round.
+        """
+        engine = self._begin()
+        if limits is not None:
+            engine.limit(limited(limits_in_force(engine.campaign), limits))
+        if isinstance(answer, BadAnswer):
+            return self._refused(engine.refuse(answer.model_copy(update={"proposer": proposer})))
+        _require_room(engine.limit_reached(repair=answer.repair), self._directory)
+        if not answer.repair:
+            require_material(engine.campaign, shlex.quote(str(self._directory)))
+        found = proposal_of(answer, engine.brief(), proposer)
+        if found is None:
+            return ToldRounds((), self.campaign.stopped, self.campaign.started.target.measure)
+        if isinstance(found, BadAnswer):
+            return self._refused(engine.refuse(found))
+        refusal = engine.objected(found)
+        return self._refused(refusal) if refusal is not None else self._judged(found)
+
+    def read(self, path: Path) -> Answer | BadAnswer:
+        """The answer that a file, or a folder with changed files beside it, holds."""
+        brief = self._engine.brief()
+        before = brief.repair.candidate if brief.repair is not None else brief.incumbent
+        return read_answer(path, editable(before, brief))
+
+    def _judged(self, proposal: Proposal) -> ToldRounds:
+        """The round of a proposal that nothing speaks against yet, and what follows from it."""
+        engine = self._engine
         engine.take_up()
         engine.split()  # due since a crash
         held = engine.stop_condition()
         told = engine.round(proposal)
-        drop(self._directory, candidate.id)
+        drop(self._directory, proposal.candidate.id)
         if isinstance(told, Refusal):
             return self._refused(told)
         split = engine.split()
         stop = engine.stop_condition()
-        is_news = stop is not None and (held is None or held.code != stop.code or change.repair)
+        is_news = stop is not None and (held is None or held.code != stop.code or proposal.repair)
         if stop is not None and is_news and repair_task(engine.campaign) is None:
             engine.finish(stop)
         require_rendered(engine.unrendered, self._directory)
@@ -218,6 +270,22 @@ def tell(
     _require_readable(change)
     with open_session(directory, settings, observer) as session:
         return session.tell(change, limits)
+
+
+def submit(
+    directory: Path, path: Path, limits: Limits, settings: Settings, observer: Observer
+) -> ToldRounds:
+    """`Session.submit` of a `proposal.json`, or of a folder that holds one, in its own session.
+
+    Raises:
+        UsageError: there is no such file.
+    """
+    if not path.exists():
+        raise UsageError(
+            f"there is no {path}", hint="`roofsmith schema proposal` says what it holds"
+        )
+    with open_session(directory, settings, observer) as session:
+        return session.submit(session.read(path), limits)
 
 
 def going_on(

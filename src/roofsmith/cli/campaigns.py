@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,7 +16,7 @@ from roofsmith.cli.reminding import reminded
 from roofsmith.cli.root import cli
 from roofsmith.cli.screen import screen
 from roofsmith.cli.signals import exit_status
-from roofsmith.errors import DeviceFailedError, NoIdleGpuError, StorageError
+from roofsmith.errors import DeviceFailedError, NoIdleGpuError, StorageError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,6 +25,13 @@ if TYPE_CHECKING:
     from roofsmith.ports import Observer
 
 _CAMPAIGNS = "Campaigns"
+
+
+class BriefForm(StrEnum):
+    """How a brief is printed."""
+
+    JSON = "json"
+    MARKDOWN = "md"
 
 
 @cli.command(rich_help_panel=_CAMPAIGNS)
@@ -94,26 +102,43 @@ def resume(
 
 
 @cli.command(rich_help_panel=_CAMPAIGNS)
-def ask(directory: options.CampaignDir, wait: options.Wait = True) -> None:
-    """Print, as JSON, what an outside proposer needs for the next change."""
+def ask(
+    directory: options.CampaignDir,
+    form: Annotated[
+        BriefForm, typer.Option("--format", help="JSON for programs, or the page a model reads.")
+    ] = BriefForm.JSON,
+    wait: options.Wait = True,
+) -> None:
+    """Print what an outside proposer needs for the next change.
+
+    The same lies in `asks/round-N/` of the campaign: brief.md, brief.json, schema.json, sources/,
+    reference/. A `proposal.json` in that schema is told with `roofsmith tell DIR --proposal FILE`.
+    """
     from roofsmith import app
     from roofsmith.cli import show
 
     with reminded(directory), screen() as observer:
         standing = app.ask(directory, app.settings(waits=wait), observer)
-    show.standing(standing)
+    show.standing(standing, as_markdown=form is BriefForm.MARKDOWN)
 
 
 @cli.command(rich_help_panel=_CAMPAIGNS)
 def tell(
     directory: options.CampaignDir,
     kernel: Annotated[
-        Path,
+        Path | None,
         typer.Option(
             help="The changed kernel; of a repository, an edited file or a folder of them.",
             show_default=False,
         ),
-    ],
+    ] = None,
+    proposal: Annotated[
+        Path | None,
+        typer.Option(
+            help="A proposal.json, or a folder with one and changed files, in place of the others.",
+            show_default=False,
+        ),
+    ] = None,
     hypothesis: Annotated[
         str | None,
         typer.Option(
@@ -192,16 +217,38 @@ def tell(
     from roofsmith import app
     from roofsmith.cli import show
 
-    change = app.Change(
-        kernel, hypothesis, flags, target_class, repair, tokens, category, predict, counter,
-        counter_ratio, tuple(fact or ()),
-    )  # fmt: skip
     limits = app.Limits(max_iterations, budget_s, max_tokens)
+    if (kernel is None) == (proposal is None):
+        raise UsageError(
+            "name either the changed kernel or a proposal", hint="--kernel FILE, or --proposal FILE"
+        )
+    settings = app.settings(isolation, waits=wait)
     with reminded(directory), screen() as observer:
-        settings = app.settings(isolation, waits=wait)
-        told = app.tell(directory, change, limits, settings, observer)
+        if proposal is not None:
+            told = app.submit(directory, proposal, limits, settings, observer)
+        elif kernel is not None:
+            change = app.Change(
+                kernel, hypothesis, flags, target_class, repair, tokens, category, predict,
+                counter, counter_ratio, tuple(fact or ()),
+            )  # fmt: skip
+            told = app.tell(directory, change, limits, settings, observer)
     show.told(told, as_json=as_json)
     raise typer.Exit(0 if told.is_kept else 1)
+
+
+@cli.command(rich_help_panel=_CAMPAIGNS)
+def schema(
+    what: Annotated[
+        str, typer.Argument(metavar="proposal", help="What to print the JSON schema of.")
+    ] = "proposal",
+) -> None:
+    """Print the JSON schema that every proposer answers in."""
+    from roofsmith.cli.output import print_json
+    from roofsmith.domain.answer import Answer
+
+    if what != "proposal":
+        raise UsageError(f"there is no schema of {what!r}", hint="roofsmith schema proposal")
+    print_json(Answer.model_json_schema())
 
 
 @cli.command(rich_help_panel=_CAMPAIGNS)

@@ -158,9 +158,12 @@ def _told_lines(round_: Round) -> list[str]:
     ]
 
 
-def standing(found: Standing) -> None:
-    """Always JSON: a program asked."""
-    print_json(documents.standing_document(found))
+def standing(found: Standing, *, as_markdown: bool = False) -> None:
+    """JSON for a program, or the page that a model reads."""
+    if as_markdown:
+        print_lines(found.markdown.splitlines())
+    else:
+        print_json(documents.standing_document(found))
 
 
 def verification(found: Verification, *, as_json: bool) -> None:

@@ -41,6 +41,14 @@ class Hypothesis(Value):
     target_class: str = "global"
     bucket: Bucket = "K1"
     category: Category = "other"
+    risks: str = ""
+    """What may go wrong."""
+    rollback: str = ""
+    """What would show that it should be taken back."""
+    sources: tuple[str, ...] = ()
+    """Files and pages that were looked at for it."""
+    searches: tuple[str, ...] = ()
+    """What was searched for."""
     tactic: str
     """Stable id of the recipe or method, such as `recipe:parallel-rows` or `sweep`."""
     source: str = ""

@@ -7,7 +7,7 @@ from dataclasses import replace
 from roofsmith.analysis.calibration import calibrations
 from roofsmith.analysis.ladder import COMPARED_FROM, diagnosis
 from roofsmith.analysis.rulebook import RULES
-from roofsmith.asking import asked
+from roofsmith.asking.answering import asked
 from roofsmith.domain.campaign import Campaign, Round
 from roofsmith.domain.comparison import Judgement, Timing
 from roofsmith.domain.diagnosis import Diagnosed

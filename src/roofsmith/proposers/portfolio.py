@@ -20,7 +20,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from roofsmith.asking import asked
+from roofsmith.asking.answering import asked
 from roofsmith.domain.campaign import Campaign, Round
 from roofsmith.domain.proposal import Proposal
 from roofsmith.domain.refusal import BadAnswer

@@ -1,0 +1,147 @@
+"""Makes a proposal of an answer, or says what is wrong with it. Pure."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+
+from roofsmith.asking.edits import UnfitError, changed
+from roofsmith.asking.evidence import evidence_of
+from roofsmith.domain.answer import Answer
+from roofsmith.domain.campaign import Round
+from roofsmith.domain.kernel import Candidate, SourceFile
+from roofsmith.domain.profile import BottleneckKind
+from roofsmith.domain.proposal import Hypothesis, Proposal
+from roofsmith.domain.refusal import BadAnswer, RefusalReason
+from roofsmith.ports import Brief
+
+
+def proposal_of(answer: Answer, brief: Brief, proposer: str) -> Proposal | BadAnswer | None:
+    """The proposal that an answer amounts to; None if it gives up.
+
+    Args:
+        answer: in the schema that every proposer answers in.
+        brief: that it answers.
+        proposer: who answered, by name, such as `agent:claude`.
+    """
+    if answer.give_up is not None:
+        return None
+    try:
+        candidate = _candidate(answer, brief)
+        hypothesis = _hypothesis(answer, brief, proposer)
+    except _WrongError as wrong:
+        return _bad(answer, wrong.reason, str(wrong), proposer)
+    except UnfitError as unfit:
+        return _bad(answer, "malformed", str(unfit), proposer)
+    return Proposal(
+        hypothesis=hypothesis,
+        candidate=candidate,
+        repair=answer.repair,
+        tokens=answer.tokens,
+        proposer=proposer,
+    )
+
+
+class _WrongError(Exception):
+    def __init__(self, reason: RefusalReason, detail: str) -> None:
+        super().__init__(detail)
+        self.reason: RefusalReason = reason
+
+
+def editable(candidate: Candidate, brief: Brief) -> Mapping[str, str]:
+    """The files of a candidate that a change may touch, by path."""
+    command = brief.campaign.started.target.command
+    files = {source.path: source.text for source in candidate.sources}
+    if command is None:
+        return {candidate.kernel.path: files[candidate.kernel.path]}
+    return files
+
+
+def _candidate(answer: Answer, brief: Brief) -> Candidate:
+    asked = len(brief.campaign.rounds) + 2
+    if answer.round is not None and answer.round != asked:
+        raise _WrongError(
+            "malformed", f"it answers round {answer.round}; round {asked} was asked for"
+        )
+    before = brief.incumbent
+    if answer.repair and brief.repair is not None:
+        before = brief.repair.candidate
+    build = before.build
+    if answer.flags is not None:
+        try:
+            build = build.model_copy(update={"flags": tuple(shlex.split(answer.flags))})
+        except ValueError as error:
+            raise _WrongError("malformed", f"flags: {error}") from error
+        if not (answer.files or answer.edits or answer.diff):
+            return _new(before.with_build(build), answer, brief)
+    made = changed(editable(before, brief), answer)
+    sources = tuple(
+        SourceFile(path=source.path, text=made.get(source.path, source.text))
+        for source in before.sources
+    )
+    after = before.model_copy(update={"sources": sources, "build": build})
+    return _new(after, answer, brief)
+
+
+def _new(candidate: Candidate, answer: Answer, brief: Brief) -> Candidate:
+    """The candidate, unless it was judged already and nothing says why it should be again."""
+    past: Round | None = next(
+        (r for r in brief.remembered if candidate.id in (r.candidate.id, r.proposed_id)), None
+    )
+    if past is not None and not answer.again:
+        raise _WrongError(
+            "repeated",
+            f"round {past.round} judged this very code ({past.decision.rule}); say in `again` what"
+            " has changed since, or change something else",
+        )
+    return candidate
+
+
+def _hypothesis(answer: Answer, brief: Brief, proposer: str) -> Hypothesis:
+    if answer.repair and brief.repair is not None:
+        return brief.repair.hypothesis
+    if not answer.statement.strip() or not answer.rationale.strip():
+        raise _WrongError("malformed", "statement and rationale are needed: what changes, and why")
+    known = evidence_of(brief)
+    if not answer.evidence:
+        raise _WrongError("uncited", f"it cites no evidence; known: {', '.join(known)}")
+    if unknown := [one for one in answer.evidence if one not in known]:
+        raise _WrongError(
+            "uncited", f"no evidence is called {unknown[0]!r}; known: {', '.join(known)}"
+        )
+    seen = _bottlenecks(brief)
+    if answer.answers not in seen:
+        raise _WrongError(
+            "malformed", f"no {answer.answers} bottleneck was seen; seen: {', '.join(sorted(seen))}"
+        )
+    return Hypothesis(
+        statement=answer.statement.strip(),
+        rationale=answer.rationale.strip(),
+        evidence=tuple(f"{one}: {known[one]}" for one in answer.evidence),
+        answers=answer.answers,
+        expected_counter=answer.expected_counter,
+        expected_change=answer.expected_change,
+        expected_delta=answer.expected_delta,
+        predicted_speedup=answer.predicted_speedup,
+        target_class=answer.target_class,
+        bucket=answer.bucket,
+        category=answer.category,
+        tactic=f"{proposer}:{answer.category}",
+        facts=answer.facts,
+        risks=answer.risks,
+        rollback=answer.rollback,
+        sources=answer.sources,
+        searches=answer.searches,
+    )
+
+
+def _bottlenecks(brief: Brief) -> set[BottleneckKind]:
+    """Kinds that were seen of the incumbent: in the profile of the round, or looked at again."""
+    seen = {brief.bottleneck.kind}
+    if brief.diagnosis is not None:
+        seen |= {found.bottleneck.kind for found in brief.diagnosis.material.profiles}
+    return seen
+
+
+def _bad(answer: Answer, reason: RefusalReason, detail: str, proposer: str) -> BadAnswer:
+    return BadAnswer(reason=reason, detail=detail, tokens=answer.tokens, proposer=proposer)

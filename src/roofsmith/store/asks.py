@@ -1,0 +1,41 @@
+"""The folder of an ask: what a proposer outside is given, and where it leaves its answer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from roofsmith.domain.answer import Answer
+from roofsmith.store.files import replace, storage_errors
+
+
+def write_ask(
+    directory: Path, found: Mapping[str, Any], markdown: str, references: Mapping[str, str]
+) -> Path:
+    """`asks/round-N/` of a campaign: brief.md, brief.json, schema.json, sources/, reference/.
+
+    Args:
+        directory: the campaign's.
+        found: the brief as a document.
+        markdown: the same as Markdown.
+        references: text by path.
+
+    Raises:
+        StorageError: it can't be written.
+    """
+    folder = directory / "asks" / f"round-{found['round']}"
+    files = {
+        "brief.md": markdown,
+        "brief.json": json.dumps(found, indent=2, ensure_ascii=False) + "\n",
+        "schema.json": json.dumps(Answer.model_json_schema(), indent=2) + "\n",
+        **{f"sources/{path}": text for path, text in found["kernel"]["files"].items()},
+        **{f"reference/{path}": text for path, text in references.items()},
+    }
+    for name, text in files.items():
+        path = folder / name
+        with storage_errors("write", path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            replace(path, text.encode("utf-8", errors="backslashreplace"))
+    return folder
