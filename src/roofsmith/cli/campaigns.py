@@ -106,7 +106,7 @@ def ask(
     """Print what an outside proposer needs for the next change.
 
     The same lies in `asks/round-N/` of the campaign: brief.md, brief.json, schema.json, sources/,
-    reference/. A `proposal.json` in that schema is told with `roofsmith tell DIR --proposal FILE`.
+    reference/. A `proposal.json` in that schema is what `roofsmith tell` takes.
     """
     from roofsmith import app
     from roofsmith.cli import show
