@@ -17,7 +17,7 @@ from roofsmith.config import Settings
 from roofsmith.domain.isolation import IsolationMode
 
 if TYPE_CHECKING:
-    from roofsmith.app.audit import audit_campaign
+    from roofsmith.app.audit import CitationAudit, audit_campaign
     from roofsmith.app.benching import Benched, bench
     from roofsmith.app.bounds import Roofline, roofline
     from roofsmith.app.campaigns import (
@@ -52,7 +52,6 @@ if TYPE_CHECKING:
     from roofsmith.app.verification import Verification, verify_campaign
     from roofsmith.app.wiki import Cited, Listing, Product, cite, list_specs, show_products
     from roofsmith.app.wiring import DEFAULT_PROPOSERS, try_clocks
-    from roofsmith.citations.check import CitationAudit
     from roofsmith.specs.wiki_page import Entry
 
 __all__ = [
@@ -119,7 +118,7 @@ __all__ = [
 ]
 
 _HOMES: Mapping[str, tuple[str, ...]] = {
-    "roofsmith.app.audit": ("audit_campaign",),
+    "roofsmith.app.audit": ("CitationAudit", "audit_campaign"),
     "roofsmith.app.benching": ("Benched", "bench"),
     "roofsmith.app.bounds": ("Roofline", "roofline"),
     "roofsmith.app.campaigns": (
@@ -154,7 +153,6 @@ _HOMES: Mapping[str, tuple[str, ...]] = {
     "roofsmith.app.verification": ("Verification", "verify_campaign"),
     "roofsmith.app.wiki": ("Cited", "Listing", "Product", "cite", "list_specs", "show_products"),
     "roofsmith.app.wiring": ("DEFAULT_PROPOSERS", "try_clocks"),
-    "roofsmith.citations.check": ("CitationAudit",),
     "roofsmith.specs.wiki_page": ("Entry",),
 }
 """What commands need of other modules, each imported when it is first asked for: all of them take a
