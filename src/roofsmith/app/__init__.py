@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from roofsmith.app.campaigns import (
         Finished,
         Plan,
+        begin,
         demo,
         has_campaign,
         optimize,
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from roofsmith.app.listing import Listed, listed
     from roofsmith.app.machine import ceilings, measure_ceilings
     from roofsmith.app.memory import Restarted, mask, memory_note, memory_notes, partial_restart
+    from roofsmith.app.reading import diff_of, profile_of, read_campaign, remarks, round_of
     from roofsmith.app.session import (
         Limits,
         Session,
@@ -54,6 +56,7 @@ if TYPE_CHECKING:
     from roofsmith.app.wiring import DEFAULT_PROPOSERS, try_clocks
     from roofsmith.citations.check import CitationAudit
     from roofsmith.specs.wiki_page import Entry
+    from roofsmith.store.answers import parse_answer
 
 __all__ = [
     "DEFAULT_PROPOSERS",
@@ -81,12 +84,14 @@ __all__ = [
     "Verification",
     "ask",
     "audit_campaign",
+    "begin",
     "bench",
     "ceilings",
     "check",
     "cite",
     "classify",
     "demo",
+    "diff_of",
     "examine",
     "has_campaign",
     "initialize",
@@ -104,11 +109,16 @@ __all__ = [
     "open_session",
     "opened_against",
     "optimize",
+    "parse_answer",
     "partial_restart",
     "profile",
+    "profile_of",
+    "read_campaign",
+    "remarks",
     "render_report",
     "resume",
     "roofline",
+    "round_of",
     "settings",
     "show_products",
     "submit",
@@ -125,6 +135,7 @@ _HOMES: Mapping[str, tuple[str, ...]] = {
     "roofsmith.app.campaigns": (
         "Finished",
         "Plan",
+        "begin",
         "demo",
         "has_campaign",
         "optimize",
@@ -138,6 +149,7 @@ _HOMES: Mapping[str, tuple[str, ...]] = {
     "roofsmith.app.listing": ("Listed", "listed"),
     "roofsmith.app.machine": ("ceilings", "measure_ceilings"),
     "roofsmith.app.memory": ("Restarted", "mask", "memory_note", "memory_notes", "partial_restart"),
+    "roofsmith.app.reading": ("diff_of", "profile_of", "read_campaign", "remarks", "round_of"),
     "roofsmith.app.session": (
         "Limits",
         "Session",
@@ -156,6 +168,7 @@ _HOMES: Mapping[str, tuple[str, ...]] = {
     "roofsmith.app.wiring": ("DEFAULT_PROPOSERS", "try_clocks"),
     "roofsmith.citations.check": ("CitationAudit",),
     "roofsmith.specs.wiki_page": ("Entry",),
+    "roofsmith.store.answers": ("parse_answer",),
 }
 """What commands need of other modules, each imported when it is first asked for: all of them take a
 second, and doctor and `specs` promise an answer in two."""
