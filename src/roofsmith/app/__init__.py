@@ -48,6 +48,7 @@ if TYPE_CHECKING:
         submit,
         tell,
     )
+    from roofsmith.app.skill_pages import Skill, install_skills, skill, skill_folder, skills
     from roofsmith.app.steps import check, classify, profile
     from roofsmith.app.subjects import Subject
     from roofsmith.app.telling import Change, untold
@@ -78,6 +79,7 @@ __all__ = [
     "Restarted",
     "Roofline",
     "Session",
+    "Skill",
     "Standing",
     "Subject",
     "ToldRounds",
@@ -96,6 +98,7 @@ __all__ = [
     "has_campaign",
     "initialize",
     "initialize_repository",
+    "install_skills",
     "judge",
     "judge_with",
     "list_specs",
@@ -121,6 +124,9 @@ __all__ = [
     "round_of",
     "settings",
     "show_products",
+    "skill",
+    "skill_folder",
+    "skills",
     "submit",
     "tell",
     "try_clocks",
@@ -159,6 +165,13 @@ _HOMES: Mapping[str, tuple[str, ...]] = {
         "open_session",
         "submit",
         "tell",
+    ),
+    "roofsmith.app.skill_pages": (
+        "Skill",
+        "install_skills",
+        "skill",
+        "skill_folder",
+        "skills",
     ),
     "roofsmith.app.steps": ("check", "classify", "profile"),
     "roofsmith.app.subjects": ("Subject",),

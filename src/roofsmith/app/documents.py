@@ -169,7 +169,7 @@ def standing_document(standing: Standing) -> dict[str, Any]:
         "campaign": campaign.started.campaign,
         "directory": str(standing.directory),
         "next_round": len(campaign.rounds) + 2,
-        "stop": _stop(standing),
+        "stop": stop_of(standing),
         "incumbent": {
             "id": brief.incumbent.id,
             "language": brief.incumbent.language,
@@ -223,7 +223,7 @@ def _command(target: Target) -> dict[str, Any] | None:
     return target.command.model_dump(mode="json") if target.command else None
 
 
-def _stop(standing: Standing) -> dict[str, str] | None:
+def stop_of(standing: Standing) -> dict[str, str] | None:
     """Why the loop would not go on: a condition that holds now, or the last recorded stop."""
     return _stopped(standing.stop or standing.brief.campaign.stopped)
 
