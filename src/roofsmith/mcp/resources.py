@@ -7,17 +7,19 @@ from typing import Any
 
 from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ResourceError
-from mcp.server.mcpserver.resources import FunctionResource
+from mcp.server.mcpserver.resources import FunctionResource, ResourceSecurity
 
 from roofsmith import app
 from roofsmith.errors import RoofsmithError
 from roofsmith.mcp.answers import error_text, fitting
 
 _MARKDOWN = "text/markdown"
+_ANYWHERE = ResourceSecurity(reject_absolute_paths=False)
+"""Campaigns are named by absolute paths, too; of a folder without one, nothing is read."""
 
 
 def register(server: MCPServer[Any]) -> None:
-    """Offer all of them; a campaign's directory is named relative to the server's own."""
+    """Offer all of them; campaigns are named as tools name them."""
     for skill in app.skills():
         server.add_resource(
             FunctionResource.from_function(
@@ -29,13 +31,17 @@ def register(server: MCPServer[Any]) -> None:
             )
         )
 
-    @server.resource("roofsmith://brief/{+directory}", name="brief", mime_type=_MARKDOWN)
+    @server.resource(
+        "roofsmith://brief/{+directory}", name="brief", mime_type=_MARKDOWN, security=_ANYWHERE
+    )
     def brief(directory: str) -> str:
         """The newest brief of a campaign, as campaign_brief wrote it."""
         asked = Path(directory) / "asks" / f"round-{_last_round(directory) + 1}" / "brief.md"
         return _text(asked, "campaign_brief writes it")
 
-    @server.resource("roofsmith://report/{+directory}", name="report", mime_type=_MARKDOWN)
+    @server.resource(
+        "roofsmith://report/{+directory}", name="report", mime_type=_MARKDOWN, security=_ANYWHERE
+    )
     def report(directory: str) -> str:
         """The report of a campaign, as it was last written."""
         _last_round(directory)

@@ -154,6 +154,7 @@ def _bound(host: str, port: int) -> socket.socket:
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind((host, port))
+        listening.listen()  # before anybody is told of it
     except OSError as error:
         listening.close()
         raise MachineError(
