@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from roofsmith.app.campaigns import (
         Finished,
         Plan,
-        begin,
         demo,
         has_campaign,
         optimize,
@@ -86,7 +85,6 @@ __all__ = [
     "Verification",
     "ask",
     "audit_campaign",
-    "begin",
     "bench",
     "ceilings",
     "check",
@@ -141,7 +139,6 @@ _HOMES: Mapping[str, tuple[str, ...]] = {
     "roofsmith.app.campaigns": (
         "Finished",
         "Plan",
-        "begin",
         "demo",
         "has_campaign",
         "optimize",

@@ -6,7 +6,6 @@ import json
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -101,14 +100,15 @@ class Tools:
         Takes from seconds to minutes. Then: campaign_brief.
         """
         subject = _subject(kernel, reference, workloads, flags, threads, family)
-        place = _new_directory(subject.path) if directory is None else Path(directory)
+        with told_errors():
+            place = app.new_directory(subject) if directory is None else Path(directory)
         held = self._shelf.named(place)
-        limits = app.Limits(max_iterations, budget_s)
+        plan = app.Plan(subject, "none", app.Limits(max_iterations, budget_s))
 
         def work(ears: Ears) -> dict[str, Any]:
             with machine(ears):
                 settings = app.settings(waits=False)
-                found = app.begin(subject, limits, held.directory, settings, ears)
+                found = app.optimize(plan, held.directory, settings, ears)
             return documents.finished_document(found)
 
         document = await _on(held.ears, lambda: held.start(work), context)
@@ -397,14 +397,6 @@ def _subject(
 
 def _path(text: str) -> Path:
     return Path(text).expanduser()
-
-
-def _new_directory(path: Path) -> Path:
-    """A new folder in ./campaigns, named after the target or the kernel."""
-    with told_errors():
-        if path.suffix in ("", ".yaml", ".yml"):
-            return app.new_directory(path)
-        return app.settings().campaign_dir(path.stem, datetime.now(UTC))
 
 
 def _asked(what: str) -> tuple[str, int | None]:
