@@ -34,6 +34,7 @@ from roofsmith.engine.loop import Engine
 from roofsmith.engine.progress import overhead_fraction, spent_s
 from roofsmith.evaluator.steal import steal_note
 from roofsmith.ports import Observer, Proposer
+from roofsmith.proposers.model.proposer import ModelOptions
 from roofsmith.report.campaign_files import render_campaign
 from roofsmith.store.campaign_dir import CampaignDirectory
 from roofsmith.store.ledger import JsonlLedger
@@ -59,6 +60,8 @@ class Plan:
     budget_s: float | None = None
     max_tokens: int | None = None
     threads: int | None = None
+    base_url: str | None = None
+    """Of the models' endpoint, where it isn't their provider's own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +110,8 @@ def optimize(plan: Plan, directory: Path, settings: Settings, observer: Observer
         "threads": plan.threads,
     }
     loaded = load_target_file(plan.target, overrides=overrides)
-    proposer = make_proposer(plan.proposers)
+    models = ModelOptions(plan.base_url, settings.model_deadline_s, observer)
+    proposer = make_proposer(plan.proposers, models)
     return _start(loaded.target, loaded.kernel_path, proposer, directory, settings, observer)
 
 
@@ -117,6 +121,7 @@ def resume(
     limits: Limits,
     settings: Settings,
     observer: Observer,
+    base_url: str | None = None,
 ) -> Finished:
     """Go on where the ledger ends.
 
@@ -126,6 +131,7 @@ def resume(
         limits: that are to be other than the target's.
         settings: where caches are.
         observer: hears what happens.
+        base_url: of the models' endpoint, where it isn't their provider's own.
 
     Raises:
         LedgerError: a record was changed.
@@ -134,7 +140,9 @@ def resume(
     with CampaignDirectory.open(directory) as files:
         known = campaign_in(files)
         started = known.started
-        proposer = make_proposer(proposers or proposers_of(started.proposers))
+        models = ModelOptions(base_url, settings.model_deadline_s, observer)
+        names = proposers or proposers_of(started.proposers, base_url)
+        proposer = make_proposer(names, models)
         policy = limited(limits_in_force(known), limits)
         with going_on(started, settings, observer) as opened:
             return _run(opened, files, proposer, settings, started.campaign, limits=policy)

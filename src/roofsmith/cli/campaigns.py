@@ -54,6 +54,7 @@ def optimize(
         typer.Argument(metavar="TARGET", help="A target.yaml, or its folder.", show_default=False),
     ],
     proposer: options.Proposers = None,
+    base_url: options.BaseUrl = None,
     max_iterations: options.MaxIterations = None,
     budget_s: options.BudgetS = None,
     max_tokens: options.MaxTokens = None,
@@ -74,6 +75,7 @@ def optimize(
         budget_s=budget_s,
         max_tokens=max_tokens,
         threads=threads,
+        base_url=base_url,
     )
     directory = output or app.new_directory(target)
     settings = app.settings(isolation, lock_clocks=lock_clocks, waits=wait)
@@ -84,6 +86,7 @@ def optimize(
 def resume(
     directory: options.CampaignDir,
     proposer: options.Proposers = None,
+    base_url: options.BaseUrl = None,
     max_iterations: options.MaxIterations = None,
     budget_s: options.BudgetS = None,
     max_tokens: options.MaxTokens = None,
@@ -98,7 +101,11 @@ def resume(
     settings = app.settings(isolation, lock_clocks=lock_clocks, waits=wait)
     limits = app.Limits(max_iterations, budget_s, max_tokens)
     with reminded(directory):
-        _run(lambda o: app.resume(directory, proposer, limits, settings, o), directory, as_json)
+        _run(
+            lambda o: app.resume(directory, proposer, limits, settings, o, base_url),
+            directory,
+            as_json,
+        )
 
 
 @cli.command(rich_help_panel=_CAMPAIGNS)
