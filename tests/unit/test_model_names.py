@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from typer.testing import CliRunner
 
+from roofsmith import app
 from roofsmith.app.wiring import make_proposer, proposers_of
+from roofsmith.cli.root import cli
 from roofsmith.config import Settings
 from roofsmith.errors import UsageError
 from roofsmith.proposers.model import proposer as module
@@ -124,10 +128,28 @@ def test_a_keyring_that_fails_holds_no_key(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.parametrize("text", ["soon", "-1", "0", "inf", "nan"])
-def test_a_deadline_is_a_time(text: str, tmp_path: object) -> None:
-    from pathlib import Path
-
+def test_a_deadline_is_a_time(text: str) -> None:
     environment = {"HOME": "/home/somebody"}
     assert Settings.from_environment(environment, Path("/")).model_deadline_s == 600
     with pytest.raises(UsageError):
         Settings.from_environment(environment | {"ROOFSMITH_MODEL_DEADLINE_S": text}, Path("/"))
+
+
+def test_commands_hand_the_address_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    heard = list[object]()
+
+    def optimize(plan: app.Plan, *_: object) -> None:
+        heard.extend((plan.proposers, plan.base_url))
+        raise UsageError("enough")
+
+    def resume(directory: Path, proposers: str | None, *rest: object) -> None:
+        heard.extend((proposers, rest[-1]))
+        raise UsageError("enough")
+
+    monkeypatch.setattr(app, "optimize", optimize)
+    monkeypatch.setattr(app, "resume", resume)
+    model = ("--proposer", "model:m", "--base-url", HERE)
+    for command in (("optimize", "target.yaml", "--output", "run"), ("resume", "run")):
+        result = CliRunner().invoke(cli, [*command, *model])
+        assert result.exit_code == 2
+    assert heard == ["model:m", HERE] * 2

@@ -320,3 +320,34 @@ def test_it_can_be_asked_where_an_event_loop_runs() -> None:
         return asked("openai", [proposes(fine())])[0]
 
     assert isinstance(asyncio.run(inside()), Proposal)
+
+
+def test_nothing_follows_a_redirect(provider: str) -> None:
+    with serving([proposes(fine())]) as elsewhere:
+        moved = Reply(307, {"location": f"{elsewhere.url}/v1/messages"})
+        answer, _ = asked(provider, [moved])
+        assert elsewhere.requests == []
+    refused(answer, "failed")
+
+
+def test_credentials_of_other_programs_stay_here(
+    provider: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ANTHROPIC_AUTH_TOKEN", "token-0123456789")
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "key-0123456789")
+    monkeypatch.setenv("OPENAI_API_KEY", "key-0123456789")
+    monkeypatch.setenv("ANTHROPIC_BASE_URL", "http://127.0.0.1:9")
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9")
+    answer, server = asked(provider, [proposes(fine())], keys=lambda _: None)
+    assert isinstance(answer, Proposal)
+    assert "0123456789" not in str(server.requests[0].headers)
+
+
+def test_an_answer_that_doesn_t_end_isn_t_kept(
+    provider: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from roofsmith.proposers.model import conversation
+
+    monkeypatch.setattr(conversation, "MOST_CHARACTERS", 1000)
+    flood = proposes(fine(rationale="x" * 100_000))
+    refused(asked(provider, [flood])[0], "malformed")

@@ -176,26 +176,38 @@ def _text(event: AgentStreamEvent) -> str:
 
 @asynccontextmanager
 async def _model(asked: Asked) -> AsyncIterator[Model]:
-    """The model with a client of its own, closed afterwards; requests are tried again by us."""
+    """The model with a client of its own, closed afterwards; requests are tried again by us.
+
+    Redirects aren't followed: kernels and keys go nowhere but where somebody said.
+    """
     endpoint, key = asked.endpoint, asked.key or _NO_KEY
     if endpoint.provider == "anthropic":
         from anthropic import AsyncAnthropic
+        from anthropic import DefaultAsyncHttpxClient as AnthropicHttpClient
         from pydantic_ai.models.anthropic import AnthropicModel
         from pydantic_ai.providers.anthropic import AnthropicProvider
 
         base_url = endpoint.base_url or "https://api.anthropic.com"
-        async with AsyncAnthropic(
-            api_key=key, base_url=base_url, max_retries=0, timeout=asked.deadline_s
-        ) as anthropic:
+        async with (
+            AnthropicHttpClient(follow_redirects=False, timeout=asked.deadline_s) as client,
+            AsyncAnthropic(
+                api_key=key, base_url=base_url, max_retries=0, http_client=client,
+                timeout=asked.deadline_s,
+            ) as anthropic,
+        ):  # fmt: skip
             provider = AnthropicProvider(anthropic_client=anthropic)
             yield AnthropicModel(endpoint.model, provider=provider)
         return
-    from openai import AsyncOpenAI
+    from openai import AsyncOpenAI, DefaultAsyncHttpxClient
     from pydantic_ai.models.openai import OpenAIChatModel
     from pydantic_ai.providers.openai import OpenAIProvider
 
     base_url = endpoint.base_url or "https://api.openai.com/v1"
-    async with AsyncOpenAI(
-        api_key=key, base_url=base_url, max_retries=0, timeout=asked.deadline_s
-    ) as openai:
+    async with (
+        DefaultAsyncHttpxClient(follow_redirects=False, timeout=asked.deadline_s) as client,
+        AsyncOpenAI(
+            api_key=key, base_url=base_url, max_retries=0, http_client=client,
+            timeout=asked.deadline_s,
+        ) as openai,
+    ):  # fmt: skip
         yield OpenAIChatModel(endpoint.model, provider=OpenAIProvider(openai_client=openai))

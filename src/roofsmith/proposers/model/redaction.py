@@ -10,7 +10,7 @@ from roofsmith.domain.answer import Answer
 HIDDEN = "[redacted]"
 _SHORTEST = 8
 """Characters of what counts as a key: shorter ones would blank out words."""
-_SECRET_NAME = re.compile(r"(API_KEY|AUTH_TOKEN|ACCESS_TOKEN|SECRET_KEY|SECRET)$")
+_SECRET_NAME = re.compile(r"(_KEY|_TOKEN|_SECRET|_PASSWORD)$")
 _LOOKS_SECRET = re.compile(r"\bsk-[A-Za-z0-9_-]{16,}")
 
 
