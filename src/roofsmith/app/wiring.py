@@ -53,7 +53,7 @@ from roofsmith.ports import (
 )
 from roofsmith.profilers.repeatability import RepeatInspector
 from roofsmith.proposers.model.endpoint import PREFIX, Endpoint
-from roofsmith.proposers.model.proposer import ModelOptions, model_proposer
+from roofsmith.proposers.model.proposer import ModelOptions, ModelProposer, model_proposer
 from roofsmith.proposers.portfolio import Portfolio
 from roofsmith.proposers.recipe_proposer import RecipeProposer
 from roofsmith.proposers.replay import ReplayProposer, read_proposals
@@ -223,7 +223,9 @@ def make_proposer(names: str, models: ModelOptions | None = None) -> Proposer:
     if names == "none":
         return NoProposer()
     proposers = [_proposer(name, models) for name in asked]
-    return proposers[0] if len(proposers) == 1 else Portfolio(proposers)
+    if len(proposers) == 1:
+        return proposers[0]
+    return Portfolio(proposers, [p for p in proposers if isinstance(p, ModelProposer)])
 
 
 def _require_one_model(names: Sequence[str]) -> None:
