@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from roofsmith.app.agents import Workplace
 from roofsmith.app.citations import citation_check
 from roofsmith.app.doctor import Examination, examine
 from roofsmith.app.session import (
@@ -107,7 +108,7 @@ def optimize(plan: Plan, directory: Path, settings: Settings, observer: Observer
         "threads": plan.threads,
     }
     loaded = load_target_file(plan.target, overrides=overrides)
-    proposer = make_proposer(plan.proposers)
+    proposer = make_proposer(plan.proposers, Workplace(directory, observer))
     return _start(loaded.target, loaded.kernel_path, proposer, directory, settings, observer)
 
 
@@ -134,7 +135,8 @@ def resume(
     with CampaignDirectory.open(directory) as files:
         known = campaign_in(files)
         started = known.started
-        proposer = make_proposer(proposers or proposers_of(started.proposers))
+        place = Workplace(files.directory, observer)
+        proposer = make_proposer(proposers or proposers_of(started.proposers), place)
         policy = limited(limits_in_force(known), limits)
         with going_on(started, settings, observer) as opened:
             return _run(opened, files, proposer, settings, started.campaign, limits=policy)

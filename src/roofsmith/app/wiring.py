@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from roofsmith.analysis.sizes import smallest
+from roofsmith.app.agents import Workplace, agent_proposer
 from roofsmith.app.clocks import host_clocks, locked_clocks
 from roofsmith.app.fresh_inputs import require_fresh_inputs
 from roofsmith.app.hardware import (
@@ -203,19 +205,29 @@ class NoProposer:
         """Nothing to remember."""
 
 
-def make_proposer(names: str) -> Proposer:
-    """`recipes`, `sweep`, `replay:FILE`, a list of these with commas between, or `none`.
+_SEPARATOR = re.compile(r",(?=\s*(?:recipes|sweep|none)\s*(?:,|$)|\s*(?:replay|agent|model):)")
+"""Between proposers where one is a command line, which may have commas of its own."""
+
+
+def make_proposer(names: str, place: Workplace | None = None) -> Proposer:
+    """`recipes`, `sweep`, `replay:FILE`, `agent:NAME`, a list with commas between, or `none`.
+
+    Args:
+        names: whom to ask.
+        place: the campaign that agents work for.
 
     Raises:
-        UsageError: a name that nobody answers to, or a file that can't be replayed.
+        UsageError: a name that nobody answers to, a file that can't be replayed, or an agent that
+            isn't installed.
     """
     if names == "none":
         return NoProposer()
-    proposers = [_proposer(name.strip()) for name in names.split(",")]
+    listed = _SEPARATOR.split(names) if "agent:" in names else names.split(",")
+    proposers = [_proposer(name.strip(), place) for name in listed]
     return proposers[0] if len(proposers) == 1 else Portfolio(proposers)
 
 
-def _proposer(name: str) -> Proposer:
+def _proposer(name: str, place: Workplace | None) -> Proposer:
     kind, _, argument = name.partition(":")
     match kind:
         case "recipes" if not argument:
@@ -224,10 +236,13 @@ def _proposer(name: str) -> Proposer:
             return SweepProposer()
         case "replay" if argument:
             return ReplayProposer(read_proposals(Path(argument)))
+        case "agent" if argument:
+            return agent_proposer(argument, place)
         case _:
             raise UsageError(
                 f"no proposer is called {name!r}",
-                hint="known: recipes, sweep, replay:FILE, a list such as recipes,sweep, and none",
+                hint="known: recipes, sweep, replay:FILE, agent:NAME, agent:COMMAND, a list such as"
+                " recipes,sweep, and none",
             )
 
 
@@ -235,8 +250,14 @@ def proposers_of(names: Sequence[str]) -> str:
     """How a campaign's proposers are asked for again.
 
     Raises:
-        UsageError: they can't be, because the file that they replayed isn't recorded.
+        UsageError: they can't be: the file that they replayed, or the command line of an agent that
+            isn't known by name, isn't recorded.
     """
+    if command := next((name for name in names if name.startswith("agent:(")), None):
+        raise UsageError(
+            f"this campaign asked a command line, {command}, and has to be told which",
+            hint="--proposer 'agent:COMMAND', or another proposer",
+        )
     if "replay" in names:
         raise UsageError(
             "this campaign replays a file, and has to be told which",
