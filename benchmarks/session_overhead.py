@@ -139,7 +139,8 @@ def main() -> None:
     comment = "#" if kernel.suffix == ".py" else "//"
     with tempfile.TemporaryDirectory() as place:
         folder, directory = Path(place), Path(place) / "campaign"
-        plan = app.Plan(target=options.target, proposers="none", max_iterations=100)
+        subject, limits = app.Subject(path=options.target), app.Limits(max_iterations=100)
+        plan = app.Plan(subject, "none", limits)
         begun = app.optimize(plan, directory, app.settings(), RecordingObserver())
         numbers = range(2 * options.tells)
         changes = [change(kernel, folder, number, comment) for number in numbers]

@@ -200,15 +200,15 @@ def settings(
     return found if isolation is None else replace(found, isolation=isolation)
 
 
-def new_directory(target: Path) -> Path:
+def new_directory(subject: Subject) -> Path:
     """`campaigns/<target>-<date>`: where a campaign goes that nobody named a place for.
 
     Raises:
         TargetError: the target can't be read.
     """
-    from roofsmith.store.target_file import load_target
+    from roofsmith.app.subjects import target_of
 
-    return settings().campaign_dir(load_target(target).name, datetime.now(UTC))
+    return settings().campaign_dir(target_of(subject).name, datetime.now(UTC))
 
 
 def new_demo_directory() -> Path:

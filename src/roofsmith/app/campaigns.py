@@ -17,7 +17,7 @@ from roofsmith.app.session import (
     limited,
     require_rendered,
 )
-from roofsmith.app.subjects import bundled_example
+from roofsmith.app.subjects import Subject, bundled_example, target_of, write_campaign_target
 from roofsmith.app.wiring import (
     DEFAULT_PROPOSERS,
     LateLineage,
@@ -39,6 +39,7 @@ from roofsmith.report.campaign_files import render_campaign
 from roofsmith.store.campaign_dir import CampaignDirectory
 from roofsmith.store.ledger import JsonlLedger
 from roofsmith.store.lineage_place import remembered
+from roofsmith.store.sources import LANGUAGES
 from roofsmith.store.target_file import load_target, load_target_file
 from roofsmith.store.target_schema import plain_name
 
@@ -54,12 +55,10 @@ REPORT = "report.html"
 class Plan:
     """A campaign that somebody asks for."""
 
-    target: Path
+    subject: Subject
+    """A target, or a kernel with its reference and workloads."""
     proposers: str = DEFAULT_PROPOSERS
-    max_iterations: int | None = None
-    budget_s: float | None = None
-    max_tokens: int | None = None
-    threads: int | None = None
+    limits: Limits = Limits()  # noqa: RUF009 - frozen
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,15 +100,16 @@ def optimize(plan: Plan, directory: Path, settings: Settings, observer: Observer
         BaselineError: its kernel doesn't pass.
         CampaignBusyError: another process works in the directory.
     """
-    overrides = {
-        "stop.max_iterations": plan.max_iterations,
-        "stop.budget_s": plan.budget_s,
-        "stop.max_tokens": plan.max_tokens,
-        "threads": plan.threads,
-    }
-    loaded = load_target_file(plan.target, overrides=overrides)
+    subject = plan.subject
+    target = target_of(subject)
+    target = target.model_copy(update={"stop": limited(target.stop, plan.limits)})
+    is_kernel = subject.path.suffix in LANGUAGES
+    kernel_path = subject.path if is_kernel else load_target_file(subject.path).kernel_path
     proposer = make_proposer(plan.proposers, Workplace(directory, observer))
-    return _start(loaded.target, loaded.kernel_path, proposer, directory, settings, observer)
+    finished = _start(target, kernel_path, proposer, directory, settings, observer)
+    if is_kernel:
+        write_campaign_target(subject, finished.directory / "target")
+    return finished
 
 
 def resume(

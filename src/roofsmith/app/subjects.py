@@ -17,8 +17,10 @@ from roofsmith.domain.modes import TimingMode
 from roofsmith.domain.target import HOST_LANGUAGES, KeepPolicy, Target, default_keep
 from roofsmith.domain.workload import Workload
 from roofsmith.errors import TargetError, UsageError
+from roofsmith.store.files import replace, storage_errors
 from roofsmith.store.sources import LANGUAGES, language_of, read_text, source_file, with_openmp
-from roofsmith.store.target_file import load_target
+from roofsmith.store.target_file import FILE_NAME, load_target
+from roofsmith.store.target_init import init_target, write_target
 from roofsmith.store.target_schema import plain_name
 from roofsmith.store.workload_text import parse_workload
 from roofsmith.toolchains.refusals import refusal
@@ -126,6 +128,29 @@ def _from_kernel(subject: Subject, family: str | None, keep: KeepPolicy | None) 
         )
     except ValidationError as error:
         raise TargetError(error.errors()[0]["msg"].removeprefix("Value error, ")) from error
+
+
+def write_campaign_target(subject: Subject, folder: Path) -> Path:
+    """Write the target of a kernel that was named without one, beside copies of its files.
+
+    Raises:
+        TargetError: a file can't be used.
+        StorageError: the folder can't be written.
+    """
+    assert subject.reference is not None, "a target was made of it"
+    copies = {subject.path: folder / subject.path.name}
+    copies[subject.reference] = folder / subject.reference.name
+    for source, copy in copies.items():
+        with storage_errors("write", copy):
+            folder.mkdir(parents=True, exist_ok=True)
+            replace(copy, source.read_bytes())
+    text = init_target(
+        copies[subject.path],
+        copies[subject.reference],
+        parse_workloads(subject.workloads),
+        family=subject.family,
+    )
+    return write_target(folder / FILE_NAME, text, force=True)
 
 
 def parse_workloads(texts: Sequence[str]) -> tuple[Workload, ...]:

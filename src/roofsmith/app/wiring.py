@@ -54,6 +54,7 @@ from roofsmith.ports import (
     TipShelf,
 )
 from roofsmith.profilers.repeatability import RepeatInspector
+from roofsmith.proposers.agent.proposer import AgentProposer
 from roofsmith.proposers.portfolio import Portfolio
 from roofsmith.proposers.recipe_proposer import RecipeProposer
 from roofsmith.proposers.replay import ReplayProposer, read_proposals
@@ -224,7 +225,10 @@ def make_proposer(names: str, place: Workplace | None = None) -> Proposer:
         return NoProposer()
     listed = _SEPARATOR.split(names) if "agent:" in names else names.split(",")
     proposers = [_proposer(name.strip(), place) for name in listed]
-    return proposers[0] if len(proposers) == 1 else Portfolio(proposers)
+    if len(proposers) == 1:
+        return proposers[0]
+    costly = [proposer for proposer in proposers if isinstance(proposer, AgentProposer)]
+    return Portfolio(proposers, costly)
 
 
 def _proposer(name: str, place: Workplace | None) -> Proposer:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import shlex
 import sys
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -16,6 +15,7 @@ from roofsmith.cli.reminding import reminded
 from roofsmith.cli.root import cli
 from roofsmith.cli.screen import screen
 from roofsmith.cli.signals import exit_status
+from roofsmith.cli.subject import takes_subject
 from roofsmith.errors import DeviceFailedError, NoIdleGpuError, StorageError, UsageError
 
 if TYPE_CHECKING:
@@ -25,13 +25,6 @@ if TYPE_CHECKING:
     from roofsmith.ports import Observer
 
 _CAMPAIGNS = "Campaigns"
-
-
-class BriefForm(StrEnum):
-    """How a brief is printed."""
-
-    JSON = "json"
-    MARKDOWN = "md"
 
 
 @cli.command(rich_help_panel=_CAMPAIGNS)
@@ -48,34 +41,32 @@ def demo(
 
 
 @cli.command(rich_help_panel=_CAMPAIGNS)
+@takes_subject
 def optimize(
-    target: Annotated[
-        Path,
-        typer.Argument(metavar="TARGET", help="A target.yaml, or its folder.", show_default=False),
-    ],
+    subject: Any,
     proposer: options.Proposers = None,
     max_iterations: options.MaxIterations = None,
     budget_s: options.BudgetS = None,
     max_tokens: options.MaxTokens = None,
     output: options.Output = None,
-    threads: options.Threads = None,
     isolation: options.Isolation = None,
     lock_clocks: options.LockClocks = False,
     wait: options.Wait = True,
     as_json: options.Json = False,
 ) -> None:
-    """Run a campaign: propose, judge, keep or roll back, until a stop condition holds."""
+    """Run a campaign: propose, judge, keep or roll back, until a stop condition holds.
+
+    A kernel needs no target file: --ref and --workload say what it is held against, and the target
+    is written into the campaign.
+    """
     from roofsmith import app
 
     plan = app.Plan(
-        target=target,
+        subject=subject,
         proposers=proposer or app.DEFAULT_PROPOSERS,
-        max_iterations=max_iterations,
-        budget_s=budget_s,
-        max_tokens=max_tokens,
-        threads=threads,
+        limits=app.Limits(max_iterations, budget_s, max_tokens),
     )
-    directory = output or app.new_directory(target)
+    directory = output or app.new_directory(subject)
     settings = app.settings(isolation, lock_clocks=lock_clocks, waits=wait)
     _run(lambda o: app.optimize(plan, directory, settings, o), directory, as_json)
 
@@ -105,21 +96,24 @@ def resume(
 def ask(
     directory: options.CampaignDir,
     form: Annotated[
-        BriefForm, typer.Option("--format", help="JSON for programs, or the page a model reads.")
-    ] = BriefForm.JSON,
+        Literal["json", "md"],
+        typer.Option(
+            "--format", metavar="json|md", help="For programs, or the page that a model reads."
+        ),
+    ] = "json",
     wait: options.Wait = True,
 ) -> None:
     """Print what an outside proposer needs for the next change.
 
     The same lies in `asks/round-N/` of the campaign: brief.md, brief.json, schema.json, sources/,
-    reference/. A `proposal.json` in that schema is told with `roofsmith tell DIR --proposal FILE`.
+    reference/. A `proposal.json` in that schema is what `roofsmith tell` takes.
     """
     from roofsmith import app
     from roofsmith.cli import show
 
     with reminded(directory), screen() as observer:
         standing = app.ask(directory, app.settings(waits=wait), observer)
-    show.standing(standing, as_markdown=form is BriefForm.MARKDOWN)
+    show.standing(standing, as_markdown=form == "md")
 
 
 @cli.command(rich_help_panel=_CAMPAIGNS)

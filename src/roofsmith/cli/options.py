@@ -108,7 +108,14 @@ WikiDir = Annotated[
 ]  # fmt: skip
 MaxIterations = Annotated[
     int | None,
-    typer.Option(min=1, max=119, help="Rounds after the baseline.", show_default=False),
+    typer.Option(
+        "--max-iterations",
+        "--iterations",
+        min=1,
+        max=119,
+        help="Rounds after the baseline.",
+        show_default=False,
+    ),
 ]
 BudgetS = Annotated[
     float | None, typer.Option(help="Seconds that the campaign may take.", show_default=False)
@@ -124,8 +131,8 @@ Proposers = Annotated[
     str | None,
     typer.Option(
         "--proposer",
-        help="Who thinks of changes: recipes, sweep, replay:FILE, a list such as recipes,sweep, "
-        "or none.",
+        help="Who thinks of changes: recipes, sweep, replay:FILE, agent:NAME or "
+        "agent:COMMAND, a list such as recipes,sweep, or none.",
         show_default="recipes,sweep",
     ),
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import shutil
 from collections.abc import Mapping, Sequence
@@ -20,6 +21,7 @@ from roofsmith.yaml_document import parse_yaml
 
 _FILE = Path(__file__).with_name("presets.yaml")
 _PROMPT = Path(__file__).with_name("prompt.txt")
+_PLACEHOLDER = re.compile(r"\{(\w+)\}")
 _EDITORS = ("VISUAL", "EDITOR")
 
 
@@ -60,9 +62,7 @@ class Agent:
             if (listed := lists.get(word[1:-1])) is not None and word == f"{{{word[1:-1]}}}":
                 found += listed
                 continue
-            for name, value in values.items():
-                word = word.replace(f"{{{name}}}", value)
-            found.append(word)
+            found.append(filled(word, values))
         return tuple(found)
 
 
@@ -84,10 +84,12 @@ def presets() -> Mapping[str, Preset]:
 
 def prompt_text(values: Mapping[str, str]) -> str:
     """What an agent is asked, with its folders filled in."""
-    text = _PROMPT.read_text(encoding="utf-8").strip()
-    for name, value in values.items():
-        text = text.replace(f"{{{name}}}", value)
-    return text
+    return filled(_PROMPT.read_text(encoding="utf-8").strip(), values)
+
+
+def filled(text: str, values: Mapping[str, str]) -> str:
+    """A text with placeholders such as `{work}` filled in, once each."""
+    return _PLACEHOLDER.sub(lambda found: values.get(found[1], found[0]), text)
 
 
 def agent_of(named: str, environment: Mapping[str, str], home: str | None = None) -> Agent:

@@ -25,7 +25,7 @@ from roofsmith.proposers.agent.folder import (
     make_folder,
     remove_folder,
 )
-from roofsmith.proposers.agent.presets import Agent, prompt_text
+from roofsmith.proposers.agent.presets import Agent, filled, prompt_text
 from roofsmith.proposers.agent.redaction import Secrets
 from roofsmith.proposers.agent.running import Job, Ran, printable, run_agent
 from roofsmith.proposers.agent.usage import UsageMeter
@@ -124,7 +124,7 @@ class AgentProposer:
         terms = self._terms
         secrets = Secrets(terms.environment)
         meter = UsageMeter(self._agent.preset.usage)
-        log.touch()
+        log.unlink(missing_ok=True)  # of an attempt that was killed; it may be a link
         watch = self._watch(folder, log)
         name = terms.new_name()
         job = self._job(brief, folder, log, secrets, name)
@@ -184,7 +184,7 @@ class AgentProposer:
             "deadline_s": f"{terms.deadline_s:g}",
         }
         given = {
-            **preset.sets,
+            **{name: filled(value, values) for name, value in preset.sets.items()},
             "ROOFSMITH_BRIEF": str(folder.brief),
             "ROOFSMITH_ANSWER": str(folder.answer),
             "ROOFSMITH_DEADLINE_S": values["deadline_s"],

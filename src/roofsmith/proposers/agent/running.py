@@ -44,6 +44,7 @@ class Job:
     writable: Sequence[Path]
     """Folders that it may write to; none: all, there are no walls."""
     log: Path
+    """Isn't there yet."""
     secrets: Secrets
     terminal: bool = False
     """Whether a person works with it at this terminal; nothing is kept then."""
@@ -75,7 +76,7 @@ def run_agent(job: Job, hear: Callable[[str], None], end_left: Callable[[], Sequ
     """
     ours, theirs = socket.socketpair()
     try:
-        with ours, theirs, job.log.open("wb") as log:
+        with ours, theirs, job.log.open("xb") as log:
             process = _start(job, theirs)
             theirs.close()
             heard = _Heard(log, job.secrets, hear)
