@@ -11,23 +11,27 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from agent_programs import GOOD, Bench, Make, has_walls, runs
+from agent_programs import GOOD, PRELUDE, Bench, Make, has_walls, runs
 
 from roofsmith.app.agents import Workplace
 from roofsmith.app.wiring import make_proposer, proposers_of
 from roofsmith.domain.campaign import Campaign, Round
+from roofsmith.domain.outcome import Incorrect
 from roofsmith.domain.refusal import Refusal
 from roofsmith.engine.verify import verify
 from roofsmith.errors import UsageError
+from roofsmith.ports import Brief
 from roofsmith.proposers.agent import running
 from roofsmith.proposers.agent.environment import agent_environment
 from roofsmith.proposers.agent.presets import Preset, agent_of, presets, prompt_text
-from roofsmith.proposers.agent.proposer import Elsewhere
+from roofsmith.proposers.agent.proposer import AgentProposer, Elsewhere
 from roofsmith.proposers.agent.redaction import Secrets
 from roofsmith.proposers.agent.usage import UsageMeter, UsageRule
 from roofsmith.proposers.agent.watch import Watch
-from roofsmith.testing.engine import Killed, SideEffects
+from roofsmith.store.lineage_setup import open_lineage
+from roofsmith.testing.engine import Killed, SideEffects, fake_target
 from roofsmith.testing.observer import SilentObserver
+from roofsmith.testing.proposer import ProposerConformance, brief_for
 
 KEY = "sk-test-0123456789abcdef"
 
@@ -470,3 +474,89 @@ def test_a_watch_sees_what_a_forged_time_hides(tmp_path: Path) -> None:
     os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
     assert watch.changed() == (file,)
     assert file.read_text() == "one"
+
+
+class TestConformance(ProposerConformance):
+    @pytest.fixture(autouse=True)
+    def _folder(self, tmp_path: Path) -> None:
+        self._place = tmp_path
+
+    def proposer(self) -> AgentProposer:
+        return Bench(
+            self._place,
+            """
+            if brief["round"] > 4:
+                propose(give_up="enough")
+            else:
+                change(brief["round"])
+                propose()
+            """,
+        ).proposer()
+
+    def brief(self) -> Brief:
+        return brief_for(fake_target().baseline)
+
+
+def test_a_repair_starts_from_what_was_wrong(make: Make) -> None:
+    bench = make("""
+        marker = "repaired" if brief["repair"] else "wrong"
+        source = work / "sources" / path
+        source.write_text(f"/* {marker} */" + source.read_text())
+        propose(repair=bool(brief["repair"]))
+    """)
+    world = bench.world()
+    target = world.target
+    wrong = target.baseline.with_kernel_text(f"/* wrong */{target.kernel.text}")
+    right = wrong.with_kernel_text(f"/* repaired */{wrong.kernel.text}")
+    outcome = Incorrect(reason="wrong_result", detail="off")
+    world.kernels.add(wrong, outcome=outcome)
+    world.kernels.add(right, time_s=5e-4)
+    campaign = bench.run(world)
+    assert [round_.decision.kind for round_ in campaign.rounds] == ["rolled_back", "kept"]
+    assert campaign.incumbent == right
+    assert verify(world.records) == ()
+
+
+def test_a_person_s_editor_is_asked(
+    make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = make(f"{GOOD}; sys.exit(sys.argv[1] != str(answer / 'proposal.json'))")
+    world = bench.world()
+    monkeypatch.delenv("VISUAL", raising=False)
+    monkeypatch.setenv("EDITOR", f"{sys.executable} {tmp_path / 'agent.py'}")
+    world.proposer = make_proposer("agent:human", Workplace(bench.campaign, bench.observer))
+    (round_,) = bench.run(world).rounds
+    assert round_.proposer == "agent:human"
+
+
+def test_the_wired_agent_works_beside_a_real_branch(
+    make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without walls, a commit on the campaign's own branch is taken back."""
+    checkout = tmp_path / "checkout"
+    git = ["git", "-c", "user.name=x", "-c", "user.email=x@y", "-C", str(checkout)]
+    subprocess.run(["git", "init", "-q", str(checkout)], check=True)
+    bench = make("")
+    world = bench.world()
+    kernel = checkout / world.target.kernel.path
+    kernel.write_text(world.target.kernel.text)
+    subprocess.run([*git, "add", "."], check=True)
+    subprocess.run([*git, "commit", "-q", "-m", "one"], check=True)
+    lineage = open_lineage(bench.campaign, "test", world.target.baseline, kernel)
+    assert lineage.branch is not None
+    tip = [*git, "rev-parse", lineage.branch]
+    before = subprocess.run(tip, check=True, capture_output=True).stdout
+    worktree = bench.campaign / "worktree"
+    script = tmp_path / "agent.py"
+    moving = ["git", "-c", "user.name=x", "-c", "user.email=x@y", "-C", str(worktree)]
+    attack = f"subprocess.run({[*moving, 'commit', '-q', '--allow-empty', '-m', 'mine']!r}); {GOOD}"
+    script.write_text(f"{PRELUDE}\n{attack}")
+    monkeypatch.setenv("ROOFSMITH_AGENT_WALLS", "none")
+    place = Workplace(bench.campaign, bench.observer)
+    world.proposer = make_proposer(f"agent:{sys.executable} {script}", place)
+    assert refused(bench.run(world)).reason == "failed"
+    assert subprocess.run(tip, check=True, capture_output=True).stdout == before
+    state = subprocess.run(
+        ["git", "-C", str(worktree), "status", "--porcelain"], check=True, capture_output=True
+    )
+    assert state.stdout == b""
