@@ -429,7 +429,7 @@ def test_who_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (tmp_path / name).write_text("#!/bin/sh\n")
         (tmp_path / name).chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    found = make_proposer("recipes,agent:mine.sh --with a,b,agent:claude,sweep", place)
+    found = make_proposer("recipes,agent:mine.sh --with a,b,agent:claude,sweep", place=place)
     assert found.name == "recipes+agent:(mine.sh)+agent:claude+sweep"
     assert proposers_of(["recipes", "agent:claude"]) == "recipes,agent:claude"
     with pytest.raises(UsageError):
@@ -445,7 +445,7 @@ def test_who_isn_t_there_is_said_at_once(
 ) -> None:
     monkeypatch.setenv("PATH", "/usr/nowhere")
     with pytest.raises(UsageError):
-        make_proposer(f"agent:{name}", Workplace(tmp_path, SilentObserver()))
+        make_proposer(f"agent:{name}", place=Workplace(tmp_path, SilentObserver()))
 
 
 @pytest.mark.parametrize("setting", [
@@ -457,7 +457,7 @@ def test_settings_are_checked(
 ) -> None:
     monkeypatch.setenv(*setting.split("=", 1))
     with pytest.raises(UsageError):
-        make_proposer("agent:true", Workplace(tmp_path, SilentObserver()))
+        make_proposer("agent:true", place=Workplace(tmp_path, SilentObserver()))
 
 
 def test_short_values_are_no_secrets() -> None:
@@ -524,7 +524,7 @@ def test_a_person_s_editor_is_asked(
     world = bench.world()
     monkeypatch.delenv("VISUAL", raising=False)
     monkeypatch.setenv("EDITOR", f"{sys.executable} {tmp_path / 'agent.py'}")
-    world.proposer = make_proposer("agent:human", Workplace(bench.campaign, bench.observer))
+    world.proposer = make_proposer("agent:human", place=Workplace(bench.campaign, bench.observer))
     (round_,) = bench.run(world).rounds
     assert round_.proposer == "agent:human"
 
@@ -553,7 +553,7 @@ def test_the_wired_agent_works_beside_a_real_branch(
     script.write_text(f"{PRELUDE}\n{attack}")
     monkeypatch.setenv("ROOFSMITH_AGENT_WALLS", "none")
     place = Workplace(bench.campaign, bench.observer)
-    world.proposer = make_proposer(f"agent:{sys.executable} {script}", place)
+    world.proposer = make_proposer(f"agent:{sys.executable} {script}", place=place)
     assert refused(bench.run(world)).reason == "failed"
     assert subprocess.run(tip, check=True, capture_output=True).stdout == before
     state = subprocess.run(
