@@ -20,6 +20,8 @@ answer = {"statement": "a comment more", "rationale": "a test asks for it",
 json.dump(answer, open("proposal.json", "w"))
 P
 """
+MINI_IS_DONE = "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
+"""How mini-swe-agent, which has one tool alone, is told that all is done."""
 TOKENS = {"input_tokens": 100, "output_tokens": 10}
 """Of every reply."""
 
@@ -72,11 +74,14 @@ class _Messages(BaseHTTPRequestHandler):
 
 def _block(asked: dict[str, Any]) -> dict[str, Any]:
     """The command where there is a tool for it that wasn't used yet, or else a word."""
-    tool = next((t["name"] for t in asked.get("tools", ()) if t["name"].lower() == "bash"), None)
-    if tool is None or "tool_result" in json.dumps(asked.get("messages", [])):
+    tools = [tool["name"] for tool in asked.get("tools", ())]
+    tool = next((name for name in tools if name.lower() == "bash"), None)
+    is_answered = "tool_result" in json.dumps(asked.get("messages", []))
+    if tool is None or (is_answered and len(tools) > 1):
         return {"type": "text", "text": "done"}
-    told = {"command": COMMAND, "description": "answers"}
-    return {"type": "tool_use", "id": "toolu_1", "name": tool, "input": told}
+    command = MINI_IS_DONE if is_answered else COMMAND
+    told = {"command": command, "description": "answers"}
+    return {"type": "tool_use", "id": f"toolu_{int(is_answered)}", "name": tool, "input": told}
 
 
 def _events(reply: dict[str, Any], block: dict[str, Any], stop: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from pathlib import Path
 
@@ -24,7 +23,6 @@ def test_claude_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (home / ".claude").mkdir(parents=True)
     (home / ".claude.json").write_text("{}")
     monkeypatch.setenv("HOME", str(home))
-    monkeypatch.setenv("PATH", os.environ["PATH"])
     monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
     bench = Bench(tmp_path, "")
     world = bench.world()
@@ -36,6 +34,23 @@ def test_claude_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert round_.decision.kind == "kept"
     assert round_.proposer == "agent:claude"
     assert round_.tokens == 2 * sum(TOKENS.values())
+    assert verify(world.records) == ()
+    (log,) = bench.campaign.rglob("agent.log")
+    assert KEY not in log.read_text()
+
+
+@pytest.mark.skipif(shutil.which("mini") is None, reason="pip install mini-swe-agent")
+def test_mini_swe_agent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MSWEA_MODEL_NAME", "anthropic/claude-sonnet-4-5")
+    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
+    bench = Bench(tmp_path, "")
+    world = bench.world()
+    with anthropic_server() as address:
+        monkeypatch.setenv("ANTHROPIC_API_BASE", address)
+        world.proposer = make_proposer("agent:mini", Workplace(bench.campaign, bench.observer))
+        (round_,) = bench.run(world).proposed
+    assert isinstance(round_, Round)
+    assert round_.decision.kind == "kept"
     assert verify(world.records) == ()
     (log,) = bench.campaign.rglob("agent.log")
     assert KEY not in log.read_text()
