@@ -55,6 +55,8 @@ from roofsmith.ports import (
 )
 from roofsmith.profilers.repeatability import RepeatInspector
 from roofsmith.proposers.agent.proposer import AgentProposer
+from roofsmith.proposers.model.endpoint import PREFIX, Endpoint
+from roofsmith.proposers.model.proposer import ModelOptions, ModelProposer, model_proposer
 from roofsmith.proposers.portfolio import Portfolio
 from roofsmith.proposers.recipe_proposer import RecipeProposer
 from roofsmith.proposers.replay import ReplayProposer, read_proposals
@@ -210,28 +212,47 @@ _SEPARATOR = re.compile(r",(?=\s*(?:recipes|sweep|none)\s*(?:,|$)|\s*(?:replay|a
 """Between proposers where one is a command line, which may have commas of its own."""
 
 
-def make_proposer(names: str, place: Workplace | None = None) -> Proposer:
-    """`recipes`, `sweep`, `replay:FILE`, `agent:NAME`, a list with commas between, or `none`.
+def make_proposer(
+    names: str, models: ModelOptions | None = None, place: Workplace | None = None
+) -> Proposer:
+    """`recipes`, `sweep`, `replay:FILE`, `model:NAME`, `agent:NAME`, a list of these, or `none`.
 
     Args:
-        names: whom to ask.
+        names: whom to ask, with commas between.
+        models: what holds for language models.
         place: the campaign that agents work for.
 
     Raises:
-        UsageError: a name that nobody answers to, a file that can't be replayed, or an agent that
-            isn't installed.
+        UsageError: a name that nobody answers to, a file that can't be replayed, a model that
+            can't be asked, or an agent that isn't installed.
     """
+    models = models or ModelOptions()
+    listed = _SEPARATOR.split(names) if "agent:" in names else names.split(",")
+    asked = [name.strip() for name in listed]
+    if models.base_url is not None:
+        _require_one_model(asked)
     if names == "none":
         return NoProposer()
-    listed = _SEPARATOR.split(names) if "agent:" in names else names.split(",")
-    proposers = [_proposer(name.strip(), place) for name in listed]
+    proposers = [_proposer(name, models, place) for name in asked]
     if len(proposers) == 1:
         return proposers[0]
-    costly = [proposer for proposer in proposers if isinstance(proposer, AgentProposer)]
-    return Portfolio(proposers, costly)
+    return Portfolio(proposers, [p for p in proposers if isinstance(p, _COSTLY)])
 
 
-def _proposer(name: str, place: Workplace | None) -> Proposer:
+_COSTLY = (ModelProposer, AgentProposer)
+
+
+def _require_one_model(names: Sequence[str]) -> None:
+    found = [name for name in names if name.startswith(PREFIX)]
+    if len(found) != 1:
+        what = "none is asked for" if not found else f"{len(found)} are asked for"
+        raise UsageError(
+            f"--base-url is where the model is, and {what}",
+            hint="--proposer model:NAME; of several, each has its own behind it: model:NAME@URL",
+        )
+
+
+def _proposer(name: str, models: ModelOptions, place: Workplace | None) -> Proposer:
     kind, _, argument = name.partition(":")
     match kind:
         case "recipes" if not argument:
@@ -240,23 +261,38 @@ def _proposer(name: str, place: Workplace | None) -> Proposer:
             return SweepProposer()
         case "replay" if argument:
             return ReplayProposer(read_proposals(Path(argument)))
+        case "model" if argument:
+            return model_proposer(name, models)
         case "agent" if argument:
             return agent_proposer(argument, place)
         case _:
             raise UsageError(
                 f"no proposer is called {name!r}",
-                hint="known: recipes, sweep, replay:FILE, agent:NAME, agent:COMMAND, a list such as"
-                " recipes,sweep, and none",
+                hint="known: recipes, sweep, model:NAME, agent:NAME, agent:COMMAND, replay:FILE, a"
+                " list such as recipes,sweep, and none",
             )
 
 
-def proposers_of(names: Sequence[str]) -> str:
+def proposers_of(names: Sequence[str], base_url: str | None = None) -> str:
     """How a campaign's proposers are asked for again.
+
+    A campaign may come from somebody else: a key goes to an address in it only where that is named.
+
+    Args:
+        names: as the campaign recorded them.
+        base_url: of a model's endpoint, where one is named.
 
     Raises:
         UsageError: they can't be: the file that they replayed, or the command line of an agent that
-            isn't known by name, isn't recorded.
+            isn't known by name, isn't recorded, or a model's address has to be named again.
     """
+    for name in names:
+        recorded = Endpoint.parse(name).base_url if name.startswith(PREFIX) else None
+        if recorded is not None and base_url is None:
+            raise UsageError(
+                f"this campaign asked a model at {recorded}, and has to be told to do so again",
+                hint=f"--base-url {recorded}, or another --proposer",
+            )
     if command := next((name for name in names if name.startswith("agent:(")), None):
         raise UsageError(
             f"this campaign asked a command line, {command}, and has to be told which",

@@ -7,6 +7,8 @@ from roofsmith.cli import (  # noqa: F401 - they register their commands
     campaigns,
     memory,
     selftest,
+    serving,
+    skills,
     steps,
     this_machine,
 )
