@@ -401,6 +401,7 @@ def test_tokens_count_as_the_agent_says(make: Make) -> None:
     ("gemini", ['{"type":"result","stats":{"total_tokens":31}}'], 31, 0),
     ("opencode", ['{"type":"step_finish","part":{"cost":0.5,"tokens":{"input":3,"output":4}}}'] * 2,
      14, 1.0),
+    ("mini", ["mini-swe-agent (step 1, $0.25):", "mini-swe-agent (step 2, $0.5):"], 0, 0.5),
     ("aider", ["Tokens: 12k sent, 133 received. Cost: $0.04 message, $0.10 session."], 12133, 0.04),
     ("claude", ["{", "[]", '{"type":"result","usage":7}', '{"type":' * 5000], 0, 0),
 ])  # fmt: skip
