@@ -153,6 +153,8 @@ class Target(Described):
     goal: Goal = Goal()
     keep: KeepPolicy = KeepPolicy()
     stop: StopPolicy = StopPolicy()
+    notes: str = Field(default="", max_length=8000)
+    """What whoever proposes changes should know or keep to, in your own words."""
 
     @model_validator(mode="before")
     @classmethod
@@ -211,10 +213,12 @@ class Target(Described):
 
     @model_serializer(mode="wrap")
     def _as_older_ones_were_written(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Without the demand where there is none: digests of older targets stay what they were."""
+        """Without demand and notes where there are none: older targets' digests stay the same."""
         document: dict[str, Any] = dump(self)
         if not self.custom_only:
             del document["custom_only"]
+        if not self.notes:
+            del document["notes"]
         return document
 
     @property

@@ -49,6 +49,7 @@ class CommandFile(_OfFamily):
     goal: Goal = Goal()
     keep: KeepPolicy = KeepPolicy()
     stop: StopPolicy = StopPolicy()
+    notes: str = Field(default="", max_length=8000)
 
 
 class TargetFile(_OfFamily):
@@ -75,6 +76,7 @@ class TargetFile(_OfFamily):
     goal: Goal = Goal()
     keep: KeepPolicy = KeepPolicy()
     stop: StopPolicy = StopPolicy()
+    notes: str = Field(default="", max_length=8000)
 
 
 File = TypeVar("File", TargetFile, CommandFile)
