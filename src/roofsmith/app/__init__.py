@@ -46,6 +46,7 @@ if TYPE_CHECKING:
         submit,
         tell,
     )
+    from roofsmith.app.showing import Shown, show_part
     from roofsmith.app.steps import check, classify, profile
     from roofsmith.app.subjects import Subject
     from roofsmith.app.telling import Change, untold
@@ -75,6 +76,7 @@ __all__ = [
     "Restarted",
     "Roofline",
     "Session",
+    "Shown",
     "Standing",
     "Subject",
     "ToldRounds",
@@ -110,6 +112,7 @@ __all__ = [
     "resume",
     "roofline",
     "settings",
+    "show_part",
     "show_products",
     "submit",
     "tell",
@@ -148,6 +151,7 @@ _HOMES: Mapping[str, tuple[str, ...]] = {
         "submit",
         "tell",
     ),
+    "roofsmith.app.showing": ("Shown", "show_part"),
     "roofsmith.app.steps": ("check", "classify", "profile"),
     "roofsmith.app.subjects": ("Subject",),
     "roofsmith.app.telling": ("Change", "untold"),
