@@ -29,6 +29,7 @@ MAX_TOKENS: Final = 12_000
 _KERNEL_SHARE: Final = 0.5
 _REFERENCE_SHARE: Final = 0.1
 _LEAST_KERNEL: Final = 0.2
+_CUT: Final = "[... cut ...]\n"
 
 DROPPED: Final[Sequence[tuple[str, int, str]]] = (
     ("kernel", 1, "of a kernel larger than half of the page, what runs hot in that half"),
@@ -96,18 +97,26 @@ def _held(texts: dict[str, str], room: int) -> dict[str, str]:
 
 
 def _cut(text: str, room: int) -> str:
-    """The beginning of a section, with its fence closed."""
+    """The first lines of a section, with their fence closed."""
     if _size(text) <= room:
         return text
-    mark = "\n[... cut ...]\n"
-    fence = max((line for line in text.split("\n") if line.startswith("```")), key=len, default="")
-    ticks = "`" * (len(fence) - len(fence.lstrip("`")))
-    left = room - len(mark) - len(ticks) - 2
-    if left <= 0:
-        return ""
-    kept = text.encode("utf-8", errors="backslashreplace")[:left].decode("utf-8", errors="ignore")
-    is_open = bool(ticks) and sum(line.startswith(ticks) for line in kept.split("\n")) % 2 == 1
-    return kept + (f"\n{ticks}" if is_open else "") + mark
+    kept, fence, left = list[str](), "", room - _size(_CUT)
+    for line in text.split("\n"):
+        after = _fence_after(line, fence)
+        left -= _size(line) + 1
+        if left < len(after) + 1:
+            break
+        kept.append(line)
+        fence = after
+    return "\n".join([*kept, *([fence] if fence else []), _CUT]) if kept else ""
+
+
+def _fence_after(line: str, fence: str) -> str:
+    """The backticks that would close what is open after a line; empty where nothing is."""
+    ticks = line[: len(line) - len(line.lstrip("`"))]
+    if fence:
+        return "" if line == fence else fence
+    return ticks if len(ticks) >= 3 else ""
 
 
 def _size(text: str) -> int:
@@ -167,7 +176,9 @@ def _timing(found: Mapping[str, Any], _gone: int, _room: int) -> str:
 
 
 def _notes(found: Mapping[str, Any], _gone: int, _room: int) -> str:
-    return _titled("Notes of the user", f"{found['notes'].strip()}\n") if found["notes"] else ""
+    """In a quotation, where no mark-up of theirs reaches beyond them."""
+    lines = [f"> {line}".rstrip() for line in found["notes"].strip().splitlines()]
+    return _titled("Notes of the user", "\n".join(lines) + "\n") if lines else ""
 
 
 def _kernel(found: Mapping[str, Any], gone: int, room: int) -> str:

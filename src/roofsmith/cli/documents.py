@@ -156,6 +156,10 @@ def finished_document(finished: Finished) -> dict[str, Any]:
     }
 
 
+_OF_BRIEF = ("timing", "notes", "workloads", "open_again", "limits", "commands")
+"""Parts of `asks/round-N/brief.json` that `roofsmith ask` prints as they are there."""
+
+
 def standing_document(standing: Standing) -> dict[str, Any]:
     """All that an outside proposer needs for its next change.
 
@@ -195,6 +199,7 @@ def standing_document(standing: Standing) -> dict[str, Any]:
         "refused": [refusal_document(refusal) for refusal in campaign.refusals],
         "masked": sorted(brief.masked),
         "tips": [tip.model_dump(mode="json") for tip in campaign.started.tips],
+        **{name: standing.document[name] for name in _OF_BRIEF if name in standing.document},
     }  # fmt: skip
 
 
