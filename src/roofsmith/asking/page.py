@@ -32,8 +32,12 @@ _LEAST_KERNEL: Final = 0.2
 _CUT: Final = "[... cut ...]\n"
 
 DROPPED: Final[Sequence[tuple[str, int, str]]] = (
-    ("kernel", 1, "of a kernel larger than half of the page, what runs hot in that half"),
-    ("reference", 1, "of a reference larger than a tenth of the page, a tenth"),
+    (
+        "kernel",
+        1,
+        "of a kernel larger than half of the page, all but that half in which it runs hot",
+    ),
+    ("reference", 1, "of a reference larger than a tenth of the page, all but a tenth"),
     ("facts", 1, "facts but for the ceilings that the bounds rest on"),
     ("tips", 1, "tips but for three"),
     ("refused", 1, "refusals but for the last three"),
@@ -48,7 +52,7 @@ DROPPED: Final[Sequence[tuple[str, int, str]]] = (
     ("diagnosis", 2, "the diagnosis"),
     ("resources", 1, "what the compiler says of each kernel, but for two"),
     ("refused", 2, "all refusals"),
-    ("kernel", 2, "of the kernel what is more than a fifth of the page"),
+    ("kernel", 2, "of the kernel, all but a fifth of the page"),
     ("reference", 2, "the reference"),
     ("history", 3, "rounds but for the last two"),
 )

@@ -48,6 +48,13 @@ def optimize(
     max_iterations: options.MaxIterations = None,
     budget_s: options.BudgetS = None,
     max_tokens: options.MaxTokens = None,
+    notes: Annotated[
+        str | None,
+        typer.Option(
+            help='What whoever proposes should know or keep to, such as "keep fp32 accuracy".',
+            show_default=False,
+        ),
+    ] = None,
     output: options.Output = None,
     isolation: options.Isolation = None,
     lock_clocks: options.LockClocks = False,
@@ -65,6 +72,7 @@ def optimize(
         subject=subject,
         proposers=proposer or app.DEFAULT_PROPOSERS,
         limits=app.Limits(max_iterations, budget_s, max_tokens),
+        notes=notes,
     )
     directory = output or app.new_directory(subject)
     settings = app.settings(isolation, lock_clocks=lock_clocks, waits=wait)
@@ -106,7 +114,8 @@ def ask(
     """Print what an outside proposer needs for the next change.
 
     The same lies in `asks/round-N/` of the campaign: brief.md, brief.json, schema.json, sources/,
-    reference/. A `proposal.json` in that schema is told with `roofsmith tell DIR --proposal FILE`.
+    reference/, and repair/ where one is due. `roofsmith tell` takes a `proposal.json` in that
+    schema; `roofsmith show` has what the page has no room for.
     """
     from roofsmith import app
     from roofsmith.cli import show

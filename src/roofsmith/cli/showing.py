@@ -9,7 +9,6 @@ import typer
 from roofsmith.cli import options
 from roofsmith.cli.output import print_json, print_lines
 from roofsmith.cli.root import cli
-from roofsmith.report.format import visible
 
 
 @cli.command(rich_help_panel="Campaigns")
@@ -32,6 +31,7 @@ def show(
     is at work may be looked at.
     """
     from roofsmith import app
+    from roofsmith.report.format import visible
 
     shown = app.show_part(directory, what)
     if as_json:

@@ -36,6 +36,9 @@ COMMAND_BUDGET_S = 240.0
 """Of a command target's judgements: every pair is two runs of a whole benchmark. Keeping something
 takes 44 runs (docs/command.md), so this is enough where one takes up to five seconds."""
 
+LONGEST_NOTES = 8000
+"""Characters; a brief of 12,000 tokens has room for them beside a kernel."""
+
 
 class Tolerance(Described):
     """How far an output may be from the float64 reference.
@@ -153,7 +156,7 @@ class Target(Described):
     goal: Goal = Goal()
     keep: KeepPolicy = KeepPolicy()
     stop: StopPolicy = StopPolicy()
-    notes: str = Field(default="", max_length=8000)
+    notes: str = Field(default="", max_length=LONGEST_NOTES)
     """What whoever proposes changes should know or keep to, in your own words."""
 
     @model_validator(mode="before")
