@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -15,6 +16,7 @@ from roofsmith.domain.isolation import IsolationMode
 from roofsmith.errors import UsageError
 
 _GATE = "ROOFSMITH_GATE_"
+MODEL_DEADLINE_S = 600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,8 @@ class Settings:
     """When a GPU counts as idle, and how long to wait for one."""
     waits: bool = True
     """Whether to wait for an idle GPU at all."""
+    model_deadline_s: float = MODEL_DEADLINE_S
+    """For one answer of a language model."""
     lease_dir: Path | None = None
     """Where leases of GPUs are; None: where all users of this host look for them."""
 
@@ -92,10 +96,12 @@ class Settings:
         `$ROOFSMITH_GATE_<FIELD>` replaces a field of the gate's policy, such as
         `$ROOFSMITH_GATE_GIVE_UP_S`; `$ROOFSMITH_LEASES` is the folder of leases.
 
+        `$ROOFSMITH_MODEL_DEADLINE_S` is how long a language model may take for an answer.
+
         Raises:
             UsageError: `$ROOFSMITH_CACHE`, `$ROOFSMITH_WIKI`, `$ROOFSMITH_TIPS` or
                 `$ROOFSMITH_LEASES` is not an absolute path, or there is no home; there is no such
-                isolation; a gate's field is unknown or has no such value.
+                isolation; a gate's field is unknown or has no such value; the deadline is no time.
         """
         return cls(
             cache_dir=_cache_dir(environment),
@@ -105,6 +111,7 @@ class Settings:
             wiki_named=bool(environment.get("ROOFSMITH_WIKI")),
             tips_dir=_tips_dir(environment),
             gate=_gate(environment),
+            model_deadline_s=_model_deadline_s(environment.get("ROOFSMITH_MODEL_DEADLINE_S")),
             lease_dir=_lease_dir(environment),
         )
 
@@ -138,6 +145,18 @@ def _gate(environment: Mapping[str, str]) -> GatePolicy:
             f"{_GATE}{key.upper()}={given[key]}: {what}",
             hint=f"docs/gate.md says what they mean: {known}",
         ) from error
+
+
+def _model_deadline_s(chosen: str | None) -> float:
+    if not chosen:
+        return MODEL_DEADLINE_S
+    try:
+        seconds = float(chosen)
+    except ValueError:
+        seconds = 0.0
+    if 0 < seconds < math.inf:
+        return seconds
+    raise UsageError(f"ROOFSMITH_MODEL_DEADLINE_S={chosen} is no time", hint="seconds, such as 600")
 
 
 def _lease_dir(environment: Mapping[str, str]) -> Path | None:

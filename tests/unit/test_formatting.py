@@ -13,9 +13,10 @@ from repository_bench import make_repository, needs_git
 from roofsmith.domain.campaign import Kept
 from roofsmith.domain.formatting import FormatSpec, Formatting
 from roofsmith.domain.kernel import Candidate, SourceFile
+from roofsmith.domain.refusal import Refusal
 from roofsmith.engine.loop import Engine
 from roofsmith.engine.verify import verify
-from roofsmith.errors import TargetError, UsageError
+from roofsmith.errors import TargetError
 from roofsmith.ports import Formatted
 from roofsmith.proposers.recipe_proposer import RecipeProposer
 from roofsmith.report.campaign_files import render_campaign
@@ -243,8 +244,10 @@ def test_a_change_of_form_alone_changes_nothing() -> None:
     engine.run()
     same_but_for_its_form = world.ideas[0]
     assert same_but_for_its_form.candidate != engine.campaign.incumbent
-    with pytest.raises(UsageError, match="byte for byte"):
-        engine.round(same_but_for_its_form)
+    refused = engine.round(same_but_for_its_form)
+    assert isinstance(refused, Refusal)
+    assert refused.reason == "no_change"
+    assert refused.candidate_id == same_but_for_its_form.candidate.id
 
 
 def test_the_report_says_what_formatting_did() -> None:

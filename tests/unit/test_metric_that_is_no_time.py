@@ -22,7 +22,8 @@ from campaign_builder import (
 )
 
 from roofsmith.analysis.fractions import fraction_of_candidate
-from roofsmith.cli import documents, show
+from roofsmith.app import documents
+from roofsmith.cli import show
 from roofsmith.cli.lines import lines_for
 from roofsmith.domain.bound import Bound
 from roofsmith.domain.calibration import RoundScore, Score

@@ -103,6 +103,19 @@ def test_the_best_of_what_was_held_back_goes_after_a_fruitless_sweep() -> None:
     assert first_of(portfolio, PLAIN) == small.candidate
 
 
+def test_who_costs_something_is_asked_when_nobody_else_has_an_idea() -> None:
+    recipe, thought = proposal("/* recipe */" + PLAIN, 1.1), proposal("/* thought */" + PLAIN, 9.0)
+    model = ByIncumbent("model:x", {PLAIN: [thought]})
+    portfolio = Portfolio([model, ByIncumbent("recipes", {PLAIN: [recipe]})], costly=[model])
+    brief = brief_for(candidate(PLAIN))
+    first = portfolio.ask(brief, screen)
+    assert isinstance(first, Proposal)
+    assert (first.proposer, len(model.asked)) == ("recipes", 0)
+    second = portfolio.ask(advance(brief, first, kept=False), screen)
+    assert isinstance(second, Proposal)
+    assert second.proposer == "model:x"
+
+
 def test_it_ends_when_nobody_has_an_idea() -> None:
     members = [ByIncumbent("recipes", {}), ByIncumbent("sweep", {})]
     assert Portfolio(members).ask(brief_for(candidate(PLAIN)), screen) is None

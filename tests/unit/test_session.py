@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -83,6 +84,29 @@ def test_a_repair_is_told_in_the_same_session(opened: Open) -> None:
     assert opened.session.ask().brief.repair is not None
     mended = opened.change("mended", 0.5e-3, hypothesis=None, repair=True)
     assert opened.session.tell(mended).is_kept
+
+
+def test_an_answer_is_submitted(opened: Open) -> None:
+    assert "## kernel" in opened.session.ask().markdown
+    folder = opened.folder / "asks" / "round-2"
+    assert {path.name for path in folder.iterdir()} >= {"brief.md", "brief.json", "schema.json"}
+    text = f"/* faster */\n{SCALE}"
+    held = opened.engine.campaign.incumbent
+    opened.kernels.add(held.with_kernel_text(text), time_s=0.5e-3)
+    answer = {
+        "statement": "faster", "rationale": "a test says so", "evidence": ["B1"],
+        "answers": opened.engine.brief().bottleneck.kind, "files": {held.kernel.path: text},
+    }  # fmt: skip
+    path = opened.folder / "proposal.json"
+    path.write_text(json.dumps(answer))
+    assert opened.session.submit(opened.session.read(path)).is_kept
+    again = opened.session.submit(opened.session.read(path))
+    assert again.refusal is not None
+    path.write_text("I would vectorise it.")
+    garbage = opened.session.submit(opened.session.read(path))
+    assert garbage.refusal is not None
+    assert garbage.refusal.reason == "malformed"
+    assert verify(opened.world.records) == ()
 
 
 def test_time_between_calls_is_nobodys(opened: Open) -> None:

@@ -17,7 +17,7 @@ from roofsmith.config import Settings
 from roofsmith.domain.isolation import IsolationMode
 
 if TYPE_CHECKING:
-    from roofsmith.app.audit import audit_campaign
+    from roofsmith.app.audit import CitationAudit, audit_campaign
     from roofsmith.app.benching import Benched, bench
     from roofsmith.app.bounds import Roofline, roofline
     from roofsmith.app.campaigns import (
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from roofsmith.app.listing import Listed, listed
     from roofsmith.app.machine import ceilings, measure_ceilings
     from roofsmith.app.memory import Restarted, mask, memory_note, memory_notes, partial_restart
+    from roofsmith.app.reading import diff_of, profile_of, read_campaign, remarks, round_of
     from roofsmith.app.session import (
         Limits,
         Session,
@@ -47,14 +48,15 @@ if TYPE_CHECKING:
         tell,
     )
     from roofsmith.app.showing import Shown, show_part
+    from roofsmith.app.skill_pages import Skill, install_skills, skill, skill_folder, skills
     from roofsmith.app.steps import check, classify, profile
     from roofsmith.app.subjects import Subject
     from roofsmith.app.telling import Change, untold
     from roofsmith.app.verification import Verification, verify_campaign
     from roofsmith.app.wiki import Cited, Listing, Product, cite, list_specs, show_products
     from roofsmith.app.wiring import DEFAULT_PROPOSERS, try_clocks
-    from roofsmith.citations.check import CitationAudit
     from roofsmith.specs.wiki_page import Entry
+    from roofsmith.store.answers import parse_answer
 
 __all__ = [
     "DEFAULT_PROPOSERS",
@@ -77,6 +79,7 @@ __all__ = [
     "Roofline",
     "Session",
     "Shown",
+    "Skill",
     "Standing",
     "Subject",
     "ToldRounds",
@@ -89,10 +92,12 @@ __all__ = [
     "cite",
     "classify",
     "demo",
+    "diff_of",
     "examine",
     "has_campaign",
     "initialize",
     "initialize_repository",
+    "install_skills",
     "judge",
     "judge_with",
     "list_specs",
@@ -106,14 +111,22 @@ __all__ = [
     "open_session",
     "opened_against",
     "optimize",
+    "parse_answer",
     "partial_restart",
     "profile",
+    "profile_of",
+    "read_campaign",
+    "remarks",
     "render_report",
     "resume",
     "roofline",
+    "round_of",
     "settings",
     "show_part",
     "show_products",
+    "skill",
+    "skill_folder",
+    "skills",
     "submit",
     "tell",
     "try_clocks",
@@ -122,7 +135,7 @@ __all__ = [
 ]
 
 _HOMES: Mapping[str, tuple[str, ...]] = {
-    "roofsmith.app.audit": ("audit_campaign",),
+    "roofsmith.app.audit": ("CitationAudit", "audit_campaign"),
     "roofsmith.app.benching": ("Benched", "bench"),
     "roofsmith.app.bounds": ("Roofline", "roofline"),
     "roofsmith.app.campaigns": (
@@ -141,6 +154,7 @@ _HOMES: Mapping[str, tuple[str, ...]] = {
     "roofsmith.app.listing": ("Listed", "listed"),
     "roofsmith.app.machine": ("ceilings", "measure_ceilings"),
     "roofsmith.app.memory": ("Restarted", "mask", "memory_note", "memory_notes", "partial_restart"),
+    "roofsmith.app.reading": ("diff_of", "profile_of", "read_campaign", "remarks", "round_of"),
     "roofsmith.app.session": (
         "Limits",
         "Session",
@@ -152,14 +166,21 @@ _HOMES: Mapping[str, tuple[str, ...]] = {
         "tell",
     ),
     "roofsmith.app.showing": ("Shown", "show_part"),
+    "roofsmith.app.skill_pages": (
+        "Skill",
+        "install_skills",
+        "skill",
+        "skill_folder",
+        "skills",
+    ),
     "roofsmith.app.steps": ("check", "classify", "profile"),
     "roofsmith.app.subjects": ("Subject",),
     "roofsmith.app.telling": ("Change", "untold"),
     "roofsmith.app.verification": ("Verification", "verify_campaign"),
     "roofsmith.app.wiki": ("Cited", "Listing", "Product", "cite", "list_specs", "show_products"),
     "roofsmith.app.wiring": ("DEFAULT_PROPOSERS", "try_clocks"),
-    "roofsmith.citations.check": ("CitationAudit",),
     "roofsmith.specs.wiki_page": ("Entry",),
+    "roofsmith.store.answers": ("parse_answer",),
 }
 """What commands need of other modules, each imported when it is first asked for: all of them take a
 second, and doctor and `specs` promise an answer in two."""

@@ -10,7 +10,8 @@ from pathlib import Path
 
 from roofsmith.analysis.own_facts import own_facts, paged_facts
 from roofsmith.app.citations import lookup_for
-from roofsmith.citations.check import CitationAudit, Problem, audit, check
+from roofsmith.citations.check import CitationAudit as CitationAudit
+from roofsmith.citations.check import Problem, audit, check
 from roofsmith.citations.form import citations_in, parse
 from roofsmith.citations.sources import Sources
 from roofsmith.config import Settings

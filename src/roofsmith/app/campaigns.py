@@ -35,6 +35,7 @@ from roofsmith.engine.progress import overhead_fraction, spent_s
 from roofsmith.errors import UsageError
 from roofsmith.evaluator.steal import steal_note
 from roofsmith.ports import Observer, Proposer
+from roofsmith.proposers.model.proposer import ModelOptions
 from roofsmith.report.campaign_files import render_campaign
 from roofsmith.store.campaign_dir import CampaignDirectory
 from roofsmith.store.ledger import JsonlLedger
@@ -61,6 +62,8 @@ class Plan:
     limits: Limits = Limits()  # noqa: RUF009 - frozen
     notes: str | None = None
     """For whoever proposes, in place of the target's own."""
+    base_url: str | None = None
+    """Of the model's endpoint, where it isn't its provider's own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +114,8 @@ def optimize(plan: Plan, directory: Path, settings: Settings, observer: Observer
         target = target.model_copy(update={"notes": plan.notes})
     is_kernel = subject.path.suffix in LANGUAGES
     kernel_path = subject.path if is_kernel else load_target_file(subject.path).kernel_path
-    proposer = make_proposer(plan.proposers)
+    models = ModelOptions(plan.base_url, settings.model_deadline_s, observer)
+    proposer = make_proposer(plan.proposers, models)
     finished = _start(target, kernel_path, proposer, directory, settings, observer)
     if is_kernel:
         write_campaign_target(subject, finished.directory / "target")
@@ -124,6 +128,7 @@ def resume(
     limits: Limits,
     settings: Settings,
     observer: Observer,
+    base_url: str | None = None,
 ) -> Finished:
     """Go on where the ledger ends.
 
@@ -133,6 +138,7 @@ def resume(
         limits: that are to be other than the target's.
         settings: where caches are.
         observer: hears what happens.
+        base_url: of the model's endpoint, where it isn't its provider's own.
 
     Raises:
         LedgerError: a record was changed.
@@ -141,7 +147,9 @@ def resume(
     with CampaignDirectory.open(directory) as files:
         known = campaign_in(files)
         started = known.started
-        proposer = make_proposer(proposers or proposers_of(started.proposers))
+        models = ModelOptions(base_url, settings.model_deadline_s, observer)
+        names = proposers or proposers_of(started.proposers, base_url)
+        proposer = make_proposer(names, models)
         policy = limited(limits_in_force(known), limits)
         with going_on(started, settings, observer) as opened:
             return _run(opened, files, proposer, settings, started.campaign, limits=policy)

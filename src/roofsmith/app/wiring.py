@@ -52,6 +52,8 @@ from roofsmith.ports import (
     TipShelf,
 )
 from roofsmith.profilers.repeatability import RepeatInspector
+from roofsmith.proposers.model.endpoint import PREFIX, Endpoint
+from roofsmith.proposers.model.proposer import ModelOptions, ModelProposer, model_proposer
 from roofsmith.proposers.portfolio import Portfolio
 from roofsmith.proposers.recipe_proposer import RecipeProposer
 from roofsmith.proposers.replay import ReplayProposer, read_proposals
@@ -203,19 +205,40 @@ class NoProposer:
         """Nothing to remember."""
 
 
-def make_proposer(names: str) -> Proposer:
-    """`recipes`, `sweep`, `replay:FILE`, a list of these with commas between, or `none`.
+def make_proposer(names: str, models: ModelOptions | None = None) -> Proposer:
+    """`recipes`, `sweep`, `replay:FILE`, `model:NAME`, a list of these with commas, or `none`.
+
+    Args:
+        names: whom to ask.
+        models: what holds for language models.
 
     Raises:
-        UsageError: a name that nobody answers to, or a file that can't be replayed.
+        UsageError: a name that nobody answers to, a file that can't be replayed, or a model that
+            can't be asked.
     """
+    models = models or ModelOptions()
+    asked = [name.strip() for name in names.split(",")]
+    if models.base_url is not None:
+        _require_one_model(asked)
     if names == "none":
         return NoProposer()
-    proposers = [_proposer(name.strip()) for name in names.split(",")]
-    return proposers[0] if len(proposers) == 1 else Portfolio(proposers)
+    proposers = [_proposer(name, models) for name in asked]
+    if len(proposers) == 1:
+        return proposers[0]
+    return Portfolio(proposers, [p for p in proposers if isinstance(p, ModelProposer)])
 
 
-def _proposer(name: str) -> Proposer:
+def _require_one_model(names: Sequence[str]) -> None:
+    found = [name for name in names if name.startswith(PREFIX)]
+    if len(found) != 1:
+        what = "none is asked for" if not found else f"{len(found)} are asked for"
+        raise UsageError(
+            f"--base-url is where the model is, and {what}",
+            hint="--proposer model:NAME; of several, each has its own behind it: model:NAME@URL",
+        )
+
+
+def _proposer(name: str, models: ModelOptions) -> Proposer:
     kind, _, argument = name.partition(":")
     match kind:
         case "recipes" if not argument:
@@ -224,19 +247,36 @@ def _proposer(name: str) -> Proposer:
             return SweepProposer()
         case "replay" if argument:
             return ReplayProposer(read_proposals(Path(argument)))
+        case "model" if argument:
+            return model_proposer(name, models)
         case _:
             raise UsageError(
                 f"no proposer is called {name!r}",
-                hint="known: recipes, sweep, replay:FILE, a list such as recipes,sweep, and none",
+                hint="known: recipes, sweep, model:NAME, replay:FILE, a list such as recipes,sweep,"
+                " and none",
             )
 
 
-def proposers_of(names: Sequence[str]) -> str:
+def proposers_of(names: Sequence[str], base_url: str | None = None) -> str:
     """How a campaign's proposers are asked for again.
 
+    A campaign may come from somebody else: a key goes to an address in it only where that is named.
+
+    Args:
+        names: as the campaign recorded them.
+        base_url: of a model's endpoint, where one is named.
+
     Raises:
-        UsageError: they can't be, because the file that they replayed isn't recorded.
+        UsageError: they can't be, because the file that they replayed isn't recorded, or a model
+            was asked at an address that has to be named again.
     """
+    for name in names:
+        recorded = Endpoint.parse(name).base_url if name.startswith(PREFIX) else None
+        if recorded is not None and base_url is None:
+            raise UsageError(
+                f"this campaign asked a model at {recorded}, and has to be told to do so again",
+                hint=f"--base-url {recorded}, or another --proposer",
+            )
     if "replay" in names:
         raise UsageError(
             "this campaign replays a file, and has to be told which",

@@ -20,7 +20,7 @@ from roofsmith.analysis.ladder import gathered
 from roofsmith.asking.contract import contract_of, timing_of
 from roofsmith.asking.evidence import evidence_of, telling_counters
 from roofsmith.asking.history import LONGEST, open_again, refused, tried
-from roofsmith.asking.page import MAX_TOKENS, page
+from roofsmith.asking.page import BYTES_PER_TOKEN, MAX_TOKENS, page
 from roofsmith.asking.proposing import editable
 from roofsmith.asking.standing import directions, limits_left, workload_rows
 from roofsmith.domain.diagnosis import Disassembly, HotLoop, Reprofiled
@@ -28,6 +28,8 @@ from roofsmith.domain.proposal import RepairTask
 from roofsmith.domain.target import Target
 from roofsmith.ports import Brief
 
+CHARACTERS_PER_TOKEN: Final = BYTES_PER_TOKEN
+"""At the least, for whoever counts characters."""
 ANYWHERE: Final = "DIR"
 """Stands for the campaign's directory in commands, where nobody said which it is."""
 _MOST_WORKLOADS: Final = 4

@@ -7,7 +7,9 @@ from roofsmith.cli import (  # noqa: F401 - they register their commands
     campaigns,
     memory,
     selftest,
+    serving,
     showing,
+    skills,
     steps,
     this_machine,
 )

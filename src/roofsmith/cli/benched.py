@@ -6,8 +6,8 @@ from collections.abc import Collection
 from dataclasses import asdict
 from typing import Any
 
-from roofsmith.app import Benched
-from roofsmith.cli import documents, show
+from roofsmith.app import Benched, documents
+from roofsmith.cli import show
 from roofsmith.cli.output import print_json, print_lines, print_table
 from roofsmith.domain.profile import Profile
 from roofsmith.report import format as fmt

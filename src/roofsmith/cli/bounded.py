@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from roofsmith.app import Roofline
+from roofsmith.app.documents import roofline_document
 from roofsmith.cli.output import console, print_json, print_lines, print_table, write_file
 from roofsmith.domain.bound import Bound
 from roofsmith.domain.facts import Fact
 from roofsmith.report import format as fmt
-from roofsmith.report.arithmetic import limiter_words, roofline_lines, target_time_s
+from roofsmith.report.arithmetic import roofline_lines, target_time_s
 from roofsmith.report.rates import stood_on
 from roofsmith.report.roofline_chart import roofline_svg
 from roofsmith.report.roofline_plot import Line, plain_drawing, plot_legend, roofline_plot
@@ -28,7 +29,7 @@ def bounded(found: Roofline, *, svg: Path | None, as_json: bool) -> None:
     if svg is not None:
         write_file(svg, roofline_svg(survey.bounds, survey.environment.device.name))
     if as_json:
-        print_json(_document(found))
+        print_json(roofline_document(found))
         return
     device = survey.environment.device
     on = fmt.on_device(device.name, survey.threads if device.kind == "cpu" else None)
@@ -98,23 +99,3 @@ def _cited(bounds: Sequence[Bound]) -> dict[Fact, int]:
                 for fact in (pair.bandwidth, pair.peak):
                     cited.setdefault(fact, len(cited) + 1)
     return cited
-
-
-def _document(found: Roofline) -> dict[str, Any]:
-    survey = found.survey
-    return {
-        "device": survey.environment.device.model_dump(mode="json"),
-        "threads": survey.threads,
-        "ceilings": found.ceilings,
-        "goal": found.goal.model_dump(mode="json"),
-        "bounds": [
-            {
-                **bound.model_dump(mode="json"),
-                "target_time_s": target_time_s(bound, found.goal),
-                "limited_by": limiter_words(bound),
-            }
-            for bound in survey.bounds
-        ],
-        "classes": [class_.model_dump(mode="json") for class_ in survey.classes],
-        "facts": survey.facts.model_dump(mode="json"),
-    }

@@ -45,6 +45,7 @@ def demo(
 def optimize(
     subject: Any,
     proposer: options.Proposers = None,
+    base_url: options.BaseUrl = None,
     max_iterations: options.MaxIterations = None,
     budget_s: options.BudgetS = None,
     max_tokens: options.MaxTokens = None,
@@ -73,6 +74,7 @@ def optimize(
         proposers=proposer or app.DEFAULT_PROPOSERS,
         limits=app.Limits(max_iterations, budget_s, max_tokens),
         notes=notes,
+        base_url=base_url,
     )
     directory = output or app.new_directory(subject)
     settings = app.settings(isolation, lock_clocks=lock_clocks, waits=wait)
@@ -83,6 +85,7 @@ def optimize(
 def resume(
     directory: options.CampaignDir,
     proposer: options.Proposers = None,
+    base_url: options.BaseUrl = None,
     max_iterations: options.MaxIterations = None,
     budget_s: options.BudgetS = None,
     max_tokens: options.MaxTokens = None,
@@ -97,7 +100,11 @@ def resume(
     settings = app.settings(isolation, lock_clocks=lock_clocks, waits=wait)
     limits = app.Limits(max_iterations, budget_s, max_tokens)
     with reminded(directory):
-        _run(lambda o: app.resume(directory, proposer, limits, settings, o), directory, as_json)
+        _run(
+            lambda o: app.resume(directory, proposer, limits, settings, o, base_url),
+            directory,
+            as_json,
+        )
 
 
 @cli.command(rich_help_panel=_CAMPAIGNS)

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from roofsmith.analysis.side_by_side import Pair, side_by_side
-from roofsmith.app import Cited, Entry, Listing, Product
+from roofsmith.app import Cited, Listing, Product
+from roofsmith.app.documents import cited_document, entry_document
 from roofsmith.cli.output import print_json, print_lines, print_table
 from roofsmith.cli.sheets import compared, measured
 from roofsmith.domain.facts import Fact, FactSheet
@@ -108,7 +109,7 @@ def product(found: Product, *, as_json: bool) -> None:
 def cited(found: Cited, *, as_json: bool) -> None:
     """One line `<metric>: <value> <unit> <- <page>:<line>`; where it was read goes to stderr."""
     if as_json:
-        print_json(_cited(found))
+        print_json(cited_document(found))
         return
     print_lines([found.line])
     _warn(found.warnings)
@@ -118,23 +119,6 @@ def cited(found: Cited, *, as_json: bool) -> None:
     told = found.entry.told
     source = "; ".join(part for part in (told.source.title, told.source.locator) if part)
     print(f"{found.entry.metric}, {told.quality}: {source}", file=sys.stderr)
-
-
-def _cited(found: Cited) -> dict[str, Any]:
-    page = found.page
-    where = {"page": page.id if page else None, "product": page.product if page else None}
-    if found.entry is None:
-        missing = {"value": None, "unit": None, "citation": None}
-        answer = {"metric": found.metric, **where, **missing, "line": found.line}
-        return {**answer, "hint": found.hint, "warnings": list(found.warnings)}
-    return {
-        **_entry(found.entry),
-        "path": found.entry.metric,
-        "metric": found.metric,
-        "line": found.line,
-        **where,
-        "warnings": list(found.warnings),
-    }
 
 
 def _product(found: Product) -> dict[str, Any]:
@@ -148,7 +132,7 @@ def _product(found: Product) -> dict[str, Any]:
         "driver_names": list(page.driver_names),
         "file": str(page.file),
         "side_by_side": [*map(_pair, found.ceilings)],
-        "facts": [_entry(entry) for entry in page.entries.values()],
+        "facts": [entry_document(entry) for entry in page.entries.values()],
         "measured": [
             fact.model_dump(mode="json")
             for fact in found.sheet.model_copy(update={"datasheet": None}).facts()
@@ -157,11 +141,6 @@ def _product(found: Product) -> dict[str, Any]:
         "unknown": list(page.unknown),
         "warnings": list(found.warnings),
     }
-
-
-def _entry(entry: Entry) -> dict[str, Any]:
-    told = entry.told.model_dump(mode="json", exclude_none=True)
-    return {"metric": entry.metric, **told, "citation": str(entry.citation)}
 
 
 def _pair(pair: Pair) -> dict[str, Any]:

@@ -131,9 +131,17 @@ Proposers = Annotated[
     str | None,
     typer.Option(
         "--proposer",
-        help="Who thinks of changes: recipes, sweep, replay:FILE, a list such as recipes,sweep, "
-        "or none.",
+        help="Who thinks of changes: recipes, sweep, model:NAME, replay:FILE, a list such as "
+        "recipes,sweep, or none.",
         show_default="recipes,sweep",
+    ),
+]
+BaseUrl = Annotated[
+    str | None,
+    typer.Option(
+        metavar="URL",
+        help="Where the model of --proposer model:NAME is asked, such as http://127.0.0.1:8000/v1.",
+        show_default="its provider's",
     ),
 ]
 Output = Annotated[

@@ -9,8 +9,7 @@ from pathlib import Path
 from roofsmith.analysis.compiled import described
 from roofsmith.analysis.fractions import final_fraction
 from roofsmith.analysis.rulebook import RULES
-from roofsmith.app import Finished, Standing, ToldRounds, Verification
-from roofsmith.cli import documents
+from roofsmith.app import Finished, Standing, ToldRounds, Verification, documents
 from roofsmith.cli.errors_table import HEADERS, error_rows
 from roofsmith.cli.lines import decided, measured_ratio, own_fraction
 from roofsmith.cli.output import print_json, print_lines, print_table

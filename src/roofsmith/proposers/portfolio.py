@@ -9,7 +9,9 @@ The rule, for each incumbent:
 2. The others are asked in order. The first proposal that predicts more than that is taken: it makes
    no sense to tune a structure that is about to be replaced.
 3. Else the sweep is asked. If it has nothing, the best of the proposals held back in step 2 is
-   taken; if there is none either, there are no ideas left.
+   taken.
+4. If there is none either, those whose ideas cost tokens or money (models, agents) are asked, in
+   order; if they have nothing, there are no ideas left.
 
 A kept round changes the incumbent, so everybody is asked again. All of it is read off the ledger.
 An idea that is to be repaired goes to everybody as well; most have no repair, and pass.
@@ -18,7 +20,7 @@ An idea that is to be repaired goes to everybody as well; most have no repair, a
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from roofsmith.asking.answering import asked
 from roofsmith.domain.campaign import Campaign, Round
@@ -40,13 +42,16 @@ class Portfolio:
 
     Args:
         proposers: in the order in which equals are asked; at least one.
+        costly: those of them whose ideas cost something.
     """
 
-    def __init__(self, proposers: Sequence[Proposer]) -> None:
+    def __init__(self, proposers: Sequence[Proposer], costly: Collection[Proposer] = ()) -> None:
         if not proposers:
             raise ValueError("a portfolio needs at least one proposer")
         self._sweep = next((p for p in proposers if p.name == TACTIC), None)
-        self._others = tuple(p for p in proposers if p is not self._sweep)
+        self._costly = tuple(p for p in proposers if p in costly)
+        free = (p for p in proposers if p not in costly)
+        self._others = tuple(p for p in free if p is not self._sweep)
         self._names = tuple(p.name for p in proposers)
         self._asked: Proposer | None = None
 
@@ -79,9 +84,17 @@ class Portfolio:
                 return proposal
             if proposal is not None:
                 return self._taken(self._sweep, proposal)
-        if not held_back:
-            return None
-        return self._taken(*max(held_back, key=lambda held: _prediction(held[1])))
+        if held_back:
+            return self._taken(*max(held_back, key=lambda held: _prediction(held[1])))
+        for proposer in self._costly:
+            if is_silent(brief.campaign, proposer.name):
+                continue
+            proposal = asked(proposer, brief, screen)
+            if isinstance(proposal, BadAnswer):
+                return proposal
+            if proposal is not None:
+                return self._taken(proposer, proposal)
+        return None
 
     @property
     def last_summary(self) -> str:

@@ -6,7 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from roofsmith.analysis.fractions import final_fraction, held_fraction
-from roofsmith.app import Finished, Standing, ToldRounds, Verification
+from roofsmith.app.bounds import Roofline
+from roofsmith.app.campaigns import Finished
+from roofsmith.app.session import Standing, ToldRounds
+from roofsmith.app.verification import Verification
+from roofsmith.app.wiki import Cited
+from roofsmith.asking.brief import CHARACTERS_PER_TOKEN, document, markdown
 from roofsmith.asking.evidence import telling_counters
 from roofsmith.domain.bound import Bound
 from roofsmith.domain.campaign import Round, Stopped
@@ -21,7 +26,9 @@ from roofsmith.domain.target import Target
 from roofsmith.engine.stopping import Stop
 from roofsmith.engine.verify import Finding
 from roofsmith.ports import Measured
+from roofsmith.report.arithmetic import limiter_words, target_time_s
 from roofsmith.report.json_summary import calibration_document, metric_fields, value_fields
+from roofsmith.specs.wiki_page import Entry
 
 
 def judgement_document(judgement: Judgement, measure: Measure = TIME) -> dict[str, Any]:
@@ -172,7 +179,7 @@ def standing_document(standing: Standing) -> dict[str, Any]:
         "campaign": campaign.started.campaign,
         "directory": str(standing.directory),
         "next_round": len(campaign.rounds) + 2,
-        "stop": _stop(standing),
+        "stop": stop_of(standing),
         "incumbent": {
             "id": brief.incumbent.id,
             "language": brief.incumbent.language,
@@ -226,6 +233,15 @@ def _bound(bound: Bound) -> dict[str, Any]:
     }
 
 
+def brief_text(standing: Standing, most_characters: int) -> str:
+    """The brief as a model reads it, with less in it where it would be longer."""
+    text = standing.markdown
+    if len(text) <= most_characters:
+        return text
+    found = standing.document or document(standing.brief, standing.directory)
+    return markdown(found, int(most_characters / CHARACTERS_PER_TOKEN))
+
+
 def diagnosis_document(found: Diagnosis | None, measure: Measure = TIME) -> dict[str, Any] | None:
     """What is known after rollbacks; None: nothing had to be looked at."""
     if found is None:
@@ -244,7 +260,7 @@ def _command(target: Target) -> dict[str, Any] | None:
     return target.command.model_dump(mode="json") if target.command else None
 
 
-def _stop(standing: Standing) -> dict[str, str] | None:
+def stop_of(standing: Standing) -> dict[str, str] | None:
     """Why the loop would not go on: a condition that holds now, or the last recorded stop."""
     return _stopped(standing.stop or standing.brief.campaign.stopped)
 
@@ -295,3 +311,48 @@ def _timing(timing: Timing, measure: Measure) -> dict[str, Any]:
         "hot_time_s": timing.hot_time_s,
         "launch_time_s": timing.launch_time_s,
     }
+
+
+def roofline_document(found: Roofline) -> dict[str, Any]:
+    """What a machine allows of a target, and the facts that this rests on."""
+    survey = found.survey
+    return {
+        "device": survey.environment.device.model_dump(mode="json"),
+        "threads": survey.threads,
+        "ceilings": found.ceilings,
+        "goal": found.goal.model_dump(mode="json"),
+        "bounds": [
+            {
+                **bound.model_dump(mode="json"),
+                "target_time_s": target_time_s(bound, found.goal),
+                "limited_by": limiter_words(bound),
+            }
+            for bound in survey.bounds
+        ],
+        "classes": [class_.model_dump(mode="json") for class_ in survey.classes],
+        "facts": survey.facts.model_dump(mode="json"),
+    }
+
+
+def cited_document(found: Cited) -> dict[str, Any]:
+    """The answer to a question for one fact, with its citation."""
+    page = found.page
+    where = {"page": page.id if page else None, "product": page.product if page else None}
+    if found.entry is None:
+        missing = {"value": None, "unit": None, "citation": None}
+        answer = {"metric": found.metric, **where, **missing, "line": found.line}
+        return {**answer, "hint": found.hint, "warnings": list(found.warnings)}
+    return {
+        **entry_document(found.entry),
+        "path": found.entry.metric,
+        "metric": found.metric,
+        "line": found.line,
+        **where,
+        "warnings": list(found.warnings),
+    }
+
+
+def entry_document(entry: Entry) -> dict[str, Any]:
+    """A line of the wiki."""
+    told = entry.told.model_dump(mode="json", exclude_none=True)
+    return {"metric": entry.metric, **told, "citation": str(entry.citation)}

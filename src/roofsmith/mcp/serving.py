@@ -1,0 +1,163 @@
+"""Starts the server: on stdin and stdout, or as streamable HTTP on this machine alone."""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+import os
+import secrets
+import socket
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from importlib.metadata import version
+
+import anyio
+import uvicorn
+from mcp.server.mcpserver import MCPServer
+from starlette.datastructures import Headers
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from roofsmith.errors import MachineError, UsageError
+from roofsmith.mcp import resources
+from roofsmith.mcp.held import Shelf
+from roofsmith.mcp.tools import Tools
+
+TOKEN = "ROOFSMITH_MCP_TOKEN"
+PATH = "/mcp"
+_LEAST_TOKEN = 16
+_LOOK_S = 15.0
+"""Between two looks for sessions that nobody uses."""
+_GRACE_S = 3
+"""For open connections when the server ends."""
+
+_INSTRUCTIONS = """\
+roofsmith makes compute kernels faster, one judged change at a time, and keeps only what is proven.
+campaign_start measures the baseline; then in turns campaign_brief and campaign_submit with one
+change that cites the brief's evidence; at the end campaign_report. A verdict is final: answer it
+with another idea, not with the same code.
+"""
+
+
+def serve_stdio(idle_s: float) -> None:
+    """Serve one client on stdin and stdout until it closes them.
+
+    Args:
+        idle_s: after which an unused campaign is closed.
+    """
+    shelf = Shelf(idle_s)
+    try:
+        anyio.run(_server(shelf).run_stdio_async)
+    finally:
+        shelf.end()
+
+
+def serve_http(address: str, idle_s: float, say: Callable[[str], None]) -> None:
+    """Serve clients that know the token, until a signal.
+
+    Args:
+        address: `127.0.0.1:PORT`; port 0 is any that is free.
+        idle_s: after which an unused campaign is closed.
+        say: told the URL, and the token where the environment has none.
+
+    Raises:
+        UsageError: the address isn't of this machine alone, or the token is too short.
+        MachineError: the port is taken.
+    """
+    host, port = _parsed(address)
+    token, given = os.environ.get(TOKEN, ""), TOKEN in os.environ
+    if given and len(token) < _LEAST_TOKEN:
+        raise UsageError(
+            f"{TOKEN} has {len(token)} characters; {_LEAST_TOKEN} are the least",
+            hint="unset it, and a token is made",
+        )
+    token = token or secrets.token_urlsafe(32)
+    shelf = Shelf(idle_s)
+    listening = _bound(host, port)
+    name = f"[{host}]" if ":" in host else host
+    served = _server(shelf).streamable_http_app(streamable_http_path=PATH, host=host)
+    config = uvicorn.Config(
+        Guarded(served, token), log_level="warning", timeout_graceful_shutdown=_GRACE_S
+    )
+    try:
+        say(f"http://{name}:{listening.getsockname()[1]}{PATH}")
+        if not given:
+            say(f"token: {token}")
+        anyio.run(lambda: uvicorn.Server(config).serve(sockets=[listening]))
+    finally:
+        shelf.end()
+
+
+class Guarded:
+    """Lets nobody through without the token."""
+
+    def __init__(self, served: ASGIApp, token: str) -> None:
+        self._served = served
+        self._expected = f"Bearer {token}".encode()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] == "http":
+            said = Headers(scope=scope).get("authorization", "").encode()
+            if not hmac.compare_digest(said, self._expected):
+                headers = {"WWW-Authenticate": "Bearer"}
+                refusal = PlainTextResponse(f"wrong token: see {TOKEN}\n", 401, headers)
+                await refusal(scope, receive, send)
+                return
+        await self._served(scope, receive, send)
+
+
+def _server(shelf: Shelf) -> MCPServer[None]:
+    @asynccontextmanager
+    async def tidying(_: MCPServer[None]) -> AsyncIterator[None]:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(_tidy, shelf)
+            yield
+            tasks.cancel_scope.cancel()
+
+    server = MCPServer[None](
+        name="roofsmith",
+        version=version("roofsmith"),
+        instructions=_INSTRUCTIONS,
+        lifespan=tidying,
+        log_level="ERROR",
+    )
+    Tools(shelf).register(server)
+    resources.register(server)
+    return server
+
+
+async def _tidy(shelf: Shelf) -> None:
+    while True:
+        await anyio.sleep(_LOOK_S)
+        shelf.release_idle()
+
+
+def _parsed(address: str) -> tuple[str, int]:
+    host, _, port = address.rpartition(":")
+    host = {"localhost": "127.0.0.1"}.get(host, host.strip("[]"))
+    try:
+        is_loopback = ipaddress.ip_address(host).is_loopback
+        number = int(port)
+    except ValueError as error:
+        raise UsageError(f"--http {address}: {error}", hint="--http 127.0.0.1:8765") from error
+    if not is_loopback or not 0 <= number < 1 << 16:
+        raise UsageError(
+            f"--http {address}: only addresses of this machine alone are served",
+            hint="--http 127.0.0.1:8765; from elsewhere, through a tunnel of ssh",
+        )
+    return host, number
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    listening = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((host, port))
+        listening.listen()  # before anybody is told of it
+    except OSError as error:
+        listening.close()
+        raise MachineError(
+            f"can't listen on {host}:{port}: {error.strerror}", hint="name another port, or 0"
+        ) from error
+    return listening

@@ -1,0 +1,412 @@
+"""What clients may call: whole steps of a campaign, and single steps without one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+from mcp.server.mcpserver import Context, MCPServer
+from mcp.server.mcpserver.exceptions import ToolError
+from pydantic import Field, WithJsonSchema
+
+from roofsmith import app
+from roofsmith.app import Session, documents
+from roofsmith.domain.answer import Answer
+from roofsmith.domain.campaign import Campaign
+from roofsmith.domain.standing import limits_in_force
+from roofsmith.errors import RoofsmithError
+from roofsmith.mcp.answers import MOST_CHARACTERS, as_json, error_text, fitting
+from roofsmith.mcp.held import HeldCampaign, Shelf
+from roofsmith.mcp.working import CancelledWorkError, Ears, awaited, machine, new_thread
+
+Result = TypeVar("Result")
+Client = Context[Any, Any]
+
+PROPOSER = "mcp"
+"""The proposer that a record names for what clients submit."""
+_BRIEF_CHARACTERS = MOST_CHARACTERS - 1_500
+
+
+def _answer_schema() -> dict[str, Any]:
+    """The schema of an answer without references, which mean another place within a tool's."""
+    schema = Answer.model_json_schema()
+    parts = schema.pop("$defs", {})
+
+    def whole(value: Any) -> Any:
+        if isinstance(value, dict):
+            if "$ref" in value:
+                return whole(parts[value["$ref"].rsplit("/", 1)[1]])
+            return {key: whole(one) for key, one in value.items()}
+        return [whole(one) for one in value] if isinstance(value, list) else value
+
+    found: dict[str, Any] = whole(schema)
+    return found
+
+
+Directory = Annotated[str, Field(description="The campaign's directory, as its start named it.")]
+Kernel = Annotated[
+    str,
+    Field(description="A kernel file (then with reference and workloads), or a target.yaml."),
+]
+Reference = Annotated[
+    str | None, Field(description="The Python file that says what is right; of a kernel file.")
+]
+Workloads = Annotated[
+    list[str] | None, Field(description="Such as N=4096,D=4096, one text each; of a kernel file.")
+]
+Flags = Annotated[str | None, Field(description="Compiler flags in place of the usual ones.")]
+Threads = Annotated[int | None, Field(ge=1, description="Processors for kernels; usually all.")]
+Family = Annotated[str | None, Field(description="Operator family, such as softmax or gemm.")]
+Limit = Annotated[int | None, Field(ge=0, description="Rounds; the target's where left out.")]
+Proposed = Annotated[Any, WithJsonSchema(_answer_schema())]
+
+
+class Tools:
+    """The tools over one shelf of campaigns."""
+
+    def __init__(self, shelf: Shelf) -> None:
+        self._shelf = shelf
+
+    def register(self, server: MCPServer[Any]) -> None:
+        """Offer all of them."""
+        for tool in (
+            self.campaign_start, self.campaign_brief, self.campaign_submit, self.campaign_status,
+            self.campaign_show, self.campaign_report, self.judge, self.check, self.profile,
+            self.roofline, self.cite, self.remarks,
+        ):  # fmt: skip
+            server.add_tool(tool, structured_output=False)
+
+    async def campaign_start(
+        self,
+        kernel: Kernel,
+        context: Client,
+        reference: Reference = None,
+        workloads: Workloads = None,
+        flags: Flags = None,
+        threads: Threads = None,
+        family: Family = None,
+        directory: Annotated[
+            str | None, Field(description="Where it goes; a new folder in ./campaigns otherwise.")
+        ] = None,
+        max_iterations: Limit = None,
+        budget_s: Annotated[float | None, Field(gt=0, description="Seconds in all.")] = None,
+    ) -> str:
+        """Begin a campaign: survey the machine, check the kernel, measure the baseline.
+
+        Takes from seconds to minutes. Then: campaign_brief.
+        """
+        subject = _subject(kernel, reference, workloads, flags, threads, family)
+        with told_errors():
+            place = app.new_directory(subject) if directory is None else Path(directory)
+        held = self._shelf.named(place)
+        plan = app.Plan(subject, "none", app.Limits(max_iterations, budget_s))
+
+        def work(ears: Ears) -> dict[str, Any]:
+            with machine(ears):
+                settings = app.settings(waits=False)
+                found = app.optimize(plan, held.directory, settings, ears)
+            return documents.finished_document(found)
+
+        document = await _on(held.ears, lambda: held.start(work), context)
+        wanted = ("campaign", "directory", "report", "roofline_fraction", "baseline", "notes")
+        answer = {name: document[name] for name in wanted}
+        return as_json({**answer, "next": "campaign_brief"}, str(held.directory))
+
+    async def campaign_brief(self, directory: Directory, context: Client) -> str:
+        """What the next change may build on: the kernel, contract, bottleneck, evidence, history.
+
+        Read all of it, choose one change, then campaign_submit with the round that it names. The
+        campaign stays open until then, so that nothing has to be set up again.
+        """
+        held = self._held(directory)
+
+        def work(session: Session) -> tuple[str, str]:
+            standing = session.ask()
+            folder = standing.directory / "asks" / f"round-{session.campaign.last_round + 1}"
+            stop = documents.stop_of(standing)
+            ended = "" if stop is None else f"It would end here: {stop['detail']}\n\n"
+            text = documents.brief_text(standing, _BRIEF_CHARACTERS)
+            return f"{ended}{text}", str(folder)
+
+        text, folder = await _on(held.ears, lambda: held.turn(work), context)
+        return fitting(text, f"{folder}/brief.md and brief.json")
+
+    async def campaign_submit(
+        self,
+        directory: Directory,
+        answer: Proposed,
+        context: Client,
+        max_iterations: Limit = None,
+    ) -> str:
+        """Have one change judged: built, checked, timed against the incumbent, kept or rolled back.
+
+        The answer names the round of the brief that it answers. Where it can't be judged, `refused`
+        says why; that is recorded, and the same round may be answered again.
+        """
+        held = self._held(directory)
+        text = answer if isinstance(answer, str) else json.dumps(answer)
+        read = app.parse_answer(text)
+        if isinstance(read, Answer) and read.round is None:
+            raise ToolError(
+                "the answer names no round\ntry: `round` is a number in the brief; another client"
+                " may have been judged since"
+            )
+
+        def work(session: Session) -> dict[str, Any]:
+            told = session.submit(read, app.Limits(max_iterations), PROPOSER)
+            standing = {"total_speedup": session.campaign.total_speedup}
+            return {**documents.told_document(told), "kept": told.is_kept, **standing}
+
+        document = await _on(held.ears, lambda: held.turn(work), context)
+        return as_json(document, f"{held.directory}/rounds")
+
+    async def campaign_status(self, directory: Directory) -> str:
+        """Where a campaign is, without holding or changing it; also while a call works on it."""
+        found, held = self._read(directory), self._shelf.known(Path(directory))
+        rounds = [
+            {
+                "round": r.round,
+                "change": r.hypothesis.statement,
+                "proposer": r.proposer,
+                "decision": r.decision.kind,
+                "rule": r.decision.rule,
+            }
+            for r in found.rounds
+        ]
+        stopped = found.stopped
+        document = {
+            "campaign": found.started.campaign,
+            "rounds": rounds,
+            "kept": len(found.kept),
+            "refused": len(found.refusals),
+            "total_speedup": found.total_speedup,
+            "stopped": None if stopped is None else stopped.model_dump(include={"code", "detail"}),
+            "limits": limits_in_force(found).model_dump(mode="json"),
+            "held_here": held is not None and held.is_open,
+            "running": held.ears.said if held is not None and held.is_busy else None,
+        }
+        return as_json(document, f"{directory}/logs/optimize.md")
+
+    async def campaign_show(
+        self,
+        directory: Directory,
+        what: Annotated[
+            str, Field(description="`round N`, `diff N`, `counters`, `counters N`, or `baseline`.")
+        ],
+    ) -> str:
+        """One part of a campaign whole: a round, its diff, or all counters of a kernel."""
+        found = self._read(directory)
+        kind, number = _asked(what)
+        with told_errors():
+            match kind:
+                case "round" if number is not None:
+                    round_ = app.round_of(found, number)
+                    measure = found.started.target.measure
+                    document = documents.round_document(round_, measure)
+                    plan = round_.hypothesis.model_dump(mode="json")
+                    return as_json({**document, "plan": plan}, f"{directory}/rounds/round-{number}")
+                case "diff" if number is not None:
+                    where = f"{directory}/rounds/round-{number}/kernel_snapshot"
+                    return fitting(app.diff_of(found, number), where)
+                case "counters":
+                    profile = app.profile_of(found, number)
+                    where = f"{directory}/rounds"
+                    return as_json({"profile": _dump(profile)}, where)
+                case "baseline":
+                    return as_json(
+                        {"baseline": _dump(found.baseline)}, f"{directory}/rounds/round-1"
+                    )
+        raise ToolError(f"{what!r} is nothing to show\ntry: round N, diff N, counters, baseline")
+
+    async def campaign_report(self, directory: Directory, context: Client) -> str:
+        """The final report as Markdown: what was reached, kept, turned down and learned."""
+        held = self._held(directory)
+
+        def work(_: Ears) -> Path:
+            return app.render_report(held.directory).directory
+
+        place = await _on(held.ears, lambda: held.start(work), context)
+        report = place / "final_report.md"
+        return fitting(report.read_text(encoding="utf-8"), f"{report} and {place}/report.html")
+
+    async def judge(
+        self,
+        candidate: Annotated[str, Field(description="The kernel file to judge.")],
+        against: Annotated[str, Field(description="The kernel that it has to beat, or a target.")],
+        context: Client,
+        reference: Reference = None,
+        workloads: Workloads = None,
+        flags: Flags = None,
+        threads: Threads = None,
+        family: Family = None,
+    ) -> str:
+        """Judge a kernel against another, without a campaign: correct, and provably faster?"""
+        incumbent = _subject(against, reference, workloads, flags, threads, family)
+
+        def work(ears: Ears) -> dict[str, Any]:
+            settings = app.settings(waits=False)
+            found = app.judge(_path(candidate), flags, incumbent, None, settings, ears)
+            return documents.judgement_document(found)
+
+        return as_json(await _alone(work, context), f"roofsmith judge {candidate} --json")
+
+    async def check(
+        self,
+        kernel: Kernel,
+        context: Client,
+        reference: Reference = None,
+        workloads: Workloads = None,
+        flags: Flags = None,
+        threads: Threads = None,
+        family: Family = None,
+    ) -> str:
+        """Build a kernel and check its outputs against the reference; nothing is timed."""
+        subject = _subject(kernel, reference, workloads, flags, threads, family)
+
+        def work(ears: Ears) -> dict[str, Any]:
+            found = app.check(subject, app.settings(waits=False), ears)
+            return documents.measured_document(found)
+
+        return as_json(await _alone(work, context), f"roofsmith check {kernel} --json")
+
+    async def profile(
+        self,
+        kernel: Kernel,
+        context: Client,
+        reference: Reference = None,
+        workloads: Workloads = None,
+        flags: Flags = None,
+        threads: Threads = None,
+        family: Family = None,
+    ) -> str:
+        """Count what a kernel does on each workload, with the best tool this machine allows."""
+        subject = _subject(kernel, reference, workloads, flags, threads, family)
+
+        def work(ears: Ears) -> dict[str, Any]:
+            found = app.profile(subject, app.settings(waits=False), ears)
+            return {"profiles": [_dump(one) for one in found]}
+
+        return as_json(await _alone(work, context), f"roofsmith profile {kernel} --json")
+
+    async def roofline(
+        self,
+        kernel: Kernel,
+        context: Client,
+        reference: Reference = None,
+        workloads: Workloads = None,
+        flags: Flags = None,
+        threads: Threads = None,
+        family: Family = None,
+    ) -> str:
+        """The least time that this machine allows and the goal, per workload, with citations."""
+        subject = _subject(kernel, reference, workloads, flags, threads, family)
+
+        def work(ears: Ears) -> dict[str, Any]:
+            found = app.roofline(subject, app.settings(waits=False), ears)
+            return documents.roofline_document(found)
+
+        return as_json(await _alone(work, context), f"roofsmith roofline {kernel} --json")
+
+    async def cite(
+        self,
+        product: Annotated[str, Field(description="Such as `H100 SXM`.")],
+        metric: Annotated[str, Field(description="Such as `bandwidth`.")],
+    ) -> str:
+        """One fact of a hardware product with its citation, or that the wiki doesn't say."""
+        with told_errors():
+            found = app.cite(product, metric, app.settings())
+            return as_json(documents.cited_document(found), "roofsmith specs show PRODUCT")
+
+    async def remarks(
+        self, kernel: Annotated[str, Field(description="A kernel's source file.")]
+    ) -> str:
+        """What a kernel's source does that the judge watches for; nothing is built or run."""
+        with told_errors():
+            found = [_dump(remark) for remark in app.remarks(_path(kernel))]
+            return as_json({"remarks": found}, "docs/judge.md lists what they mean")
+
+    def _held(self, directory: str) -> HeldCampaign:
+        """The campaign of a directory that holds one."""
+        self._read(directory)
+        return self._shelf.named(Path(directory))
+
+    def _read(self, directory: str) -> Campaign:
+        with told_errors():
+            return app.read_campaign(Path(directory).expanduser())
+
+
+@contextmanager
+def told_errors() -> Iterator[None]:
+    """Have the client's model read an error of ours; others stay what they are.
+
+    Raises:
+        ToolError: with its message and hint.
+    """
+    try:
+        yield
+    except RoofsmithError as error:
+        raise ToolError(error_text(error)) from error
+    except CancelledWorkError as error:
+        raise ToolError("cancelled; what was recorded is kept") from error
+
+
+async def _on(ears: Ears, start: Callable[[], Future[Result]], context: Client) -> Result:
+    """The result of what runs on a campaign's thread."""
+
+    async def report(count: float, said: str) -> None:
+        await context.report_progress(count, None, said)
+
+    with told_errors():
+        return await awaited(start(), ears, report)
+
+
+async def _alone(work: Callable[[Ears], Result], context: Client) -> Result:
+    """The result of a step without a campaign, on a thread that ends with it."""
+    ears, thread = Ears(), new_thread("step")
+
+    def run() -> Result:
+        with machine(ears):
+            return work(ears)
+
+    future = thread.submit(run)
+    thread.shutdown(wait=False)
+    return await _on(ears, lambda: future, context)
+
+
+def _subject(
+    kernel: str,
+    reference: str | None,
+    workloads: list[str] | None,
+    flags: str | None,
+    threads: int | None,
+    family: str | None,
+) -> app.Subject:
+    return app.Subject(
+        path=_path(kernel),
+        reference=None if reference is None else _path(reference),
+        workloads=tuple(workloads or ()),
+        flags=flags,
+        threads=threads,
+        family=family,
+    )
+
+
+def _path(text: str) -> Path:
+    return Path(text).expanduser()
+
+
+def _asked(what: str) -> tuple[str, int | None]:
+    """`round 3` as its parts."""
+    words = what.split()
+    number = words[1] if len(words) == 2 else None
+    if number is not None and not number.isdecimal():
+        return "", None
+    return (words[0] if 1 <= len(words) <= 2 else ""), None if number is None else int(number)
+
+
+def _dump(value: Any) -> Any:
+    return None if value is None else value.model_dump(mode="json")

@@ -1,0 +1,213 @@
+"""Talks with a model until it has answered, over pydantic-ai."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterable, AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from pydantic_ai import Agent, ModelRetry, PromptedOutput, RunContext, ToolOutput
+from pydantic_ai.exceptions import AgentRunError, UnexpectedModelBehavior, UserError
+from pydantic_ai.messages import (
+    AgentStreamEvent,
+    PartDeltaEvent,
+    PartStartEvent,
+    TextPart,
+    TextPartDelta,
+    ToolCallPart,
+    ToolCallPartDelta,
+)
+from pydantic_ai.models import Model
+from pydantic_ai.output import OutputSpec
+from pydantic_ai.usage import RunUsage
+
+from roofsmith.domain.answer import Answer
+from roofsmith.domain.refusal import BadAnswer
+from roofsmith.proposers.model.endpoint import Endpoint
+from roofsmith.proposers.model.failures import failure, wants_no_tools
+from roofsmith.proposers.model.patience import Patience
+
+TURNS = 1
+"""In which an answer that doesn't fit may be mended."""
+MOST_CHARACTERS = 4_000_000
+"""Of what a model says for one answer, after which nobody listens any more."""
+_NO_KEY = "none"
+"""What an endpoint of one's own is given that asks for no key."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a model is asked, and when it is too late."""
+
+    endpoint: Endpoint
+    key: str | None
+    rules: str
+    brief: str
+    deadline_s: float
+    first_wait_s: float = 1.0
+    """Before a request that failed is made again, where the endpoint doesn't say."""
+
+
+@dataclass(slots=True)
+class Heard:
+    """What came back."""
+
+    answer: Answer | BadAnswer
+    tokens: int
+    """That the endpoint counted, over all turns."""
+    characters: int
+    """That the model said."""
+
+
+Complaint = Callable[[Answer], BadAnswer | None]
+
+
+def talk(asked: Asked, complaint: Complaint, said: Callable[[str], None]) -> Heard:
+    """Ask, and once more where the answer doesn't fit.
+
+    Args:
+        asked: the model and what it is sent.
+        complaint: what is wrong with an answer; None: nothing.
+        said: hears the text while it comes, and what is waited for.
+    """
+    talking = _Talk(asked, complaint, said)
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(talking.run())
+    with ThreadPoolExecutor(1) as beside:  # a loop runs in this thread already
+        return beside.submit(lambda: asyncio.run(talking.run())).result()
+
+
+class _FloodError(Exception):
+    """The model doesn't stop talking."""
+
+
+class _Talk:
+    def __init__(self, asked: Asked, complaint: Complaint, said: Callable[[str], None]) -> None:
+        self._asked = asked
+        self._complaint = complaint
+        self._said = said
+        self._usage = RunUsage()
+        self._characters = 0
+        self._objection: BadAnswer | None = None
+
+    async def run(self) -> Heard:
+        """The answer, or what it is taken for."""
+        answer = await self._answer()
+        return Heard(answer, self._usage.total_tokens, self._characters)
+
+    async def _answer(self) -> Answer | BadAnswer:
+        asked = self._asked
+        try:
+            async with asyncio.timeout(asked.deadline_s), _model(asked) as model:
+                return await self._asked_of(model)
+        except TimeoutError:
+            late = f"no whole answer in {asked.deadline_s:.3g} s"
+            return BadAnswer(reason="deadline", detail=late)
+        except _FloodError:
+            return BadAnswer(reason="malformed", detail="the answer doesn't end")
+        except UnexpectedModelBehavior as error:
+            return self._objection or failure(error, asked.endpoint)
+        except (AgentRunError, UserError) as error:
+            return failure(error, asked.endpoint)
+
+    async def _asked_of(self, model: Model) -> Answer:
+        """By a call of a tool; by text alone where a model has no tools."""
+        ends_at = asyncio.get_running_loop().time() + self._asked.deadline_s
+        try:
+            return await self._run(model, ToolOutput(Answer, name="propose"), ends_at)
+        except AgentRunError as error:
+            if not wants_no_tools(error):
+                raise
+        return await self._run(model, PromptedOutput(Answer), ends_at)
+
+    async def _run(self, model: Model, output: OutputSpec[Answer], ends_at: float) -> Answer:
+        asked = self._asked
+        agent = Agent(
+            model,
+            output_type=output,
+            instructions=asked.rules,
+            retries={"output": TURNS, "tools": 0},
+            capabilities=[Patience(ends_at, asked.first_wait_s, self._said)],
+        )
+        agent.output_validator(self._fitting)
+        done = await agent.run(asked.brief, usage=self._usage, event_stream_handler=self._listen)
+        return done.output
+
+    def _fitting(self, answer: Answer) -> Answer:
+        self._objection = self._complaint(answer)
+        if self._objection is not None:
+            raise ModelRetry(self._objection.detail)
+        return answer
+
+    async def _listen(
+        self,
+        _: RunContext[None],
+        events: AsyncIterable[AgentStreamEvent],
+    ) -> None:
+        async for event in events:
+            text = _text(event)
+            self._characters += len(text)
+            if self._characters > MOST_CHARACTERS:
+                raise _FloodError
+            if text:
+                self._said(text)
+
+
+def _text(event: AgentStreamEvent) -> str:
+    """What an event adds to what the model says."""
+    found: object = None
+    match event:
+        case PartStartEvent(part=TextPart() as text):
+            found = text.content
+        case PartStartEvent(part=ToolCallPart() as call):
+            found = call.args
+        case PartDeltaEvent(delta=TextPartDelta() as text_delta):
+            found = text_delta.content_delta
+        case PartDeltaEvent(delta=ToolCallPartDelta() as call_delta):
+            found = call_delta.args_delta
+        case _:
+            pass
+    return found if isinstance(found, str) else ""
+
+
+@asynccontextmanager
+async def _model(asked: Asked) -> AsyncIterator[Model]:
+    """The model with a client of its own, closed afterwards; requests are tried again by us.
+
+    Redirects aren't followed: kernels and keys go nowhere but where somebody said.
+    """
+    endpoint, key = asked.endpoint, asked.key or _NO_KEY
+    if endpoint.provider == "anthropic":
+        from anthropic import AsyncAnthropic
+        from anthropic import DefaultAsyncHttpxClient as AnthropicHttpClient
+        from pydantic_ai.models.anthropic import AnthropicModel
+        from pydantic_ai.providers.anthropic import AnthropicProvider
+
+        base_url = endpoint.base_url or "https://api.anthropic.com"
+        async with (
+            AnthropicHttpClient(follow_redirects=False, timeout=asked.deadline_s) as client,
+            AsyncAnthropic(
+                api_key=key, base_url=base_url, max_retries=0, http_client=client,
+                timeout=asked.deadline_s,
+            ) as anthropic,
+        ):  # fmt: skip
+            provider = AnthropicProvider(anthropic_client=anthropic)
+            yield AnthropicModel(endpoint.model, provider=provider)
+        return
+    from openai import AsyncOpenAI, DefaultAsyncHttpxClient
+    from pydantic_ai.models.openai import OpenAIChatModel
+    from pydantic_ai.providers.openai import OpenAIProvider
+
+    base_url = endpoint.base_url or "https://api.openai.com/v1"
+    async with (
+        DefaultAsyncHttpxClient(follow_redirects=False, timeout=asked.deadline_s) as client,
+        AsyncOpenAI(
+            api_key=key, base_url=base_url, max_retries=0, http_client=client,
+            timeout=asked.deadline_s,
+        ) as openai,
+    ):  # fmt: skip
+        yield OpenAIChatModel(endpoint.model, provider=OpenAIProvider(openai_client=openai))

@@ -1,0 +1,158 @@
+"""A language model as a proposer."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from roofsmith.asking.brief import CHARACTERS_PER_TOKEN
+from roofsmith.asking.proposing import proposal_of
+from roofsmith.config import MODEL_DEADLINE_S
+from roofsmith.domain.answer import Answer
+from roofsmith.domain.campaign import Round
+from roofsmith.domain.proposal import Proposal
+from roofsmith.domain.refusal import BadAnswer
+from roofsmith.errors import UsageError
+from roofsmith.ports import Brief, Observer, Screen
+from roofsmith.proposers.model.endpoint import Endpoint, key_of
+from roofsmith.proposers.model.prompts import system_prompt, user_prompt
+from roofsmith.proposers.model.redaction import Redaction, secrets_in
+
+if TYPE_CHECKING:
+    from roofsmith.proposers.model.conversation import Heard
+
+INSTALL = "pip install 'pydantic-ai-slim[openai,anthropic]'"
+_PACKAGES = ("pydantic_ai", "openai", "anthropic")
+_SHOWN = 60
+"""Characters of what a model says that a screen shows at a time."""
+_SHOWN_EVERY_S = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class ModelOptions:
+    """What holds for every model of a campaign."""
+
+    base_url: str | None = None
+    """Of an endpoint other than the provider's own."""
+    deadline_s: float = MODEL_DEADLINE_S
+    """For one answer with all its turns and waits."""
+    observer: Observer | None = None
+    """Hears what a model says while it says it."""
+    keys: Callable[[str], str | None] = key_of
+    """A key by the name of its environment variable."""
+    first_wait_s: float = 1.0
+    """Before a request that failed is made again."""
+
+
+class ModelProposer:
+    """Sends a model the brief, and makes a proposal of what it answers.
+
+    Args:
+        endpoint: the model.
+        options: that hold for all.
+    """
+
+    def __init__(self, endpoint: Endpoint, options: ModelOptions | None = None) -> None:
+        self._endpoint = endpoint
+        self._options = options or ModelOptions()
+
+    @property
+    def name(self) -> str:
+        """`model:anthropic:NAME`, say, with the address behind it where it isn't the usual one."""
+        return self._endpoint.name
+
+    def ask(self, brief: Brief, screen: Screen) -> Proposal | BadAnswer | None:  # noqa: ARG002
+        """The model's proposal; None where it gives up."""
+        key = self._options.keys(self._endpoint.key_name)
+        if key is None and self._endpoint.base_url is None:
+            name = self._endpoint.key_name
+            detail = f"there is no key for {self.name}: export {name}=..., or keep it in a keyring"
+            return BadAnswer(reason="failed", detail=detail, proposer=self.name)
+        redacted = Redaction(secrets_in(os.environ) | ({key} if key else set()))
+        rules, page = system_prompt(), redacted(user_prompt(brief))
+        heard = self._heard(key, rules, page, brief, redacted)
+        tokens = heard.tokens or _estimate(heard, len(rules) + len(page))
+        if isinstance(heard.answer, BadAnswer):
+            detail = redacted(heard.answer.detail)
+            changes = {"detail": detail, "tokens": tokens, "proposer": self.name}
+            return heard.answer.model_copy(update=changes)
+        counted = redacted.answer(heard.answer).model_copy(update={"tokens": tokens})
+        return self._proposal(counted, brief)
+
+    def tell(self, round: Round) -> None:
+        """Nothing to remember: the next brief holds it."""
+
+    def _heard(
+        self, key: str | None, rules: str, page: str, brief: Brief, redacted: Redaction
+    ) -> Heard:
+        from roofsmith.proposers.model.conversation import Asked, talk
+
+        options = self._options
+        asked = Asked(
+            self._endpoint, key, rules, page, options.deadline_s, options.first_wait_s
+        )  # fmt: skip
+
+        def complaint(answer: Answer) -> BadAnswer | None:
+            made = self._proposal(redacted.answer(answer), brief)
+            return made if isinstance(made, BadAnswer) else None
+
+        return talk(asked, complaint, _Ticker(self.name, options.observer, redacted))
+
+    def _proposal(self, answer: Answer, brief: Brief) -> Proposal | BadAnswer | None:
+        if answer.give_up is None and brief.repair is not None and not answer.repair:
+            return BadAnswer(
+                reason="bad_repair",
+                detail="the last idea is to be repaired: set `repair`, or say `give_up`",
+                tokens=answer.tokens,
+                proposer=self.name,
+            )
+        if brief.repair is None:
+            answer = answer.model_copy(update={"repair": False})
+        made = proposal_of(answer, brief, self._endpoint.short_name)
+        return made and made.model_copy(update={"proposer": self.name})
+
+
+class _Ticker:
+    """Shows the end of what a model says, a few times a second."""
+
+    def __init__(self, name: str, observer: Observer | None, redacted: Redaction) -> None:
+        self._name = name
+        self._observer = observer
+        self._redacted = redacted
+        self._tail = ""
+        self._shown_at = 0.0
+
+    def __call__(self, text: str) -> None:
+        """More of it."""
+        if self._observer is None:
+            return
+        self._tail = (self._tail + text)[-4 * _SHOWN :]
+        now = time.monotonic()
+        if now - self._shown_at < _SHOWN_EVERY_S:
+            return
+        self._shown_at = now
+        printable = "".join(c if c.isprintable() else " " for c in self._redacted(self._tail))
+        self._observer.stage("ask", f"{self._name}: {printable[-_SHOWN:]}")
+
+
+def _estimate(heard: Heard, sent: int) -> int:
+    """Tokens by length, where an endpoint counts none; none where nothing was said."""
+    failed = isinstance(heard.answer, BadAnswer) and heard.answer.reason == "failed"
+    silent = failed and not heard.characters
+    return 0 if silent else round((sent + heard.characters) / CHARACTERS_PER_TOKEN)
+
+
+def model_proposer(name: str, options: ModelOptions) -> ModelProposer:
+    """The proposer that is called so.
+
+    Raises:
+        UsageError: it names no model, or what talks to models isn't installed.
+    """
+    endpoint = Endpoint.parse(name, options.base_url)
+    if missing := [p for p in _PACKAGES if importlib.util.find_spec(p) is None]:
+        raise UsageError(f"{name} takes {missing[0]}, which isn't installed", hint=INSTALL)
+    return ModelProposer(endpoint, options)

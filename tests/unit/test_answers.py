@@ -1,0 +1,213 @@
+"""An answer is applied strictly, or refused with what is wrong; whatever is left as one is read."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from roofsmith.asking.edits import UnfitError, changed
+from roofsmith.asking.evidence import evidence_of
+from roofsmith.asking.proposing import proposal_of
+from roofsmith.domain.answer import Answer, Edit
+from roofsmith.domain.kernel import Candidate, SourceFile
+from roofsmith.domain.proposal import Proposal
+from roofsmith.domain.refusal import BadAnswer
+from roofsmith.ports import Brief
+from roofsmith.store.answers import LARGEST_BYTES, MOST_FILES, NAME, parse_answer, read_answer
+from roofsmith.testing.proposer import advance, brief_for
+
+KERNEL = "void solve(const float* a, float* out, int N) {\n    out[0] = a[0];\n}\n"
+FILES = {"kernel.c": KERNEL}
+IDEA = {
+    "statement": "Write twice",
+    "rationale": "it is a test",
+    "evidence": ["B1"],
+    "answers": "unknown",
+}
+
+
+def edit(search: str, replace: str, path: str = "kernel.c") -> Answer:
+    return Answer(edits=(Edit(path=path, search=search, replace=replace),))
+
+
+def patch(before: str, after: str, path: str = "kernel.c", context: int = 3) -> str:
+    old, new = before.splitlines(keepends=True), after.splitlines(keepends=True)
+    found = difflib.unified_diff(old, new, f"a/{path}", f"b/{path}", n=context)
+    return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
+                   for line in found)  # fmt: skip
+
+
+# -- edits -----------------------------------------------------------------------------------
+
+
+def test_search_and_replace() -> None:
+    made = changed(FILES, edit("a[0]", "a[1]"))
+    assert made == {"kernel.c": KERNEL.replace("a[0]", "a[1]")}
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Answer(),
+        Answer(files={"kernel.c": ""}, diff="x"),
+        Answer(files={"../kernel.c": ""}),
+        Answer(files={"/etc/passwd": ""}),
+        edit("nowhere", "x"),
+        edit("o", "x"),
+        edit("a[0]", "x", "other.c"),
+        Answer(diff="I would change line 3."),
+        Answer(diff="--- a/kernel.c\n+++ b/kernel.c\n@@ -1,2 +1,2 @@\n-wrong\n+right\n more\n"),
+        Answer(diff="--- a/kernel.c\n+++ b/kernel.c\n@@ -1,9 +1,1 @@\n-void\n+x\n"),
+        Answer(diff="--- a/k\n+++ b/../../k\n@@ -1,1 +1,1 @@\n-a\n+b\n"),
+    ],
+)
+def test_what_does_not_fit_is_not_applied(answer: Answer) -> None:
+    with pytest.raises(UnfitError):
+        changed(FILES, answer)
+
+
+lines = st.lists(st.text("ab +-@", max_size=4), max_size=8)
+
+
+@given(lines, lines, st.booleans(), st.integers(0, 3))
+def test_a_diff_makes_of_one_text_the_other(
+    old: list[str], new: list[str], ends: bool, context: int
+) -> None:
+    end = "\n" if ends else ""
+    before, after = "\n".join(["top", *old, "end"]) + end, "\n".join(["top", *new, "end"]) + end
+    if before == after:
+        return
+    diff = patch(before, after, context=context)
+    assert changed({"kernel.c": before}, Answer(diff=diff)) == {"kernel.c": after}
+
+
+# -- proposals -------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def brief() -> Brief:
+    source = SourceFile(path="kernel.c", text=KERNEL)
+    return brief_for(Candidate(language="c", sources=(source,)))
+
+
+def answer(**values: object) -> Answer:
+    return Answer.model_validate({**IDEA, "files": {"kernel.c": f"// new\n{KERNEL}"}, **values})
+
+
+def test_an_answer_becomes_a_proposal(brief: Brief) -> None:
+    made = proposal_of(answer(tokens=5, category="tiling", risks="none"), brief, "agent:x")
+    assert isinstance(made, Proposal)
+    assert made.candidate.kernel.text.startswith("// new")
+    assert (made.tokens, made.proposer) == (5, "agent:x")
+    assert made.hypothesis.tactic == "agent:x:tiling"
+    assert made.hypothesis.risks == "none"
+    assert made.hypothesis.evidence == (f"B1: {evidence_of(brief)['B1']}",)
+
+
+def test_flags_alone_are_a_change(brief: Brief) -> None:
+    made = proposal_of(answer(files={}, flags="-O2 -march=native"), brief, "x")
+    assert isinstance(made, Proposal)
+    assert made.candidate.build.flags == ("-O2", "-march=native")
+    assert made.candidate.kernel.text == KERNEL
+
+
+@pytest.mark.parametrize(
+    ("values", "reason"),
+    [
+        ({"statement": " "}, "malformed"),
+        ({"evidence": []}, "uncited"),
+        ({"evidence": ["E99"]}, "uncited"),
+        ({"answers": "tail"}, "malformed"),
+        ({"round": 7}, "malformed"),
+        ({"files": {}}, "malformed"),
+        ({"flags": "'"}, "malformed"),
+    ],
+)
+def test_what_is_wrong_is_said(brief: Brief, values: dict[str, object], reason: str) -> None:
+    bad = proposal_of(answer(tokens=3, **values), brief, "x")
+    assert isinstance(bad, BadAnswer)
+    assert (bad.reason, bad.tokens, bad.proposer) == (reason, 3, "x")
+
+
+def test_code_that_was_judged_needs_a_reason(brief: Brief) -> None:
+    made = proposal_of(answer(), brief, "x")
+    assert isinstance(made, Proposal)
+    later = advance(brief, made, kept=False)
+    repeated = proposal_of(answer(evidence=["R2"]), later, "x")
+    assert isinstance(repeated, BadAnswer)
+    assert repeated.reason == "repeated"
+    assert isinstance(proposal_of(answer(again="it was noisy"), later, "x"), Proposal)
+
+
+def test_giving_up_is_no_proposal(brief: Brief) -> None:
+    assert proposal_of(Answer(give_up="it is at the roofline"), brief, "x") is None
+
+
+# -- files -----------------------------------------------------------------------------------
+
+
+def left(folder: Path, answer: object, **files: str) -> Path:
+    (folder / NAME).write_text(answer if isinstance(answer, str) else json.dumps(answer))
+    for name, text in files.items():
+        (folder / name).write_text(text)
+    return folder
+
+
+def test_a_file_and_a_folder_are_read(tmp_path: Path) -> None:
+    folder = left(tmp_path, {**IDEA, "files": {"kernel.c": "x"}})
+    assert read_answer(folder, FILES) == read_answer(folder / NAME, FILES)
+
+
+def test_changed_files_beside_it_are_the_change(tmp_path: Path) -> None:
+    (tmp_path / "kernel.c").write_text("int x;\n")
+    found = read_answer(left(tmp_path, IDEA), FILES)
+    assert isinstance(found, Answer)
+    assert found.files == {"kernel.c": "int x;\n"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "I would vectorise it.", "[]", "{", '{"statement": 3}', '{"rm": "-rf"}', "[" * 10_000],
+)
+def test_garbage_is_a_bad_answer(text: str) -> None:
+    found = parse_answer(text)
+    assert isinstance(found, BadAnswer)
+    assert found.reason == "malformed"
+
+
+def test_what_is_no_plain_text_is_not_read(tmp_path: Path) -> None:
+    folder = left(tmp_path, IDEA)
+    secret = tmp_path.parent / "secret"
+    secret.write_text("a key")
+    for number, spoil in enumerate((
+        lambda path: path.symlink_to(secret),
+        lambda path: os.mkfifo(path),
+        lambda path: path.write_bytes(b"\xff\xfe\x00"),
+        lambda path: path.write_text("x" * (LARGEST_BYTES + 1)),
+        lambda path: path.write_text("stray"),
+    )):  # fmt: skip
+        path = folder / ("kernel.c" if number < 4 else "stray.c")
+        spoil(path)
+        assert isinstance(read_answer(folder, FILES), BadAnswer)
+        path.unlink()
+    (folder / NAME).unlink()
+    (folder / NAME).symlink_to(secret)
+    assert isinstance(read_answer(folder, FILES), BadAnswer)
+
+
+def test_ten_thousand_files_are_too_many(tmp_path: Path) -> None:
+    folder = left(tmp_path, IDEA)
+    (folder / "a").mkdir()
+    for number in range(MOST_FILES + 1):
+        (folder / "a" / f"{number}.c").write_text("")
+    assert isinstance(read_answer(folder, FILES), BadAnswer)
+
+
+def test_no_answer_is_a_bad_one(tmp_path: Path) -> None:
+    assert isinstance(read_answer(tmp_path, FILES), BadAnswer)
