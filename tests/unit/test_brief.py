@@ -29,6 +29,7 @@ from campaign_builder import (
 )
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from test_recorded_bottlenecks import RECORDED, classified
 
 from roofsmith.asking.brief import document, markdown
 from roofsmith.asking.contract import contract_of, timing_of
@@ -391,3 +392,16 @@ def test_a_target_without_notes_has_the_digest_that_it_had() -> None:
     noted = target().model_copy(update={"notes": "x"})
     assert noted.digest != target().digest
     assert Target.model_validate(noted.model_dump()) == noted
+
+
+def test_of_an_h100_s_counters_those_of_the_bottleneck_are_shown() -> None:
+    """Recorded ones: a kernel built to spill, one with bank conflicts, one of few warps."""
+    shown = {name: telling(name) for name in ("register_spills", "bank_conflicts", "low_occupancy")}
+    assert "spill_requests" in shown["register_spills"]
+    assert "excess_shared_wavefronts" in shown["bank_conflicts"]
+    assert {"achieved_occupancy", "registers_per_thread"} <= set(shown["low_occupancy"])
+
+
+def telling(name: str) -> list[str]:
+    profile, seen = classified(RECORDED[name])
+    return [one.name for one in telling_counters(profile, seen.kind).values()]

@@ -12,16 +12,45 @@ from roofsmith.ports import Brief
 MOST_COUNTERS = 12
 """Counters that a brief shows; the others are behind `roofsmith show DIR counters`."""
 
+_MOST_ALIKE = 4
+"""Counters of one beginning, such as `stall`, that are taken: the largest."""
+_LEAST_COUNTS = ("block_limit",)
+"""Of these the smallest."""
+
 _TELLING: Final[Mapping[BottleneckKind, tuple[str, ...]]] = {
-    "memory": ("memory_throughput", "dram", "llc", "cache", "l1", "l2", "bytes", "sector", "tlb"),
-    "compute": ("sm_throughput", "flops", "vector", "tensor", "pipe", "ipc", "fp", "instructions"),
-    "latency": ("stall", "ipc", "branch", "tlb", "miss", "issue", "eligible", "barrier", "cycles"),
-    "occupancy": ("occupancy", "block_limit", "registers", "shared", "warps", "spill", "waves"),
-    "launch": ("duration", "kernels_per_call", "kernel_time", "idle", "grid", "launch"),
-    "tail": ("waves", "tail", "grid", "sm_count", "block", "processors"),
-    "unknown": ("throughput", "ipc", "vector", "miss", "occupancy", "stall"),
-}
-"""Parts of the names of counters that tell most of a bottleneck, the most telling first."""
+    "memory": (
+        "dram_throughput", "memory_throughput", "l2_throughput", "l1_throughput", "l2_hit",
+        "l1_hit", "bytes_per_sector", "excess_", "spill", "shared_bank", "stall_long", "dram_rate",
+        "llc_", "cache_miss", "l1_miss", "dtlb", "memory_unit", "vector_fraction", "ipc",
+    ),
+    "compute": (
+        "sm_throughput", "tensor_", "fma_pipe", "alu_pipe", "xu_pipe", "fp64_pipe", "vector_",
+        "flops_per", "ipc", "issue_slot", "stall_math", "mfma", "processors_", "branch_miss",
+        "instructions",
+    ),
+    "latency": (
+        "sm_throughput", "memory_throughput", "stall", "eligible", "issue_slot", "achieved_occ",
+        "ipc", "branch_miss", "dtlb", "cache_miss", "llc_", "processors_", "vector_", "wait_",
+        "excess_", "shared_bank",
+    ),
+    "occupancy": (
+        "achieved_occ", "theoretical_occ", "estimated_occ", "block_limit", "registers_per",
+        "shared_bytes_per", "block_size", "grid_size", "eligible", "spill", "scratch", "waves",
+    ),
+    "launch": (
+        "duration", "kernel_time", "kernels_per_call", "gpu_idle", "grid_size", "block_size",
+        "waves_per", "sm_count", "sm_throughput", "memory_throughput",
+    ),
+    "tail": (
+        "waves", "tail_share", "grid_size", "sm_count", "block_size", "sm_active", "achieved_occ",
+        "block_limit", "processors_", "sm_throughput", "memory_throughput",
+    ),
+    "unknown": (
+        "sm_throughput", "memory_throughput", "ipc", "vector_", "llc_", "cache_miss", "branch_miss",
+        "achieved_occ", "stall", "duration",
+    ),
+}  # fmt: skip
+"""How the names of counters begin that tell most of a bottleneck, the most telling first."""
 
 
 def evidence_of(brief: Brief) -> dict[str, str]:
@@ -46,11 +75,21 @@ def telling_counters(profile: Profile, kind: BottleneckKind) -> dict[str, Counte
 
     Those that tell nothing of it fill up what is left, in the profiler's order.
     """
-    words = _TELLING[kind]
-
-    def rank(counter: Counter) -> int:
-        places = (n for n, word in enumerate(words) if word in counter.name)
-        return next(places, len(words))
-
-    chosen = sorted(profile.counters, key=rank)[:MOST_COUNTERS]
-    return {f"C{number}": counter for number, counter in enumerate(chosen, start=1)}
+    chosen: dict[str, Counter] = {}
+    names = {one.name for one in profile.counters}
+    for start in _TELLING[kind]:
+        alike = [
+            one
+            for one in profile.counters
+            if one.name.startswith(start)
+            and (one.value or one.name.endswith("_rate"))
+            and one.name.removesuffix("_share") not in names - {one.name}
+        ]
+        if len(alike) > _MOST_ALIKE:
+            largest = start not in _LEAST_COUNTS
+            alike = sorted(alike, key=lambda one: one.value, reverse=largest)[:_MOST_ALIKE]
+        chosen |= {one.name: one for one in alike}
+    for one in profile.counters:
+        chosen.setdefault(one.name, one)
+    shown = list(chosen.values())[:MOST_COUNTERS]
+    return {f"C{number}": counter for number, counter in enumerate(shown, start=1)}
