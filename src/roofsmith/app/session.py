@@ -119,7 +119,7 @@ class Session:
         engine.diagnose()
         require_rendered(engine.unrendered, self._directory)
         brief, target = engine.brief(), engine.campaign.started.target
-        found = document(brief, self._directory)
+        found = document(brief, self._directory.absolute())
         text = markdown(found)
         write_ask(self._directory, found, text, references_of(target))
         return Standing(
