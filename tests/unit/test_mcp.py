@@ -317,28 +317,44 @@ def test_a_campaign_from_brief_to_report(begun: Path, here: Path, cache: Path) -
 
 @needs_gcc
 @pytest.mark.timing
+@pytest.mark.parametrize("transport", ["stdio", "http"])
 def test_a_client_that_is_gone_leaves_a_campaign_to_go_on_with(
-    begun: Path, here: Path, cache: Path
+    transport: str, begun: Path, here: Path, cache: Path
 ) -> None:
-    async def leave() -> None:
+    async def leave(client: Client) -> None:
         heard = asyncio.Event()
 
         async def progress(count: float, total: float | None, message: str | None) -> None:
             heard.set()
 
-        async with over_stdio(here, cache) as client:
-            answer = {"directory": "run", "answer": change(FAST, campaign=begun)}
-            call = client.call_tool("campaign_submit", answer, progress_callback=progress)
-            submitted = asyncio.ensure_future(call)
-            await asyncio.wait(
-                {submitted, asyncio.ensure_future(heard.wait())},
-                return_when=asyncio.FIRST_COMPLETED,
-            )
-            assert heard.is_set(), "it is told how far the judge is"
-            submitted.cancel()
-            await asyncio.gather(submitted, return_exceptions=True)
+        answer = {"directory": "run", "answer": change(FAST, campaign=begun)}
+        call = client.call_tool("campaign_submit", answer, progress_callback=progress)
+        submitted = asyncio.ensure_future(call)
+        told = asyncio.ensure_future(heard.wait())
+        await asyncio.wait({submitted, told}, return_when=asyncio.FIRST_COMPLETED)
+        assert heard.is_set(), "it is told how far the judge is"
+        submitted.cancel()
+        await asyncio.gather(submitted, return_exceptions=True)
 
-    asyncio.run(leave())
+    async def by_stdio() -> None:
+        async with over_stdio(here, cache) as client:
+            await leave(client)
+
+    async def by_http(url: str) -> None:
+        async with over_http(url) as client:
+            await leave(client)
+        async with over_http(url) as client:
+            status: dict[str, Any] = {"running": True}
+            while status["running"]:
+                status = json.loads(await called(client, "campaign_status", directory="run"))
+            assert status["rounds"] == []
+            assert "B1" in await called(client, "campaign_brief", directory="run")
+
+    if transport == "stdio":
+        asyncio.run(by_stdio())
+    else:
+        with served(here, cache) as url:
+            asyncio.run(by_http(url))
     with app.open_session(begun, app.settings(), RecordingObserver()) as session:
         assert session.ask().brief.incumbent.kernel.text == SLOW
     assert not app.verify_campaign(begun).findings

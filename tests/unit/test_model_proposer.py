@@ -134,12 +134,18 @@ def test_prose_goes_back_once(provider: str) -> None:
         Reply(call='{"statement": "half of i'),
         Reply(call="[1, 2]"),
         Reply(call='{"unknown_field": 1}'),
+        Reply(call=json.dumps(fine(statement="\ud800"))),
+        Reply(call=json.dumps(fine(files={"x" * 200_000: ""}))),
+        Reply(call=json.dumps(fine(files={str(n): "" for n in range(10_000)}))),
         Reply(text=""),
     ],
 )
 def test_broken_answers_are_malformed(provider: str, reply: Reply) -> None:
     answer, server = asked(provider, [reply])
-    assert refused(answer, "malformed").tokens >= ONE_TURN
+    bad = refused(answer, "malformed")
+    assert bad.tokens >= ONE_TURN
+    assert len(bad.detail) <= 2000
+    bad.model_dump_json().encode()
     assert len(server.requests) <= 2
 
 

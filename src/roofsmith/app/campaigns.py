@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from roofsmith.app.agents import Workplace
 from roofsmith.app.citations import citation_check
 from roofsmith.app.doctor import Examination, examine
 from roofsmith.app.session import (
@@ -115,7 +116,7 @@ def optimize(plan: Plan, directory: Path, settings: Settings, observer: Observer
     is_kernel = subject.path.suffix in LANGUAGES
     kernel_path = subject.path if is_kernel else load_target_file(subject.path).kernel_path
     models = ModelOptions(plan.base_url, settings.model_deadline_s, observer)
-    proposer = make_proposer(plan.proposers, models)
+    proposer = make_proposer(plan.proposers, models, Workplace(directory, observer))
     finished = _start(target, kernel_path, proposer, directory, settings, observer)
     if is_kernel:
         write_campaign_target(subject, finished.directory / "target")
@@ -149,7 +150,7 @@ def resume(
         started = known.started
         models = ModelOptions(base_url, settings.model_deadline_s, observer)
         names = proposers or proposers_of(started.proposers, base_url)
-        proposer = make_proposer(names, models)
+        proposer = make_proposer(names, models, Workplace(files.directory, observer))
         policy = limited(limits_in_force(known), limits)
         with going_on(started, settings, observer) as opened:
             return _run(opened, files, proposer, settings, started.campaign, limits=policy)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from roofsmith.analysis.sizes import smallest
+from roofsmith.app.agents import Workplace, agent_proposer
 from roofsmith.app.clocks import host_clocks, locked_clocks
 from roofsmith.app.fresh_inputs import require_fresh_inputs
 from roofsmith.app.hardware import (
@@ -52,6 +54,7 @@ from roofsmith.ports import (
     TipShelf,
 )
 from roofsmith.profilers.repeatability import RepeatInspector
+from roofsmith.proposers.agent.proposer import AgentProposer
 from roofsmith.proposers.model.endpoint import PREFIX, Endpoint
 from roofsmith.proposers.model.proposer import ModelOptions, ModelProposer, model_proposer
 from roofsmith.proposers.portfolio import Portfolio
@@ -205,27 +208,38 @@ class NoProposer:
         """Nothing to remember."""
 
 
-def make_proposer(names: str, models: ModelOptions | None = None) -> Proposer:
-    """`recipes`, `sweep`, `replay:FILE`, `model:NAME`, a list of these with commas, or `none`.
+_SEPARATOR = re.compile(r",(?=\s*(?:recipes|sweep|none)\s*(?:,|$)|\s*(?:replay|agent|model):)")
+"""Between proposers where one is a command line, which may have commas of its own."""
+
+
+def make_proposer(
+    names: str, models: ModelOptions | None = None, place: Workplace | None = None
+) -> Proposer:
+    """`recipes`, `sweep`, `replay:FILE`, `model:NAME`, `agent:NAME`, a list of these, or `none`.
 
     Args:
-        names: whom to ask.
+        names: whom to ask, with commas between.
         models: what holds for language models.
+        place: the campaign that agents work for.
 
     Raises:
-        UsageError: a name that nobody answers to, a file that can't be replayed, or a model that
-            can't be asked.
+        UsageError: a name that nobody answers to, a file that can't be replayed, a model that
+            can't be asked, or an agent that isn't installed.
     """
     models = models or ModelOptions()
-    asked = [name.strip() for name in names.split(",")]
+    listed = _SEPARATOR.split(names) if "agent:" in names else names.split(",")
+    asked = [name.strip() for name in listed]
     if models.base_url is not None:
         _require_one_model(asked)
     if names == "none":
         return NoProposer()
-    proposers = [_proposer(name, models) for name in asked]
+    proposers = [_proposer(name, models, place) for name in asked]
     if len(proposers) == 1:
         return proposers[0]
-    return Portfolio(proposers, [p for p in proposers if isinstance(p, ModelProposer)])
+    return Portfolio(proposers, [p for p in proposers if isinstance(p, _COSTLY)])
+
+
+_COSTLY = (ModelProposer, AgentProposer)
 
 
 def _require_one_model(names: Sequence[str]) -> None:
@@ -238,7 +252,7 @@ def _require_one_model(names: Sequence[str]) -> None:
         )
 
 
-def _proposer(name: str, models: ModelOptions) -> Proposer:
+def _proposer(name: str, models: ModelOptions, place: Workplace | None) -> Proposer:
     kind, _, argument = name.partition(":")
     match kind:
         case "recipes" if not argument:
@@ -249,11 +263,13 @@ def _proposer(name: str, models: ModelOptions) -> Proposer:
             return ReplayProposer(read_proposals(Path(argument)))
         case "model" if argument:
             return model_proposer(name, models)
+        case "agent" if argument:
+            return agent_proposer(argument, place)
         case _:
             raise UsageError(
                 f"no proposer is called {name!r}",
-                hint="known: recipes, sweep, model:NAME, replay:FILE, a list such as recipes,sweep,"
-                " and none",
+                hint="known: recipes, sweep, model:NAME, agent:NAME, agent:COMMAND, replay:FILE, a"
+                " list such as recipes,sweep, and none",
             )
 
 
@@ -267,8 +283,8 @@ def proposers_of(names: Sequence[str], base_url: str | None = None) -> str:
         base_url: of a model's endpoint, where one is named.
 
     Raises:
-        UsageError: they can't be, because the file that they replayed isn't recorded, or a model
-            was asked at an address that has to be named again.
+        UsageError: they can't be: the file that they replayed, or the command line of an agent that
+            isn't known by name, isn't recorded, or a model's address has to be named again.
     """
     for name in names:
         recorded = Endpoint.parse(name).base_url if name.startswith(PREFIX) else None
@@ -277,6 +293,11 @@ def proposers_of(names: Sequence[str], base_url: str | None = None) -> str:
                 f"this campaign asked a model at {recorded}, and has to be told to do so again",
                 hint=f"--base-url {recorded}, or another --proposer",
             )
+    if command := next((name for name in names if name.startswith("agent:(")), None):
+        raise UsageError(
+            f"this campaign asked a command line, {command}, and has to be told which",
+            hint="--proposer 'agent:COMMAND', or another proposer",
+        )
     if "replay" in names:
         raise UsageError(
             "this campaign replays a file, and has to be told which",

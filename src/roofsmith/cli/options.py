@@ -131,8 +131,8 @@ Proposers = Annotated[
     str | None,
     typer.Option(
         "--proposer",
-        help="Who thinks of changes: recipes, sweep, model:NAME, replay:FILE, a list such as "
-        "recipes,sweep, or none.",
+        help="Who thinks of changes: recipes, sweep, model:NAME, agent:NAME or agent:COMMAND, "
+        "replay:FILE, a list such as recipes,sweep, or none.",
         show_default="recipes,sweep",
     ),
 ]

@@ -82,12 +82,11 @@ class HeldCampaign:
         return self._submitted(run)
 
     def release(self) -> Future[None]:
-        """Close its session, so that another process may work on it.
+        """Close its session after what runs, so that another process may work on it.
 
-        Raises:
-            CampaignBusyError: a call works on it.
+        Nobody is told that it is busy meanwhile: the next call comes after that, and opens it anew.
         """
-        return self._submitted(self._close)
+        return self._thread.submit(self._close)
 
     def end(self) -> None:
         """Cancel what runs, close the session, and wait for both."""

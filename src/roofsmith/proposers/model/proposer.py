@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from roofsmith.asking.answering import LONGEST_DETAIL
 from roofsmith.asking.brief import CHARACTERS_PER_TOKEN
 from roofsmith.asking.proposing import proposal_of
 from roofsmith.config import MODEL_DEADLINE_S
@@ -77,7 +78,7 @@ class ModelProposer:
         heard = self._heard(key, rules, page, brief, redacted)
         tokens = heard.tokens or _estimate(heard, len(rules) + len(page))
         if isinstance(heard.answer, BadAnswer):
-            detail = redacted(heard.answer.detail)
+            detail = redacted(heard.answer.detail)[:LONGEST_DETAIL]
             changes = {"detail": detail, "tokens": tokens, "proposer": self.name}
             return heard.answer.model_copy(update=changes)
         counted = redacted.answer(heard.answer).model_copy(update={"tokens": tokens})
@@ -98,7 +99,9 @@ class ModelProposer:
 
         def complaint(answer: Answer) -> BadAnswer | None:
             made = self._proposal(redacted.answer(answer), brief)
-            return made if isinstance(made, BadAnswer) else None
+            if not isinstance(made, BadAnswer):
+                return None
+            return made.model_copy(update={"detail": made.detail[:LONGEST_DETAIL]})
 
         return talk(asked, complaint, _Ticker(self.name, options.observer, redacted))
 

@@ -1,0 +1,143 @@
+"""Keeps one agent: starts its command behind walls, and ends all that comes of it.
+
+    python -I -S keeper.py CONTROL SIZE TERMINAL N WRITABLE{N} COMMAND...
+
+Whatever the command starts stays a descendant: what loses its parent becomes this process's child,
+also a daemon in a session of its own. So all of it is found at the end. CONTROL is a socket: when
+its other end is shut, or its owner dies, everything is killed. At the end it gets one JSON object:
+`code` (negative: a signal) and `left` (programs that had to be killed).
+
+Standard library only: the agent's own packages are never in sight of it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import resource
+import select
+import signal
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+
+_PR_SET_CHILD_SUBREAPER, _PR_SET_NO_NEW_PRIVS = 36, 38
+_LEAVING_S = 1.0
+"""How long what is about to end by itself may take: helpers that see that their parent is gone.
+Chosen, as for commands of repositories."""
+_DYING_S = 5.0
+_LOOK_S = 0.01
+_CANNOT_START = 127
+"""Exit code of shells that don't find a command."""
+_TERMINALS = ("/dev/tty", "/dev/ptmx", "/dev/pts")
+
+
+def main() -> None:
+    """Do what the command line says; doesn't return."""
+    control, size, terminal, writable = map(int, sys.argv[1:5])
+    words = sys.argv[5:]
+    os.set_inheritable(control, False)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # at a terminal it is for the command
+    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    agent = os.fork()
+    if agent == 0:
+        _become(words[writable:], tuple(words[:writable]), size, is_own=not terminal)
+    code = _await(agent, control)
+    left = _end_all(_LEAVING_S if code is not None else 0.0)
+    said = {"code": code, "left": left}
+    with suppress(OSError):
+        os.write(control, json.dumps(said).encode() + b"\n")
+    os._exit(0)
+
+
+def _become(command: list[str], writable: tuple[str, ...], size: int, *, is_own: bool) -> None:
+    """Be the command; doesn't return."""
+    if is_own:
+        os.setsid()
+    if writable:
+        _wall_in(writable)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    with suppress(ValueError, OSError):  # somebody has set it lower
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+    for number in (signal.SIGINT, signal.SIGPIPE, signal.SIGXFSZ):
+        signal.signal(number, signal.SIG_DFL)
+    try:
+        os.execvpe(command[0], command, os.environ)
+    except OSError as error:
+        _give_up(f"{command[0]}: {error.strerror}")
+
+
+def _wall_in(writable: tuple[str, ...]) -> None:
+    """From here on only these folders can be written to; all may be read."""
+    sys.path.insert(0, str(Path(__file__).parents[3]))
+    from roofsmith import landlock
+
+    ctypes.CDLL(None).prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+    devices = (*landlock.DEVICES, *_TERMINALS)
+    try:
+        landlock.allow_only(("/",), writable, devices, tcp=True, abstract_sockets=True)
+    except landlock.NoLandlockError as error:
+        _give_up(f"no walls: {error}")
+
+
+def _give_up(why: str) -> None:
+    os.write(2, f"{why}\n".encode(errors="replace"))
+    os._exit(_CANNOT_START)
+
+
+def _await(agent: int, control: int) -> int | None:
+    """The agent's exit code, negative for a signal; None if it is to be stopped."""
+    poll = select.poll()
+    poll.register(control, select.POLLIN)
+    poll.register(os.pidfd_open(agent), select.POLLIN)
+    while True:
+        if any(descriptor == control for descriptor, _ in poll.poll()):
+            return None
+        ended, status = os.waitpid(agent, os.WNOHANG)
+        if ended:
+            return os.waitstatus_to_exitcode(status)
+
+
+def _end_all(grace_s: float) -> list[str]:
+    """End every descendant; the names of those that didn't end by themselves in time."""
+    by_themselves = time.monotonic() + grace_s
+    left = set[str]()
+    while _is_anybody_there():
+        now = time.monotonic()
+        if now >= by_themselves:
+            for pid, name in _children():
+                left.add(name)
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+        if now > by_themselves + _DYING_S:
+            break
+        time.sleep(_LOOK_S)
+    return sorted(left)
+
+
+def _is_anybody_there() -> bool:
+    """Whether there are children still; those that have ended are buried."""
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+    except ChildProcessError:
+        return False
+    return True
+
+
+def _children() -> list[tuple[int, str]]:
+    """Number and name of this process's children that live."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError, ValueError):
+            head, _, rest = path.read_text(errors="replace").rpartition(")")
+            state, parent = rest.split()[:2]  # proc_pid_stat(5)
+            if int(parent) == os.getpid() and state not in "ZX":
+                found.append((int(path.parent.name), head.partition("(")[2]))
+    return found
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,283 @@
+"""Asks a coding agent's command line, and believes nothing but the answer that it leaves."""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from roofsmith.asking.brief import document, markdown, references_of
+from roofsmith.asking.proposing import editable, proposal_of
+from roofsmith.domain.answer import Answer
+from roofsmith.domain.campaign import Round
+from roofsmith.domain.proposal import Proposal
+from roofsmith.domain.refusal import BadAnswer, RefusalReason
+from roofsmith.domain.standing import limits_in_force
+from roofsmith.ports import Brief, Observer, Screen
+from roofsmith.proposers.agent.environment import agent_environment
+from roofsmith.proposers.agent.folder import (
+    PROPOSAL,
+    Folder,
+    edited,
+    make_folder,
+    remove_folder,
+)
+from roofsmith.proposers.agent.presets import Agent, filled, prompt_text
+from roofsmith.proposers.agent.redaction import Secrets
+from roofsmith.proposers.agent.running import Job, Ran, printable, run_agent
+from roofsmith.proposers.agent.usage import UsageMeter
+from roofsmith.proposers.agent.watch import Watch
+
+DEADLINE_S = 900.0
+"""For one answer. Chosen: what coding agents take for one change, several times over."""
+_SHOW_EVERY_S = 0.1
+"""Lines that come faster are kept and not shown."""
+_SHOWN = 160
+"""Characters of a line."""
+_LONGEST_DETAIL = 1500
+_NAMED = 3
+"""Paths that a refusal names."""
+_NOTES = "memory"
+"""Folder of a campaign in which its user may set flags by hand at any time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Elsewhere:
+    """What of the user's an agent's command must leave alone, beside the campaign's directory."""
+
+    restored: tuple[Path, ...] = ()
+    """The campaign's own: put back."""
+    seen: tuple[Path, ...] = ()
+    """The user's: only looked at."""
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """How agents work for one campaign."""
+
+    directory: Path
+    """The campaign's."""
+    observer: Observer
+    environment: Mapping[str, str]
+    """This process's."""
+    write_ask: Callable[[Path, Mapping[str, object], str, Mapping[str, str]], Path]
+    """Makes the folder of an ask: of the directory, a brief twice and references."""
+    read_answer: Callable[[Path, Mapping[str, str]], Answer | BadAnswer]
+    """Reads a folder with an answer, given what may be changed."""
+    end_left: Callable[[str], Sequence[str]]
+    """Ends processes whose environment holds this name."""
+    new_name: Callable[[], str]
+    variable: str
+    """That holds the name."""
+    elsewhere: Callable[[], Elsewhere] = Elsewhere
+    deadline_s: float = DEADLINE_S
+    tokens: int | None = None
+    """For one answer; None: what the campaign has left, if that is limited."""
+    walls: bool = False
+    """Whether the kernel forbids writing elsewhere."""
+
+
+class AgentProposer:
+    """Proposes what an agent's command answers; all that it remembers is the ledger's.
+
+    Args:
+        agent: whom to ask.
+        terms: how it works.
+    """
+
+    def __init__(self, agent: Agent, terms: Terms) -> None:
+        self._agent, self._terms = agent, terms
+
+    @property
+    def name(self) -> str:
+        """`agent:claude`; of a command of the user's own `agent:(program)`."""
+        return f"agent:{self._agent.name}"
+
+    def ask(self, brief: Brief, screen: Screen) -> Proposal | BadAnswer | None:  # noqa: ARG002
+        """The agent's proposal, what was wrong with its answer, or None where it gives up.
+
+        Raises:
+            StorageError: the campaign's folder can't be written.
+        """
+        terms, target = self._terms, brief.campaign.started.target
+        found = document(brief)
+        ask = terms.write_ask(terms.directory, found, markdown(found), references_of(target))
+        place = ask / f"attempt-{_attempt(brief)}"
+        place.mkdir(exist_ok=True)
+        before = brief.repair.candidate if brief.repair is not None else brief.incumbent
+        sources = editable(before, brief)
+        folder = make_folder(place / "work", ask, sources)
+        try:
+            return self._answered(brief, folder, place / "agent.log", sources)
+        finally:
+            remove_folder(folder.root)
+
+    def tell(self, round: Round) -> None:
+        """Nothing to remember: the brief of the next ask says what became of it."""
+
+    def _answered(
+        self, brief: Brief, folder: Folder, log: Path, sources: Mapping[str, str]
+    ) -> Proposal | BadAnswer | None:
+        terms = self._terms
+        secrets = Secrets(terms.environment)
+        meter = UsageMeter(self._agent.preset.usage)
+        log.unlink(missing_ok=True)  # of an attempt that was killed; it may be a link
+        watch = self._watch(folder, log)
+        name = terms.new_name()
+        job = self._job(brief, folder, log, secrets, name)
+        shown = _Shown(terms.observer, self.name)
+
+        def hear(line: str) -> None:
+            meter.hear(line)
+            shown.show(line)
+
+        ran = run_agent(job, hear, lambda: terms.end_left(name))
+        changed = watch.changed()
+        where = log.relative_to(terms.directory)
+
+        def bad(reason: RefusalReason, detail: str) -> BadAnswer:
+            said = secrets.redacted(f"{detail[:_LONGEST_DETAIL]}; log: {where}")
+            return BadAnswer(reason=reason, detail=said, tokens=meter.tokens, proposer=self.name)
+
+        if wrong := _ended_badly(ran, changed, terms):
+            return bad(*wrong)
+        answer = self._read(folder, sources)
+        if isinstance(answer, BadAnswer):
+            return bad(answer.reason, answer.detail)
+        if (secret := secrets.named_in(answer.model_dump(mode="python"))) is not None:
+            return bad("malformed", f"the answer holds the value of {secret}")
+        used: dict[str, float] = {
+            "tokens": meter.tokens or answer.tokens,
+            "cost_usd": meter.cost_usd or answer.cost_usd,
+        }
+        proposal = proposal_of(answer.model_copy(update=used), brief, self.name)
+        if isinstance(proposal, BadAnswer):
+            return bad(proposal.reason, proposal.detail).model_copy(
+                update={"tokens": proposal.tokens}
+            )
+        return proposal
+
+    def _watch(self, folder: Folder, log: Path) -> Watch:
+        """Of all that the agent has no business in.
+
+        Behind walls it is the user who writes to what is the user's.
+        """
+        terms = self._terms
+        elsewhere = terms.elsewhere()
+        return Watch(
+            restored=(*folder.given, terms.directory, *elsewhere.restored),
+            seen=() if terms.walls else elsewhere.seen,
+            besides={folder.root, log, *((terms.directory / _NOTES,) if terms.walls else ())},
+        )
+
+    def _job(self, brief: Brief, folder: Folder, log: Path, secrets: Secrets, name: str) -> Job:
+        terms, preset = self._terms, self._agent.preset
+        own, users = str(folder.home), terms.environment.get("HOME")
+        home = users if preset.home == "user" and users else own
+        tokens = _tokens_left(brief, terms.tokens)
+        values = {
+            "work": str(folder.root),
+            "answer": str(folder.answer),
+            "deadline_s": f"{terms.deadline_s:g}",
+        }
+        given = {
+            **{name: filled(value, values) for name, value in preset.sets.items()},
+            "ROOFSMITH_BRIEF": str(folder.brief),
+            "ROOFSMITH_ANSWER": str(folder.answer),
+            "ROOFSMITH_DEADLINE_S": values["deadline_s"],
+            **({} if tokens is None else {"ROOFSMITH_TOKENS": str(tokens)}),
+            terms.variable: name,
+        }
+        files = [str(folder.sources / path) for path in editable(brief.incumbent, brief)]
+        lists = {"sources": files, "walls": preset.walled if terms.walls else preset.unwalled}
+        words = self._agent.words({**values, "prompt": prompt_text(values)}, lists)
+        writable = [folder.root, *(Path(home, path) for path in preset.writes if home != own)]
+        return Job(
+            command=words,
+            directory=folder.root,
+            environment=agent_environment(
+                terms.environment, home, str(folder.temporary), given
+            ),
+            deadline_s=terms.deadline_s,
+            writable=writable if terms.walls else (),
+            log=log,
+            secrets=secrets,
+            terminal=preset.terminal == "yes",
+        )  # fmt: skip
+
+    def _read(self, folder: Folder, sources: Mapping[str, str]) -> Answer | BadAnswer:
+        """The answer that an agent left, with sources that it edited in place."""
+        try:
+            if not stat.S_ISDIR(folder.answer.lstat().st_mode):
+                return BadAnswer(reason="malformed", detail="the answer's folder is no folder")
+            if os.listdir(folder.answer) == [PROPOSAL]:  # noqa: PTH208
+                found = edited(folder, sources)
+                if isinstance(found, str):
+                    return BadAnswer(reason="malformed", detail=found)
+                answer = self._terms.read_answer(folder.answer, sources)
+                is_change = isinstance(answer, Answer) and not (
+                    answer.files or answer.edits or answer.diff or answer.give_up
+                )
+                return answer.model_copy(update={"files": found}) if is_change else answer
+            return self._terms.read_answer(folder.answer, sources)
+        except (OSError, RecursionError) as error:
+            why = getattr(error, "strerror", None) or "its folders are too deep"
+            return BadAnswer(reason="malformed", detail=f"the answer can't be read: {why}")
+
+
+class _Shown:
+    """Passes an agent's output on to people, at their speed."""
+
+    def __init__(self, observer: Observer, name: str) -> None:
+        self._observer, self._name, self._at = observer, name, float("-inf")
+        observer.stage("agent", name)
+
+    def show(self, line: str) -> None:
+        now = time.monotonic()
+        if now - self._at >= _SHOW_EVERY_S:
+            self._at = now
+            self._observer.stage("agent", f"{self._name}: {printable(line.strip())[:_SHOWN]}")
+
+
+def _attempt(brief: Brief) -> int:
+    """1 for the first ask of a round; the ledger says how many were refused."""
+    last = brief.campaign.last_round
+    return 1 + sum(past.after_round == last for past in brief.campaign.refusals)
+
+
+def _tokens_left(brief: Brief, most: int | None) -> int | None:
+    """Tokens that an answer may take; None: nobody limits them."""
+    limit = limits_in_force(brief.campaign).max_tokens
+    if limit is None:
+        return most
+    left = max(0, limit - sum(past.tokens for past in brief.campaign.proposed))
+    return left if most is None else min(left, most)
+
+
+def _ended_badly(
+    ran: Ran, changed: Sequence[Path], terms: Terms
+) -> tuple[RefusalReason, str] | None:
+    """Why nothing that an agent left is looked at, if so."""
+    if changed:
+        names = ", ".join(
+            str(path.relative_to(terms.directory) if path.is_relative_to(terms.directory) else path)
+            for path in changed[:_NAMED]
+        )
+        more = f" and {len(changed) - _NAMED} more" if len(changed) > _NAMED else ""
+        return "failed", f"outside of what it may change, {names}{more} changed"
+    if ran.stopped == "deadline":
+        return "deadline", f"no answer within {terms.deadline_s:g} s"
+    if ran.stopped == "flood":
+        return "failed", "it printed too much"
+    said = f"; it printed: {' | '.join(ran.tail)}" if ran.tail else ""
+    if ran.code is None:
+        return "failed", f"it ended whoever kept it{said}"
+    if ran.code != 0:
+        how = f"exited with {ran.code}" if ran.code > 0 else f"was killed by signal {-ran.code}"
+        return "failed", f"the agent {how}{said}"
+    if ran.left:
+        return "failed", f"it left processes behind: {', '.join(ran.left[:_NAMED])}"
+    return None

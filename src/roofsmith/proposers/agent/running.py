@@ -1,0 +1,230 @@
+"""Runs an agent's command: kept, heard, and ended with all that it started."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import socket
+import subprocess
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Literal
+
+from roofsmith.errors import StorageError
+from roofsmith.proposers.agent.redaction import Secrets
+from roofsmith.shell import end_group
+
+MAX_OUTPUT_BYTES = 64 << 20
+"""An agent that prints more has gone astray."""
+LARGEST_FILE_BYTES = 1 << 30
+"""That it may write."""
+_KEPT_BYTES = 2 << 20
+"""Of the beginning of its output, and of the end: what the log holds."""
+_LONGEST_LINE = 1 << 20
+_READ_BYTES = 1 << 16
+_ENDING_S = 10.0
+"""For the keeper to end everybody: it takes half of that at most."""
+_KEEPER = Path(__file__).with_name("keeper.py")
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What is to be run, and how."""
+
+    command: Sequence[str]
+    directory: Path
+    environment: Mapping[str, str]
+    deadline_s: float
+    writable: Sequence[Path]
+    """Folders that it may write to; none: all, there are no walls."""
+    log: Path
+    """Isn't there yet."""
+    secrets: Secrets
+    terminal: bool = False
+    """Whether a person works with it at this terminal; nothing is kept then."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """How an agent ended."""
+
+    code: int | None
+    """Negative: a signal; None: it was stopped, or ended whoever kept it."""
+    stopped: Literal["deadline", "flood"] | None
+    left: tuple[str, ...]
+    """Programs that it left behind."""
+    tail: tuple[str, ...]
+    """The last lines that it printed."""
+
+
+def run_agent(job: Job, hear: Callable[[str], None], end_left: Callable[[], Sequence[str]]) -> Ran:
+    """Run an agent's command to its end, its deadline or its flood.
+
+    Args:
+        job: what to run.
+        hear: gets every line, without secrets and control characters.
+        end_left: ends what rewrote its parentage, and says what that was.
+
+    Raises:
+        StorageError: the log can't be written, or the command's folder is gone.
+    """
+    ours, theirs = socket.socketpair()
+    try:
+        with ours, theirs, job.log.open("xb") as log:
+            process = _start(job, theirs)
+            theirs.close()
+            heard = _Heard(log, job.secrets, hear)
+            try:
+                stopped = _listen(process, ours, heard, job.deadline_s)
+                said = _ending(process, ours, heard)
+            finally:
+                if job.terminal:  # its group is this process's own
+                    process.kill()
+                end_group(process)
+                if process.stdout is not None:
+                    process.stdout.close()
+                left = end_left()
+            heard.finish()
+    except OSError as error:
+        raise StorageError(f"can't run {job.command[0]}: {error.strerror or error}") from error
+    names = (*_names(said.get("left")), *left)
+    code = said.get("code")
+    return Ran(
+        code=code if isinstance(code, int) and stopped is None else None,
+        stopped=stopped,
+        left=tuple(dict.fromkeys(printable(name) for name in names)) if stopped is None else (),
+        tail=tuple(heard.tail),
+    )
+
+
+def printable(text: str) -> str:
+    """A line without what would move a terminal's cursor."""
+    return "".join(letter if letter.isprintable() else " " for letter in text)
+
+
+def _start(job: Job, control: socket.socket) -> subprocess.Popen[bytes]:
+    writable = [str(path) for path in job.writable]
+    return subprocess.Popen(
+        [
+            sys.executable, "-I", "-S", str(_KEEPER), str(control.fileno()),
+            str(LARGEST_FILE_BYTES), str(int(job.terminal)), str(len(writable)), *writable,
+            *job.command,
+        ],
+        cwd=job.directory, env=dict(job.environment), pass_fds=[control.fileno()],
+        stdin=None if job.terminal else subprocess.DEVNULL,
+        stdout=None if job.terminal else subprocess.PIPE,
+        stderr=None if job.terminal else subprocess.STDOUT,
+        start_new_session=not job.terminal,
+    )  # fmt: skip
+
+
+def _listen(
+    process: subprocess.Popen[bytes], control: socket.socket, heard: _Heard, deadline_s: float
+) -> Literal["deadline", "flood"] | None:
+    """Hear the output until the keeper has something to say; why it has to end, if so."""
+    until = time.monotonic() + deadline_s
+    poll = select.poll()
+    poll.register(control, select.POLLIN)
+    output = process.stdout
+    if output is not None:
+        poll.register(output, select.POLLIN)
+    while True:
+        left_s = until - time.monotonic()
+        if left_s <= 0:
+            return "deadline"
+        ready = {descriptor for descriptor, _ in poll.poll(left_s * 1000 + 1)}
+        if output is not None and output.fileno() in ready:
+            if not heard.read(output):
+                poll.unregister(output)
+                output = None
+            if heard.bytes > MAX_OUTPUT_BYTES:
+                return "flood"
+        elif control.fileno() in ready:
+            return None
+
+
+def _ending(
+    process: subprocess.Popen[bytes], control: socket.socket, heard: _Heard
+) -> dict[str, object]:
+    """What the keeper says when all have ended; nothing if it was killed."""
+    with suppress(OSError):
+        control.shutdown(socket.SHUT_WR)
+    control.settimeout(_ENDING_S)
+    said = b""
+    with suppress(OSError):
+        while part := control.recv(_READ_BYTES):
+            said += part
+    if process.stdout is not None and heard.bytes <= MAX_OUTPUT_BYTES:
+        poll = select.poll()
+        poll.register(process.stdout, select.POLLIN)
+        while poll.poll(0) and heard.read(process.stdout) and heard.bytes <= MAX_OUTPUT_BYTES:
+            pass
+    try:
+        found = json.loads(said)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _names(found: object) -> list[str]:
+    return [str(name) for name in found] if isinstance(found, list) else []
+
+
+class _Heard:
+    """The output so far: its beginning and its end are kept, every line is passed on."""
+
+    def __init__(self, log: IO[bytes], secrets: Secrets, hear: Callable[[str], None]) -> None:
+        self._log, self._secrets, self._hear = log, secrets, hear
+        self._pending = b""
+        self._written = 0
+        self._late: deque[bytes] = deque()
+        self._late_bytes = 0
+        self._left_out = 0
+        self.bytes = 0
+        self.tail: deque[str] = deque(maxlen=5)
+
+    def read(self, output: IO[bytes]) -> bool:
+        """Take what is there; False at the end."""
+        data = os.read(output.fileno(), _READ_BYTES)
+        self.bytes += len(data)
+        lines = (self._pending + data).split(b"\n")
+        self._pending = lines.pop()
+        for line in lines:
+            self._line(line)
+        if len(self._pending) > _LONGEST_LINE:
+            # a secret that stands across the cut stays together
+            cut = len(self._pending) - 4 * self._secrets.longest
+            self._line(self._pending[:cut])
+            self._pending = self._pending[cut:]
+        return bool(data)
+
+    def finish(self) -> None:
+        """Write the end of the output behind its beginning."""
+        if self._pending:
+            self._line(self._pending)
+        if self._left_out:
+            self._log.write(b"[%d bytes left out]\n" % self._left_out)
+        self._log.writelines(self._late)
+
+    def _line(self, line: bytes) -> None:
+        text = self._secrets.redacted(line.decode(errors="replace").rstrip("\r"))
+        data = text.encode(errors="replace") + b"\n"
+        if self._written < _KEPT_BYTES:
+            self._log.write(data)
+            self._written += len(data)
+        else:
+            self._late.append(data)
+            self._late_bytes += len(data)
+            while self._late_bytes > _KEPT_BYTES:
+                gone = len(self._late.popleft())
+                self._late_bytes -= gone
+                self._left_out += gone
+        if text.strip():
+            self.tail.append(printable(text.strip())[:200])
+            self._hear(text)
