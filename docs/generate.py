@@ -18,8 +18,10 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from typer.models import ArgumentInfo, OptionInfo
 
+from roofsmith.asking.page import DROPPED
 from roofsmith.cli import main as _main  # noqa: F401 - registers every command
 from roofsmith.cli.root import cli
+from roofsmith.domain.answer import Answer
 from roofsmith.domain.command import CommandSection, ProfileCommand
 from roofsmith.domain.target import Target
 from roofsmith.domain.workload import Workload
@@ -102,6 +104,22 @@ def command_keys_table() -> str:
         else:
             rows.append(_row(f"command.{name}", info))
     return "\n".join(rows) + "\n"
+
+
+def with_brief(page: str) -> str:
+    """docs/brief.md with what is left out first, and the fields of an answer, as they are now."""
+    steps = [f"{number}. {what}" for number, (*_, what) in enumerate(DROPPED, start=1)]
+    rows = ["| field | type | default | |", "|---|---|---|---|"]
+    for name, info in Answer.model_fields.items():
+        default = _default(info.get_default(call_default_factory=True))
+        about = info.description or _ANSWERED[name]
+        rows.append(f"| `{name}` | {_cell(_type(info.annotation))} | {default} | {_cell(about)} |")
+    page = _with(page, "dropped", "\n".join(steps) + "\n")
+    return _with(page, "fields", "\n".join(rows) + "\n")
+
+
+_ANSWERED: Mapping[str, str] = {"cost_usd": "What it cost, if that is known."}
+"""Fields of an answer that say nothing themselves."""
 
 
 def with_command_keys(page: str) -> str:
@@ -298,6 +316,7 @@ def main() -> None:
     for path, written in (
         (README, with_figures),
         (DOCS / "target.md", with_keys),
+        (DOCS / "brief.md", with_brief),
         (DOCS / "command.md", with_command_keys),
         (DOCS / "specs.md", with_facts),
         (WIKI_INDEX, with_pages),

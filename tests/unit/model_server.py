@@ -56,7 +56,7 @@ class Request:
 
     @property
     def round(self) -> int:
-        return int(self.prompt.split("## round\n\n")[1].split()[0])
+        return int(self.prompt.partition("# Round ")[2].split()[0])
 
     @property
     def turn(self) -> int:

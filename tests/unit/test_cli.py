@@ -43,7 +43,7 @@ def flops(n):
     return n
 """
 COMMANDS = (
-    "demo", "init", "optimize", "resume", "ask", "tell", "report", "verify",
+    "demo", "init", "optimize", "resume", "ask", "tell", "show", "report", "verify",
     "judge", "check", "bench", "profile", "listing", "roofline", "classify", "doctor",
     "specs", "memory",
 )  # fmt: skip

@@ -21,6 +21,7 @@ from roofsmith.analysis import clock, compare, roofline, tolerance
 from roofsmith.analysis.statistics import least_observations
 from roofsmith.cli.root import cli
 from roofsmith.devices import nvml
+from roofsmith.domain.answer import Answer
 from roofsmith.domain.inspection import SanitizerTool
 from roofsmith.domain.outcome import Failure
 from roofsmith.domain.target import KeepPolicy
@@ -111,6 +112,13 @@ def test_target_keys_are_current(generate: ModuleType) -> None:
     page = (ROOT / "docs" / "target.md").read_text()
     assert page == generate.with_keys(page), "run `make docs`"
     assert "| `keep.noise_band` | number | `0.01` |" in page
+
+
+def test_the_brief_is_described_as_it_is(generate: ModuleType) -> None:
+    page = (ROOT / "docs" / "brief.md").read_text()
+    assert page == generate.with_brief(page), "run `make docs`"
+    (answer,) = [text for kind, text in FENCE.findall(page) if kind == "json"]
+    Answer.model_validate_json(answer)
 
 
 def test_command_keys_are_current(generate: ModuleType) -> None:

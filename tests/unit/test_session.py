@@ -8,8 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from roofsmith.app.documents import standing_document
 from roofsmith.app.session import Limits, Session
 from roofsmith.app.telling import Change
+from roofsmith.asking.evidence import MOST_COUNTERS
+from roofsmith.domain.answer import Answer
 from roofsmith.domain.campaign import Resumed, Round
 from roofsmith.domain.kernel import Candidate
 from roofsmith.domain.outcome import Incorrect
@@ -20,16 +23,18 @@ from roofsmith.engine.verify import verify
 from roofsmith.errors import UsageError
 from roofsmith.testing.engine import FakeWorld, fake_target
 from roofsmith.testing.judge import FakeKernels
+from roofsmith.testing.profiler import FakeProfiler
 from roofsmith.testing.toolchain import SCALE
 
 
 class Open:
     """A session over a machine in memory, and files of changes for it."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, profiler: FakeProfiler | None = None) -> None:
         self.folder = folder
         self.kernels = FakeKernels()
         self.world = FakeWorld(fake_target(stop=StopPolicy(max_iterations=3)), self.kernels, ())
+        self.world.profiler = profiler or self.world.profiler
         self.kernels.add(self.world.target.baseline, time_s=1e-3)
         self.surveys = 0
         parts = self.world.parts()
@@ -68,6 +73,28 @@ def test_one_survey_serves_every_round(opened: Open) -> None:
     assert verify(opened.world.records) == ()
 
 
+def test_what_was_asked_lies_in_a_folder(opened: Open) -> None:
+    asked = opened.session.ask()
+    folder = opened.folder / "asks" / "round-2"
+    assert (folder / "brief.md").read_text() == asked.markdown
+    found = json.loads((folder / "brief.json").read_text())
+    assert found == json.loads(json.dumps(asked.document))
+    for name, text in found["kernel"]["files"].items():
+        assert (folder / "sources" / name).read_text() == text
+    assert str(folder) in found["commands"]["check"]
+    assert json.loads((folder / "schema.json").read_text()) == Answer.model_json_schema()
+
+
+def test_the_document_has_the_counters_that_are_shown_and_no_more(opened: Open) -> None:
+    counters = {f"counter_{number}": 1.0 for number in range(50)}
+    again = Open(opened.folder, FakeProfiler(counters))
+    document = standing_document(again.session.ask())
+    assert len(document["profile"]["counters"]) == MOST_COUNTERS
+    assert document["next_round"] == 2
+    assert document["workloads"] == again.session.ask().document["workloads"]
+    json.dumps(document)
+
+
 def test_a_refusal_is_told_back(opened: Open) -> None:
     path = opened.folder / "same.c"
     path.write_text(SCALE)
@@ -87,7 +114,7 @@ def test_a_repair_is_told_in_the_same_session(opened: Open) -> None:
 
 
 def test_an_answer_is_submitted(opened: Open) -> None:
-    assert "## kernel" in opened.session.ask().markdown
+    assert SCALE.strip() in opened.session.ask().markdown
     folder = opened.folder / "asks" / "round-2"
     assert {path.name for path in folder.iterdir()} >= {"brief.md", "brief.json", "schema.json"}
     text = f"/* faster */\n{SCALE}"

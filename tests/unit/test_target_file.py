@@ -81,9 +81,11 @@ def test_a_whole_target(write: Write) -> None:
             goal: {speedup: 3}
             stop:
               max_iterations: 7
+            notes: Keep fp32 accuracy.
             """
         )
     )
+    assert target.notes == "Keep fp32 accuracy."
     assert target.name == "softmax-rows"
     assert (target.language, target.family, target.threads) == ("c", "softmax", 2)
     assert (target.kernel.path, target.kernel.text) == ("softmax.c", KERNEL)

@@ -74,6 +74,19 @@ def stagnation_review(campaign: Campaign, profiles: Sequence[Reprofiled]) -> Sta
     )
 
 
+def open_directions(
+    campaign: Campaign, bottlenecks: Sequence[BottleneckKind]
+) -> tuple[Direction, ...]:
+    """Kinds of changes that are worth a try now, whether or not the last ideas were rolled back.
+
+    Args:
+        campaign: after its baseline.
+        bottlenecks: of the incumbent, at least one; the one that counts most first.
+    """
+    dead = frozenset(end.category for end in _dead_ends(streak(campaign)))
+    return _directions(campaign, bottlenecks, dead)
+
+
 def benefit_curve(campaign: Campaign) -> tuple[BenefitPoint, ...]:
     """What each round brought, in order."""
     return tuple(

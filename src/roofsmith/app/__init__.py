@@ -47,6 +47,7 @@ if TYPE_CHECKING:
         submit,
         tell,
     )
+    from roofsmith.app.showing import Shown, show_part
     from roofsmith.app.skill_pages import Skill, install_skills, skill, skill_folder, skills
     from roofsmith.app.steps import check, classify, profile
     from roofsmith.app.subjects import Subject
@@ -77,6 +78,7 @@ __all__ = [
     "Restarted",
     "Roofline",
     "Session",
+    "Shown",
     "Skill",
     "Standing",
     "Subject",
@@ -120,6 +122,7 @@ __all__ = [
     "roofline",
     "round_of",
     "settings",
+    "show_part",
     "show_products",
     "skill",
     "skill_folder",
@@ -162,6 +165,7 @@ _HOMES: Mapping[str, tuple[str, ...]] = {
         "submit",
         "tell",
     ),
+    "roofsmith.app.showing": ("Shown", "show_part"),
     "roofsmith.app.skill_pages": (
         "Skill",
         "install_skills",

@@ -30,9 +30,10 @@ from roofsmith.config import Settings
 from roofsmith.devices.processor_time import processor_time
 from roofsmith.domain.campaign import Campaign, replay
 from roofsmith.domain.standing import limits_in_force
-from roofsmith.domain.target import StopPolicy, Target
+from roofsmith.domain.target import LONGEST_NOTES, StopPolicy, Target
 from roofsmith.engine.loop import Engine
 from roofsmith.engine.progress import overhead_fraction, spent_s
+from roofsmith.errors import UsageError
 from roofsmith.evaluator.steal import steal_note
 from roofsmith.ports import Observer, Proposer
 from roofsmith.proposers.model.proposer import ModelOptions
@@ -60,6 +61,8 @@ class Plan:
     """A target, or a kernel with its reference and workloads."""
     proposers: str = DEFAULT_PROPOSERS
     limits: Limits = Limits()  # noqa: RUF009 - frozen
+    notes: str | None = None
+    """For whoever proposes, in place of the target's own."""
     base_url: str | None = None
     """Of the model's endpoint, where it isn't its provider's own."""
 
@@ -106,6 +109,10 @@ def optimize(plan: Plan, directory: Path, settings: Settings, observer: Observer
     subject = plan.subject
     target = target_of(subject)
     target = target.model_copy(update={"stop": limited(target.stop, plan.limits)})
+    if plan.notes is not None:
+        if len(plan.notes) > LONGEST_NOTES:
+            raise UsageError(f"the notes have more than {LONGEST_NOTES} characters")
+        target = target.model_copy(update={"notes": plan.notes})
     is_kernel = subject.path.suffix in LANGUAGES
     kernel_path = subject.path if is_kernel else load_target_file(subject.path).kernel_path
     models = ModelOptions(plan.base_url, settings.model_deadline_s, observer)

@@ -12,12 +12,15 @@ from roofsmith.app.session import Standing, ToldRounds
 from roofsmith.app.verification import Verification
 from roofsmith.app.wiki import Cited
 from roofsmith.asking.brief import CHARACTERS_PER_TOKEN, document, markdown
+from roofsmith.asking.evidence import telling_counters
+from roofsmith.domain.bound import Bound
 from roofsmith.domain.campaign import Round, Stopped
 from roofsmith.domain.comparison import Judgement, Timing, WorkloadComparison
 from roofsmith.domain.diagnosis import Diagnosis
 from roofsmith.domain.inspection import Inspection
 from roofsmith.domain.measure import TIME, Measure
 from roofsmith.domain.outcome import Outcome, Passed
+from roofsmith.domain.profile import Bottleneck, Profile
 from roofsmith.domain.refusal import Refusal
 from roofsmith.domain.target import Target
 from roofsmith.engine.stopping import Stop
@@ -160,8 +163,15 @@ def finished_document(finished: Finished) -> dict[str, Any]:
     }
 
 
+_OF_BRIEF = ("timing", "notes", "workloads", "open_again", "limits", "commands")
+"""Parts of `asks/round-N/brief.json` that `roofsmith ask` prints as they are there."""
+
+
 def standing_document(standing: Standing) -> dict[str, Any]:
-    """All that an outside proposer needs for its next change."""
+    """All that an outside proposer needs for its next change.
+
+    Of counters it has those that the brief shows; `roofsmith show DIR counters` has all of them.
+    """
     brief = standing.brief
     campaign = brief.campaign
     measure = campaign.started.target.measure
@@ -187,8 +197,8 @@ def standing_document(standing: Standing) -> dict[str, Any]:
         "device": brief.device.model_dump(mode="json"),
         "threads": brief.threads,
         "bottleneck": brief.bottleneck.model_dump(mode="json"),
-        "profile": brief.profile.model_dump(mode="json"),
-        "roofline": [bound.model_dump(mode="json") for bound in brief.bounds],
+        "profile": _profile(brief.profile, brief.bottleneck),
+        "roofline": [_bound(bound) for bound in brief.bounds],
         "roofline_fraction": held_fraction(campaign),
         "total_speedup": campaign.total_speedup,
         "classes": [class_.model_dump(mode="json") for class_ in brief.classes],
@@ -196,7 +206,31 @@ def standing_document(standing: Standing) -> dict[str, Any]:
         "refused": [refusal_document(refusal) for refusal in campaign.refusals],
         "masked": sorted(brief.masked),
         "tips": [tip.model_dump(mode="json") for tip in campaign.started.tips],
+        **{name: standing.document[name] for name in _OF_BRIEF if name in standing.document},
     }  # fmt: skip
+
+
+def _profile(profile: Profile, bottleneck: Bottleneck) -> dict[str, Any]:
+    """What a profiler saw, with the counters that tell most of the bottleneck."""
+    counters = tuple(telling_counters(profile, bottleneck.kind).values())
+    return profile.model_copy(update={"counters": counters}).model_dump(mode="json")
+
+
+def _bound(bound: Bound) -> dict[str, Any]:
+    """The least time of a workload, and the facts that it rests on as they are cited."""
+    cost = bound.cost
+    return {
+        **bound.model_dump(
+            mode="json",
+            include={"workload", "intensity", "ridge", "limiter", "floor_time_s", "working_set"},
+        ),
+        "flops": cost.flops,
+        "bytes": cost.total_bytes,
+        "dtype": cost.dtype,
+        "bandwidth": str(bound.bandwidth),
+        "peak": str(bound.peak),
+        "reason": bound.reason,
+    }
 
 
 def brief_text(standing: Standing, most_characters: int) -> str:
@@ -204,7 +238,8 @@ def brief_text(standing: Standing, most_characters: int) -> str:
     text = standing.markdown
     if len(text) <= most_characters:
         return text
-    return markdown(document(standing.brief), int(most_characters / CHARACTERS_PER_TOKEN))
+    found = standing.document or document(standing.brief, standing.directory)
+    return markdown(found, int(most_characters / CHARACTERS_PER_TOKEN))
 
 
 def diagnosis_document(found: Diagnosis | None, measure: Measure = TIME) -> dict[str, Any] | None:
@@ -213,6 +248,8 @@ def diagnosis_document(found: Diagnosis | None, measure: Measure = TIME) -> dict
         return None
     document = found.model_dump(mode="json")
     material = document["material"]
+    for row, seen in zip(material["profiles"], found.material.profiles, strict=True):
+        row["profile"] = _profile(seen.profile, seen.bottleneck)
     for row in (*material["profiles"], *(material["best_known"] or {"gaps": ()})["gaps"]):
         row |= value_fields("time_s", row["time_s"], measure)
     return document

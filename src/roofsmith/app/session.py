@@ -7,10 +7,11 @@ and the processes that import PyTorch. A session does it once for any number of 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -66,6 +67,8 @@ class Standing:
     """What a change may be, and how to tell it."""
     markdown: str = ""
     """The brief as a model reads it."""
+    document: Mapping[str, Any] = field(default_factory=dict)
+    """The brief as `asks/round-N/brief.json` holds it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +119,7 @@ class Session:
         engine.diagnose()
         require_rendered(engine.unrendered, self._directory)
         brief, target = engine.brief(), engine.campaign.started.target
-        found = document(brief)
+        found = document(brief, self._directory.absolute())
         text = markdown(found)
         write_ask(self._directory, found, text, references_of(target))
         return Standing(
@@ -125,6 +128,7 @@ class Session:
             stop=engine.stop_condition(),
             contract=contract_of(target),
             markdown=text,
+            document=found,
         )
 
     def tell(self, change: Change, limits: Limits | None = None) -> ToldRounds:

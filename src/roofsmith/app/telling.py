@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from roofsmith.app.subjects import build_for
+from roofsmith.asking.contract import contract_of as rules_of
 from roofsmith.domain.campaign import replay
 from roofsmith.domain.category import Category
 from roofsmith.domain.kernel import Candidate
@@ -19,10 +20,9 @@ from roofsmith.store.ledger import JsonlLedger
 from roofsmith.store.sources import read_text
 from roofsmith.store.told import Told, drop, files_of, keep, kept
 
-_KERNEL = (
-    "Change one thing. Define solve with the same parameters in the same order; const pointers are "
-    "inputs, the others outputs that must be written completely. No state between calls, no files, "
-    "no processes. Then: roofsmith tell DIR --kernel FILE --hypothesis TEXT [--flags FLAGS]. "
+_HOW = (
+    "Then: roofsmith tell DIR --proposal FILE, in the schema that `roofsmith schema proposal`"
+    " prints, or "
 )
 _ANY = (
     "Where `repair` is set, the last result was wrong: change no more than makes it right, and "
@@ -59,16 +59,15 @@ class Change:
 
 
 def contract_of(target: Target) -> str:
-    """What whoever proposes a change has to keep to."""
-    spec = target.command
-    if spec is None:
-        return _KERNEL + _ANY
-    return (
-        f"Change one thing, in editable files only: {', '.join(spec.editable)}. Everything else in"
-        f" {spec.repo} at {spec.commit[:12]} is frozen: a candidate that changes it is rejected."
-        " Then: roofsmith tell DIR --kernel FILE --hypothesis TEXT, with the edited file, or a"
-        f" folder in which edited files lie under their paths in the repository. {_ANY}"
-    )
+    """What whoever proposes a change has to keep to, and how to tell it."""
+    if target.command is None:
+        how = "roofsmith tell DIR --kernel FILE --hypothesis TEXT [--flags FLAGS]."
+    else:
+        how = (
+            "roofsmith tell DIR --kernel FILE --hypothesis TEXT, with the edited file, or a folder"
+            " in which edited files lie under their paths in the repository."
+        )
+    return f"{rules_of(target)}\n{_HOW}{how} {_ANY}"
 
 
 def told_candidate(path: Path, flags: str | None, before: Candidate, target: Target) -> Candidate:

@@ -1,74 +1,95 @@
-"""What a proposer is given, as a document and as Markdown. Pure.
+"""What a proposer is given, as a document. Pure.
 
-Both are made of the `Brief` alone. What doesn't fit is dropped in the order of `DROPPED`; all of it
-is behind `roofsmith show`.
+It is made of the `Brief` alone, and holds whole sources; `page` makes Markdown of it, in which
+there is room for as much as matters.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
-from typing import Any
+import difflib
+import shlex
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Final
 
+from roofsmith.analysis.compiled import candidates_for, described
+from roofsmith.analysis.figures import one_line
 from roofsmith.analysis.fractions import held_fraction
-from roofsmith.asking.contract import contract_of
-from roofsmith.asking.evidence import evidence_of
+from roofsmith.analysis.ladder import gathered
+from roofsmith.asking.contract import contract_of, timing_of
+from roofsmith.asking.evidence import evidence_of, telling_counters
+from roofsmith.asking.history import LONGEST, open_again, refused, tried
+from roofsmith.asking.page import BYTES_PER_TOKEN, MAX_TOKENS, page
 from roofsmith.asking.proposing import editable
-from roofsmith.domain.campaign import Round
-from roofsmith.domain.refusal import Refusal
+from roofsmith.asking.standing import directions, limits_left, workload_rows
+from roofsmith.domain.diagnosis import Disassembly, HotLoop, Reprofiled
+from roofsmith.domain.proposal import RepairTask
 from roofsmith.domain.target import Target
 from roofsmith.ports import Brief
 
-CHARACTERS_PER_TOKEN = 3.5
-"""Of source code and English, by the tokenizers of the large models: 3 to 4."""
-MAX_TOKENS = 12_000
-DROPPED = ("tips", "facts", "history", "reference", "diagnosis")
-"""Sections that go where the whole is too long, in this order; history keeps its last rounds."""
+CHARACTERS_PER_TOKEN: Final = BYTES_PER_TOKEN
+"""At the least, for whoever counts characters."""
+ANYWHERE: Final = "DIR"
+"""Stands for the campaign's directory in commands, where nobody said which it is."""
+_MOST_WORKLOADS: Final = 4
+"""That a command names; the slowest ones."""
 
 
-def document(brief: Brief) -> dict[str, Any]:
-    """The brief as JSON: SI units; sections in the order in which they matter."""
+def document(brief: Brief, directory: Path | None = None) -> dict[str, Any]:
+    """The brief as JSON: SI units; sections in the order in which they matter.
+
+    Args:
+        brief: all that may be known.
+        directory: of the campaign, for the commands that are shown.
+    """
     campaign = brief.campaign
     started, target = campaign.started, campaign.started.target
+    rows, number = workload_rows(brief), len(campaign.rounds) + 2
+    files = dict(editable(brief.incumbent, brief))
     return {
         "campaign": started.campaign,
-        "round": len(campaign.rounds) + 2,
-        "contract": contract_of(target),
-        "kernel": {
-            "language": brief.incumbent.language,
-            "files": dict(editable(brief.incumbent, brief)),
-            "flags": list(brief.incumbent.build.flags),
-        },
-        "device": {"name": brief.device.name, "threads": brief.threads},
+        "round": number,
         "total_speedup": campaign.total_speedup,
         "roofline_fraction": held_fraction(campaign),
-        "workloads": _workloads(brief),
-        "bottleneck": {
-            "kind": brief.bottleneck.kind,
-            "confidence": brief.bottleneck.confidence,
+        "goal": target.goal.model_dump(mode="json"),
+        "measure": asdict(target.measure),
+        "self_reported": target.command is not None,
+        "device": {"name": brief.device.name, "threads": brief.threads, "of": _machine(brief)},
+        "repair": None if brief.repair is None else _repair(brief, brief.repair),
+        "contract": contract_of(target, brief.signature),
+        "timing": timing_of(target, brief.threads),
+        "notes": target.notes,
+        "kernel": {
+            "language": brief.incumbent.language,
+            "entry": brief.incumbent.entry,
+            "files": files,
+            "flags": list(brief.incumbent.build.flags),
+            "environment": dict(brief.incumbent.build.environment),
+            "hot": _hot(brief),
         },
-        "evidence": evidence_of(brief),
-        "repair": None if brief.repair is None else brief.repair.model_dump(mode="json"),
-        "diagnosis": None if brief.diagnosis is None else brief.diagnosis.model_dump(mode="json"),
-        "history": [_round(past) for past in brief.remembered],
-        "refused": [_refusal(past) for past in campaign.refusals],
         "reference": references_of(target),
-        "facts": [str(fact) for fact in started.facts.facts()],
-        "tips": [tip.model_dump(mode="json") for tip in started.tips],
+        "workloads": rows,
+        "bottleneck": _bottleneck(brief),
+        "evidence": evidence_of(brief),
+        "resources": [described(kernel) for kernel in candidates_for(brief.profile)],
+        "history": tried(brief),
+        "refused": [refused(past) for past in campaign.refusals],
+        "open_again": open_again(brief),
+        "directions": directions(brief),
+        "calibration": [one.model_dump(mode="json") for one in brief.calibration],
+        "diagnosis": _diagnosis(brief),
+        "facts": _facts(brief),
+        "tips": [tip.model_dump(mode="json", exclude={"lesson"}) for tip in started.tips],
+        "limits": limits_left(brief),
+        "commands": commands(brief, directory, [row["workload"] for row in rows]),
+        "directory": str(directory) if directory is not None else ANYWHERE,
     }
 
 
 def markdown(found: Mapping[str, Any], max_tokens: int = MAX_TOKENS) -> str:
-    """A document as Markdown, of at most so many tokens where its sections allow."""
-    sections = {name: _section(name, value) for name, value in found.items() if value}
-    for name in DROPPED:
-        if _tokens(sections.values()) <= max_tokens:
-            break
-        if name == "history":
-            sections[name] = _section(name, found[name][-5:])
-        else:
-            sections[name] = f"## {name}\n\nLeft out: too long.\n"
-    return "\n".join(sections.values())
+    """A document as Markdown, of at most so many tokens whatever it holds."""
+    return page(found, max_tokens)
 
 
 def references_of(target: Target) -> dict[str, str]:
@@ -76,65 +97,151 @@ def references_of(target: Target) -> dict[str, str]:
     return {} if target.reference is None else {target.reference.path: target.reference.text}
 
 
-def _tokens(sections: Any) -> float:
-    return sum(map(len, sections)) / CHARACTERS_PER_TOKEN
-
-
-def _section(name: str, value: Any) -> str:
-    if isinstance(value, str):
-        return f"## {name}\n\n{value}\n"
-    if name == "reference":
-        return f"## {name}\n\n" + "\n".join(map(_fenced, value, value.values()))
-    if name == "kernel":
-        files = "\n".join(map(_fenced, value["files"], value["files"].values()))
-        return f"## {name} ({value['language']}, {' '.join(value['flags'])})\n\n{files}"
-    if isinstance(value, Mapping):
-        return f"## {name}\n\n" + "".join(f"- {key}: {_shown(one)}\n" for key, one in value.items())
-    if isinstance(value, Sequence):
-        return f"## {name}\n\n" + "".join(f"- {_shown(one)}\n" for one in value)
-    return f"## {name}\n\n{_shown(value)}\n"
-
-
-def _shown(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value)
-
-
-def _fenced(path: str, text: str) -> str:
-    fence = "```"
-    while fence in text:
-        fence += "`"
-    return f"`{path}`\n\n{fence}\n{text.rstrip()}\n{fence}\n"
-
-
-def _workloads(brief: Brief) -> list[dict[str, Any]]:
-    """Slowest first."""
-    times = brief.campaign.times_s
-    classes = {label: found.name for found in brief.classes for label in found.workloads}
-    rows = [
-        {
-            "workload": bound.workload,
-            "class": classes.get(bound.workload, ""),
-            "time_s": times.get(bound.workload),
-            "floor_s": bound.floor_time_s,
-            "limiter": bound.limiter,
+def commands(brief: Brief, directory: Path | None, labels: list[str]) -> dict[str, str]:
+    """What to type, by what it does, with the campaign's own paths."""
+    target = brief.campaign.started.target
+    place = directory or Path(ANYWHERE)
+    quoted = shlex.quote(str(place))
+    found = {"tell": f"roofsmith tell {quoted} --proposal proposal.json"}
+    if target.command is None and target.reference is not None:
+        folder = place / "asks" / f"round-{len(brief.campaign.rounds) + 2}"
+        draft = shlex.quote(str(folder / "sources" / brief.incumbent.kernel.path))
+        held = shlex.join(
+            ["--ref", str(folder / "reference" / target.reference.path)]
+            + [word for label in labels[:_MOST_WORKLOADS] for word in ("--workload", label)]
+            + (["--threads", str(target.threads)] if target.threads is not None else [])
+        )
+        flags = brief.incumbent.build.flags
+        built = f" --flags={shlex.quote(shlex.join(flags))}" if flags else ""
+        found |= {
+            "check": f"roofsmith check {draft} {held}{built}",
+            "bench": f"roofsmith bench {draft} {held}{built}",
+            "profile": f"roofsmith profile {draft} {held}{built}",
         }
-        for bound in brief.bounds
-    ]
-    return sorted(rows, key=lambda row: -float(str(row["time_s"] or 0.0)))
+    return found | {"show": f"roofsmith show {quoted} counters"}
 
 
-def _round(past: Round) -> dict[str, Any]:
-    comparison = past.judgement.comparison
+def _machine(brief: Brief) -> dict[str, Any]:
+    device = brief.device
     return {
-        "round": past.round,
-        "change": past.hypothesis.statement,
-        "decision": past.decision.kind,
-        "why": past.decision.rule,
-        "speedup": None if comparison is None else comparison.overall.speedup,
-        "predicted": past.hypothesis.predicted_speedup,
-        "unsourced": list(past.unsourced),
+        "kind": device.kind,
+        "cores": device.cores,
+        "vector_bytes": device.vector_bytes if device.kind == "cpu" else None,
+        "isa": list(device.isa),
+        "arch": device.arch,
+        "caches": [f"L{c.level} {c.kind} {c.size_bytes} byte" for c in device.caches],
     }
 
 
-def _refusal(past: Refusal) -> dict[str, Any]:
-    return {"after_round": past.after_round, "reason": past.reason, "why": past.detail}
+def _repair(brief: Brief, task: RepairTask) -> dict[str, Any]:
+    """The idea whose results were wrong, with what it changes."""
+    before, after = editable(brief.incumbent, brief), editable(task.candidate, brief)
+    changes = [
+        "\n".join(
+            difflib.unified_diff(
+                before.get(path, "").split("\n"), text.split("\n"), path, path, lineterm=""
+            )
+        )
+        for path, text in after.items()
+        if before.get(path) != text
+    ]
+    return {
+        "round": task.round,
+        "change": one_line(task.hypothesis.statement, LONGEST),
+        "attempt": task.attempt,
+        "attempts_left": task.attempts_left,
+        "reason": task.outcome.reason,
+        "detail": task.outcome.detail,
+        "diff": "\n".join(changes),
+        "files": dict(after),
+    }
+
+
+def _bottleneck(brief: Brief) -> dict[str, Any]:
+    found, profile = brief.bottleneck, brief.profile
+    counters = telling_counters(profile, found.kind)
+    return {
+        "kind": found.kind,
+        "confidence": found.confidence,
+        "evidence": {f"E{n}": text for n, text in enumerate(found.evidence, start=1)},
+        "workload": profile.workload,
+        "tool": profile.tool,
+        "kernel": profile.kernel,
+        "counters": [
+            {"id": id_, "name": one.name, "value": one.value, "unit": one.unit}
+            for id_, one in counters.items()
+        ],
+        "counters_left_out": len(profile.counters) - len(counters),
+        "hotspots": [spot.model_dump(mode="json") for spot in profile.hotspots[:5]],
+        "notes": [one_line(note, LONGEST) for note in profile.notes],
+    }
+
+
+def _hot(brief: Brief) -> dict[str, Any]:
+    """Functions and lines in which the kernel spends its time."""
+    loops = [loop.function for loop in _disassembly(brief).loops]
+    kernels = [brief.profile.kernel] if brief.profile.kernel else []
+    names = dict.fromkeys([*kernels, *loops, brief.incumbent.entry, "run_kernel"])
+    lines: dict[str, list[int]] = {}
+    for spot in brief.profile.hotspots:
+        path, _, line = (spot.source or "").rpartition(":")
+        if line.isdigit():
+            lines.setdefault(path.rpartition("/")[2], []).append(int(line))
+    plain = [name.split("(")[0].split("<")[0].split("::")[-1] for name in names]
+    return {"names": list(dict.fromkeys(plain)), "lines": lines}
+
+
+def _disassembly(brief: Brief) -> Disassembly:
+    material = None if brief.diagnosis is None else brief.diagnosis.material.disassembly
+    return material or gathered(brief.campaign).disassembly or Disassembly(tool=None)
+
+
+def _diagnosis(brief: Brief) -> dict[str, Any] | None:
+    """What was looked at again, and the hot loops, which hold while the kernel stays the same."""
+    held = _disassembly(brief)
+    if brief.diagnosis is None and not held.loops:
+        return None
+    material = None if brief.diagnosis is None else brief.diagnosis.material
+    review = None if material is None else material.review
+    return {
+        "level": None if brief.diagnosis is None else brief.diagnosis.level,
+        "rounds": [] if material is None else [one.round for one in material.attempts],
+        "dead_ends": [] if review is None else [one.model_dump() for one in review.dead_ends],
+        "profiles": [] if material is None else [_reprofiled(one) for one in material.profiles],
+        "loops": [_loop(one) for one in held.loops],
+        "missing": [*held.missing, *([] if material is None else _unknown(material.best_known))],
+    }
+
+
+def _unknown(known: Any) -> tuple[str, ...]:
+    return () if known is None else known.missing
+
+
+def _reprofiled(found: Reprofiled) -> dict[str, Any]:
+    counters = telling_counters(found.profile, found.bottleneck.kind)
+    return {
+        "workload": found.workload,
+        "class": found.config_class,
+        "kind": found.bottleneck.kind,
+        "confidence": found.bottleneck.confidence,
+        "evidence": list(found.bottleneck.evidence),
+        "counters": {one.name: one.value for one in counters.values()},
+    }
+
+
+def _loop(loop: HotLoop) -> dict[str, Any]:
+    return {
+        "function": loop.function,
+        "chosen": loop.chosen,
+        "remarks": list(loop.remarks),
+        "listing": loop.listing,
+    }
+
+
+def _facts(brief: Brief) -> list[str]:
+    """Cited facts: those that the bounds rest on first, bandwidths of other sizes last."""
+    resting = [fact for bound in brief.bounds for fact in (bound.bandwidth, bound.peak)]
+    sheet = brief.campaign.started.facts
+    ladder = {str(ceiling.fact) for ceiling in sheet.bandwidth}
+    others = sorted(map(str, sheet.facts()), key=lambda text: text in ladder)
+    return list(dict.fromkeys([*map(str, resting), *others]))

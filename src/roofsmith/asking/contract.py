@@ -1,28 +1,206 @@
-"""What a change may be, in the language of the kernel. Pure."""
+"""What a change may be, in the language of the kernel, and how kernels are timed. Pure."""
 
 from __future__ import annotations
 
-from roofsmith.domain.kernel import MODULE_LANGUAGES
-from roofsmith.domain.target import Target
+from roofsmith.domain.command import CommandSpec
+from roofsmith.domain.kernel import MODULE_LANGUAGES, Signature
+from roofsmith.domain.target import HOST_LANGUAGES, Target
 
-_NATIVE = (
-    "Change one thing. Define `solve` with the same parameters in the same order; `const` pointers "
-    "are inputs, the others are outputs that must be written completely. No state between calls, "
-    "no files, no processes."
+_ONE = "Change one thing, so that the measurement says what it brought."
+_ALONE = (
+    "No state from call to call: nothing computed in one call may be used in another. No files, no"
+    " processes, no network, no clock of your own."
 )
-_MODULE = (
-    "Change one thing. Define `run_kernel(**inputs)`, which fills the outputs in place, and keep "
-    "the parameters' names. No state between calls, no files, no processes."
+_WRITTEN = "Every output must be written completely, on every call; inputs must stay as they were."
+_LIBRARIES = (
+    "The target demands custom code: no library may do the work (BLAS, cuDNN, torch operators)."
 )
 
 
-def contract_of(target: Target) -> str:
-    """What whoever proposes a change has to keep to."""
-    spec = target.command
-    if spec is not None:
-        return (
-            f"Change one thing, in editable files only: {', '.join(spec.editable)}. Everything"
-            f" else in the repository at {spec.commit[:12]} is frozen: a candidate that changes it"
-            " is rejected."
-        )
-    return _MODULE if target.language in MODULE_LANGUAGES else _NATIVE
+def contract_of(target: Target, signature: Signature | None = None) -> str:
+    """What whoever proposes a change has to keep to, a rule per line.
+
+    Args:
+        target: of the campaign.
+        signature: of its kernel, where that is known: each parameter is named then.
+    """
+    if target.command is not None:
+        rules = _of_repository(target.command)
+    elif target.language in MODULE_LANGUAGES:
+        rules = _of_module(target, signature)
+    else:
+        rules = _of_library(target, signature)
+    return "\n".join(f"- {rule}" for rule in rules)
+
+
+def timing_of(target: Target, threads: int) -> str:
+    """How a kernel's time comes about, a fact per line.
+
+    Args:
+        target: of the campaign.
+        threads: processors that kernels may use.
+    """
+    if target.command is not None:
+        facts = _runs(target.command)
+    elif target.language in HOST_LANGUAGES:
+        facts = _segments(threads)
+    else:
+        facts = _queued(target)
+    band, budget = target.keep.noise_band, target.keep.judge_budget_s
+    facts += (
+        f"`faster` means that the interval of the paired ratio lies above 1 + {band:g}, twice: the"
+        " second measurement runs in fresh processes, and it is the one that counts. Smaller gains"
+        f" are a tie. About {budget:g} s are measured.",
+        "A class or the whole that gets slower, or a workload that loses"
+        f" {target.keep.veto_slowdown:.0%} or more, vetoes. Who aims at one class names it.",
+    )
+    return "\n".join(f"- {fact}" for fact in facts)
+
+
+def _of_library(target: Target, signature: Signature | None) -> tuple[str, ...]:
+    linkage = 'extern "C" void' if target.language != "c" else "void"
+    place = "" if target.language in ("c", "cpp") else " Pointers are to device memory."
+    return (
+        _ONE,
+        f"Define `{linkage} {target.entry}(...)` with the same parameters, by type, in the same"
+        f" order; it is neither static nor renamed.{place}",
+        *_parameters(signature),
+        "`const` pointers are inputs. What any other pointer is, the reference shows: an output, or"
+        f" an input that it changes. {_WRITTEN}",
+        "Arrays are contiguous, aligned to 64 bytes, and don't overlap. Outputs hold garbage before"
+        " the call, unless the reference reads them.",
+        *(_host_threads() if target.language in ("c", "cpp") else _device(target)),
+        _ALONE,
+        *_custom(target),
+    )
+
+
+def _host_threads() -> tuple[str, ...]:
+    return (
+        "Threads: OpenMP is fine (`-fopenmp` is added where the source has an OpenMP pragma and no"
+        " flags are given; else give it in `flags`), and so are std::thread and pthreads. A pool"
+        " that is made in the first call and kept may be static. Its threads may sleep or spin"
+        " between the calls of a segment; all of that time counts. `solve` returns once all of its"
+        " work is done: what a thread does afterwards is missing from the outputs. Starting threads"
+        " anew in every call costs tens of microseconds.",
+        "Static scratch memory is fine (a buffer that is allocated once and overwritten in each"
+        " call), and so are tables that depend on no input. What is read from it must have been"
+        " written in the same call.",
+        "Flags are those of the incumbent unless `flags` says otherwise: -O, -f, -m, -std, -D, -U,"
+        " -I, -l and -L are allowed.",
+    )
+
+
+def _device(target: Target) -> tuple[str, ...]:
+    return (
+        "Launch in the default stream; a stream of your own must be joined before `solve` returns"
+        " control to it. Waiting for the device at the end isn't needed.",
+        "Static device buffers for scratch are fine, if a call reads nothing from them that it"
+        " didn't write. Allocating memory in every call is slow.",
+        f"Flags are those of the incumbent unless `flags` says otherwise; the architecture is"
+        f" chosen by the toolchain. TF32 is {'allowed' if target.tf32 else 'not allowed'} for"
+        " float32 products.",
+    )
+
+
+def _of_module(target: Target, signature: Signature | None) -> tuple[str, ...]:
+    what = "Triton" if target.language == "triton" else "PyTorch"
+    return (
+        _ONE,
+        f"Define `run_kernel(**inputs)` in {what}: it takes the inputs by the names that the"
+        " reference's `setup` gives them, returns nothing and fills the outputs in place.",
+        *_parameters(signature),
+        f"Leave `setup` as it is, where the file has one. {_WRITTEN}",
+        "Work in the current stream. `@triton.autotune` is fine; what it tries before a"
+        " configuration is chosen isn't timed.",
+        "Buffers for scratch may be kept in the module, if a call reads nothing from them that it"
+        f" didn't write. TF32 is {'allowed' if target.tf32 else 'not allowed'} for float32"
+        " products.",
+        _ALONE,
+        *_custom(target),
+    )
+
+
+def _of_repository(spec: CommandSpec) -> tuple[str, ...]:
+    commands = {
+        "build": spec.build,
+        "test": spec.test,
+        "benchmark": spec.benchmark,
+        "profile": spec.profile.command if spec.profile is not None else None,
+    }
+    said = "; ".join(f"{name}: `{text}`" for name, text in commands.items() if text)
+    gate = f" Of every row of the benchmark `{spec.gate}` must hold." if spec.gate else ""
+    return (
+        _ONE,
+        f"Edit or add files that match {', '.join(f'`{one}`' for one in spec.editable)}; everything"
+        f" else at commit {spec.commit[:12]} is frozen, and who changes it is rejected.",
+        f"These run, frozen, in a checkout of the candidate's own: {said}.{gate}",
+        "Compiler flags are those that the repository's own build gives.",
+    )
+
+
+def _parameters(signature: Signature | None) -> tuple[str, ...]:
+    if signature is None or not signature.parameters:
+        return ()
+    named = ", ".join(f"`{p.name}` ({p.role}, {p.dtype})" for p in signature.parameters)
+    return (f"In order: {named}.",)
+
+
+def _custom(target: Target) -> tuple[str, ...]:
+    return (_LIBRARIES,) if target.custom_only else ()
+
+
+_PAIRS = (
+    "Candidate and incumbent run interleaved, in processes of their own: pairs on the same inputs,"
+    " in random order, so a slow moment of the machine hits both."
+)
+
+
+def _segments(threads: int) -> tuple[str, ...]:
+    count = "1 processor" if threads == 1 else f"{threads} processors"
+    return (
+        f"{_PAIRS} {count} may be used.",
+        "Inputs never repeat: every call has fresh arrays, copied in just before a segment of as"
+        " many calls as take about 2 ms (1 to 32). Then what was copied is driven out of the caches"
+        " where the arrays don't fit them; count on cold inputs, and on outputs whose pages exist.",
+        "Between segments the process is stopped, with all its threads, and a pool sleeps then"
+        " whatever it does. Below 5 ms a call, the first call after each stop isn't counted, and"
+        " pays for waking it.",
+        "A gain is confirmed by the judge's own clock on long segments (10 ms or 512 calls), from"
+        " waking the process to having stopped it. What is gained by caches that stay warm from"
+        " call to call, or by work before or after `solve`, is missing there.",
+        "OpenMP threads are bound to processors. Pairs in which threads waited for a processor are"
+        " void, so use no more threads than processors; a pool whose threads wait for one another's"
+        " processor may never get better than `unverified`.",
+    )
+
+
+def _queued(target: Target) -> tuple[str, ...]:
+    how = (
+        "All calls of a segment are queued before the first one begins: the time is the device's"
+        " own, and cheaper launching gains nothing."
+        if target.timing == "kernel"
+        else "Calls follow each other as fast as the host can launch them; launching counts."
+    )
+    return (
+        _PAIRS,
+        how,
+        "Inputs never repeat: every call of a segment has fresh arrays, and the L2 cache doesn't"
+        " hold them from a call before.",
+        "A gain is confirmed by the judge's own clock, from when inputs are there to having seen"
+        " the outputs.",
+    )
+
+
+def _runs(spec: CommandSpec) -> tuple[str, ...]:
+    better = "less" if spec.direction == "lower" else "more"
+    last = (
+        " The mean kernel time of its profiler has the last word on a gain."
+        if spec.profile is not None
+        else ""
+    )
+    return (
+        "Runs of the whole benchmark of candidate and incumbent alternate; what counts is"
+        f" `{spec.metric}` as it prints it, of which {better} is better.{last}",
+        "What it reports is its own word: the judge looks at the clock of whole runs beside it.",
+    )

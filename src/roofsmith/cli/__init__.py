@@ -8,6 +8,7 @@ from roofsmith.cli import (  # noqa: F401 - they register their commands
     memory,
     selftest,
     serving,
+    showing,
     skills,
     steps,
     this_machine,

@@ -49,6 +49,13 @@ def optimize(
     max_iterations: options.MaxIterations = None,
     budget_s: options.BudgetS = None,
     max_tokens: options.MaxTokens = None,
+    notes: Annotated[
+        str | None,
+        typer.Option(
+            help='What whoever proposes should know or keep to, such as "keep fp32 accuracy".',
+            show_default=False,
+        ),
+    ] = None,
     output: options.Output = None,
     isolation: options.Isolation = None,
     lock_clocks: options.LockClocks = False,
@@ -66,6 +73,7 @@ def optimize(
         subject=subject,
         proposers=proposer or app.DEFAULT_PROPOSERS,
         limits=app.Limits(max_iterations, budget_s, max_tokens),
+        notes=notes,
         base_url=base_url,
     )
     directory = output or app.new_directory(subject)
@@ -113,7 +121,8 @@ def ask(
     """Print what an outside proposer needs for the next change.
 
     The same lies in `asks/round-N/` of the campaign: brief.md, brief.json, schema.json, sources/,
-    reference/. A `proposal.json` in that schema is what `roofsmith tell` takes.
+    reference/, and repair/ where one is due. `roofsmith tell` takes a `proposal.json` in that
+    schema; `roofsmith show` has what the page has no room for.
     """
     from roofsmith import app
     from roofsmith.cli import show

@@ -36,6 +36,9 @@ COMMAND_BUDGET_S = 240.0
 """Of a command target's judgements: every pair is two runs of a whole benchmark. Keeping something
 takes 44 runs (docs/command.md), so this is enough where one takes up to five seconds."""
 
+LONGEST_NOTES = 8000
+"""Characters; a brief of 12,000 tokens has room for them beside a kernel."""
+
 
 class Tolerance(Described):
     """How far an output may be from the float64 reference.
@@ -153,6 +156,8 @@ class Target(Described):
     goal: Goal = Goal()
     keep: KeepPolicy = KeepPolicy()
     stop: StopPolicy = StopPolicy()
+    notes: str = Field(default="", max_length=LONGEST_NOTES)
+    """What whoever proposes changes should know or keep to, in your own words."""
 
     @model_validator(mode="before")
     @classmethod
@@ -211,10 +216,12 @@ class Target(Described):
 
     @model_serializer(mode="wrap")
     def _as_older_ones_were_written(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Without the demand where there is none: digests of older targets stay what they were."""
+        """Without demand and notes where there are none: older targets' digests stay the same."""
         document: dict[str, Any] = dump(self)
         if not self.custom_only:
             del document["custom_only"]
+        if not self.notes:
+            del document["notes"]
         return document
 
     @property

@@ -16,6 +16,9 @@ def write_ask(
 ) -> Path:
     """`asks/round-N/` of a campaign: brief.md, brief.json, schema.json, sources/, reference/.
 
+    Where a repair is due, `repair/` holds the wrong kernel's files. Sources are whole, whatever
+    the page has room for.
+
     Args:
         directory: the campaign's.
         found: the brief as a document.
@@ -26,12 +29,14 @@ def write_ask(
         StorageError: it can't be written.
     """
     folder = directory / "asks" / f"round-{found['round']}"
+    wrong = found.get("repair") or {}
     files = {
         "brief.md": markdown,
         "brief.json": json.dumps(found, indent=2, ensure_ascii=False) + "\n",
         "schema.json": json.dumps(Answer.model_json_schema(), indent=2) + "\n",
         **{f"sources/{path}": text for path, text in found["kernel"]["files"].items()},
         **{f"reference/{path}": text for path, text in references.items()},
+        **{f"repair/{path}": text for path, text in wrong.get("files", {}).items()},
     }
     for name, text in files.items():
         path = folder / name

@@ -71,6 +71,7 @@ def load_command(
             goal=file.goal,
             keep=over(default_keep("command"), file.keep),
             stop=file.stop,
+            notes=file.notes,
         )
     return target, repository.folder / kernel.path
 

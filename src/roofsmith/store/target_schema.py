@@ -17,7 +17,7 @@ from roofsmith.domain.bound import CeilingKind
 from roofsmith.domain.command import CommandSection, ProfileCommand
 from roofsmith.domain.kernel import BuildSpec, KernelLanguage
 from roofsmith.domain.modes import TimingMode
-from roofsmith.domain.target import Goal, KeepPolicy, StopPolicy, Tolerance
+from roofsmith.domain.target import LONGEST_NOTES, Goal, KeepPolicy, StopPolicy, Tolerance
 from roofsmith.domain.values import Described
 from roofsmith.domain.workload import Workload
 from roofsmith.errors import TargetError
@@ -49,6 +49,7 @@ class CommandFile(_OfFamily):
     goal: Goal = Goal()
     keep: KeepPolicy = KeepPolicy()
     stop: StopPolicy = StopPolicy()
+    notes: str = Field(default="", max_length=LONGEST_NOTES)
 
 
 class TargetFile(_OfFamily):
@@ -75,6 +76,7 @@ class TargetFile(_OfFamily):
     goal: Goal = Goal()
     keep: KeepPolicy = KeepPolicy()
     stop: StopPolicy = StopPolicy()
+    notes: str = Field(default="", max_length=LONGEST_NOTES)
 
 
 File = TypeVar("File", TargetFile, CommandFile)

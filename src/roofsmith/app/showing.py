@@ -1,0 +1,331 @@
+"""The rest of a brief: one part of a campaign whole, from its ledger alone."""
+
+from __future__ import annotations
+
+import difflib
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from roofsmith.analysis import figures as fmt
+from roofsmith.analysis.compiled import described
+from roofsmith.analysis.ladder import attempts, gathered
+from roofsmith.domain.campaign import Baseline, Campaign, Round, replay
+from roofsmith.domain.comparison import Judgement
+from roofsmith.domain.kernel import Candidate
+from roofsmith.domain.profile import Bottleneck, Profile
+from roofsmith.domain.proposal import Hypothesis
+from roofsmith.engine.records import held_profile
+from roofsmith.errors import UsageError
+from roofsmith.store.campaign_dir import LEDGER
+from roofsmith.store.ledger import JsonlLedger
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """One part of a campaign."""
+
+    what: str
+    text: str
+    """For people and models."""
+    document: Any
+    """For programs: plain values in SI units."""
+
+
+def show_part(directory: Path, words: Sequence[str]) -> Shown:
+    """A part of a campaign whole: its words, such as `counters` or `round 4`.
+
+    Args:
+        directory: the campaign's.
+        words: the part's name, and the number of a round where it takes one.
+
+    Raises:
+        UsageError: there is no such part, no such round, or no baseline yet.
+        LedgerError: a record was changed.
+    """
+    said = " ".join(words).split()
+    campaign = _campaign(directory)
+    name, *numbers = said or [""]
+    if name not in PARTS or len(numbers) > 1:
+        raise UsageError(
+            f"there is no part called {' '.join(said)!r} of a campaign",
+            hint=f"one of {', '.join(PARTS)}; round and diff take the number of a round",
+        )
+    event = _event(campaign, numbers[0] if numbers else None, name)
+    text, document = PARTS[name](campaign, event)
+    return Shown(" ".join(said), text, document)
+
+
+def _campaign(directory: Path) -> Campaign:
+    campaign = replay(JsonlLedger(directory / LEDGER).events())
+    if campaign is None or campaign.baseline is None:
+        place = shlex.quote(str(directory))
+        if campaign is None:
+            raise UsageError(f"there is no campaign in {directory}", hint="name its directory")
+        raise UsageError(
+            "this campaign has no baseline yet", hint=f"`roofsmith resume {place}` measures it"
+        )
+    return campaign
+
+
+def _event(campaign: Campaign, number: str | None, name: str) -> Baseline | Round | None:
+    """The round that is asked for; None: what holds now.
+
+    Raises:
+        UsageError: there is none of that number, or the part takes one and has none.
+    """
+    assert campaign.baseline is not None, "looked at before"
+    if number is None:
+        if name in _OF_ROUND:
+            raise UsageError(f"which {name}?", hint=f"{name} N, with the number of a round")
+        return None
+    events: list[Baseline | Round] = [campaign.baseline, *campaign.rounds]
+    found = next((event for event in events if str(event.round) == number), None)
+    if found is None:
+        known = f"1 to {campaign.last_round}"
+        raise UsageError(f"there is no round {number!r}", hint=f"rounds are {known}")
+    if found.round in campaign.masked:
+        raise UsageError(
+            f"round {number} is masked: {campaign.mask_reason(found.round)}",
+            hint="`roofsmith memory unmask` lets it be seen again",
+        )
+    return found
+
+
+_Part = tuple[str, Any]
+
+
+def _counters(campaign: Campaign, event: Baseline | Round | None) -> _Part:
+    """Every counter, of what holds or of a round; of one, beside the incumbent's of its time."""
+    profile, bottleneck = _seen(campaign, event)
+    if profile is None:
+        return "no profile was taken\n", None
+    before = event.incumbent_profile if isinstance(event, Round) else None
+    if isinstance(event, Round) and before is None:
+        before = _before(campaign, event)
+    rows = [f"{profile.workload} ({profile.tool}{f', {profile.kernel}' * bool(profile.kernel)})"]
+    for one in profile.counters:
+        old = None if before is None else before.get(one.name)
+        beside = "" if old is None else f"  (before: {fmt.counter(old, one.unit, one.name)})"
+        rows.append(f"{one.name:36} {fmt.counter(one.value, one.unit, one.name)}{beside}")
+    for spot in profile.hotspots:
+        share = fmt.percent(spot.stall_share)
+        rows.append(f"waits {share} at {spot.source or '?'}: {fmt.one_line(spot.instruction)}")
+    rows += [described(kernel) for kernel in profile.resources]
+    rows += [f"note: {fmt.one_line(note)}" for note in profile.notes]
+    rows += [f"{bottleneck.kind}: {line}" for line in bottleneck.evidence] if bottleneck else []
+    seen = {
+        "profile": profile.model_dump(mode="json"),
+        "before": None if before is None else before.model_dump(mode="json"),
+        "bottleneck": None if bottleneck is None else bottleneck.model_dump(mode="json"),
+    }
+    return _lines(rows), seen
+
+
+def _seen(
+    campaign: Campaign, event: Baseline | Round | None
+) -> tuple[Profile | None, Bottleneck | None]:
+    if event is None:
+        return held_profile(campaign)
+    return event.profile, event.bottleneck
+
+
+def _before(campaign: Campaign, round_: Round) -> Profile | None:
+    """The incumbent's profile when a round was judged."""
+    kept = (r.profile for r in reversed(campaign.kept) if r.round < round_.round)
+    first = None if campaign.baseline is None else campaign.baseline.profile
+    return next((profile for profile in kept if profile is not None), first)
+
+
+def _listing(campaign: Campaign, _event: Baseline | Round | None) -> _Part:
+    """The hot loops' instructions, as they were last looked at for what holds now."""
+    found = gathered(campaign).disassembly
+    if found is None or not found.loops:
+        how = "roofsmith listing KERNEL" if campaign.started.target.command is None else "a profile"
+        missing = "" if found is None else "".join(f"{one}\n" for one in found.missing)
+        return f"no listing was recorded of what holds now; {how} makes one\n{missing}", None
+    rows = list[str]()
+    for loop in found.loops:
+        rows += [f"{loop.function} ({loop.chosen})", *loop.remarks, "", loop.listing, ""]
+    return _lines([*rows, *found.notes, *found.missing]), found.model_dump(mode="json")
+
+
+def _kernel(campaign: Campaign, event: Baseline | Round | None) -> _Part:
+    candidate = campaign.incumbent if event is None else event.candidate
+    files = {source.path: source.text for source in candidate.sources}
+    return _files(files), {"build": candidate.build.model_dump(mode="json"), "files": files}
+
+
+def _reference(campaign: Campaign, _event: Baseline | Round | None) -> _Part:
+    reference = campaign.started.target.reference
+    if reference is None:
+        return "a repository has no reference: its own test and gate say what is right\n", None
+    return reference.text, {reference.path: reference.text}
+
+
+def _round(campaign: Campaign, event: Baseline | Round | None) -> _Part:
+    assert event is not None, "its number was asked for"
+    if isinstance(event, Baseline):
+        rows = [f"round 1: the baseline, {event.outcome.kind}"]
+        measure = campaign.started.target.measure
+        rows += [f"{t.workload}: {fmt.measured(t.time_s, measure)}" for t in event.timings]
+        shown = event.model_dump(mode="json", exclude={"candidate", "profile"})
+        return _lines(rows), shown
+    judged = event.judgement
+    rows = [
+        f"round {event.round}: {event.decision.kind.replace('_', ' ')} ({judged.verdict})",
+        event.decision.rule,
+        *_said(event.hypothesis),
+        *_figures(judged, campaign),
+        *([judged.outcome.detail] if judged.outcome.detail else []),
+        *(f"note: {note}" for note in judged.notes),
+        *(f"without a source: {one}" for one in event.unsourced),
+    ]
+    raw = {"samples", "confirmation", "clock", "quick", "kernels"}
+    document = event.model_dump(
+        mode="json", exclude={"candidate": True, "screened": True, "judgement": raw}
+    )
+    return _lines(rows), document
+
+
+def _said(hypothesis: Hypothesis) -> list[str]:
+    """Every field of a hypothesis that says something."""
+    fields = hypothesis.model_dump()
+    rows = []
+    for name, value in fields.items():
+        if value not in (None, "", (), []):
+            text = "; ".join(map(str, value)) if isinstance(value, tuple | list) else str(value)
+            rows.append(f"{name.replace('_', ' ')}: {text}")
+    return rows
+
+
+def _figures(judged: Judgement, campaign: Campaign) -> list[str]:
+    comparison, measure = judged.comparison, campaign.started.target.measure
+    if comparison is None:
+        return []
+    overall = comparison.overall
+    rows = [f"overall {fmt.ratio(overall.speedup, overall.ci)}, {overall.pairs} pairs"]
+    rows += [
+        f"class {one.config_class}: {fmt.ratio(one.estimate.speedup, one.estimate.ci)}"
+        for one in comparison.classes
+    ]
+    rows += [
+        f"{one.workload}: {fmt.ratio(one.estimate.speedup, one.estimate.ci)},"
+        f" {fmt.measured(one.incumbent_time_s, measure)} to"
+        f" {fmt.measured(one.candidate_time_s, measure)}"
+        for one in comparison.workloads
+    ]
+    return rows
+
+
+def _diff(campaign: Campaign, event: Baseline | Round | None) -> _Part:
+    """What a round changed in the kernel that held before it."""
+    if not isinstance(event, Round):
+        raise UsageError("the baseline changes nothing", hint="diff N, with N from 2")
+    before, after = _incumbent_of(campaign, event), event.candidate
+    rows = list[str]()
+    old = {source.path: source.text for source in before.sources}
+    for source in after.sources:
+        lines = old.get(source.path, "").split("\n"), source.text.split("\n")
+        names = f"a/{source.path}", f"b/{source.path}"
+        rows += difflib.unified_diff(*lines, *names, lineterm="")
+    if before.build != after.build:
+        command = [one.build.command_line(one.language) for one in (before, after)]
+        rows += [f"build: {command[0]}", f"now:   {command[1]}"]
+    return _lines(rows), {"round": event.round, "diff": "\n".join(rows)}
+
+
+def _incumbent_of(campaign: Campaign, round_: Round) -> Candidate:
+    kept = (r.candidate for r in reversed(campaign.kept) if r.round < round_.round)
+    return next(kept, campaign.started.target.baseline)
+
+
+def _history(campaign: Campaign, _event: Baseline | Round | None) -> _Part:
+    rows, documents = list[str](), list[Any]()
+    for past in campaign.remembered:
+        comparison = past.judgement.comparison
+        speed = None if comparison is None else comparison.overall.speedup
+        hoped = past.hypothesis.predicted_speedup
+        rows.append(
+            f"round {past.round}: {past.decision.kind.replace('_', ' ')},"
+            f" {fmt.speedup(speed)}, predicted {fmt.speedup(hoped)}:"
+            f" {fmt.one_line(past.hypothesis.statement)}; {past.decision.rule}"
+        )
+        documents.append(
+            {
+                "round": past.round,
+                "decision": past.decision.kind,
+                "speedup": speed,
+                "predicted": hoped,
+                "change": past.hypothesis.statement,
+                "why": past.decision.rule,
+            }
+        )
+    return _lines(rows), documents
+
+
+def _refused(campaign: Campaign, _event: Baseline | Round | None) -> _Part:
+    rows = [
+        f"after round {one.after_round}: {one.reason}: {fmt.one_line(one.detail)}"
+        for one in campaign.refusals
+    ]
+    return _lines(rows), [one.model_dump(mode="json") for one in campaign.refusals]
+
+
+def _facts(campaign: Campaign, _event: Baseline | Round | None) -> _Part:
+    rows = [str(fact) for fact in campaign.started.facts.facts()]
+    return _lines(rows), rows
+
+
+def _tips(campaign: Campaign, _event: Baseline | Round | None) -> _Part:
+    rows = [
+        f"{tip.takeaway} (seen: {tip.signal}; on: {tip.context}; holds: {tip.applicability})"
+        for tip in campaign.started.tips
+    ]
+    return _lines(rows), [tip.model_dump(mode="json") for tip in campaign.started.tips]
+
+
+def _diagnosis(campaign: Campaign, event: Baseline | Round | None) -> _Part:
+    rows = [
+        f"round {one.round}: {fmt.one_line(one.statement)}: {one.came_to}; {one.why}"
+        for one in attempts(campaign)
+    ]
+    last = campaign.diagnoses[-1] if campaign.diagnoses else None
+    review = None if last is None else last.material.review
+    if review is not None:
+        rows += [f"led nowhere: {one.category} ({one.came_to})" for one in review.dead_ends]
+        rows += [f"worth a try: {one.category}: {one.what}" for one in review.directions]
+    for found in gathered(campaign).profiles:
+        said = "; ".join(found.bottleneck.evidence)
+        rows.append(f"{found.workload}: {found.bottleneck.kind}: {said}")
+    listing, _ = _listing(campaign, event)
+    return _lines(rows) + listing, None if last is None else last.model_dump(mode="json")
+
+
+def _files(files: Mapping[str, str]) -> str:
+    if len(files) == 1:
+        return next(iter(files.values()))
+    return "\n".join(f"==> {path} <==\n{text}" for path, text in files.items())
+
+
+def _lines(rows: Sequence[str]) -> str:
+    return "".join(f"{row}\n" for row in rows)
+
+
+PARTS: Final[Mapping[str, Callable[[Campaign, Baseline | Round | None], _Part]]] = {
+    "counters": _counters,
+    "listing": _listing,
+    "kernel": _kernel,
+    "reference": _reference,
+    "history": _history,
+    "refused": _refused,
+    "facts": _facts,
+    "tips": _tips,
+    "diagnosis": _diagnosis,
+    "round": _round,
+    "diff": _diff,
+}
+"""By name; counters and kernel take a round's number too."""
+_OF_ROUND: Final = frozenset(("round", "diff"))

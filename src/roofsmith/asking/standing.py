@@ -1,0 +1,136 @@
+"""Where a campaign is: times by workload, what limits are left, where else to go. Pure."""
+
+from __future__ import annotations
+
+import re
+from statistics import median
+from typing import Any, Final
+
+from roofsmith.analysis.best_known import best_known
+from roofsmith.analysis.regressions import regressions_in_a_row
+from roofsmith.analysis.stagnation import open_directions
+from roofsmith.analysis.statistics import median_interval
+from roofsmith.domain.campaign import Baseline, Campaign, Round, Stopped
+from roofsmith.domain.category import Category
+from roofsmith.domain.diagnosis import Diagnosed
+from roofsmith.domain.refusal import Refusal
+from roofsmith.domain.standing import limits_in_force
+from roofsmith.ports import Brief
+
+_SEEN: Final[dict[Category, re.Pattern[str]]] = {
+    "vectorisation": re.compile(
+        r"_mm\d*_\w+\(|arm_neon|vector_size|omp [\w ]*simd|float4|half2|mma[_.]sync|wmma|wgmma"
+        r"|tl\.dot"
+    ),
+    "parallelism": re.compile(r"omp [\w ]*parallel|pthread_create|std::j?thread|split_?k", re.I),
+    "prefetch": re.compile(r"prefetch|cp\.async|memcpy_async|num_stages|cp_async", re.I),
+    "scheduling": re.compile(r"#pragma unroll|GCC unroll|static_range"),
+    "layout": re.compile(r"aligned_alloc|posix_memalign|pack(ed)?_|swizzl", re.I),
+    "tiling": re.compile(r"\b(TILE|BLOCK|tile|block)_?\w*\b"),
+}
+"""What shows in a source that a kind of change is there already."""
+
+
+def workload_rows(brief: Brief) -> list[dict[str, Any]]:
+    """The incumbent on every workload, slowest first; values as the target's measure has them."""
+    campaign, goal = brief.campaign, brief.campaign.started.target.goal
+    measure, times = campaign.started.target.measure, campaign.times_s
+    dims = {w.label: w.dims for w in campaign.started.target.workloads}
+    classes = {label: found.name for found in brief.classes for label in found.workloads}
+    intervals, total = incumbent_intervals(campaign), sum(times.values())
+    rows = []
+    for number, bound in enumerate(brief.bounds, start=1):
+        recorded, floor = times.get(bound.workload), bound.floor_time_s
+        rows.append(
+            {
+                "id": f"B{number}",
+                "workload": bound.workload,
+                "dims": dims.get(bound.workload, {}),
+                "class": classes.get(bound.workload, ""),
+                "recorded": recorded,
+                "time_s": recorded if measure.is_time else None,
+                "value": None if recorded is None else measure.value(recorded),
+                "ci": intervals.get(bound.workload),
+                "floor_s": floor,
+                "goal_s": None if floor is None else floor / goal.roofline_fraction,
+                "roofline_fraction": floor / recorded if floor is not None and recorded else None,
+                "share": recorded / total if recorded and measure.is_time and total else None,
+                "limiter": bound.limiter,
+                "working_set": bound.working_set,
+            }
+        )
+    return sorted(rows, key=lambda row: -float(row["recorded"] or 0.0))
+
+
+def incumbent_intervals(campaign: Campaign) -> dict[str, tuple[float, float]]:
+    """Of the incumbent's time by workload, as records hold it; left out where there is none."""
+    if not campaign.kept:
+        timings = campaign.baseline.timings if campaign.baseline is not None else ()
+        return {timing.workload: timing.ci for timing in timings}
+    judgement = campaign.kept[-1].judgement
+    values: dict[str, list[float]] = {}
+    for pair in judgement.confirmation or judgement.samples:
+        if pair.void is None and pair.candidate_time_s:
+            values.setdefault(pair.workload, []).append(median(pair.candidate_time_s))
+    rate = campaign.started.target.keep.error_rate
+    found = {label: median_interval(times, rate) for label, times in values.items()}
+    return {label: ends for label, ends in found.items() if 0 < ends[0] <= ends[1] < float("inf")}
+
+
+def limits_left(brief: Brief) -> dict[str, Any]:
+    """What the limits in force still allow; None: there is no such limit."""
+    campaign, limits = brief.campaign, limits_in_force(brief.campaign)
+    judged = sum(r.repairs is None and r.splits is None for r in campaign.rounds)
+    spent, tokens = spent_s(campaign), sum(found.tokens for found in campaign.proposed)
+    slower = regressions_in_a_row(campaign.since_restart, campaign.started.target.stop.max_repairs)
+    return {
+        "rounds": max(0, limits.max_iterations - judged),
+        "rounds_judged": judged,
+        "seconds": None if limits.budget_s is None else max(0.0, limits.budget_s - spent),
+        "seconds_spent": spent,
+        "tokens": None if limits.max_tokens is None else max(0, limits.max_tokens - tokens),
+        "tokens_spent": tokens,
+        "regressions_in_a_row": len(slower),
+        "regressions_allowed": limits.max_consecutive_regressions,
+        "repairs": None if brief.repair is None else brief.repair.attempts_left,
+    }
+
+
+def spent_s(campaign: Campaign) -> float:
+    """Wall time of everything recorded."""
+    asides = [aside.event for aside in campaign.asides]
+    events = (campaign.baseline, *campaign.rounds, *asides)
+    timed = Baseline | Round | Refusal | Diagnosed | Stopped
+    return sum(event.wall_s for event in events if isinstance(event, timed))
+
+
+def directions(brief: Brief) -> dict[str, Any]:
+    """Where else to go: kinds of changes, what is known to be possible, and where to read of it."""
+    kinds = [brief.bottleneck.kind]
+    if brief.diagnosis is not None:
+        kinds += [found.bottleneck.kind for found in brief.diagnosis.material.profiles]
+    known = best_known(brief.campaign)
+    return {
+        "categories": [
+            {
+                "category": found.category,
+                "what": found.what,
+                "because": found.because,
+                "seen": seen_already(brief, found.category),
+            }
+            for found in open_directions(brief.campaign, tuple(dict.fromkeys(kinds)))
+        ],
+        "measured": [
+            {"name": one.name, "speedup": one.speedup, "ci": list(one.ci)} for one in known.results
+        ],
+        "pointers": [one.model_dump(mode="json") for one in known.pointers],
+    }
+
+
+def seen_already(brief: Brief, category: Category) -> str | None:
+    """What in the incumbent's source shows that it has some of a kind of change already."""
+    pattern = _SEEN.get(category)
+    if pattern is None:
+        return None
+    found = (pattern.search(source.text) for source in brief.incumbent.sources)
+    return next((match.group() for match in found if match is not None), None)
