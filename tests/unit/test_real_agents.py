@@ -28,7 +28,9 @@ def test_claude_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     world = bench.world()
     with anthropic_server() as address:
         monkeypatch.setenv("ANTHROPIC_BASE_URL", address)
-        world.proposer = make_proposer("agent:claude", Workplace(bench.campaign, bench.observer))
+        world.proposer = make_proposer(
+            "agent:claude", place=Workplace(bench.campaign, bench.observer)
+        )
         (round_,) = bench.run(world).proposed
     assert isinstance(round_, Round)
     assert round_.decision.kind == "kept"
@@ -47,7 +49,9 @@ def test_mini_swe_agent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     world = bench.world()
     with anthropic_server() as address:
         monkeypatch.setenv("ANTHROPIC_API_BASE", address)
-        world.proposer = make_proposer("agent:mini", Workplace(bench.campaign, bench.observer))
+        world.proposer = make_proposer(
+            "agent:mini", place=Workplace(bench.campaign, bench.observer)
+        )
         (round_,) = bench.run(world).proposed
     assert isinstance(round_, Round)
     assert round_.decision.kind == "kept"
