@@ -401,6 +401,7 @@ def test_tokens_count_as_the_agent_says(make: Make) -> None:
     ("gemini", ['{"type":"result","stats":{"total_tokens":31}}'], 31, 0),
     ("opencode", ['{"type":"step_finish","part":{"cost":0.5,"tokens":{"input":3,"output":4}}}'] * 2,
      14, 1.0),
+    ("mini", ["mini-swe-agent (step 1, $0.25):", "mini-swe-agent (step 2, $0.5):"], 0, 0.5),
     ("aider", ["Tokens: 12k sent, 133 received. Cost: $0.04 message, $0.10 session."], 12133, 0.04),
     ("claude", ["{", "[]", '{"type":"result","usage":7}', '{"type":' * 5000], 0, 0),
 ])  # fmt: skip
@@ -429,7 +430,7 @@ def test_who_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (tmp_path / name).write_text("#!/bin/sh\n")
         (tmp_path / name).chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    found = make_proposer("recipes,agent:mine.sh --with a,b,agent:claude,sweep", place)
+    found = make_proposer("recipes,agent:mine.sh --with a,b,agent:claude,sweep", place=place)
     assert found.name == "recipes+agent:(mine.sh)+agent:claude+sweep"
     assert proposers_of(["recipes", "agent:claude"]) == "recipes,agent:claude"
     with pytest.raises(UsageError):
@@ -445,7 +446,7 @@ def test_who_isn_t_there_is_said_at_once(
 ) -> None:
     monkeypatch.setenv("PATH", "/usr/nowhere")
     with pytest.raises(UsageError):
-        make_proposer(f"agent:{name}", Workplace(tmp_path, SilentObserver()))
+        make_proposer(f"agent:{name}", place=Workplace(tmp_path, SilentObserver()))
 
 
 @pytest.mark.parametrize("setting", [
@@ -457,7 +458,7 @@ def test_settings_are_checked(
 ) -> None:
     monkeypatch.setenv(*setting.split("=", 1))
     with pytest.raises(UsageError):
-        make_proposer("agent:true", Workplace(tmp_path, SilentObserver()))
+        make_proposer("agent:true", place=Workplace(tmp_path, SilentObserver()))
 
 
 def test_short_values_are_no_secrets() -> None:
@@ -524,7 +525,7 @@ def test_a_person_s_editor_is_asked(
     world = bench.world()
     monkeypatch.delenv("VISUAL", raising=False)
     monkeypatch.setenv("EDITOR", f"{sys.executable} {tmp_path / 'agent.py'}")
-    world.proposer = make_proposer("agent:human", Workplace(bench.campaign, bench.observer))
+    world.proposer = make_proposer("agent:human", place=Workplace(bench.campaign, bench.observer))
     (round_,) = bench.run(world).rounds
     assert round_.proposer == "agent:human"
 
@@ -553,7 +554,7 @@ def test_the_wired_agent_works_beside_a_real_branch(
     script.write_text(f"{PRELUDE}\n{attack}")
     monkeypatch.setenv("ROOFSMITH_AGENT_WALLS", "none")
     place = Workplace(bench.campaign, bench.observer)
-    world.proposer = make_proposer(f"agent:{sys.executable} {script}", place)
+    world.proposer = make_proposer(f"agent:{sys.executable} {script}", place=place)
     assert refused(bench.run(world)).reason == "failed"
     assert subprocess.run(tip, check=True, capture_output=True).stdout == before
     state = subprocess.run(

@@ -25,8 +25,8 @@ AGENT_FOLDERS: Mapping[str, str] = {
     "opencode": ".config/opencode/skills",
     "qwen": ".qwen/skills",
 }
-"""Below the home folder, as each agent's own documentation had it in 2026; `agents` is the folder
-that several of them share."""
+"""Below the home folder. From documentation of codex, gemini and opencode in 2026; the others are
+as others' tables have them, and untried. `agents` is the folder that several of them share."""
 
 
 @dataclass(frozen=True, slots=True)
