@@ -6,6 +6,8 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from roofsmith.asking.fitting import size
+
 LONGEST_LINE = 400
 """Characters of a line that an excerpt shows."""
 _HEAD_SHARE = 0.2
@@ -38,16 +40,16 @@ def excerpts(files: Mapping[str, str], hot: Hot, room: int) -> dict[str, str]:
         Text by path. Files for which there is no room are missing.
     """
     shown: dict[str, str] = {}
-    waiting = sorted(files, key=lambda path: _size(files[path]))
+    waiting = sorted(files, key=lambda path: size(files[path]))
     left = room
     for place, path in enumerate(waiting):  # short ones first, so that what they leave is shared
         share = left // (len(waiting) - place)
         text = files[path]
-        if _size(text) > share:
+        if size(text) > share:
             text = excerpt(text, hot, share, path.rpartition("/")[2])
         if text:
             shown[path] = text
-            left -= _size(text)
+            left -= size(text)
     return {path: shown[path] for path in files if path in shown}
 
 
@@ -56,7 +58,7 @@ def excerpt(text: str, hot: Hot, room: int, name: str = "") -> str:
     if room < _LEAST:
         return ""
     lines = [_clipped(line) for line in text.split("\n")]
-    costs = [_size(line) + 1 for line in lines]
+    costs = [size(line) + 1 for line in lines]
     chosen: set[int] = set()
     left = room - _take(chosen, costs, range(len(lines)), int(room * _HEAD_SHARE))
     for body in _bodies(lines, hot, name):
@@ -135,7 +137,3 @@ def _left_out(first: int, last: int) -> str:
 
 def _clipped(line: str) -> str:
     return line if len(line) <= LONGEST_LINE else f"{line[:LONGEST_LINE]} [... cut]"
-
-
-def _size(text: str) -> int:
-    return len(text.encode("utf-8", errors="backslashreplace"))
