@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 import time
@@ -524,7 +525,7 @@ def test_a_person_s_editor_is_asked(
     bench = make(f"{GOOD}; sys.exit(sys.argv[1] != str(answer / 'proposal.json'))")
     world = bench.world()
     monkeypatch.delenv("VISUAL", raising=False)
-    monkeypatch.setenv("EDITOR", f"{sys.executable} {tmp_path / 'agent.py'}")
+    monkeypatch.setenv("EDITOR", shlex.join([sys.executable, str(tmp_path / "agent.py")]))
     world.proposer = make_proposer("agent:human", place=Workplace(bench.campaign, bench.observer))
     (round_,) = bench.run(world).rounds
     assert round_.proposer == "agent:human"
@@ -554,7 +555,8 @@ def test_the_wired_agent_works_beside_a_real_branch(
     script.write_text(f"{PRELUDE}\n{attack}")
     monkeypatch.setenv("ROOFSMITH_AGENT_WALLS", "none")
     place = Workplace(bench.campaign, bench.observer)
-    world.proposer = make_proposer(f"agent:{sys.executable} {script}", place=place)
+    command = shlex.join([sys.executable, str(script)])
+    world.proposer = make_proposer(f"agent:{command}", place=place)
     assert refused(bench.run(world)).reason == "failed"
     assert subprocess.run(tip, check=True, capture_output=True).stdout == before
     state = subprocess.run(

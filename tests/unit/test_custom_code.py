@@ -382,7 +382,7 @@ class TestCampaigns:
     @pytest.mark.timing
     def test_a_told_kernel_that_calls_a_library_is_rejected(self, workplace: Workplace) -> None:
         directory = workplace.folder / "told"
-        plan = app.Plan(workplace.folder / "custom.yaml", "none")
+        plan = app.Plan(app.Subject(workplace.folder / "custom.yaml"), "none")
         app.optimize(plan, directory, workplace.settings, SilentObserver())
         change = app.Change(kernel=workplace.folder / "opens.c", hypothesis="a library is faster")
         limits = app.Limits(max_iterations=5)
@@ -395,8 +395,8 @@ class TestCampaigns:
     def test_a_baseline_does_its_own_work_too(self, workplace: Workplace) -> None:
         with pytest.raises(BaselineError, match="library_call"):
             app.optimize(
-                app.Plan(workplace.folder / "spoilt.yaml", "none"), workplace.folder / "never",
-                workplace.settings, SilentObserver(),
+                app.Plan(app.Subject(workplace.folder / "spoilt.yaml"), "none"),
+                workplace.folder / "never", workplace.settings, SilentObserver(),
             )  # fmt: skip
 
 
