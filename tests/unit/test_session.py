@@ -136,6 +136,18 @@ def test_an_answer_is_submitted(opened: Open) -> None:
     assert verify(opened.world.records) == ()
 
 
+def test_before_the_baseline_nothing_is_submitted(tmp_path: Path) -> None:
+    world = FakeWorld(fake_target(), FakeKernels(), ())
+    engine = Engine(world.parts(), "test")
+    engine.begin()
+    session = Session(tmp_path, engine)
+    with pytest.raises(UsageError, match="baseline"):
+        session.submit(Answer(give_up="why not"))
+    told = session.tell(Change(kernel=tmp_path, repair=True))
+    assert told.refusal is not None
+    assert told.refusal.reason == "bad_repair"
+
+
 def test_time_between_calls_is_nobodys(opened: Open) -> None:
     opened.session.tell(opened.change("faster", 0.5e-3))
     opened.world.clock.sleep(3600.0)

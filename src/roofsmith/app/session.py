@@ -110,11 +110,7 @@ class Session:
             UsageError: the baseline was not measured yet.
         """
         engine = self._begin()
-        if engine.campaign.baseline is None:
-            raise UsageError(
-                "this campaign has no baseline yet",
-                hint=f"roofsmith resume {shlex.quote(str(self._directory))}",
-            )
+        self._require_baseline()
         engine.heed_masks()
         engine.diagnose()
         require_rendered(engine.unrendered, self._directory)
@@ -184,9 +180,11 @@ class Session:
             proposer: who answered, by name.
 
         Raises:
-            UsageError: nobody asked what the last rollbacks show; a limit allows no further round.
+            UsageError: there is no baseline yet; nobody asked what the last rollbacks show; a limit
+                allows no further round.
         """
         engine = self._begin()
+        self._require_baseline()
         if limits is not None:
             engine.limit(limited(limits_in_force(engine.campaign), limits))
         if isinstance(answer, BadAnswer):
@@ -204,6 +202,7 @@ class Session:
 
     def read(self, path: Path) -> Answer | BadAnswer:
         """The answer that a file, or a folder with changed files beside it, holds."""
+        self._require_baseline()
         brief = self._engine.brief()
         before = brief.repair.candidate if brief.repair is not None else brief.incumbent
         return read_answer(path, editable(before, brief))
@@ -226,6 +225,13 @@ class Session:
         require_rendered(engine.unrendered, self._directory)
         rounds = (told,) if split is None else (told, split)
         return ToldRounds(rounds, engine.campaign.stopped, engine.campaign.started.target.measure)
+
+    def _require_baseline(self) -> None:
+        if self.campaign.baseline is None:
+            raise UsageError(
+                "this campaign has no baseline yet",
+                hint=f"roofsmith resume {shlex.quote(str(self._directory))}",
+            )
 
     def _begin(self) -> Engine:
         """The engine; the time since the last call was somebody else's, and counts for nothing."""

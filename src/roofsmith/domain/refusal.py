@@ -37,8 +37,8 @@ class Refusal(Value):
     kind: Literal["refused"] = "refused"
     reason: RefusalReason
     detail: str
-    after_round: int = Field(ge=1)
-    """The last round before it; 1 is the baseline."""
+    after_round: int = Field(ge=0)
+    """The last round before it; 1 is the baseline, 0 before that."""
     proposer: str
     hypothesis: Hypothesis | None = None
     """None where the answer held none."""
