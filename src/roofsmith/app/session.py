@@ -16,7 +16,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from roofsmith.app.citations import citation_check
-from roofsmith.app.telling import Change, contract_of, keep_told, told_candidate
+from roofsmith.app.telling import Change, instructions_for, keep_told, told_candidate
 from roofsmith.app.wiring import LateLineage, OpenTarget, make_proposer, open_target
 from roofsmith.asking.brief import document, markdown, references_of
 from roofsmith.asking.proposing import editable, proposal_of
@@ -122,7 +122,7 @@ class Session:
             directory=self._directory,
             brief=brief,
             stop=engine.stop_condition(),
-            contract=contract_of(target),
+            contract=instructions_for(target),
             markdown=text,
             document=found,
         )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from roofsmith.app.subjects import build_for
-from roofsmith.asking.contract import contract_of as rules_of
+from roofsmith.asking.contract import contract_of
 from roofsmith.domain.campaign import replay
 from roofsmith.domain.category import Category
 from roofsmith.domain.kernel import Candidate
@@ -58,7 +58,7 @@ class Change:
     """What it rests on of the device, cited: `<metric>: <value> <unit> <- <path>:<line>`."""
 
 
-def contract_of(target: Target) -> str:
+def instructions_for(target: Target) -> str:
     """What whoever proposes a change has to keep to, and how to tell it."""
     if target.command is None:
         how = "roofsmith tell DIR --kernel FILE --hypothesis TEXT [--flags FLAGS]."
@@ -67,7 +67,7 @@ def contract_of(target: Target) -> str:
             "roofsmith tell DIR --kernel FILE --hypothesis TEXT, with the edited file, or a folder"
             " in which edited files lie under their paths in the repository."
         )
-    return f"{rules_of(target)}\n{_HOW}{how} {_ANY}"
+    return f"{contract_of(target)}\n{_HOW}{how} {_ANY}"
 
 
 def told_candidate(path: Path, flags: str | None, before: Candidate, target: Target) -> Candidate:
