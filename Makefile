@@ -1,6 +1,7 @@
 # make demo    optimize a bundled kernel on this machine
 # make test    run the tests
 # make lint    format, style, types, layers
+# make agents  install coding agents, for the tests that ask real ones
 # make docs    write the generated pages again
 # make clean   remove what these made
 #
@@ -17,7 +18,7 @@ FOR_WORK := .venv/.installed-dev
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
 .DELETE_ON_ERROR:
-.PHONY: demo test lint docs clean tools same-python
+.PHONY: demo test lint agents docs clean tools same-python
 
 # Arguments for the program itself: make demo ARGS=--json, make test ARGS='-k ledger'.
 ARGS ?=
@@ -36,6 +37,13 @@ lint: $(FOR_WORK) | same-python
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy --num-workers 2
 	@$(BIN)/lint-imports
+
+# Claude Code as a package of Node's, mini-swe-agent in an environment of its own: it brings along
+# 700 MB that nothing else here needs.
+agents: $(MADE) | same-python
+	@npm install --silent --no-audit --no-fund --prefix .venv/agents @anthropic-ai/claude-code
+	@'$(PYTHON)' -m venv .venv/agents/mini
+	@.venv/agents/mini/bin/python -m pip install --quiet --disable-pip-version-check mini-swe-agent
 
 docs: $(FOR_WORK) | same-python
 	@$(BIN)/python docs/generate.py

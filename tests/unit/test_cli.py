@@ -440,3 +440,13 @@ def test_an_unknown_family_of_a_target_or_a_repository_is_refused(here: Path) ->
     subprocess.run([*git, "add", "scale.c"], check=True)
     subprocess.run([*git, "commit", "-qm", "a kernel"], check=True)
     assert "'bogus' (known:" in refused("init", *told)
+
+
+def test_remarks_name_the_line_and_build_nothing(tmp_path: Path) -> None:
+    kernel = tmp_path / "k.c"
+    kernel.write_text("void solve(float *y)\n{\n    static int n;\n    y[0] = ++n, missing();\n}\n")
+    code, out, _ = roofsmith("remarks", str(kernel), "--json")
+    assert code == 0
+    [remark] = json.loads(out)["remarks"]
+    assert (remark["name"], remark["line"]) == ("counts_calls", 4)
+    assert roofsmith("remarks", str(tmp_path / "none.c"))[0] == 2

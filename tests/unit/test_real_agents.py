@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
@@ -15,9 +16,25 @@ from roofsmith.domain.campaign import Round
 from roofsmith.engine.verify import verify
 
 KEY = "sk-ant-test-0123456789"
+INSTALLED = Path(__file__).resolve().parents[2] / ".venv" / "agents"
+"""Where `make agents` puts them."""
+PATH = os.pathsep.join(
+    (str(INSTALLED / "node_modules" / ".bin"), str(INSTALLED / "mini" / "bin"), os.environ["PATH"])
+)
 
 
-@pytest.mark.skipif(shutil.which("claude") is None, reason="npm i -g @anthropic-ai/claude-code")
+def needs(program: str) -> pytest.MarkDecorator:
+    """Skip a test where an agent isn't installed."""
+    missing = shutil.which(program, path=PATH) is None
+    return pytest.mark.skipif(missing, reason=f"no `{program}` here: make agents")
+
+
+@pytest.fixture(autouse=True)
+def _finds_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", PATH)
+
+
+@needs("claude")
 def test_claude_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     home = tmp_path / "home"
     (home / ".claude").mkdir(parents=True)
@@ -41,7 +58,7 @@ def test_claude_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert KEY not in log.read_text()
 
 
-@pytest.mark.skipif(shutil.which("mini") is None, reason="pip install mini-swe-agent")
+@needs("mini")
 def test_mini_swe_agent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MSWEA_MODEL_NAME", "anthropic/claude-sonnet-4-5")
     monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)

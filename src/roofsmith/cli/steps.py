@@ -245,3 +245,19 @@ def classify(subject: Any, wait: options.Wait = True, as_json: options.Json = Fa
     with screen() as observer:
         bottlenecks = app.classify(subject, app.settings(waits=wait), observer)
     show.bottlenecks(bottlenecks, as_json=as_json)
+
+
+@cli.command(rich_help_panel=_STEPS)
+def remarks(
+    kernel: Annotated[Path, typer.Argument(metavar="KERNEL", help="A kernel's source file.")],
+    as_json: options.Json = False,
+) -> None:
+    """What a kernel's source does that the judge watches for; nothing is built or run."""
+    from roofsmith import app
+    from roofsmith.cli.output import print_json, print_lines
+
+    found = app.remarks(kernel)
+    if as_json:
+        print_json({"remarks": [remark.model_dump() for remark in found]})
+    else:
+        print_lines([remark.text for remark in found] or ["nothing that the judge watches for"])
