@@ -13,7 +13,7 @@ from roofsmith.app.session import Limits, Session
 from roofsmith.app.telling import Change
 from roofsmith.asking.evidence import MOST_COUNTERS
 from roofsmith.domain.answer import Answer
-from roofsmith.domain.campaign import Resumed, Round
+from roofsmith.domain.campaign import Resumed, Round, Stopped
 from roofsmith.domain.kernel import Candidate
 from roofsmith.domain.outcome import Incorrect
 from roofsmith.domain.target import StopPolicy
@@ -133,6 +133,20 @@ def test_an_answer_is_submitted(opened: Open) -> None:
     garbage = opened.session.submit(opened.session.read(path))
     assert garbage.refusal is not None
     assert garbage.refusal.reason == "malformed"
+    assert verify(opened.world.records) == ()
+
+
+def test_giving_up_ends_the_campaign_and_says_why(opened: Open) -> None:
+    assert opened.session.tell(opened.change("faster", 0.5e-3)).is_kept
+    for _ in range(2):  # the second changes nothing
+        told = opened.session.submit(Answer(give_up="it is at\nthe roofline"))
+        assert told.refusal is None
+        assert told.stopped is not None
+        assert told.stopped.code == "out_of_ideas"
+        assert "it is at the roofline" in told.stopped.detail
+        assert opened.world.records[-1] == told.stopped
+    assert sum(isinstance(event, Stopped) for event in opened.world.records) == 1
+    assert opened.session.tell(opened.change("faster still", 0.2e-3)).is_kept
     assert verify(opened.world.records) == ()
 
 

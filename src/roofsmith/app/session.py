@@ -174,6 +174,8 @@ class Session:
     ) -> ToldRounds:
         """One round of an answer in the schema that every proposer answers in.
 
+        One that gives up ends the campaign, as a proposer without ideas does.
+
         Args:
             answer: as it was read; a bad one is recorded.
             limits: that are to be other than those in force.
@@ -189,12 +191,13 @@ class Session:
             engine.limit(limited(limits_in_force(engine.campaign), limits))
         if isinstance(answer, BadAnswer):
             return self._refused(engine.refuse(answer.model_copy(update={"proposer": proposer})))
+        if answer.give_up is not None:
+            return self._given_up(answer.give_up, proposer)
         _require_room(engine.limit_reached(repair=answer.repair), self._directory)
         if not answer.repair:
             require_material(engine.campaign, shlex.quote(str(self._directory)))
         found = proposal_of(answer, engine.brief(), proposer)
-        if found is None:
-            return ToldRounds((), self.campaign.stopped, self.campaign.started.target.measure)
+        assert found is not None, "whoever gives up was heard above"
         if isinstance(found, BadAnswer):
             return self._refused(engine.refuse(found))
         refusal = engine.objected(found)
@@ -225,6 +228,15 @@ class Session:
         require_rendered(engine.unrendered, self._directory)
         rounds = (told,) if split is None else (told, split)
         return ToldRounds(rounds, engine.campaign.stopped, engine.campaign.started.target.measure)
+
+    def _given_up(self, why: str, proposer: str) -> ToldRounds:
+        """The end, for the reason that was given; a campaign that has ended stays as it is."""
+        engine = self._engine
+        if engine.campaign.stopped is None:
+            engine.take_up()
+            engine.finish(Stop("out_of_ideas", f"{proposer} gave up: {' '.join(why.split())}"))
+            require_rendered(engine.unrendered, self._directory)
+        return ToldRounds((), self.campaign.stopped, self.campaign.started.target.measure)
 
     def _require_baseline(self) -> None:
         if self.campaign.baseline is None:

@@ -137,8 +137,6 @@ def told(found: ToldRounds, *, as_json: bool) -> None:
     if as_json:
         print_json(documents.told_document(found))
         return
-    if not found.rounds and found.refusal is None:
-        print_lines(["nothing was judged: the proposal gives up"])
     if (refusal := found.refusal) is not None:
         print_lines([f"refused ({refusal.reason.replace('_', ' ')}): {refusal.detail}"])
     print_lines([line for round_ in found.rounds for line in _told_lines(round_)])
