@@ -32,13 +32,14 @@ from hypothesis import strategies as st
 from test_recorded_bottlenecks import RECORDED, classified
 
 from roofsmith.asking.brief import document, markdown
-from roofsmith.asking.contract import contract_of, timing_of
+from roofsmith.asking.contract import contract_of, exactness_of, timing_of
 from roofsmith.asking.evidence import MOST_COUNTERS, evidence_of, telling_counters
 from roofsmith.asking.page import BYTES_PER_TOKEN, DROPPED
 from roofsmith.asking.proposing import proposal_of
 from roofsmith.domain.answer import Answer, Edit
 from roofsmith.domain.campaign import Campaign, Event, Round
 from roofsmith.domain.command import CommandSpec
+from roofsmith.domain.comparison import ErrorReport
 from roofsmith.domain.kernel import SourceFile
 from roofsmith.domain.profile import Counter, Profile
 from roofsmith.domain.proposal import Proposal
@@ -371,6 +372,18 @@ def test_a_contract_names_the_parameters() -> None:
 
 
 # -- commands and notes ---------------------------------------------------------------------
+
+
+def test_a_contract_says_how_exact_results_have_to_be() -> None:
+    honest = ErrorReport(
+        workload="N=1", output="y", norm_error=2e-7, norm_budget=4e-6, element_error=3e-7,
+        element_budget=9e-6, honest_norm_error=1e-7, honest_element_error=1e-7,
+    )  # fmt: skip
+    harder = honest.model_copy(update={"norm_budget": 1e-6, "element_error": 5e-6})
+    whole = honest.model_copy(update={"output": "n", "norm_budget": 0.0, "element_budget": 0.0})
+    first, second = exactness_of((honest, harder, whole)).splitlines()
+    assert [figure in first for figure in ("1e-06", "9e-06", "2e-07", "5e-06")] == [True] * 4
+    assert "exactly" in second
 
 
 def test_commands_have_the_campaigns_own_paths() -> None:

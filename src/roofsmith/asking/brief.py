@@ -17,12 +17,13 @@ from roofsmith.analysis.compiled import candidates_for, described
 from roofsmith.analysis.figures import one_line
 from roofsmith.analysis.fractions import held_fraction
 from roofsmith.analysis.ladder import gathered
-from roofsmith.asking.contract import contract_of, timing_of
+from roofsmith.asking.contract import contract_of, exactness_of, timing_of
 from roofsmith.asking.evidence import evidence_of, telling_counters
 from roofsmith.asking.history import LONGEST, open_again, refused, tried
 from roofsmith.asking.page import BYTES_PER_TOKEN, MAX_TOKENS, page
 from roofsmith.asking.proposing import editable
 from roofsmith.asking.standing import directions, limits_left, workload_rows
+from roofsmith.domain.comparison import ErrorReport
 from roofsmith.domain.diagnosis import Disassembly, HotLoop, Reprofiled
 from roofsmith.domain.proposal import RepairTask
 from roofsmith.domain.target import Target
@@ -58,6 +59,7 @@ def document(brief: Brief, directory: Path | None = None) -> dict[str, Any]:
         "device": {"name": brief.device.name, "threads": brief.threads, "of": _machine(brief)},
         "repair": None if brief.repair is None else _repair(brief, brief.repair),
         "contract": contract_of(target, brief.signature),
+        "exactness": exactness_of(_errors(brief)),
         "timing": timing_of(target, brief.threads),
         "notes": target.notes,
         "kernel": {
@@ -85,6 +87,14 @@ def document(brief: Brief, directory: Path | None = None) -> dict[str, Any]:
         "commands": commands(brief, directory, [row["workload"] for row in rows]),
         "directory": str(directory) if directory is not None else ANYWHERE,
     }
+
+
+def _errors(brief: Brief) -> tuple[ErrorReport, ...]:
+    """Of the kernel that holds, as it was judged last."""
+    campaign = brief.campaign
+    if campaign.kept:
+        return campaign.kept[-1].judgement.errors
+    return campaign.baseline.errors if campaign.baseline is not None else ()
 
 
 def markdown(found: Mapping[str, Any], max_tokens: int = MAX_TOKENS) -> str:

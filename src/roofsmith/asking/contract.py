@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from roofsmith.domain.command import CommandSpec
+from roofsmith.domain.comparison import ErrorReport
 from roofsmith.domain.kernel import MODULE_LANGUAGES, Signature
 from roofsmith.domain.target import HOST_LANGUAGES, Target
 
@@ -31,6 +34,31 @@ def contract_of(target: Target, signature: Signature | None = None) -> str:
     else:
         rules = _of_library(target, signature)
     return "\n".join(f"- {rule}" for rule in rules)
+
+
+def exactness_of(errors: Sequence[ErrorReport]) -> str:
+    """How exact each output has to be, and how exact the kernel that holds is, a line per output.
+
+    Args:
+        errors: of the kernel that holds, over workloads and draws; the tightest budget counts.
+    """
+    outputs = dict.fromkeys(error.output for error in errors)
+    return "\n".join(
+        f"- {_exactness(name, [one for one in errors if one.output == name])}" for name in outputs
+    )
+
+
+def _exactness(output: str, errors: Sequence[ErrorReport]) -> str:
+    norm = min(error.norm_budget for error in errors)
+    element = min(error.element_budget for error in errors)
+    if not norm and not element:
+        return f"`{output}` must be what the reference computes, exactly."
+    reached = [max(e.norm_error for e in errors), max(e.element_error for e in errors)]
+    return (
+        f"`{output}` may be off the reference in float64 by {norm:.2g} of its norm, and in any"
+        f" element by {element:.2g} of its row's scale; the kernel that holds is off by"
+        f" {reached[0]:.2g} and {reached[1]:.2g}."
+    )
 
 
 def timing_of(target: Target, threads: int) -> str:

@@ -72,7 +72,8 @@ def _repair(found: Mapping[str, Any], _gone: int, room: int) -> str:
 
 
 def _contract(found: Mapping[str, Any], _gone: int, _room: int) -> str:
-    return _titled("Contract", f"{found['contract']}\n")
+    rules = [found["contract"], *([found["exactness"]] if found["exactness"] else [])]
+    return _titled("Contract", "\n".join(rules) + "\n")
 
 
 def _timing(found: Mapping[str, Any], _gone: int, _room: int) -> str:
