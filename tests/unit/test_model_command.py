@@ -1,0 +1,98 @@
+"""A campaign by command, for which a model behind a server proposes: killed at its stages."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from model_server import Reply, Request, proposes, serving
+from test_skill_steps import FAST, REFERENCE, SLOW
+from waiting import wait_until
+
+from roofsmith.domain.campaign import Event, Round, Stopped
+from roofsmith.store.ledger import JsonlLedger
+
+pytestmark = [
+    pytest.mark.timing,
+    pytest.mark.slow,
+    pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc"),
+]
+
+KEY = "canary-key-0123456789abcdefghij"
+IDEAS = (
+    ("Multiply once per element instead of sixteen times", FAST),
+    ("Count upwards by a size", FAST.replace("int i", "long i")),
+)
+
+
+def answers(request: Request) -> Reply:
+    """What a model that read the brief says; it gives up when its ideas are tried."""
+    [kind] = re.findall(r"## Bottleneck\n\n\*\*(\w+)\*\*", request.prompt)
+    left = [idea for idea in IDEAS if idea[0] not in request.prompt]
+    if not left:
+        return proposes({"give_up": "all are tried"})
+    statement, text = left[0]
+    return proposes(
+        {
+            "round": request.round, "statement": statement, "rationale": "by the listing",
+            "evidence": ["B1"], "answers": kind, "files": {"kernel.c": text},
+        }
+    )  # fmt: skip
+
+
+def test_a_campaign_killed_at_its_stages_ends_whole(tmp_path: Path) -> None:
+    folder = tmp_path / "a folder"
+    folder.mkdir()
+    for name, text in {"kernel.c": SLOW, "reference.py": REFERENCE}.items():
+        (folder / name).write_text(text)
+    environment = {
+        **os.environ, "OPENAI_API_KEY": KEY, "NO_PROXY": "127.0.0.1",
+        "ROOFSMITH_CACHE": str(tmp_path / "cache"),
+    }  # fmt: skip
+
+    def events() -> tuple[Event, ...]:
+        path = folder / "run" / "ledger.jsonl"
+        return tuple(JsonlLedger(path).events()) if path.is_file() else ()
+
+    def started(*words: str) -> subprocess.Popen[bytes]:
+        with (folder / "log").open("ab") as log:
+            return subprocess.Popen(
+                [sys.executable, "-m", "roofsmith", *words],
+                cwd=folder, env=environment, stdout=log, stderr=log, start_new_session=True,
+            )  # fmt: skip
+
+    def killed(words: tuple[str, ...], when: Callable[[], bool]) -> None:
+        with started(*words) as process:
+            wait_until(lambda: when() or process.poll() is not None)
+            os.killpg(process.pid, signal.SIGKILL)
+
+    with serving(answers) as server:
+        ways = ("--proposer", "model:openai:scripted", "--base-url", f"{server.url}/v1")
+        begin = (
+            "optimize", "kernel.c", "--ref", "reference.py", "--workload", "N=100,D=1000",
+            "--output", "run", "--max-iterations", "2", *ways,
+        )  # fmt: skip
+        resume = ("resume", "run", *ways)
+        killed(begin, lambda: bool(server.requests))  # while the model thinks
+        asked = len(server.requests)
+        killed(
+            resume, lambda: len(server.requests) > asked and time.monotonic() > server.at[-1] + 1
+        )
+        killed(resume, lambda: any(isinstance(event, Round) for event in events()))
+        with started(*resume) as process:
+            assert process.wait(240) == 0, (folder / "log").read_text()
+    rounds = [event for event in events() if isinstance(event, Round)]
+    assert [round_.hypothesis.statement for round_ in rounds] == [idea[0] for idea in IDEAS]
+    assert isinstance(events()[-1], Stopped)
+    with started("verify", "run") as process:
+        assert process.wait(60) == 0, (folder / "log").read_text()
+    written = [path.read_bytes() for path in folder.rglob("*") if path.is_file()]
+    assert not any(KEY.encode() in text for text in written)
