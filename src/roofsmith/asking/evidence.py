@@ -70,6 +70,22 @@ def evidence_of(brief: Brief) -> dict[str, str]:
     return found
 
 
+def answerable(brief: Brief) -> tuple[BottleneckKind, ...]:
+    """The kinds of bottleneck that a change may answer, the kernel's own first.
+
+    Any that this campaign has seen, in a profile or as a workload's roofline: a profile may be
+    wrong, and a step that was planned on an earlier one still answers what was seen there.
+    """
+    campaign, diagnosis = brief.campaign, brief.diagnosis
+    looked_at = () if diagnosis is None else diagnosis.material.profiles
+    seen: list[BottleneckKind] = [brief.bottleneck.kind]
+    seen += [found.bottleneck.kind for found in looked_at]
+    seen += [bound.limiter for bound in brief.bounds]
+    seen += [r.bottleneck.kind for r in reversed(campaign.rounds) if r.bottleneck is not None]
+    seen += [campaign.baseline.bottleneck.kind] if campaign.baseline is not None else []
+    return tuple(dict.fromkeys(seen))
+
+
 def telling_counters(profile: Profile, kind: BottleneckKind) -> dict[str, Counter]:
     """The counters that tell most of a kind of bottleneck, by the id that they are cited by.
 

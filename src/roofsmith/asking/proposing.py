@@ -6,11 +6,10 @@ import shlex
 from collections.abc import Mapping
 
 from roofsmith.asking.edits import UnfitError, changed
-from roofsmith.asking.evidence import evidence_of
+from roofsmith.asking.evidence import answerable, evidence_of
 from roofsmith.domain.answer import Answer
 from roofsmith.domain.campaign import Round
 from roofsmith.domain.kernel import Candidate, SourceFile
-from roofsmith.domain.profile import BottleneckKind
 from roofsmith.domain.proposal import Hypothesis, Proposal
 from roofsmith.domain.refusal import BadAnswer, RefusalReason
 from roofsmith.ports import Brief
@@ -109,10 +108,10 @@ def _hypothesis(answer: Answer, brief: Brief, proposer: str) -> Hypothesis:
         raise _WrongError(
             "uncited", f"no evidence is called {unknown[0]!r}; known: {', '.join(known)}"
         )
-    seen = _bottlenecks(brief)
+    seen = answerable(brief)
     if answer.answers not in seen:
         raise _WrongError(
-            "malformed", f"no {answer.answers} bottleneck was seen; seen: {', '.join(sorted(seen))}"
+            "malformed", f"no {answer.answers} bottleneck was seen; seen: {', '.join(seen)}"
         )
     return Hypothesis(
         statement=answer.statement.strip(),
@@ -133,14 +132,6 @@ def _hypothesis(answer: Answer, brief: Brief, proposer: str) -> Hypothesis:
         sources=answer.sources,
         searches=answer.searches,
     )
-
-
-def _bottlenecks(brief: Brief) -> set[BottleneckKind]:
-    """Kinds that were seen of the incumbent: in the profile of the round, or looked at again."""
-    seen = {brief.bottleneck.kind}
-    if brief.diagnosis is not None:
-        seen |= {found.bottleneck.kind for found in brief.diagnosis.material.profiles}
-    return seen
 
 
 def _bad(answer: Answer, reason: RefusalReason, detail: str, proposer: str) -> BadAnswer:
