@@ -66,6 +66,11 @@ class Settings:
         return kept / "locked-clocks" if self.lock_clocks else kept
 
     @property
+    def held_out_dir(self) -> Path:
+        """Workloads that campaigns show to no proposer; one that lost its own draws anew."""
+        return self.cache_dir / "held-out"
+
+    @property
     def clocks_dir(self) -> Path:
         """Records of GPUs whose clocks are held."""
         return self.cache_dir / "clocks"

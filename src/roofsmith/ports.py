@@ -29,6 +29,7 @@ from roofsmith.domain.facts import ArithmeticType, FactSheet
 from roofsmith.domain.fleet import GpuStatus
 from roofsmith.domain.formatting import Formatting
 from roofsmith.domain.health import Health
+from roofsmith.domain.held_out import HeldOut
 from roofsmith.domain.inspection import Inspection
 from roofsmith.domain.kernel import Built, Candidate, KernelResources, Language, Signature
 from roofsmith.domain.outcome import BuildFailed, Cheated, Failure, Outcome, Unfit
@@ -514,6 +515,9 @@ class Scope:
     """Whose shapes steps of training are run with."""
     kept_values: tuple[KeptValue, ...] = ()
     """Of the candidate's source, whose hits a trace counts."""
+    held_out: tuple[Workload, ...] = ()
+    """Workloads that no proposer is shown, each with its class: in place of the target's own, to
+    check on alone, or to judge on. Nobody hears the progress."""
     built_before: bool = False
     """Whether the candidate was an incumbent: that it doesn't build any more is our own failure,
     and whose code it runs was looked at when it was kept."""
@@ -873,6 +877,26 @@ class CampaignFiles(Protocol):
         Raises:
             StorageError: a note can't be read.
         """
+        ...
+
+
+class HeldOutSource(Protocol):
+    """Workloads that no proposer is shown: draws them, and keeps them outside of the campaign."""
+
+    def draw(self, classes: Sequence[ConfigClass]) -> tuple[Workload, ...]:
+        """Some near those of each class, whose name they have; none may exist."""
+        ...
+
+    def keep(self, held: HeldOut) -> None:
+        """Keep a draw under its digest.
+
+        Raises:
+            StorageError: it can't be written.
+        """
+        ...
+
+    def find(self, digest: str) -> HeldOut | None:
+        """The draw of a digest; None where it isn't any more."""
         ...
 
 

@@ -66,6 +66,7 @@ kernel: scale.c
 reference: reference.py
 family: elementwise
 workloads: [{n: 100000}]
+held_out: 1
 threads: 1
 keep: {judge_budget_s: 1.5}
 """
@@ -288,6 +289,7 @@ def test_a_campaign_keeps_what_is_faster_and_says_why(in_repository: InRepositor
     assert "scale.c:4" in rounds[1]["detail"]
     assert document["total_speedup"] == rounds[2]["speedup"]
     assert rounds[2]["speedup"] > 2
+    assert document["held_out"]["workloads"]
     stopped = document["stopped"]
     assert isinstance(stopped, dict)
     for name in (

@@ -34,6 +34,7 @@ name: burn
 kernel: burn.c
 reference: reference.py
 workloads: [{n: 700}]
+held_out: 1
 threads: 1
 keep: {judge_budget_s: 6, error_rate: 0.1, noise_band: 0.1}
 stop: {max_iterations: 1}
@@ -43,9 +44,9 @@ OPTIMIZE = ("optimize", "target.yaml", *REPLAY, "--output", "run")
 RESUME = ("resume", "run", *REPLAY)
 BY_CHANCE = {
     "at", "wall_s", "kernel_s", "build_time_s", "spent_s", "log", "commit",
-    "samples", "samples_s", "errors", "pairs", "bottleneck",
+    "samples", "samples_s", "errors", "pairs", "bottleneck", "held_out", "generalization",
 }  # fmt: skip
-"""Fields that say when and where it ran, or that hold more or less on a busy machine."""
+"""Fields that say when and where it ran, that are drawn, or hold more or less on a busy machine."""
 BUSY = ("are void", "was busy", "disturbed", "took away")
 """Notes of a judgement that say how busy the machine, or its host, was."""
 

@@ -27,7 +27,13 @@ from roofsmith.engine.stopping import Stop
 from roofsmith.engine.verify import Finding
 from roofsmith.ports import Measured
 from roofsmith.report.arithmetic import limiter_words, target_time_s
-from roofsmith.report.json_summary import calibration_document, metric_fields, value_fields
+from roofsmith.report.json_summary import (
+    calibration_document,
+    held_out_document,
+    metric_fields,
+    value_fields,
+)
+from roofsmith.report.summarize import summarize
 from roofsmith.specs.wiki_page import Entry
 
 
@@ -152,6 +158,7 @@ def finished_document(finished: Finished) -> dict[str, Any]:
         "self_reported": campaign.started.target.command is not None,
         **metric_fields(measure),
         "total_speedup": campaign.total_speedup,
+        "held_out": held_out_document(summarize(campaign).unseen),
         "roofline_fraction": final_fraction(campaign),
         "wall_s": finished.wall_s,
         "overhead_fraction": finished.overhead_fraction,

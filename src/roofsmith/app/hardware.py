@@ -6,11 +6,12 @@ import importlib.util
 import time
 from collections.abc import Collection, Iterator
 from contextlib import closing, contextmanager
+from copy import copy
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from roofsmith.analysis.idle import leaves_unknown
 from roofsmith.app.clocks import let_go_of_abandoned, noting_locks
@@ -23,8 +24,10 @@ from roofsmith.devices.nvidia import NvidiaSource
 from roofsmith.devices.nvml import NvmlHealth
 from roofsmith.devices.processor_time import processor_time
 from roofsmith.domain.device import Device
+from roofsmith.domain.held_out import HeldOut
 from roofsmith.domain.kernel import MODULE_LANGUAGES, Language
 from roofsmith.domain.target import HOST_LANGUAGES, Target
+from roofsmith.domain.workload import Workload
 from roofsmith.engine.gate import GpuGate
 from roofsmith.engine.survey import Survey
 from roofsmith.evaluator.guard import Guard
@@ -191,6 +194,16 @@ class Machine:
     ) -> Judge:
         """Who decides about candidates; about yardsticks, without confirming what they win."""
         return ProcessJudge(target, bench, known.classes, known.bounds, confirms=confirms)
+
+    def judge_elsewhere(
+        self, target: Target, bench: Bench[Any], known: Survey, workloads: tuple[Workload, ...]
+    ) -> Judge:
+        """Who decides on held-out workloads alone, whose rooflines nobody knows."""
+        few = copy(bench)
+        cast(Any, few).near_workloads = 0
+        classes = HeldOut(salt="", workloads=workloads).classes
+        there = target.model_copy(update={"workloads": workloads})
+        return self.judge(there, few, replace(known, classes=classes, bounds=()))
 
     @property
     def guard(self) -> Guard:

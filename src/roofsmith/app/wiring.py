@@ -19,6 +19,7 @@ from roofsmith.app.hardware import (
     leased_machine,
     oracle_for,
 )
+from roofsmith.app.held_out import HeldOutWorkloads
 from roofsmith.app.repositories import (
     open_target_repository,
     without_family,
@@ -45,6 +46,7 @@ from roofsmith.ports import (
     Brief,
     Evaluation,
     Formatter,
+    HeldOutSource,
     Judge,
     Merger,
     Observer,
@@ -63,6 +65,7 @@ from roofsmith.proposers.replay import ReplayProposer, read_proposals
 from roofsmith.proposers.sweep import SweepProposer
 from roofsmith.report.campaign_files import render_campaign
 from roofsmith.store.campaign_dir import CampaignDirectory
+from roofsmith.store.held_out import HeldOutFiles
 from roofsmith.store.ledger import JsonlLedger
 from roofsmith.store.lineage import GitLineage, NoLineage
 from roofsmith.store.lineage_setup import open_lineage
@@ -88,6 +91,7 @@ class OpenTarget:
     merger: Merger
     formatter: Formatter | None = None
     tips: TipShelf | None = None
+    held_out: HeldOutSource | None = None
 
     @property
     def yardsticks(self) -> tuple[Yardstick, ...]:
@@ -159,6 +163,7 @@ class OpenTarget:
             lineage=lineage, files=files, render=render_campaign, check_citations=check_citations,
             yardsticks=self.yardsticks, formatter=self.formatter, merger=self.merger,
             gpu=machine.gate.uuid if machine.gate else None, tips=self.tips,
+            held_out=self.held_out,
         )  # fmt: skip
 
 
@@ -348,9 +353,14 @@ def open_target(
                 _yardstick_judge(target, machine, oracle, known, fork_server) as patient,
             ):
                 is_cuda = target.language == "cuda"
+
+                def judge_on(workloads: tuple[Workload, ...]) -> Judge:
+                    return machine.judge_elsewhere(target, bench, known, workloads)
+
                 evaluator = LocalEvaluator(
                     target, observer, machine.toolchain, machine.judge(target, bench, known),
                     machine.profiler(oracle, known),
+                    judge_on=judge_on,
                     yardstick_judge=patient,
                     inspector=machine.inspector(oracle, target.language, fork_server),
                     repeater=RepeatInspector(machine.runner, oracle) if is_cuda else None,
@@ -364,6 +374,9 @@ def open_target(
                     target, machine, observer, oracle, known, meter, evaluator, SourceMerger(),
                     SourceFormatter(target.format) if target.format else None,
                     _tip_file(settings, known, target),
+                    HeldOutWorkloads(
+                        target, known.descriptions, HeldOutFiles(settings.held_out_dir)
+                    ),
                 )  # fmt: skip
 
 

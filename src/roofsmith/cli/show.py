@@ -254,6 +254,7 @@ def _result_lines(found: Finished) -> list[str]:
         f"{fmt.plural(len(campaign.kept), 'change')} kept of {len(campaign.rounds)}, "
         f"{fmt.duration(found.wall_s)}"
     ]
+    lines += _unseen(campaign)
     if stopped:
         lines.append(_stopped_line(stopped))
     lines += _undecided(campaign)
@@ -263,6 +264,12 @@ def _result_lines(found: Finished) -> list[str]:
     if found.branch:
         lines.append(f"commits: branch {found.branch}")
     return [*lines, *(f"note:    {note}" for note in found.notes)]
+
+
+def _unseen(campaign: Campaign) -> Iterator[str]:
+    """How fast it is where no proposer could look, beside the headline."""
+    if (found := summarize(campaign).unseen) is not None:
+        yield found.line
 
 
 def _undecided(campaign: Campaign) -> Iterator[str]:

@@ -18,6 +18,7 @@ from roofsmith.domain.examination import Examination
 from roofsmith.domain.facts import FactSheet
 from roofsmith.domain.finding import Finding, Unsourced
 from roofsmith.domain.formatting import Formatting
+from roofsmith.domain.held_out import Generalization
 from roofsmith.domain.inspection import Inspection
 from roofsmith.domain.kernel import Candidate
 from roofsmith.domain.outcome import Outcome
@@ -101,6 +102,8 @@ class Baseline(Value):
     """Workloads that quick judgements look at, by label; empty where all are judged at once."""
     profile: Profile
     bottleneck: Bottleneck
+    held_out: str | None = None
+    """Seal of the workloads that no proposer is shown; None: none are held out."""
     commit: str | None = None
     wall_s: float
     kernel_s: float = 0.0
@@ -209,6 +212,8 @@ class Stopped(Value):
     """The final kernel, measured on its own in fresh processes."""
     against_baseline: Judgement | None = None
     """The final kernel beside the baseline; None where fewer than two changes were kept."""
+    generalization: Generalization | None = None
+    """The same where no proposer could look; None where nothing was kept or held out."""
     wall_s: float
     kernel_s: float = 0.0
     at: str
@@ -227,6 +232,8 @@ class Resumed(Value):
     """In force from here on; None in older ledgers: as before."""
     rules: int | None = None
     """As in `Started`, from here on; None in older ledgers: as before."""
+    held_out: str | None = None
+    """As in `Baseline`, from here on: drawn anew; None: as before."""
 
 
 class Committed(Value):
@@ -317,6 +324,17 @@ class Campaign(Value):
         """Version of the rules that decide now: that of the last resume which says so."""
         resumes = (a.event.rules for a in reversed(self.asides) if isinstance(a.event, Resumed))
         return next((rules for rules in resumes if rules is not None), self.started.rules)
+
+    @property
+    def held_out(self) -> str | None:
+        """Seal of the workloads that no proposer is shown; None: nothing is, or it was opened."""
+        found = self.baseline.held_out if self.baseline is not None else None
+        for aside in self.asides:
+            if isinstance(aside.event, Resumed):
+                found = aside.event.held_out or found
+            elif isinstance(aside.event, Stopped) and aside.event.generalization is not None:
+                found = None
+        return found
 
     def grounds(self, validation: Validation = "full") -> Started:
         """What judgements are computed on: the first record, with the classes that hold now.

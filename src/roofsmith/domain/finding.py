@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from roofsmith.domain.held_out import HeldOutCheck
 from roofsmith.domain.inspection import Inspection
 from roofsmith.domain.transfer import TransferCheck
 from roofsmith.domain.values import Value
@@ -19,4 +20,6 @@ class Unsourced(Value):
     """Each as `<field>: <number> <unit>`."""
 
 
-Finding = Annotated[Inspection | TransferCheck | Unsourced, Field(discriminator="kind")]
+Finding = Annotated[
+    Inspection | TransferCheck | Unsourced | HeldOutCheck, Field(discriminator="kind")
+]

@@ -36,6 +36,10 @@ COMMAND_BUDGET_S = 240.0
 """Of a command target's judgements: every pair is two runs of a whole benchmark. Keeping something
 takes 44 runs (docs/command.md), so this is enough where one takes up to five seconds."""
 
+HELD_OUT = 4
+"""Workloads that no proposer is shown, all classes together: each costs a candidate that would be
+kept one more examination."""
+
 LONGEST_NOTES = 8000
 """Characters; a brief of 12,000 tokens has room for them beside a kernel."""
 
@@ -156,6 +160,9 @@ class Target(Described):
     goal: Goal = Goal()
     keep: KeepPolicy = KeepPolicy()
     stop: StopPolicy = StopPolicy()
+    held_out: int = Field(default=HELD_OUT, ge=0, le=16)
+    """At most so many workloads near the given ones, up to two of a config class, are drawn when a
+    campaign begins and shown to no proposer: a candidate must be right on them, too. 0: none."""
     notes: str = Field(default="", max_length=LONGEST_NOTES)
     """What whoever proposes changes should know or keep to, in your own words."""
 
@@ -216,12 +223,14 @@ class Target(Described):
 
     @model_serializer(mode="wrap")
     def _as_older_ones_were_written(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Without demand and notes where there are none: older targets' digests stay the same."""
+        """Without newer keys that say nothing: older targets' digests stay the same."""
         document: dict[str, Any] = dump(self)
         if not self.custom_only:
             del document["custom_only"]
         if not self.notes:
             del document["notes"]
+        if self.held_out == HELD_OUT:
+            del document["held_out"]
         return document
 
     @property

@@ -12,6 +12,7 @@ from roofsmith.domain.comparison import Judgement
 from roofsmith.domain.finding import Finding
 from roofsmith.domain.kernel import Candidate
 from roofsmith.domain.proposal import Hypothesis, Proposal
+from roofsmith.domain.workload import Workload
 from roofsmith.engine.records import recompared
 from roofsmith.engine.seen import Seen, profiles_of
 from roofsmith.engine.splitting import made_for
@@ -33,6 +34,8 @@ class Case:
     judgement: Judgement
     seen: Seen = Seen()  # noqa: RUF009 - frozen
     findings: tuple[Finding, ...] = ()
+    held_out: tuple[Workload, ...] = ()
+    """Workloads that no proposer is shown."""
 
     @staticmethod
     def of(

@@ -7,14 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from roofsmith.analysis import transfer, vetoes
+from roofsmith.analysis import held_out, transfer, vetoes
 from roofsmith.analysis.dispatch import divergence
 from roofsmith.analysis.evidence import Evidence
 from roofsmith.domain.campaign import Decision, Kept, RolledBack
-from roofsmith.engine import inspecting, profiling, transferring
+from roofsmith.engine import holding_out, inspecting, profiling, transferring
 from roofsmith.engine.case import Case, KeepCheck
 
 KEEP_CHECKS: tuple[KeepCheck, ...] = (
+    holding_out.check,
     inspecting.check,
     profiling.check,
     transferring.check,
@@ -41,6 +42,7 @@ VETOES: tuple[Veto, ...] = (
     vetoes.profiler_contradicts,
     vetoes.total_falls,
     vetoes.dispatch_misses,
+    held_out.fails_unseen,
     transfer.over_fitted,
     transfer.little_left,
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from roofsmith.analysis.calibration import calibrations
@@ -12,15 +13,18 @@ from roofsmith.domain.campaign import Campaign, Round
 from roofsmith.domain.comparison import Judgement, Timing
 from roofsmith.domain.diagnosis import Diagnosed
 from roofsmith.domain.ending import StopCode
+from roofsmith.domain.held_out import Generalization, HeldOut
 from roofsmith.domain.outcome import Passed
 from roofsmith.domain.proposal import Proposal
 from roofsmith.domain.refusal import BadAnswer, Refusal
 from roofsmith.domain.standing import limits_in_force
 from roofsmith.domain.target import StopPolicy
+from roofsmith.domain.workload import ConfigClass
 from roofsmith.domain.yardstick import Yardsticks
 from roofsmith.engine import records
 from roofsmith.engine.diagnosing import gather, owed_level, require_diagnosis
 from roofsmith.engine.formatting import formatted
+from roofsmith.engine.holding_out import generalization, held_out
 from roofsmith.engine.meter import timestamp
 from roofsmith.engine.parts import Parts
 from roofsmith.engine.profiling import look
@@ -55,6 +59,7 @@ class Engine:
         known = self._recorder.campaign
         self._limits = limits or (limits_in_force(known) if known else parts.target.stop)
         self._survey: Survey | None = None
+        self._drawn: HeldOut | None = None
 
     @property
     def unrendered(self) -> tuple[RenderFailure, ...]:
@@ -161,7 +166,9 @@ class Engine:
         if refusal := self._objected(proposal):
             return refusal
         require_diagnosis(self.campaign, proposal)
-        round_ = Trial(self._parts, self._known(), self.campaign, proposal).round()
+        held = self._held_out()
+        unseen = held.workloads if held is not None else ()
+        round_ = Trial(self._parts, self._known(), self.campaign, proposal, unseen).round()
         self._recorder.record(round_)
         if proposal.splits is None:
             self._parts.proposer.tell(round_)
@@ -229,6 +236,7 @@ class Engine:
         profile, bottleneck = look(
             self._parts.evaluator, self.campaign, candidate, slowest.workload, slowest.time_s
         )
+        held = self._hold_out(records.baseline_classes(self.campaign.started, measured.timings))
         return self._recorder.record(
             records.baseline_record(
                 self.campaign.started,
@@ -237,6 +245,7 @@ class Engine:
                 bottleneck,
                 lap=self._meter.lap(),
                 at=self._now(),
+                held_out=held,
             )
         )
 
@@ -249,11 +258,13 @@ class Engine:
         environment = self._parts.devices.environment()
         records.require_same_device(self.campaign.started, environment)
         self.repair()
+        held = self._hold_out(self.campaign.classes) if self._lacks_held_out() else None
         return self._recorder.record(
             records.resumed_record(
-                self.campaign, environment, self._limits, at=self._now(), gpu=self._parts.gpu
+                self.campaign, environment, self._limits, at=self._now(), gpu=self._parts.gpu,
+                held_out=held,
             )
-        )
+        )  # fmt: skip
 
     def take_up(self) -> Campaign:
         """Go on for a round by hand.
@@ -262,7 +273,7 @@ class Engine:
         on.
         """
         is_other = self.campaign.rules != RULES or self._limits != limits_in_force(self.campaign)
-        if self.campaign.stopped is not None or is_other:
+        if self.campaign.stopped is not None or is_other or self._lacks_held_out():
             self.resume()
         else:
             self.repair()
@@ -282,12 +293,13 @@ class Engine:
         """
         spent_s = self._spent_s()
         measured = self._measured(Scope(alone="time", built_before=True))
-        total = None
+        total = unseen = None
         if isinstance(measured.outcome, Passed):
             total = self._against_baseline()
+            unseen = generalization(self.campaign, self._held_out(), self._parts.evaluator)
             self._measure_yardsticks()
         stop = records.with_final_outcome(stop, measured.outcome)
-        return self._stopped(stop, spent_s, measured.timings, total)
+        return self._stopped(stop, spent_s, measured.timings, total, unseen)
 
     def limit(self, limits: StopPolicy) -> None:
         """Go by other limits from here on; the next record of a resume or an end says so."""
@@ -373,6 +385,31 @@ class Engine:
         baseline = campaign.started.target.baseline
         return self._parts.evaluator.evaluate(campaign.incumbent, baseline, scope).judgement
 
+    def _hold_out(self, classes: Sequence[ConfigClass]) -> str | None:
+        """Draw workloads that no proposer is shown; their seal, None where none are asked for."""
+        source, target = self._parts.held_out, self.campaign.started.target
+        if source is None or not target.held_out:
+            return None
+        self._parts.observer.stage("hold out", "workloads that no brief names")
+        held = held_out(source.draw(classes), target.baseline, self._parts.evaluator)
+        source.keep(held)
+        self._drawn = held
+        return held.digest
+
+    def _held_out(self) -> HeldOut | None:
+        """The workloads behind the campaign's seal; None where there is none, or they are lost."""
+        digest, source = self.campaign.held_out, self._parts.held_out
+        if digest is None or source is None:
+            return None
+        if self._drawn is None or self._drawn.digest != digest:
+            self._drawn = source.find(digest)
+        return self._drawn
+
+    def _lacks_held_out(self) -> bool:
+        """Whether they were never drawn, shown at an end, or lost; only after a baseline."""
+        asked_for = self._parts.held_out is not None and self.campaign.started.target.held_out > 0
+        return asked_for and self.campaign.baseline is not None and self._held_out() is None
+
     def _measure_yardsticks(self) -> None:
         """Beside the incumbent, unless that was done before the campaign was resumed."""
         known, incumbent = self.campaign.yardsticks, self.campaign.incumbent
@@ -437,9 +474,10 @@ class Engine:
         spent_s: float,
         timings: tuple[Timing, ...] = (),
         total: Judgement | None = None,
+        unseen: Generalization | None = None,
     ) -> Campaign:
         record = records.stopped_record(
-            self.campaign, stop, timings, total, self._limits, spent_s,
+            self.campaign, stop, timings, total, unseen, self._limits, spent_s,
             lap=self._meter.lap(), at=self._now(),
         )  # fmt: skip
         return self._recorder.record(record)

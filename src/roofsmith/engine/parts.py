@@ -19,6 +19,7 @@ from roofsmith.ports import (
     DeviceSource,
     Evaluator,
     Formatter,
+    HeldOutSource,
     Ledger,
     Lineage,
     Merger,
@@ -70,5 +71,7 @@ class Parts:
     """UUID of the GPU that was leased; None on the host's processors."""
     examination: Examination | None = None
     """What doctor found for the target, for the first record; None where nobody looked."""
+    held_out: HeldOutSource | None = None
+    """Of workloads that no proposer is shown; None: there are none."""
     tips: TipShelf | None = None
     """What earlier campaigns left, and this one leaves; None: neither."""

@@ -25,6 +25,7 @@ from roofsmith.domain.comparison import Comparison, Judgement, PairSample, Timin
 from roofsmith.domain.device import Environment
 from roofsmith.domain.examination import Examination
 from roofsmith.domain.finding import Finding
+from roofsmith.domain.held_out import Generalization
 from roofsmith.domain.inspection import Inspection
 from roofsmith.domain.outcome import Failure, Outcome, Passed, Unstable
 from roofsmith.domain.profile import Bottleneck, Profile
@@ -76,6 +77,11 @@ def started_record(
     )
 
 
+def baseline_classes(started: Started, timings: Sequence[Timing]) -> tuple[ConfigClass, ...]:
+    """The config classes that the baseline's times show."""
+    return found_classes(started.target.workloads, started.classes, timings)
+
+
 def baseline_record(
     started: Started,
     measured: Measured,
@@ -84,10 +90,11 @@ def baseline_record(
     *,
     lap: Lap,
     at: str,
+    held_out: str | None = None,
 ) -> Baseline:
     """Round 1, and the config classes that its times show."""
     target = started.target
-    classes = found_classes(target.workloads, started.classes, measured.timings)
+    classes = baseline_classes(started, measured.timings)
     return Baseline(
         candidate=target.baseline,
         outcome=measured.outcome,
@@ -98,6 +105,7 @@ def baseline_record(
         representative=representatives(target, classes, measured.timings, started.unevenness),
         profile=profile,
         bottleneck=bottleneck,
+        held_out=held_out,
         wall_s=lap.wall_s,
         kernel_s=lap.kernel_s,
         at=at,
@@ -189,6 +197,7 @@ def stopped_record(
     stop: Stop,
     timings: tuple[Timing, ...],
     total: Judgement | None,
+    unseen: Generalization | None,
     limits: StopPolicy,
     spent_s: float,
     *,
@@ -204,6 +213,7 @@ def stopped_record(
         spent_s=spent_s,
         final_timings=classed(timings, campaign.classes),
         against_baseline=total,
+        generalization=unseen,
         wall_s=lap.wall_s,
         kernel_s=lap.kernel_s,
         at=at,
@@ -226,6 +236,7 @@ def resumed_record(
     *,
     at: str,
     gpu: str | None = None,
+    held_out: str | None = None,
 ) -> Resumed:
     """That the campaign goes on, and whether software, GPU or limits changed in between."""
     started, before = campaign.started, limits_in_force(campaign)
@@ -236,7 +247,10 @@ def resumed_record(
     for name, limit in limits:
         if limit != (old := getattr(before, name)):
             note += f"; {name} is {limit} from here on, in place of {old}"
-    return Resumed(environment=environment, note=note, at=at, gpu=gpu, limits=limits, rules=RULES)
+    return Resumed(
+        environment=environment, note=note, at=at, gpu=gpu, limits=limits, rules=RULES,
+        held_out=held_out,
+    )  # fmt: skip
 
 
 def require_same_device(started: Started, environment: Environment) -> None:

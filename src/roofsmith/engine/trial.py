@@ -8,6 +8,7 @@ from roofsmith.analysis.scan import with_remarks
 from roofsmith.domain.campaign import Campaign, RolledBack, Round
 from roofsmith.domain.finding import Unsourced
 from roofsmith.domain.proposal import Proposal
+from roofsmith.domain.workload import Workload
 from roofsmith.engine import records
 from roofsmith.engine.case import Case
 from roofsmith.engine.deciding import KEEP_CHECKS, decide, would_be_kept
@@ -29,11 +30,13 @@ class Trial:
         known: Survey,
         campaign: Campaign,
         proposal: Proposal,
+        held_out: tuple[Workload, ...] = (),
     ) -> None:
         self._parts = parts
         self._known = known
         self._campaign = campaign
         self._proposal = proposal
+        self._held_out = held_out
 
     def round(self) -> Round:
         """What the proposal becomes.
@@ -46,7 +49,9 @@ class Trial:
         judgement = validated(parts.evaluator, campaign, proposal)
         judgement = with_remarks(judgement, proposal.candidate, campaign.incumbent)
         case = replace(
-            Case.of(campaign, proposal, judgement, self._dims), findings=self._unsourced()
+            Case.of(campaign, proposal, judgement, self._dims),
+            findings=self._unsourced(),
+            held_out=self._held_out,
         )
         for look in KEEP_CHECKS:
             case = look(case, parts.evaluator, would_be_kept)

@@ -32,6 +32,7 @@ from roofsmith.domain.campaign import (
 )
 from roofsmith.domain.comparison import Judgement
 from roofsmith.domain.diagnosis import Diagnosed
+from roofsmith.domain.held_out import Generalization
 from roofsmith.domain.inspection import Inspection, by_sanitizers
 from roofsmith.domain.outcome import Incorrect
 from roofsmith.domain.refusal import Refusal
@@ -41,6 +42,7 @@ from roofsmith.engine.claim import Claim
 from roofsmith.engine.deciding import decide
 from roofsmith.engine.diagnosing import diagnosis_findings, was_diagnosed
 from roofsmith.engine.formatting import formatting_complaints
+from roofsmith.engine.holding_out import grounds_of, held_out_claims
 from roofsmith.engine.progress import spent_s
 from roofsmith.engine.records import recompared, standing_after
 from roofsmith.engine.repairing import repair_task
@@ -185,18 +187,31 @@ def _yardstick_findings(event: Yardsticks, number: int, campaign: Campaign) -> I
         what = f"yardsticks beside {event.incumbent_id}, when {campaign.incumbent.id} was held"
         yield Finding(where, what)
     for result in event.results:
-        yield from _comparison_findings(where, result.name, result.judgement, campaign)
+        grounds = campaign.grounds()
+        yield from _comparison_findings(
+            where, result.name, result.judgement, grounds, campaign.rules
+        )
 
 
 def _comparison_findings(
-    where: str, name: str, found: Judgement, campaign: Campaign
+    where: str, name: str, found: Judgement, grounds: Started, rules: int
 ) -> Iterator[Finding]:
     what = f"the comparison with {name} doesn't follow from its pairs"
-    if found.comparison != recounted(found, campaign.grounds()):
-        yield Finding(where, what, campaign.rules)
-    _, recorded, follow = ratio_claim(found, campaign.grounds())
-    if campaign.rules != RULES and recorded not in follow:
+    if found.comparison != recounted(found, grounds):
+        yield Finding(where, what, rules)
+    _, recorded, follow = ratio_claim(found, grounds)
+    if rules != RULES and recorded not in follow:
         yield Finding(where, what)
+
+
+def _generalization_findings(
+    found: Generalization, where: str, campaign: Campaign
+) -> Iterator[Finding]:
+    held = found.held_out
+    if held.digest != campaign.held_out:
+        yield Finding(where, "the held-out workloads that it shows aren't those that were sealed")
+    name, grounds = "the baseline on held-out workloads", grounds_of(held, campaign.started)
+    yield from _comparison_findings(where, name, found.judgement, grounds, campaign.rules)
 
 
 def _round_findings(round_: Round, campaign: Campaign) -> Iterator[Finding]:
@@ -226,6 +241,7 @@ def _facts(round_: Round, campaign: Campaign) -> Iterator[Claim]:
     yield "total speedup", round_.total_speedup, total
     yield from reported_claims(round_, campaign.started)
     yield from transfer_claims(round_, campaign)
+    yield from held_out_claims(round_, campaign)
     if campaign.rules != RULES:
         yield from _whatever_the_rules(round_, campaign)
 
@@ -258,9 +274,12 @@ def _repairable(round_: Round, campaign: Campaign) -> int | None:
 
 
 def _stop_findings(event: Stopped, number: int, state: Campaign, spent: float) -> Iterator[Finding]:
+    where, grounds = f"record {number}", state.grounds()
     if event.against_baseline is not None:
         found = event.against_baseline
-        yield from _comparison_findings(f"record {number}", "the baseline", found, state)
+        yield from _comparison_findings(where, "the baseline", found, grounds, state.rules)
+    if event.generalization is not None:
+        yield from _generalization_findings(event.generalization, where, state)
     if event.limits is None or event.spent_s is None:  # an older ledger's
         return
     stop = Stop(event.code, event.detail)

@@ -20,6 +20,7 @@ from roofsmith.errors import DeviceFailedError, MachineError
 from roofsmith.evaluator.building import build, build_all
 from roofsmith.evaluator.guard import Guard
 from roofsmith.evaluator.signatures import changed_signature
+from roofsmith.evaluator.unheard import Unheard
 from roofsmith.evaluator.yardsticks import measure_yardsticks
 from roofsmith.ports import (
     CodeRule,
@@ -45,6 +46,8 @@ class LocalEvaluator:
     toolchain: Toolchain
     judge: Judge
     profiler: Profiler
+    judge_on: Callable[[tuple[Workload, ...]], Judge] | None = None
+    """Like `judge`, of other workloads; None: nothing is held out."""
     yardstick_judge: Judge | None = None
     """Patient with kernels that compile for minutes in every process. None: `judge`."""
     inspector: Inspector | None = None
@@ -116,7 +119,7 @@ class LocalEvaluator:
         if not isinstance(built, Built):
             return Evaluation.unbuilt(built)
         judgement = self._compare(built, incumbent, scope) if incumbent is not None else None
-        measured = self._measure(built, timed=scope.alone == "time") if scope.alone else None
+        measured = self._measure(built, scope) if scope.alone else None
         yardsticks = self._measure_yardsticks(built, scope)
         profile = self._profile(built, scope.profile) if scope.profile else None
         return Evaluation(
@@ -155,12 +158,20 @@ class LocalEvaluator:
         if changed := changed_signature(built.signature, holder.signature):
             return Judgement(outcome=changed, verdict="rejected", wall_s=0.0)
         on = scope if scope.classes else None
-        return self.guard.compared(lambda: self.judge.compare(built, holder, self.observer, on))
+        judge, observer = self._judge(scope)
+        return self.guard.compared(lambda: judge.compare(built, holder, observer, on))
 
-    def _measure(self, built: Built, *, timed: bool) -> Measured:
-        return self.guard.measured(
-            lambda: self.judge.measure(built, self.observer, timed=timed), timed=timed
-        )
+    def _measure(self, built: Built, scope: Scope) -> Measured:
+        judge, observer = self._judge(scope)
+        timed = scope.alone == "time"
+        return self.guard.measured(lambda: judge.measure(built, observer, timed=timed), timed=timed)
+
+    def _judge(self, scope: Scope) -> tuple[Judge, Observer]:
+        """Of the target's workloads; or of held-out ones, whose names nobody hears."""
+        if not scope.held_out:
+            return self.judge, self.observer
+        assert self.judge_on is not None, "there is nothing held out"
+        return self.judge_on(scope.held_out), Unheard()
 
     def _measure_yardsticks(self, built: Built, scope: Scope) -> tuple[YardstickResult, ...]:
         judge, on = self.yardstick_judge or self.judge, scope if scope.classes else None

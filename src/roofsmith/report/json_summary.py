@@ -14,6 +14,7 @@ from roofsmith.report.summary import (
     Ratio,
     Step,
     Summary,
+    Unseen,
     WorkloadRow,
     YardstickRow,
 )
@@ -37,6 +38,7 @@ def summary_document(summary: Summary) -> dict[str, Any]:
         **_ratio(summary.speedup),
         "speedup_alone": summary.alone,
         "speedup_measured_at_end": _ratio(summary.measured),
+        "held_out": held_out_document(summary.unseen),
         "roofline_fraction": summary.fraction,
         "baseline_roofline_fraction": summary.baseline_fraction,
         "goal_roofline_fraction": summary.goal_fraction,
@@ -83,6 +85,18 @@ def value_fields(key: str, recorded: float | None, measure: Measure) -> dict[str
         return {key: recorded}
     value = None if recorded is None else measure.value(recorded)
     return {key: None, f"{key.removesuffix('time_s')}value": value}
+
+
+def held_out_document(found: Unseen | None) -> dict[str, Any] | None:
+    """The final kernel on workloads that no proposer was shown, and how far it falls short."""
+    if found is None:
+        return None
+    return {
+        "workloads": list(found.workloads),
+        **_ratio(found.speedup),
+        "generalization_gap": found.gap,
+        "failure": found.failure,
+    }
 
 
 def _standings(block: ClassStandings, measure: Measure) -> list[dict[str, Any]]:

@@ -12,6 +12,7 @@ from statistics import geometric_mean
 from roofsmith.domain.campaign import Aside, Campaign, Committed, Stopped
 from roofsmith.domain.yardstick import Yardsticks
 from roofsmith.report.ends import PAUSES, Ending
+from roofsmith.report.held_out import unseen_of
 from roofsmith.report.steps import counting_ratio
 from roofsmith.report.summary import Attribution, Summary
 from roofsmith.report.templating import Raw, render_markdown
@@ -90,6 +91,7 @@ def _aside(aside: Aside, commits: dict[int, str | None], ends: Iterator[_End]) -
             block=end_block(end),
             is_final=event.code not in PAUSES,
             parts=parts,
+            unseen=unseen_of(event.generalization, end.held.total_speedup) if end.held else None,
             measured=counting_ratio(paired) if paired is not None else None,
         )
     before, late = None, False

@@ -17,6 +17,7 @@ from roofsmith.domain.target import Target
 from roofsmith.domain.workload import AS_DRAWN, ConfigClass, Workload
 from roofsmith.report.diagnoses import diagnosis_path
 from roofsmith.report.ends import PAUSES, endings
+from roofsmith.report.held_out import unseen_of
 from roofsmith.report.next_steps import next_steps
 from roofsmith.report.reported import notice, overall_metric_rows, task_lines
 from roofsmith.report.standings import standings
@@ -68,6 +69,7 @@ def summarize(campaign: Campaign) -> Summary:
         speedup=held[-1] if held else None,
         alone=_alone(campaign),
         measured=(measured := _measured(campaign)),
+        unseen=unseen_of(stopped.generalization if stopped else None, campaign.total_speedup),
         is_overclaimed=measured is not None
         and campaign.total_speedup - measured.ci[1] > LARGEST_GAP,
         fraction=fraction,

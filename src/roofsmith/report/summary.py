@@ -250,6 +250,35 @@ class YardstickRow:
 
 
 @dataclass(frozen=True, slots=True)
+class Unseen:
+    """The final kernel beside the baseline on workloads that no proposer was shown."""
+
+    speedup: Ratio | None
+    workloads: tuple[str, ...]
+    headline: float
+    """The speedup on those that were shown."""
+    failure: str | None
+    """Why there is no speedup."""
+
+    @property
+    def gap(self) -> float | None:
+        """The generalization gap: the share of the headline that isn't there."""
+        return None if self.speedup is None else 1 - self.speedup.value / self.headline
+
+    @property
+    def line(self) -> str:
+        """The same for people."""
+        where = f"on {fmt.plural(len(self.workloads), 'shape')} never shown"
+        if self.speedup is None:
+            return f"{where}: not measured: {self.failure}"
+        return (
+            f"{where}: {fmt.ratio(self.speedup.value, self.speedup.ci)}, beside"
+            f" {fmt.speedup(self.headline)} on those shown (generalization gap"
+            f" {fmt.percent(self.gap)})"
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class NextStep:
     """Something worth doing after this campaign."""
 
@@ -304,6 +333,8 @@ class Summary:
     measured: Ratio | None
     """The same, from pairs of baseline and final kernel at the end: what was claimed, measured at
     once. None where fewer than two changes were kept."""
+    unseen: Unseen | None
+    """Of the last end; None where nothing was kept or held out."""
     is_overclaimed: bool
     """The product lies above that interval, by enough to be named."""
     fraction: float | None

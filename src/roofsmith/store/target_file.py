@@ -111,6 +111,7 @@ def load_text(text: str, path: Path, *, overrides: Mapping[str, Any] | None = No
             goal=file.goal,
             keep=over(default_keep(language), file.keep),
             stop=file.stop,
+            held_out=file.held_out,
             notes=file.notes,
         )
     return LoadedTarget(target, path, kernel_path)

@@ -17,7 +17,14 @@ from roofsmith.domain.bound import CeilingKind
 from roofsmith.domain.command import CommandSection, ProfileCommand
 from roofsmith.domain.kernel import BuildSpec, KernelLanguage
 from roofsmith.domain.modes import TimingMode
-from roofsmith.domain.target import LONGEST_NOTES, Goal, KeepPolicy, StopPolicy, Tolerance
+from roofsmith.domain.target import (
+    HELD_OUT,
+    LONGEST_NOTES,
+    Goal,
+    KeepPolicy,
+    StopPolicy,
+    Tolerance,
+)
 from roofsmith.domain.values import Described
 from roofsmith.domain.workload import Workload
 from roofsmith.errors import TargetError
@@ -76,6 +83,7 @@ class TargetFile(_OfFamily):
     goal: Goal = Goal()
     keep: KeepPolicy = KeepPolicy()
     stop: StopPolicy = StopPolicy()
+    held_out: int = Field(default=HELD_OUT, ge=0, le=16)
     notes: str = Field(default="", max_length=LONGEST_NOTES)
 
 

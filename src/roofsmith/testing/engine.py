@@ -14,6 +14,7 @@ from typing import cast
 from roofsmith.domain.campaign import Campaign, Event, Round
 from roofsmith.domain.device import Environment
 from roofsmith.domain.facts import BandwidthCeiling, Citation, ComputeCeiling, Fact, FactSheet
+from roofsmith.domain.held_out import HeldOut
 from roofsmith.domain.kernel import Candidate, SourceFile
 from roofsmith.domain.outcome import BuildFailed
 from roofsmith.domain.proposal import Hypothesis, Proposal
@@ -31,6 +32,7 @@ from roofsmith.ports import (
     DeviceSource,
     Disassembler,
     Formatter,
+    HeldOutSource,
     Inspector,
     Judge,
     Merger,
@@ -116,6 +118,8 @@ class FakeWorld:
     proposer: Proposer | None = None
     """None: proposes `ideas`."""
     guard: Guard = field(default_factory=Guard)
+    held_out: HeldOutSource | None = None
+    """None: proposers are shown everything."""
 
     def parts(self) -> Parts:
         """What an engine runs on; a new set for every process."""
@@ -142,6 +146,7 @@ class FakeWorld:
             merger=self.merger,
             formatter=self.formatter,
             gpu=self.guard.gate.uuid if self.guard.gate else None,
+            held_out=self.held_out,
         )
 
     def evaluator(self, meter: Meter | None = None) -> LocalEvaluator:
@@ -152,6 +157,7 @@ class FakeWorld:
             self.toolchain or FakeToolchain(rule=self._refuses),
             self.judge or self.fake_judge(),
             self.profiler,
+            judge_on=self._judge_on,
             inspector=self.inspector,
             tracer=self.tracer,
             disassembler=self.disassembler,
@@ -163,6 +169,11 @@ class FakeWorld:
         """Judges by what `kernels` says."""
         classes = _declared_classes(self.target)
         return FakeJudge(self.target, self.kernels, classes, self._floors(self._sheet))
+
+    def _judge_on(self, workloads: tuple[Workload, ...]) -> Judge:
+        held = HeldOut(salt="", workloads=workloads)
+        target = self.target.model_copy(update={"workloads": workloads})
+        return FakeJudge(target, self.kernels, held.classes, {})
 
     @property
     def _sheet(self) -> FactSheet:
