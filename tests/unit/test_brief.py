@@ -300,7 +300,8 @@ def test_a_repair_comes_first_and_shows_what_was_wrong(tmp_path: Path) -> None:
     assert found["repair"]["files"] == {"softmax.c": wrong}
     text = markdown(found)
     assert text.index(found["repair"]["reason"]) < text.index("## Contract")
-    folder = write_ask(tmp_path, found, text, {"reference.py": "pass\n"})
+    folder = tmp_path / "ask"
+    write_ask(folder, found, text, {"reference.py": "pass\n"})
     assert (folder / "repair" / "softmax.c").read_text() == wrong
     assert (folder / "sources" / "softmax.c").read_text() == campaign.incumbent.kernel.text
 

@@ -4,17 +4,26 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from roofsmith import landlock
+from roofsmith.domain.command import CommandSpec
+from roofsmith.domain.kernel import Candidate
 from roofsmith.errors import UsageError
 from roofsmith.judge.command.detached import VARIABLE, end_detached, new_name
 from roofsmith.ports import Observer, Proposer
 from roofsmith.proposers.agent.presets import agent_of
-from roofsmith.proposers.agent.proposer import DEADLINE_S, AgentProposer, Elsewhere, Terms
+from roofsmith.proposers.agent.proposer import (
+    DEADLINE_S,
+    AgentProposer,
+    CheckedOut,
+    Elsewhere,
+    Terms,
+)
 from roofsmith.store.answers import read_answer
 from roofsmith.store.asks import write_ask
 from roofsmith.store.campaign_dir import WORKTREE
+from roofsmith.store.checkouts import GitCheckouts
 from roofsmith.store.lineage_place import remembered
 
 _DEADLINE, _TOKENS, _HOME, _WALLS = (
@@ -60,6 +69,7 @@ def agent_proposer(named: str, place: Workplace | None) -> Proposer:
         end_left=end_detached,
         new_name=new_name,
         variable=VARIABLE,
+        check_out=_check_out,
         elsewhere=lambda: _elsewhere(directory),
         deadline_s=_number(environment, _DEADLINE, _LEAST_DEADLINE_S) or DEADLINE_S,
         tokens=None if (most := _number(environment, _TOKENS, 1)) is None else int(most),
@@ -74,6 +84,20 @@ def _has_walls() -> bool:
     except landlock.NoLandlockError:
         return False
     return True
+
+
+def _check_out(spec: CommandSpec, candidate: Candidate, root: Path) -> CheckedOut:
+    """A checkout that is nobody else's."""
+    checkouts = GitCheckouts(spec, root)
+    folder, _ = checkouts.make(candidate)
+    own = {
+        str(PurePosixPath(checkouts.repository.prefix, source.path))
+        for source in candidate.sources
+        if spec.is_editable(source.path)
+    }
+    return CheckedOut(
+        folder, lambda: [path for path in checkouts.changed(candidate.id) if path not in own]
+    )
 
 
 def _elsewhere(directory: Path) -> Elsewhere:

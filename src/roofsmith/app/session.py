@@ -18,7 +18,7 @@ from pydantic import ValidationError
 from roofsmith.app.citations import citation_check
 from roofsmith.app.telling import Change, instructions_for, keep_told, told_candidate
 from roofsmith.app.wiring import LateLineage, OpenTarget, make_proposer, open_target
-from roofsmith.asking.brief import document, markdown, references_of
+from roofsmith.asking.brief import ask_folder, document, markdown, references_of
 from roofsmith.asking.proposing import editable, proposal_of
 from roofsmith.config import Settings
 from roofsmith.domain.answer import Answer
@@ -117,7 +117,7 @@ class Session:
         brief, target = engine.brief(), engine.campaign.started.target
         found = document(brief, self._directory.absolute())
         text = markdown(found)
-        write_ask(self._directory, found, text, references_of(target))
+        write_ask(ask_folder(brief, self._directory), found, text, references_of(target))
         return Standing(
             directory=self._directory,
             brief=brief,

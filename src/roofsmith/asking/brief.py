@@ -37,12 +37,16 @@ _MOST_WORKLOADS: Final = 4
 """That a command names; the slowest ones."""
 
 
-def document(brief: Brief, directory: Path | None = None) -> dict[str, Any]:
+def document(
+    brief: Brief, directory: Path | None = None, draft: Path | None = None
+) -> dict[str, Any]:
     """The brief as JSON: SI units; sections in the order in which they matter.
 
     Args:
         brief: all that may be known.
         directory: of the campaign, for the commands that are shown.
+        draft: the folder with `sources/` and `reference/` that they look at, of somebody who
+            doesn't answer by a command. None: that of the ask.
     """
     campaign = brief.campaign
     started, target = campaign.started, campaign.started.target
@@ -84,7 +88,7 @@ def document(brief: Brief, directory: Path | None = None) -> dict[str, Any]:
         "facts": _facts(brief),
         "tips": [tip.model_dump(mode="json", exclude={"lesson"}) for tip in started.tips],
         "limits": limits_left(brief),
-        "commands": commands(brief, directory, [row["workload"] for row in rows]),
+        "commands": commands(brief, directory, [row["workload"] for row in rows], draft),
         "directory": str(directory) if directory is not None else ANYWHERE,
     }
 
@@ -107,15 +111,22 @@ def references_of(target: Target) -> dict[str, str]:
     return {} if target.reference is None else {target.reference.path: target.reference.text}
 
 
-def commands(brief: Brief, directory: Path | None, labels: list[str]) -> dict[str, str]:
+def ask_folder(brief: Brief, directory: Path) -> Path:
+    """Of the campaign's directory, the folder that whoever proposes is given."""
+    return directory / "asks" / f"round-{len(brief.campaign.rounds) + 2}"
+
+
+def commands(
+    brief: Brief, directory: Path | None, labels: list[str], draft: Path | None = None
+) -> dict[str, str]:
     """What to type, by what it does, with the campaign's own paths."""
     target = brief.campaign.started.target
     place = directory or Path(ANYWHERE)
     quoted = shlex.quote(str(place))
-    found = {"tell": f"roofsmith tell {quoted} --proposal proposal.json"}
+    found = {} if draft else {"tell": f"roofsmith tell {quoted} --proposal proposal.json"}
     if target.command is None and target.reference is not None:
-        folder = place / "asks" / f"round-{len(brief.campaign.rounds) + 2}"
-        draft = shlex.quote(str(folder / "sources" / brief.incumbent.kernel.path))
+        folder = draft or ask_folder(brief, place)
+        kernel = shlex.quote(str(folder / "sources" / brief.incumbent.kernel.path))
         held = shlex.join(
             ["--ref", str(folder / "reference" / target.reference.path)]
             + [word for label in labels[:_MOST_WORKLOADS] for word in ("--workload", label)]
@@ -123,11 +134,8 @@ def commands(brief: Brief, directory: Path | None, labels: list[str]) -> dict[st
         )
         flags = brief.incumbent.build.flags
         built = f" --flags={shlex.quote(shlex.join(flags))}" if flags else ""
-        found |= {
-            "check": f"roofsmith check {draft} {held}{built}",
-            "bench": f"roofsmith bench {draft} {held}{built}",
-            "profile": f"roofsmith profile {draft} {held}{built}",
-        }
+        looks = ("check", "bench", "profile", "listing")
+        found |= {look: f"roofsmith {look} {kernel} {held}{built}" for look in looks}
     return found | {"show": f"roofsmith show {quoted} counters"}
 
 

@@ -334,11 +334,13 @@ def _limits(found: Mapping[str, Any], _gone: int, _room: int) -> str:
 def _commands(found: Mapping[str, Any], _gone: int, _room: int) -> str:
     known = found["commands"]
     typed = "\n".join(text for name, text in known.items() if name != "show")
-    draft = (
-        "\nPut your draft's path in place of the kernel's to look at it before you tell it."
-        if "check" in known
-        else ""
-    )
+    draft = ""
+    if "check" in known:
+        draft = (
+            "\nPut your draft's path in place of the kernel's to look at it before you tell it."
+            if "tell" in known
+            else "\nThese look at `sources/` as it is then."
+        )
     return _titled(
         "Answer and commands",
         f"`proposal.json` holds at least `round` ({found['round']}), `statement`, `rationale`,"

@@ -12,15 +12,15 @@ from roofsmith.store.files import replace, storage_errors
 
 
 def write_ask(
-    directory: Path, found: Mapping[str, Any], markdown: str, references: Mapping[str, str]
-) -> Path:
-    """`asks/round-N/` of a campaign: brief.md, brief.json, schema.json, sources/, reference/.
+    folder: Path, found: Mapping[str, Any], markdown: str, references: Mapping[str, str]
+) -> None:
+    """What a proposer is given: brief.md, brief.json, schema.json, sources/, reference/.
 
     Where a repair is due, `repair/` holds the wrong kernel's files. Sources are whole, whatever
     the page has room for.
 
     Args:
-        directory: the campaign's.
+        folder: where, such as `asks/round-N/` of a campaign.
         found: the brief as a document.
         markdown: the same as Markdown.
         references: text by path.
@@ -28,7 +28,6 @@ def write_ask(
     Raises:
         StorageError: it can't be written.
     """
-    folder = directory / "asks" / f"round-{found['round']}"
     wrong = found.get("repair") or {}
     files = {
         "brief.md": markdown,
@@ -43,4 +42,3 @@ def write_ask(
         with storage_errors("write", path):
             path.parent.mkdir(parents=True, exist_ok=True)
             replace(path, text.encode("utf-8", errors="backslashreplace"))
-    return folder

@@ -14,7 +14,11 @@ _PACKAGES = Path(__file__).parents[3]
 
 
 def agent_environment(
-    environment: Mapping[str, str], home: str, temporary: str, given: Mapping[str, str]
+    environment: Mapping[str, str],
+    home: str,
+    temporary: str,
+    tools: str,
+    given: Mapping[str, str],
 ) -> dict[str, str]:
     """The environment of an agent's command.
 
@@ -22,6 +26,7 @@ def agent_environment(
         environment: this process's.
         home: the agent's; the user's own settings folders stay only with the user's own home.
         temporary: a folder of its own.
+        tools: the folder of what it may run of roofsmith.
         given: what it is told beside.
     """
     is_users = home == environment.get("HOME")
@@ -32,7 +37,7 @@ def agent_environment(
         and name not in _OWN
         and (is_users or not name.startswith("XDG_"))
     }
-    kept["PATH"] = _path(environment.get("PATH", os.defpath))
+    kept["PATH"] = os.pathsep.join([tools, _path(environment.get("PATH", os.defpath))])
     return kept | {
         "HOME": home,
         "TMPDIR": temporary,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import stat
 import subprocess
 from collections.abc import Callable, Mapping
@@ -12,7 +11,7 @@ from pathlib import Path
 
 from roofsmith.errors import StorageError
 
-GIVEN = ("brief.md", "brief.json", "schema.json", "reference")
+GIVEN = ("brief.md", "brief.json", "schema.json", "reference", "repair")
 """Of the ask's folder: to be read."""
 PROPOSAL = "proposal.json"
 LARGEST_BYTES = 4 << 20
@@ -49,6 +48,16 @@ class Folder:
         return self.root / "tmp"
 
     @property
+    def cache(self) -> Path:
+        """Of the commands that look at its draft."""
+        return self.root / "cache"
+
+    @property
+    def repository(self) -> Path:
+        """Where a repository is checked out; `sources` leads to the folder of its commands."""
+        return self.root / "repository"
+
+    @property
     def brief(self) -> Path:
         """The brief as JSON."""
         return self.root / "brief.json"
@@ -59,13 +68,19 @@ class Folder:
         return tuple(self.root / name for name in GIVEN)
 
 
-def make_folder(root: Path, ask: Path, sources: Mapping[str, str]) -> Folder:
+def make_folder(
+    root: Path,
+    write: Callable[[Path], None],
+    sources: Mapping[str, str],
+    check_out: Callable[[Path], Path] | None = None,
+) -> Folder:
     """A new folder in place of what another attempt left there.
 
     Args:
         root: where.
-        ask: the folder of the ask.
+        write: puts there what a proposer is given.
         sources: files that may be changed, by path.
+        check_out: puts a repository into a folder, and says where in it sources are.
 
     Raises:
         StorageError: it can't be made.
@@ -73,14 +88,17 @@ def make_folder(root: Path, ask: Path, sources: Mapping[str, str]) -> Folder:
     folder = Folder(root)
     remove_folder(root)
     try:
-        for path in (folder.sources, folder.answer, folder.home, folder.temporary):
+        for path in (folder.answer, folder.home, folder.temporary, folder.cache):
             path.mkdir(parents=True)
+        if check_out is not None:
+            folder.sources.symlink_to(check_out(folder.repository))
+        write(root)
         for name, text in sources.items():
             path = folder.sources / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8", errors="surrogateescape", newline="")
-        for name in GIVEN:
-            _copy_read_only(ask / name, root / name)
+        for path in folder.given:
+            _make_read_only(path)
     except OSError as error:
         raise StorageError(f"can't make the agent's folder {root}: {error.strerror}") from error
     return folder
@@ -128,16 +146,6 @@ def _run(*command: str) -> None:
         )  # fmt: skip
 
 
-def _copy_read_only(source: Path, target: Path) -> None:
-    if source.is_dir():
-        shutil.copytree(source, target)
-        _each(target, lambda path: path.chmod(0o555 if path.is_dir() else 0o444))
-    elif source.exists():
-        shutil.copyfile(source, target)
-        target.chmod(0o444)
-
-
-def _each(root: Path, what: Callable[[Path], None]) -> None:
-    for path in sorted(root.rglob("*"), reverse=True):
-        what(path)
-    what(root)
+def _make_read_only(root: Path) -> None:
+    for path in (*root.rglob("*"), *([root] if root.exists() else ())):
+        path.chmod(0o555 if path.is_dir() else 0o444)

@@ -9,10 +9,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from roofsmith.asking.brief import document, markdown, references_of
+from roofsmith.asking.brief import ask_folder, document, markdown, references_of
 from roofsmith.asking.proposing import editable, proposal_of
 from roofsmith.domain.answer import Answer
 from roofsmith.domain.campaign import Round
+from roofsmith.domain.command import CommandSpec
+from roofsmith.domain.kernel import Candidate
 from roofsmith.domain.proposal import Proposal
 from roofsmith.domain.refusal import BadAnswer, RefusalReason
 from roofsmith.domain.standing import limits_in_force
@@ -25,11 +27,12 @@ from roofsmith.proposers.agent.folder import (
     make_folder,
     remove_folder,
 )
+from roofsmith.proposers.agent.launcher import make_launcher, settings_for
 from roofsmith.proposers.agent.presets import Agent, filled, prompt_text
-from roofsmith.proposers.agent.redaction import Secrets
 from roofsmith.proposers.agent.running import Job, Ran, printable, run_agent
 from roofsmith.proposers.agent.usage import UsageMeter
 from roofsmith.proposers.agent.watch import Watch
+from roofsmith.redaction import Redaction
 
 DEADLINE_S = 900.0
 """For one answer. Chosen: what coding agents take for one change, several times over."""
@@ -55,6 +58,16 @@ class Elsewhere:
 
 
 @dataclass(frozen=True, slots=True)
+class CheckedOut:
+    """A repository for an agent to look around in."""
+
+    folder: Path
+    """That sources are relative to."""
+    changed: Callable[[], Sequence[str]]
+    """Files that git tracks, that may not be edited, and that aren't as they were."""
+
+
+@dataclass(frozen=True, slots=True)
 class Terms:
     """How agents work for one campaign."""
 
@@ -63,8 +76,8 @@ class Terms:
     observer: Observer
     environment: Mapping[str, str]
     """This process's."""
-    write_ask: Callable[[Path, Mapping[str, object], str, Mapping[str, str]], Path]
-    """Makes the folder of an ask: of the directory, a brief twice and references."""
+    write_ask: Callable[[Path, Mapping[str, object], str, Mapping[str, str]], None]
+    """Fills the folder of an ask: a brief twice, and references."""
     read_answer: Callable[[Path, Mapping[str, str]], Answer | BadAnswer]
     """Reads a folder with an answer, given what may be changed."""
     end_left: Callable[[str], Sequence[str]]
@@ -72,6 +85,8 @@ class Terms:
     new_name: Callable[[], str]
     variable: str
     """That holds the name."""
+    check_out: Callable[[CommandSpec, Candidate, Path], CheckedOut] | None = None
+    """Puts a repository with a candidate in it into a folder."""
     elsewhere: Callable[[], Elsewhere] = Elsewhere
     deadline_s: float = DEADLINE_S
     tokens: int | None = None
@@ -102,32 +117,43 @@ class AgentProposer:
         Raises:
             StorageError: the campaign's folder can't be written.
         """
-        terms, target = self._terms, brief.campaign.started.target
-        found = document(brief)
-        ask = terms.write_ask(terms.directory, found, markdown(found), references_of(target))
+        terms, ask = self._terms, ask_folder(brief, self._terms.directory)
+        _write(terms, ask, brief)
         place = ask / f"attempt-{_attempt(brief)}"
         place.mkdir(exist_ok=True)
         before = brief.repair.candidate if brief.repair is not None else brief.incumbent
         sources = editable(before, brief)
-        folder = make_folder(place / "work", ask, sources)
+        repository = _Repository(terms, brief, before)
+        work, tools = place / "work", place / "bin"
+        remove_folder(tools)
         try:
-            return self._answered(brief, folder, place / "agent.log", sources)
+            folder = make_folder(
+                work, lambda root: _write(terms, root, brief, root), sources, repository.check_out
+            )
+            make_launcher(tools, terms.environment, terms.deadline_s)
+            return self._answered(brief, folder, place, sources, repository)
         finally:
-            remove_folder(folder.root)
+            remove_folder(work)
+            remove_folder(tools)
 
     def tell(self, round: Round) -> None:
         """Nothing to remember: the brief of the next ask says what became of it."""
 
     def _answered(
-        self, brief: Brief, folder: Folder, log: Path, sources: Mapping[str, str]
+        self,
+        brief: Brief,
+        folder: Folder,
+        place: Path,
+        sources: Mapping[str, str],
+        repository: _Repository,
     ) -> Proposal | BadAnswer | None:
-        terms = self._terms
-        secrets = Secrets(terms.environment)
+        terms, log = self._terms, place / "agent.log"
+        redacted = Redaction(terms.environment)
         meter = UsageMeter(self._agent.preset.usage)
         log.unlink(missing_ok=True)  # of an attempt that was killed; it may be a link
         watch = self._watch(folder, log)
         name = terms.new_name()
-        job = self._job(brief, folder, log, secrets, name)
+        job = self._job(brief, folder, place, redacted, name)
         shown = _Shown(terms.observer, self.name)
 
         def hear(line: str) -> None:
@@ -135,11 +161,11 @@ class AgentProposer:
             shown.show(line)
 
         ran = run_agent(job, hear, lambda: terms.end_left(name))
-        changed = watch.changed()
+        changed = (*watch.changed(), *map(Path, repository.changed()))
         where = log.relative_to(terms.directory)
 
         def bad(reason: RefusalReason, detail: str) -> BadAnswer:
-            said = secrets.redacted(f"{detail[:_LONGEST_DETAIL]}; log: {where}")
+            said = redacted(f"{detail[:_LONGEST_DETAIL]}; log: {where}")
             return BadAnswer(reason=reason, detail=said, tokens=meter.tokens, proposer=self.name)
 
         if wrong := _ended_badly(ran, changed, terms):
@@ -147,13 +173,14 @@ class AgentProposer:
         answer = self._read(folder, sources)
         if isinstance(answer, BadAnswer):
             return bad(answer.reason, answer.detail)
-        if (secret := secrets.named_in(answer.model_dump(mode="python"))) is not None:
+        if (secret := redacted.named_in(answer.model_dump(mode="python"))) is not None:
             return bad("malformed", f"the answer holds the value of {secret}")
-        used: dict[str, float] = {
+        used = {
             "tokens": meter.tokens or answer.tokens,
             "cost_usd": meter.cost_usd or answer.cost_usd,
         }
-        proposal = proposal_of(answer.model_copy(update=used), brief, self.name)
+        clean = Answer.model_validate(redacted.document(answer.model_dump()) | used)
+        proposal = proposal_of(clean, brief, self.name)
         if isinstance(proposal, BadAnswer):
             return bad(proposal.reason, proposal.detail).model_copy(
                 update={"tokens": proposal.tokens}
@@ -173,7 +200,9 @@ class AgentProposer:
             besides={folder.root, log, *((terms.directory / _NOTES,) if terms.walls else ())},
         )
 
-    def _job(self, brief: Brief, folder: Folder, log: Path, secrets: Secrets, name: str) -> Job:
+    def _job(
+        self, brief: Brief, folder: Folder, place: Path, redacted: Redaction, name: str
+    ) -> Job:
         terms, preset = self._terms, self._agent.preset
         own, users = str(folder.home), terms.environment.get("HOME")
         home = users if preset.home == "user" and users else own
@@ -188,6 +217,7 @@ class AgentProposer:
             "ROOFSMITH_BRIEF": str(folder.brief),
             "ROOFSMITH_ANSWER": str(folder.answer),
             "ROOFSMITH_DEADLINE_S": values["deadline_s"],
+            **settings_for(terms.environment, folder.cache),
             **({} if tokens is None else {"ROOFSMITH_TOKENS": str(tokens)}),
             terms.variable: name,
         }
@@ -199,12 +229,12 @@ class AgentProposer:
             command=words,
             directory=folder.root,
             environment=agent_environment(
-                terms.environment, home, str(folder.temporary), given
+                terms.environment, home, str(folder.temporary), str(place / "bin"), given
             ),
             deadline_s=terms.deadline_s,
             writable=writable if terms.walls else (),
-            log=log,
-            secrets=secrets,
+            log=place / "agent.log",
+            redacted=redacted,
             terminal=preset.terminal == "yes",
         )  # fmt: skip
 
@@ -228,6 +258,30 @@ class AgentProposer:
             return BadAnswer(reason="malformed", detail=f"the answer can't be read: {why}")
 
 
+class _Repository:
+    """What an agent sees of a command target's repository; nothing for other targets."""
+
+    def __init__(self, terms: Terms, brief: Brief, candidate: Candidate) -> None:
+        self._terms, self._candidate = terms, candidate
+        self._spec = brief.campaign.started.target.command
+        self._made: CheckedOut | None = None
+
+    @property
+    def check_out(self) -> Callable[[Path], Path] | None:
+        check_out, spec = self._terms.check_out, self._spec
+        if check_out is None or spec is None:
+            return None
+
+        def into(root: Path) -> Path:
+            self._made = check_out(spec, self._candidate, root)
+            return self._made.folder
+
+        return into
+
+    def changed(self) -> Sequence[str]:
+        return () if self._made is None else self._made.changed()
+
+
 class _Shown:
     """Passes an agent's output on to people, at their speed."""
 
@@ -240,6 +294,13 @@ class _Shown:
         if now - self._at >= _SHOW_EVERY_S:
             self._at = now
             self._observer.stage("agent", f"{self._name}: {printable(line.strip())[:_SHOWN]}")
+
+
+def _write(terms: Terms, folder: Path, brief: Brief, draft: Path | None = None) -> None:
+    """Fill the folder of an ask, whose commands look at a draft's folder, if there is one."""
+    found = document(brief, terms.directory, draft)
+    references = references_of(brief.campaign.started.target)
+    terms.write_ask(folder, found, markdown(found), references)
 
 
 def _attempt(brief: Brief) -> int:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO, Literal
 
 from roofsmith.errors import StorageError
-from roofsmith.proposers.agent.redaction import Secrets
+from roofsmith.redaction import Redaction
 from roofsmith.shell import end_group
 
 MAX_OUTPUT_BYTES = 64 << 20
@@ -45,7 +45,7 @@ class Job:
     """Folders that it may write to; none: all, there are no walls."""
     log: Path
     """Isn't there yet."""
-    secrets: Secrets
+    redacted: Redaction
     terminal: bool = False
     """Whether a person works with it at this terminal; nothing is kept then."""
 
@@ -79,7 +79,7 @@ def run_agent(job: Job, hear: Callable[[str], None], end_left: Callable[[], Sequ
         with ours, theirs, job.log.open("xb") as log:
             process = _start(job, theirs)
             theirs.close()
-            heard = _Heard(log, job.secrets, hear)
+            heard = _Heard(log, job.redacted, hear)
             try:
                 stopped = _listen(process, ours, heard, job.deadline_s)
                 said = _ending(process, ours, heard)
@@ -179,8 +179,8 @@ def _names(found: object) -> list[str]:
 class _Heard:
     """The output so far: its beginning and its end are kept, every line is passed on."""
 
-    def __init__(self, log: IO[bytes], secrets: Secrets, hear: Callable[[str], None]) -> None:
-        self._log, self._secrets, self._hear = log, secrets, hear
+    def __init__(self, log: IO[bytes], redacted: Redaction, hear: Callable[[str], None]) -> None:
+        self._log, self._redacted, self._hear = log, redacted, hear
         self._pending = b""
         self._written = 0
         self._late: deque[bytes] = deque()
@@ -199,7 +199,7 @@ class _Heard:
             self._line(line)
         if len(self._pending) > _LONGEST_LINE:
             # a secret that stands across the cut stays together
-            cut = len(self._pending) - 4 * self._secrets.longest
+            cut = len(self._pending) - 4 * self._redacted.longest
             self._line(self._pending[:cut])
             self._pending = self._pending[cut:]
         return bool(data)
@@ -213,7 +213,7 @@ class _Heard:
         self._log.writelines(self._late)
 
     def _line(self, line: bytes) -> None:
-        text = self._secrets.redacted(line.decode(errors="replace").rstrip("\r"))
+        text = self._redacted(line.decode(errors="replace").rstrip("\r"))
         data = text.encode(errors="replace") + b"\n"
         if self._written < _KEPT_BYTES:
             self._log.write(data)

@@ -21,7 +21,7 @@ from roofsmith.errors import UsageError
 from roofsmith.ports import Brief, Observer, Screen
 from roofsmith.proposers.model.endpoint import Endpoint, key_of
 from roofsmith.proposers.model.prompts import system_prompt, user_prompt
-from roofsmith.proposers.model.redaction import Redaction, secrets_in
+from roofsmith.redaction import Redaction
 
 if TYPE_CHECKING:
     from roofsmith.proposers.model.conversation import Heard
@@ -73,7 +73,8 @@ class ModelProposer:
             name = self._endpoint.key_name
             detail = f"there is no key for {self.name}: export {name}=..., or keep it in a keyring"
             return BadAnswer(reason="failed", detail=detail, proposer=self.name)
-        redacted = Redaction(secrets_in(os.environ) | ({key} if key else set()))
+        keys = {} if key is None else {self._endpoint.key_name: key}
+        redacted = Redaction(os.environ, keys)
         rules, page = system_prompt(), redacted(user_prompt(brief))
         heard = self._heard(key, rules, page, brief, redacted)
         tokens = heard.tokens or _estimate(heard, len(rules) + len(page))
@@ -81,7 +82,7 @@ class ModelProposer:
             detail = redacted(heard.answer.detail)[:LONGEST_DETAIL]
             changes = {"detail": detail, "tokens": tokens, "proposer": self.name}
             return heard.answer.model_copy(update=changes)
-        counted = redacted.answer(heard.answer).model_copy(update={"tokens": tokens})
+        counted = _without_keys(heard.answer, redacted).model_copy(update={"tokens": tokens})
         return self._proposal(counted, brief)
 
     def tell(self, round: Round) -> None:
@@ -98,7 +99,7 @@ class ModelProposer:
         )  # fmt: skip
 
         def complaint(answer: Answer) -> BadAnswer | None:
-            made = self._proposal(redacted.answer(answer), brief)
+            made = self._proposal(_without_keys(answer, redacted), brief)
             if not isinstance(made, BadAnswer):
                 return None
             return made.model_copy(update={"detail": made.detail[:LONGEST_DETAIL]})
@@ -140,6 +141,11 @@ class _Ticker:
         self._shown_at = now
         printable = "".join(c if c.isprintable() else " " for c in self._redacted(self._tail))
         self._observer.stage("ask", f"{self._name}: {printable[-_SHOWN:]}")
+
+
+def _without_keys(answer: Answer, redacted: Redaction) -> Answer:
+    """An endpoint may send back what it was sent."""
+    return Answer.model_validate(redacted.document(answer.model_dump()))
 
 
 def _estimate(heard: Heard, sent: int) -> int:
