@@ -17,6 +17,7 @@ from roofsmith.errors import UsageError
 
 _GATE = "ROOFSMITH_GATE_"
 MODEL_DEADLINE_S = 600.0
+ASKED_BY = "ROOFSMITH_ASKED_BY"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,21 +49,29 @@ class Settings:
     """For one answer of a language model."""
     lease_dir: Path | None = None
     """Where leases of GPUs are; None: where all users of this host look for them."""
+    private_dir: Path | None = None
+    """In place of the cache for what would be believed of it; None: the cache is trusted."""
+    asked_by: int | None = None
+    """The process for whose agent this one works, and whose GPU it shares; None: for nobody's."""
+
+    @property
+    def _trusted_dir(self) -> Path:
+        return self.private_dir or self.cache_dir
 
     @property
     def builds_dir(self) -> Path:
         """Compiled candidates."""
-        return self.cache_dir / "builds"
+        return self._trusted_dir / "builds"
 
     @property
     def compiled_dir(self) -> Path:
         """What workers keep of kernels that are compiled when they run, a folder per candidate."""
-        return self.cache_dir / "compiled"
+        return self._trusted_dir / "compiled"
 
     @property
     def ceilings_dir(self) -> Path:
         """Measured ceilings; at held clocks they are lower, and no floor for other runs."""
-        kept = self.cache_dir / "ceilings"
+        kept = self._trusted_dir / "ceilings"
         return kept / "locked-clocks" if self.lock_clocks else kept
 
     @property
@@ -102,6 +111,7 @@ class Settings:
         `$ROOFSMITH_GATE_GIVE_UP_S`; `$ROOFSMITH_LEASES` is the folder of leases.
 
         `$ROOFSMITH_MODEL_DEADLINE_S` is how long a language model may take for an answer.
+        `$ROOFSMITH_ASKED_BY` is a campaign's process, as its agent's commands are told.
 
         Raises:
             UsageError: `$ROOFSMITH_CACHE`, `$ROOFSMITH_WIKI`, `$ROOFSMITH_TIPS` or
@@ -118,6 +128,7 @@ class Settings:
             gate=_gate(environment),
             model_deadline_s=_model_deadline_s(environment.get("ROOFSMITH_MODEL_DEADLINE_S")),
             lease_dir=_lease_dir(environment),
+            asked_by=int(asker) if (asker := environment.get(ASKED_BY, "")).isdecimal() else None,
         )
 
     def campaign_dir(self, name: str, now: datetime) -> Path:

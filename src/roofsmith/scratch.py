@@ -20,17 +20,19 @@ _LOG = re.compile(r"roofsmith-(?:worker|reference)-\w+\.log")
 _NAME = re.compile(r"roofsmith-[a-z]+-(?P<space>\d+)\.(?P<pid>\d+)-\w+")
 
 
-def scratch_directory(kind: str) -> Path:
-    """A new private folder under the system's temporary one; the caller removes it.
+def scratch_directory(kind: str, beside: Path | None = None) -> Path:
+    """A new private folder; the caller removes it.
 
     Args:
         kind: what it is for, such as `worker`: a word in lower case.
+        beside: the folder that it is made in; None: the system's temporary one, where
+            `remove_stale` finds it.
 
     Raises:
         StorageError: it can't be made.
     """
     try:
-        return Path(tempfile.mkdtemp(prefix=scratch_prefix(kind)))
+        return Path(tempfile.mkdtemp(prefix=scratch_prefix(kind), dir=beside))
     except OSError as error:
         raise StorageError(
             f"can't make a temporary folder: {error.strerror or error}",

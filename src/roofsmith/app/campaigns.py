@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from roofsmith.app.agents import Workplace
+from roofsmith.app.agents import Workplace, distrusting
 from roofsmith.app.citations import citation_check
 from roofsmith.app.doctor import Examination, examine
 from roofsmith.app.session import (
@@ -116,8 +116,10 @@ def optimize(plan: Plan, directory: Path, settings: Settings, observer: Observer
     is_kernel = subject.path.suffix in LANGUAGES
     kernel_path = subject.path if is_kernel else load_target_file(subject.path).kernel_path
     models = ModelOptions(plan.base_url, settings.model_deadline_s, observer)
-    proposer = make_proposer(plan.proposers, models, Workplace(directory, observer))
-    finished = _start(target, kernel_path, proposer, directory, settings, observer)
+    with distrusting(settings, plan.proposers) as trusted:
+        place = Workplace(directory, observer, trusted.private_dir)
+        proposer = make_proposer(plan.proposers, models, place)
+        finished = _start(target, kernel_path, proposer, directory, trusted, observer)
     if is_kernel:
         write_campaign_target(subject, finished.directory / "target")
     return finished
@@ -150,10 +152,12 @@ def resume(
         started = known.started
         models = ModelOptions(base_url, settings.model_deadline_s, observer)
         names = proposers or proposers_of(started.proposers, base_url)
-        proposer = make_proposer(names, models, Workplace(files.directory, observer))
         policy = limited(limits_in_force(known), limits)
-        with going_on(started, settings, observer) as opened:
-            return _run(opened, files, proposer, settings, started.campaign, limits=policy)
+        with distrusting(settings, names) as trusted:
+            place = Workplace(files.directory, observer, trusted.private_dir)
+            proposer = make_proposer(names, models, place)
+            with going_on(started, trusted, observer) as opened:
+                return _run(opened, files, proposer, trusted, started.campaign, limits=policy)
 
 
 def render_report(directory: Path) -> Finished:

@@ -87,7 +87,7 @@ def gate_parts(
         clock=clock,
         observer=observer,
         policy=settings.gate,
-        own=OwnProcesses().among,
+        own=OwnProcesses(settings.asked_by).among,
         nobody=nobody,
         waits=settings.waits,
         sensors=NvmlHealth() if kind == "nvidia" else None,

@@ -150,7 +150,7 @@ def open_target_repository(target: Target, settings: Settings) -> Iterator[Repos
     if target.threads is not None:
         wanted = {"OMP_NUM_THREADS": str(target.threads)}
         spec = spec.model_copy(update={"environment": wanted | spec.environment})
-    root = scratch_directory("checkout")
+    root = scratch_directory("checkout", settings.private_dir)
     logs = settings.cache_dir / LOGS
     try:
         checkouts = GitCheckouts(spec, root / "all")

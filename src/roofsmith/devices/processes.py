@@ -29,10 +29,15 @@ WSL's, AMD's."""
 
 
 class OwnProcesses:
-    """This process and all that came of it."""
+    """This process and all that came of it; and of another one, where that one asks this one.
 
-    def __init__(self) -> None:
-        self._known = {os.getpid(): started_ticks(os.getpid())}
+    Args:
+        asked_by: the other one.
+    """
+
+    def __init__(self, asked_by: int | None = None) -> None:
+        roots = {os.getpid(), *([] if asked_by is None else [asked_by])}
+        self._known = {pid: started_ticks(pid) for pid in roots}
         """With the time when each started: numbers are used again."""
 
     def among(self, pids: Iterable[int]) -> frozenset[int]:

@@ -28,6 +28,8 @@ def find_valgrind() -> str | None:
 def launcher(valgrind: str, output: Path) -> tuple[str, ...]:
     """What to start a worker under. Collection isn't toggled by name: see `read_callgrind`."""
     return (
+        "/usr/bin/env",
+        f"TMPDIR={output.parent}",  # a worker has none, and valgrind writes to /tmp then
         valgrind,
         "--quiet",
         "--tool=callgrind",

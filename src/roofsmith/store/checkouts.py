@@ -193,7 +193,7 @@ class GitCheckouts:
             StorageError: the commit is gone, or there is no room.
         """
         known = self._made.pop(candidate.id, None)
-        if known is not None:
+        if known is not None and known.is_dir():
             self._made[candidate.id] = known
             return self._folder(known), self._times[candidate.id]
         place = self._root / candidate.id

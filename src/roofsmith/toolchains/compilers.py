@@ -22,7 +22,7 @@ _PROGRAMS: dict[tuple[str, Language], tuple[str, ...]] = {
     ("clang", "c"): ("clang",), ("clang", "cpp"): ("clang++",),
 }  # fmt: skip
 _QUESTION_DEADLINE_S = 20.0
-_PASSED_ON = ("PATH", "HOME", "LD_LIBRARY_PATH")
+_PASSED_ON = ("PATH", "HOME", "LD_LIBRARY_PATH", "CCACHE_DISABLE")
 """What a compiler may see of our environment: where programs, a compiler cache's settings and the
 compiler's own libraries are. Variables that change what it builds (CPATH, LIBRARY_PATH,
 GCC_EXEC_PREFIX, ...) or where it writes are left out."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import stat
 import subprocess
 from collections.abc import Callable, Mapping
@@ -138,11 +140,13 @@ def remove_folder(root: Path) -> None:
     _run("rm", "-rf", "--", str(root))
 
 
-def _run(*command: str) -> None:
+def _run(program: str, *arguments: str) -> None:
+    """Not from `PATH`, on which an agent may have put something."""
+    found = shutil.which(program, path=os.defpath) or program
     with suppress(OSError, subprocess.TimeoutExpired):
         subprocess.run(
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-            timeout=_REMOVING_S, check=False,
+            (found, *arguments), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL, timeout=_REMOVING_S, check=False,
         )  # fmt: skip
 
 

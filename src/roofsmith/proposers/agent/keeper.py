@@ -40,7 +40,7 @@ def main() -> None:
     words = sys.argv[5:]
     os.set_inheritable(control, False)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # at a terminal it is for the command
-    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    _adopt(orphans=True)
     agent = os.fork()
     if agent == 0:
         _become(words[writable:], tuple(words[:writable]), size, is_own=not terminal)
@@ -115,6 +115,39 @@ def _end_all(grace_s: float) -> list[str]:
             break
         time.sleep(_LOOK_S)
     return sorted(left)
+
+
+class Orphans:
+    """Of descendants within the block, those who lose their parents become this process's own.
+
+    A keeper that its agent has killed leaves its children so.
+    """
+
+    def __enter__(self) -> Orphans:
+        self._before = {pid for pid, _ in _children()}
+        _adopt(orphans=True)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        _adopt(orphans=False)
+
+    def end(self) -> list[str]:
+        """End them, and whatever else this process has started since; their names."""
+        ended, until = [], time.monotonic() + _DYING_S
+        while (left := self._left()) and time.monotonic() < until:
+            for pid, name in left:
+                ended.append(name)
+                with suppress(ProcessLookupError, ChildProcessError):
+                    os.kill(pid, signal.SIGKILL)
+                    os.waitpid(pid, 0)
+        return ended
+
+    def _left(self) -> list[tuple[int, str]]:
+        return [child for child in _children() if child[0] not in self._before]
+
+
+def _adopt(*, orphans: bool) -> None:
+    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, int(orphans), 0, 0, 0)
 
 
 def _is_anybody_there() -> bool:

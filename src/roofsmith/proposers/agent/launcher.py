@@ -49,6 +49,7 @@ def settings_for(environment: Mapping[str, str], private: Path) -> dict[str, str
     """
     kept = {name: text for name, text in environment.items() if name.startswith(_PASSED_ON)}
     return kept | {
+        "ROOFSMITH_ASKED_BY": str(os.getpid()),
         "ROOFSMITH_CACHE": str(private),
         "ROOFSMITH_LEASES": str(private / "leases"),  # the GPU that is leased is leased for it
         "ROOFSMITH_TIPS": "none",

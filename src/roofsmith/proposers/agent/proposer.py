@@ -18,6 +18,7 @@ from roofsmith.domain.kernel import Candidate
 from roofsmith.domain.proposal import Proposal
 from roofsmith.domain.refusal import BadAnswer, RefusalReason
 from roofsmith.domain.standing import limits_in_force
+from roofsmith.errors import MachineError
 from roofsmith.ports import Brief, Observer, Screen
 from roofsmith.proposers.agent.environment import agent_environment
 from roofsmith.proposers.agent.folder import (
@@ -43,6 +44,7 @@ _SHOWN = 160
 _LONGEST_DETAIL = 1500
 _NAMED = 3
 """Paths that a refusal names."""
+BYTECODE, CACHED = ".pyc", "__pycache__"
 _NOTES = "memory"
 """Folder of a campaign in which its user may set flags by hand at any time."""
 
@@ -55,6 +57,10 @@ class Elsewhere:
     """The campaign's own: put back."""
     seen: tuple[Path, ...] = ()
     """The user's: only looked at."""
+    programs: tuple[Path, ...] = ()
+    """Folders of what this process runs: where one changes, nothing more is run."""
+    packages: tuple[Path, ...] = ()
+    """The same of what it imports."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +94,8 @@ class Terms:
     check_out: Callable[[CommandSpec, Candidate, Path], CheckedOut] | None = None
     """Puts a repository with a candidate in it into a folder."""
     elsewhere: Callable[[], Elsewhere] = Elsewhere
+    forget: Callable[[], None] = lambda: None
+    """Throws away what was made before, and lies where an agent without walls can write."""
     deadline_s: float = DEADLINE_S
     tokens: int | None = None
     """For one answer; None: what the campaign has left, if that is limited."""
@@ -116,6 +124,7 @@ class AgentProposer:
 
         Raises:
             StorageError: the campaign's folder can't be written.
+            MachineError: it changed what this process runs.
         """
         terms, ask = self._terms, ask_folder(brief, self._terms.directory)
         _write(terms, ask, brief)
@@ -151,7 +160,9 @@ class AgentProposer:
         redacted = Redaction(terms.environment)
         meter = UsageMeter(self._agent.preset.usage)
         log.unlink(missing_ok=True)  # of an attempt that was killed; it may be a link
-        watch = self._watch(folder, log)
+        elsewhere = terms.elsewhere()
+        watch = self._watch(folder, log, elsewhere)
+        programs = Watch(restored=(), seen=elsewhere.packages, flat=elsewhere.programs)
         name = terms.new_name()
         job = self._job(brief, folder, place, redacted, name)
         shown = _Shown(terms.observer, self.name)
@@ -162,6 +173,9 @@ class AgentProposer:
 
         ran = run_agent(job, hear, lambda: terms.end_left(name))
         changed = (*watch.changed(), *map(Path, repository.changed()))
+        if not terms.walls:
+            terms.forget()
+            _require_same(programs.changed(), self.name)
         where = log.relative_to(terms.directory)
 
         def bad(reason: RefusalReason, detail: str) -> BadAnswer:
@@ -187,13 +201,12 @@ class AgentProposer:
             )
         return proposal
 
-    def _watch(self, folder: Folder, log: Path) -> Watch:
+    def _watch(self, folder: Folder, log: Path, elsewhere: Elsewhere) -> Watch:
         """Of all that the agent has no business in.
 
         Behind walls it is the user who writes to what is the user's.
         """
         terms = self._terms
-        elsewhere = terms.elsewhere()
         return Watch(
             restored=(*folder.given, terms.directory, *elsewhere.restored),
             seen=() if terms.walls else elsewhere.seen,
@@ -301,6 +314,25 @@ def _write(terms: Terms, folder: Path, brief: Brief, draft: Path | None = None) 
     found = document(brief, terms.directory, draft)
     references = references_of(brief.campaign.started.target)
     terms.write_ask(folder, found, markdown(found), references)
+
+
+def _require_same(changed: Sequence[Path], agent: str) -> None:
+    """See that what this process runs is what it was; what Python makes again itself is removed.
+
+    Raises:
+        MachineError: it isn't.
+    """
+    for path in changed:
+        if path.suffix == BYTECODE:
+            path.unlink(missing_ok=True)
+    others = [path for path in changed if path.suffix != BYTECODE and path.name != CACHED]
+    if others:
+        names = ", ".join(map(str, others[:_NAMED]))
+        raise MachineError(
+            f"while {agent} worked, what roofsmith runs has changed: {names}; nothing more is run",
+            hint="look at it and put it right, then resume; Landlock (Linux 6.2), a container or"
+            " another user keep an agent from it",
+        )
 
 
 def _attempt(brief: Brief) -> int:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import IO, Literal
 
 from roofsmith.errors import StorageError
+from roofsmith.proposers.agent.keeper import Orphans
 from roofsmith.redaction import Redaction
 from roofsmith.shell import end_group
 
@@ -76,7 +77,7 @@ def run_agent(job: Job, hear: Callable[[str], None], end_left: Callable[[], Sequ
     """
     ours, theirs = socket.socketpair()
     try:
-        with ours, theirs, job.log.open("xb") as log:
+        with Orphans() as orphans, ours, theirs, job.log.open("xb") as log:
             process = _start(job, theirs)
             theirs.close()
             heard = _Heard(log, job.redacted, hear)
@@ -89,7 +90,7 @@ def run_agent(job: Job, hear: Callable[[str], None], end_left: Callable[[], Sequ
                 end_group(process)
                 if process.stdout is not None:
                     process.stdout.close()
-                left = end_left()
+                left = [*end_left(), *(() if said else orphans.end())]
             heard.finish()
     except OSError as error:
         raise StorageError(f"can't run {job.command[0]}: {error.strerror or error}") from error

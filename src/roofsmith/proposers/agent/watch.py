@@ -37,6 +37,7 @@ class Watch:
         restored: Sequence[Path],
         seen: Sequence[Path] = (),
         besides: Collection[Path] = (),
+        flat: Sequence[Path] = (),
     ) -> None:
         """Look at them.
 
@@ -44,18 +45,16 @@ class Watch:
             restored: folders and files that `changed` puts back as they were.
             seen: those that it only looks at: they are somebody else's.
             besides: paths within that don't count, with all that is in them.
+            flat: folders of which it looks at the entries, and not into them.
         """
         self._restored, self._seen = tuple(restored), tuple(seen)
-        self._besides = frozenset(besides)
-        self._before = {
-            **_states(self._seen, self._besides),
-            **_states(self._restored, self._besides),
-        }
+        self._besides, self._flat = frozenset(besides), tuple(flat)
+        self._before = self._now()
         self._kept = _remembered(self._restored, self._besides)
 
     def changed(self) -> tuple[Path, ...]:
         """What is other than it was; what can be put back is, afterwards."""
-        now = {**_states(self._seen, self._besides), **_states(self._restored, self._besides)}
+        now = self._now()
         other = sorted(
             path
             for path in self._before.keys() | now.keys()
@@ -64,6 +63,13 @@ class Watch:
         if other:
             self._restore(other)
         return tuple(other)
+
+    def _now(self) -> dict[Path, State]:
+        listed = [Path(folder, name) for folder in self._flat for name in _names(folder)]
+        states = {path: _state(status) for path in listed if (status := _lstat(path))}
+        for roots in (self._seen, self._restored):
+            states |= _states(roots, self._besides)
+        return states
 
     def _restore(self, other: Sequence[Path]) -> None:
         mine = [path for path in other if any(path.is_relative_to(r) for r in self._restored)]
@@ -116,11 +122,24 @@ def _entries(
         path = waiting.pop()
         if path in besides:
             continue
-        with suppress(OSError):
-            status = path.lstat()
+        if (status := _lstat(path)) is not None:
             yield path, status
             if stat.S_ISDIR(status.st_mode):
-                waiting += [path / name for name in sorted(os.listdir(path), reverse=True)]  # noqa: PTH208
+                waiting += [path / name for name in sorted(_names(path), reverse=True)]
+
+
+def _names(folder: Path) -> list[str]:
+    try:
+        return os.listdir(folder)  # noqa: PTH208
+    except OSError:
+        return []
+
+
+def _lstat(path: Path) -> os.stat_result | None:
+    try:
+        return path.lstat()
+    except OSError:
+        return None
 
 
 def _put_back(path: Path, kept: _Entry) -> None:
