@@ -176,7 +176,7 @@ def _elsewhere(directory: Path, environment: Mapping[str, str], *, walls: bool) 
     place = remembered(directory)
     branch, seen, obeyed = _of_repository(directory, place) if place else ((), (), ())
     if walls:
-        return Elsewhere(restored=branch, seen=(*seen, *obeyed))
+        return Elsewhere(restored=branch)
     return Elsewhere(
         restored=(*branch, *obeyed, *_settings_files(environment)),
         seen=seen,

@@ -6,6 +6,7 @@ and the processes that import PyTorch. A session does it once for any number of 
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
@@ -18,6 +19,7 @@ from pydantic import ValidationError
 from roofsmith.app.citations import citation_check
 from roofsmith.app.telling import Change, instructions_for, keep_told, told_candidate
 from roofsmith.app.wiring import LateLineage, OpenTarget, make_proposer, open_target
+from roofsmith.asking.answering import without_keys
 from roofsmith.asking.brief import ask_folder, document, markdown, references_of
 from roofsmith.asking.proposing import editable, proposal_of
 from roofsmith.config import Settings
@@ -35,6 +37,7 @@ from roofsmith.engine.repairing import nothing_to_repair, repair_task
 from roofsmith.engine.stopping import Stop
 from roofsmith.errors import RenderingError, UsageError
 from roofsmith.ports import Brief, Observer, RenderFailure
+from roofsmith.redaction import Redaction
 from roofsmith.store.answers import read_answer
 from roofsmith.store.asks import write_ask
 from roofsmith.store.campaign_dir import CampaignDirectory
@@ -191,6 +194,7 @@ class Session:
             engine.limit(limited(limits_in_force(engine.campaign), limits))
         if isinstance(answer, BadAnswer):
             return self._refused(engine.refuse(answer.model_copy(update={"proposer": proposer})))
+        answer = without_keys(answer, Redaction(os.environ))
         if answer.give_up is not None:
             return self._given_up(answer.give_up, proposer)
         _require_room(engine.limit_reached(repair=answer.repair), self._directory)
@@ -404,7 +408,8 @@ def _hypothesis(change: Change, task: RepairTask | None) -> Hypothesis:
         "expected_delta": change.expected_delta,
         "facts": change.facts or None,
     }
-    told = {name: value for name, value in said.items() if value is not None}
+    given = {name: value for name, value in said.items() if value is not None}
+    told = Redaction(os.environ).document(given)
     if task is not None:
         return task.hypothesis.model_copy(update=told)
     origin = {"rationale": "proposed from outside", "tactic": "external"}

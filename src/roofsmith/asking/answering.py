@@ -6,10 +6,12 @@ blame for (no GPU, a full disk, a reference that fails) is raised as it is.
 
 from __future__ import annotations
 
+from roofsmith.domain.answer import Answer
 from roofsmith.domain.proposal import Proposal
 from roofsmith.domain.refusal import BadAnswer
 from roofsmith.errors import RoofsmithError, UsageError
 from roofsmith.ports import Brief, Proposer, Screen
+from roofsmith.redaction import Redaction
 
 LONGEST_DETAIL = 2000
 """Characters of an error's text that a record keeps."""
@@ -25,6 +27,11 @@ def asked(proposer: Proposer, brief: Brief, screen: Screen) -> Proposal | BadAns
     if isinstance(answer, Proposal | BadAnswer) and not answer.proposer:
         return answer.model_copy(update={"proposer": proposer.name})
     return answer
+
+
+def without_keys(answer: Answer, redacted: Redaction) -> Answer:
+    """An answer as it may be recorded: whoever wrote it may have sent back what he was sent."""
+    return Answer.model_validate(redacted.document(answer.model_dump()))
 
 
 def _answer(proposer: Proposer, brief: Brief, screen: Screen) -> Proposal | BadAnswer | None:

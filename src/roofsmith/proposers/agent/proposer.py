@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from roofsmith.asking.answering import without_keys
 from roofsmith.asking.brief import ask_folder, document, markdown, references_of
 from roofsmith.asking.proposing import editable, proposal_of
 from roofsmith.domain.answer import Answer
@@ -193,7 +194,7 @@ class AgentProposer:
             "tokens": meter.tokens or answer.tokens,
             "cost_usd": meter.cost_usd or answer.cost_usd,
         }
-        clean = Answer.model_validate(redacted.document(answer.model_dump()) | used)
+        clean = without_keys(answer, redacted).model_copy(update=used)
         proposal = proposal_of(clean, brief, self.name)
         if isinstance(proposal, BadAnswer):
             return bad(proposal.reason, proposal.detail).model_copy(

@@ -120,7 +120,7 @@ def _entries(
     waiting = list(reversed(roots))
     while waiting:
         path = waiting.pop()
-        if path in besides:
+        if besides and path in besides:
             continue
         if (status := _lstat(path)) is not None:
             yield path, status

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from roofsmith.asking.answering import LONGEST_DETAIL
+from roofsmith.asking.answering import LONGEST_DETAIL, without_keys
 from roofsmith.asking.brief import CHARACTERS_PER_TOKEN
 from roofsmith.asking.proposing import proposal_of
 from roofsmith.config import MODEL_DEADLINE_S
@@ -82,7 +82,7 @@ class ModelProposer:
             detail = redacted(heard.answer.detail)[:LONGEST_DETAIL]
             changes = {"detail": detail, "tokens": tokens, "proposer": self.name}
             return heard.answer.model_copy(update=changes)
-        counted = _without_keys(heard.answer, redacted).model_copy(update={"tokens": tokens})
+        counted = without_keys(heard.answer, redacted).model_copy(update={"tokens": tokens})
         return self._proposal(counted, brief)
 
     def tell(self, round: Round) -> None:
@@ -99,7 +99,7 @@ class ModelProposer:
         )  # fmt: skip
 
         def complaint(answer: Answer) -> BadAnswer | None:
-            made = self._proposal(_without_keys(answer, redacted), brief)
+            made = self._proposal(without_keys(answer, redacted), brief)
             if not isinstance(made, BadAnswer):
                 return None
             return made.model_copy(update={"detail": made.detail[:LONGEST_DETAIL]})
@@ -141,11 +141,6 @@ class _Ticker:
         self._shown_at = now
         printable = "".join(c if c.isprintable() else " " for c in self._redacted(self._tail))
         self._observer.stage("ask", f"{self._name}: {printable[-_SHOWN:]}")
-
-
-def _without_keys(answer: Answer, redacted: Redaction) -> Answer:
-    """An endpoint may send back what it was sent."""
-    return Answer.model_validate(redacted.document(answer.model_dump()))
 
 
 def _estimate(heard: Heard, sent: int) -> int:
