@@ -323,7 +323,7 @@ def going_on(
     """
     device = started.environment.device
     product = device.name if device.kind == "nvidia" else None
-    return open_target(started.target, settings, observer, product)
+    return open_target(started.target, settings, observer, product, started.facts)
 
 
 def campaign_in(files: CampaignDirectory) -> Campaign:

@@ -27,6 +27,8 @@ from roofsmith.app.repositories import (
 from roofsmith.app.ungated import noticing_gpu_use
 from roofsmith.config import Settings
 from roofsmith.domain.campaign import Round
+from roofsmith.domain.device import Environment
+from roofsmith.domain.facts import FactSheet
 from roofsmith.domain.kernel import Candidate, Language
 from roofsmith.domain.target import HOST_LANGUAGES, Target, device_language
 from roofsmith.domain.transfer import Trace
@@ -201,6 +203,22 @@ class LateLineage:
         self._lineage.restore(candidate)
 
 
+@dataclass(frozen=True, slots=True)
+class RecordedFacts:
+    """Port `SpecSource`: what a campaign began with. Measured again, its floors would move."""
+
+    sheet: FactSheet
+
+    def facts(
+        self,
+        environment: Environment,  # noqa: ARG002 - the port's
+        threads: int,  # noqa: ARG002
+        observer: Observer,  # noqa: ARG002
+    ) -> FactSheet:
+        """The sheet of its first record."""
+        return self.sheet
+
+
 class NoProposer:
     """Has no ideas: changes come from outside, through `tell`."""
 
@@ -313,7 +331,11 @@ def proposers_of(names: Sequence[str], base_url: str | None = None) -> str:
 
 @contextmanager
 def open_target(
-    target: Target, settings: Settings, observer: Observer, product: str | None = None
+    target: Target,
+    settings: Settings,
+    observer: Observer,
+    product: str | None = None,
+    facts: FactSheet | None = None,
 ) -> Iterator[OpenTarget]:
     """Survey the target on this machine, and start what needs a process.
 
@@ -322,6 +344,7 @@ def open_target(
         settings: where caches are.
         observer: hears what happens.
         product: the only GPU that will do, where the target runs on one.
+        facts: what is known of it already; None: its ceilings are measured.
 
     Raises:
         NoIdleGpuError: there is no idle GPU for it.
@@ -337,15 +360,16 @@ def open_target(
     ):
         meter = Meter(leased.clock)  # from here on: a wait for the GPU is nobody's overhead
         if target.command is not None:
-            with _open_repository(target, leased, settings, observer, meter) as opened:
+            with _open_repository(target, leased, settings, observer, meter, facts) as opened:
                 yield opened
             return
         with (
             locked_clocks(leased, settings) as machine,
             oracle_for(target, machine, booted) as oracle,
         ):
+            specs = machine.specs if facts is None else RecordedFacts(facts)
             known = survey(
-                target, machine.devices, machine.specs, machine.toolchain, oracle, observer, meter
+                target, machine.devices, specs, machine.toolchain, oracle, observer, meter
             )
             require_fresh_inputs(oracle)
             with (
@@ -382,7 +406,12 @@ def open_target(
 
 @contextmanager
 def _open_repository(
-    target: Target, leased: Machine, settings: Settings, observer: Observer, meter: Meter
+    target: Target,
+    leased: Machine,
+    settings: Settings,
+    observer: Observer,
+    meter: Meter,
+    facts: FactSheet | None,
 ) -> Iterator[OpenTarget]:
     """Open a command target, whose repository's own commands build and measure."""
     with (
@@ -393,10 +422,10 @@ def _open_repository(
         with meter.kernel(), noticing_gpu_use(repository.spec):
             target = repository.surveyed(target, observer, machine.gate)
         bounded = target if repository.spec.gives_times else without_family(target)
+        specs = machine.specs if facts is None else RecordedFacts(facts)
         known = survey(
-            bounded, machine.devices, machine.specs, machine.toolchain, repository.oracle, observer,
-            meter,
-        )  # fmt: skip
+            bounded, machine.devices, specs, machine.toolchain, repository.oracle, observer, meter
+        )
         evaluator = LocalEvaluator(
             target, observer, machine.toolchain, repository.judge(target, known),
             repository.profiler,
