@@ -57,6 +57,18 @@ def test_children_of_children_are_our_own_and_the_first_process_is_not() -> None
         os.kill(grandchild, 9)
 
 
+def test_who_asks_for_an_agent_counts_with_all_that_is_his() -> None:
+    with running(sys.executable, "-c", PARENT) as asker:
+        assert asker.stdout is not None
+        his = {asker.pid, int(asker.stdout.readline())}
+        line = "import sys; from roofsmith.devices.processes import OwnProcesses as O"
+        for given, ours in (("None", 0), (str(asker.pid), 2)):
+            asked = f"{line}; print(len(O({given}).among({his})))"
+            done = subprocess.run([sys.executable, "-c", asked], capture_output=True, check=True)
+            assert int(done.stdout) == ours
+        os.kill(max(his - {asker.pid}), 9)
+
+
 def test_the_first_process_of_a_container_has_children_too() -> None:
     """`docker run image roofsmith optimize ...`."""
     unshare = ("unshare", "-r", "-p", "-f", "--mount-proc")
