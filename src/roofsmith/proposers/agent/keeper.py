@@ -137,13 +137,20 @@ class Orphans:
         while (left := self._left()) and time.monotonic() < until:
             for pid, name in left:
                 ended.append(name)
-                with suppress(ProcessLookupError, ChildProcessError):
+                with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
-                    os.waitpid(pid, 0)
+            self._bury()
+        self._bury()
         return ended
 
     def _left(self) -> list[tuple[int, str]]:
         return [child for child in _children() if child[0] not in self._before]
+
+    def _bury(self) -> None:
+        for pid, _ in _children(but=""):
+            if pid not in self._before:
+                with suppress(ChildProcessError):
+                    os.waitpid(pid, os.WNOHANG)
 
 
 def _adopt(*, orphans: bool) -> None:
@@ -160,14 +167,14 @@ def _is_anybody_there() -> bool:
     return True
 
 
-def _children() -> list[tuple[int, str]]:
-    """Number and name of this process's children that live."""
+def _children(but: str = "ZX") -> list[tuple[int, str]]:
+    """Number and name of this process's children, but for those in these states: the dead."""
     found = []
     for path in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError, ValueError):
             head, _, rest = path.read_text(errors="replace").rpartition(")")
             state, parent = rest.split()[:2]  # proc_pid_stat(5)
-            if int(parent) == os.getpid() and state not in "ZX":
+            if int(parent) == os.getpid() and state not in but:
                 found.append((int(path.parent.name), head.partition("(")[2]))
     return found
 
