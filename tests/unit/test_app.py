@@ -512,7 +512,8 @@ def ask_again() -> dict[str, Any]:
     code, out, err = roofsmith("ask", "run")
     assert code == 0, err
     asked = json.loads(out)
-    assert asked["calibration"][0]["tactic"] == "external"
+    first = asked["calibration"][0]
+    assert (first["proposer"], first["category"]) == ("tell", "algebra")
     diagnosis = asked["diagnosis"]
     assert isinstance(diagnosis, dict)
     return diagnosis

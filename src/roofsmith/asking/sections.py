@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
+from roofsmith.analysis.calibration import FACTOR
 from roofsmith.analysis.figures import (
     counter,
     duration,
@@ -225,13 +226,22 @@ def _tried(row: Mapping[str, Any], *, brief: bool) -> str:
 
 
 def _calibration(found: Mapping[str, Any]) -> str:
-    rows = [row for row in found["calibration"] if row["measured"]]
-    said = [
-        f"{one_line(row['tactic'], 60)} hit {row['hits']} of {row['measured']}"
-        + (f" (measured over predicted: {row['ratio']:.2f})" if row["ratio"] is not None else "")
+    """How good predictions were, the most frequent kinds of changes first."""
+    rows = sorted(found["calibration"], key=lambda row: -int(row["measured"]))
+    lines = [
+        f"| {_cell(one_line(row['proposer'], 60))} | {row['category']} | {row['hits']} of"
+        f" {row['measured']} | {speedup(row['ratio'])} |"
         for row in rows[:8]
+        if row["measured"]
     ]
-    return f"\nPredictions so far: {'; '.join(said)}.\n" if said else ""
+    if not lines:
+        return ""
+    head = (
+        "\nPredictions so far; a hit lies within the measured interval, or is off by a factor of"
+        f" {FACTOR:g} at most, and its logarithm too:\n\n"
+        "| proposer | category | hit | measured over predicted |\n|---|---|---|---|\n"
+    )
+    return head + "".join(f"{line}\n" for line in lines)
 
 
 def _refused(found: Mapping[str, Any], gone: int, _room: int) -> str:
