@@ -306,18 +306,21 @@ def test_a_repair_comes_first_and_shows_what_was_wrong(tmp_path: Path) -> None:
 
 
 def test_directions_say_what_the_kernel_has_already() -> None:
-    brief = brief_of(campaign_of(told()))
-    intrinsics = replace(
-        brief,
-        incumbent=brief.incumbent.with_kernel_text(
-            "void solve() { __m256 x = _mm256_set1_ps(1); }"
-        ),
-        bottleneck=bottleneck("compute", 0.1),
-    )
-    rows = {r["category"]: r["seen"] for r in document(intrinsics)["directions"]["categories"]}
-    assert rows["vectorisation"] is not None
-    plain = {r["category"]: r["seen"] for r in document(brief)["directions"]["categories"]}
-    assert plain.get("vectorisation") is None
+    plain = campaign_of(told())
+    text = "void solve() { __m256 x = _mm256_set1_ps(1); }"
+    source = plain.started.target.kernel.model_copy(update={"text": text})
+    held = plain.started.target.model_copy(update={"kernel": source})
+    started_ = plain.started.model_copy(update={"target": held})
+    packed = plain.model_copy(update={"started": started_})
+    bound = bottleneck("compute", 0.1)
+
+    def rows(campaign: Campaign) -> dict[str, str | None]:
+        brief = replace(brief_of(campaign), bottleneck=bound)
+        found = document(brief)["directions"]["categories"]
+        return {row["category"]: row["seen"] for row in found}
+
+    assert next(iter(rows(plain))) == "vectorisation"
+    assert rows(packed).get("vectorisation", "not suggested") is not None
 
 
 # -- contracts ------------------------------------------------------------------------------

@@ -268,9 +268,7 @@ def _open_again(found: Mapping[str, Any], gone: int, _room: int) -> str:
 def _directions(found: Mapping[str, Any], gone: int, _room: int) -> str:
     where = found["directions"]
     lines = [
-        f"**{row['category']}**: {row['what']} ({row['because']}"
-        + (f"; the kernel has `{one_line(row['seen'], 40)}` already" if row["seen"] else "")
-        + ")"
+        f"**{row['category']}**: {row['what']} ({one_line(row['because'], 300)})"
         for row in where["categories"]
     ]
     lines += [
