@@ -279,16 +279,17 @@ def test_an_idea_that_was_tried_again_is_not_open_again() -> None:
 def test_a_verdict_that_is_not_believed_says_why() -> None:
     events = told(vector_exp, prefetch)
     (row,) = [r for r in document(brief_of(campaign_of(events)))["history"] if r["round"] == 3]
-    assert row["not_believed"]
+    assert row["doubt"]["why"]
+    assert row["doubt"]["why"] in markdown(document(brief_of(campaign_of(events))))
     doubted = events[-1]
     assert isinstance(doubted, Round)
     samples = tuple(s.model_copy(update={"void": "waited"}) for s in doubted.judgement.samples)
     judgement = doubted.judgement.model_copy(update={"verdict": "unverified", "samples": samples})
     events[-1] = doubted.model_copy(update={"judgement": judgement})
     row = document(brief_of(campaign_of(events)))["history"][-1]
-    assert any("waited" in why for why in row["not_believed"])
+    assert "waited" in row["doubt"]["why"]
     kept = document(brief_of(campaign_of(events)))["history"][0]
-    assert kept["not_believed"] == []
+    assert kept["doubt"] is None
 
 
 def test_a_repair_comes_first_and_shows_what_was_wrong(tmp_path: Path) -> None:

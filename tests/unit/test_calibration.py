@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from roofsmith.analysis.calibration import FACTOR, calibrations, landing, round_score, scores
 from roofsmith.analysis.compare import LARGEST_RATIO
 from roofsmith.domain.calibration import Calibration, Landing
-from roofsmith.domain.category import Category
 from roofsmith.domain.campaign import Campaign, Masked, Round, replay
+from roofsmith.domain.category import Category
 from roofsmith.domain.profile import Counter, Profile
 from roofsmith.domain.proposal import Proposal
 from roofsmith.testing.proposer import advance, brief_for

@@ -30,7 +30,7 @@ _SHOWS: Final[Mapping[Category, re.Pattern[str]]] = {
         r"|\bwmma\b|\bwgmma\b|\bmma(?:\.sync|_sync)?\b|\bmfma\w*|\btl\.dot\b"
     ),
     "parallelism": re.compile(
-        r"\bomp[ \w]*\b(?:parallel|teams|taskloop)\b|\bpthread_create\b|\bstd::(?:jthread|thread|async)\b"
+        r"\bomp[ \w]*\b(?:parallel|teams|taskloop)\b|\bpthread_create\b|\bstd::(?:j?thread|async)\b"
         r"|\bstd::execution::par\w*|\btbb::parallel_\w+|\bcilk_\w+|\bsplit_?k\b|\bgrid_group\b",
         re.IGNORECASE,
     ),

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
+from roofsmith.analysis.doubt import doubt_about
 from roofsmith.analysis.fractions import final_fraction, held_fraction
+from roofsmith.analysis.heard import time_intervals
 from roofsmith.app.bounds import Roofline
 from roofsmith.app.campaigns import Finished
 from roofsmith.app.session import Standing, ToldRounds
@@ -14,7 +17,7 @@ from roofsmith.app.wiki import Cited
 from roofsmith.asking.brief import CHARACTERS_PER_TOKEN, document, markdown
 from roofsmith.asking.evidence import telling_counters
 from roofsmith.domain.bound import Bound
-from roofsmith.domain.campaign import Round, Stopped
+from roofsmith.domain.campaign import Campaign, Round, Stopped
 from roofsmith.domain.comparison import Judgement, Timing, WorkloadComparison
 from roofsmith.domain.diagnosis import Diagnosis
 from roofsmith.domain.inspection import Inspection
@@ -22,7 +25,7 @@ from roofsmith.domain.measure import TIME, Measure
 from roofsmith.domain.outcome import Outcome, Passed
 from roofsmith.domain.profile import Bottleneck, Profile
 from roofsmith.domain.refusal import Refusal
-from roofsmith.domain.target import Target
+from roofsmith.domain.target import KeepPolicy, Target
 from roofsmith.engine.stopping import Stop
 from roofsmith.engine.verify import Finding
 from roofsmith.ports import Measured
@@ -37,9 +40,18 @@ from roofsmith.report.summarize import summarize
 from roofsmith.specs.wiki_page import Entry
 
 
-def judgement_document(judgement: Judgement, measure: Measure = TIME) -> dict[str, Any]:
-    """The object that `roofsmith judge --json` prints."""
+def judgement_document(
+    judgement: Judgement, measure: Measure = TIME, error_rate: float | None = None
+) -> dict[str, Any]:
+    """The object that `roofsmith judge --json` prints.
+
+    Args:
+        judgement: any.
+        measure: what was measured.
+        error_rate: of the intervals of times; None: the one of targets that say none.
+    """
     comparison = judgement.comparison
+    rate = KeepPolicy().error_rate if error_rate is None else error_rate
     return {
         **outcome_fields(judgement.outcome),
         "verdict": judgement.verdict,
@@ -47,7 +59,10 @@ def judgement_document(judgement: Judgement, measure: Measure = TIME) -> dict[st
         "speedup": comparison.overall.speedup if comparison else None,
         "ci": list(comparison.overall.ci) if comparison else None,
         "wall_s": judgement.wall_s,
-        "workloads": [_workload(w, measure) for w in comparison.workloads] if comparison else [],
+        "workloads": [
+            _workload(judgement, one, measure, rate)
+            for one in (comparison.workloads if comparison else ())
+        ],
         "isolation": judgement.isolation,
         "notes": list(judgement.notes),
     }
@@ -86,8 +101,9 @@ def _inspection(inspection: Inspection | None) -> dict[str, Any]:
     )
 
 
-def round_document(round_: Round, measure: Measure = TIME) -> dict[str, Any]:
+def round_document(round_: Round, campaign: Campaign) -> dict[str, Any]:
     """One round without its raw samples; those are in the ledger."""
+    target, doubt = campaign.started.target, doubt_about(round_, campaign)
     return {
         "round": round_.round,
         "repairs": round_.repairs,
@@ -100,7 +116,9 @@ def round_document(round_: Round, measure: Measure = TIME) -> dict[str, Any]:
         "category": round_.hypothesis.category,
         "decision": round_.decision.kind,
         "rule": round_.decision.rule,
-        **judgement_document(round_.judgement, measure),
+        "doubt": None if doubt is None else asdict(doubt),
+        "flags": list(round_.candidate.build.flags),
+        **judgement_document(round_.judgement, target.measure, target.keep.error_rate),
         **_inspection(round_.inspection),
         "unsourced": list(round_.unsourced),
         "roofline_fraction": round_.roofline_fraction,
@@ -113,7 +131,7 @@ def told_document(found: ToldRounds) -> dict[str, Any]:
 
     Where the change was refused there is no round: `refused` says why.
     """
-    documents = (round_document(round_, found.measure) for round_ in found.rounds)
+    documents = (round_document(round_, found.campaign) for round_ in found.rounds)
     told, split = next(documents, {}), tuple(documents)
     return {
         **told,
@@ -164,7 +182,7 @@ def finished_document(finished: Finished) -> dict[str, Any]:
         "overhead_fraction": finished.overhead_fraction,
         "baseline": [_timing(t, measure) for t in baseline],
         "final": [_timing(t, measure) for t in stopped.final_timings] if stopped else [],
-        "rounds": [round_document(round_, measure) for round_ in campaign.rounds],
+        "rounds": [round_document(round_, campaign) for round_ in campaign.rounds],
         "refused": [refusal_document(refusal) for refusal in campaign.refusals],
         "notes": list(finished.notes),
     }
@@ -209,7 +227,7 @@ def standing_document(standing: Standing) -> dict[str, Any]:
         "roofline_fraction": held_fraction(campaign),
         "total_speedup": campaign.total_speedup,
         "classes": [class_.model_dump(mode="json") for class_ in brief.classes],
-        "history": [round_document(round_, measure) for round_ in brief.remembered],
+        "history": [round_document(round_, campaign) for round_ in brief.remembered],
         "refused": [refusal_document(refusal) for refusal in campaign.refusals],
         "masked": sorted(brief.masked),
         "tips": [tip.model_dump(mode="json") for tip in campaign.started.tips],
@@ -294,15 +312,25 @@ def _said(findings: Sequence[Finding]) -> list[dict[str, str]]:
     return [{"where": found.where, "what": found.what} for found in findings]
 
 
-def _workload(workload: WorkloadComparison, measure: Measure) -> dict[str, Any]:
+def _workload(
+    judgement: Judgement, workload: WorkloadComparison, measure: Measure, error_rate: float
+) -> dict[str, Any]:
+    incumbent_s, candidate_s, floor_s = (
+        workload.incumbent_time_s, workload.candidate_time_s, workload.floor_time_s,
+    )  # fmt: skip
+    before, after = time_intervals(judgement, workload, error_rate)
     return {
         "dims": workload.dims,
         "class": workload.config_class,
         "speedup": workload.estimate.speedup,
         "ci": list(workload.estimate.ci),
-        **value_fields("candidate_time_s", workload.candidate_time_s, measure),
-        **value_fields("incumbent_time_s", workload.incumbent_time_s, measure),
-        "floor_time_s": workload.floor_time_s,
+        **value_fields("candidate_time_s", candidate_s, measure),
+        "candidate_ci": None if after is None else list(measure.interval(after)),
+        **value_fields("incumbent_time_s", incumbent_s, measure),
+        "incumbent_ci": None if before is None else list(measure.interval(before)),
+        "floor_time_s": floor_s,
+        "roofline_fraction": None if floor_s is None else floor_s / candidate_s,
+        "incumbent_roofline_fraction": None if floor_s is None else floor_s / incumbent_s,
     }
 
 

@@ -220,7 +220,9 @@ def _tried(row: Mapping[str, Any], *, brief: bool) -> str:
         wanted = "" if row["counter_predicted"] is None else f" of {row['counter_predicted']:.3g}"
         lines.append(f"{row['counter']} went to {row['counter_measured']:.3g}x{wanted} predicted")
     lines += [f"Went wrong: {row['detail']}"] if row["detail"] else []
-    lines += [f"Not believed: {why}" for why in row["not_believed"]]
+    if doubt := row["doubt"]:
+        lines += [f"Not believed: {one_line(doubt['why'], 500)}", f"Next: {doubt['next']}"]
+    lines += [f"Its flags: `{one_line(' '.join(row['flags']), 200)}`"] if row["flags"] else []
     lines += [f"Without a source: {', '.join(row['unsourced'])}"] if row["unsourced"] else []
     return head + "".join(f"  {line}\n" for line in lines)
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from statistics import median
 from typing import Any
 
 from roofsmith.analysis.best_known import best_known
+from roofsmith.analysis.heard import time_intervals
 from roofsmith.analysis.regressions import regressions_in_a_row
 from roofsmith.analysis.stagnation import open_directions
-from roofsmith.analysis.statistics import median_interval
 from roofsmith.domain.campaign import Baseline, Campaign, Round, Stopped
 from roofsmith.domain.diagnosis import Diagnosed
 from roofsmith.domain.refusal import Refusal
@@ -52,14 +51,10 @@ def incumbent_intervals(campaign: Campaign) -> dict[str, tuple[float, float]]:
     if not campaign.kept:
         timings = campaign.baseline.timings if campaign.baseline is not None else ()
         return {timing.workload: timing.ci for timing in timings}
-    judgement = campaign.kept[-1].judgement
-    values: dict[str, list[float]] = {}
-    for pair in judgement.confirmation or judgement.samples:
-        if pair.void is None and pair.candidate_time_s:
-            values.setdefault(pair.workload, []).append(median(pair.candidate_time_s))
-    rate = campaign.started.target.keep.error_rate
-    found = {label: median_interval(times, rate) for label, times in values.items()}
-    return {label: ends for label, ends in found.items() if 0 < ends[0] <= ends[1] < float("inf")}
+    judgement, rate = campaign.kept[-1].judgement, campaign.started.target.keep.error_rate
+    compared = judgement.comparison.workloads if judgement.comparison is not None else ()
+    found = {one.workload: time_intervals(judgement, one, rate)[1] for one in compared}
+    return {label: ends for label, ends in found.items() if ends is not None}
 
 
 def limits_left(brief: Brief) -> dict[str, Any]:

@@ -8,7 +8,8 @@ from roofsmith.domain.category import Category
 from roofsmith.domain.values import Value
 
 Landing = Literal["hit", "short", "beyond", "contrary", "unmeasured", "unpredicted"]
-"""Where a measurement landed. hit: as predicted, by `analysis.calibration.landing`. short: less in that direction, or nothing. beyond: more. contrary: the other way."""
+"""Where a measurement landed. hit: as predicted, by `analysis.calibration.landing`. short: less in
+that direction, or nothing. beyond: more. contrary: the other way."""
 
 
 class Score(Value):
