@@ -25,7 +25,7 @@ from roofsmith.domain.measure import TIME, Measure
 from roofsmith.domain.outcome import Outcome, Passed
 from roofsmith.domain.profile import Bottleneck, Profile
 from roofsmith.domain.refusal import Refusal
-from roofsmith.domain.target import KeepPolicy, Target
+from roofsmith.domain.target import Target
 from roofsmith.engine.stopping import Stop
 from roofsmith.engine.verify import Finding
 from roofsmith.ports import Measured
@@ -40,18 +40,9 @@ from roofsmith.report.summarize import summarize
 from roofsmith.specs.wiki_page import Entry
 
 
-def judgement_document(
-    judgement: Judgement, measure: Measure = TIME, error_rate: float | None = None
-) -> dict[str, Any]:
-    """The object that `roofsmith judge --json` prints.
-
-    Args:
-        judgement: any.
-        measure: what was measured.
-        error_rate: of the intervals of times; None: the one of targets that say none.
-    """
+def judgement_document(judgement: Judgement, measure: Measure = TIME) -> dict[str, Any]:
+    """The object that `roofsmith judge --json` prints."""
     comparison = judgement.comparison
-    rate = KeepPolicy().error_rate if error_rate is None else error_rate
     return {
         **outcome_fields(judgement.outcome),
         "verdict": judgement.verdict,
@@ -59,10 +50,7 @@ def judgement_document(
         "speedup": comparison.overall.speedup if comparison else None,
         "ci": list(comparison.overall.ci) if comparison else None,
         "wall_s": judgement.wall_s,
-        "workloads": [
-            _workload(judgement, one, measure, rate)
-            for one in (comparison.workloads if comparison else ())
-        ],
+        "workloads": [_workload(w, measure) for w in comparison.workloads] if comparison else [],
         "isolation": judgement.isolation,
         "notes": list(judgement.notes),
     }
@@ -118,7 +106,8 @@ def round_document(round_: Round, campaign: Campaign) -> dict[str, Any]:
         "rule": round_.decision.rule,
         "doubt": None if doubt is None else asdict(doubt),
         "flags": list(round_.candidate.build.flags),
-        **judgement_document(round_.judgement, target.measure, target.keep.error_rate),
+        **judgement_document(round_.judgement, target.measure),
+        "workloads": _before_and_after(round_.judgement, target),
         **_inspection(round_.inspection),
         "unsourced": list(round_.unsourced),
         "roofline_fraction": round_.roofline_fraction,
@@ -312,26 +301,30 @@ def _said(findings: Sequence[Finding]) -> list[dict[str, str]]:
     return [{"where": found.where, "what": found.what} for found in findings]
 
 
-def _workload(
-    judgement: Judgement, workload: WorkloadComparison, measure: Measure, error_rate: float
-) -> dict[str, Any]:
-    incumbent_s, candidate_s, floor_s = (
-        workload.incumbent_time_s, workload.candidate_time_s, workload.floor_time_s,
-    )  # fmt: skip
-    before, after = time_intervals(judgement, workload, error_rate)
+def _workload(workload: WorkloadComparison, measure: Measure) -> dict[str, Any]:
     return {
         "dims": workload.dims,
         "class": workload.config_class,
         "speedup": workload.estimate.speedup,
         "ci": list(workload.estimate.ci),
-        **value_fields("candidate_time_s", candidate_s, measure),
-        "candidate_ci": None if after is None else list(measure.interval(after)),
-        **value_fields("incumbent_time_s", incumbent_s, measure),
-        "incumbent_ci": None if before is None else list(measure.interval(before)),
-        "floor_time_s": floor_s,
-        "roofline_fraction": None if floor_s is None else floor_s / candidate_s,
-        "incumbent_roofline_fraction": None if floor_s is None else floor_s / incumbent_s,
+        **value_fields("candidate_time_s", workload.candidate_time_s, measure),
+        **value_fields("incumbent_time_s", workload.incumbent_time_s, measure),
+        "floor_time_s": workload.floor_time_s,
     }
+
+
+def _before_and_after(judgement: Judgement, target: Target) -> list[dict[str, Any]]:
+    """Workloads with intervals and the roofline's shares of both kernels' times."""
+    measure, rows = target.measure, list[dict[str, Any]]()
+    for one in judgement.comparison.workloads if judgement.comparison is not None else ():
+        row, ends = _workload(one, measure), time_intervals(judgement, one, target.keep.error_rate)
+        times_s = one.incumbent_time_s, one.candidate_time_s
+        for name, time_s, ci in zip(("incumbent", "candidate"), times_s, ends, strict=True):
+            row[f"{name}_ci"] = None if ci is None else list(measure.interval(ci))
+            share = None if one.floor_time_s is None else one.floor_time_s / time_s
+            row[f"{name}_roofline_fraction"] = share
+        rows.append(row)
+    return rows
 
 
 def _timing(timing: Timing, measure: Measure) -> dict[str, Any]:

@@ -215,11 +215,11 @@ def _tried(row: Mapping[str, Any], *, brief: bool) -> str:
     head = f"- R{row['round']} {how}: {measured_}{hoped}{aim}. {row['change']}\n"
     if brief:
         return head
-    lines = [f"Why: {row['why']}"]
+    lines = [] if row["doubt"] else [f"Why: {row['why']}"]
+    lines += [f"Went wrong: {row['detail']}"] if row["detail"] and not row["doubt"] else []
     if row["counter"] and row["counter_measured"] is not None:
         wanted = "" if row["counter_predicted"] is None else f" of {row['counter_predicted']:.3g}"
         lines.append(f"{row['counter']} went to {row['counter_measured']:.3g}x{wanted} predicted")
-    lines += [f"Went wrong: {row['detail']}"] if row["detail"] else []
     if doubt := row["doubt"]:
         lines += [f"Not believed: {one_line(doubt['why'], 500)}", f"Next: {doubt['next']}"]
     lines += [f"Its flags: `{one_line(' '.join(row['flags']), 200)}`"] if row["flags"] else []
