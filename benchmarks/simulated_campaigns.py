@@ -22,6 +22,7 @@ from pathlib import Path
 from statistics import median
 
 from result_file import Made, Rate, made_now, percent, rate, say, write
+from roofsmith.analysis.heard import recompared
 from roofsmith.domain.campaign import Campaign, Round
 from roofsmith.domain.kernel import Candidate
 from roofsmith.domain.proposal import Hypothesis, Proposal
@@ -29,7 +30,6 @@ from roofsmith.domain.target import StopPolicy, Target
 from roofsmith.domain.values import Value
 from roofsmith.domain.workload import ConfigClass, Workload
 from roofsmith.engine.loop import Engine
-from roofsmith.engine.records import recompared
 from roofsmith.judge.parent import ProcessJudge
 from roofsmith.judge.version import judge_version
 from roofsmith.ports import Brief, Screen

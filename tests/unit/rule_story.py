@@ -170,7 +170,8 @@ def story() -> FakeWorld:
             idea = fake_repair(ideas[-1].model_copy(update={"repair": False}), number)
         else:
             idea = fake_idea(target, fate.name)
-            aimed = idea.hypothesis.model_copy(update={"target_class": fate.aim})
+            promised = {"target_class": fate.aim, "predicted_speedup": 1.25}
+            aimed = idea.hypothesis.model_copy(update=promised)
             idea = idea.model_copy(update={"hypothesis": aimed})
         kernels.add(idea.candidate, outcome=WRONG if fate.wrong else None)
         ideas.append(idea)

@@ -117,6 +117,19 @@ def test_flags_alone_are_a_change(brief: Brief) -> None:
     assert made.candidate.kernel.text == KERNEL
 
 
+def test_flags_are_the_incumbents_also_after_others_were_rolled_back(brief: Brief) -> None:
+    other = proposal_of(answer(flags="-O1"), brief, "x")
+    assert isinstance(other, Proposal)
+    later, usual = advance(brief, other, kept=False), brief.incumbent.build.flags
+    plain = proposal_of(answer(files={"kernel.c": f"// newer\n{KERNEL}"}), later, "x")
+    assert isinstance(plain, Proposal)
+    assert plain.candidate.build.flags == usual
+    parallel = KERNEL.replace("    out", "#pragma omp parallel\n    out")
+    made = proposal_of(answer(files={"kernel.c": parallel}), later, "x")
+    assert isinstance(made, Proposal)
+    assert made.candidate.build.flags == (*usual, "-fopenmp")
+
+
 @pytest.mark.parametrize(
     ("values", "reason"),
     [

@@ -436,7 +436,31 @@ def test_ask_and_tell_make_a_round(unchanged: Path) -> None:
     told = json.loads(out)
     require_verdicts([told])
     assert (code, told["decision"]) == (0, "kept"), err
+    assert told["doubt"] is None
+    (row,) = told["workloads"]
+    for name in ("incumbent", "candidate"):
+        low, high = row[f"{name}_ci"]
+        assert low <= row[f"{name}_time_s"] <= high
+        assert row[f"{name}_roofline_fraction"] == row["floor_time_s"] / row[f"{name}_time_s"]
     assert json.loads(roofsmith("ask", "run")[1])["incumbent"]["sources"]["scale.c"] == FAST
+
+
+def test_flags_are_the_incumbents_after_others_were_rolled_back(
+    here: Path, unchanged: Path
+) -> None:
+    told = ("tell", "run", "--kernel", "broken.c", "--hypothesis", "other flags", "--json")
+    code, out, err = roofsmith(*told, "--flags=-O1 -fopenmp")
+    assert (code, json.loads(out)["flags"]) == (1, ["-O1", "-fopenmp"]), err
+    asked = json.loads(roofsmith("ask", "run")[1])
+    usual = asked["incumbent"]["build"]["flags"]
+    answer = {
+        "statement": "the usual flags", "rationale": "a test", "evidence": ["B1"],
+        "answers": asked["bottleneck"]["kind"],
+        "files": {"scale.c": f"#pragma omp parallel\n{(here / 'broken.c').read_text()}"},
+    }  # fmt: skip
+    (here / "proposal.json").write_text(json.dumps(answer))
+    code, out, err = roofsmith("tell", "run", "--proposal", "proposal.json", "--json")
+    assert (code, json.loads(out)["flags"]) == (1, [*usual, "-fopenmp"]), err
 
 
 def test_a_change_without_a_hypothesis_is_refused(tmp_path: Path) -> None:
@@ -512,7 +536,9 @@ def ask_again() -> dict[str, Any]:
     code, out, err = roofsmith("ask", "run")
     assert code == 0, err
     asked = json.loads(out)
-    assert asked["calibration"][0]["tactic"] == "external"
+    first = asked["calibration"][0]
+    assert first["proposer"] == "tell"
+    assert first["category"] != "other"
     diagnosis = asked["diagnosis"]
     assert isinstance(diagnosis, dict)
     return diagnosis

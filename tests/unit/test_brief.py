@@ -279,16 +279,17 @@ def test_an_idea_that_was_tried_again_is_not_open_again() -> None:
 def test_a_verdict_that_is_not_believed_says_why() -> None:
     events = told(vector_exp, prefetch)
     (row,) = [r for r in document(brief_of(campaign_of(events)))["history"] if r["round"] == 3]
-    assert row["not_believed"]
+    assert row["doubt"]["why"]
+    assert row["doubt"]["why"] in markdown(document(brief_of(campaign_of(events))))
     doubted = events[-1]
     assert isinstance(doubted, Round)
     samples = tuple(s.model_copy(update={"void": "waited"}) for s in doubted.judgement.samples)
     judgement = doubted.judgement.model_copy(update={"verdict": "unverified", "samples": samples})
     events[-1] = doubted.model_copy(update={"judgement": judgement})
     row = document(brief_of(campaign_of(events)))["history"][-1]
-    assert any("waited" in why for why in row["not_believed"])
+    assert "waited" in row["doubt"]["why"]
     kept = document(brief_of(campaign_of(events)))["history"][0]
-    assert kept["not_believed"] == []
+    assert kept["doubt"] is None
 
 
 def test_a_repair_comes_first_and_shows_what_was_wrong(tmp_path: Path) -> None:
@@ -307,18 +308,21 @@ def test_a_repair_comes_first_and_shows_what_was_wrong(tmp_path: Path) -> None:
 
 
 def test_directions_say_what_the_kernel_has_already() -> None:
-    brief = brief_of(campaign_of(told()))
-    intrinsics = replace(
-        brief,
-        incumbent=brief.incumbent.with_kernel_text(
-            "void solve() { __m256 x = _mm256_set1_ps(1); }"
-        ),
-        bottleneck=bottleneck("compute", 0.1),
-    )
-    rows = {r["category"]: r["seen"] for r in document(intrinsics)["directions"]["categories"]}
-    assert rows["vectorisation"] is not None
-    plain = {r["category"]: r["seen"] for r in document(brief)["directions"]["categories"]}
-    assert plain.get("vectorisation") is None
+    plain = campaign_of(told())
+    text = "void solve() { __m256 x = _mm256_set1_ps(1); }"
+    source = plain.started.target.kernel.model_copy(update={"text": text})
+    held = plain.started.target.model_copy(update={"kernel": source})
+    started_ = plain.started.model_copy(update={"target": held})
+    packed = plain.model_copy(update={"started": started_})
+    bound = bottleneck("compute", 0.1)
+
+    def rows(campaign: Campaign) -> dict[str, str | None]:
+        brief = replace(brief_of(campaign), bottleneck=bound)
+        found = document(brief)["directions"]["categories"]
+        return {row["category"]: row["seen"] for row in found}
+
+    assert next(iter(rows(plain))) == "vectorisation"
+    assert rows(packed).get("vectorisation", "not suggested") is not None
 
 
 # -- contracts ------------------------------------------------------------------------------

@@ -9,10 +9,11 @@ from campaign_builder import RoundKind, campaign_of, events_for
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roofsmith.analysis.calibration import calibrations, landing, round_score, scores
+from roofsmith.analysis.calibration import FACTOR, calibrations, landing, round_score, scores
 from roofsmith.analysis.compare import LARGEST_RATIO
 from roofsmith.domain.calibration import Calibration, Landing
 from roofsmith.domain.campaign import Campaign, Masked, Round, replay
+from roofsmith.domain.category import Category
 from roofsmith.domain.profile import Counter, Profile
 from roofsmith.domain.proposal import Proposal
 from roofsmith.testing.proposer import advance, brief_for
@@ -25,13 +26,15 @@ RATIOS = st.floats(0.05, 20.0)
     ("predicted", "measured", "found"),
     [
         (1.5, 1.5, "hit"),
-        (1.5, 1.25, "hit"),
-        (1.5, 1.2, "short"),
+        (1.5, 1.33, "hit"),
+        (1.5, 1.25, "short"),
+        (40.0, 12.7, "short"),
+        (40.0, 30.0, "hit"),
         (1.5, 1.0, "short"),
         (1.5, 0.995, "short"),
         (1.5, 0.9, "contrary"),
-        (1.5, 2.2, "hit"),
-        (1.5, 2.4, "beyond"),
+        (1.5, 1.8, "hit"),
+        (1.5, 1.9, "beyond"),
         (0.25, 0.3, "hit"),
         (0.25, 0.9, "short"),
         (0.25, 1.1, "contrary"),
@@ -49,9 +52,15 @@ def test_turning_both_around_changes_nothing(predicted: float, measured: float) 
     """A counter that falls to a quarter is judged as one that rises fourfold."""
     sides = landing(predicted, measured, BAND), landing(1 / predicted, 1 / measured, BAND)
     share = math.log(measured) / math.log(predicted) if predicted != 1 else 0.0
-    edges = (0.0, 0.5, 2.0)
+    edges = (0.0, 1 / FACTOR, 1.0, FACTOR)
     if all(abs(share - edge) > 1e-9 for edge in edges) and abs(math.log(predicted)) > 1e-6:
         assert sides[0] == sides[1]
+
+
+def test_what_lies_in_the_measured_interval_is_a_hit() -> None:
+    assert landing(1.03, 1.015, BAND) == "short"
+    assert landing(1.03, 1.015, BAND, (1.012, 1.031)) == "hit"
+    assert landing(1.05, 1.015, BAND, (1.012, 1.031)) == "short"
 
 
 @given(RATIOS)
@@ -179,22 +188,31 @@ def test_counters_are_compared_with_the_kernel_that_held() -> None:
     assert found == pytest.approx([ipc[1] / ipc[0], ipc[2] / ipc[1]])
 
 
-# -- of a tactic ----------------------------------------------------------------------------
+# -- of a proposer --------------------------------------------------------------------------
 
 
-def tactic(campaign: Campaign, name: str) -> Calibration:
-    return next(found for found in calibrations(campaign) if found.tactic == name)
+def of_category(campaign: Campaign, category: Category) -> Calibration:
+    return next(found for found in calibrations(campaign) if found.category == category)
 
 
-def test_a_tactic_is_calibrated_over_its_rounds() -> None:
+def test_a_proposer_is_calibrated_by_kind_of_change() -> None:
     kinds: list[RoundKind] = ["kept", "regression", "build_failed", "regression"]
     campaign = campaign_of(events_for(kinds))
-    online = tactic(campaign, "recipe:online-softmax")
-    assert (online.rounds, online.kept, online.measured, online.hits) == (2, 0, 2, 0)
+    algebraic = {"category": "algebra", "tactic": "recipe:online-softmax"}
+    rounds = [
+        r.model_copy(update={"hypothesis": r.hypothesis.model_copy(update=algebraic)})
+        if r.decision.kind == "rolled_back" and r.judgement.outcome.kind == "passed"
+        else r
+        for r in campaign.rounds
+    ]
+    campaign = campaign.model_copy(update={"rounds": tuple(rounds)})
+    online = of_category(campaign, "algebra")
+    assert (online.proposer, online.rounds, online.kept) == ("recipe", 2, 0)
+    assert (online.measured, online.hits) == (2, 0)
     ratios = [
         s.speedup.measured / 1.15
         for s in scores(campaign)
-        if s.tactic == "recipe:online-softmax" and s.speedup.measured is not None
+        if s.category == "algebra" and s.speedup.measured is not None
     ]
     assert online.ratio == pytest.approx(math.sqrt(ratios[0] * ratios[1]))
     assert online.ratio is not None
@@ -202,9 +220,18 @@ def test_a_tactic_is_calibrated_over_its_rounds() -> None:
     assert online.hit_share == 0.0
 
 
-def test_a_tactic_that_was_never_measured_has_no_ratio() -> None:
-    failed = tactic(campaign_of(events_for(["build_failed"])), "recipe:intrinsics")
+def test_what_was_never_measured_has_no_ratio() -> None:
+    campaign = campaign_of(events_for(["build_failed"]))
+    (failed,) = calibrations(campaign)
     assert (failed.rounds, failed.measured, failed.ratio, failed.hit_share) == (1, 0, None, None)
+
+
+def test_proposers_are_told_apart() -> None:
+    first, second = campaign_of(events_for(["regression", "regression"])).rounds
+    campaign = campaign_of(events_for(["regression"]))
+    named = (first.model_copy(update={"proposer": "tell"}), second)
+    found = calibrations(campaign.model_copy(update={"rounds": named}))
+    assert [(one.proposer, one.rounds) for one in found] == [("recipe", 1), ("tell", 1)]
 
 
 def test_masked_rounds_do_not_count() -> None:
@@ -212,4 +239,4 @@ def test_masked_rounds_do_not_count() -> None:
     mask = Masked(rounds=(2,), by="command", reason="a test", at="now")
     masked = replay([*events, mask])
     assert masked is not None
-    assert tactic(masked, "recipe:online-softmax").rounds == 1
+    assert [found.rounds for found in calibrations(masked)] == [1]

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from roofsmith.analysis.heard import recompared
 from roofsmith.domain.campaign import Campaign, Event, Resumed, Stopped
 from roofsmith.domain.command import CommandSpec, Direction, MetricReading
 from roofsmith.domain.ending import EndCheck
@@ -18,7 +19,6 @@ from roofsmith.domain.standing import limits_in_force
 from roofsmith.domain.target import Goal, StopPolicy, Target
 from roofsmith.domain.workload import Workload
 from roofsmith.engine.loop import Engine
-from roofsmith.engine.records import recompared
 from roofsmith.engine.stopping import conditions, stop_condition
 from roofsmith.engine.verify import verify
 from roofsmith.report.campaign_files import render_campaign

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -235,11 +236,7 @@ def test_the_next_proposer_gets_all_of_the_levels_below() -> None:
     assert found.material.review is not None
     assert found.material.disassembly is not None
     assert briefs[0].diagnosis is None
-    assert [c.tactic for c in briefs[-1].calibration] == [
-        "test:idea 0",
-        "test:idea 1",
-        "test:idea 2",
-    ]
+    assert sum(c.rounds for c in briefs[-1].calibration) == 3
 
 
 @dataclass
@@ -481,7 +478,8 @@ def test_rounds_and_reports_name_what_they_build_on(rendered: list[dict[str, str
     assert "after round 5: level 3, `rounds/round-5/diagnosis-3.md`" in last["final_report.md"]
     predicted = "| prediction | speedup: predicted 1.50x, measured 1.00x: short of it |"
     assert predicted in last["rounds/round-4/summary.md"]
-    assert "| test:idea 1 | 1 | 0 | 0 of 1 | 0.67x | none |" in last["final_report.md"]
+    predictions = last["final_report.md"].partition("## How good the predictions were")[2]
+    assert re.search(r"^\| scripted \| .* \| 0 of \d+ \| 0.67x \| none \|$", predictions, re.M)
 
 
 def test_logs_only_grow_by_diagnoses(rendered: list[dict[str, str]]) -> None:
@@ -492,7 +490,7 @@ def test_logs_only_grow_by_diagnoses(rendered: list[dict[str, str]]) -> None:
 def test_the_page_shows_them_too(rendered: list[dict[str, str]]) -> None:
     page = rendered[-1]["report.html"]
     section = page.partition('<section id="predictions">')[2].partition("</section>")[0]
-    assert '<th scope="row">test:idea 1</th>' in section
-    assert '<td class="n">0 of 1</td>' in section
+    assert '<th scope="row">scripted</th>' in section
+    assert re.search(r'<td class="n">0 of \d+</td>', section)
     assert "after round 6 level 4 (<code>rounds/round-6/diagnosis-4.md</code>)." in section
     assert '<section id="predictions">' not in rendered[1]["report.html"]

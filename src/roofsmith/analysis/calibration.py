@@ -1,4 +1,4 @@
-"""Predictions held against measurements: per round, and per tactic over many. Pure."""
+"""Predictions held against measurements: per round, and per proposer and kind of change. Pure."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from typing import Final
 from roofsmith.analysis.compare import LARGEST_RATIO
 from roofsmith.domain.calibration import Calibration, Landing, RoundScore, Score
 from roofsmith.domain.campaign import Campaign, Round
+from roofsmith.domain.category import Category
 from roofsmith.domain.comparison import Estimate
 from roofsmith.domain.profile import Profile
 from roofsmith.domain.proposal import Hypothesis
 
-LEAST_SHARE: Final = 0.5
-MOST_SHARE: Final = 2.0
-"""A prediction is hit between these shares of the predicted logarithm: who promised 1.5x and got
-between 1.22x and 2.25x knew what the change does."""
+FACTOR: Final = 1.5
+"""A prediction is hit if neither the measured ratio nor its logarithm differs from the predicted
+one's by more. Chosen: the logarithm tells 1.3x from none, the ratio 40x from 12.7x."""
 COUNTER_NOISE: Final = 0.02
 """Two readings of one counter differ by this without meaning anything: perf's groups run one after
 the other, and so do ncu's passes."""
@@ -38,9 +38,7 @@ def round_score(round_: Round, before: Profile | None, noise_band: float) -> Rou
         round=round_.round,
         tactic=hypothesis.tactic,
         category=hypothesis.category,
-        speedup=_score(
-            hypothesis.predicted_speedup, None if aim is None else aim.speedup, noise_band
-        ),
+        speedup=_speedup(hypothesis.predicted_speedup, aim, noise_band),
         counter=hypothesis.expected_counter,
         movement=_movement(hypothesis, before, round_.profile),
     )
@@ -59,18 +57,27 @@ def scores(campaign: Campaign) -> tuple[RoundScore, ...]:
 
 
 def calibrations(campaign: Campaign) -> tuple[Calibration, ...]:
-    """How each tactic's predictions came out, over the rounds that planning may see; by tactic."""
+    """How predictions came out, by proposer and category, over the rounds that planning may see."""
     by_round = {score.round: score for score in scores(campaign)}
-    rounds: dict[str, list[Round]] = defaultdict(list)
+    rounds: dict[tuple[str, Category], list[Round]] = defaultdict(list)
     for round_ in campaign.remembered:
-        rounds[round_.hypothesis.tactic].append(round_)
-    return tuple(_calibration(tactic, rounds[tactic], by_round) for tactic in sorted(rounds))
+        who = round_.proposer or round_.hypothesis.tactic.partition(":")[0]
+        rounds[who, round_.hypothesis.category].append(round_)
+    return tuple(_calibration(key, rounds[key], by_round) for key in sorted(rounds))
 
 
-def landing(predicted: float, measured: float, noise: float) -> Landing:
+def landing(
+    predicted: float, measured: float, noise: float, ci: tuple[float, float] | None = None
+) -> Landing:
     """Where a measured ratio landed, seen from the predicted one; both are positive.
 
     A prediction within the noise says that nothing moves, which is hit within the noise.
+
+    Args:
+        predicted: the ratio that was promised.
+        measured: that came of it.
+        noise: a ratio that differs from 1 by no more is 1.
+        ci: of the measured one, where that is decided: what lies within it is hit.
     """
     hoped, found = math.log(predicted), math.log(measured)
     edge = math.log1p(noise)
@@ -78,16 +85,18 @@ def landing(predicted: float, measured: float, noise: float) -> Landing:
         if abs(found) <= edge:
             return "hit"
         return "beyond" if found * hoped >= 0 else "contrary"
+    if ci is not None and ci[0] <= predicted <= ci[1]:
+        return "hit"
     if found * hoped < 0 and abs(found) > edge:
         return "contrary"
     share = found / hoped
-    if share < LEAST_SHARE:
-        return "short"
-    return "hit" if share <= MOST_SHARE else "beyond"
+    if 1 / FACTOR <= share <= FACTOR and abs(found - hoped) <= math.log(FACTOR):
+        return "hit"
+    return "short" if share < 1 else "beyond"
 
 
 def _calibration(
-    tactic: str, rounds: Sequence[Round], by_round: Mapping[int, RoundScore]
+    key: tuple[str, Category], rounds: Sequence[Round], by_round: Mapping[int, RoundScore]
 ) -> Calibration:
     found = [by_round[round_.round] for round_ in rounds]
     ratios = [
@@ -97,7 +106,8 @@ def _calibration(
     ]
     moved = [s.movement.landing for s in found if s.movement.landing in _COUNTED]
     return Calibration(
-        tactic=tactic,
+        proposer=key[0],
+        category=key[1],
         rounds=len(rounds),
         kept=sum(round_.decision.kind == "kept" for round_ in rounds),
         measured=len(ratios),
@@ -123,6 +133,14 @@ def _aim(round_: Round) -> Estimate | None:
     if aim is None or aim.ci[0] <= 1 / LARGEST_RATIO or aim.ci[1] >= LARGEST_RATIO:
         return None
     return aim
+
+
+def _speedup(predicted: float | None, aim: Estimate | None, noise: float) -> Score:
+    found = _score(predicted, None if aim is None else aim.speedup, noise)
+    if predicted is None or aim is None or aim.verdict in ("inconclusive", "unverified"):
+        return found
+    landed = landing(predicted, aim.speedup, noise, aim.ci)
+    return found.model_copy(update={"landing": landed})
 
 
 def _score(predicted: float | None, measured: float | None, noise: float) -> Score:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Final
 
-RULES: Final = 2
+RULES: Final = 3
 """Recorded when a campaign begins and when it is resumed; `verify` holds conclusions of another
 version as notes, and goes on checking facts. To be counted up with every change by which
 `verify` finds something in a ledger of the version before; a test has such a ledger of every
@@ -18,4 +18,6 @@ seems to pay has to be shown to be spared; whoever is slower makes a regression,
 profilers have to see a gain, and a repository's own makes its totals; declared classes are divided;
 grouped operators gain on uneven groups; pairs too few for an interval score no prediction; nobody
 forged what messages may hide.
+3: a prediction is hit within its interval, or within a factor of the ratio and of its logarithm;
+directions that the kernel's source shows already come after those that it shows nothing of.
 """

@@ -12,6 +12,7 @@ import yaml
 
 from roofsmith.analysis.ladder import came_to, streak
 from roofsmith.analysis.lessons import WORTH_TELLING
+from roofsmith.analysis.techniques import Sign, signs
 from roofsmith.domain.campaign import Campaign, Round
 from roofsmith.domain.category import Category
 from roofsmith.domain.diagnosis import (
@@ -148,7 +149,7 @@ def _dead_end(category: Category, rounds: Sequence[Round]) -> DeadEnd:
 def _directions(
     campaign: Campaign, bottlenecks: Sequence[BottleneckKind], dead: frozenset[Category]
 ) -> tuple[Direction, ...]:
-    """Other categories by what they answer; those never tried first.
+    """Other categories by what they answer: first what the kernel shows nothing of, untried first.
 
     At least three: there are more than twice as many categories as the ladder's rounds can use up
     before a campaign ends by its regressions. Where a campaign of ties has tried nearly all of
@@ -162,7 +163,14 @@ def _directions(
         what = entry.what(campaign)
         if what is not None:
             (closed if entry.category in dead else open_).append((entry, what))
-    open_.sort(key=lambda found: (bool(tried[found[0].category]), _rank(found[0], bottlenecks)))
+    there = signs(campaign.incumbent)
+    open_.sort(
+        key=lambda found: (
+            found[0].category in there,
+            bool(tried[found[0].category]),
+            _rank(found[0], bottlenecks),
+        )
+    )
     closed.sort(key=lambda found: tried[found[0].category][-1].round)
     chosen = open_[:MOST_DIRECTIONS]
     chosen += closed[: max(0, FEWEST_DIRECTIONS - len(chosen))]
@@ -170,8 +178,11 @@ def _directions(
         Direction(
             category=entry.category,
             what=what,
-            because=f"{_answered(entry, bottlenecks)}; {_history(tried[entry.category])}",
+            because=_because(
+                _answered(entry, bottlenecks), there.get(entry.category), tried[entry.category]
+            ),
             tried=tuple(round_.round for round_ in tried[entry.category]),
+            seen=str(there[entry.category]) if entry.category in there else None,
         )
         for entry, what in chosen
     )
@@ -189,6 +200,13 @@ def _answered(entry: _Entry, bottlenecks: Sequence[BottleneckKind]) -> str:
     if not answered:
         return f"it is no usual answer to the {bottlenecks[0]} bottleneck"
     return f"it answers the {' and the '.join(answered)} bottleneck"
+
+
+def _because(answered: str, sign: Sign | None, rounds: Sequence[Round]) -> str:
+    parts = [answered]
+    parts += [f"already there: {sign}"] if sign is not None else []
+    parts += [_history(rounds)] if rounds or sign is None else []
+    return "; ".join(parts)
 
 
 def _history(rounds: Sequence[Round]) -> str:

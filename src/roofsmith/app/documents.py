@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
+from roofsmith.analysis.doubt import doubt_about
 from roofsmith.analysis.fractions import final_fraction, held_fraction
+from roofsmith.analysis.heard import time_intervals
 from roofsmith.app.bounds import Roofline
 from roofsmith.app.campaigns import Finished
 from roofsmith.app.session import Standing, ToldRounds
@@ -14,7 +17,7 @@ from roofsmith.app.wiki import Cited
 from roofsmith.asking.brief import CHARACTERS_PER_TOKEN, document, markdown
 from roofsmith.asking.evidence import telling_counters
 from roofsmith.domain.bound import Bound
-from roofsmith.domain.campaign import Round, Stopped
+from roofsmith.domain.campaign import Campaign, Round, Stopped
 from roofsmith.domain.comparison import Judgement, Timing, WorkloadComparison
 from roofsmith.domain.diagnosis import Diagnosis
 from roofsmith.domain.inspection import Inspection
@@ -86,8 +89,9 @@ def _inspection(inspection: Inspection | None) -> dict[str, Any]:
     )
 
 
-def round_document(round_: Round, measure: Measure = TIME) -> dict[str, Any]:
+def round_document(round_: Round, campaign: Campaign) -> dict[str, Any]:
     """One round without its raw samples; those are in the ledger."""
+    target, doubt = campaign.started.target, doubt_about(round_, campaign)
     return {
         "round": round_.round,
         "repairs": round_.repairs,
@@ -100,7 +104,10 @@ def round_document(round_: Round, measure: Measure = TIME) -> dict[str, Any]:
         "category": round_.hypothesis.category,
         "decision": round_.decision.kind,
         "rule": round_.decision.rule,
-        **judgement_document(round_.judgement, measure),
+        "doubt": None if doubt is None else asdict(doubt),
+        "flags": list(round_.candidate.build.flags),
+        **judgement_document(round_.judgement, target.measure),
+        "workloads": _before_and_after(round_.judgement, target),
         **_inspection(round_.inspection),
         "unsourced": list(round_.unsourced),
         "roofline_fraction": round_.roofline_fraction,
@@ -113,7 +120,7 @@ def told_document(found: ToldRounds) -> dict[str, Any]:
 
     Where the change was refused there is no round: `refused` says why.
     """
-    documents = (round_document(round_, found.measure) for round_ in found.rounds)
+    documents = (round_document(round_, found.campaign) for round_ in found.rounds)
     told, split = next(documents, {}), tuple(documents)
     return {
         **told,
@@ -164,7 +171,7 @@ def finished_document(finished: Finished) -> dict[str, Any]:
         "overhead_fraction": finished.overhead_fraction,
         "baseline": [_timing(t, measure) for t in baseline],
         "final": [_timing(t, measure) for t in stopped.final_timings] if stopped else [],
-        "rounds": [round_document(round_, measure) for round_ in campaign.rounds],
+        "rounds": [round_document(round_, campaign) for round_ in campaign.rounds],
         "refused": [refusal_document(refusal) for refusal in campaign.refusals],
         "notes": list(finished.notes),
     }
@@ -209,7 +216,7 @@ def standing_document(standing: Standing) -> dict[str, Any]:
         "roofline_fraction": held_fraction(campaign),
         "total_speedup": campaign.total_speedup,
         "classes": [class_.model_dump(mode="json") for class_ in brief.classes],
-        "history": [round_document(round_, measure) for round_ in brief.remembered],
+        "history": [round_document(round_, campaign) for round_ in brief.remembered],
         "refused": [refusal_document(refusal) for refusal in campaign.refusals],
         "masked": sorted(brief.masked),
         "tips": [tip.model_dump(mode="json") for tip in campaign.started.tips],
@@ -304,6 +311,20 @@ def _workload(workload: WorkloadComparison, measure: Measure) -> dict[str, Any]:
         **value_fields("incumbent_time_s", workload.incumbent_time_s, measure),
         "floor_time_s": workload.floor_time_s,
     }
+
+
+def _before_and_after(judgement: Judgement, target: Target) -> list[dict[str, Any]]:
+    """Workloads with intervals and the roofline's shares of both kernels' times."""
+    measure, rows = target.measure, list[dict[str, Any]]()
+    for one in judgement.comparison.workloads if judgement.comparison is not None else ():
+        row, ends = _workload(one, measure), time_intervals(judgement, one, target.keep.error_rate)
+        times_s = one.incumbent_time_s, one.candidate_time_s
+        for name, time_s, ci in zip(("incumbent", "candidate"), times_s, ends, strict=True):
+            row[f"{name}_ci"] = None if ci is None else list(measure.interval(ci))
+            share = None if one.floor_time_s is None else one.floor_time_s / time_s
+            row[f"{name}_roofline_fraction"] = share
+        rows.append(row)
+    return rows
 
 
 def _timing(timing: Timing, measure: Measure) -> dict[str, Any]:

@@ -26,7 +26,7 @@ from roofsmith.config import Settings
 from roofsmith.domain.answer import Answer
 from roofsmith.domain.campaign import Campaign, Round, Started, Stopped, replay
 from roofsmith.domain.ending import StopCode
-from roofsmith.domain.measure import TIME, Measure
+from roofsmith.domain.measure import Measure
 from roofsmith.domain.proposal import Hypothesis, Proposal, RepairTask
 from roofsmith.domain.refusal import BadAnswer, Refusal
 from roofsmith.domain.standing import limits_in_force
@@ -80,12 +80,20 @@ class ToldRounds:
 
     rounds: tuple[Round, ...]
     """Its own, and that of its dispatch, if one followed; empty where it was refused."""
-    stopped: Stopped | None
-    """Why the campaign has ended with it, if it has."""
-    measure: Measure = TIME
-    """What was measured."""
+    campaign: Campaign
+    """As it is now."""
     refusal: Refusal | None = None
     """Why nothing was built of it; None where it was judged."""
+
+    @property
+    def stopped(self) -> Stopped | None:
+        """Why the campaign has ended with it, if it has."""
+        return self.campaign.stopped
+
+    @property
+    def measure(self) -> Measure:
+        """What was measured."""
+        return self.campaign.started.target.measure
 
     @property
     def is_kept(self) -> bool:
@@ -231,7 +239,7 @@ class Session:
             engine.finish(stop)
         require_rendered(engine.unrendered, self._directory)
         rounds = (told,) if split is None else (told, split)
-        return ToldRounds(rounds, engine.campaign.stopped, engine.campaign.started.target.measure)
+        return ToldRounds(rounds, engine.campaign)
 
     def _given_up(self, why: str, proposer: str) -> ToldRounds:
         """The end, for the reason that was given; a campaign that has ended stays as it is."""
@@ -240,7 +248,7 @@ class Session:
             engine.take_up()
             engine.finish(Stop("out_of_ideas", f"{proposer} gave up: {' '.join(why.split())}"))
             require_rendered(engine.unrendered, self._directory)
-        return ToldRounds((), self.campaign.stopped, self.campaign.started.target.measure)
+        return ToldRounds((), self.campaign)
 
     def _require_baseline(self) -> None:
         if self.campaign.baseline is None:
@@ -258,7 +266,7 @@ class Session:
 
     def _refused(self, refusal: Refusal) -> ToldRounds:
         require_rendered(self._engine.unrendered, self._directory)
-        return ToldRounds((), self.campaign.stopped, self.campaign.started.target.measure, refusal)
+        return ToldRounds((), self.campaign, refusal)
 
 
 @contextmanager

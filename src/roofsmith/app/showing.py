@@ -5,20 +5,21 @@ from __future__ import annotations
 import difflib
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from roofsmith.analysis import figures as fmt
 from roofsmith.analysis.compiled import described
+from roofsmith.analysis.doubt import doubt_about
 from roofsmith.analysis.ladder import attempts, gathered
 from roofsmith.domain.campaign import Baseline, Campaign, Round, replay
 from roofsmith.domain.comparison import Judgement
-from roofsmith.domain.kernel import Candidate
 from roofsmith.domain.profile import Bottleneck, Profile
 from roofsmith.domain.proposal import Hypothesis
 from roofsmith.engine.records import held_profile
 from roofsmith.errors import UsageError
+from roofsmith.report.before_after import before_and_after
 from roofsmith.store.campaign_dir import LEDGER
 from roofsmith.store.ledger import JsonlLedger
 
@@ -173,13 +174,14 @@ def _round(campaign: Campaign, event: Baseline | Round | None) -> _Part:
         rows += [f"{t.workload}: {fmt.measured(t.time_s, measure)}" for t in event.timings]
         shown = event.model_dump(mode="json", exclude={"candidate", "profile"})
         return _lines(rows), shown
-    judged = event.judgement
+    judged, doubt = event.judgement, doubt_about(event, campaign)
     rows = [
         f"round {event.round}: {event.decision.kind.replace('_', ' ')} ({judged.verdict})",
         event.decision.rule,
         *_said(event.hypothesis),
         *_figures(judged, campaign),
         *([judged.outcome.detail] if judged.outcome.detail else []),
+        *([f"why: {doubt.why}", f"next: {doubt.next}"] if doubt is not None else []),
         *(f"note: {note}" for note in judged.notes),
         *(f"without a source: {one}" for one in event.unsourced),
     ]
@@ -187,7 +189,7 @@ def _round(campaign: Campaign, event: Baseline | Round | None) -> _Part:
     document = event.model_dump(
         mode="json", exclude={"candidate": True, "screened": True, "judgement": raw}
     )
-    return _lines(rows), document
+    return _lines(rows), {**document, "doubt": None if doubt is None else asdict(doubt)}
 
 
 def _said(hypothesis: Hypothesis) -> list[str]:
@@ -211,12 +213,11 @@ def _figures(judged: Judgement, campaign: Campaign) -> list[str]:
         f"class {one.config_class}: {fmt.ratio(one.estimate.speedup, one.estimate.ci)}"
         for one in comparison.classes
     ]
-    rows += [
-        f"{one.workload}: {fmt.ratio(one.estimate.speedup, one.estimate.ci)},"
-        f" {fmt.measured(one.incumbent_time_s, measure)} to"
-        f" {fmt.measured(one.candidate_time_s, measure)}"
-        for one in comparison.workloads
-    ]
+    rate = campaign.started.target.keep.error_rate
+    for one in comparison.workloads:
+        before, after, shares = before_and_after(judged, one, measure, rate)
+        gain = fmt.ratio(one.estimate.speedup, one.estimate.ci)
+        rows.append(f"{one.workload}: {gain}, {before} to {after}, {shares} of roofline")
     return rows
 
 
@@ -224,7 +225,7 @@ def _diff(campaign: Campaign, event: Baseline | Round | None) -> _Part:
     """What a round changed in the kernel that held before it."""
     if not isinstance(event, Round):
         raise UsageError("the baseline changes nothing", hint="diff N, with N from 2")
-    before, after = _incumbent_of(campaign, event), event.candidate
+    before, after = campaign.held_before(event), event.candidate
     rows = list[str]()
     old = {source.path: source.text for source in before.sources}
     for source in after.sources:
@@ -235,11 +236,6 @@ def _diff(campaign: Campaign, event: Baseline | Round | None) -> _Part:
         command = [one.build.command_line(one.language) for one in (before, after)]
         rows += [f"build: {command[0]}", f"now:   {command[1]}"]
     return _lines(rows), {"round": event.round, "diff": "\n".join(rows)}
-
-
-def _incumbent_of(campaign: Campaign, round_: Round) -> Candidate:
-    kept = (r.candidate for r in reversed(campaign.kept) if r.round < round_.round)
-    return next(kept, campaign.started.target.baseline)
 
 
 def _history(campaign: Campaign, _event: Baseline | Round | None) -> _Part:

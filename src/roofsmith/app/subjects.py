@@ -12,13 +12,13 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from roofsmith.analysis.flops import UnknownFamilyError, known_family
-from roofsmith.domain.kernel import BuildSpec, Candidate, Language, default_build
+from roofsmith.domain.kernel import BuildSpec, Candidate, Language, default_build, with_openmp
 from roofsmith.domain.modes import TimingMode
 from roofsmith.domain.target import HOST_LANGUAGES, KeepPolicy, Target, default_keep
 from roofsmith.domain.workload import Workload
 from roofsmith.errors import TargetError, UsageError
 from roofsmith.store.files import replace, storage_errors
-from roofsmith.store.sources import LANGUAGES, language_of, read_text, source_file, with_openmp
+from roofsmith.store.sources import LANGUAGES, language_of, read_text, source_file
 from roofsmith.store.target_file import FILE_NAME, load_target
 from roofsmith.store.target_init import init_target, write_target
 from roofsmith.store.target_schema import plain_name

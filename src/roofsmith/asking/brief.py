@@ -25,6 +25,7 @@ from roofsmith.asking.proposing import editable
 from roofsmith.asking.standing import directions, limits_left, workload_rows
 from roofsmith.domain.comparison import ErrorReport
 from roofsmith.domain.diagnosis import Disassembly, HotLoop, Reprofiled
+from roofsmith.domain.kernel import Candidate, default_build, with_openmp
 from roofsmith.domain.proposal import RepairTask
 from roofsmith.domain.target import Target
 from roofsmith.ports import Brief
@@ -132,11 +133,17 @@ def commands(
             + [word for label in labels[:_MOST_WORKLOADS] for word in ("--workload", label)]
             + (["--threads", str(target.threads)] if target.threads is not None else [])
         )
-        flags = brief.incumbent.build.flags
-        built = f" --flags={shlex.quote(shlex.join(flags))}" if flags else ""
+        built = _flags(brief.incumbent)
         looks = ("check", "bench", "profile", "listing")
         found |= {look: f"roofsmith {look} {kernel} {held}{built}" for look in looks}
     return found | {"show": f"roofsmith show {quoted} counters"}
+
+
+def _flags(held: Candidate) -> str:
+    """The option for a draft's flags; none where they are the usual ones, which heed OpenMP."""
+    usual = with_openmp(default_build(held.language), held.language, held.kernel.text)
+    same = not held.build.flags or held.build.flags == usual.flags
+    return "" if same else f" --flags={shlex.quote(shlex.join(held.build.flags))}"
 
 
 def _machine(brief: Brief) -> dict[str, Any]:

@@ -76,7 +76,7 @@ def timing_of(target: Target, threads: int) -> str:
         facts = _queued(target)
     band, budget = target.keep.noise_band, target.keep.judge_budget_s
     facts += (
-        f"`faster` means that the interval of the paired ratio lies above 1 + {band:g}, twice: the"
+        f"`faster` means that the interval of the paired ratio lies above {1 + band:g}, twice: the"
         " second measurement runs in fresh processes, and it is the one that counts. Smaller gains"
         f" are a tie. About {budget:g} s are measured.",
         "A class or the whole that gets slower, or a workload that loses"
@@ -105,28 +105,32 @@ def _of_library(target: Target, signature: Signature | None) -> tuple[str, ...]:
 
 def _host_threads() -> tuple[str, ...]:
     return (
-        "Threads: OpenMP is fine (`-fopenmp` is added where the source has an OpenMP pragma and no"
-        " flags are given; else give it in `flags`), and so are std::thread and pthreads. A pool"
-        " that is made in the first call and kept may be static. Its threads may sleep or spin"
-        " between the calls of a segment; all of that time counts. `solve` returns once all of its"
-        " work is done: what a thread does afterwards is missing from the outputs. Starting threads"
-        " anew in every call costs tens of microseconds.",
-        "Static scratch memory is fine (a buffer that is allocated once and overwritten in each"
-        " call), and so are tables that depend on no input. What is read from it must have been"
-        " written in the same call.",
-        "Flags are those of the incumbent unless `flags` says otherwise: -O, -f, -m, -std, -D, -U,"
-        " -I, -l and -L are allowed.",
+        "Threads: OpenMP, std::thread and pthreads are fine. `solve` returns once all of its work"
+        " is done, so join threads or wait at a barrier: what is written later is missing from the"
+        " outputs. Leave affinities alone, and start no processes.",
+        "A pool that is made in the first call and kept may be static; its threads may sleep or"
+        " spin between calls. Starting threads anew in every call costs tens of microseconds.",
+        "Static scratch memory is fine, and so are tables that depend on no input: a buffer that is"
+        " allocated once. What is read from it must have been written in the same call. One process"
+        " runs all workloads in turn, so a buffer has to grow with the sizes; addresses of arrays"
+        " change from call to call and mean nothing.",
+        "Flags are those of the kernel that holds now, whatever rounds that were rolled back had,"
+        " with `-fopenmp` where the source has an OpenMP pragma. `flags` replaces all of them, that"
+        " one too: -O, -f, -m, -std, -D, -U, -I, -l and -L are allowed.",
     )
 
 
 def _device(target: Target) -> tuple[str, ...]:
     return (
-        "Launch in the default stream; a stream of your own must be joined before `solve` returns"
-        " control to it. Waiting for the device at the end isn't needed.",
+        "Launch in the default stream, and have it wait for streams of your own (an event) before"
+        " `solve` returns. `cudaDeviceSynchronize()` or HIP's at its end isn't needed, and is put"
+        " off; a call that waits for the device in another way can't be queued, and its time"
+        " includes launching then.",
         "Static device buffers for scratch are fine, if a call reads nothing from them that it"
         " didn't write. Allocating memory in every call is slow.",
-        f"Flags are those of the incumbent unless `flags` says otherwise; the architecture is"
-        f" chosen by the toolchain. TF32 is {'allowed' if target.tf32 else 'not allowed'} for"
+        "Flags are those of the kernel that holds now, whatever rounds that were rolled back had;"
+        " `flags` replaces all of them. The architecture is chosen by the toolchain. TF32 is"
+        f" {'allowed' if target.tf32 else 'not allowed'} for"
         " float32 products.",
     )
 
@@ -187,19 +191,24 @@ _PAIRS = (
 def _segments(threads: int) -> tuple[str, ...]:
     count = "1 processor" if threads == 1 else f"{threads} processors"
     return (
-        f"{_PAIRS} {count} may be used.",
-        "Inputs never repeat: every call has fresh arrays, copied in just before a segment of as"
-        " many calls as take about 2 ms (1 to 32). Then what was copied is driven out of the caches"
-        " where the arrays don't fit them; count on cold inputs, and on outputs whose pages exist.",
-        "Between segments the process is stopped, with all its threads, and a pool sleeps then"
-        " whatever it does. Below 5 ms a call, the first call after each stop isn't counted, and"
-        " pays for waking it.",
-        "A gain is confirmed by the judge's own clock on long segments (10 ms or 512 calls), from"
-        " waking the process to having stopped it. What is gained by caches that stay warm from"
-        " call to call, or by work before or after `solve`, is missing there.",
-        "OpenMP threads are bound to processors. Pairs in which threads waited for a processor are"
-        " void, so use no more threads than processors; a pool whose threads wait for one another's"
-        " processor may never get better than `unverified`.",
+        f"{_PAIRS} {count} may be used, and OMP_NUM_THREADS says so.",
+        "A segment is as many calls as take about 2 ms (1 to 32), each timed by itself, on arrays"
+        " of its own with fresh inputs; they are copied in, outputs too, right before. If those of"
+        " all its calls don't fit the last-level cache, twice that cache is read then, and all is"
+        " cold; if they fit, they lie where copying left them. Pages exist, huge ones where the"
+        " system grants them.",
+        "Between segments the process is stopped, with all its threads. Where a call takes less"
+        " than 5 ms, one that isn't counted comes first, on other arrays; then the process is"
+        " stopped again, and arrays are copied in. So the first counted call finds a pool that"
+        " sleeps, unless it spins that long, and pays for waking it.",
+        "A gain is confirmed by the judge's own clock on long segments (5 to 10 ms, at most 512"
+        " calls or 512 MiB), from waking the process to having stopped it: what threads still do"
+        " when calls have returned counts there. What is gained by what stays warm from call to"
+        " call, or by work before or after `solve`, is missing.",
+        "OpenMP threads are bound, each to a processor of its own. A pair in which threads of a"
+        " side waited for a processor for more than 0.7 ms plus 2% of its segment is void; if more"
+        " than half of them are, a gain is `unverified`: have no more threads at work, spinning"
+        " ones too, than there are processors.",
     )
 
 
@@ -213,10 +222,11 @@ def _queued(target: Target) -> tuple[str, ...]:
     return (
         _PAIRS,
         how,
-        "Inputs never repeat: every call of a segment has fresh arrays, and the L2 cache doesn't"
-        " hold them from a call before.",
-        "A gain is confirmed by the judge's own clock, from when inputs are there to having seen"
-        " the outputs.",
+        "A segment is as many calls as take about 1 ms (1 to 192), each on arrays of its own with"
+        " fresh inputs; three times the L2 cache is written before, so that inputs are cold. Three"
+        " calls that aren't counted come first, or one where a call takes more than 5 ms.",
+        "A gain is confirmed by the judge's own clock on long segments (5 to 25 ms, at most 512"
+        " calls), from when inputs are there to having seen the outputs.",
     )
 
 

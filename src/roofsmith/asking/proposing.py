@@ -9,7 +9,7 @@ from roofsmith.asking.edits import UnfitError, changed
 from roofsmith.asking.evidence import answerable, evidence_of
 from roofsmith.domain.answer import Answer
 from roofsmith.domain.campaign import Round
-from roofsmith.domain.kernel import Candidate, SourceFile
+from roofsmith.domain.kernel import BuildSpec, Candidate, SourceFile, with_openmp
 from roofsmith.domain.proposal import Hypothesis, Proposal
 from roofsmith.domain.refusal import BadAnswer, RefusalReason
 from roofsmith.ports import Brief
@@ -65,21 +65,27 @@ def _candidate(answer: Answer, brief: Brief) -> Candidate:
     before = brief.incumbent
     if answer.repair and brief.repair is not None:
         before = brief.repair.candidate
-    build = before.build
-    if answer.flags is not None:
-        try:
-            build = build.model_copy(update={"flags": tuple(shlex.split(answer.flags))})
-        except ValueError as error:
-            raise _WrongError("malformed", f"flags: {error}") from error
-        if not (answer.files or answer.edits or answer.diff):
-            return _new(before.with_build(build), answer, brief)
-    made = changed(editable(before, brief), answer)
-    sources = tuple(
-        SourceFile(path=source.path, text=made.get(source.path, source.text))
-        for source in before.sources
-    )
-    after = before.model_copy(update={"sources": sources, "build": build})
-    return _new(after, answer, brief)
+    after = before
+    if answer.flags is None or answer.files or answer.edits or answer.diff:
+        made = changed(editable(before, brief), answer)
+        sources = tuple(
+            SourceFile(path=source.path, text=made.get(source.path, source.text))
+            for source in before.sources
+        )
+        after = before.model_copy(update={"sources": sources})
+    return _new(after.with_build(_build(answer, after)), answer, brief)
+
+
+def _build(answer: Answer, after: Candidate) -> BuildSpec:
+    """With the flags that are given; else those of what is changed, as `roofsmith tell` has it."""
+    if answer.flags is None:
+        return with_openmp(after.build, after.language, after.kernel.text)
+    if after.language == "command":
+        raise _WrongError("malformed", "flags: the build command of a repository is frozen")
+    try:
+        return after.build.model_copy(update={"flags": tuple(shlex.split(answer.flags))})
+    except ValueError as error:
+        raise _WrongError("malformed", f"flags: {error}") from error
 
 
 def _new(candidate: Candidate, answer: Answer, brief: Brief) -> Candidate:

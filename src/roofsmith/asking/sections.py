@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
+from roofsmith.analysis.calibration import FACTOR
 from roofsmith.analysis.figures import (
     counter,
     duration,
@@ -214,24 +215,35 @@ def _tried(row: Mapping[str, Any], *, brief: bool) -> str:
     head = f"- R{row['round']} {how}: {measured_}{hoped}{aim}. {row['change']}\n"
     if brief:
         return head
-    lines = [f"Why: {row['why']}"]
+    lines = [] if row["doubt"] else [f"Why: {row['why']}"]
+    lines += [f"Went wrong: {row['detail']}"] if row["detail"] and not row["doubt"] else []
     if row["counter"] and row["counter_measured"] is not None:
         wanted = "" if row["counter_predicted"] is None else f" of {row['counter_predicted']:.3g}"
         lines.append(f"{row['counter']} went to {row['counter_measured']:.3g}x{wanted} predicted")
-    lines += [f"Went wrong: {row['detail']}"] if row["detail"] else []
-    lines += [f"Not believed: {why}" for why in row["not_believed"]]
+    if doubt := row["doubt"]:
+        lines += [f"Not believed: {one_line(doubt['why'], 500)}", f"Next: {doubt['next']}"]
+    lines += [f"Its flags: `{one_line(' '.join(row['flags']), 200)}`"] if row["flags"] else []
     lines += [f"Without a source: {', '.join(row['unsourced'])}"] if row["unsourced"] else []
     return head + "".join(f"  {line}\n" for line in lines)
 
 
 def _calibration(found: Mapping[str, Any]) -> str:
-    rows = [row for row in found["calibration"] if row["measured"]]
-    said = [
-        f"{one_line(row['tactic'], 60)} hit {row['hits']} of {row['measured']}"
-        + (f" (measured over predicted: {row['ratio']:.2f})" if row["ratio"] is not None else "")
+    """How good predictions were, the most frequent kinds of changes first."""
+    rows = sorted(found["calibration"], key=lambda row: -int(row["measured"]))
+    lines = [
+        f"| {_cell(one_line(row['proposer'], 60))} | {row['category']} | {row['hits']} of"
+        f" {row['measured']} | {speedup(row['ratio'])} |"
         for row in rows[:8]
+        if row["measured"]
     ]
-    return f"\nPredictions so far: {'; '.join(said)}.\n" if said else ""
+    if not lines:
+        return ""
+    head = (
+        "\nPredictions so far; a hit lies within the measured interval, or is off by a factor of"
+        f" {FACTOR:g} at most, and its logarithm too:\n\n"
+        "| proposer | category | hit | measured over predicted |\n|---|---|---|---|\n"
+    )
+    return head + "".join(f"{line}\n" for line in lines)
 
 
 def _refused(found: Mapping[str, Any], gone: int, _room: int) -> str:
@@ -258,9 +270,7 @@ def _open_again(found: Mapping[str, Any], gone: int, _room: int) -> str:
 def _directions(found: Mapping[str, Any], gone: int, _room: int) -> str:
     where = found["directions"]
     lines = [
-        f"**{row['category']}**: {row['what']} ({row['because']}"
-        + (f"; the kernel has `{one_line(row['seen'], 40)}` already" if row["seen"] else "")
-        + ")"
+        f"**{row['category']}**: {row['what']} ({one_line(row['because'], 300)})"
         for row in where["categories"]
     ]
     lines += [

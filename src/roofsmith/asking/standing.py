@@ -2,33 +2,17 @@
 
 from __future__ import annotations
 
-import re
-from statistics import median
-from typing import Any, Final
+from typing import Any
 
 from roofsmith.analysis.best_known import best_known
+from roofsmith.analysis.heard import time_intervals
 from roofsmith.analysis.regressions import regressions_in_a_row
 from roofsmith.analysis.stagnation import open_directions
-from roofsmith.analysis.statistics import median_interval
 from roofsmith.domain.campaign import Baseline, Campaign, Round, Stopped
-from roofsmith.domain.category import Category
 from roofsmith.domain.diagnosis import Diagnosed
 from roofsmith.domain.refusal import Refusal
 from roofsmith.domain.standing import limits_in_force
 from roofsmith.ports import Brief
-
-_SEEN: Final[dict[Category, re.Pattern[str]]] = {
-    "vectorisation": re.compile(
-        r"_mm\d*_\w+\(|arm_neon|vector_size|omp [\w ]*simd|float4|half2|mma[_.]sync|wmma|wgmma"
-        r"|tl\.dot"
-    ),
-    "parallelism": re.compile(r"omp [\w ]*parallel|pthread_create|std::j?thread|split_?k", re.I),
-    "prefetch": re.compile(r"prefetch|cp\.async|memcpy_async|num_stages|cp_async", re.I),
-    "scheduling": re.compile(r"#pragma unroll|GCC unroll|static_range"),
-    "layout": re.compile(r"aligned_alloc|posix_memalign|pack(ed)?_|swizzl", re.I),
-    "tiling": re.compile(r"\b(TILE|BLOCK|tile|block)_?\w*\b"),
-}
-"""What shows in a source that a kind of change is there already."""
 
 
 def workload_rows(brief: Brief) -> list[dict[str, Any]]:
@@ -67,14 +51,10 @@ def incumbent_intervals(campaign: Campaign) -> dict[str, tuple[float, float]]:
     if not campaign.kept:
         timings = campaign.baseline.timings if campaign.baseline is not None else ()
         return {timing.workload: timing.ci for timing in timings}
-    judgement = campaign.kept[-1].judgement
-    values: dict[str, list[float]] = {}
-    for pair in judgement.confirmation or judgement.samples:
-        if pair.void is None and pair.candidate_time_s:
-            values.setdefault(pair.workload, []).append(median(pair.candidate_time_s))
-    rate = campaign.started.target.keep.error_rate
-    found = {label: median_interval(times, rate) for label, times in values.items()}
-    return {label: ends for label, ends in found.items() if 0 < ends[0] <= ends[1] < float("inf")}
+    judgement, rate = campaign.kept[-1].judgement, campaign.started.target.keep.error_rate
+    compared = judgement.comparison.workloads if judgement.comparison is not None else ()
+    found = {one.workload: time_intervals(judgement, one, rate)[1] for one in compared}
+    return {label: ends for label, ends in found.items() if ends is not None}
 
 
 def limits_left(brief: Brief) -> dict[str, Any]:
@@ -116,7 +96,7 @@ def directions(brief: Brief) -> dict[str, Any]:
                 "category": found.category,
                 "what": found.what,
                 "because": found.because,
-                "seen": seen_already(brief, found.category),
+                "seen": found.seen,
             }
             for found in open_directions(brief.campaign, tuple(dict.fromkeys(kinds)))
         ],
@@ -125,12 +105,3 @@ def directions(brief: Brief) -> dict[str, Any]:
         ],
         "pointers": [one.model_dump(mode="json") for one in known.pointers],
     }
-
-
-def seen_already(brief: Brief, category: Category) -> str | None:
-    """What in the incumbent's source shows that it has some of a kind of change already."""
-    pattern = _SEEN.get(category)
-    if pattern is None:
-        return None
-    found = (pattern.search(source.text) for source in brief.incumbent.sources)
-    return next((match.group() for match in found if match is not None), None)

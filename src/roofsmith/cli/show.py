@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from roofsmith.analysis.compiled import described
+from roofsmith.analysis.doubt import doubt_about
 from roofsmith.analysis.fractions import final_fraction
 from roofsmith.analysis.rulebook import RULES
 from roofsmith.app import Finished, Standing, ToldRounds, Verification, documents
@@ -21,12 +22,15 @@ from roofsmith.domain.profile import Bottleneck, Profile
 from roofsmith.engine.verify import Finding
 from roofsmith.ports import Measured
 from roofsmith.report import format as fmt
+from roofsmith.report.before_after import before_and_after
 from roofsmith.report.inspections import inspection_lines
 from roofsmith.report.reported import LABEL, notice
 from roofsmith.report.summarize import summarize
 
 ASIDES = ("same arrays again", "launch to launch")
 """Times of a GPU's kernel that nothing is decided on: caches warm, and as the host launches it."""
+_MOST_ROWS = 12
+"""Workloads that `tell` has a row for."""
 _MANY = 5
 """Places of which the same is said, beyond which a line names the first of them only."""
 
@@ -139,7 +143,11 @@ def told(found: ToldRounds, *, as_json: bool) -> None:
         return
     if (refusal := found.refusal) is not None:
         print_lines([f"refused ({refusal.reason.replace('_', ' ')}): {refusal.detail}"])
-    print_lines([line for round_ in found.rounds for line in _told_lines(round_)])
+    for round_ in found.rounds:
+        print_lines(_told_lines(round_))
+        _before_and_after(round_.judgement, found.campaign)
+        if (doubt := doubt_about(round_, found.campaign)) is not None:
+            print_lines([f"why:  {doubt.why}", f"next: {doubt.next}"])
     print_lines([_stopped_line(found.stopped)] if found.stopped else [])
 
 
@@ -155,6 +163,26 @@ def _told_lines(round_: Round) -> list[str]:
         *(f"unsourced: {number} (cite it with --fact)" for number in round_.unsourced),
         *_failure_lines(judgement.outcome)[1:],  # the first says what the rule says
     ]
+
+
+def _before_and_after(found: Judgement, campaign: Campaign) -> None:
+    """A row per workload, the slowest first: what the kernel took before, and takes now."""
+    if found.comparison is None or not isinstance(found.outcome, Passed):
+        return
+    target = campaign.started.target
+    rows = sorted(found.comparison.workloads, key=lambda one: -one.incumbent_time_s)
+    print_table(
+        ("workload", "before", "after", "speedup", "of roofline"),
+        [
+            (one.workload, before, after, fmt.ratio(one.estimate.speedup, one.estimate.ci), shares)
+            for one in rows[:_MOST_ROWS]
+            for before, after, shares in [
+                before_and_after(found, one, target.measure, target.keep.error_rate)
+            ]
+        ],
+    )
+    if (left := len(rows) - _MOST_ROWS) > 0:
+        print_lines([f"{fmt.plural(left, 'faster workload')} left out; --json has all"])
 
 
 def standing(found: Standing, *, as_markdown: bool = False) -> None:

@@ -69,7 +69,8 @@ class Answer(Described):
     """What it took to think of it."""
     cost_usd: float = Field(default=0.0, ge=0)
     flags: str | None = None
-    """Compiler flags in place of the incumbent's; None: those."""
+    """All compiler flags, in place of the incumbent's; left out: those, and `-fopenmp` where the
+    source has OpenMP."""
     files: dict[str, str] = Field(default_factory=dict)
     """The change as whole files, by path; or else as `edits` or `diff`."""
     edits: tuple[Edit, ...] = ()

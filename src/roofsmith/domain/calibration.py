@@ -1,4 +1,4 @@
-"""Predictions against measurements: of one round, and of a tactic over many."""
+"""Predictions against measurements: of one round, and of a proposer's over many."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from roofsmith.domain.category import Category
 from roofsmith.domain.values import Value
 
 Landing = Literal["hit", "short", "beyond", "contrary", "unmeasured", "unpredicted"]
-"""Where a measurement landed. hit: between half and twice of what was predicted (in the logarithm
-of the ratio). short: less in that direction, or nothing. beyond: more. contrary: the other way."""
+"""Where a measurement landed. hit: as predicted, by `analysis.calibration.landing`. short: less in
+that direction, or nothing. beyond: more. contrary: the other way."""
 
 
 class Score(Value):
@@ -36,11 +36,12 @@ class RoundScore(Value):
 
 
 class Calibration(Value):
-    """How far one tactic's predictions can be trusted in this campaign."""
+    """How far one proposer's predictions of a kind of change can be trusted in this campaign."""
 
-    tactic: str
+    proposer: str
+    category: Category
     rounds: int
-    """Of this tactic, measured or not."""
+    """Measured or not."""
     kept: int
     measured: int
     """Rounds with a predicted and a measured speedup."""

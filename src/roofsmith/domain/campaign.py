@@ -400,6 +400,11 @@ class Campaign(Value):
         """The best kernel that was proven so far."""
         return self.kept[-1].candidate if self.kept else self.started.target.baseline
 
+    def held_before(self, round_: Round) -> Candidate:
+        """The incumbent that a round's candidate was held against."""
+        kept = (r.candidate for r in reversed(self.kept) if r.round < round_.round)
+        return next(kept, self.started.target.baseline)
+
     @property
     def kept(self) -> tuple[Round, ...]:
         """Accepted rounds, in order."""

@@ -71,6 +71,8 @@ class Direction(Value):
     """The bottleneck that it answers, and what is known of earlier tries."""
     tried: tuple[int, ...] = ()
     """Rounds of this category before; empty: never tried in this campaign."""
+    seen: str | None = None
+    """What of it the kernel's source shows already, and where; None: nothing, or nobody looked."""
 
 
 class StagnationReview(Value):

@@ -29,6 +29,10 @@ _TUNING = re.compile(r"tun(e|ing)|bench|elapsed|perf_counter|\bevent", re.IGNORE
 """What variants are chosen by: autotuners, cuDNN's benchmark mode, and clocks and events of one's
 own."""
 
+_OPENMP = re.compile(
+    r'^\s*#\s*(pragma\s+omp\b|include\s*<omp\.h>)|\b_Pragma\s*\(\s*"\s*omp\b', re.MULTILINE
+)
+
 _LANGUAGES: frozenset[str] = frozenset(get_args(Language))
 MODULE_LANGUAGES: tuple[Language, ...] = ("triton", "torch")
 """Languages whose kernels are Python modules: there is no library, the source is what runs."""
@@ -112,6 +116,14 @@ def default_build(language: Language) -> BuildSpec:
             return BuildSpec(flags=(), link=())
         case _:
             assert_never(language)
+
+
+def with_openmp(build: BuildSpec, language: Language, text: str) -> BuildSpec:
+    """The build, with OpenMP's flag where a C or C++ source asks for it."""
+    asks = language in {"c", "cpp"} and _OPENMP.search(text) is not None
+    if not asks or "-fopenmp" in build.flags:
+        return build
+    return build.model_copy(update={"flags": (*build.flags, "-fopenmp")})
 
 
 def with_default_build(data: Any) -> Any:

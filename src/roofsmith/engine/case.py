@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from roofsmith.analysis.evidence import Evidence
+from roofsmith.analysis.heard import recompared
 from roofsmith.analysis.skew import uneven_workloads
 from roofsmith.domain.campaign import Campaign, Round
 from roofsmith.domain.comparison import Judgement
@@ -13,7 +14,6 @@ from roofsmith.domain.finding import Finding
 from roofsmith.domain.kernel import Candidate
 from roofsmith.domain.proposal import Hypothesis, Proposal
 from roofsmith.domain.workload import Workload
-from roofsmith.engine.records import recompared
 from roofsmith.engine.seen import Seen, profiles_of
 from roofsmith.engine.splitting import made_for
 from roofsmith.ports import Evaluator

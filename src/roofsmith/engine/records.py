@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from roofsmith.analysis.compare import compare
 from roofsmith.analysis.fractions import fraction_of_candidate, held_fraction
 from roofsmith.analysis.kernel_times import overall_gain
 from roofsmith.analysis.representatives import representatives
@@ -21,7 +20,7 @@ from roofsmith.domain.campaign import (
     Started,
     Stopped,
 )
-from roofsmith.domain.comparison import Comparison, Judgement, PairSample, Timing
+from roofsmith.domain.comparison import Judgement, Timing
 from roofsmith.domain.device import Environment
 from roofsmith.domain.examination import Examination
 from roofsmith.domain.finding import Finding
@@ -166,14 +165,6 @@ def classed(timings: Sequence[Timing], classes: Sequence[ConfigClass]) -> tuple[
     return tuple(
         timing.model_copy(update={"config_class": names[timing.workload]}) for timing in timings
     )
-
-
-def recompared(samples: Sequence[PairSample], started: Started) -> Comparison | None:
-    """What a round's raw samples say, by the campaign's own classes, bounds and policy."""
-    if not samples:
-        return None
-    floors = {bound.workload: bound.floor_time_s for bound in started.bounds}
-    return compare(samples, started.target.workloads, started.classes, floors, started.target.keep)
 
 
 def standing_after(

@@ -10,6 +10,7 @@ from roofsmith.analysis.dispatch import (
     divergence,
     promised_speedup,
 )
+from roofsmith.analysis.heard import recompared
 from roofsmith.domain.campaign import Campaign, RolledBack, Round
 from roofsmith.domain.comparison import Comparison, Judgement
 from roofsmith.domain.dispatch import Dispatch
@@ -17,7 +18,6 @@ from roofsmith.domain.kernel import Candidate, Signature
 from roofsmith.domain.outcome import Passed
 from roofsmith.domain.proposal import Hypothesis, Proposal
 from roofsmith.domain.workload import Workload
-from roofsmith.engine.records import recompared
 from roofsmith.ports import Merger, Sight, Unmergeable, WorkloadDescription
 
 TACTIC = "split"

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from roofsmith.analysis.clock import Agreement, Clocked, agreement, by_clock
+from roofsmith.analysis.clock import Agreement
+from roofsmith.analysis.heard import heard
 from roofsmith.analysis.roofline import below_floor
 from roofsmith.domain.campaign import Started
 from roofsmith.domain.comparison import Comparison, Judgement
 from roofsmith.domain.inspection import by_sanitizers
 from roofsmith.domain.outcome import Cheated, Outcome, Passed
 from roofsmith.engine.claim import Claim
-from roofsmith.engine.records import recompared
 
 BY_TIMES = ("clock_forged", "below_floor")
 """Reasons that follow from times alone."""
@@ -26,9 +26,9 @@ def recounted(judgement: Judgement, started: Started) -> Comparison | None:
 
     The clock's own where that saw a smaller gain of a candidate that passed.
     """
-    claimed, clocked, seen = _heard(judgement, started)
-    is_heeded = seen == "exaggerated" and _passed_the_judge(judgement.outcome)
-    return clocked.sure if clocked is not None and is_heeded else claimed
+    found = heard(judgement, started)
+    is_heeded = found.seen == "exaggerated" and _passed_the_judge(judgement.outcome)
+    return found.clocked.sure if found.clocked is not None and is_heeded else found.claimed
 
 
 Ratios = tuple[str, ...]
@@ -43,8 +43,9 @@ def ratio_claim(
     That is the claim's or the clock's: which of them counts, and what follows from them, is decided
     by rules.
     """
-    claimed, clocked, _ = _heard(judgement, started)
-    follow = [_ratios(claimed), *([_ratios(clocked.sure)] if clocked is not None else [])]
+    found = heard(judgement, started)
+    by_clock = [_ratios(found.clocked.sure)] if found.clocked is not None else []
+    follow = [_ratios(found.claimed), *by_clock]
     return "comparison's medians", _ratios(judgement.comparison), tuple(follow)
 
 
@@ -63,7 +64,8 @@ def timing_claims(judgement: Judgement, started: Started) -> Iterator[Claim]:
 
     A candidate that failed otherwise, also while it was timed, was not heard to the end.
     """
-    claimed, _, seen = _heard(judgement, started)
+    found = heard(judgement, started)
+    claimed, seen = found.claimed, found.seen
     outcome, verdict = judgement.outcome, judgement.verdict
     recorded = outcome.reason if isinstance(outcome, Cheated) else "passed"
     if recorded in BY_TIMES or _passed_the_judge(outcome):
@@ -74,8 +76,8 @@ def timing_claims(judgement: Judgement, started: Started) -> Iterator[Claim]:
     if seen is not None:
         yield "a gain by the judge's clock", verdict != "unverified", seen != "unresolved"
     if verdict != "unverified":
-        found = judgement.comparison
-        yield "verdict", verdict, found.overall.verdict if found else "unverified"
+        compared = judgement.comparison
+        yield "verdict", verdict, compared.overall.verdict if compared else "unverified"
 
 
 def _by_times(claimed: Comparison | None, seen: Agreement | None, started: Started) -> str:
@@ -88,19 +90,6 @@ def _by_times(claimed: Comparison | None, seen: Agreement | None, started: Start
         if bound and below_floor(bound, one.candidate_time_s):
             return "below_floor"
     return "passed"
-
-
-def _heard(
-    judgement: Judgement, started: Started
-) -> tuple[Comparison | None, Clocked | None, Agreement | None]:
-    """By the workers' clocks, by the judge's, and how they agree; None: it wasn't asked."""
-    claimed = recompared(judgement.confirmation or judgement.samples, started)
-    if claimed is None or not judgement.clock:
-        return claimed, None, None
-    target = started.target
-    floors = {bound.workload: bound.floor_time_s for bound in started.bounds}
-    clocked = by_clock(judgement.clock, target.workloads, started.classes, floors, target.keep)
-    return claimed, clocked, agreement(claimed, clocked)
 
 
 def _passed_the_judge(outcome: Outcome) -> bool:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from roofsmith.analysis.heard import recompared
 from roofsmith.analysis.representatives import full_at_once, quick_classes, settles
 from roofsmith.domain.campaign import Campaign, Round
 from roofsmith.domain.comparison import Judgement
 from roofsmith.domain.outcome import BuildFailed, Unstable
 from roofsmith.domain.proposal import Proposal
 from roofsmith.engine.claim import Claim
-from roofsmith.engine.records import recompared
 from roofsmith.ports import Evaluator, Scope, required
 
 

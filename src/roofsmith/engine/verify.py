@@ -13,6 +13,7 @@ from itertools import zip_longest
 from typing import assert_never
 
 from roofsmith.analysis.compare import counts_twice
+from roofsmith.analysis.heard import recompared
 from roofsmith.analysis.masks import complaints
 from roofsmith.analysis.representatives import representatives
 from roofsmith.analysis.rulebook import RULES
@@ -44,7 +45,7 @@ from roofsmith.engine.diagnosing import diagnosis_findings, was_diagnosed
 from roofsmith.engine.formatting import formatting_complaints
 from roofsmith.engine.holding_out import grounds_of, held_out_claims
 from roofsmith.engine.progress import spent_s
-from roofsmith.engine.records import recompared, standing_after
+from roofsmith.engine.records import standing_after
 from roofsmith.engine.repairing import repair_task
 from roofsmith.engine.reported import reported_claims
 from roofsmith.engine.seen import Seen

@@ -205,8 +205,7 @@ class Tools:
             match kind:
                 case "round" if number is not None:
                     round_ = app.round_of(found, number)
-                    measure = found.started.target.measure
-                    document = documents.round_document(round_, measure)
+                    document = documents.round_document(round_, found)
                     plan = round_.hypothesis.model_dump(mode="json")
                     return as_json({**document, "plan": plan}, f"{directory}/rounds/round-{number}")
                 case "diff" if number is not None:

@@ -45,9 +45,10 @@ def _came_out(score: Score) -> str:
 
 
 def calibration_row(found: Calibration) -> tuple[str, ...]:
-    """Tactic, rounds, kept, how many came out as predicted, and by how much the rest is off."""
+    """Whose, of what, rounds, kept, how many came out as predicted, by how much the rest is off."""
     return (
-        found.tactic,
+        found.proposer,
+        found.category.replace("_", " "),
         str(found.rounds),
         str(found.kept),
         f"{found.hits} of {found.measured}" if found.measured else "none",

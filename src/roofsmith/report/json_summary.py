@@ -115,7 +115,7 @@ def _standings(block: ClassStandings, measure: Measure) -> list[dict[str, Any]]:
 
 
 def calibration_document(found: Calibration) -> dict[str, Any]:
-    """How far one tactic's predictions can be trusted."""
+    """How far one proposer's predictions of a kind of change can be trusted."""
     return {**found.model_dump(mode="json"), "hit_share": found.hit_share}
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from roofsmith.domain.kernel import BuildSpec, Language, SourceFile
+from roofsmith.domain.kernel import Language, SourceFile
 from roofsmith.errors import TargetError
 
 LANGUAGES: dict[str, Language] = {
@@ -20,10 +20,6 @@ LANGUAGES: dict[str, Language] = {
 """Suffixes of kernel files. A `.py` file that imports triton is in Triton; see `language_of`."""
 
 _IMPORTS_TRITON = re.compile(r"^[ \t]*(?:import|from)[ \t]+triton\b", re.MULTILINE)
-
-_OPENMP = re.compile(
-    r'^\s*#\s*(pragma\s+omp\b|include\s*<omp\.h>)|\b_Pragma\s*\(\s*"\s*omp\b', re.MULTILINE
-)
 
 MAX_SOURCE_BYTES = 1024 * 1024
 """A kernel, an include or a reference; more is a data file that was named by mistake."""
@@ -99,14 +95,6 @@ def language_of(path: Path, text: str) -> Language:
     if language == "torch" and _IMPORTS_TRITON.search(text):
         return "triton"
     return language
-
-
-def with_openmp(build: BuildSpec, language: Language, text: str) -> BuildSpec:
-    """The build, with OpenMP's flag where a C or C++ source asks for it."""
-    asks = language in {"c", "cpp"} and _OPENMP.search(text) is not None
-    if not asks or "-fopenmp" in build.flags:
-        return build
-    return build.model_copy(update={"flags": (*build.flags, "-fopenmp")})
 
 
 def _decoded(data: bytes, path: Path, what: str, *, may_be_empty: bool) -> str:

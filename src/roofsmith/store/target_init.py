@@ -12,13 +12,13 @@ import yaml
 from pydantic import BaseModel
 
 from roofsmith.analysis.flops import FAMILIES
-from roofsmith.domain.kernel import BuildSpec, Language, default_build
+from roofsmith.domain.kernel import BuildSpec, Language, default_build, with_openmp
 from roofsmith.domain.target import HOST_LANGUAGES, Goal, StopPolicy, Tolerance, default_keep
 from roofsmith.domain.workload import Workload
 from roofsmith.errors import TargetError
 from roofsmith.store.family_guess import function_names, guess_family
 from roofsmith.store.files import replace, storage_errors
-from roofsmith.store.sources import language_of, read_text, with_openmp
+from roofsmith.store.sources import language_of, read_text
 from roofsmith.store.target_file import FILE_NAME, load_text
 from roofsmith.store.target_schema import plain_name
 

@@ -1,0 +1,73 @@
+"""What a judgement's samples say again: by the workers' clocks, and by the judge's. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import fmean, median
+
+from roofsmith.analysis.clock import Agreement, Clocked, agreement, by_clock
+from roofsmith.analysis.compare import compare
+from roofsmith.analysis.statistics import median_interval
+from roofsmith.domain.campaign import Started
+from roofsmith.domain.comparison import Comparison, Judgement, PairSample, WorkloadComparison
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """Both clocks, and how they agree."""
+
+    claimed: Comparison | None
+    """By the workers' clocks; None: no pair was had."""
+    clocked: Clocked | None = None
+    """By the judge's own; None: it wasn't asked, or saw nothing valid."""
+    seen: Agreement | None = None
+    """None: the judge's clock wasn't asked."""
+
+
+def heard(judgement: Judgement, started: Started) -> Heard:
+    """Both clocks' comparisons, by a campaign's own classes, bounds and policy."""
+    claimed = recompared(judgement.confirmation or judgement.samples, started)
+    if claimed is None or not judgement.clock:
+        return Heard(claimed)
+    target = started.target
+    floors = {bound.workload: bound.floor_time_s for bound in started.bounds}
+    clocked = by_clock(judgement.clock, target.workloads, started.classes, floors, target.keep)
+    return Heard(claimed, clocked, agreement(claimed, clocked))
+
+
+def recompared(samples: Sequence[PairSample], started: Started) -> Comparison | None:
+    """What a round's raw samples say, by the campaign's own classes, bounds and policy."""
+    if not samples:
+        return None
+    floors = {bound.workload: bound.floor_time_s for bound in started.bounds}
+    return compare(samples, started.target.workloads, started.classes, floors, started.target.keep)
+
+
+Ends = tuple[float, float]
+"""Of an interval, in seconds."""
+
+
+def time_intervals(
+    judgement: Judgement, one: WorkloadComparison, error_rate: float
+) -> tuple[Ends | None, Ends | None]:
+    """Of the incumbent's and the candidate's median time on a workload; None: too few pairs."""
+    counting = judgement.confirmation or judgement.samples
+    incumbents, candidates = _segments_s(counting, one.workload)
+    if not candidates or median(candidates) != one.candidate_time_s:  # the judge's clock counts
+        incumbents, candidates = _segments_s(judgement.clock, one.workload)
+    return _ends(incumbents, error_rate), _ends(candidates, error_rate)
+
+
+def _segments_s(samples: Sequence[PairSample], label: str) -> tuple[list[float], list[float]]:
+    """Mean times per call of valid segments, the incumbent's and the candidate's."""
+    valid = [pair for pair in samples if pair.void is None and pair.workload == label]
+    return (
+        [fmean(pair.incumbent_time_s) for pair in valid],
+        [fmean(pair.candidate_time_s) for pair in valid],
+    )
+
+
+def _ends(times_s: Sequence[float], error_rate: float) -> Ends | None:
+    low, high = median_interval(times_s, error_rate)
+    return (low, high) if 0 < low <= high < float("inf") else None
