@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from roofsmith.analysis import figures as fmt
 from roofsmith.analysis.compiled import described
-from roofsmith.analysis.ladder import attempts, gathered
+from roofsmith.analysis.ladder import attempts, gathered, held_listing
 from roofsmith.domain.campaign import Baseline, Campaign, Round, replay
 from roofsmith.domain.comparison import Judgement
 from roofsmith.domain.kernel import Candidate
@@ -141,7 +141,7 @@ def _before(campaign: Campaign, round_: Round) -> Profile | None:
 
 def _listing(campaign: Campaign, _event: Baseline | Round | None) -> _Part:
     """The hot loops' instructions, as they were last looked at for what holds now."""
-    found = gathered(campaign).disassembly
+    found = held_listing(campaign)
     if found is None or not found.loops:
         how = "roofsmith listing KERNEL" if campaign.started.target.command is None else "a profile"
         missing = "" if found is None else "".join(f"{one}\n" for one in found.missing)

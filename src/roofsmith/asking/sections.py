@@ -183,6 +183,24 @@ def _bottleneck(found: Mapping[str, Any], _gone: int, _room: int) -> str:
     return _titled("Bottleneck", "\n".join(lines) + "\n")
 
 
+def _listing(found: Mapping[str, Any], gone: int, _room: int) -> str:
+    one, title = found["listing"], "Where it spends its time"
+    if gone == 2:
+        return _titled(title, f"Left out: `{_show(found, 'listing')}`.\n")
+    lines = list[str]()
+    for number, loop in enumerate(one["loops"][: 1 if gone else 2], start=1):
+        listing = loop["listing"].split("\n")
+        shown = listing[:60] if gone else listing
+        cut = [f"[... {len(listing) - len(shown)} more lines ...]"] * (len(listing) > len(shown))
+        function, chosen = one_line(loop["function"], 80), one_line(loop["chosen"], 200)
+        lines.append(f"L{number}, a loop of `{function}`: {chosen}.\n")
+        lines += [f"- {one_line(remark, 200)}" for remark in loop["remarks"]]
+        lines.append(f"\n{_fenced(chr(10).join([*shown, *cut]))}")
+    lines += [f"- {one_line(text, 200)}" for text in one["notes"]]
+    lines += [f"- not known: {one_line(text, 200)}" for text in one["missing"]]
+    return _titled(title, "\n".join(lines) + "\n")
+
+
 def _resources(found: Mapping[str, Any], gone: int, _room: int) -> str:
     rows = found["resources"][: 2 if gone else 8]
     return _titled("What the compiler says", _bullets(rows)) if rows else ""
@@ -276,25 +294,16 @@ def _diagnosis(found: Mapping[str, Any], gone: int, _room: int) -> str:
     one = found["diagnosis"]
     if one is None:
         return ""
-    if gone == 2:
+    if gone:
         return _titled("Diagnosis", f"Left out: `{_show(found, 'diagnosis')}`.\n")
-    lines = list[str]()
-    if one["level"] is not None:
-        tried = ", ".join(f"R{number}" for number in one["rounds"])
-        lines.append(f"Level {one['level']} of 4, after {tried} were rolled back.\n")
+    tried = ", ".join(f"R{number}" for number in one["rounds"])
+    lines = [f"Level {one['level']} of 4, after {tried} were rolled back.\n"]
     for end in one["dead_ends"]:
         best = "" if end["best"] is None else f", at best {speedup(end['best'])}"
         lines.append(f"- led nowhere: {end['category']} ({end['came_to']}{best})")
     for row in one["profiles"]:
         said = "; ".join(one_line(text, 200) for text in row["evidence"][:4])
         lines.append(f"- {one_line(row['workload'], 100)} is {row['kind']}-bound: {said}")
-    for loop in one["loops"][: 1 if gone else 3]:
-        listing = loop["listing"].split("\n")
-        shown = listing[:60] if gone else listing[:160]
-        cut = [f"[... {len(listing) - len(shown)} more lines ...]"] * (len(listing) > len(shown))
-        lines.append(f"\nHot loop of `{one_line(loop['function'], 80)}` ({loop['chosen']}):\n")
-        lines += [f"- {one_line(remark, 200)}" for remark in loop["remarks"]]
-        lines.append(f"\n{_fenced(chr(10).join([*shown, *cut]))}")
     lines += [f"- not known: {one_line(text, 200)}" for text in one["missing"]]
     return _titled("Diagnosis", "\n".join(lines) + "\n")
 
@@ -364,6 +373,7 @@ SECTIONS: Final[Mapping[str, Writer]] = {
     "reference": _reference,
     "workloads": _workloads,
     "bottleneck": _bottleneck,
+    "listing": _listing,
     "resources": _resources,
     "history": _history,
     "refused": _refused,

@@ -27,7 +27,7 @@ from roofsmith.engine.formatting import formatted
 from roofsmith.engine.holding_out import generalization, held_out
 from roofsmith.engine.meter import timestamp
 from roofsmith.engine.parts import Parts
-from roofsmith.engine.profiling import look
+from roofsmith.engine.profiling import listed, look
 from roofsmith.engine.progress import spent_s
 from roofsmith.engine.recorder import Recorder
 from roofsmith.engine.refusing import anybody_silent, objection, out_of_ideas, too_many_refusals
@@ -243,6 +243,7 @@ class Engine:
                 measured,
                 profile,
                 bottleneck,
+                listed(self._parts.evaluator, candidate, profile),
                 lap=self._meter.lap(),
                 at=self._now(),
                 held_out=held,

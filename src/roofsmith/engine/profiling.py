@@ -11,6 +11,7 @@ from dataclasses import replace
 from roofsmith.analysis.bottleneck import classify
 from roofsmith.domain.campaign import Campaign
 from roofsmith.domain.comparison import Judgement
+from roofsmith.domain.diagnosis import Disassembly
 from roofsmith.domain.kernel import Candidate
 from roofsmith.domain.outcome import Incorrect
 from roofsmith.domain.profile import Bottleneck, Profile
@@ -32,6 +33,17 @@ def profiled(evaluator: Evaluator, campaign: Campaign, candidate: Candidate, lab
     workload = campaign.started.target.workload(label)
     scope = Scope(profile=workload, built_before=candidate.id == campaign.incumbent.id)
     return required(evaluator.evaluate(candidate, None, scope).profile)
+
+
+def listed(evaluator: Evaluator, candidate: Candidate, profile: Profile | None) -> Disassembly:
+    """The instructions that a kernel spends its time on, on the workload that it was profiled on.
+
+    What can't be had is said in the answer.
+    """
+    if profile is None:
+        return Disassembly(tool=None, missing=("it was not profiled, so nobody saw what is hot",))
+    scope = Scope(disassemble=profile, built_before=True)
+    return required(evaluator.evaluate(candidate, None, scope).disassembly)
 
 
 def check(case: Case, evaluator: Evaluator, would_be_kept: WouldBeKept) -> Case:

@@ -23,6 +23,7 @@ from roofsmith.domain.campaign import (
 )
 from roofsmith.domain.comparison import Comparison, Judgement, PairSample, Timing
 from roofsmith.domain.device import Environment
+from roofsmith.domain.diagnosis import Disassembly
 from roofsmith.domain.examination import Examination
 from roofsmith.domain.finding import Finding
 from roofsmith.domain.held_out import Generalization
@@ -87,6 +88,7 @@ def baseline_record(
     measured: Measured,
     profile: Profile,
     bottleneck: Bottleneck,
+    disassembly: Disassembly,
     *,
     lap: Lap,
     at: str,
@@ -106,6 +108,7 @@ def baseline_record(
         profile=profile,
         bottleneck=bottleneck,
         held_out=held_out,
+        disassembly=disassembly,
         wall_s=lap.wall_s,
         kernel_s=lap.kernel_s,
         at=at,
@@ -121,6 +124,7 @@ def round_record(
     *,
     lap: Lap,
     at: str,
+    disassembly: Disassembly | None = None,
     findings: tuple[Finding, ...] = (),
     repairs: int | None = None,
 ) -> Round:
@@ -142,6 +146,7 @@ def round_record(
         bottleneck=seen.bottleneck,
         incumbent_profile=seen.incumbent_profile,
         aimed_profiles=seen.aimed,
+        disassembly=disassembly,
         findings=findings,
         roofline_fraction=fraction,
         total_speedup=total,
