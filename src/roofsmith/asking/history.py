@@ -7,6 +7,7 @@ from typing import Any, Final
 from roofsmith.analysis.calibration import scores
 from roofsmith.analysis.figures import one_line, ratio
 from roofsmith.analysis.ladder import came_to
+from roofsmith.analysis.moved import moved, profile_before
 from roofsmith.domain.campaign import Campaign, RolledBack, Round
 from roofsmith.domain.comparison import Judgement
 from roofsmith.domain.outcome import Passed
@@ -45,12 +46,20 @@ def tried(brief: Brief) -> list[dict[str, Any]]:
             "counter_predicted": score.movement.predicted,
             "counter_measured": score.movement.measured,
             "not_believed": disbelief(past.judgement, target, brief.threads),
+            "moved": list(moved(profile_before(brief.campaign, past), past.profile)),
+            "hot_loop": hot_loop(past),
             "detail": one_line(past.judgement.outcome.detail, _DETAIL),
             "unsourced": list(past.unsourced),
             "proposer": past.proposer,
         }
         found.append(entry)
     return found
+
+
+def hot_loop(past: Round) -> str:
+    """What the hottest loop of a round's candidate does, in a line; empty where nobody saw it."""
+    loops = () if past.disassembly is None else past.disassembly.loops
+    return "" if not loops else one_line("; ".join((loops[0].chosen, *loops[0].remarks)), LONGEST)
 
 
 def refused(past: Refusal) -> dict[str, Any]:

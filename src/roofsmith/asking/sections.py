@@ -236,6 +236,8 @@ def _tried(row: Mapping[str, Any], *, brief: bool) -> str:
     if row["counter"] and row["counter_measured"] is not None:
         wanted = "" if row["counter_predicted"] is None else f" of {row['counter_predicted']:.3g}"
         lines.append(f"{row['counter']} went to {row['counter_measured']:.3g}x{wanted} predicted")
+    lines += [f"Beside the incumbent: {', '.join(row['moved'])}"] if row["moved"] else []
+    lines += [f"Its hot loop: {row['hot_loop']}"] if row["hot_loop"] else []
     lines += [f"Went wrong: {row['detail']}"] if row["detail"] else []
     lines += [f"Not believed: {why}" for why in row["not_believed"]]
     lines += [f"Without a source: {', '.join(row['unsourced'])}"] if row["unsourced"] else []

@@ -148,7 +148,7 @@ class Round(Value):
     """The incumbent's and the candidate's on the workload of the class that should gain, where it
     would else have been kept and `profile` is of a workload of another class."""
     disassembly: Disassembly | None = None
-    """Where a kept candidate spends its time; None in older ledgers."""
+    """Where the candidate spends its time, where it was profiled; None in older ledgers."""
     findings: tuple[Finding, ...] = ()
     """What was looked at before it was kept; each is made of candidates that it matters to."""
     roofline_fraction: float | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from roofsmith.analysis.scan import with_remarks
-from roofsmith.domain.campaign import Campaign, Kept, RolledBack, Round
+from roofsmith.domain.campaign import Campaign, RolledBack, Round
 from roofsmith.domain.finding import Unsourced
 from roofsmith.domain.proposal import Proposal
 from roofsmith.domain.workload import Workload
@@ -57,8 +57,8 @@ class Trial:
         for look in KEEP_CHECKS:
             case = look(case, parts.evaluator, would_be_kept)
         decision = decide(case.evidence)
-        is_kept = isinstance(decision, Kept)
-        seen = listed(parts.evaluator, case.candidate, case.seen.profile) if is_kept else None
+        profile = case.seen.profile
+        seen = None if profile is None else listed(parts.evaluator, case.candidate, profile)
         round_ = records.round_record(
             campaign, proposal, case.judgement, decision, case.seen,
             lap=parts.meter.lap(), at=timestamp(parts.clock),
