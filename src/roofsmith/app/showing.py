@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from roofsmith.analysis import figures as fmt
+from roofsmith.analysis.bottleneck import decided_by
 from roofsmith.analysis.compiled import described
 from roofsmith.analysis.ladder import attempts, gathered, held_listing
 from roofsmith.analysis.moved import moved, profile_before
@@ -114,7 +115,8 @@ def _counters(campaign: Campaign, event: Baseline | Round | None) -> _Part:
         rows.append(f"waits {share} at {spot.source or '?'}: {fmt.one_line(spot.instruction)}")
     rows += [described(kernel) for kernel in profile.resources]
     rows += [f"note: {fmt.one_line(note)}" for note in profile.notes]
-    rows += [f"{bottleneck.kind}: {line}" for line in bottleneck.evidence] if bottleneck else []
+    if bottleneck is not None:
+        rows += [f"bottleneck: {bottleneck.kind}", decided_by(bottleneck), *bottleneck.evidence]
     seen = {
         "profile": profile.model_dump(mode="json"),
         "before": None if before is None else before.model_dump(mode="json"),

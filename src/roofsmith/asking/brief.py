@@ -13,6 +13,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
+from roofsmith.analysis.bottleneck import decided_by
 from roofsmith.analysis.compiled import candidates_for, described
 from roofsmith.analysis.figures import one_line
 from roofsmith.analysis.fractions import held_fraction
@@ -182,6 +183,7 @@ def _bottleneck(brief: Brief) -> dict[str, Any]:
     return {
         "kind": found.kind,
         "confidence": found.confidence,
+        "decided": decided_by(found),
         "evidence": {f"E{n}": text for n, text in enumerate(found.evidence, start=1)},
         "workload": profile.workload,
         "tool": profile.tool,
@@ -230,7 +232,11 @@ def _diagnosis(brief: Brief) -> dict[str, Any] | None:
         "level": brief.diagnosis.level,
         "rounds": [one.round for one in material.attempts],
         "dead_ends": [] if review is None else [one.model_dump() for one in review.dead_ends],
-        "profiles": [_reprofiled(one) for one in material.profiles],
+        "profiles": [
+            _reprofiled(one)
+            for one in material.profiles
+            if one.workload != brief.profile.workload  # what limits it there is said already
+        ],
         "missing": [] if known is None else list(known.missing),
     }
 

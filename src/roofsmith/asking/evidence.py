@@ -69,7 +69,7 @@ def evidence_of(brief: Brief) -> dict[str, str]:
         found[f"L{number}"] = f"loop of {loop.function}: {loop.chosen}"
     for number, bound in enumerate(brief.bounds, start=1):
         floor = "UNKNOWN" if bound.floor_time_s is None else f"{bound.floor_time_s:.4g} s"
-        found[f"B{number}"] = f"{bound.workload}: {bound.limiter}-bound, at least {floor}"
+        found[f"B{number}"] = f"{bound.workload}: at least {floor}, {bound.limiter} roof"
     for round_ in brief.remembered:
         found[f"R{round_.round}"] = f"{round_.hypothesis.statement}: {round_.decision.rule}"
     return found

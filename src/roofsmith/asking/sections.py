@@ -139,7 +139,7 @@ def _workloads(found: Mapping[str, Any], gone: int, _room: int) -> str:
     measure = Measure(**found["measure"])
     rows = found["workloads"]
     shown = rows[:12] if gone else rows
-    head = ("id", "workload", "class", measure.name, "interval", "floor", "goal", "share", "limit")
+    head = ("id", "workload", "class", measure.name, "interval", "floor", "goal", "share", "roof")
     lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
     for row in shown:
         cells = (
@@ -165,8 +165,9 @@ def _bottleneck(found: Mapping[str, Any], _gone: int, _room: int) -> str:
     kernel = f", kernel `{one_line(one['kernel'], 120)}`" if one["kernel"] else ""
     lines = [
         f"**{one['kind']}**, with a confidence of {percent(one['confidence'])} ({seen}{kernel})."
-        " `answers` names this kind, or one of the diagnosis; `evidence` cites ids of this page.\n"
+        " `answers` names this kind, or one of the diagnosis; `evidence` cites ids of this page."
     ]
+    lines[0] += f" {one['decided'][:1].upper()}{one['decided'][1:]}.\n"
     lines += [f"- {id_}: {one_line(text, 300)}" for id_, text in one["evidence"].items()]
     if one["counters"]:
         lines += ["", "| id | counter | value |", "|---|---|---|"]
@@ -305,7 +306,7 @@ def _diagnosis(found: Mapping[str, Any], gone: int, _room: int) -> str:
         lines.append(f"- led nowhere: {end['category']} ({end['came_to']}{best})")
     for row in one["profiles"]:
         said = "; ".join(one_line(text, 200) for text in row["evidence"][:4])
-        lines.append(f"- {one_line(row['workload'], 100)} is {row['kind']}-bound: {said}")
+        lines.append(f"- {one_line(row['workload'], 100)}: {row['kind']}: {said}")
     lines += [f"- not known: {one_line(text, 200)}" for text in one["missing"]]
     return _titled("Diagnosis", "\n".join(lines) + "\n")
 
