@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import Final
 
 from roofsmith.analysis.compare import compare
 from roofsmith.analysis.fractions import fraction_of_candidate, held_fraction
@@ -25,6 +27,7 @@ from roofsmith.domain.comparison import Comparison, Judgement, PairSample, Timin
 from roofsmith.domain.device import Environment
 from roofsmith.domain.diagnosis import Disassembly
 from roofsmith.domain.examination import Examination
+from roofsmith.domain.facts import Fact, FactSheet, shown
 from roofsmith.domain.finding import Finding
 from roofsmith.domain.held_out import Generalization
 from roofsmith.domain.inspection import Inspection
@@ -46,6 +49,9 @@ from roofsmith.errors import (
     RoofsmithError,
 )
 from roofsmith.ports import Measured, Proposer
+
+MOVED: Final = math.log(1 / 0.85)
+"""Of a ceiling, as a logarithm: what moved further is said when a campaign goes on."""
 
 
 def started_record(
@@ -242,13 +248,15 @@ def resumed_record(
     at: str,
     gpu: str | None = None,
     held_out: str | None = None,
+    today: FactSheet | None = None,
 ) -> Resumed:
-    """That the campaign goes on, and whether software, GPU or limits changed in between."""
+    """That the campaign goes on, and what changed in between: software, GPU, ceilings, limits."""
     started, before = campaign.started, limits_in_force(campaign)
     same = environment.fingerprint == started.environment.fingerprint
     note = "same environment" if same else _what_changed(started.environment, environment)
     if gpu is not None and started.gpu not in (None, gpu):
         note += f"; on another {environment.device.name}: {gpu}; it began on {started.gpu}"
+    note += "".join(f"; {one}" for one in _moved_ceilings(started.facts, today or started.facts))
     for name, limit in limits:
         if limit != (old := getattr(before, name)):
             note += f"; {name} is {limit} from here on, in place of {old}"
@@ -256,6 +264,29 @@ def resumed_record(
         environment=environment, note=note, at=at, gpu=gpu, limits=limits, rules=RULES,
         held_out=held_out,
     )  # fmt: skip
+
+
+def _moved_ceilings(then: FactSheet, now: FactSheet) -> Iterator[str]:
+    """Of each kind of ceiling the one that moved furthest, beyond what shared hosts' clocks do."""
+    kinds = (
+        ([c.fact for c in then.compute], [c.fact for c in now.compute]),
+        ([c.fact for c in then.bandwidth], [c.fact for c in now.bandwidth]),
+    )
+    for old, new in kinds:
+        known = {fact.metric: fact.value for fact in old if fact.value}
+        both = [(f, known[f.metric]) for f in new if f.value and f.metric in known]
+        furthest = max(both, key=lambda pair: abs(_log_ratio(*pair)), default=None)
+        if furthest is not None and abs(_log_ratio(*furthest)) > MOVED:
+            fact, value = furthest
+            yield (
+                f"{fact.metric} is {shown(fact.value or 0.0, fact.unit)} today, and was"
+                f" {shown(value, fact.unit)} when the campaign began: its bounds stay, and"
+                " shares of the roofline are of those"
+            )
+
+
+def _log_ratio(fact: Fact, before: float) -> float:
+    return math.log((fact.value or before) / before)
 
 
 def require_same_device(started: Started, environment: Environment) -> None:

@@ -48,6 +48,8 @@ class Survey:
     classes: tuple[ConfigClass, ...]
     unevenness: Mapping[str, float] = field(default_factory=dict)
     """Of a grouped operator's workloads, by label."""
+    today: FactSheet | None = None
+    """What the machine does now, where `facts` are those that a campaign began with."""
 
 
 def survey(
