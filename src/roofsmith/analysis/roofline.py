@@ -22,8 +22,7 @@ products are bounded by its matrix units where those know the type: float32 does
 unless the target allows TF32.
 
 A ceiling is measured, or printed in the device's datasheet; the target says which of the two floor
-and goal stand on. A time is called impossible by the higher of both, and by the highest that was
-ever measured here, with the margins below, and by
+and goal stand on. A time is called impossible by the higher of both, with the margins below, and by
 operations that somebody vouches for (`Cost.least_flops`): one algorithm's count is no proof that no
 other does with less. Bytes that are a guess prove nothing, either (`Cost.least_bytes`). That a
 product can be put together from faster ones of less precise types widens the slack too, not the
@@ -99,8 +98,7 @@ def bound(
     used, notes = chosen(ceilings, measured, datasheet)
     memory_s, compute_s = _seconds(moved, used.bandwidth), _seconds(cost.flops, used.peak)
     floor = max((s for s in (memory_s, compute_s) if s is not None), default=0.0)
-    ever = measured_ceilings(cost, facts.at_its_highest, device, threads, held, level, tf32=tf32)
-    pairs = [ever, datasheet] if datasheet else [ever]
+    pairs = [measured, datasheet] if datasheet else [measured]
     least_s, proof = max(
         _memory_limit(cost, pairs, level, device, threads),
         _compute_limit(cost, pairs, matrix_peaks(cost, facts, device)),
