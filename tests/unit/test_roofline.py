@@ -257,7 +257,7 @@ def test_residency_counts_private_caches_per_thread(
 def test_times_that_were_reached_before_are_not_impossible() -> None:
     slow, fast = fake_facts(peak_flop_per_s=1e11), fake_facts(peak_flop_per_s=2e11)
     facts = slow.model_copy(update={"reached_compute": fast.compute})
-    work = cost(1e11, 1e6, 1e6)
+    work = cost(2e11, 1e6, 1e6)
     today, ever = (
         bound(WORKLOAD, work, sheet, DEVICE, 2) for sheet in (facts, facts.at_its_highest)
     )

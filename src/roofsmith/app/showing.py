@@ -12,6 +12,7 @@ from typing import Any, Final
 from roofsmith.analysis import figures as fmt
 from roofsmith.analysis.bottleneck import decided_by
 from roofsmith.analysis.compiled import described
+from roofsmith.analysis.fractions import fractions_within
 from roofsmith.analysis.ladder import attempts, gathered, held_listing
 from roofsmith.analysis.moved import moved, profile_before
 from roofsmith.domain.campaign import Baseline, Campaign, Round, replay
@@ -203,6 +204,8 @@ def _figures(judged: Judgement, campaign: Campaign) -> list[str]:
         return []
     overall = comparison.overall
     rows = [f"overall {fmt.ratio(overall.speedup, overall.ci)}, {overall.pairs} pairs"]
+    if ends := fractions_within(comparison):
+        rows.append(f"{' to '.join(map(fmt.percent, ends))} of the roofline")
     rows += [
         f"class {one.config_class}: {fmt.ratio(one.estimate.speedup, one.estimate.ci)}"
         for one in comparison.classes

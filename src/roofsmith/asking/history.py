@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from roofsmith.analysis.calibration import scores
 from roofsmith.analysis.figures import one_line, ratio
+from roofsmith.analysis.fractions import fractions_within
 from roofsmith.analysis.ladder import came_to
 from roofsmith.analysis.moved import moved, profile_before
 from roofsmith.domain.campaign import Campaign, RolledBack, Round
@@ -30,6 +31,7 @@ def tried(brief: Brief) -> list[dict[str, Any]]:
     found = []
     for past in brief.remembered:
         comparison, score = past.judgement.comparison, by_round[past.round]
+        outcome = past.judgement.outcome
         entry = {
             "round": past.round,
             "change": one_line(past.hypothesis.statement, LONGEST),
@@ -40,6 +42,7 @@ def tried(brief: Brief) -> list[dict[str, Any]]:
             "why": one_line(past.decision.rule, LONGEST),
             "speedup": None if comparison is None else comparison.overall.speedup,
             "ci": None if comparison is None else list(comparison.overall.ci),
+            "of_roofline": fractions_within(comparison),
             "predicted": past.hypothesis.predicted_speedup,
             "landing": score.speedup.landing,
             "counter": past.hypothesis.expected_counter,
@@ -48,7 +51,7 @@ def tried(brief: Brief) -> list[dict[str, Any]]:
             "not_believed": disbelief(past.judgement, target, brief.threads),
             "moved": list(moved(profile_before(brief.campaign, past), past.profile)),
             "hot_loop": hot_loop(past),
-            "detail": one_line(past.judgement.outcome.detail, _DETAIL),
+            "detail": "" if isinstance(outcome, Passed) else one_line(outcome.detail, _DETAIL),
             "unsourced": list(past.unsourced),
             "proposer": past.proposer,
         }

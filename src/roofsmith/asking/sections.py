@@ -230,7 +230,9 @@ def _tried(row: Mapping[str, Any], *, brief: bool) -> str:
     measured_ = ratio(row["speedup"], row["ci"]) if row["speedup"] is not None else row["came_to"]
     hoped = f", predicted {speedup(row['predicted'])} ({row['landing']})" * bool(row["predicted"])
     aim = f", for {one_line(row['target_class'], 60)}" * (row["target_class"] != "global")
-    head = f"- R{row['round']} {how}: {measured_}{hoped}{aim}. {row['change']}\n"
+    ends = " to ".join(map(percent, row["of_roofline"] or ()))
+    share = f", {ends} of the roofline in the same pairs" * bool(ends)
+    head = f"- R{row['round']} {how}: {measured_}{share}{hoped}{aim}. {row['change']}\n"
     if brief:
         return head
     lines = [f"Why: {row['why']}"]
