@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roofsmith.analysis import bottleneck as phrases
-from roofsmith.analysis.bottleneck import classify
+from roofsmith.analysis.bottleneck import classify, decided_by
 from roofsmith.analysis.roofline import bound
 from roofsmith.domain.bound import Bound, Cost
 from roofsmith.domain.facts import FactSheet
@@ -58,6 +58,16 @@ def has(found: Bottleneck, phrase: str) -> bool:
 def test_near_a_ceiling_that_ceiling_limits(time_s: float) -> None:
     assert classify(MEMORY, time_s, profile()).kind == "memory"
     assert classify(COMPUTE, time_s, profile()).kind == "compute"
+
+
+def test_one_decides_and_the_other_is_evidence_against_it() -> None:
+    working = profile(ipc=3.0)
+    near, far = classify(MEMORY, 1.1, working), classify(MEMORY, 10.0, working)
+    assert (near.kind, far.kind) == ("memory", "compute")
+    decided, _, against = decided_by(near).partition("against")
+    assert phrases.NEAR_MEMORY in decided
+    assert phrases.INSTRUCTION_BOUND in against
+    assert phrases.INSTRUCTION_BOUND in decided_by(far).partition("against")[0]
 
 
 @given(st.floats(1.67, 1e3))

@@ -214,6 +214,7 @@ def test_whatever_a_page_names_may_be_cited() -> None:
     named = [*found["bottleneck"]["evidence"], *(c["id"] for c in found["bottleneck"]["counters"])]
     named += [row["id"] for row in found["workloads"]]
     named += [f"R{row['round']}" for row in found["history"]]
+    named += [f"L{number}" for number, _ in enumerate(found["listing"]["loops"], start=1)]
     assert set(named) == set(known)
     answer = Answer(
         statement="one change",

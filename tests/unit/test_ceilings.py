@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -26,7 +28,7 @@ from roofsmith.ports import Arguments, KernelDiedError
 from roofsmith.specs import ceilings as module
 from roofsmith.specs.benches import BandwidthBench, FmaBench
 from roofsmith.specs.ceilings import MeasuredCeilings
-from roofsmith.specs.sheet import Measurement, MeasurementFile, higher_of, parse, render
+from roofsmith.specs.sheet import Measurement, MeasurementFile, newer_of, parse, render
 from roofsmith.specs.working_sets import FALLBACK_BYTES, working_sets
 from roofsmith.testing.clock import FakeClock
 from roofsmith.testing.machine import fake_device, fake_environment
@@ -191,14 +193,52 @@ def test_the_time_budget_ends_the_rounds(tmp_path: Path) -> None:
     assert runner.calls == module.MIN_ROUNDS * runner.sessions
 
 
-def test_measuring_again_keeps_the_higher_figure(tmp_path: Path) -> None:
+def test_measuring_again_says_what_the_machine_does_now_and_what_it_did(tmp_path: Path) -> None:
     fast, _ = scripted(tmp_path, [2e10])
     slow, _ = scripted(tmp_path, [1e10])
     facts(fast)
-    assert slow.measure_again(fake_environment(), 2, SilentObserver()) == facts(fast)
+    sheet = slow.measure_again(fake_environment(), 2, SilentObserver())
+    assert {c.fact.value for c in sheet.bandwidth} == {1e10}
+    assert {c.fact.value for c in (*sheet.reached_bandwidth, *sheet.reached_compute)} == {2e10}
+    assert facts(fast) == sheet
     faster, _ = scripted(tmp_path, [3e10])
     sheet = faster.measure_again(fake_environment(), 2, SilentObserver())
     assert {c.fact.value for c in sheet.bandwidth} == {3e10}
+    assert sheet.reached_bandwidth == ()
+
+
+def test_a_disturbed_measurement_takes_nothing_back(tmp_path: Path) -> None:
+    fast, _ = scripted(tmp_path, [2e10])
+    first = facts(fast)
+    unsteady, _ = scripted(tmp_path, [1e9 * 1.1**n for n in range(module.MAX_ROUNDS)])
+    sheet = unsteady.measure_again(fake_environment(), 2, SilentObserver())
+    assert (sheet.bandwidth, sheet.compute) == (first.bandwidth, first.compute)
+
+
+@pytest.mark.parametrize(("rate", "is_measured"), [(1.9e10, False), (1.5e10, True), (3e10, True)])
+def test_kept_ceilings_are_looked_at_after_a_while(
+    tmp_path: Path, rate: float, is_measured: bool
+) -> None:
+    source, _ = scripted(tmp_path, [2e10])
+    first, path = facts(source), source.path(fake_environment(), 2)
+    os.utime(path, (0, 0))
+    today, runner = scripted(tmp_path, [rate])
+    sheet = facts(today)
+    assert (sheet != first) == is_measured
+    assert {c.fact.value for c in sheet.compute} == {rate if is_measured else 2e10}
+    sessions = runner.sessions
+    assert facts(today) == sheet
+    assert runner.sessions == sessions, "a look holds for a while"
+
+
+def test_other_conditions_mean_another_measurement(tmp_path: Path) -> None:
+    source, _ = scripted(tmp_path)
+    paths = {
+        replace(source, conditions=lambda said=said: said).path(fake_environment(), 2)
+        for said in ({}, {"microcode": "0x1"}, {"microcode": "0x2"})
+    }
+    assert len(paths) == 3
+    assert CpuSource(tmp_path).conditions() == {}
 
 
 @pytest.mark.parametrize(
@@ -282,7 +322,7 @@ one_per_key = st.lists(measurements, unique_by=lambda measurement: measurement.k
 def test_nothing_that_was_reached_is_taken_back(
     old: list[Measurement], new: list[Measurement]
 ) -> None:
-    best = {m.key: m.rate for m in higher_of(old, new)}
+    best = {m.key: max(m.rate, m.reached or 0.0) for m in newer_of(old, new, 0.02)}
     for measurement in old + new:
         assert best[measurement.key] >= measurement.rate
 

@@ -29,9 +29,9 @@ def test_workloads_are_grouped_by_limit_and_place() -> None:
     )
     classes = config_classes((small, large, larger, heavy), bounds, DEVICE)
     assert [(c.name, c.workloads) for c in classes] == [
-        ("memory-bound, in L2", ("N=1",)),
-        ("memory-bound, in memory", ("N=2", "N=3")),
-        ("compute-bound, in memory", ("N=4",)),
+        ("memory roof, in L2", ("N=1",)),
+        ("memory roof, in memory", ("N=2", "N=3")),
+        ("compute roof, in memory", ("N=4",)),
     ]
     assert "524288 byte each" in classes[0].reason
     assert "doesn't fit L3 (16777216 byte)" in classes[1].reason
@@ -43,7 +43,7 @@ def test_a_declared_class_wins() -> None:
     bounds = (bound_of(declared, 1e9, 1.0), bound_of(derived, 1e9, 1.0))
     first, second = config_classes((declared, derived), bounds, DEVICE)
     assert (first.name, first.reason) == ("decode", "declared in the target")
-    assert second.name == "memory-bound, in memory"
+    assert second.name == "memory roof, in memory"
 
 
 def test_workloads_without_a_bound_stand_apart() -> None:
@@ -55,7 +55,7 @@ def test_workloads_without_a_bound_stand_apart() -> None:
 @given(
     st.lists(
         st.tuples(
-            st.sampled_from([None, "a", "memory-bound, in memory"]),
+            st.sampled_from([None, "a", "memory roof, in memory"]),
             st.floats(1, 1e12),
             st.one_of(st.none(), st.floats(1, 1e14)),
         ),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from roofsmith.domain.campaign import (
@@ -9,6 +11,7 @@ from roofsmith.domain.campaign import (
     Campaign,
     Committed,
     Event,
+    Resumed,
     Round,
     Stopped,
     replay,
@@ -94,6 +97,19 @@ def test_a_kill_during_the_repair_is_repaired_too(step: int) -> None:
     assert [c.candidate for c in killed.lineage.commits] == [
         c.candidate for c in whole.lineage.commits
     ]
+
+
+def test_ceilings_that_moved_are_said_and_move_no_bound() -> None:
+    here = world()
+    began = run(here).started
+    parts = here.parts()
+    today = replace(here, floor_time_s=2e-4).parts().survey().facts
+    known = replace(parts.survey(), today=today)
+    engine = Engine(replace(parts, survey=lambda: known), "test")
+    assert engine.resume().started.bounds == began.bounds
+    resumed = engine.campaign.asides[-1].event
+    assert isinstance(resumed, Resumed)
+    assert began.facts.bandwidth[0].fact.metric in resumed.note
 
 
 def test_a_commit_that_no_record_knows_of_is_reset() -> None:

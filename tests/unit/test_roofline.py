@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from roofsmith.analysis.reached import proven_by
 from roofsmith.analysis.residency import residency
 from roofsmith.analysis.roofline import (
     CLOCKED_FLOOR_MARGIN,
@@ -251,3 +252,18 @@ def test_residency_counts_private_caches_per_thread(
     working_set: int, threads: int, level: str
 ) -> None:
     assert residency(DEVICE, working_set, threads) == level
+
+
+def test_times_that_were_reached_before_are_not_impossible() -> None:
+    slow, fast = fake_facts(peak_flop_per_s=1e11), fake_facts(peak_flop_per_s=2e11)
+    facts = slow.model_copy(update={"reached_compute": fast.compute})
+    work = cost(2e11, 1e6, 1e6)
+    today, ever = (
+        bound(WORKLOAD, work, sheet, DEVICE, 2) for sheet in (facts, facts.at_its_highest)
+    )
+    found = proven_by(today, ever)
+    assert found.floor_time_s == today.floor_time_s == pytest.approx(1.0)
+    assert below_floor(today, 0.5) is not None
+    assert below_floor(found, 0.5) is None
+    assert below_floor(found, 0.3) is not None
+    assert proven_by(today, today) == today

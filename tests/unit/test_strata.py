@@ -170,7 +170,7 @@ def world() -> FakeWorld:
     idea = fake_idea(TARGET, "idea")
     kernels.add(idea.candidate, on=dict.fromkeys(HARD, 6e-3))
     for_hard = idea.hypothesis.model_copy(
-        update={"target_class": "memory-bound, in L3: variant >= 3"}
+        update={"target_class": "memory roof, in L3: variant >= 3"}
     )
     return FakeWorld(TARGET, kernels, [idea.model_copy(update={"hypothesis": for_hard})])
 
@@ -180,7 +180,7 @@ def test_a_campaign_goes_on_with_the_classes_that_it_found() -> None:
     campaign = Engine(here.parts(), "fake").run()
     assert campaign.baseline is not None
     assert [c.name for c in campaign.classes] == [
-        "memory-bound, in L3: variant <= 2", "memory-bound, in L3: variant >= 3",
+        "memory roof, in L3: variant <= 2", "memory roof, in L3: variant >= 3",
     ]  # fmt: skip
     assert len(campaign.started.classes) == 1
     (round_,) = campaign.rounds

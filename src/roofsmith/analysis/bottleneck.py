@@ -9,7 +9,7 @@ A GPU's counters are judged by the rules of `gpu_rules.yaml` instead; see `gpu_b
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -34,6 +34,19 @@ INSTRUCTION_BOUND: Final = "instruction bound"
 LIBRARY_CALLS: Final = "library calls in loops"
 """Also begins the profiler's note that names them."""
 
+_SPEAKS_FOR: Final[Mapping[str, BottleneckKind]] = {
+    NEAR_MEMORY: "memory",
+    NEAR_COMPUTE: "compute",
+    SCALAR_CODE: "compute",
+    INSTRUCTION_BOUND: "compute",
+    LIBRARY_CALLS: "compute",
+    POOR_REUSE: "memory",
+    MEMORY_LATENCY: "latency",
+    DEPENDENCY_STALLS: "latency",
+    BRANCH_MISSES: "latency",
+    TLB_MISSES: "latency",
+}
+"""The kind of bottleneck that a line of evidence speaks for, by its phrase."""
 
 LINE_BYTES: Final = 64
 """A cache line of x86-64: X86_L1_CACHE_SHIFT is 6 in arch/x86/Kconfig.cpu of Linux (at 01412081).
@@ -265,3 +278,23 @@ def _tlb_misses(_bound: Bound, profile: Profile, rules: Rules) -> tuple[str, str
     if share < rules.costly_share:
         return None
     return TLB_MISSES, f"{misses:.4g} per call cost about {share:.0%} of all cycles"
+
+
+def decided_by(found: Bottleneck) -> str:
+    """Who decided on a kind, and what speaks for another one, in a sentence.
+
+    A ceiling that is near decides, whatever counters point to. Far from both, counters decide; on a
+    GPU they always do where a rule applies, and its place under the roofline is evidence.
+    """
+    phrases = [line.partition(": ")[0] for line in found.evidence]
+    speak = {phrase: kind for phrase in phrases if (kind := _speaks_for(phrase)) is not None}
+    agreeing = [phrase for phrase, kind in speak.items() if kind == found.kind]
+    against = [f"{phrase} ({kind})" for phrase, kind in speak.items() if kind != found.kind]
+    who = agreeing[0] if agreeing else "no counter says more"
+    far = {FAR: ", since both ceilings are far", UNKNOWN_BOUND: ", since a ceiling is UNKNOWN"}
+    since = next((why for phrase, why in far.items() if phrase in phrases), "")
+    return f"decided by: {who}{since}; against it: {', '.join(against) or 'nothing'}"
+
+
+def _speaks_for(phrase: str) -> BottleneckKind | None:
+    return _SPEAKS_FOR.get(phrase) or gpu_bottleneck.kind_of(phrase)

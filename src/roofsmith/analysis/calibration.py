@@ -9,6 +9,7 @@ from statistics import median
 from typing import Final
 
 from roofsmith.analysis.compare import LARGEST_RATIO
+from roofsmith.analysis.moved import profile_before
 from roofsmith.domain.calibration import Calibration, Landing, RoundScore, Score
 from roofsmith.domain.campaign import Campaign, Round
 from roofsmith.domain.category import Category
@@ -47,13 +48,10 @@ def round_score(round_: Round, before: Profile | None, noise_band: float) -> Rou
 def scores(campaign: Campaign) -> tuple[RoundScore, ...]:
     """Every round's, the masked ones' included."""
     noise_band = campaign.started.target.keep.noise_band
-    before = campaign.baseline.profile if campaign.baseline is not None else None
-    found = []
-    for round_ in campaign.rounds:
-        found.append(round_score(round_, round_.incumbent_profile or before, noise_band))
-        if round_.decision.kind == "kept" and round_.profile is not None:
-            before = round_.profile
-    return tuple(found)
+    return tuple(
+        round_score(round_, profile_before(campaign, round_), noise_band)
+        for round_ in campaign.rounds
+    )
 
 
 def calibrations(campaign: Campaign) -> tuple[Calibration, ...]:

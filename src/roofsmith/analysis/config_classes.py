@@ -16,7 +16,7 @@ def config_classes(
     """Every workload in exactly one class, in the order in which classes first appear.
 
     A declared class wins. The others are grouped by what limits them and by the level of the
-    memory hierarchy that holds their data, as in `memory-bound, in L2`.
+    memory hierarchy that holds their data, as in `memory roof, in L2`.
 
     Args:
         workloads: of the target.
@@ -44,7 +44,7 @@ def _name_and_reason(workload: Workload, bound: Bound | None, device: Device) ->
     where = f"in {bound.working_set}"
     if bound.limiter == "unknown":
         return f"unknown limit, {where}", f"the roofline is UNKNOWN; {_place(bound, device)}"
-    name = f"{bound.limiter}-bound, {where}"
+    name = f"{bound.limiter} roof, {where}"
     return name, f"the roofline's limiter is {bound.limiter}; {_place(bound, device)}"
 
 

@@ -24,6 +24,20 @@ def fraction_of_candidate(comparison: Comparison) -> float | None:
     )
 
 
+def fractions_within(comparison: Comparison | None) -> tuple[float, float] | None:
+    """Of incumbent and candidate, by the same pairs: they compare whatever the clocks did before.
+
+    None: nothing was compared, or no floor is known.
+    """
+    if comparison is None:
+        return None
+    before = geometric_mean(
+        _fraction(w.floor_time_s, w.incumbent_time_s) for w in comparison.workloads
+    )
+    after = fraction_of_candidate(comparison)
+    return None if before is None or after is None else (before, after)
+
+
 def held_fraction(campaign: Campaign) -> float | None:
     """Of the incumbent, as it was last measured."""
     if campaign.rounds:

@@ -186,6 +186,11 @@ def judge_counters(readings: Readings, rules: GpuRules | None = None) -> Verdict
     return Verdict(found.kind, found.certainty(readings), tuple(dict.fromkeys(lines)))
 
 
+def kind_of(phrase: str) -> BottleneckKind | None:
+    """The kind whose rule says a phrase; None: it decides on no kind."""
+    return next((rule.kind for rule in gpu_rules().kinds if rule.phrase == phrase), None)
+
+
 def findings(readings: Readings, rules: GpuRules | None = None) -> tuple[str, ...]:
     """Every line of evidence that the readings give."""
     rules = rules or gpu_rules()

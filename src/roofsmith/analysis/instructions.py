@@ -22,8 +22,11 @@ Samples = Mapping[tuple[str, int], int]
 MOST_LOOPS: Final = 2
 MOST_LINES: Final = 120
 """Of a loop's listing: an unrolled one repeats itself."""
+LEAST_SHARE: Final = 0.001
+"""Of all samples: what an instruction was seen for less often is left out."""
 
 _FUNCTION = re.compile(r"^[0-9a-f]+ <([^>]+)>:$")
+_PLACE = re.compile(r"^(\S.*:\d+)(?: \(discriminator \d+\))?$")
 _INSTRUCTION = re.compile(r"^\s*([0-9a-f]+):\s+(\S+)\s*(.*)$")
 _TARGET = re.compile(r"^(?:[a-z0-9]+,\s*)*([0-9a-f]+) <([^>+]+)(?:\+0x[0-9a-f]+)?>")
 _SASS_FUNCTION = re.compile(r"^\s*Function : (\S+)\s*$")
@@ -49,6 +52,8 @@ class Instruction:
     """As the disassembler prints it, without its own decorations."""
     target: tuple[int, str] | None = None
     """Address and symbol that a jump or call goes to."""
+    place: str = ""
+    """`file:line` of the source; empty where the library doesn't say."""
 
     @property
     def is_call(self) -> bool:
@@ -114,10 +119,10 @@ class Loop:
 
 
 def read_objdump(text: str) -> list[Function]:
-    """Functions of `objdump -d --no-show-raw-insn`, without the linker's own stubs."""
+    """Functions of `objdump -d -l --no-show-raw-insn`, without the linker's own stubs."""
     return [
         Function(name, tuple(body))
-        for name, body in _grouped(text.splitlines(), _FUNCTION, _host_instruction)
+        for name, body in _grouped(text.splitlines(), _FUNCTION, _HostReader())
         if not name.endswith("@plt")
     ]
 
@@ -165,7 +170,7 @@ def hot_loops(
         seen = [(_seen_in(loop, samples or {}), loop) for loop in loops]
         hot = sorted((found for found in seen if found[0]), key=lambda found: -found[0])
         return tuple(
-            _described(loop, dialect, f"{count / total:.0%} of {total} samples are in it")
+            _described(loop, dialect, f"{count / total:.0%} of {total} samples are in it", samples)
             for count, loop in hot[:MOST_LOOPS]
         )
     loops.sort(key=lambda loop: (-loop.depth, -_worked(loop, dialect)))
@@ -189,13 +194,24 @@ def _grouped(
         yield name, body
 
 
-def _host_instruction(line: str) -> Instruction | None:
-    match = _INSTRUCTION.match(line)
-    if match is None:
-        return None
-    to = _TARGET.match(match[3])
-    target = (int(to[1], 16), to[2]) if to else None
-    return Instruction(int(match[1], 16), match[2], match[3], " ".join(line.split()), target)
+class _HostReader:
+    """Instructions of objdump's lines, each with the place in the source that was printed last."""
+
+    def __init__(self) -> None:
+        self._place = ""
+
+    def __call__(self, line: str) -> Instruction | None:
+        if place := _PLACE.match(line):
+            self._place = place[1]
+        elif line.endswith("():"):
+            self._place = ""
+        match = _INSTRUCTION.match(line)
+        if match is None:
+            return None
+        to = _TARGET.match(match[3])
+        target = (int(to[1], 16), to[2]) if to else None
+        text = " ".join(line.split())
+        return Instruction(int(match[1], 16), match[2], match[3], text, target, self._place)
 
 
 def _sass_instruction(line: str) -> Instruction | None:
@@ -218,17 +234,22 @@ def _gcn_instruction(number: int, line: str, labels: Mapping[str, int]) -> Instr
 
 
 def _seen_in(loop: Loop, samples: Samples) -> int:
-    first = loop.function.instructions[0].address
     return sum(
-        count
-        for (function, offset), count in samples.items()
-        if function == loop.function.name and loop.low <= first + offset <= loop.high
+        count for at, count in _seen_at(loop, samples).items() if loop.low <= at <= loop.high
     )
 
 
-def _described(loop: Loop, dialect: Dialect, chosen: str) -> HotLoop:
+def _seen_at(loop: Loop, samples: Samples) -> dict[int, int]:
+    """Samples in the loop's function, by address."""
+    first, name = loop.function.instructions[0].address, loop.function.name
+    return {first + offset: count for (found, offset), count in samples.items() if found == name}
+
+
+def _described(
+    loop: Loop, dialect: Dialect, chosen: str, samples: Samples | None = None
+) -> HotLoop:
     body = loop.body
-    lines = [instruction.text for instruction in body[:MOST_LINES]]
+    lines = list(_lines(loop, samples))
     if len(body) > MOST_LINES:
         lines.append(f"... and {len(body) - MOST_LINES} more")
     return HotLoop(
@@ -237,6 +258,21 @@ def _described(loop: Loop, dialect: Dialect, chosen: str) -> HotLoop:
         remarks=_remarks(body, dialect),
         listing="\n".join(lines),
     )
+
+
+def _lines(loop: Loop, samples: Samples | None) -> Iterator[str]:
+    """Instructions under their lines of the source, with the share of samples seen at each."""
+    seen, total = _seen_at(loop, samples or {}), sum((samples or {}).values())
+    place = ""
+    for one in loop.body[:MOST_LINES]:
+        if one.place != place:
+            place = one.place
+            yield f"; {place or 'no line of the source'}"
+        if not total:
+            yield one.text
+            continue
+        share = seen.get(one.address, 0) / total
+        yield f"{f'{share:.1%}' if share >= LEAST_SHARE else '':>6} {one.text}"
 
 
 _Kind = tuple[str, re.Pattern[str]]

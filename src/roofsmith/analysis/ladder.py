@@ -116,6 +116,13 @@ def gathered(campaign: Campaign) -> Gathered:
     return found
 
 
+def held_listing(campaign: Campaign) -> Disassembly | None:
+    """The hot loops of the kernel that holds, as they were last looked at; None: nobody did."""
+    holder = campaign.kept[-1] if campaign.kept else campaign.baseline
+    first = None if holder is None else holder.disassembly
+    return gathered(campaign).disassembly or first
+
+
 def missing_parts(level: Level, material: Material) -> Sequence[str]:
     """Names of the parts that a level asks for and the material doesn't hold."""
     asked = {

@@ -177,7 +177,7 @@ def finished_document(finished: Finished) -> dict[str, Any]:
     }
 
 
-_OF_BRIEF = ("timing", "notes", "workloads", "open_again", "limits", "commands")
+_OF_BRIEF = ("timing", "notes", "workloads", "listing", "open_again", "limits", "commands")
 """Parts of `asks/round-N/brief.json` that `roofsmith ask` prints as they are there."""
 
 

@@ -20,6 +20,7 @@ from roofsmith.config import Settings
 from roofsmith.devices.amd import AmdSource
 from roofsmith.devices.build_slots import build_slots
 from roofsmith.devices.choice import source_for
+from roofsmith.devices.cpu import CpuSource
 from roofsmith.devices.nvidia import NvidiaSource
 from roofsmith.devices.nvml import NvmlHealth
 from roofsmith.devices.processor_time import processor_time
@@ -286,9 +287,11 @@ def _machine(settings: Settings, language: Language, locked: Collection[str]) ->
     runner: KernelRunner = (
         WorkerRunner(walls) if gpu is None else GpuRunner(api_of(gpu), compiled_dir, walls)
     )
-    kind = MeasuredCeilings if gpu is None else GpuCeilings
-    measured = kind(
-        runner=runner, toolchain=toolchain, cache_dir=settings.ceilings_dir, clock=clock
+    place = settings.ceilings_dir
+    measured = (
+        MeasuredCeilings(runner, toolchain, place, clock, conditions=CpuSource().conditions)
+        if gpu is None
+        else GpuCeilings(runner, toolchain, place, clock)
     )
     specs = CitedCeilings(measured, partial(Wiki.load, settings.own_pages()))
     return Machine(clock, devices, specs, toolchain, runner, gpu, walls, compiled_dir)

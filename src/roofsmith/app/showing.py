@@ -10,9 +10,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from roofsmith.analysis import figures as fmt
+from roofsmith.analysis.bottleneck import decided_by
 from roofsmith.analysis.compiled import described
 from roofsmith.analysis.doubt import doubt_about
-from roofsmith.analysis.ladder import attempts, gathered
+from roofsmith.analysis.fractions import fractions_within
+from roofsmith.analysis.ladder import attempts, gathered, held_listing
+from roofsmith.analysis.moved import moved, profile_before
 from roofsmith.domain.campaign import Baseline, Campaign, Round, replay
 from roofsmith.domain.comparison import Judgement
 from roofsmith.domain.profile import Bottleneck, Profile
@@ -103,9 +106,7 @@ def _counters(campaign: Campaign, event: Baseline | Round | None) -> _Part:
     profile, bottleneck = _seen(campaign, event)
     if profile is None:
         return "no profile was taken\n", None
-    before = event.incumbent_profile if isinstance(event, Round) else None
-    if isinstance(event, Round) and before is None:
-        before = _before(campaign, event)
+    before = profile_before(campaign, event) if isinstance(event, Round) else None
     rows = [f"{profile.workload} ({profile.tool}{f', {profile.kernel}' * bool(profile.kernel)})"]
     for one in profile.counters:
         old = None if before is None else before.get(one.name)
@@ -116,7 +117,8 @@ def _counters(campaign: Campaign, event: Baseline | Round | None) -> _Part:
         rows.append(f"waits {share} at {spot.source or '?'}: {fmt.one_line(spot.instruction)}")
     rows += [described(kernel) for kernel in profile.resources]
     rows += [f"note: {fmt.one_line(note)}" for note in profile.notes]
-    rows += [f"{bottleneck.kind}: {line}" for line in bottleneck.evidence] if bottleneck else []
+    if bottleneck is not None:
+        rows += [f"bottleneck: {bottleneck.kind}", decided_by(bottleneck), *bottleneck.evidence]
     seen = {
         "profile": profile.model_dump(mode="json"),
         "before": None if before is None else before.model_dump(mode="json"),
@@ -133,20 +135,14 @@ def _seen(
     return event.profile, event.bottleneck
 
 
-def _before(campaign: Campaign, round_: Round) -> Profile | None:
-    """The incumbent's profile when a round was judged."""
-    kept = (r.profile for r in reversed(campaign.kept) if r.round < round_.round)
-    first = None if campaign.baseline is None else campaign.baseline.profile
-    return next((profile for profile in kept if profile is not None), first)
-
-
-def _listing(campaign: Campaign, _event: Baseline | Round | None) -> _Part:
-    """The hot loops' instructions, as they were last looked at for what holds now."""
-    found = gathered(campaign).disassembly
+def _listing(campaign: Campaign, event: Baseline | Round | None) -> _Part:
+    """The hot loops' instructions, of what holds now as they were last looked at, or of a round."""
+    found = held_listing(campaign) if event is None else event.disassembly
     if found is None or not found.loops:
         how = "roofsmith listing KERNEL" if campaign.started.target.command is None else "a profile"
         missing = "" if found is None else "".join(f"{one}\n" for one in found.missing)
-        return f"no listing was recorded of what holds now; {how} makes one\n{missing}", None
+        whose = "what holds now" if event is None else f"round {event.round}"
+        return f"no listing was recorded of {whose}; {how} makes one\n{missing}", None
     rows = list[str]()
     for loop in found.loops:
         rows += [f"{loop.function} ({loop.chosen})", *loop.remarks, "", loop.listing, ""]
@@ -175,11 +171,13 @@ def _round(campaign: Campaign, event: Baseline | Round | None) -> _Part:
         shown = event.model_dump(mode="json", exclude={"candidate", "profile"})
         return _lines(rows), shown
     judged, doubt = event.judgement, doubt_about(event, campaign)
+    differing = moved(profile_before(campaign, event), event.profile)
     rows = [
         f"round {event.round}: {event.decision.kind.replace('_', ' ')} ({judged.verdict})",
         event.decision.rule,
         *_said(event.hypothesis),
         *_figures(judged, campaign),
+        *(f"beside the incumbent: {one}" for one in differing),
         *([judged.outcome.detail] if judged.outcome.detail else []),
         *([f"why: {doubt.why}", f"next: {doubt.next}"] if doubt is not None else []),
         *(f"note: {note}" for note in judged.notes),
@@ -209,6 +207,8 @@ def _figures(judged: Judgement, campaign: Campaign) -> list[str]:
         return []
     overall = comparison.overall
     rows = [f"overall {fmt.ratio(overall.speedup, overall.ci)}, {overall.pairs} pairs"]
+    if ends := fractions_within(comparison):
+        rows.append(f"{' to '.join(map(fmt.percent, ends))} of the roofline")
     rows += [
         f"class {one.config_class}: {fmt.ratio(one.estimate.speedup, one.estimate.ci)}"
         for one in comparison.classes
@@ -242,12 +242,14 @@ def _history(campaign: Campaign, _event: Baseline | Round | None) -> _Part:
     rows, documents = list[str](), list[Any]()
     for past in campaign.remembered:
         comparison = past.judgement.comparison
+        differing = moved(profile_before(campaign, past), past.profile)
         speed = None if comparison is None else comparison.overall.speedup
         hoped = past.hypothesis.predicted_speedup
         rows.append(
             f"round {past.round}: {past.decision.kind.replace('_', ' ')},"
             f" {fmt.speedup(speed)}, predicted {fmt.speedup(hoped)}:"
             f" {fmt.one_line(past.hypothesis.statement)}; {past.decision.rule}"
+            + _counted(differing)
         )
         documents.append(
             {
@@ -257,9 +259,14 @@ def _history(campaign: Campaign, _event: Baseline | Round | None) -> _Part:
                 "predicted": hoped,
                 "change": past.hypothesis.statement,
                 "why": past.decision.rule,
+                "moved": list(differing),
             }
         )
     return _lines(rows), documents
+
+
+def _counted(differing: Sequence[str]) -> str:
+    return f"; {', '.join(differing)}" if differing else ""
 
 
 def _refused(campaign: Campaign, _event: Baseline | Round | None) -> _Part:
@@ -283,7 +290,7 @@ def _tips(campaign: Campaign, _event: Baseline | Round | None) -> _Part:
     return _lines(rows), [tip.model_dump(mode="json") for tip in campaign.started.tips]
 
 
-def _diagnosis(campaign: Campaign, event: Baseline | Round | None) -> _Part:
+def _diagnosis(campaign: Campaign, _event: Baseline | Round | None) -> _Part:
     rows = [
         f"round {one.round}: {fmt.one_line(one.statement)}: {one.came_to}; {one.why}"
         for one in attempts(campaign)
@@ -296,7 +303,7 @@ def _diagnosis(campaign: Campaign, event: Baseline | Round | None) -> _Part:
     for found in gathered(campaign).profiles:
         said = "; ".join(found.bottleneck.evidence)
         rows.append(f"{found.workload}: {found.bottleneck.kind}: {said}")
-    listing, _ = _listing(campaign, event)
+    listing, _ = _listing(campaign, None)
     return _lines(rows) + listing, None if last is None else last.model_dump(mode="json")
 
 
@@ -323,5 +330,5 @@ PARTS: Final[Mapping[str, Callable[[Campaign, Baseline | Round | None], _Part]]]
     "round": _round,
     "diff": _diff,
 }
-"""By name; counters and kernel take a round's number too."""
+"""By name; counters, listing and kernel take a round's number too."""
 _OF_ROUND: Final = frozenset(("round", "diff"))

@@ -219,6 +219,11 @@ class RecordedFacts:
         return self.sheet
 
 
+def with_today(known: Survey, machine: Machine, observer: Observer) -> Survey:
+    """With what the machine does now beside what a campaign began with."""
+    return replace(known, today=machine.specs.facts(known.environment, known.threads, observer))
+
+
 class NoProposer:
     """Has no ideas: changes come from outside, through `tell`."""
 
@@ -371,6 +376,8 @@ def open_target(
             known = survey(
                 target, machine.devices, specs, machine.toolchain, oracle, observer, meter
             )
+            if facts is not None:
+                known = with_today(known, machine, observer)
             require_fresh_inputs(oracle)
             with (
                 machine.bench(target, oracle, known, fork_server) as bench,
@@ -426,6 +433,8 @@ def _open_repository(
         known = survey(
             bounded, machine.devices, specs, machine.toolchain, repository.oracle, observer, meter
         )
+        if facts is not None:
+            known = with_today(known, machine, observer)
         evaluator = LocalEvaluator(
             target, observer, machine.toolchain, repository.judge(target, known),
             repository.profiler,

@@ -13,10 +13,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
+from roofsmith.analysis.bottleneck import decided_by
 from roofsmith.analysis.compiled import candidates_for, described
 from roofsmith.analysis.figures import one_line
 from roofsmith.analysis.fractions import held_fraction
-from roofsmith.analysis.ladder import gathered
+from roofsmith.analysis.ladder import held_listing
 from roofsmith.asking.contract import contract_of, exactness_of, timing_of
 from roofsmith.asking.evidence import evidence_of, telling_counters
 from roofsmith.asking.history import LONGEST, open_again, refused, tried
@@ -24,7 +25,7 @@ from roofsmith.asking.page import BYTES_PER_TOKEN, MAX_TOKENS, page
 from roofsmith.asking.proposing import editable
 from roofsmith.asking.standing import directions, limits_left, workload_rows
 from roofsmith.domain.comparison import ErrorReport
-from roofsmith.domain.diagnosis import Disassembly, HotLoop, Reprofiled
+from roofsmith.domain.diagnosis import Disassembly, Reprofiled
 from roofsmith.domain.kernel import Candidate, default_build, with_openmp
 from roofsmith.domain.proposal import RepairTask
 from roofsmith.domain.target import Target
@@ -78,6 +79,7 @@ def document(
         "reference": references_of(target),
         "workloads": rows,
         "bottleneck": _bottleneck(brief),
+        "listing": _listing(brief),
         "evidence": evidence_of(brief),
         "resources": [described(kernel) for kernel in candidates_for(brief.profile)],
         "history": tried(brief),
@@ -188,6 +190,7 @@ def _bottleneck(brief: Brief) -> dict[str, Any]:
     return {
         "kind": found.kind,
         "confidence": found.confidence,
+        "decided": decided_by(found),
         "evidence": {f"E{n}": text for n, text in enumerate(found.evidence, start=1)},
         "workload": profile.workload,
         "tool": profile.tool,
@@ -217,29 +220,32 @@ def _hot(brief: Brief) -> dict[str, Any]:
 
 
 def _disassembly(brief: Brief) -> Disassembly:
-    material = None if brief.diagnosis is None else brief.diagnosis.material.disassembly
-    return material or gathered(brief.campaign).disassembly or Disassembly(tool=None)
+    missing = ("nobody looked at its instructions yet",)
+    return held_listing(brief.campaign) or Disassembly(tool=None, missing=missing)
+
+
+def _listing(brief: Brief) -> dict[str, Any]:
+    """The hot loops of the kernel that holds, and what could not be had of them."""
+    return _disassembly(brief).model_dump(mode="json")
 
 
 def _diagnosis(brief: Brief) -> dict[str, Any] | None:
-    """What was looked at again, and the hot loops, which hold while the kernel stays the same."""
-    held = _disassembly(brief)
-    if brief.diagnosis is None and not held.loops:
+    """What was looked at again after rollbacks."""
+    if brief.diagnosis is None:
         return None
-    material = None if brief.diagnosis is None else brief.diagnosis.material
-    review = None if material is None else material.review
+    material = brief.diagnosis.material
+    review, known = material.review, material.best_known
     return {
-        "level": None if brief.diagnosis is None else brief.diagnosis.level,
-        "rounds": [] if material is None else [one.round for one in material.attempts],
+        "level": brief.diagnosis.level,
+        "rounds": [one.round for one in material.attempts],
         "dead_ends": [] if review is None else [one.model_dump() for one in review.dead_ends],
-        "profiles": [] if material is None else [_reprofiled(one) for one in material.profiles],
-        "loops": [_loop(one) for one in held.loops],
-        "missing": [*held.missing, *([] if material is None else _unknown(material.best_known))],
+        "profiles": [
+            _reprofiled(one)
+            for one in material.profiles
+            if one.workload != brief.profile.workload  # what limits it there is said already
+        ],
+        "missing": [] if known is None else list(known.missing),
     }
-
-
-def _unknown(known: Any) -> tuple[str, ...]:
-    return () if known is None else known.missing
 
 
 def _reprofiled(found: Reprofiled) -> dict[str, Any]:
@@ -251,15 +257,6 @@ def _reprofiled(found: Reprofiled) -> dict[str, Any]:
         "confidence": found.bottleneck.confidence,
         "evidence": list(found.bottleneck.evidence),
         "counters": {one.name: one.value for one in counters.values()},
-    }
-
-
-def _loop(loop: HotLoop) -> dict[str, Any]:
-    return {
-        "function": loop.function,
-        "chosen": loop.chosen,
-        "remarks": list(loop.remarks),
-        "listing": loop.listing,
     }
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from roofsmith.analysis.figures import counter as shown_counter
+from roofsmith.analysis.ladder import held_listing
 from roofsmith.domain.profile import BottleneckKind, Counter, Profile
 from roofsmith.ports import Brief
 
@@ -54,7 +55,8 @@ _TELLING: Final[Mapping[BottleneckKind, tuple[str, ...]]] = {
 
 
 def evidence_of(brief: Brief) -> dict[str, str]:
-    """Id to text: E for the bottleneck's evidence, C for counters, B for bounds, R for rounds.
+    """Id to text: E for the bottleneck's evidence, C for counters, L for hot loops, B for bounds, R
+    for rounds.
 
     Ids of a round keep their meaning for good; the others hold for this incumbent.
     """
@@ -62,9 +64,12 @@ def evidence_of(brief: Brief) -> dict[str, str]:
     for id_, counter in telling_counters(brief.profile, brief.bottleneck.kind).items():
         value = shown_counter(counter.value, counter.unit, counter.name)
         found[id_] = f"{counter.name}: {value}"
+    held = held_listing(brief.campaign)
+    for number, loop in enumerate(held.loops if held is not None else (), start=1):
+        found[f"L{number}"] = f"loop of {loop.function}: {loop.chosen}"
     for number, bound in enumerate(brief.bounds, start=1):
         floor = "UNKNOWN" if bound.floor_time_s is None else f"{bound.floor_time_s:.4g} s"
-        found[f"B{number}"] = f"{bound.workload}: {bound.limiter}-bound, at least {floor}"
+        found[f"B{number}"] = f"{bound.workload}: at least {floor}, {bound.limiter} roof"
     for round_ in brief.remembered:
         found[f"R{round_.round}"] = f"{round_.hypothesis.statement}: {round_.decision.rule}"
     return found

@@ -8,8 +8,11 @@ from typing import Any, Final
 from roofsmith.analysis.calibration import scores
 from roofsmith.analysis.doubt import doubt_about
 from roofsmith.analysis.figures import one_line
+from roofsmith.analysis.fractions import fractions_within
 from roofsmith.analysis.ladder import came_to
+from roofsmith.analysis.moved import moved, profile_before
 from roofsmith.domain.campaign import Campaign, RolledBack, Round
+from roofsmith.domain.outcome import Passed
 from roofsmith.domain.profile import BottleneckKind
 from roofsmith.domain.refusal import Refusal
 from roofsmith.ports import Brief
@@ -25,7 +28,7 @@ def tried(brief: Brief) -> list[dict[str, Any]]:
     found = []
     for past in brief.remembered:
         comparison, score = past.judgement.comparison, by_round[past.round]
-        doubt = doubt_about(past, brief.campaign)
+        doubt, outcome = doubt_about(past, brief.campaign), past.judgement.outcome
         entry = {
             "round": past.round,
             "change": one_line(past.hypothesis.statement, LONGEST),
@@ -36,6 +39,7 @@ def tried(brief: Brief) -> list[dict[str, Any]]:
             "why": one_line(past.decision.rule, LONGEST),
             "speedup": None if comparison is None else comparison.overall.speedup,
             "ci": None if comparison is None else list(comparison.overall.ci),
+            "of_roofline": fractions_within(comparison),
             "predicted": past.hypothesis.predicted_speedup,
             "landing": score.speedup.landing,
             "counter": past.hypothesis.expected_counter,
@@ -43,7 +47,9 @@ def tried(brief: Brief) -> list[dict[str, Any]]:
             "counter_measured": score.movement.measured,
             "flags": other_flags(past, brief.campaign),
             "doubt": None if doubt is None else asdict(doubt),
-            "detail": one_line(past.judgement.outcome.detail, _DETAIL),
+            "moved": list(moved(profile_before(brief.campaign, past), past.profile)),
+            "hot_loop": hot_loop(past),
+            "detail": "" if isinstance(outcome, Passed) else one_line(outcome.detail, _DETAIL),
             "unsourced": list(past.unsourced),
             "proposer": past.proposer,
         }
@@ -55,6 +61,12 @@ def other_flags(past: Round, campaign: Campaign) -> list[str] | None:
     """The compiler flags of a round that was built with others than the kernel before it."""
     flags = past.candidate.build.flags
     return None if flags == campaign.held_before(past).build.flags else list(flags)
+
+
+def hot_loop(past: Round) -> str:
+    """What the hottest loop of a round's candidate does, in a line; empty where nobody saw it."""
+    loops = () if past.disassembly is None else past.disassembly.loops
+    return "" if not loops else one_line("; ".join((loops[0].chosen, *loops[0].remarks)), LONGEST)
 
 
 def refused(past: Refusal) -> dict[str, Any]:

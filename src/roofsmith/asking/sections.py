@@ -140,7 +140,7 @@ def _workloads(found: Mapping[str, Any], gone: int, _room: int) -> str:
     measure = Measure(**found["measure"])
     rows = found["workloads"]
     shown = rows[:12] if gone else rows
-    head = ("id", "workload", "class", measure.name, "interval", "floor", "goal", "share", "limit")
+    head = ("id", "workload", "class", measure.name, "interval", "floor", "goal", "share", "roof")
     lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
     for row in shown:
         cells = (
@@ -166,8 +166,9 @@ def _bottleneck(found: Mapping[str, Any], _gone: int, _room: int) -> str:
     kernel = f", kernel `{one_line(one['kernel'], 120)}`" if one["kernel"] else ""
     lines = [
         f"**{one['kind']}**, with a confidence of {percent(one['confidence'])} ({seen}{kernel})."
-        " `answers` names this kind, or one of the diagnosis; `evidence` cites ids of this page.\n"
+        " `answers` names this kind, or one of the diagnosis; `evidence` cites ids of this page."
     ]
+    lines[0] += f" {one['decided'][:1].upper()}{one['decided'][1:]}.\n"
     lines += [f"- {id_}: {one_line(text, 300)}" for id_, text in one["evidence"].items()]
     if one["counters"]:
         lines += ["", "| id | counter | value |", "|---|---|---|"]
@@ -182,6 +183,24 @@ def _bottleneck(found: Mapping[str, Any], _gone: int, _room: int) -> str:
         lines.append(f"- waits {share} at {place}: `{one_line(spot['instruction'], 80)}`")
     lines += [f"- note: {one_line(note, 200)}" for note in one["notes"][:4]]
     return _titled("Bottleneck", "\n".join(lines) + "\n")
+
+
+def _listing(found: Mapping[str, Any], gone: int, _room: int) -> str:
+    one, title = found["listing"], "Where it spends its time"
+    if gone == 2:
+        return _titled(title, f"Left out: `{_show(found, 'listing')}`.\n")
+    lines = list[str]()
+    for number, loop in enumerate(one["loops"][: 1 if gone else 2], start=1):
+        listing = loop["listing"].split("\n")
+        shown = listing[:60] if gone else listing
+        cut = [f"[... {len(listing) - len(shown)} more lines ...]"] * (len(listing) > len(shown))
+        function, chosen = one_line(loop["function"], 80), one_line(loop["chosen"], 200)
+        lines.append(f"L{number}, a loop of `{function}`: {chosen}.\n")
+        lines += [f"- {one_line(remark, 200)}" for remark in loop["remarks"]]
+        lines.append(f"\n{_fenced(chr(10).join([*shown, *cut]))}")
+    lines += [f"- {one_line(text, 200)}" for text in one["notes"]]
+    lines += [f"- not known: {one_line(text, 200)}" for text in one["missing"]]
+    return _titled(title, "\n".join(lines) + "\n")
 
 
 def _resources(found: Mapping[str, Any], gone: int, _room: int) -> str:
@@ -212,7 +231,9 @@ def _tried(row: Mapping[str, Any], *, brief: bool) -> str:
     measured_ = ratio(row["speedup"], row["ci"]) if row["speedup"] is not None else row["came_to"]
     hoped = f", predicted {speedup(row['predicted'])} ({row['landing']})" * bool(row["predicted"])
     aim = f", for {one_line(row['target_class'], 60)}" * (row["target_class"] != "global")
-    head = f"- R{row['round']} {how}: {measured_}{hoped}{aim}. {row['change']}\n"
+    ends = " to ".join(map(percent, row["of_roofline"] or ()))
+    share = f", {ends} of the roofline in the same pairs" * bool(ends)
+    head = f"- R{row['round']} {how}: {measured_}{share}{hoped}{aim}. {row['change']}\n"
     if brief:
         return head
     lines = [] if row["doubt"] else [f"Why: {row['why']}"]
@@ -220,6 +241,8 @@ def _tried(row: Mapping[str, Any], *, brief: bool) -> str:
     if row["counter"] and row["counter_measured"] is not None:
         wanted = "" if row["counter_predicted"] is None else f" of {row['counter_predicted']:.3g}"
         lines.append(f"{row['counter']} went to {row['counter_measured']:.3g}x{wanted} predicted")
+    lines += [f"Beside the incumbent: {', '.join(row['moved'])}"] if row["moved"] else []
+    lines += [f"Its hot loop: {row['hot_loop']}"] if row["hot_loop"] else []
     if doubt := row["doubt"]:
         lines += [f"Not believed: {one_line(doubt['why'], 500)}", f"Next: {doubt['next']}"]
     lines += [f"Its flags: `{one_line(' '.join(row['flags']), 200)}`"] if row["flags"] else []
@@ -286,25 +309,16 @@ def _diagnosis(found: Mapping[str, Any], gone: int, _room: int) -> str:
     one = found["diagnosis"]
     if one is None:
         return ""
-    if gone == 2:
+    if gone:
         return _titled("Diagnosis", f"Left out: `{_show(found, 'diagnosis')}`.\n")
-    lines = list[str]()
-    if one["level"] is not None:
-        tried = ", ".join(f"R{number}" for number in one["rounds"])
-        lines.append(f"Level {one['level']} of 4, after {tried} were rolled back.\n")
+    tried = ", ".join(f"R{number}" for number in one["rounds"])
+    lines = [f"Level {one['level']} of 4, after {tried} were rolled back.\n"]
     for end in one["dead_ends"]:
         best = "" if end["best"] is None else f", at best {speedup(end['best'])}"
         lines.append(f"- led nowhere: {end['category']} ({end['came_to']}{best})")
     for row in one["profiles"]:
         said = "; ".join(one_line(text, 200) for text in row["evidence"][:4])
-        lines.append(f"- {one_line(row['workload'], 100)} is {row['kind']}-bound: {said}")
-    for loop in one["loops"][: 1 if gone else 3]:
-        listing = loop["listing"].split("\n")
-        shown = listing[:60] if gone else listing[:160]
-        cut = [f"[... {len(listing) - len(shown)} more lines ...]"] * (len(listing) > len(shown))
-        lines.append(f"\nHot loop of `{one_line(loop['function'], 80)}` ({loop['chosen']}):\n")
-        lines += [f"- {one_line(remark, 200)}" for remark in loop["remarks"]]
-        lines.append(f"\n{_fenced(chr(10).join([*shown, *cut]))}")
+        lines.append(f"- {one_line(row['workload'], 100)}: {row['kind']}: {said}")
     lines += [f"- not known: {one_line(text, 200)}" for text in one["missing"]]
     return _titled("Diagnosis", "\n".join(lines) + "\n")
 
@@ -374,6 +388,7 @@ SECTIONS: Final[Mapping[str, Writer]] = {
     "reference": _reference,
     "workloads": _workloads,
     "bottleneck": _bottleneck,
+    "listing": _listing,
     "resources": _resources,
     "history": _history,
     "refused": _refused,

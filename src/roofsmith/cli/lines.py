@@ -175,10 +175,10 @@ def decided(round_: Round) -> tuple[str, str]:
 
 
 def limit_line(campaign_bound: str, limiter: str, floor_time_s: float | None) -> str:
-    """`N=4096,D=4096  memory-bound, at least 3.2 ms`."""
+    """`N=4096,D=4096  at least 3.2 ms, memory roof`."""
     if floor_time_s is None:
         return f"{campaign_bound}  bound UNKNOWN"
-    return f"{campaign_bound}  {limiter}-bound, at least {fmt.time(floor_time_s)}"
+    return f"{campaign_bound}  at least {fmt.time(floor_time_s)}, {limiter} roof"
 
 
 def _started(event: Started) -> list[Line]:

@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+from roofsmith.analysis.bottleneck import decided_by
 from roofsmith.analysis.compiled import described
 from roofsmith.analysis.doubt import doubt_about
 from roofsmith.analysis.fractions import final_fraction
@@ -115,6 +116,7 @@ def bottlenecks(found: Sequence[tuple[str, Bottleneck]], *, as_json: bool) -> No
         print_lines(
             [
                 f"{label}  {kind}, {fmt.percent(bottleneck.roofline_fraction)} of roofline, {sure}",
+                f"  {decided_by(bottleneck)}",
                 *(f"  {line}" for line in bottleneck.evidence),
             ]
         )

@@ -19,7 +19,7 @@ def show(
         typer.Argument(
             metavar="WHAT",
             help="counters, listing, kernel, reference, history, refused, facts, tips, diagnosis,"
-            ' "round N" or "diff N"; counters and kernel take a round, too.',
+            ' "round N" or "diff N"; counters, listing and kernel take a round, too.',
             show_default=False,
         ),
     ],

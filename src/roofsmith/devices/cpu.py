@@ -48,6 +48,27 @@ class CpuSource:
             notes=tuple(self._notes(fields, device, tools)),
         )
 
+    def conditions(self) -> dict[str, str]:
+        """What the speed of the same processor depends on; what the system doesn't tell is left
+        out."""
+        cpus, processors = self.root / "sys/devices/system/cpu", probes.allowed_processors()
+        first = cpus / f"cpu{min(processors)}"
+        cores = {
+            probes.text(cpus / f"cpu{number}/topology/thread_siblings_list")
+            for number in processors
+        }
+        quota = probes.quota(self.root)
+        said = {
+            "microcode": self._fields().get("microcode"),
+            "governor": probes.text(first / "cpufreq/scaling_governor"),
+            "highest clock": probes.text(first / "cpufreq/scaling_max_freq"),
+            "boost": probes.text(cpus / "cpufreq/boost"),
+            "no turbo": probes.text(cpus / "intel_pstate/no_turbo"),
+            "quota": None if quota is None else f"{quota:g}",
+            "cores": None if None in cores else str(len(cores)),
+        }
+        return {name: text.strip() for name, text in said.items() if text is not None}
+
     def _fields(self) -> dict[str, str]:
         return first_processor(probes.text(self.root / "proc/cpuinfo") or "")
 

@@ -11,7 +11,7 @@ from roofsmith.domain.bound import Bound
 from roofsmith.domain.command import MetricReading
 from roofsmith.domain.comparison import ErrorReport, Judgement, Timing, Validation
 from roofsmith.domain.device import Environment
-from roofsmith.domain.diagnosis import Diagnosed
+from roofsmith.domain.diagnosis import Diagnosed, Disassembly
 from roofsmith.domain.dispatch import Dispatch
 from roofsmith.domain.ending import EndCheck, StopCode
 from roofsmith.domain.examination import Examination
@@ -104,6 +104,8 @@ class Baseline(Value):
     bottleneck: Bottleneck
     held_out: str | None = None
     """Seal of the workloads that no proposer is shown; None: none are held out."""
+    disassembly: Disassembly | None = None
+    """Where it spends its time; None in older ledgers."""
     commit: str | None = None
     wall_s: float
     kernel_s: float = 0.0
@@ -145,6 +147,8 @@ class Round(Value):
     aimed_profiles: tuple[Profile, Profile] | None = None
     """The incumbent's and the candidate's on the workload of the class that should gain, where it
     would else have been kept and `profile` is of a workload of another class."""
+    disassembly: Disassembly | None = None
+    """Where the candidate spends its time, where it was profiled; None in older ledgers."""
     findings: tuple[Finding, ...] = ()
     """What was looked at before it was kept; each is made of candidates that it matters to."""
     roofline_fraction: float | None = None

@@ -128,14 +128,26 @@ class FactSheet(Value):
     compute: tuple[ComputeCeiling, ...] = ()
     other: tuple[Fact, ...] = ()
     """Cache sizes, core counts and the like."""
+    reached_bandwidth: tuple[BandwidthCeiling, ...] = ()
+    """What was measured on this machine before, where that was more than it does now."""
+    reached_compute: tuple[ComputeCeiling, ...] = ()
     datasheet: Datasheet | None = None
     """None where the device is no product of the wiki; `other` says so then."""
+
+    @property
+    def at_its_highest(self) -> FactSheet:
+        """With what was reached before among the ceilings: what the machine may do again."""
+        bandwidth = (*self.bandwidth, *self.reached_bandwidth)
+        compute = (*self.compute, *self.reached_compute)
+        return self.model_copy(update={"bandwidth": bandwidth, "compute": compute})
 
     def facts(self) -> tuple[Fact, ...]:
         """Every fact on the sheet, in a fixed order: what was measured, then the datasheet's."""
         return (
             *(ceiling.fact for ceiling in self.bandwidth),
             *(ceiling.fact for ceiling in self.compute),
+            *(ceiling.fact for ceiling in self.reached_bandwidth),
+            *(ceiling.fact for ceiling in self.reached_compute),
             *self.other,
             *(self.datasheet.facts() if self.datasheet else ()),
         )

@@ -13,6 +13,7 @@ from roofsmith.analysis.ladder import (
     attempts,
     diagnosis,
     gathered,
+    held_listing,
     level_of,
     missing_parts,
     needs_diagnosis,
@@ -28,9 +29,9 @@ from roofsmith.domain.diagnosis import (
 )
 from roofsmith.domain.measure import Measure
 from roofsmith.domain.proposal import Proposal
-from roofsmith.engine.profiling import look
+from roofsmith.engine.profiling import listed, look
 from roofsmith.errors import UsageError
-from roofsmith.ports import Evaluator, Scope
+from roofsmith.ports import Evaluator
 
 MOST_PROFILES = 5
 """Workloads that a level profiles again: one for each class, the slowest."""
@@ -88,8 +89,11 @@ def gather(campaign: Campaign, level: Level, evaluator: Evaluator) -> Material:
     profiles = known.profiles or reprofiled(campaign, evaluator)
     disassembly: Disassembly | None = None
     if level >= DISASSEMBLED_FROM and known.disassembly is None:
-        scope = Scope(disassemble=profiles[0].profile, built_before=True)
-        disassembly = evaluator.evaluate(campaign.incumbent, None, scope).disassembly
+        held = held_listing(campaign)
+        is_seen = held is not None and held.loops
+        disassembly = (
+            held if is_seen else listed(evaluator, campaign.incumbent, profiles[0].profile)
+        )
     return Material(
         attempts=failed,
         review=stagnation_review(campaign, profiles),

@@ -27,7 +27,7 @@ from roofsmith.engine.formatting import formatted
 from roofsmith.engine.holding_out import generalization, held_out
 from roofsmith.engine.meter import timestamp
 from roofsmith.engine.parts import Parts
-from roofsmith.engine.profiling import look
+from roofsmith.engine.profiling import listed, look
 from roofsmith.engine.progress import spent_s
 from roofsmith.engine.recorder import Recorder
 from roofsmith.engine.refusing import anybody_silent, objection, out_of_ideas, too_many_refusals
@@ -243,6 +243,7 @@ class Engine:
                 measured,
                 profile,
                 bottleneck,
+                listed(self._parts.evaluator, candidate, profile),
                 lap=self._meter.lap(),
                 at=self._now(),
                 held_out=held,
@@ -262,7 +263,7 @@ class Engine:
         return self._recorder.record(
             records.resumed_record(
                 self.campaign, environment, self._limits, at=self._now(), gpu=self._parts.gpu,
-                held_out=held,
+                held_out=held, today=self._known().today,
             )
         )  # fmt: skip
 

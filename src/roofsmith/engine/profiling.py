@@ -1,7 +1,9 @@
 """Looks at candidates that passed with the profiler; twice where it contradicts the judge.
 
-The workload is the one that takes a candidate longest. Where a class should gain that it isn't in,
-what would be kept is looked at on that class's slowest one, too, right after the incumbent.
+The workload is the one that takes a candidate longest; of one that won't be kept, that which the
+incumbent was seen on, so that their counters can be compared. Where a class should gain that it
+isn't in, what would be kept is looked at on that class's slowest one, too, right after the
+incumbent.
 """
 
 from __future__ import annotations
@@ -11,11 +13,12 @@ from dataclasses import replace
 from roofsmith.analysis.bottleneck import classify
 from roofsmith.domain.campaign import Campaign
 from roofsmith.domain.comparison import Judgement
+from roofsmith.domain.diagnosis import Disassembly
 from roofsmith.domain.kernel import Candidate
 from roofsmith.domain.outcome import Incorrect
 from roofsmith.domain.profile import Bottleneck, Profile
 from roofsmith.engine.case import Case, WouldBeKept
-from roofsmith.engine.seen import Seen, profiles_of
+from roofsmith.engine.seen import Seen, held, profiles_of
 from roofsmith.ports import Evaluator, Scope, required
 
 
@@ -34,6 +37,15 @@ def profiled(evaluator: Evaluator, campaign: Campaign, candidate: Candidate, lab
     return required(evaluator.evaluate(candidate, None, scope).profile)
 
 
+def listed(evaluator: Evaluator, candidate: Candidate, profile: Profile) -> Disassembly:
+    """The instructions that a kernel spends its time on, on the workload that it was profiled on.
+
+    What can't be had is said in the answer.
+    """
+    scope = Scope(disassemble=profile, built_before=True)
+    return required(evaluator.evaluate(candidate, None, scope).disassembly)
+
+
 def check(case: Case, evaluator: Evaluator, would_be_kept: WouldBeKept) -> Case:
     """Keep check: the profiler looks; once more where it alone is against keeping a candidate.
 
@@ -44,6 +56,8 @@ def check(case: Case, evaluator: Evaluator, would_be_kept: WouldBeKept) -> Case:
     if slowest is None:
         return case
     campaign = case.campaign
+    if not would_be_kept(case):
+        slowest = _beside_incumbent(case) or slowest
     seen = Seen(*look(evaluator, campaign, case.candidate, *slowest))
     plain, case = case, replace(case, seen=seen)
     is_command = campaign.started.target.command is not None
@@ -78,6 +92,14 @@ def _with_aimed(case: Case, evaluator: Evaluator) -> Case:
     before = profiled(evaluator, campaign, campaign.incumbent, slowest[0])
     after = profiled(evaluator, campaign, case.candidate, slowest[0])
     return replace(case, seen=replace(seen, aimed=(before, after)))
+
+
+def _beside_incumbent(case: Case) -> tuple[str, float] | None:
+    """The workload that the incumbent was profiled on, and how long the candidate takes there."""
+    profile, comparison = held(case.campaign), case.judgement.comparison
+    known = {} if comparison is None else {w.workload: w for w in comparison.workloads}
+    found = known.get(profile.workload) if profile is not None else None
+    return None if found is None else (found.workload, found.candidate_time_s)
 
 
 def _slowest(judgement: Judgement, target_class: str = "global") -> tuple[str, float] | None:

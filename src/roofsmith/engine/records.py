@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import Final
 
 from roofsmith.analysis.fractions import fraction_of_candidate, held_fraction
 from roofsmith.analysis.kernel_times import overall_gain
@@ -22,7 +24,9 @@ from roofsmith.domain.campaign import (
 )
 from roofsmith.domain.comparison import Judgement, Timing
 from roofsmith.domain.device import Environment
+from roofsmith.domain.diagnosis import Disassembly
 from roofsmith.domain.examination import Examination
+from roofsmith.domain.facts import Fact, FactSheet, shown
 from roofsmith.domain.finding import Finding
 from roofsmith.domain.held_out import Generalization
 from roofsmith.domain.inspection import Inspection
@@ -44,6 +48,9 @@ from roofsmith.errors import (
     RoofsmithError,
 )
 from roofsmith.ports import Measured, Proposer
+
+MOVED: Final = math.log(1 / 0.85)
+"""Of a ceiling, as a logarithm: what moved further is said when a campaign goes on."""
 
 
 def started_record(
@@ -86,6 +93,7 @@ def baseline_record(
     measured: Measured,
     profile: Profile,
     bottleneck: Bottleneck,
+    disassembly: Disassembly,
     *,
     lap: Lap,
     at: str,
@@ -105,6 +113,7 @@ def baseline_record(
         profile=profile,
         bottleneck=bottleneck,
         held_out=held_out,
+        disassembly=disassembly,
         wall_s=lap.wall_s,
         kernel_s=lap.kernel_s,
         at=at,
@@ -120,6 +129,7 @@ def round_record(
     *,
     lap: Lap,
     at: str,
+    disassembly: Disassembly | None = None,
     findings: tuple[Finding, ...] = (),
     repairs: int | None = None,
 ) -> Round:
@@ -141,6 +151,7 @@ def round_record(
         bottleneck=seen.bottleneck,
         incumbent_profile=seen.incumbent_profile,
         aimed_profiles=seen.aimed,
+        disassembly=disassembly,
         findings=findings,
         roofline_fraction=fraction,
         total_speedup=total,
@@ -228,13 +239,15 @@ def resumed_record(
     at: str,
     gpu: str | None = None,
     held_out: str | None = None,
+    today: FactSheet | None = None,
 ) -> Resumed:
-    """That the campaign goes on, and whether software, GPU or limits changed in between."""
+    """That the campaign goes on, and what changed in between: software, GPU, ceilings, limits."""
     started, before = campaign.started, limits_in_force(campaign)
     same = environment.fingerprint == started.environment.fingerprint
     note = "same environment" if same else _what_changed(started.environment, environment)
     if gpu is not None and started.gpu not in (None, gpu):
         note += f"; on another {environment.device.name}: {gpu}; it began on {started.gpu}"
+    note += "".join(f"; {one}" for one in _moved_ceilings(started.facts, today or started.facts))
     for name, limit in limits:
         if limit != (old := getattr(before, name)):
             note += f"; {name} is {limit} from here on, in place of {old}"
@@ -242,6 +255,29 @@ def resumed_record(
         environment=environment, note=note, at=at, gpu=gpu, limits=limits, rules=RULES,
         held_out=held_out,
     )  # fmt: skip
+
+
+def _moved_ceilings(then: FactSheet, now: FactSheet) -> Iterator[str]:
+    """Of each kind of ceiling the one that moved furthest, beyond what shared hosts' clocks do."""
+    kinds = (
+        ([c.fact for c in then.compute], [c.fact for c in now.compute]),
+        ([c.fact for c in then.bandwidth], [c.fact for c in now.bandwidth]),
+    )
+    for old, new in kinds:
+        known = {fact.metric: fact.value for fact in old if fact.value}
+        both = [(f, known[f.metric]) for f in new if f.value and f.metric in known]
+        furthest = max(both, key=lambda pair: abs(_log_ratio(*pair)), default=None)
+        if furthest is not None and abs(_log_ratio(*furthest)) > MOVED:
+            fact, value = furthest
+            yield (
+                f"{fact.metric} is {shown(fact.value or 0.0, fact.unit)} today, and was"
+                f" {shown(value, fact.unit)} when the campaign began: its bounds stay, and"
+                " shares of the roofline are of those"
+            )
+
+
+def _log_ratio(fact: Fact, before: float) -> float:
+    return math.log((fact.value or before) / before)
 
 
 def require_same_device(started: Started, environment: Environment) -> None:

@@ -35,14 +35,14 @@ class Seen:
 
 def profiles_of(campaign: Campaign, seen: Seen) -> tuple[Profiles, ...]:
     """What the profiler saw of incumbent and candidate, on every workload on which it saw both."""
-    held = seen.incumbent_profile or _held(campaign)
-    pairs = [] if held is None or seen.profile is None else [(held, seen.profile)]
+    before = seen.incumbent_profile or held(campaign)
+    pairs = [] if before is None or seen.profile is None else [(before, seen.profile)]
     pairs += [] if seen.aimed is None else [seen.aimed]
     is_launch_timed = campaign.started.target.timing == "launch"
     return tuple(Profiles(before, after, is_launch_timed) for before, after in pairs)
 
 
-def _held(campaign: Campaign) -> Profile | None:
+def held(campaign: Campaign) -> Profile | None:
     """Of the incumbent, from when it became that; a kept round without a profile has none."""
     if campaign.kept:
         return campaign.kept[-1].profile

@@ -10,6 +10,7 @@ import numpy as np
 from roofsmith.analysis.config_classes import config_classes
 from roofsmith.analysis.cost import cost, working_set_bytes
 from roofsmith.analysis.overfitting.group_names import SIZES
+from roofsmith.analysis.reached import proven_by
 from roofsmith.analysis.roofline import bound
 from roofsmith.analysis.skew import unevenness
 from roofsmith.domain.arrays import ArraySpec
@@ -48,6 +49,8 @@ class Survey:
     classes: tuple[ConfigClass, ...]
     unevenness: Mapping[str, float] = field(default_factory=dict)
     """Of a grouped operator's workloads, by label."""
+    today: FactSheet | None = None
+    """What the machine does now, where `facts` are those that a campaign began with."""
 
 
 def survey(
@@ -129,16 +132,20 @@ def bound_of(
     threads: int,
 ) -> Bound:
     """The roofline of one workload."""
-    return bound(
-        workload,
-        cost(workload, description, target.family),
-        facts,
-        device,
-        threads,
-        working_set_bytes=working_set_bytes(description) if description.arrays else None,
-        tf32=target.tf32,
-        ceilings=target.ceilings,
+    today, ever = (
+        bound(
+            workload,
+            cost(workload, description, target.family),
+            sheet,
+            device,
+            threads,
+            working_set_bytes=working_set_bytes(description) if description.arrays else None,
+            tf32=target.tf32,
+            ceilings=target.ceilings,
+        )
+        for sheet in (facts, facts.at_its_highest)
     )
+    return proven_by(today, ever)
 
 
 def threads_for(target: Target, environment: Environment) -> int:

@@ -14,6 +14,7 @@ from roofsmith.engine.case import Case
 from roofsmith.engine.deciding import KEEP_CHECKS, decide, would_be_kept
 from roofsmith.engine.meter import timestamp
 from roofsmith.engine.parts import Parts
+from roofsmith.engine.profiling import listed
 from roofsmith.engine.repairing import repaired_round
 from roofsmith.engine.splitting import seen_dimensions, split_proposal, with_refusal
 from roofsmith.engine.survey import Survey
@@ -56,10 +57,12 @@ class Trial:
         for look in KEEP_CHECKS:
             case = look(case, parts.evaluator, would_be_kept)
         decision = decide(case.evidence)
+        profile = case.seen.profile
+        seen = None if profile is None else listed(parts.evaluator, case.candidate, profile)
         round_ = records.round_record(
             campaign, proposal, case.judgement, decision, case.seen,
             lap=parts.meter.lap(), at=timestamp(parts.clock),
-            findings=case.findings, repairs=repairs,
+            disassembly=seen, findings=case.findings, repairs=repairs,
         )  # fmt: skip
         if isinstance(decision, RolledBack) and decision.diverged:
             found = dispatch_of(parts, self._known, campaign, round_)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from roofsmith.analysis.instructions import Function, hot_loops, read_objdump
@@ -49,6 +49,7 @@ class HostDisassembler:
         if text is None:
             return Disassembly(tool=None, missing=("objdump is not installed, or failed",))
         functions = [f for f in read_objdump(text) if f.name not in _OWN]
+        functions = _quoting(functions, built.library.parent)
         try:
             seen = self._watched(built, workload)
         except _UnwatchedError as reason:
@@ -87,6 +88,38 @@ class HostDisassembler:
         if len(seen) < FEWEST_SAMPLES:
             raise _UnwatchedError(f"perf saw the kernel {len(seen)} times only")
         return seen
+
+
+def _quoting(functions: Sequence[Function], folder: Path) -> list[Function]:
+    """With the text of each line of the source, of files in a build's own folder."""
+    texts: dict[str, list[str]] = {}
+
+    def quoted(place: str) -> str:
+        name, _, number = place.rpartition(":")
+        if name not in texts:
+            texts[name] = _text_in(folder, Path(name)).splitlines()
+        line = texts[name][int(number) - 1 : int(number)] if name else []
+        return " ".join([f"{Path(name).name}:{number}", *(text.strip() for text in line)])
+
+    return [
+        replace(
+            function,
+            instructions=tuple(
+                replace(one, place=quoted(one.place)) if one.place else one
+                for one in function.instructions
+            ),
+        )
+        for function in functions
+    ]
+
+
+def _text_in(folder: Path, path: Path) -> str:
+    """A file's text; empty where it lies elsewhere: a candidate may name any file as its source."""
+    try:
+        inside = path.resolve().is_relative_to(folder.resolve())
+        return path.read_text(encoding="utf-8", errors="replace") if inside else ""
+    except OSError:
+        return ""
 
 
 class _UnwatchedError(Exception):

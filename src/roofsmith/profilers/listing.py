@@ -32,7 +32,7 @@ class Listing:
 
 
 def read_listing(text: str) -> Listing:
-    """Count over the output of `objdump -d --no-show-raw-insn`; a pure function.
+    """Count over the output of `objdump -d -l --no-show-raw-insn`; a pure function.
 
     A loop is what lies between a jump backwards and where it lands. Only loops count, since what
     runs once doesn't matter; each instruction counts once, since how often it runs is not known.
@@ -67,7 +67,7 @@ def disassemble(library: Path) -> str | None:
         return None
     try:
         answer = subprocess.run(
-            [objdump, "-d", "--no-show-raw-insn", str(library)],
+            [objdump, "-d", "-l", "--no-show-raw-insn", str(library)],
             capture_output=True,
             stdin=subprocess.DEVNULL,
             timeout=OBJDUMP_DEADLINE_S,

@@ -120,12 +120,12 @@ def _floor_line(bound: Bound, flops: str, moved: str, bandwidth: str, peak: str)
 
 
 def limiter_words(bound: Bound) -> str:
-    """What the floor comes from: `memory-bound (data in L3)`, `compute-bound`, `bound UNKNOWN`."""
+    """What the floor comes from: `memory roof (data in L3)`, `compute roof`, `bound UNKNOWN`."""
     match bound.limiter:
         case "memory":
-            return f"memory-bound (data in {fmt.one_line(bound.working_set)})"
+            return f"memory roof (data in {fmt.one_line(bound.working_set)})"
         case "compute":
-            return "compute-bound"
+            return "compute roof"
         case "unknown":
             return f"bound {fmt.UNKNOWN}"
 

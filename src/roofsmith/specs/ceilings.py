@@ -5,11 +5,13 @@ from __future__ import annotations
 import fcntl
 import os
 import tempfile
+import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import median
 from typing import Final, Protocol
 
 from roofsmith.domain.device import Device, Environment
@@ -33,7 +35,7 @@ from roofsmith.specs.sheet import (
     Measurement,
     MeasurementFile,
     fact_sheet,
-    higher_of,
+    newer_of,
     parse,
     render,
     unknown_sheet,
@@ -46,6 +48,13 @@ MIN_ROUNDS = 4
 MAX_ROUNDS = 10
 BUDGET_S = 4.0
 """No new round starts after this long; builds and worker starts come on top, about a second."""
+LOOKED_AT_FOR_S = 600.0
+"""Kept ceilings are looked at again after this long."""
+LOOKS = 2
+"""Rounds of such a look, on all threads alone: a second or two with the workers' start."""
+LEAST_OF_KEPT = 0.85
+"""Share of a kept ceiling, or its inverse, that makes it another machine: clocks of one shared host
+were seen to move by a quarter within an hour, and its measurements repeat within 2%."""
 CALL_DEADLINE_S = 30.0
 """For one round of one kernel, which takes a fifth of a second on two cores."""
 
@@ -132,29 +141,73 @@ class MeasuredCeilings:
     kit: Kit = CPU_KIT
     gate: Gate | None = None
     """In front of the GPU, where that is what is measured."""
+    conditions: Callable[[], Mapping[str, str]] = dict
+    """What else the figures depend on, such as microcode and governor: others mean another
+    measurement."""
 
     def facts(self, environment: Environment, threads: int, observer: Observer) -> FactSheet:
         """The kept ceilings for 1 and for `threads` processors, else freshly measured ones.
 
-        Without a compiler or a worker the ceilings are UNKNOWN, with the reason. A file that was
-        damaged is measured again.
+        Kept ones are looked at for a second or two, and measured again where the machine does less
+        than `LEAST_OF_KEPT` of them, or as much more. Without a compiler or a worker the ceilings
+        are UNKNOWN, with the reason. A file that was damaged is measured again.
         """
         kept = self._kept(environment, threads)
-        if kept is not None:
+        if kept is not None and self._is_fresh(environment, threads):
             return self._sheet(environment, threads, kept)
         with self._alone():
             kept = self._kept(environment, threads)  # another process may have measured meanwhile
-            if kept is not None:
+            if kept is None:
+                return self._measure(environment, threads, observer, ())
+            if self._is_fresh(environment, threads) or not self._moved(
+                environment, threads, kept, observer
+            ):
                 return self._sheet(environment, threads, kept)
-            return self._measure(environment, threads, observer, ())
+            return self._measure(environment, threads, observer, kept)
+
+    def _is_fresh(self, environment: Environment, threads: int) -> bool:
+        """Whether the kept figures were measured or looked at a moment ago; a GPU's always hold."""
+        if self.kit.whole_device:
+            return True
+        try:
+            age_s = time.time() - self.path(environment, threads).stat().st_mtime
+        except OSError:
+            return False
+        return 0 <= age_s <= LOOKED_AT_FOR_S
+
+    def _moved(
+        self,
+        environment: Environment,
+        threads: int,
+        kept: tuple[Measurement, ...],
+        observer: Observer,
+    ) -> bool:
+        """Look whether the machine does what it did; nothing is known where that can't be."""
+        observer.stage("ceilings", "looking whether the kept ones still hold")
+        benches = self.kit.benches(environment.device, threads)
+        try:
+            seen = self._seen([b for b in benches if b.threads == threads], LOOKS)
+        except _UnmeasurableError:
+            return False
+        with suppress(OSError):
+            os.utime(self.path(environment, threads))
+        shares = seen.shares_of({measurement.key: measurement.rate for measurement in kept})
+        return any(not LEAST_OF_KEPT <= share <= 1 / LEAST_OF_KEPT for share in shares)
+
+    def _seen(self, benches: Sequence[Bench], times: int) -> _Rounds:
+        rounds = _Rounds()
+        with self._opened(benches) as sessions:
+            for _ in range(times):
+                for bench, session in sessions:
+                    rounds.add(bench.round(session))
+        return rounds
 
     def measure_again(
         self, environment: Environment, threads: int, observer: Observer
     ) -> FactSheet:
-        """Measure now, and keep per ceiling the higher of the old and the new figure.
+        """Measure now, and keep per ceiling the new figure, and the old one beside it if higher.
 
-        What was reached once can be reached: a second measurement made at a lower clock or beside
-        a busy neighbour takes nothing back.
+        What was reached once can be reached, so a time has to be below that floor to be impossible.
         """
         with self._alone():
             kept = self._kept(environment, threads)
@@ -169,6 +222,8 @@ class MeasuredCeilings:
             "threads": threads,
             "kernels": sorted(bench.candidate.id for bench in benches),
         }
+        if conditions := dict(self.conditions()):
+            parts["conditions"] = conditions
         return self.cache_dir / f"ceilings-{content_id(canonical_json(parts))[:16]}.json"
 
     def _kept(self, environment: Environment, threads: int) -> tuple[Measurement, ...] | None:
@@ -199,7 +254,7 @@ class MeasuredCeilings:
             if known:
                 return self._sheet(environment, threads, known)
             return unknown_sheet(device, self.kit.keys(device, threads), str(reason))
-        best = higher_of(known, measured)
+        best = newer_of(known, measured, REPEATABILITY)
         path = self.path(environment, threads)
         file = MeasurementFile(
             device=device.name,
@@ -227,15 +282,20 @@ class MeasuredCeilings:
     def _run(self, device: Device, threads: int, observer: Observer) -> tuple[Measurement, ...]:
         observer.stage("ceilings", f"measuring bandwidth and peak on {self.kit.on(threads)}")
         benches = self.kit.benches(device, threads)
+        with self._opened(benches) as sessions:
+            rounds = self._rounds(sessions, observer)
+        return rounds.measurements(self.clock.now().strftime("%Y-%m-%d %H:%M"))
+
+    @contextmanager
+    def _opened(self, benches: Sequence[Bench]) -> Iterator[list[tuple[Bench, KernelSession]]]:
+        """All kernels at once; whatever goes wrong with one makes ceilings unmeasurable."""
         with ExitStack() as stack:
             try:
-                sessions = [(bench, stack.enter_context(self._session(bench))) for bench in benches]
-                rounds = self._rounds(sessions, observer)
+                yield [(bench, stack.enter_context(self._session(bench))) for bench in benches]
             except KernelDiedError as died:
                 raise _UnmeasurableError(f"a ceiling kernel failed: {died}") from died
             except RoofsmithError as error:
                 raise _UnmeasurableError(error.message) from error
-        return rounds.measurements(self.clock.now().strftime("%Y-%m-%d %H:%M"))
 
     @contextmanager
     def _session(self, bench: Bench) -> Iterator[KernelSession]:
@@ -280,13 +340,19 @@ class MeasuredCeilings:
 class _Rounds:
     """Rates of every round so far, per ceiling."""
 
-    rates: dict[tuple[str, str, int, int], list[tuple[float, str]]] = field(
-        default_factory=lambda: defaultdict(list)
-    )
+    rates: dict[Key, list[tuple[float, str]]] = field(default_factory=lambda: defaultdict(list))
 
     def add(self, samples: list[Sample]) -> None:
         for key, rate, variant in samples:
             self.rates[key].append((rate, variant))
+
+    def shares_of(self, kept: Mapping[Key, float]) -> list[float]:
+        """Of the kept rates: the median of each kind, since single ones are disturbed at times."""
+        shares: dict[str, list[float]] = defaultdict(list)
+        for key, rates in self.rates.items():
+            if key in kept:
+                shares[key[0]].append(max(rates)[0] / kept[key])
+        return [median(of_kind) for of_kind in shares.values()]
 
     def agree(self) -> bool:
         return all(_spread(rates) <= REPEATABILITY for rates in self.rates.values())

@@ -52,6 +52,8 @@ class Measurement(Value):
     rounds: int = Field(ge=1)
     date: str
     """UTC, `YYYY-MM-DD HH:MM`."""
+    reached: float | None = Field(default=None, gt=0)
+    """The highest rate that was measured before, where this one is lower."""
 
     @property
     def key(self) -> Key:
@@ -94,7 +96,7 @@ class MeasurementFile(Value):
 
 def render(file: MeasurementFile) -> str:
     """The file's text: five lines of header, a line per measurement, two lines of footer."""
-    rows = ",\n".join(f"  {json.dumps(m.model_dump())}" for m in file.measurements)
+    rows = ",\n".join(f"  {json.dumps(m.model_dump(exclude_none=True))}" for m in file.measurements)
     return (
         f'{{\n "format": {file.format},\n "device": {json.dumps(file.device)},\n'
         f' "compiler": {json.dumps(file.compiler)},\n "measurements": [\n{rows}\n ]\n}}\n'
@@ -110,14 +112,22 @@ def parse(text: str) -> MeasurementFile | None:
     return file if render(file) == text else None
 
 
-def higher_of(old: Iterable[Measurement], new: Iterable[Measurement]) -> tuple[Measurement, ...]:
-    """Per ceiling the higher measurement: what was reached once can be reached."""
-    best = {measurement.key: measurement for measurement in old}
+def newer_of(
+    old: Iterable[Measurement], new: Iterable[Measurement], repeatability: float
+) -> tuple[Measurement, ...]:
+    """Per ceiling what the machine does now, with the highest that it ever did.
+
+    A lower figure that doesn't repeat is one of a disturbed machine, and takes nothing back.
+    """
+    found = {measurement.key: measurement for measurement in old}
     for measurement in new:
-        known = best.get(measurement.key)
-        if known is None or measurement.rate > known.rate:
-            best[measurement.key] = measurement
-    return tuple(best[key] for key in sorted(best))
+        known = found.get(measurement.key)
+        highest = max(known.rate, known.reached or 0.0) if known is not None else 0.0
+        if known is None or measurement.rate >= highest:
+            found[measurement.key] = measurement
+        elif measurement.rate >= known.rate or measurement.spread <= repeatability:
+            found[measurement.key] = measurement.model_copy(update={"reached": highest})
+    return tuple(found[key] for key in sorted(found))
 
 
 def fact_sheet(
@@ -139,6 +149,7 @@ def _cited_ceilings(
     device_id: str, on_kind: DeviceKind, measurements: Sequence[Measurement], path: str | Path
 ) -> FactSheet:
     bandwidth, compute, other = [], [], []
+    reached_bandwidth, reached_compute = [], []
     for line, measurement in enumerate(measurements, start=_HEADER_LINES + 1):
         citation = Citation(
             path=str(path),
@@ -150,13 +161,26 @@ def _cited_ceilings(
         match measurement.kind:
             case "bandwidth":
                 bandwidth.append(_bandwidth(measurement, fact))
+                reached_bandwidth += [
+                    _bandwidth(measurement, f) for f in _reached(measurement, fact)
+                ]
             case "fma" | "mma":
                 compute.append(_compute(measurement, fact))
+                reached_compute += [_compute(measurement, f) for f in _reached(measurement, fact)]
             case "shared" | "launch":
                 other.append(fact)
     return FactSheet(
-        device_id=device_id, bandwidth=tuple(bandwidth), compute=tuple(compute), other=tuple(other)
-    )
+        device_id=device_id, bandwidth=tuple(bandwidth), compute=tuple(compute), other=tuple(other),
+        reached_bandwidth=tuple(reached_bandwidth), reached_compute=tuple(reached_compute),
+    )  # fmt: skip
+
+
+def _reached(measurement: Measurement, fact: Fact) -> tuple[Fact, ...]:
+    """What was measured before, where that was more."""
+    if measurement.reached is None:
+        return ()
+    update = {"metric": f"{fact.metric}, reached before", "value": measurement.reached}
+    return (fact.model_copy(update=update),)
 
 
 def _fact(measurement: Measurement, metric: str, citation: Citation) -> Fact:
@@ -292,4 +316,5 @@ def measured_at(file: MeasurementFile, path: Path, line: int) -> tuple[Fact, ...
     key = found.key
     names = (f"{key[1]} {key[0]}", metric_name(key, "cpu"), metric_name(key, "nvidia"))
     where = Citation(path=str(path), line=line, command=COMMAND)
-    return tuple(_fact(found, name, where) for name in names)
+    facts = tuple(_fact(found, name, where) for name in names)
+    return (*facts, *(before for fact in facts for before in _reached(found, fact)))

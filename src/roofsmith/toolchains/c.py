@@ -10,6 +10,8 @@ from roofsmith.toolchains.compiling import CompilingToolchain
 from roofsmith.toolchains.flags import joined, refusal
 from roofsmith.toolchains.limits import Limits
 
+LINES = ("-g1",)
+"""Line numbers beside the code, which stays as it is: listings name lines of the source by them."""
 _COMPILED = frozenset({".c", ".cc", ".cpp", ".cxx", ".c++", ".C"})
 
 
@@ -35,7 +37,7 @@ def _plan(candidate: Candidate, canary: str | None) -> Plan:
         else ("-fdiagnostics-color=never", "-fmax-errors=50")
     )
     arguments = (
-        *flags, "-shared", "-fPIC", "-I.", *quiet,
+        *LINES, *flags, "-shared", "-fPIC", "-I.", *quiet,
         *included(canary), "-x", kind, *units(candidate, _COMPILED), "-x", "none",
         *joined(candidate.build.link), "-Wl,-z,defs",
     )  # fmt: skip
