@@ -133,6 +133,7 @@ def refusal_document(refusal: Refusal) -> dict[str, Any]:
         "proposer": refusal.proposer,
         "hypothesis": None if refusal.hypothesis is None else refusal.hypothesis.statement,
         "tokens": refusal.tokens,
+        "cost_usd": refusal.cost_usd,
     }
 
 

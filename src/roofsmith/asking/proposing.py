@@ -37,6 +37,7 @@ def proposal_of(answer: Answer, brief: Brief, proposer: str) -> Proposal | BadAn
         candidate=candidate,
         repair=answer.repair,
         tokens=answer.tokens,
+        cost_usd=answer.cost_usd,
         proposer=proposer,
     )
 
@@ -135,4 +136,10 @@ def _hypothesis(answer: Answer, brief: Brief, proposer: str) -> Hypothesis:
 
 
 def _bad(answer: Answer, reason: RefusalReason, detail: str, proposer: str) -> BadAnswer:
-    return BadAnswer(reason=reason, detail=detail, tokens=answer.tokens, proposer=proposer)
+    return BadAnswer(
+        reason=reason,
+        detail=detail,
+        tokens=answer.tokens,
+        cost_usd=answer.cost_usd,
+        proposer=proposer,
+    )

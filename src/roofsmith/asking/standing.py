@@ -81,7 +81,7 @@ def limits_left(brief: Brief) -> dict[str, Any]:
     """What the limits in force still allow; None: there is no such limit."""
     campaign, limits = brief.campaign, limits_in_force(brief.campaign)
     judged = sum(r.repairs is None and r.splits is None for r in campaign.rounds)
-    spent, tokens = spent_s(campaign), sum(found.tokens for found in campaign.proposed)
+    spent, tokens = spent_s(campaign), campaign.tokens
     slower = regressions_in_a_row(campaign.since_restart, campaign.started.target.stop.max_repairs)
     return {
         "rounds": max(0, limits.max_iterations - judged),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import Annotated, Literal, assert_never
 
@@ -155,6 +156,8 @@ class Round(Value):
     """The commit of a kept round; comes with a later `Committed` record."""
     tokens: int = Field(default=0, ge=0)
     """What the proposer says that it used to think of it."""
+    cost_usd: float = Field(default=0.0, ge=0)
+    """What that cost, as far as anybody knows; 0 in older ledgers."""
     wall_s: float
     kernel_s: float = 0.0
     at: str
@@ -367,6 +370,16 @@ class Campaign(Value):
         refused = [(r.after_round, n, r) for n, r in enumerate(self.refusals, start=1)]
         both: list[tuple[int, int, Round | Refusal]] = [*places, *refused]
         return tuple(found for *_, found in sorted(both, key=lambda place: place[:2]))
+
+    @property
+    def tokens(self) -> int:
+        """What all proposers together say that they used."""
+        return sum(found.tokens for found in self.proposed)
+
+    @property
+    def cost_usd(self) -> float:
+        """What that cost, as far as anybody knows."""
+        return math.fsum(found.cost_usd for found in self.proposed)
 
     @property
     def refused_since_resume(self) -> tuple[Refusal, ...]:

@@ -27,6 +27,7 @@ class BadAnswer(Value):
     """What was wrong, so that the next answer can do better."""
     tokens: int = Field(default=0, ge=0)
     """What the proposer used for it, if it counts."""
+    cost_usd: float = Field(default=0.0, ge=0)
     proposer: str = ""
     """Who answered so, by name; empty: the proposer that the engine asked."""
 
@@ -45,6 +46,7 @@ class Refusal(Value):
     candidate_id: str | None = None
     """Of the kernel as it was proposed; None where the answer held none."""
     tokens: int = Field(default=0, ge=0)
+    cost_usd: float = Field(default=0.0, ge=0)
     wall_s: float
     kernel_s: float = 0.0
     """Part of `wall_s` in which the proposer had kernels built and screened."""

@@ -153,7 +153,7 @@ def _budget_spent(campaign: Campaign, policy: StopPolicy, spent_s: float) -> End
 
 
 def _tokens_spent(campaign: Campaign, policy: StopPolicy) -> EndCheck:
-    spent = sum(found.tokens for found in campaign.proposed)
+    spent = campaign.tokens
     if policy.max_tokens is None:
         detail = f"{spent} tokens are spent; there is no limit on them"
         return EndCheck(code="tokens", holds=False, detail=detail)

@@ -140,7 +140,13 @@ class AgentProposer:
 
         def bad(reason: RefusalReason, detail: str) -> BadAnswer:
             said = secrets.redacted(f"{detail[:_LONGEST_DETAIL]}; log: {where}")
-            return BadAnswer(reason=reason, detail=said, tokens=meter.tokens, proposer=self.name)
+            return BadAnswer(
+                reason=reason,
+                detail=said,
+                tokens=meter.tokens,
+                cost_usd=meter.cost_usd,
+                proposer=self.name,
+            )
 
         if wrong := _ended_badly(ran, changed, terms):
             return bad(*wrong)
@@ -156,7 +162,7 @@ class AgentProposer:
         proposal = proposal_of(answer.model_copy(update=used), brief, self.name)
         if isinstance(proposal, BadAnswer):
             return bad(proposal.reason, proposal.detail).model_copy(
-                update={"tokens": proposal.tokens}
+                update={"tokens": proposal.tokens, "cost_usd": proposal.cost_usd}
             )
         return proposal
 
@@ -253,7 +259,7 @@ def _tokens_left(brief: Brief, most: int | None) -> int | None:
     limit = limits_in_force(brief.campaign).max_tokens
     if limit is None:
         return most
-    left = max(0, limit - sum(past.tokens for past in brief.campaign.proposed))
+    left = max(0, limit - brief.campaign.tokens)
     return left if most is None else min(left, most)
 
 

@@ -111,6 +111,7 @@ class ModelProposer:
                 reason="bad_repair",
                 detail="the last idea is to be repaired: set `repair`, or say `give_up`",
                 tokens=answer.tokens,
+                cost_usd=answer.cost_usd,
                 proposer=self.name,
             )
         if brief.repair is None:
