@@ -148,7 +148,9 @@ def test_code_that_was_judged_needs_a_reason(brief: Brief) -> None:
 
 
 def test_giving_up_is_no_proposal(brief: Brief) -> None:
-    assert proposal_of(Answer(give_up="it is at the roofline"), brief, "x") is None
+    found = proposal_of(Answer(give_up="it is at the roofline", tokens=3), brief, "x")
+    assert isinstance(found, BadAnswer)
+    assert (found.reason, found.tokens) == ("gave_up", 3)
 
 
 # -- files -----------------------------------------------------------------------------------

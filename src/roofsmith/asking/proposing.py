@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping
 
+from roofsmith.asking.answering import LONGEST_DETAIL
 from roofsmith.asking.edits import UnfitError, changed
 from roofsmith.asking.evidence import answerable, evidence_of
 from roofsmith.domain.answer import Answer
@@ -15,8 +16,8 @@ from roofsmith.domain.refusal import BadAnswer, RefusalReason
 from roofsmith.ports import Brief
 
 
-def proposal_of(answer: Answer, brief: Brief, proposer: str) -> Proposal | BadAnswer | None:
-    """The proposal that an answer amounts to; None if it gives up.
+def proposal_of(answer: Answer, brief: Brief, proposer: str) -> Proposal | BadAnswer:
+    """The proposal that an answer amounts to, or why it is none.
 
     Args:
         answer: in the schema that every proposer answers in.
@@ -24,7 +25,7 @@ def proposal_of(answer: Answer, brief: Brief, proposer: str) -> Proposal | BadAn
         proposer: who answered, by name, such as `agent:claude`.
     """
     if answer.give_up is not None:
-        return None
+        return _bad(answer, _pass(brief), answer.give_up[:LONGEST_DETAIL], proposer)
     try:
         candidate = _candidate(answer, brief)
         hypothesis = _hypothesis(answer, brief, proposer)
@@ -40,6 +41,11 @@ def proposal_of(answer: Answer, brief: Brief, proposer: str) -> Proposal | BadAn
         cost_usd=answer.cost_usd,
         proposer=proposer,
     )
+
+
+def _pass(brief: Brief) -> RefusalReason:
+    """What giving up is called."""
+    return "gave_up" if brief.repair is None else "no_repair"
 
 
 class _WrongError(Exception):

@@ -326,6 +326,8 @@ def _limits(found: Mapping[str, Any], _gone: int, _room: int) -> str:
         lines.append(f"{duration(left['seconds'])} left, {duration(left['seconds_spent'])} spent")
     if left["tokens"] is not None:
         lines.append(f"{left['tokens']} tokens left, {left['tokens_spent']} spent")
+    if left["cost_usd"] is not None:
+        lines.append(f"${left['cost_usd']:.2f} left, ${left['cost_usd_spent']:.2f} spent")
     slower, most = left["regressions_in_a_row"], left["regressions_allowed"]
     lines.append(f"{slower} of {most} measurably slower rounds in a row, which end the campaign")
     return _titled("Limits", _bullets(lines))

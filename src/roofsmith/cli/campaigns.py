@@ -49,6 +49,7 @@ def optimize(
     max_iterations: options.MaxIterations = None,
     budget_s: options.BudgetS = None,
     max_tokens: options.MaxTokens = None,
+    max_cost: options.MaxCost = None,
     notes: Annotated[
         str | None,
         typer.Option(
@@ -72,7 +73,7 @@ def optimize(
     plan = app.Plan(
         subject=subject,
         proposers=proposer or app.DEFAULT_PROPOSERS,
-        limits=app.Limits(max_iterations, budget_s, max_tokens),
+        limits=app.Limits(max_iterations, budget_s, max_tokens, max_cost),
         notes=notes,
         base_url=base_url,
     )
@@ -89,6 +90,7 @@ def resume(
     max_iterations: options.MaxIterations = None,
     budget_s: options.BudgetS = None,
     max_tokens: options.MaxTokens = None,
+    max_cost: options.MaxCost = None,
     isolation: options.Isolation = None,
     lock_clocks: options.LockClocks = False,
     wait: options.Wait = True,
@@ -98,7 +100,7 @@ def resume(
     from roofsmith import app
 
     settings = app.settings(isolation, lock_clocks=lock_clocks, waits=wait)
-    limits = app.Limits(max_iterations, budget_s, max_tokens)
+    limits = app.Limits(max_iterations, budget_s, max_tokens, max_cost)
     with reminded(directory):
         _run(
             lambda o: app.resume(directory, proposer, limits, settings, o, base_url),
@@ -214,6 +216,7 @@ def tell(
     max_iterations: options.MaxIterations = None,
     budget_s: options.BudgetS = None,
     max_tokens: options.MaxTokens = None,
+    max_cost: options.MaxCost = None,
     isolation: options.Isolation = None,
     wait: options.Wait = True,
     as_json: options.Json = False,
@@ -227,7 +230,7 @@ def tell(
     from roofsmith import app
     from roofsmith.cli import show
 
-    limits = app.Limits(max_iterations, budget_s, max_tokens)
+    limits = app.Limits(max_iterations, budget_s, max_tokens, max_cost)
     if (kernel is None) == (proposal is None):
         raise UsageError(
             "name either the changed kernel or a proposal", hint="--kernel FILE, or --proposal FILE"

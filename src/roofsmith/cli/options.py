@@ -155,3 +155,9 @@ MaxTokens = Annotated[
     int | None,
     typer.Option(min=1, help="Tokens that all proposers together may use.", show_default=False),
 ]
+MaxCost = Annotated[
+    float | None,
+    typer.Option(
+        metavar="USD", help="Money that all proposers together may cost.", show_default=False
+    ),
+]

@@ -25,7 +25,7 @@ from roofsmith.domain.kernel import Candidate
 from roofsmith.domain.outcome import Outcome
 from roofsmith.domain.profile import Bottleneck, Profile
 from roofsmith.domain.proposal import Hypothesis, ScreenedPoint
-from roofsmith.domain.refusal import Refusal
+from roofsmith.domain.refusal import PASSES, Refusal
 from roofsmith.domain.target import StopPolicy, Target
 from roofsmith.domain.tip import Tip
 from roofsmith.domain.transfer import TransferCheck
@@ -393,12 +393,27 @@ class Campaign(Value):
         return tuple(found)
 
     def refused_in_a_row(self, proposer: str) -> tuple[Refusal, ...]:
-        """A proposer's refusals since its last round, oldest first; a resume begins anew."""
+        """A proposer's wrong answers since its last round, oldest first; a resume begins anew."""
         own = max((r.round for r in self.rounds if r.proposer == proposer), default=0)
         return tuple(
             refusal
             for refusal in self.refused_since_resume
-            if refusal.proposer == proposer and refusal.after_round >= own
+            if refusal.proposer == proposer
+            and refusal.after_round >= own
+            and refusal.reason not in PASSES
+        )
+
+    def has_passed(self, proposer: str, *, repair: bool) -> bool:
+        """Whether a proposer gave up, or dropped the repair that is due, since the last round.
+
+        A partial restart, after which it sees less, lets it be asked again.
+        """
+        wanted = "no_repair" if repair else "gave_up"
+        since = [aside.event for aside in self.asides if aside.after_round == self.last_round]
+        masks = [n for n, event in enumerate(since) if isinstance(event, Masked)]
+        return any(
+            isinstance(event, Refusal) and (event.proposer, event.reason) == (proposer, wanted)
+            for event in since[masks[-1] if masks else 0 :]
         )
 
     def mask_reason(self, round_number: int) -> str | None:
