@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from roofsmith.analysis.fractions import final_fraction, held_fraction
+from roofsmith.analysis.spending import spendings
 from roofsmith.app.bounds import Roofline
 from roofsmith.app.campaigns import Finished
 from roofsmith.app.session import Standing, ToldRounds
@@ -34,6 +35,10 @@ from roofsmith.report.json_summary import (
     value_fields,
 )
 from roofsmith.report.summarize import summarize
+    metric_fields,
+    spending_document,
+    value_fields,
+)
 from roofsmith.specs.wiki_page import Entry
 
 
@@ -105,6 +110,10 @@ def round_document(round_: Round, measure: Measure = TIME) -> dict[str, Any]:
         "unsourced": list(round_.unsourced),
         "roofline_fraction": round_.roofline_fraction,
         "total_speedup": round_.total_speedup,
+        "proposer": round_.proposer,
+        "tokens": round_.tokens,
+        "cost_usd": round_.cost_usd,
+        "wall_s": round_.wall_s,
     }
 
 
@@ -167,6 +176,7 @@ def finished_document(finished: Finished) -> dict[str, Any]:
         "final": [_timing(t, measure) for t in stopped.final_timings] if stopped else [],
         "rounds": [round_document(round_, measure) for round_ in campaign.rounds],
         "refused": [refusal_document(refusal) for refusal in campaign.refusals],
+        "proposers": [spending_document(found) for found in spendings(campaign)],
         "notes": list(finished.notes),
     }
 

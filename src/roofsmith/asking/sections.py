@@ -10,6 +10,7 @@ from roofsmith.analysis.figures import (
     duration,
     measured,
     measured_interval,
+    money,
     one_line,
     percent,
     plural,
@@ -327,7 +328,7 @@ def _limits(found: Mapping[str, Any], _gone: int, _room: int) -> str:
     if left["tokens"] is not None:
         lines.append(f"{left['tokens']} tokens left, {left['tokens_spent']} spent")
     if left["cost_usd"] is not None:
-        lines.append(f"${left['cost_usd']:.2f} left, ${left['cost_usd_spent']:.2f} spent")
+        lines.append(f"{money(left['cost_usd'])} left, {money(left['cost_usd_spent'])} spent")
     slower, most = left["regressions_in_a_row"], left["regressions_allowed"]
     lines.append(f"{slower} of {most} measurably slower rounds in a row, which end the campaign")
     return _titled("Limits", _bullets(lines))

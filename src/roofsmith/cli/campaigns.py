@@ -70,15 +70,17 @@ def optimize(
     """
     from roofsmith import app
 
+    settings = app.settings(isolation, lock_clocks=lock_clocks, waits=wait)
     plan = app.Plan(
         subject=subject,
-        proposers=proposer or app.DEFAULT_PROPOSERS,
+        proposers=proposer or app.default_proposers(settings),
         limits=app.Limits(max_iterations, budget_s, max_tokens, max_cost),
         notes=notes,
         base_url=base_url,
     )
     directory = output or app.new_directory(subject)
-    settings = app.settings(isolation, lock_clocks=lock_clocks, waits=wait)
+    for line in app.estimates(plan, settings):
+        print(line, file=sys.stderr)
     _run(lambda o: app.optimize(plan, directory, settings, o), directory, as_json)
 
 

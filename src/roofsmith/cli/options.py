@@ -133,7 +133,7 @@ Proposers = Annotated[
         "--proposer",
         help="Who thinks of changes: recipes, sweep, model:NAME, agent:NAME or agent:COMMAND, "
         "replay:FILE, a list such as recipes,sweep, or none.",
-        show_default="recipes,sweep",
+        show_default="recipes,sweep, and the model of roofsmith config",
     ),
 ]
 BaseUrl = Annotated[

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from roofsmith.analysis.figures import money
 from roofsmith.analysis.fractions import held_fraction
 from roofsmith.analysis.regressions import regressions_in_a_row
 from roofsmith.domain.campaign import Campaign
@@ -173,7 +174,7 @@ def _cost_spent(campaign: Campaign, policy: StopPolicy) -> Iterator[EndCheck]:
         return
     spent = campaign.cost_usd
     short = _too_little_left(campaign, policy, "cost")
-    detail = f"${spent:.4f} of ${policy.max_cost_usd:.2f} are spent{short}"
+    detail = f"{money(spent)} of {money(policy.max_cost_usd)} are spent{short}"
     yield EndCheck(code="cost", holds=spent >= policy.max_cost_usd or bool(short), detail=detail)
 
 

@@ -2,8 +2,9 @@
 
 `endpoint.py` says which model, where, and where its key comes from; `prompts.py` what it is sent;
 `proposer.py` makes a proposal of what it says; `redaction.py` keeps keys out of all of it;
-`prices.py` what it charges, `allowance.py` what a campaign has left for an answer.
+`prices.py` what it charges, `allowance.py` what a campaign has left for an answer,
+`estimate.py` what that will come to.
 `conversation.py` talks, `patience.py` waits and tries again, `thrift.py` keeps to the allowance,
-`failures.py` says what went wrong: these four alone import pydantic-ai, which is an extra, and takes
-half a second.
+`failures.py` says what went wrong: these four alone import pydantic-ai, which is an extra, and
+takes half a second.
 """

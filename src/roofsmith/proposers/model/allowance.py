@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from roofsmith.analysis.figures import money
 from roofsmith.domain.campaign import Campaign
 from roofsmith.domain.price import Price, Usage
 from roofsmith.domain.refusal import RefusalReason
@@ -80,9 +81,8 @@ class Allowance:
         left = self.cost_usd - price.cost_usd(spent)
         least = price.cost_usd(Usage(input=sent, output=LEAST_ANSWER))
         if left < least:
-            raise ShortError(
-                "cost", f"${max(0.0, left):.4f} is left; {_needed(sent)}: ${least:.4f}"
-            )
+            short = f"{money(max(0.0, left))} is left; {_needed(sent)}: {money(least)}"
+            raise ShortError("cost", short)
         each = price.cost_usd(Usage(output=1))
         return (left - price.cost_usd(Usage(input=sent))) / each if each else math.inf
 
