@@ -25,7 +25,8 @@ def proposal_of(answer: Answer, brief: Brief, proposer: str) -> Proposal | BadAn
         proposer: who answered, by name, such as `agent:claude`.
     """
     if answer.give_up is not None:
-        return _bad(answer, _pass(brief), answer.give_up[:LONGEST_DETAIL], proposer)
+        reason: RefusalReason = "gave_up" if brief.repair is None else "no_repair"
+        return _bad(answer, reason, answer.give_up[:LONGEST_DETAIL], proposer)
     try:
         candidate = _candidate(answer, brief)
         hypothesis = _hypothesis(answer, brief, proposer)
@@ -41,11 +42,6 @@ def proposal_of(answer: Answer, brief: Brief, proposer: str) -> Proposal | BadAn
         cost_usd=answer.cost_usd,
         proposer=proposer,
     )
-
-
-def _pass(brief: Brief) -> RefusalReason:
-    """What giving up is called."""
-    return "gave_up" if brief.repair is None else "no_repair"
 
 
 class _WrongError(Exception):

@@ -96,8 +96,8 @@ class AgentProposer:
         """`agent:claude`; of a command of the user's own `agent:(program)`."""
         return f"agent:{self._agent.name}"
 
-    def ask(self, brief: Brief, screen: Screen) -> Proposal | BadAnswer | None:  # noqa: ARG002
-        """The agent's proposal, what was wrong with its answer, or None where it gives up.
+    def ask(self, brief: Brief, screen: Screen) -> Proposal | BadAnswer:  # noqa: ARG002
+        """The agent's proposal, or what its answer is taken for.
 
         Raises:
             StorageError: the campaign's folder can't be written.
@@ -120,7 +120,7 @@ class AgentProposer:
 
     def _answered(
         self, brief: Brief, folder: Folder, log: Path, sources: Mapping[str, str]
-    ) -> Proposal | BadAnswer | None:
+    ) -> Proposal | BadAnswer:
         terms = self._terms
         secrets = Secrets(terms.environment)
         meter = UsageMeter(self._agent.preset.usage)
