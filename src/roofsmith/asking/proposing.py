@@ -25,8 +25,8 @@ def proposal_of(answer: Answer, brief: Brief, proposer: str) -> Proposal | BadAn
         proposer: who answered, by name, such as `agent:claude`.
     """
     if answer.give_up is not None:
-        reason: RefusalReason = "gave_up" if brief.repair is None else "no_repair"
-        return _bad(answer, reason, answer.give_up[:LONGEST_DETAIL], proposer)
+        passed: RefusalReason = "gave_up" if brief.repair is None else "no_repair"
+        return _bad(answer, passed, answer.give_up[:LONGEST_DETAIL], proposer)
     try:
         candidate = _candidate(answer, brief)
         hypothesis = _hypothesis(answer, brief, proposer)

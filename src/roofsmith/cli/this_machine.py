@@ -60,7 +60,7 @@ def config(
         typer.Option(
             metavar="NAME",
             help="Agree that kernels are sent to this model, such as model:openai:NAME, wherever"
-            " --proposer names nobody; none takes it back.",
+            " no proposer is named; none takes it back.",
             show_default=False,
         ),
     ] = None,
