@@ -32,13 +32,10 @@ from roofsmith.report.json_summary import (
     calibration_document,
     held_out_document,
     metric_fields,
-    value_fields,
-)
-from roofsmith.report.summarize import summarize
-    metric_fields,
     spending_document,
     value_fields,
 )
+from roofsmith.report.summarize import summarize
 from roofsmith.specs.wiki_page import Entry
 
 
