@@ -47,6 +47,10 @@ class Settings:
     """Whether to wait for an idle GPU at all."""
     model_deadline_s: float = MODEL_DEADLINE_S
     """For one answer of a language model."""
+    model_tokens: int | None = None
+    """Of one turn's answer of a language model; None: what its proposer takes to be enough."""
+    config_dir: Path | None = None
+    """Where this user's consent and prices of models are; None: nowhere."""
     lease_dir: Path | None = None
     """Where leases of GPUs are; None: where all users of this host look for them."""
     private_dir: Path | None = None
@@ -110,13 +114,16 @@ class Settings:
         `$ROOFSMITH_GATE_<FIELD>` replaces a field of the gate's policy, such as
         `$ROOFSMITH_GATE_GIVE_UP_S`; `$ROOFSMITH_LEASES` is the folder of leases.
 
-        `$ROOFSMITH_MODEL_DEADLINE_S` is how long a language model may take for an answer.
-        `$ROOFSMITH_ASKED_BY` is a campaign's process, as its agent's commands are told.
+        `$ROOFSMITH_MODEL_DEADLINE_S` is how long a language model may take for an answer, and
+        `$ROOFSMITH_MODEL_TOKENS` how long the answer may be. What the user agreed to is in
+        `$XDG_CONFIG_HOME/roofsmith`, else `~/.config/roofsmith`. `$ROOFSMITH_ASKED_BY` is a
+        campaign's process, as its agent's commands are told.
 
         Raises:
             UsageError: `$ROOFSMITH_CACHE`, `$ROOFSMITH_WIKI`, `$ROOFSMITH_TIPS` or
                 `$ROOFSMITH_LEASES` is not an absolute path, or there is no home; there is no such
-                isolation; a gate's field is unknown or has no such value; the deadline is no time.
+                isolation; a gate's field is unknown or has no such value; the deadline is no time,
+                or the tokens are no number.
         """
         return cls(
             cache_dir=_cache_dir(environment),
@@ -127,6 +134,8 @@ class Settings:
             tips_dir=_tips_dir(environment),
             gate=_gate(environment),
             model_deadline_s=_model_deadline_s(environment.get("ROOFSMITH_MODEL_DEADLINE_S")),
+            model_tokens=_model_tokens(environment.get("ROOFSMITH_MODEL_TOKENS")),
+            config_dir=_folder(environment, "", "XDG_CONFIG_HOME", "roofsmith", ".config"),
             lease_dir=_lease_dir(environment),
             asked_by=int(asker) if (asker := environment.get(ASKED_BY, "")).isdecimal() else None,
         )
@@ -173,6 +182,16 @@ def _model_deadline_s(chosen: str | None) -> float:
     if 0 < seconds < math.inf:
         return seconds
     raise UsageError(f"ROOFSMITH_MODEL_DEADLINE_S={chosen} is no time", hint="seconds, such as 600")
+
+
+def _model_tokens(chosen: str | None) -> int | None:
+    if not chosen:
+        return None
+    if chosen.isdecimal() and int(chosen) > 0:
+        return int(chosen)
+    raise UsageError(
+        f"ROOFSMITH_MODEL_TOKENS={chosen} is no number of tokens", hint="such as 16000"
+    )
 
 
 def _lease_dir(environment: Mapping[str, str]) -> Path | None:

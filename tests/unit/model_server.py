@@ -35,6 +35,7 @@ class Reply:
     """The connection breaks in the middle."""
     counts: bool = True
     """Whether it says what it took."""
+    used: tuple[int, int] = USED
 
 
 def proposes(answer: dict[str, Any], **changes: Any) -> Reply:
@@ -61,6 +62,12 @@ class Request:
     @property
     def turn(self) -> int:
         return sum(message["role"] == "assistant" for message in self.body["messages"])
+
+    @property
+    def longest(self) -> int | None:
+        """Tokens that an answer may have."""
+        found = self.body.get("max_completion_tokens", self.body.get("max_tokens"))
+        return None if found is None else int(found)
 
     @property
     def has_tools(self) -> bool:
@@ -186,15 +193,16 @@ def _openai_events(reply: Reply) -> Iterator[bytes]:
     finish = "tool_calls" if reply.call is not None else "stop"
     yield chunk({}, "length" if reply.truncated else finish)
     if reply.counts:
-        yield _data({**_HEAD, "choices": [], "usage": _openai_usage()})
+        yield _data({**_HEAD, "choices": [], "usage": _openai_usage(reply)})
     yield b"data: [DONE]\n\n"
 
 
 _HEAD = {"id": "r1", "object": "chat.completion.chunk", "created": 1, "model": "m"}
 
 
-def _openai_usage() -> dict[str, int]:
-    return {"prompt_tokens": USED[0], "completion_tokens": USED[1], "total_tokens": sum(USED)}
+def _openai_usage(reply: Reply) -> dict[str, int]:
+    sent, said = reply.used
+    return {"prompt_tokens": sent, "completion_tokens": said, "total_tokens": sent + said}
 
 
 def _openai_whole(reply: Reply) -> dict[str, Any]:
@@ -204,14 +212,19 @@ def _openai_whole(reply: Reply) -> dict[str, Any]:
         message["tool_calls"] = [{"id": "c1", "type": "function", "function": function}]
     finish = "length" if reply.truncated else "stop"
     choice = {"index": 0, "message": message, "finish_reason": finish}
-    return {**_HEAD, "object": "chat.completion", "choices": [choice], "usage": _openai_usage()}
+    return {
+        **_HEAD,
+        "object": "chat.completion",
+        "choices": [choice],
+        "usage": _openai_usage(reply),
+    }
 
 
-def _anthropic_message(request: Request) -> dict[str, Any]:
+def _anthropic_message(request: Request, reply: Reply) -> dict[str, Any]:
     return {
         "id": "m1", "type": "message", "role": "assistant", "model": request.body["model"],
         "content": [], "stop_reason": None, "stop_sequence": None,
-        "usage": {"input_tokens": USED[0], "output_tokens": 1},
+        "usage": {"input_tokens": reply.used[0], "output_tokens": 1},
     }  # fmt: skip
 
 
@@ -227,7 +240,7 @@ def _anthropic_events(request: Request, reply: Reply) -> Iterator[bytes]:
     def event(kind: str, **values: Any) -> bytes:
         return f"event: {kind}\n".encode() + _data({"type": kind, **values})
 
-    yield event("message_start", message=_anthropic_message(request))
+    yield event("message_start", message=_anthropic_message(request, reply))
     if reply.call is not None:
         block: dict[str, Any] = {"type": "tool_use", "id": "t1", "name": "propose", "input": {}}
         yield event("content_block_start", index=0, content_block=block)
@@ -245,7 +258,7 @@ def _anthropic_events(request: Request, reply: Reply) -> Iterator[bytes]:
     if reply.call is not None or reply.text is not None:
         yield event("content_block_stop", index=0)
     ended = {"stop_reason": _stop_reason(reply), "stop_sequence": None}
-    yield event("message_delta", delta=ended, usage={"output_tokens": USED[1]})
+    yield event("message_delta", delta=ended, usage={"output_tokens": reply.used[1]})
     yield event("message_stop")
 
 
@@ -254,9 +267,9 @@ def _anthropic_whole(request: Request, reply: Reply) -> dict[str, Any]:
     if reply.call is not None:
         arguments = json.loads(reply.call)
         block = {"type": "tool_use", "id": "t1", "name": "propose", "input": arguments}
-    usage = {"input_tokens": USED[0], "output_tokens": USED[1]}
+    usage = {"input_tokens": reply.used[0], "output_tokens": reply.used[1]}
     changes = {"content": [block], "stop_reason": _stop_reason(reply), "usage": usage}
-    return {**_anthropic_message(request), **changes}
+    return {**_anthropic_message(request, reply), **changes}
 
 
 def _data(value: dict[str, Any]) -> bytes:

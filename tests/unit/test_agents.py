@@ -385,13 +385,14 @@ def _at_work_in(folder: str) -> list[str]:
     return found
 
 
-def test_tokens_count_as_the_agent_says(make: Make) -> None:
-    rule = UsageRule(where={"type": "result"}, tokens=("usage.in", "usage.out"))
+def test_tokens_and_money_count_as_the_agent_says(make: Make) -> None:
+    rule = UsageRule(where={"type": "result"}, tokens=("usage.in", "usage.out"), cost_usd="cost")
     preset = Preset(command=("agent",), usage=rule)
-    said = "print(json.dumps({'type': 'result', 'usage': {'in': 70, 'out': 7}})); "
+    said = "print(json.dumps({'type': 'result', 'cost': 0.5, 'usage': {'in': 70, 'out': 7}})); "
     campaign = make(said + GOOD, preset=preset).run()
-    assert campaign.proposed[0].tokens == 77
-    assert refused(make(said + "sys.exit(1)", preset=preset).run()).tokens == 77
+    failed = make(said + "sys.exit(1)", preset=preset).run()
+    assert [past.tokens for past in (campaign.proposed[0], refused(failed))] == [77, 77]
+    assert (campaign.cost_usd, failed.cost_usd) == (0.5, 0.5 * len(failed.refusals))
 
 
 @pytest.mark.parametrize(("name", "lines", "tokens", "cost"), [

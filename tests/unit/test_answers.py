@@ -101,10 +101,12 @@ def answer(**values: object) -> Answer:
 
 
 def test_an_answer_becomes_a_proposal(brief: Brief) -> None:
-    made = proposal_of(answer(tokens=5, category="tiling", risks="none"), brief, "agent:x")
+    made = proposal_of(
+        answer(tokens=5, cost_usd=0.5, category="tiling", risks="none"), brief, "agent:x"
+    )
     assert isinstance(made, Proposal)
     assert made.candidate.kernel.text.startswith("// new")
-    assert (made.tokens, made.proposer) == (5, "agent:x")
+    assert (made.tokens, made.cost_usd, made.proposer) == (5, 0.5, "agent:x")
     assert made.hypothesis.tactic == "agent:x:tiling"
     assert made.hypothesis.risks == "none"
     assert made.hypothesis.evidence == (f"B1: {evidence_of(brief)['B1']}",)
@@ -143,9 +145,9 @@ def test_flags_are_the_incumbents_also_after_others_were_rolled_back(brief: Brie
     ],
 )
 def test_what_is_wrong_is_said(brief: Brief, values: dict[str, object], reason: str) -> None:
-    bad = proposal_of(answer(tokens=3, **values), brief, "x")
+    bad = proposal_of(answer(tokens=3, cost_usd=0.25, **values), brief, "x")
     assert isinstance(bad, BadAnswer)
-    assert (bad.reason, bad.tokens, bad.proposer) == (reason, 3, "x")
+    assert (bad.reason, bad.tokens, bad.cost_usd, bad.proposer) == (reason, 3, 0.25, "x")
 
 
 def test_code_that_was_judged_needs_a_reason(brief: Brief) -> None:
@@ -159,7 +161,9 @@ def test_code_that_was_judged_needs_a_reason(brief: Brief) -> None:
 
 
 def test_giving_up_is_no_proposal(brief: Brief) -> None:
-    assert proposal_of(Answer(give_up="it is at the roofline"), brief, "x") is None
+    found = proposal_of(Answer(give_up="it is at the roofline", tokens=3), brief, "x")
+    assert isinstance(found, BadAnswer)
+    assert (found.reason, found.tokens) == ("gave_up", 3)
 
 
 # -- files -----------------------------------------------------------------------------------

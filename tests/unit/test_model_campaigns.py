@@ -14,17 +14,22 @@ from roofsmith.asking.evidence import evidence_of
 from roofsmith.domain.campaign import Campaign, Event, Round
 from roofsmith.domain.kernel import Candidate
 from roofsmith.domain.outcome import Incorrect
+from roofsmith.domain.price import Price, Usage
 from roofsmith.domain.proposal import Proposal
 from roofsmith.domain.refusal import BadAnswer, Refusal
 from roofsmith.domain.target import StopPolicy
 from roofsmith.engine.loop import Engine
 from roofsmith.engine.verify import verify
 from roofsmith.ports import Brief, Screen
+from roofsmith.proposers.model.allowance import LONGEST_ANSWER
 from roofsmith.proposers.model.endpoint import Endpoint
 from roofsmith.proposers.model.proposer import ModelOptions, ModelProposer
 from roofsmith.testing.engine import FakeWorld, Killed, SideEffects, fake_target
 from roofsmith.testing.judge import FakeKernels
 
+COSTLY = (5000, 500)
+"""Tokens in and out of an answer that costs something."""
+PRICE = Price(input=1.0, output=10.0)
 CANARY = "canary-key-0123456789abcdefghij"
 ENDLESS = StopPolicy(max_refusals=100, max_iterations=100, max_consecutive_regressions=100)
 TARGET = fake_target(stop=ENDLESS)
@@ -84,7 +89,7 @@ def reply(script: Sequence[str], brief: Brief, request: Request) -> Reply:
     """What the model says at this place of its script."""
     number = len(brief.campaign.proposed)
     if number >= len(script):
-        return proposes({"give_up": "nothing is left"})
+        return proposes({"give_up": "nothing is left"}, used=COSTLY)
     answer = script[number]
     change: dict[str, Any] = {
         "statement": answer, "rationale": "it was scripted",
@@ -101,6 +106,8 @@ def reply(script: Sequence[str], brief: Brief, request: Request) -> Reply:
         "wrong key": Reply(401, error=f"no: {CANARY}"),
         "500": Reply(500),
         "dies": proposes(change, dies=True),
+        "gives up": proposes({"give_up": "it can't be mended"}),
+        "costly": proposes(change, used=COSTLY),
         "mended later": proposes(change if request.turn else change | {"answers": "launch"}),
     }
     return odd.get(answer, proposes(change))
@@ -108,7 +115,7 @@ def reply(script: Sequence[str], brief: Brief, request: Request) -> Reply:
 
 @contextmanager
 def playing(
-    provider: str, script: Sequence[str]
+    provider: str, script: Sequence[str], **options: Any
 ) -> Iterator[tuple[Callable[[], FakeWorld], Watched, ModelServer]]:
     """Makes worlds whose proposer is a model that says what the script says."""
 
@@ -117,9 +124,9 @@ def playing(
 
     with serving(rule) as server:
         base = f"{server.url}/v1" if provider == "openai" else server.url
-        options = ModelOptions(keys=lambda _: CANARY, first_wait_s=0.001)
+        terms = ModelOptions(keys=lambda _: CANARY, first_wait_s=0.001, **options)
         endpoint = Endpoint.parse(f"model:{provider}:m", base)
-        watched = Watched(ModelProposer(endpoint, options))
+        watched = Watched(ModelProposer(endpoint, terms))
 
         def world() -> FakeWorld:
             return FakeWorld(target=TARGET, kernels=kernels(script), ideas=(), proposer=watched)
@@ -143,7 +150,7 @@ def test_whatever_a_model_says_costs_records_alone(provider: str) -> None:
         here = world()
         campaign = run(here)
     made = ["judged" if isinstance(p, Round) else p.reason for p in campaign.proposed]
-    assert made == [REFUSED.get(answer, "judged") for answer in script]
+    assert made == [*(REFUSED.get(answer, "judged") for answer in script), "gave_up"]
     assert campaign.stopped is not None
     assert campaign.stopped.code == "out_of_ideas"
     assert {past.proposer for past in campaign.proposed} == {watched.name}
@@ -169,20 +176,61 @@ def test_a_wrong_result_is_repaired_with_the_judge_s_finding() -> None:
     assert verify(here.records) == ()
 
 
-@pytest.mark.parametrize("provider", ["openai", "anthropic"])
-def test_the_token_budget_ends_it(provider: str) -> None:
-    few = StopPolicy(max_tokens=2 * sum(USED), max_iterations=100)
-    with playing(provider, ["slower"] * 5) as (world, _, _):
+@pytest.mark.parametrize(
+    ("provider", "limit"),
+    [
+        ("openai", {"max_tokens": 20_000}),
+        ("anthropic", {"max_tokens": 20_000}),
+        ("openai", {"max_cost_usd": 0.038}),
+        ("anthropic", {"max_cost_usd": 0.038}),
+    ],
+)
+def test_no_call_begins_that_the_budget_does_not_pay_for(
+    provider: str, limit: dict[str, Any]
+) -> None:
+    few = StopPolicy(**limit, max_iterations=100)
+    with playing(provider, ["costly"] * 9, prices={"m": PRICE}) as (world, _, server):
+        here = replace(world(), target=fake_target(stop=few))
+        campaign = run(here)
+        asked = len(server.requests)
+        assert campaign.stopped is not None
+        assert campaign.stopped.code == ("tokens" if "max_tokens" in limit else "cost")
+        assert (asked, len(campaign.rounds)) == (3, 3)
+        assert campaign.tokens == 3 * sum(COSTLY)
+        assert campaign.cost_usd == pytest.approx(3 * PRICE.cost_usd(Usage(input=5000, output=500)))
+        limits = [request.longest or 0 for request in server.requests]
+        assert limits == sorted(limits, reverse=True)
+        assert limits[-1] < LONGEST_ANSWER
+        run(here)
+        assert len(server.requests) == asked
+        more = few.model_copy(update={name: 2 * value for name, value in limit.items()})
+        Engine(here.parts(), "test", more).run()
+        assert len(server.requests) > asked
+    assert verify(here.records) == ()
+
+
+def test_without_a_price_nothing_is_asked_for_limited_money() -> None:
+    few = StopPolicy(max_cost_usd=1.0)
+    with playing("openai", ["costly"]) as (world, _, server):
         campaign = run(replace(world(), target=fake_target(stop=few)))
+        assert server.requests == []
     assert campaign.stopped is not None
-    assert campaign.stopped.code == "tokens"
-    assert len(campaign.rounds) == 2
+    assert campaign.stopped.code == "cost"
+    assert [refusal.reason for refusal in campaign.refusals] == ["cost"]
+
+
+def test_a_repair_that_is_given_up_is_asked_for_once() -> None:
+    with playing("openai", ["wrong", "gives up", "faster"]) as (world, watched, _):
+        campaign = run(world())
+    made = ["judged" if isinstance(p, Round) else p.reason for p in campaign.proposed]
+    assert made == ["judged", "no_repair", "judged", "gave_up"]
+    assert [brief.repair is not None for brief in watched.briefs] == [False, True, False, False]
 
 
 @pytest.mark.parametrize(("provider", "first"), [("openai", 0), ("anthropic", 3)])
 def test_a_kill_between_two_writes_loses_nothing(provider: str, first: int) -> None:
     script = ["faster", "prose", "wrong", "mended"]
-    with playing(provider, script) as (world, _, _):
+    with playing(provider, script, prices={"m": PRICE}) as (world, _, _):
         whole = world()
         run(whole)
         for step in range(first, whole.effects.count, 5):

@@ -147,6 +147,7 @@ def test_commands_hand_the_address_on(monkeypatch: pytest.MonkeyPatch) -> None:
         raise UsageError("enough")
 
     monkeypatch.setattr(app, "optimize", optimize)
+    monkeypatch.setattr(app, "estimates", lambda *_: ())
     monkeypatch.setattr(app, "resume", resume)
     model = ("--proposer", "model:m", "--base-url", HERE)
     for command in (("optimize", "target.yaml", "--output", "run"), ("resume", "run")):

@@ -93,7 +93,7 @@ def test_the_same_brief_is_asked_in_the_same_words(provider: str) -> None:
 
 def test_who_gives_up_has_no_idea(provider: str) -> None:
     answer, _ = asked(provider, [proposes({"give_up": "it is at the limit"})])
-    assert answer is None
+    assert refused(answer, "gave_up").tokens == ONE_TURN
 
 
 @pytest.mark.parametrize(

@@ -179,6 +179,7 @@ def test_what_to_try_next(kinds: list, stop: str | None, wanted: str) -> None:
         ("max_iterations", {"max_iterations": 7}, "roofsmith resume . --max-iterations 14"),
         ("budget", {"budget_s": 90.0}, "roofsmith resume . --budget-s 180"),
         ("tokens", {"max_tokens": 500}, "roofsmith resume . --max-tokens 1000"),
+        ("cost", {"max_cost_usd": 2.5}, "roofsmith resume . --max-cost 5"),
     ],
 )
 def test_a_limit_that_ended_it_is_raised_by_a_resume(code: str, limits: dict, command: str) -> None:

@@ -139,13 +139,16 @@ def test_an_answer_is_submitted(opened: Open) -> None:
 def test_giving_up_ends_the_campaign_and_says_why(opened: Open) -> None:
     assert opened.session.tell(opened.change("faster", 0.5e-3)).is_kept
     for _ in range(2):  # the second changes nothing
-        told = opened.session.submit(Answer(give_up="it is at\nthe roofline"))
+        told = opened.session.submit(Answer(give_up="it is at\nthe roofline", tokens=7))
         assert told.refusal is None
         assert told.stopped is not None
         assert told.stopped.code == "out_of_ideas"
         assert "it is at the roofline" in told.stopped.detail
         assert opened.world.records[-1] == told.stopped
     assert sum(isinstance(event, Stopped) for event in opened.world.records) == 1
+    assert [(past.reason, past.tokens) for past in opened.session.campaign.refusals] == [
+        ("gave_up", 7)
+    ]
     assert opened.session.tell(opened.change("faster still", 0.2e-3)).is_kept
     assert verify(opened.world.records) == ()
 

@@ -93,6 +93,13 @@ def duration(wall_s: float) -> str:
     return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {seconds:02d} s"
 
 
+def money(usd: float | None) -> str:
+    """An amount: `$1.25`, `$0.0041`."""
+    if usd is None:
+        return UNKNOWN
+    return f"${usd:.2f}" if usd >= 1 or usd == 0 else f"${usd:.4f}"
+
+
 def quantity(value: float | None, unit: str) -> str:
     """A value with an SI prefix and three digits: `23.1 GB/s`, `1.21 TFLOP/s`, `67.1 MFLOP`."""
     if value is None:

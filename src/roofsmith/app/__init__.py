@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         Finished,
         Plan,
         demo,
+        estimates,
         has_campaign,
         optimize,
         render_report,
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from roofsmith.app.listing import Listed, listed
     from roofsmith.app.machine import ceilings, measure_ceilings
     from roofsmith.app.memory import Restarted, mask, memory_note, memory_notes, partial_restart
+    from roofsmith.app.preferences import Consent, consent
     from roofsmith.app.reading import diff_of, profile_of, read_campaign, remarks, round_of
     from roofsmith.app.session import (
         Limits,
@@ -54,7 +56,7 @@ if TYPE_CHECKING:
     from roofsmith.app.telling import Change, untold
     from roofsmith.app.verification import Verification, verify_campaign
     from roofsmith.app.wiki import Cited, Listing, Product, cite, list_specs, show_products
-    from roofsmith.app.wiring import DEFAULT_PROPOSERS, try_clocks
+    from roofsmith.app.wiring import DEFAULT_PROPOSERS, default_proposers, try_clocks
     from roofsmith.specs.wiki_page import Entry
     from roofsmith.store.answers import parse_answer
 
@@ -65,6 +67,7 @@ __all__ = [
     "Check",
     "CitationAudit",
     "Cited",
+    "Consent",
     "Entry",
     "Examination",
     "Finished",
@@ -91,8 +94,11 @@ __all__ = [
     "check",
     "cite",
     "classify",
+    "consent",
+    "default_proposers",
     "demo",
     "diff_of",
+    "estimates",
     "examine",
     "has_campaign",
     "initialize",
@@ -142,6 +148,7 @@ _HOMES: Mapping[str, tuple[str, ...]] = {
         "Finished",
         "Plan",
         "demo",
+        "estimates",
         "has_campaign",
         "optimize",
         "render_report",
@@ -178,7 +185,8 @@ _HOMES: Mapping[str, tuple[str, ...]] = {
     "roofsmith.app.telling": ("Change", "untold"),
     "roofsmith.app.verification": ("Verification", "verify_campaign"),
     "roofsmith.app.wiki": ("Cited", "Listing", "Product", "cite", "list_specs", "show_products"),
-    "roofsmith.app.wiring": ("DEFAULT_PROPOSERS", "try_clocks"),
+    "roofsmith.app.preferences": ("Consent", "consent"),
+    "roofsmith.app.wiring": ("DEFAULT_PROPOSERS", "default_proposers", "try_clocks"),
     "roofsmith.specs.wiki_page": ("Entry",),
     "roofsmith.store.answers": ("parse_answer",),
 }

@@ -23,8 +23,11 @@ from roofsmith.app.wiring import (
     LateLineage,
     OpenTarget,
     make_proposer,
+    model_options,
+    models_of,
     open_target,
     proposers_of,
+    require_prices,
 )
 from roofsmith.config import Settings
 from roofsmith.devices.processor_time import processor_time
@@ -36,7 +39,7 @@ from roofsmith.engine.progress import overhead_fraction, spent_s
 from roofsmith.errors import UsageError
 from roofsmith.evaluator.steal import steal_note
 from roofsmith.ports import Observer, Proposer
-from roofsmith.proposers.model.proposer import ModelOptions
+from roofsmith.proposers.model.estimate import estimate
 from roofsmith.report.campaign_files import render_campaign
 from roofsmith.store.campaign_dir import CampaignDirectory
 from roofsmith.store.ledger import JsonlLedger
@@ -98,6 +101,23 @@ def demo(directory: Path, threads: int | None, settings: Settings, observer: Obs
     return _start(target, None, proposer, directory, settings, observer)
 
 
+def estimates(plan: Plan, settings: Settings) -> tuple[str, ...]:
+    """A line for each model of a campaign that is to begin: what it will probably cost.
+
+    Raises:
+        TargetError: the target, or what it names, can't be used.
+        UsageError: a model can't be asked.
+    """
+    models = models_of(plan.proposers, model_options(plan.base_url, settings))
+    target = _limited_target(plan) if models else None
+    return tuple(estimate(model, target) for model in models if target is not None)
+
+
+def _limited_target(plan: Plan) -> Target:
+    target = target_of(plan.subject)
+    return target.model_copy(update={"stop": limited(target.stop, plan.limits)})
+
+
 def optimize(plan: Plan, directory: Path, settings: Settings, observer: Observer) -> Finished:
     """A new campaign in a new directory.
 
@@ -106,16 +126,15 @@ def optimize(plan: Plan, directory: Path, settings: Settings, observer: Observer
         BaselineError: its kernel doesn't pass.
         CampaignBusyError: another process works in the directory.
     """
-    subject = plan.subject
-    target = target_of(subject)
-    target = target.model_copy(update={"stop": limited(target.stop, plan.limits)})
+    subject, target = plan.subject, _limited_target(plan)
     if plan.notes is not None:
         if len(plan.notes) > LONGEST_NOTES:
             raise UsageError(f"the notes have more than {LONGEST_NOTES} characters")
         target = target.model_copy(update={"notes": plan.notes})
     is_kernel = subject.path.suffix in LANGUAGES
     kernel_path = subject.path if is_kernel else load_target_file(subject.path).kernel_path
-    models = ModelOptions(plan.base_url, settings.model_deadline_s, observer)
+    models = model_options(plan.base_url, settings, observer)
+    require_prices(plan.proposers, models, target.stop)
     with distrusting(settings, plan.proposers) as trusted:
         place = Workplace(directory, observer, trusted.private_dir)
         proposer = make_proposer(plan.proposers, models, place)
@@ -150,9 +169,10 @@ def resume(
     with CampaignDirectory.open(directory) as files:
         known = campaign_in(files)
         started = known.started
-        models = ModelOptions(base_url, settings.model_deadline_s, observer)
+        models = model_options(base_url, settings, observer)
         names = proposers or proposers_of(started.proposers, base_url)
         policy = limited(limits_in_force(known), limits)
+        require_prices(names, models, policy)
         with distrusting(settings, names) as trusted:
             place = Workplace(files.directory, observer, trusted.private_dir)
             proposer = make_proposer(names, models, place)

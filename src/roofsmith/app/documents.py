@@ -9,6 +9,7 @@ from typing import Any
 from roofsmith.analysis.doubt import doubt_about
 from roofsmith.analysis.fractions import final_fraction, held_fraction
 from roofsmith.analysis.heard import time_intervals
+from roofsmith.analysis.spending import spendings
 from roofsmith.app.bounds import Roofline
 from roofsmith.app.campaigns import Finished
 from roofsmith.app.session import Standing, ToldRounds
@@ -34,6 +35,7 @@ from roofsmith.report.json_summary import (
     calibration_document,
     held_out_document,
     metric_fields,
+    spending_document,
     value_fields,
 )
 from roofsmith.report.summarize import summarize
@@ -112,6 +114,10 @@ def round_document(round_: Round, campaign: Campaign) -> dict[str, Any]:
         "unsourced": list(round_.unsourced),
         "roofline_fraction": round_.roofline_fraction,
         "total_speedup": round_.total_speedup,
+        "proposer": round_.proposer,
+        "tokens": round_.tokens,
+        "cost_usd": round_.cost_usd,
+        "wall_s": round_.wall_s,
     }
 
 
@@ -140,6 +146,7 @@ def refusal_document(refusal: Refusal) -> dict[str, Any]:
         "proposer": refusal.proposer,
         "hypothesis": None if refusal.hypothesis is None else refusal.hypothesis.statement,
         "tokens": refusal.tokens,
+        "cost_usd": refusal.cost_usd,
     }
 
 
@@ -173,6 +180,7 @@ def finished_document(finished: Finished) -> dict[str, Any]:
         "final": [_timing(t, measure) for t in stopped.final_timings] if stopped else [],
         "rounds": [round_document(round_, campaign) for round_ in campaign.rounds],
         "refused": [refusal_document(refusal) for refusal in campaign.refusals],
+        "proposers": [spending_document(found) for found in spendings(campaign)],
         "notes": list(finished.notes),
     }
 

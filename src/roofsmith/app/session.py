@@ -56,6 +56,7 @@ class Limits:
     max_iterations: int | None = None
     budget_s: float | None = None
     max_tokens: int | None = None
+    max_cost_usd: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,12 +205,11 @@ class Session:
             return self._refused(engine.refuse(answer.model_copy(update={"proposer": proposer})))
         answer = without_keys(answer, Redaction(os.environ))
         if answer.give_up is not None:
-            return self._given_up(answer.give_up, proposer)
+            return self._given_up(answer, proposer)
         _require_room(engine.limit_reached(repair=answer.repair), self._directory)
         if not answer.repair:
             require_material(engine.campaign, shlex.quote(str(self._directory)))
         found = proposal_of(answer, engine.brief(), proposer)
-        assert found is not None, "whoever gives up was heard above"
         if isinstance(found, BadAnswer):
             return self._refused(engine.refuse(found))
         refusal = engine.objected(found)
@@ -241,12 +241,16 @@ class Session:
         rounds = (told,) if split is None else (told, split)
         return ToldRounds(rounds, engine.campaign)
 
-    def _given_up(self, why: str, proposer: str) -> ToldRounds:
+    def _given_up(self, answer: Answer, proposer: str) -> ToldRounds:
         """The end, for the reason that was given; a campaign that has ended stays as it is."""
         engine = self._engine
         if engine.campaign.stopped is None:
             engine.take_up()
-            engine.finish(Stop("out_of_ideas", f"{proposer} gave up: {' '.join(why.split())}"))
+            found = proposal_of(answer, engine.brief(), proposer)
+            assert isinstance(found, BadAnswer), "whoever gives up proposes nothing"
+            engine.refuse(found)
+            why = " ".join(found.detail.split())
+            engine.finish(Stop("out_of_ideas", f"{proposer} gave up: {why}"))
             require_rendered(engine.unrendered, self._directory)
         return ToldRounds((), self.campaign)
 
@@ -400,6 +404,7 @@ def _require_room(stop: Stop | None, directory: Path) -> None:
         "max_iterations": "allow more with --max-iterations N",
         "budget": "allow more with --budget-s S",
         "tokens": "allow more with --max-tokens N",
+        "cost": "allow more with --max-cost USD",
         "regressions": f"have it forget a half of its rounds: {restart}",
     }
     raise UsageError(f"this campaign has no room for a round: {stop.detail}", hint=ways[stop.code])

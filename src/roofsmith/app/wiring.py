@@ -30,7 +30,7 @@ from roofsmith.domain.campaign import Round
 from roofsmith.domain.device import Environment
 from roofsmith.domain.facts import FactSheet
 from roofsmith.domain.kernel import Candidate, Language
-from roofsmith.domain.target import HOST_LANGUAGES, Target, device_language
+from roofsmith.domain.target import HOST_LANGUAGES, StopPolicy, Target, device_language
 from roofsmith.domain.transfer import Trace
 from roofsmith.domain.workload import Workload
 from roofsmith.domain.yardstick import Yardstick, pytorch_yardsticks
@@ -59,7 +59,7 @@ from roofsmith.ports import (
 )
 from roofsmith.profilers.repeatability import RepeatInspector
 from roofsmith.proposers.agent.proposer import AgentProposer
-from roofsmith.proposers.model.endpoint import PREFIX, Endpoint
+from roofsmith.proposers.model.endpoint import PREFIX, Endpoint, key_of
 from roofsmith.proposers.model.proposer import ModelOptions, ModelProposer, model_proposer
 from roofsmith.proposers.portfolio import Portfolio
 from roofsmith.proposers.recipe_proposer import RecipeProposer
@@ -71,6 +71,7 @@ from roofsmith.store.held_out import HeldOutFiles
 from roofsmith.store.ledger import JsonlLedger
 from roofsmith.store.lineage import GitLineage, NoLineage
 from roofsmith.store.lineage_setup import open_lineage
+from roofsmith.store.preferences import agreed_model, own_prices
 from roofsmith.store.tips import TipFile
 from roofsmith.toolchains.custom_code import CustomCode
 from roofsmith.toolchains.formatting import SourceFormatter
@@ -240,6 +241,70 @@ _SEPARATOR = re.compile(r",(?=\s*(?:recipes|sweep|none)\s*(?:,|$)|\s*(?:replay|a
 """Between proposers where one is a command line, which may have commas of its own."""
 
 
+def default_proposers(settings: Settings) -> str:
+    """Recipes and sweep, and the model that this user agreed to once, if there is a key for it.
+
+    Without either, no kernel leaves this machine.
+
+    Raises:
+        UsageError: what was agreed to names no model.
+    """
+    model = agreed_model(settings.config_dir)
+    if model is None:
+        return DEFAULT_PROPOSERS
+    endpoint = Endpoint.parse(model)
+    if endpoint.base_url is None and key_of(endpoint.key_name) is None:
+        return DEFAULT_PROPOSERS
+    return f"{DEFAULT_PROPOSERS},{endpoint.name}"
+
+
+def model_options(
+    base_url: str | None, settings: Settings, observer: Observer | None = None
+) -> ModelOptions:
+    """What holds for the models of a campaign.
+
+    Raises:
+        UsageError: the user's prices can't be read.
+    """
+    return ModelOptions(
+        base_url,
+        settings.model_deadline_s,
+        observer,
+        prices=own_prices(settings.config_dir),
+        longest=settings.model_tokens,
+    )
+
+
+def models_of(names: str, models: ModelOptions) -> tuple[ModelProposer, ...]:
+    """The language models among proposers.
+
+    Raises:
+        UsageError: one can't be asked.
+    """
+    return tuple(model_proposer(n, models) for n in _split(names) if n.startswith(PREFIX))
+
+
+def require_prices(names: str, models: ModelOptions, stop: StopPolicy) -> None:
+    """Where money is limited, somebody has to know what models charge.
+
+    Raises:
+        UsageError: nobody does, of one of them.
+    """
+    if stop.max_cost_usd is None:
+        return
+    for model in models_of(names, models):
+        if model.price is None:
+            raise UsageError(
+                f"what {model.name} charges isn't known, so --max-cost can't limit it",
+                hint="give its price (docs/models.md), or limit it by --max-tokens",
+            )
+
+
+def _split(names: str) -> list[str]:
+    listed = _SEPARATOR.split(names) if "agent:" in names else names.split(",")
+    return [name.strip() for name in listed]
+
+
 def make_proposer(
     names: str, models: ModelOptions | None = None, place: Workplace | None = None
 ) -> Proposer:
@@ -255,8 +320,7 @@ def make_proposer(
             can't be asked, or an agent that isn't installed.
     """
     models = models or ModelOptions()
-    listed = _SEPARATOR.split(names) if "agent:" in names else names.split(",")
-    asked = [name.strip() for name in listed]
+    asked = _split(names)
     if models.base_url is not None:
         _require_one_model(asked)
     if names == "none":

@@ -20,9 +20,13 @@ LONGEST_DETAIL = 2000
 def asked(proposer: Proposer, brief: Brief, screen: Screen) -> Proposal | BadAnswer | None:
     """The proposer's answer, which names it; its exceptions and garbage become bad answers.
 
+    Who has passed on this brief already, which the ledger tells, isn't asked again.
+
     Raises:
         RoofsmithError: a look at a candidate failed for want of what the machine should provide.
     """
+    if brief.campaign.has_passed(proposer.name, repair=brief.repair is not None):
+        return None
     answer = _answer(proposer, brief, screen)
     if isinstance(answer, Proposal | BadAnswer) and not answer.proposer:
         return answer.model_copy(update={"proposer": proposer.name})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping
 
+from roofsmith.asking.answering import LONGEST_DETAIL
 from roofsmith.asking.edits import UnfitError, changed
 from roofsmith.asking.evidence import answerable, evidence_of
 from roofsmith.domain.answer import Answer
@@ -15,8 +16,8 @@ from roofsmith.domain.refusal import BadAnswer, RefusalReason
 from roofsmith.ports import Brief
 
 
-def proposal_of(answer: Answer, brief: Brief, proposer: str) -> Proposal | BadAnswer | None:
-    """The proposal that an answer amounts to; None if it gives up.
+def proposal_of(answer: Answer, brief: Brief, proposer: str) -> Proposal | BadAnswer:
+    """The proposal that an answer amounts to, or why it is none.
 
     Args:
         answer: in the schema that every proposer answers in.
@@ -24,7 +25,8 @@ def proposal_of(answer: Answer, brief: Brief, proposer: str) -> Proposal | BadAn
         proposer: who answered, by name, such as `agent:claude`.
     """
     if answer.give_up is not None:
-        return None
+        passed: RefusalReason = "gave_up" if brief.repair is None else "no_repair"
+        return _bad(answer, passed, answer.give_up[:LONGEST_DETAIL], proposer)
     try:
         candidate = _candidate(answer, brief)
         hypothesis = _hypothesis(answer, brief, proposer)
@@ -37,6 +39,7 @@ def proposal_of(answer: Answer, brief: Brief, proposer: str) -> Proposal | BadAn
         candidate=candidate,
         repair=answer.repair,
         tokens=answer.tokens,
+        cost_usd=answer.cost_usd,
         proposer=proposer,
     )
 
@@ -141,4 +144,10 @@ def _hypothesis(answer: Answer, brief: Brief, proposer: str) -> Hypothesis:
 
 
 def _bad(answer: Answer, reason: RefusalReason, detail: str, proposer: str) -> BadAnswer:
-    return BadAnswer(reason=reason, detail=detail, tokens=answer.tokens, proposer=proposer)
+    return BadAnswer(
+        reason=reason,
+        detail=detail,
+        tokens=answer.tokens,
+        cost_usd=answer.cost_usd,
+        proposer=proposer,
+    )

@@ -11,6 +11,7 @@ from roofsmith.analysis.figures import (
     duration,
     measured,
     measured_interval,
+    money,
     one_line,
     percent,
     plural,
@@ -350,6 +351,8 @@ def _limits(found: Mapping[str, Any], _gone: int, _room: int) -> str:
         lines.append(f"{duration(left['seconds'])} left, {duration(left['seconds_spent'])} spent")
     if left["tokens"] is not None:
         lines.append(f"{left['tokens']} tokens left, {left['tokens_spent']} spent")
+    if left["cost_usd"] is not None:
+        lines.append(f"{money(left['cost_usd'])} left, {money(left['cost_usd_spent'])} spent")
     slower, most = left["regressions_in_a_row"], left["regressions_allowed"]
     lines.append(f"{slower} of {most} measurably slower rounds in a row, which end the campaign")
     return _titled("Limits", _bullets(lines))

@@ -61,7 +61,7 @@ def limits_left(brief: Brief) -> dict[str, Any]:
     """What the limits in force still allow; None: there is no such limit."""
     campaign, limits = brief.campaign, limits_in_force(brief.campaign)
     judged = sum(r.repairs is None and r.splits is None for r in campaign.rounds)
-    spent, tokens = spent_s(campaign), sum(found.tokens for found in campaign.proposed)
+    spent, tokens, cost = spent_s(campaign), campaign.tokens, campaign.cost_usd
     slower = regressions_in_a_row(campaign.since_restart, campaign.started.target.stop.max_repairs)
     return {
         "rounds": max(0, limits.max_iterations - judged),
@@ -70,6 +70,8 @@ def limits_left(brief: Brief) -> dict[str, Any]:
         "seconds_spent": spent,
         "tokens": None if limits.max_tokens is None else max(0, limits.max_tokens - tokens),
         "tokens_spent": tokens,
+        "cost_usd": None if limits.max_cost_usd is None else max(0.0, limits.max_cost_usd - cost),
+        "cost_usd_spent": cost,
         "regressions_in_a_row": len(slower),
         "regressions_allowed": limits.max_consecutive_regressions,
         "repairs": None if brief.repair is None else brief.repair.attempts_left,

@@ -49,6 +49,7 @@ def optimize(
     max_iterations: options.MaxIterations = None,
     budget_s: options.BudgetS = None,
     max_tokens: options.MaxTokens = None,
+    max_cost: options.MaxCost = None,
     notes: Annotated[
         str | None,
         typer.Option(
@@ -69,15 +70,17 @@ def optimize(
     """
     from roofsmith import app
 
+    settings = app.settings(isolation, lock_clocks=lock_clocks, waits=wait)
     plan = app.Plan(
         subject=subject,
-        proposers=proposer or app.DEFAULT_PROPOSERS,
-        limits=app.Limits(max_iterations, budget_s, max_tokens),
+        proposers=proposer or app.default_proposers(settings),
+        limits=app.Limits(max_iterations, budget_s, max_tokens, max_cost),
         notes=notes,
         base_url=base_url,
     )
     directory = output or app.new_directory(subject)
-    settings = app.settings(isolation, lock_clocks=lock_clocks, waits=wait)
+    for line in app.estimates(plan, settings):
+        print(line, file=sys.stderr)
     _run(lambda o: app.optimize(plan, directory, settings, o), directory, as_json)
 
 
@@ -89,6 +92,7 @@ def resume(
     max_iterations: options.MaxIterations = None,
     budget_s: options.BudgetS = None,
     max_tokens: options.MaxTokens = None,
+    max_cost: options.MaxCost = None,
     isolation: options.Isolation = None,
     lock_clocks: options.LockClocks = False,
     wait: options.Wait = True,
@@ -98,7 +102,7 @@ def resume(
     from roofsmith import app
 
     settings = app.settings(isolation, lock_clocks=lock_clocks, waits=wait)
-    limits = app.Limits(max_iterations, budget_s, max_tokens)
+    limits = app.Limits(max_iterations, budget_s, max_tokens, max_cost)
     with reminded(directory):
         _run(
             lambda o: app.resume(directory, proposer, limits, settings, o, base_url),
@@ -214,6 +218,7 @@ def tell(
     max_iterations: options.MaxIterations = None,
     budget_s: options.BudgetS = None,
     max_tokens: options.MaxTokens = None,
+    max_cost: options.MaxCost = None,
     isolation: options.Isolation = None,
     wait: options.Wait = True,
     as_json: options.Json = False,
@@ -227,7 +232,7 @@ def tell(
     from roofsmith import app
     from roofsmith.cli import show
 
-    limits = app.Limits(max_iterations, budget_s, max_tokens)
+    limits = app.Limits(max_iterations, budget_s, max_tokens, max_cost)
     if (kernel is None) == (proposal is None):
         raise UsageError(
             "name either the changed kernel or a proposal", hint="--kernel FILE, or --proposal FILE"

@@ -133,7 +133,7 @@ Proposers = Annotated[
         "--proposer",
         help="Who thinks of changes: recipes, sweep, model:NAME, agent:NAME or agent:COMMAND, "
         "replay:FILE, a list such as recipes,sweep, or none.",
-        show_default="recipes,sweep",
+        show_default="recipes,sweep, and the model of roofsmith config",
     ),
 ]
 BaseUrl = Annotated[
@@ -154,4 +154,10 @@ Output = Annotated[
 MaxTokens = Annotated[
     int | None,
     typer.Option(min=1, help="Tokens that all proposers together may use.", show_default=False),
+]
+MaxCost = Annotated[
+    float | None,
+    typer.Option(
+        metavar="USD", help="Money that all proposers together may cost.", show_default=False
+    ),
 ]

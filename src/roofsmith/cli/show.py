@@ -11,6 +11,7 @@ from roofsmith.analysis.compiled import described
 from roofsmith.analysis.doubt import doubt_about
 from roofsmith.analysis.fractions import final_fraction
 from roofsmith.analysis.rulebook import RULES
+from roofsmith.analysis.spending import spendings
 from roofsmith.app import Finished, Standing, ToldRounds, Verification, documents
 from roofsmith.cli.errors_table import HEADERS, error_rows
 from roofsmith.cli.lines import decided, measured_ratio, own_fraction
@@ -26,6 +27,7 @@ from roofsmith.report import format as fmt
 from roofsmith.report.before_after import before_and_after
 from roofsmith.report.inspections import inspection_lines
 from roofsmith.report.reported import LABEL, notice
+from roofsmith.report.spending import COLUMNS, spending_rows
 from roofsmith.report.summarize import summarize
 
 ASIDES = ("same arrays again", "launch to launch")
@@ -134,6 +136,9 @@ def finished(found: Finished, *, as_json: bool) -> None:
             [_round_row(round_) for round_ in campaign.rounds],
             shorten=5,
         )
+        print_lines([""])
+    if spent := spending_rows(spendings(campaign)):
+        print_table(COLUMNS, spent, shorten=0)
         print_lines([""])
     print_lines([*_result_lines(found), "", *_next_lines(found)])
 

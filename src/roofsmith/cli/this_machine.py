@@ -53,6 +53,36 @@ def doctor(
     raise typer.Exit(0 if examination.ready else 1)
 
 
+@cli.command(rich_help_panel=_MACHINE)
+def config(
+    model: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Agree that kernels are sent to this model, such as model:openai:NAME, wherever"
+            " no proposer is named; none takes it back.",
+            show_default=False,
+        ),
+    ] = None,
+    as_json: options.Json = False,
+) -> None:
+    """Show, or change, what you agreed to once: which model is asked without being named.
+
+    It is asked where there is a key for it, in the environment or the keyring, or it has an address
+    of its own behind it.
+    """
+    from roofsmith import app
+    from roofsmith.cli.output import print_json, print_lines
+
+    found = app.consent(app.settings(), model)
+    if as_json:
+        told = {"folder": str(found.folder), "model": found.model, "proposers": found.proposers}
+        print_json(told)
+        return
+    asked = found.model or "none: nothing is sent anywhere unless --proposer says so"
+    print_lines([f"model: {asked}", f"proposers: {found.proposers}", f"kept in: {found.folder}"])
+
+
 @specs.command()
 def measure(
     threads: options.Threads = None,

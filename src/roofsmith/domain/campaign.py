@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import Annotated, Literal, assert_never
 
@@ -24,7 +25,7 @@ from roofsmith.domain.kernel import Candidate
 from roofsmith.domain.outcome import Outcome
 from roofsmith.domain.profile import Bottleneck, Profile
 from roofsmith.domain.proposal import Hypothesis, ScreenedPoint
-from roofsmith.domain.refusal import Refusal
+from roofsmith.domain.refusal import PASSES, Refusal
 from roofsmith.domain.target import StopPolicy, Target
 from roofsmith.domain.tip import Tip
 from roofsmith.domain.transfer import TransferCheck
@@ -159,6 +160,8 @@ class Round(Value):
     """The commit of a kept round; comes with a later `Committed` record."""
     tokens: int = Field(default=0, ge=0)
     """What the proposer says that it used to think of it."""
+    cost_usd: float = Field(default=0.0, ge=0)
+    """What that cost, as far as anybody knows; 0 in older ledgers."""
     wall_s: float
     kernel_s: float = 0.0
     at: str
@@ -373,6 +376,16 @@ class Campaign(Value):
         return tuple(found for *_, found in sorted(both, key=lambda place: place[:2]))
 
     @property
+    def tokens(self) -> int:
+        """What all proposers together say that they used."""
+        return sum(found.tokens for found in self.proposed)
+
+    @property
+    def cost_usd(self) -> float:
+        """What that cost, as far as anybody knows."""
+        return math.fsum(found.cost_usd for found in self.proposed)
+
+    @property
     def refused_since_resume(self) -> tuple[Refusal, ...]:
         """Refusals after the last resume, oldest first; all of them without one."""
         found: list[Refusal] = []
@@ -384,12 +397,27 @@ class Campaign(Value):
         return tuple(found)
 
     def refused_in_a_row(self, proposer: str) -> tuple[Refusal, ...]:
-        """A proposer's refusals since its last round, oldest first; a resume begins anew."""
+        """A proposer's wrong answers since its last round, oldest first; a resume begins anew."""
         own = max((r.round for r in self.rounds if r.proposer == proposer), default=0)
         return tuple(
             refusal
             for refusal in self.refused_since_resume
-            if refusal.proposer == proposer and refusal.after_round >= own
+            if refusal.proposer == proposer
+            and refusal.after_round >= own
+            and refusal.reason not in PASSES
+        )
+
+    def has_passed(self, proposer: str, *, repair: bool) -> bool:
+        """Whether a proposer gave up, or dropped the repair that is due, since the last round.
+
+        A partial restart, after which it sees less, lets it be asked again.
+        """
+        wanted = "no_repair" if repair else "gave_up"
+        since = [aside.event for aside in self.asides if aside.after_round == self.last_round]
+        masks = [n for n, event in enumerate(since) if isinstance(event, Masked)]
+        return any(
+            isinstance(event, Refusal) and (event.proposer, event.reason) == (proposer, wanted)
+            for event in since[masks[-1] if masks else 0 :]
         )
 
     def mask_reason(self, round_number: int) -> str | None:

@@ -8,10 +8,11 @@ from roofsmith.domain.values import Value
 
 StopCode = Literal[
     "goal_reached", "efficiency_reached", "max_iterations", "interrupted", "regressions", "budget",
-    "tokens", "out_of_ideas", "no_idle_gpu",
+    "tokens", "cost", "out_of_ideas", "no_idle_gpu",
 ]  # fmt: skip
 """goal_reached: a speedup (older ledgers: also a share of the roofline); efficiency_reached: a
-share of the roofline; budget: of time."""
+share of the roofline; budget: of time; tokens, cost: the limit is reached, or what is left of it
+pays for no further answer."""
 
 
 class EndCheck(Value):

@@ -78,6 +78,8 @@ class Proposal(Value):
     """The diverged round that it is the dispatch of; proposed by the engine itself."""
     tokens: int = Field(default=0, ge=0)
     """What the proposer used to think of it, if it counts."""
+    cost_usd: float = Field(default=0.0, ge=0)
+    """What that cost, as far as anybody knows."""
     proposer: str = ""
     """Who thought of it, by name; empty: the proposer that the engine asked."""
     formatting: Formatting | None = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Final, Literal
 
 from pydantic import Field
 
@@ -10,13 +10,18 @@ from roofsmith.domain.proposal import Hypothesis
 from roofsmith.domain.values import Value
 
 RefusalReason = Literal[
-    "no_change", "malformed", "uncited", "bad_repair", "repeated", "failed", "deadline"
-]
+    "no_change", "malformed", "uncited", "bad_repair", "repeated", "failed", "deadline",
+    "gave_up", "no_repair", "tokens", "cost",
+]  # fmt: skip
 """no_change: the candidate is the incumbent (a repair: what was wrong), byte for byte; malformed:
 the answer is no proposal, or one for another kernel; uncited: a citation leads nowhere, or says
 otherwise; bad_repair: there is nothing to repair, or it is of another idea; repeated: the same code
 was judged before, and nothing says why it should be again; failed: the proposer
-raised an error; deadline: it didn't answer in time."""
+raised an error; deadline: it didn't answer in time; gave_up: it has nothing that is worth trying;
+no_repair: it drops the idea that was to be repaired; tokens, cost: it wasn't asked, as what is left
+of them pays for no answer."""
+PASSES: Final[tuple[RefusalReason, ...]] = ("gave_up", "no_repair", "tokens", "cost")
+"""Nothing is wrong with these: they don't count towards `StopPolicy.max_refusals`."""
 
 
 class BadAnswer(Value):
@@ -27,6 +32,7 @@ class BadAnswer(Value):
     """What was wrong, so that the next answer can do better."""
     tokens: int = Field(default=0, ge=0)
     """What the proposer used for it, if it counts."""
+    cost_usd: float = Field(default=0.0, ge=0)
     proposer: str = ""
     """Who answered so, by name; empty: the proposer that the engine asked."""
 
@@ -45,6 +51,7 @@ class Refusal(Value):
     candidate_id: str | None = None
     """Of the kernel as it was proposed; None where the answer held none."""
     tokens: int = Field(default=0, ge=0)
+    cost_usd: float = Field(default=0.0, ge=0)
     wall_s: float
     kernel_s: float = 0.0
     """Part of `wall_s` in which the proposer had kernels built and screened."""

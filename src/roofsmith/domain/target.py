@@ -110,6 +110,8 @@ class StopPolicy(Described):
     """Wall time of the whole campaign, all its runs together."""
     max_tokens: int | None = Field(default=None, ge=1)
     """What all proposers together may say that they used."""
+    max_cost_usd: float | None = Field(default=None, gt=0)
+    """What that may cost, as far as it is known. A model whose price isn't known can't be asked."""
 
 
 class Target(Described):
@@ -231,6 +233,8 @@ class Target(Described):
             del document["notes"]
         if self.held_out == HELD_OUT:
             del document["held_out"]
+        if self.stop.max_cost_usd is None:
+            del document["stop"]["max_cost_usd"]
         return document
 
     @property

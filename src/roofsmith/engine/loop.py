@@ -194,6 +194,7 @@ class Engine:
             hypothesis=None if proposal is None else proposal.hypothesis,
             candidate_id=None if proposal is None else _proposed_id(proposal),
             tokens=bad.tokens,
+            cost_usd=bad.cost_usd,
             wall_s=lap.wall_s,
             kernel_s=lap.kernel_s,
             at=self._now(),

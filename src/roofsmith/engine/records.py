@@ -156,6 +156,7 @@ def round_record(
         roofline_fraction=fraction,
         total_speedup=total,
         tokens=proposal.tokens,
+        cost_usd=proposal.cost_usd,
         wall_s=lap.wall_s,
         kernel_s=lap.kernel_s,
         at=at,

@@ -67,7 +67,11 @@ def _uncited(campaign: Campaign, proposal: Proposal, cited: CheckCitations) -> B
 
 def _bad(proposal: Proposal, reason: RefusalReason, detail: str) -> BadAnswer:
     return BadAnswer(
-        reason=reason, detail=detail, tokens=proposal.tokens, proposer=proposal.proposer
+        reason=reason,
+        detail=detail,
+        tokens=proposal.tokens,
+        cost_usd=proposal.cost_usd,
+        proposer=proposal.proposer,
     )
 
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
+from roofsmith.analysis.figures import money
 from roofsmith.analysis.fractions import held_fraction
 from roofsmith.analysis.regressions import regressions_in_a_row
 from roofsmith.domain.campaign import Campaign
 from roofsmith.domain.ending import EndCheck, StopCode
+from roofsmith.domain.refusal import RefusalReason
+from roofsmith.domain.standing import limits_in_force
 from roofsmith.domain.target import StopPolicy
 from roofsmith.engine.progress import expected_round_s, held_metric
 
@@ -50,7 +54,7 @@ def limit_reached(
         spent_s: wall time of the whole campaign.
         repair: whether it belongs to a round that was counted already.
     """
-    limits = {"regressions", "budget", "tokens"} | (set() if repair else {"max_iterations"})
+    limits = {"regressions", "budget", "tokens", "cost"} | (set() if repair else {"max_iterations"})
     checks = conditions(campaign, policy, spent_s)
     return _first(tuple(check for check in checks if check.code in limits))
 
@@ -64,6 +68,7 @@ def conditions(campaign: Campaign, policy: StopPolicy, spent_s: float) -> tuple[
         _too_many_regressions(campaign, policy),
         _budget_spent(campaign, policy, spent_s),
         _tokens_spent(campaign, policy),
+        *_cost_spent(campaign, policy),
     )
 
 
@@ -153,9 +158,29 @@ def _budget_spent(campaign: Campaign, policy: StopPolicy, spent_s: float) -> End
 
 
 def _tokens_spent(campaign: Campaign, policy: StopPolicy) -> EndCheck:
-    spent = sum(found.tokens for found in campaign.proposed)
+    spent = campaign.tokens
     if policy.max_tokens is None:
         detail = f"{spent} tokens are spent; there is no limit on them"
         return EndCheck(code="tokens", holds=False, detail=detail)
-    detail = f"{spent} of {policy.max_tokens} tokens are spent"
-    return EndCheck(code="tokens", holds=spent >= policy.max_tokens, detail=detail)
+    short = _too_little_left(campaign, policy, "tokens")
+    detail = f"{spent} of {policy.max_tokens} tokens are spent{short}"
+    holds = spent >= policy.max_tokens or bool(short)
+    return EndCheck(code="tokens", holds=holds, detail=detail)
+
+
+def _cost_spent(campaign: Campaign, policy: StopPolicy) -> Iterator[EndCheck]:
+    """No check where there is no limit: ends were recorded without one before there were limits."""
+    if policy.max_cost_usd is None:
+        return
+    spent = campaign.cost_usd
+    short = _too_little_left(campaign, policy, "cost")
+    detail = f"{money(spent)} of {money(policy.max_cost_usd)} are spent{short}"
+    yield EndCheck(code="cost", holds=spent >= policy.max_cost_usd or bool(short), detail=detail)
+
+
+def _too_little_left(campaign: Campaign, policy: StopPolicy, reason: RefusalReason) -> str:
+    """Who wasn't asked for want of it; empty: nobody, or there are other limits by now."""
+    if policy != limits_in_force(campaign):
+        return ""
+    found = (r for r in reversed(campaign.refused_since_resume) if r.reason == reason)
+    return next((f"; {refusal.proposer}: {refusal.detail}" for refusal in found), "")

@@ -86,15 +86,22 @@ class Portfolio:
                 return self._taken(self._sweep, proposal)
         if held_back:
             return self._taken(*max(held_back, key=lambda held: _prediction(held[1])))
+        return self._of_the_costly(brief, screen)
+
+    def _of_the_costly(self, brief: Brief, screen: Screen) -> Proposal | BadAnswer | None:
+        """The first answer; that what is left pays for one is said where it does for no other."""
+        short: BadAnswer | None = None
         for proposer in self._costly:
             if is_silent(brief.campaign, proposer.name):
                 continue
             proposal = asked(proposer, brief, screen)
-            if isinstance(proposal, BadAnswer):
+            if isinstance(proposal, BadAnswer) and proposal.reason in ("tokens", "cost"):
+                short = short or proposal
+            elif isinstance(proposal, BadAnswer):
                 return proposal
-            if proposal is not None:
+            elif proposal is not None:
                 return self._taken(proposer, proposal)
-        return None
+        return short
 
     @property
     def last_summary(self) -> str:

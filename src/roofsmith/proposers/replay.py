@@ -99,6 +99,7 @@ def _read_line(line: str, where: str) -> Proposal | None:
         screened=past.screened,
         repair=past.repairs is not None,
         tokens=past.tokens,
+        cost_usd=past.cost_usd,
     )
 
 

@@ -48,6 +48,7 @@ def manifest(campaign: Campaign, summary: Summary) -> str:
         "max_repairs": limits.max_repairs,
         "budget_s": limits.budget_s,
         "max_tokens": limits.max_tokens,
+        **({} if limits.max_cost_usd is None else {"max_cost_usd": limits.max_cost_usd}),
         "git_commit": None if campaign.baseline is None else campaign.baseline.commit is not None,
         "git_branch": branch_of(campaign),
         "resume_command": "roofsmith resume .",

@@ -20,6 +20,7 @@ _NAMES: dict[StopCode, str] = {
     "regressions": "regressions in a row",
     "budget": "time",
     "tokens": "tokens",
+    "cost": "cost",
     "out_of_ideas": "ideas",
     "no_idle_gpu": "idle GPU",
 }

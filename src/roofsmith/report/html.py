@@ -13,6 +13,7 @@ from roofsmith.report.arithmetic import limiter_words, roofline_lines
 from roofsmith.report.counters import counter_rows
 from roofsmith.report.markdown import COMMANDS, achieved, state_line, why_turned_down
 from roofsmith.report.roofline_chart import roofline_charts
+from roofsmith.report.spending import COLUMNS, spending_rows
 from roofsmith.report.steps import status_of
 from roofsmith.report.strip_chart import strip_chart
 from roofsmith.report.summary import Step, Summary, WorkloadRow
@@ -66,6 +67,8 @@ def render_html(campaign: Campaign, summary: Summary) -> str:
         status=status_of,
         strip=lambda step: strip_chart(step.screened, step.proposed_id),
         budget=_budget,
+        spent=spending_rows(summary.spendings),
+        spending_columns=COLUMNS,
     )
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
+from roofsmith.analysis.spending import Spending
 from roofsmith.domain.calibration import Calibration
 from roofsmith.domain.measure import Measure
 from roofsmith.domain.outcome import Passed
@@ -57,6 +59,7 @@ def summary_document(summary: Summary) -> dict[str, Any]:
         ],
         "rounds": [_step(step) for step in summary.steps],
         "calibration": [calibration_document(found) for found in summary.calibrations],
+        "proposers": [spending_document(found) for found in summary.spendings],
         "diagnoses": [
             {"after_round": after, "level": level, "file": path}
             for after, level, path in summary.diagnoses
@@ -117,6 +120,11 @@ def _standings(block: ClassStandings, measure: Measure) -> list[dict[str, Any]]:
 def calibration_document(found: Calibration) -> dict[str, Any]:
     """How far one proposer's predictions of a kind of change can be trusted."""
     return {**found.model_dump(mode="json"), "hit_share": found.hit_share}
+
+
+def spending_document(found: Spending) -> dict[str, Any]:
+    """What one proposer took; `cost_usd` is null where nobody knows what it cost."""
+    return {**asdict(found), "kept_share": found.kept_share}
 
 
 def _attribution(found: Attribution | None) -> dict[str, Any] | None:

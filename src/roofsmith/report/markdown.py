@@ -30,6 +30,7 @@ from roofsmith.report.performance import (
 from roofsmith.report.pitfalls import pitfalls
 from roofsmith.report.rates import ceilings_used, has_datasheet, rates, stood_on
 from roofsmith.report.roofline_plot import plain_drawing
+from roofsmith.report.spending import COLUMNS, spending_rows
 from roofsmith.report.steps import held_profile
 from roofsmith.report.summary import Step, Summary, WorkloadRow
 from roofsmith.report.templating import Raw, render_markdown
@@ -187,6 +188,8 @@ def final_report(summary: Summary) -> str:
         end=summary.ending,
         block=end_block(summary.ending),
         calibrations=[calibration_row(found) for found in summary.calibrations],
+        spent=spending_rows(summary.spendings),
+        spending_columns=COLUMNS,
     )
 
 

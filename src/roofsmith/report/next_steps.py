@@ -82,6 +82,12 @@ def _after_stop(stopped: Stopped, declared: StopPolicy) -> Iterator[NextStep]:
                 "Their limit ended it, not a lack of ideas: go on with a larger one.",
                 f"roofsmith resume . --max-tokens {2 * (limits.max_tokens or 0)}",
             )
+        case "cost":
+            yield NextStep(
+                "Allow more money",
+                "Its limit ended it, not a lack of ideas: go on with a larger one.",
+                f"roofsmith resume . --max-cost {2 * (limits.max_cost_usd or 0):g}",
+            )
         case "regressions":
             yield NextStep(
                 "Change direction",

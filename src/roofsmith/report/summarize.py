@@ -8,6 +8,7 @@ from statistics import geometric_mean
 
 from roofsmith.analysis.calibration import calibrations
 from roofsmith.analysis.fractions import final_fraction, fraction_of_timings
+from roofsmith.analysis.spending import spendings
 from roofsmith.domain.bound import Bound
 from roofsmith.domain.campaign import Campaign, Started, Stopped
 from roofsmith.domain.comparison import ErrorReport, Timing
@@ -100,6 +101,7 @@ def summarize(campaign: Campaign) -> Summary:
             (event.after_round, event.level, diagnosis_path(event)) for event in campaign.diagnoses
         ),
         endings=endings(campaign, steps),
+        spendings=spendings(campaign),
     )
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from roofsmith.analysis.spending import Spending
 from roofsmith.domain.bound import Bound
 from roofsmith.domain.calibration import Calibration
 from roofsmith.domain.comparison import Comparison, ErrorReport
@@ -376,6 +377,8 @@ class Summary:
     """Proposals that were never built."""
     diagnoses: tuple[tuple[int, int, str], ...] = ()
     """After which round, at which level, and the file."""
+    spendings: tuple[Spending, ...] = ()
+    """Of each proposer that answered."""
 
     @property
     def ending(self) -> Ending | None:

@@ -213,6 +213,7 @@ _FORMATS: dict[str, Callable[..., str]] = {
     "intensity": fmt.intensity,
     "counter": fmt.counter,
     "percent": fmt.percent,
+    "money": fmt.money,
     "delta": fmt.delta,
     "speedup": fmt.speedup,
     "ratio": _ratio,

@@ -120,8 +120,8 @@ class AgentProposer:
         """`agent:claude`; of a command of the user's own `agent:(program)`."""
         return f"agent:{self._agent.name}"
 
-    def ask(self, brief: Brief, screen: Screen) -> Proposal | BadAnswer | None:  # noqa: ARG002
-        """The agent's proposal, what was wrong with its answer, or None where it gives up.
+    def ask(self, brief: Brief, screen: Screen) -> Proposal | BadAnswer:  # noqa: ARG002
+        """The agent's proposal, or what its answer is taken for.
 
         Raises:
             StorageError: the campaign's folder can't be written.
@@ -156,7 +156,7 @@ class AgentProposer:
         place: Path,
         sources: Mapping[str, str],
         repository: _Repository,
-    ) -> Proposal | BadAnswer | None:
+    ) -> Proposal | BadAnswer:
         terms, log = self._terms, place / "agent.log"
         redacted = Redaction(terms.environment)
         meter = UsageMeter(self._agent.preset.usage)
@@ -180,8 +180,13 @@ class AgentProposer:
         where = log.relative_to(terms.directory)
 
         def bad(reason: RefusalReason, detail: str) -> BadAnswer:
-            said = redacted(f"{detail[:_LONGEST_DETAIL]}; log: {where}")
-            return BadAnswer(reason=reason, detail=said, tokens=meter.tokens, proposer=self.name)
+            return BadAnswer(
+                reason=reason,
+                detail=redacted(f"{detail[:_LONGEST_DETAIL]}; log: {where}"),
+                tokens=meter.tokens,
+                cost_usd=meter.cost_usd,
+                proposer=self.name,
+            )
 
         if wrong := _ended_badly(ran, changed, terms):
             return bad(*wrong)
@@ -198,7 +203,7 @@ class AgentProposer:
         proposal = proposal_of(clean, brief, self.name)
         if isinstance(proposal, BadAnswer):
             return bad(proposal.reason, proposal.detail).model_copy(
-                update={"tokens": proposal.tokens}
+                update={"tokens": proposal.tokens, "cost_usd": proposal.cost_usd}
             )
         return proposal
 
@@ -347,7 +352,7 @@ def _tokens_left(brief: Brief, most: int | None) -> int | None:
     limit = limits_in_force(brief.campaign).max_tokens
     if limit is None:
         return most
-    left = max(0, limit - sum(past.tokens for past in brief.campaign.proposed))
+    left = max(0, limit - brief.campaign.tokens)
     return left if most is None else min(left, most)
 
 

@@ -24,10 +24,13 @@ from pydantic_ai.output import OutputSpec
 from pydantic_ai.usage import RunUsage
 
 from roofsmith.domain.answer import Answer
+from roofsmith.domain.price import Usage
 from roofsmith.domain.refusal import BadAnswer
+from roofsmith.proposers.model.allowance import Allowance, ShortError
 from roofsmith.proposers.model.endpoint import Endpoint
 from roofsmith.proposers.model.failures import failure, wants_no_tools
 from roofsmith.proposers.model.patience import Patience
+from roofsmith.proposers.model.thrift import Thrift, used_so_far
 
 TURNS = 1
 """In which an answer that doesn't fit may be mended."""
@@ -46,6 +49,7 @@ class Asked:
     rules: str
     brief: str
     deadline_s: float
+    allowance: Allowance
     first_wait_s: float = 1.0
     """Before a request that failed is made again, where the endpoint doesn't say."""
 
@@ -55,8 +59,8 @@ class Heard:
     """What came back."""
 
     answer: Answer | BadAnswer
-    tokens: int
-    """That the endpoint counted, over all turns."""
+    used: Usage
+    """As the endpoint counted, over all turns."""
     characters: int
     """That the model said."""
 
@@ -97,7 +101,7 @@ class _Talk:
     async def run(self) -> Heard:
         """The answer, or what it is taken for."""
         answer = await self._answer()
-        return Heard(answer, self._usage.total_tokens, self._characters)
+        return Heard(answer, used_so_far(self._usage), self._characters)
 
     async def _answer(self) -> Answer | BadAnswer:
         asked = self._asked
@@ -107,6 +111,8 @@ class _Talk:
         except TimeoutError:
             late = f"no whole answer in {asked.deadline_s:.3g} s"
             return BadAnswer(reason="deadline", detail=late)
+        except ShortError as short:
+            return self._objection or BadAnswer(reason=short.reason, detail=str(short))
         except _FloodError:
             return BadAnswer(reason="malformed", detail="the answer doesn't end")
         except UnexpectedModelBehavior as error:
@@ -131,7 +137,10 @@ class _Talk:
             output_type=output,
             instructions=asked.rules,
             retries={"output": TURNS, "tools": 0},
-            capabilities=[Patience(ends_at, asked.first_wait_s, self._said)],
+            capabilities=[
+                Patience(ends_at, asked.first_wait_s, self._said),
+                Thrift(asked.allowance),
+            ],
         )
         agent.output_validator(self._fitting)
         done = await agent.run(asked.brief, usage=self._usage, event_stream_handler=self._listen)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import importlib.util
 import os
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from roofsmith.asking.answering import LONGEST_DETAIL, without_keys
@@ -15,11 +15,14 @@ from roofsmith.asking.proposing import proposal_of
 from roofsmith.config import MODEL_DEADLINE_S
 from roofsmith.domain.answer import Answer
 from roofsmith.domain.campaign import Round
+from roofsmith.domain.price import Price, Usage
 from roofsmith.domain.proposal import Proposal
-from roofsmith.domain.refusal import BadAnswer
+from roofsmith.domain.refusal import PASSES, BadAnswer
 from roofsmith.errors import UsageError
 from roofsmith.ports import Brief, Observer, Screen
+from roofsmith.proposers.model.allowance import LONGEST_ANSWER, Allowance
 from roofsmith.proposers.model.endpoint import Endpoint, key_of
+from roofsmith.proposers.model.prices import price_of
 from roofsmith.proposers.model.prompts import system_prompt, user_prompt
 from roofsmith.redaction import Redaction
 
@@ -47,6 +50,10 @@ class ModelOptions:
     """A key by the name of its environment variable."""
     first_wait_s: float = 1.0
     """Before a request that failed is made again."""
+    prices: Mapping[str, Price] = field(default_factory=dict)
+    """The user's own, by the model's name."""
+    longest: int | None = None
+    """Tokens of one turn's answer; None: `LONGEST_ANSWER` at a vendor's own address."""
 
 
 class ModelProposer:
@@ -66,8 +73,19 @@ class ModelProposer:
         """`model:anthropic:NAME`, say, with the address behind it where it isn't the usual one."""
         return self._endpoint.name
 
-    def ask(self, brief: Brief, screen: Screen) -> Proposal | BadAnswer | None:  # noqa: ARG002
-        """The model's proposal; None where it gives up."""
+    @property
+    def price(self) -> Price | None:
+        """What it charges; None: nobody says."""
+        return price_of(self._endpoint, self._options.prices)
+
+    @property
+    def longest(self) -> int | None:
+        """Tokens of one turn's answer; None: as many as the endpoint likes."""
+        usual = LONGEST_ANSWER if self._endpoint.base_url is None else None
+        return self._options.longest or usual
+
+    def ask(self, brief: Brief, screen: Screen) -> Proposal | BadAnswer:  # noqa: ARG002
+        """The model's proposal, or what its answer is taken for."""
         key = self._options.keys(self._endpoint.key_name)
         if key is None and self._endpoint.base_url is None:
             name = self._endpoint.key_name
@@ -77,12 +95,13 @@ class ModelProposer:
         redacted = Redaction(os.environ, keys)
         rules, page = system_prompt(), redacted(user_prompt(brief))
         heard = self._heard(key, rules, page, brief, redacted)
-        tokens = heard.tokens or _estimate(heard, len(rules) + len(page))
+        used = heard.used if heard.used.tokens else _estimate(heard, len(rules) + len(page))
+        taken = {"tokens": used.tokens, "cost_usd": self.price.cost_usd(used) if self.price else 0}
         if isinstance(heard.answer, BadAnswer):
             detail = redacted(heard.answer.detail)[:LONGEST_DETAIL]
-            changes = {"detail": detail, "tokens": tokens, "proposer": self.name}
-            return heard.answer.model_copy(update=changes)
-        counted = without_keys(heard.answer, redacted).model_copy(update={"tokens": tokens})
+            changes = {"detail": detail, "proposer": self.name}
+            return heard.answer.model_copy(update=changes | taken)
+        counted = without_keys(heard.answer, redacted).model_copy(update=taken)
         return self._proposal(counted, brief)
 
     def tell(self, round: Round) -> None:
@@ -94,30 +113,32 @@ class ModelProposer:
         from roofsmith.proposers.model.conversation import Asked, talk
 
         options = self._options
+        allowance = Allowance.of(brief.campaign, self.price, self.longest)
         asked = Asked(
-            self._endpoint, key, rules, page, options.deadline_s, options.first_wait_s
+            self._endpoint, key, rules, page, options.deadline_s, allowance, options.first_wait_s
         )  # fmt: skip
 
         def complaint(answer: Answer) -> BadAnswer | None:
             made = self._proposal(without_keys(answer, redacted), brief)
-            if not isinstance(made, BadAnswer):
+            if not isinstance(made, BadAnswer) or made.reason in PASSES:
                 return None
             return made.model_copy(update={"detail": made.detail[:LONGEST_DETAIL]})
 
         return talk(asked, complaint, _Ticker(self.name, options.observer, redacted))
 
-    def _proposal(self, answer: Answer, brief: Brief) -> Proposal | BadAnswer | None:
+    def _proposal(self, answer: Answer, brief: Brief) -> Proposal | BadAnswer:
         if answer.give_up is None and brief.repair is not None and not answer.repair:
             return BadAnswer(
                 reason="bad_repair",
                 detail="the last idea is to be repaired: set `repair`, or say `give_up`",
                 tokens=answer.tokens,
+                cost_usd=answer.cost_usd,
                 proposer=self.name,
             )
         if brief.repair is None:
             answer = answer.model_copy(update={"repair": False})
         made = proposal_of(answer, brief, self._endpoint.short_name)
-        return made and made.model_copy(update={"proposer": self.name})
+        return made.model_copy(update={"proposer": self.name})
 
 
 class _Ticker:
@@ -143,11 +164,13 @@ class _Ticker:
         self._observer.stage("ask", f"{self._name}: {printable[-_SHOWN:]}")
 
 
-def _estimate(heard: Heard, sent: int) -> int:
-    """Tokens by length, where an endpoint counts none; none where nothing was said."""
-    failed = isinstance(heard.answer, BadAnswer) and heard.answer.reason == "failed"
-    silent = failed and not heard.characters
-    return 0 if silent else round((sent + heard.characters) / CHARACTERS_PER_TOKEN)
+def _estimate(heard: Heard, sent: int) -> Usage:
+    """By length, where an endpoint counts no tokens; none where nothing was said."""
+    failed = isinstance(heard.answer, BadAnswer) and heard.answer.reason in ("failed", *PASSES)
+    if failed and not heard.characters:
+        return Usage()
+    said = round(heard.characters / CHARACTERS_PER_TOKEN)
+    return Usage(input=round(sent / CHARACTERS_PER_TOKEN), output=said)
 
 
 def model_proposer(name: str, options: ModelOptions) -> ModelProposer:

@@ -1,0 +1,57 @@
+"""What each proposer took, and how much of what it proposed was kept. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from roofsmith.domain.campaign import Campaign, Round
+from roofsmith.domain.refusal import Refusal
+
+UNNAMED = "not recorded"
+"""Who proposed, in ledgers that don't say."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spending:
+    """Of one proposer, over a whole campaign."""
+
+    proposer: str
+    rounds: int
+    kept: int
+    refusals: int
+    """Answers that never were built, also those in which it gave up."""
+    seconds: float
+    """Wall time of its rounds and refusals: its own and that of judging."""
+    tokens: int
+    cost_usd: float | None
+    """None: of some of the tokens nobody knows what they cost."""
+
+    @property
+    def kept_share(self) -> float | None:
+        """Of its rounds; None where there are none."""
+        return self.kept / self.rounds if self.rounds else None
+
+
+def spendings(campaign: Campaign) -> tuple[Spending, ...]:
+    """One for each proposer that answered, in the order of their first answers."""
+    names = dict.fromkeys(past.proposer or UNNAMED for past in campaign.proposed)
+    return tuple(
+        _spending(name, [p for p in campaign.proposed if (p.proposer or UNNAMED) == name])
+        for name in names
+    )
+
+
+def _spending(name: str, proposed: Sequence[Round | Refusal]) -> Spending:
+    rounds = [past for past in proposed if isinstance(past, Round)]
+    is_known = all(past.cost_usd or not past.tokens for past in proposed)
+    return Spending(
+        proposer=name,
+        rounds=len(rounds),
+        kept=sum(past.decision.kind == "kept" for past in rounds),
+        refusals=len(proposed) - len(rounds),
+        seconds=math.fsum(past.wall_s for past in proposed),
+        tokens=sum(past.tokens for past in proposed),
+        cost_usd=math.fsum(past.cost_usd for past in proposed) if is_known else None,
+    )
