@@ -15,7 +15,8 @@ import pytest
 from agent_programs import GOOD, PRELUDE, Bench, Make, has_walls, runs
 
 from roofsmith.app.agents import Workplace
-from roofsmith.app.wiring import make_proposer, proposers_of
+from roofsmith.app.wiring import make_proposer, proposers_of, spelled
+from roofsmith.config import Settings
 from roofsmith.domain.campaign import Campaign, Round
 from roofsmith.domain.outcome import Incorrect
 from roofsmith.domain.refusal import Refusal
@@ -434,6 +435,12 @@ def test_who_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     found = make_proposer("recipes,agent:mine.sh --with a,b,agent:claude,sweep", place=place)
     assert found.name == "recipes+agent:(mine.sh)+agent:claude+sweep"
+    settings = Settings(tmp_path, tmp_path)
+    names = spelled("auto,agent:mine.sh --with auto,agent:claude,recipes", settings)
+    auto = make_proposer(names, place=place)
+    assert auto.name == "recipes+sweep+agent:(mine.sh)+agent:claude"
+    with pytest.raises(UsageError, match=r"mine\.sh"):
+        make_proposer("recipes,agent:mine.sh 1,agent:mine.sh 2", place=place)
     assert proposers_of(["recipes", "agent:claude"]) == "recipes,agent:claude"
     with pytest.raises(UsageError):
         proposers_of(["agent:(mine.sh)"])

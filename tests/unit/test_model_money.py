@@ -15,7 +15,7 @@ from typer.testing import CliRunner, Result
 from roofsmith import app
 from roofsmith.analysis.spending import spendings
 from roofsmith.app.campaigns import estimates
-from roofsmith.app.wiring import DEFAULT_PROPOSERS, default_proposers
+from roofsmith.app.wiring import DEFAULT_PROPOSERS, default_proposers, spelled
 from roofsmith.cli.root import cli
 from roofsmith.config import Settings
 from roofsmith.domain.price import Price, Usage
@@ -150,6 +150,9 @@ def test_without_a_key_or_a_consent_nobody_is_asked(
     assert default_proposers(app.settings()) == DEFAULT_PROPOSERS
     assert config("--model", KNOWN).exit_code == 0
     assert default_proposers(app.settings()) == f"{DEFAULT_PROPOSERS},{KNOWN}"
+    assert spelled(f"auto, agent:a x,y,{KNOWN}", app.settings()) == (
+        f"{DEFAULT_PROPOSERS},{KNOWN},agent:a x,y"
+    )
     monkeypatch.delenv("ANTHROPIC_API_KEY")
     monkeypatch.setitem(sys.modules, "keyring", None)
     assert default_proposers(app.settings()) == DEFAULT_PROPOSERS

@@ -28,6 +28,7 @@ from roofsmith.app.wiring import (
     open_target,
     proposers_of,
     require_prices,
+    spelled,
 )
 from roofsmith.config import Settings
 from roofsmith.devices.processor_time import processor_time
@@ -108,7 +109,8 @@ def estimates(plan: Plan, settings: Settings) -> tuple[str, ...]:
         TargetError: the target, or what it names, can't be used.
         UsageError: a model can't be asked.
     """
-    models = models_of(plan.proposers, model_options(plan.base_url, settings))
+    names = spelled(plan.proposers, settings)
+    models = models_of(names, model_options(plan.base_url, settings))
     target = _limited_target(plan) if models else None
     return tuple(estimate(model, target) for model in models if target is not None)
 
@@ -134,10 +136,11 @@ def optimize(plan: Plan, directory: Path, settings: Settings, observer: Observer
     is_kernel = subject.path.suffix in LANGUAGES
     kernel_path = subject.path if is_kernel else load_target_file(subject.path).kernel_path
     models = model_options(plan.base_url, settings, observer)
-    require_prices(plan.proposers, models, target.stop)
-    with distrusting(settings, plan.proposers) as trusted:
+    names = spelled(plan.proposers, settings)
+    require_prices(names, models, target.stop)
+    with distrusting(settings, names) as trusted:
         place = Workplace(directory, observer, trusted.private_dir)
-        proposer = make_proposer(plan.proposers, models, place)
+        proposer = make_proposer(names, models, place)
         finished = _start(target, kernel_path, proposer, directory, trusted, observer)
     if is_kernel:
         write_campaign_target(subject, finished.directory / "target")
@@ -170,7 +173,7 @@ def resume(
         known = campaign_in(files)
         started = known.started
         models = model_options(base_url, settings, observer)
-        names = proposers or proposers_of(started.proposers, base_url)
+        names = spelled(proposers or proposers_of(started.proposers, base_url), settings)
         policy = limited(limits_in_force(known), limits)
         require_prices(names, models, policy)
         with distrusting(settings, names) as trusted:

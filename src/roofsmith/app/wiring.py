@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 
 from roofsmith.analysis.sizes import smallest
@@ -78,6 +80,8 @@ from roofsmith.toolchains.formatting import SourceFormatter
 from roofsmith.toolchains.merging.merger import SourceMerger
 
 DEFAULT_PROPOSERS = "recipes,sweep"
+AUTO = "auto"
+"""In a list of proposers: those that are asked where none is named."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,7 +241,7 @@ class NoProposer:
         """Nothing to remember."""
 
 
-_SEPARATOR = re.compile(r",(?=\s*(?:recipes|sweep|none)\s*(?:,|$)|\s*(?:replay|agent|model):)")
+_SEPARATOR = re.compile(r",(?=\s*(?:auto|recipes|sweep|none)\s*(?:,|$)|\s*(?:replay|agent|model):)")
 """Between proposers where one is a command line, which may have commas of its own."""
 
 
@@ -256,6 +260,18 @@ def default_proposers(settings: Settings) -> str:
     if endpoint.base_url is None and key_of(endpoint.key_name) is None:
         return DEFAULT_PROPOSERS
     return f"{DEFAULT_PROPOSERS},{endpoint.name}"
+
+
+def spelled(names: str, settings: Settings) -> str:
+    """A list of proposers without `auto` in it; whoever is named twice is asked once.
+
+    Raises:
+        UsageError: what was agreed to names no model.
+    """
+    listed = (
+        _split(default_proposers(settings)) if name == AUTO else (name,) for name in _split(names)
+    )
+    return ",".join(dict.fromkeys(chain.from_iterable(listed)))
 
 
 def model_options(
@@ -328,10 +344,21 @@ def make_proposer(
     proposers = [_proposer(name, models, place) for name in asked]
     if len(proposers) == 1:
         return proposers[0]
-    return Portfolio(proposers, [p for p in proposers if isinstance(p, _COSTLY)])
+    costly = [p for p in proposers if isinstance(p, _COSTLY)]
+    _require_own_names(costly)
+    return Portfolio(proposers, costly)
 
 
 _COSTLY = (ModelProposer, AgentProposer)
+
+
+def _require_own_names(proposers: Sequence[Proposer]) -> None:
+    called = Counter(proposer.name for proposer in proposers)
+    if twice := next((name for name, count in called.items() if count > 1), None):
+        raise UsageError(
+            f"two proposers are called {twice}, and records couldn't tell whose idea was whose",
+            hint="an agent's command is called after its program: give each a script of its own",
+        )
 
 
 def _require_one_model(names: Sequence[str]) -> None:
@@ -360,8 +387,8 @@ def _proposer(name: str, models: ModelOptions, place: Workplace | None) -> Propo
         case _:
             raise UsageError(
                 f"no proposer is called {name!r}",
-                hint="known: recipes, sweep, model:NAME, agent:NAME, agent:COMMAND, replay:FILE, a"
-                " list such as recipes,sweep, and none",
+                hint="known: auto, recipes, sweep, model:NAME, agent:NAME, agent:COMMAND,"
+                " replay:FILE, a list such as recipes,sweep, and none",
             )
 
 

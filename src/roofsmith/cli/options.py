@@ -132,7 +132,7 @@ Proposers = Annotated[
     typer.Option(
         "--proposer",
         help="Who thinks of changes: recipes, sweep, model:NAME, agent:NAME or agent:COMMAND, "
-        "replay:FILE, a list such as recipes,sweep, or none.",
+        "replay:FILE, a list such as auto,agent:NAME (auto: the default), or none.",
         show_default="recipes,sweep, and the model of roofsmith config",
     ),
 ]

@@ -10,11 +10,13 @@ The rule, for each incumbent:
    no sense to tune a structure that is about to be replaced.
 3. Else the sweep is asked. If it has nothing, the best of the proposals held back in step 2 is
    taken.
-4. If there is none either, those whose ideas cost tokens or money (models, agents) are asked, in
-   order; if they have nothing, there are no ideas left.
+4. If there is none either, those whose ideas cost tokens or money (models, agents) are asked,
+   whoever earned most for what it cost first (`earnings.py`); if they have nothing, there are no
+   ideas left.
 
 A kept round changes the incumbent, so everybody is asked again. All of it is read off the ledger.
-An idea that is to be repaired goes to everybody as well; most have no repair, and pass.
+An idea that is to be repaired goes to everybody as well; most have no repair, and pass. Of those
+that cost something, whoever had the idea is asked first.
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ from roofsmith.domain.proposal import Proposal
 from roofsmith.domain.refusal import BadAnswer
 from roofsmith.domain.standing import limits_in_force
 from roofsmith.ports import Brief, Proposer, Screen
+from roofsmith.proposers.earnings import earning_rates, kept_gain, tries_of
 from roofsmith.proposers.sweep import TACTIC, SweepProposer, already_swept
 from roofsmith.proposers.tunables import declared_tunables
 
@@ -42,7 +45,7 @@ class Portfolio:
 
     Args:
         proposers: in the order in which equals are asked; at least one.
-        costly: those of them whose ideas cost something.
+        costly: those of them whose ideas cost something; records tell them by their names.
     """
 
     def __init__(self, proposers: Sequence[Proposer], costly: Collection[Proposer] = ()) -> None:
@@ -91,7 +94,7 @@ class Portfolio:
     def _of_the_costly(self, brief: Brief, screen: Screen) -> Proposal | BadAnswer | None:
         """The first answer; that what is left pays for one is said where it does for no other."""
         short: BadAnswer | None = None
-        for proposer in self._costly:
+        for proposer in self._by_earnings(brief):
             if is_silent(brief.campaign, proposer.name):
                 continue
             proposal = asked(proposer, brief, screen)
@@ -113,6 +116,14 @@ class Portfolio:
         if self._asked is not None:
             self._asked.tell(round)
 
+    def _by_earnings(self, brief: Brief) -> list[Proposer]:
+        """Those that cost something, in the order in which they are asked."""
+        names = {proposer.name for proposer in self._costly}
+        rates = earning_rates(tries_of(brief.campaign, names), names)
+        idea = brief.repair.round if brief.repair is not None else None
+        had_it = {past.proposer for past in brief.campaign.rounds if past.round == idea}
+        return sorted(self._costly, key=lambda p: (p.name not in had_it, -rates[p.name]))
+
     def _taken(self, proposer: Proposer, proposal: Proposal) -> Proposal:
         self._asked = proposer
         return proposal
@@ -129,16 +140,8 @@ def expected_sweep_gain(brief: Brief) -> float:
     if already_swept(brief) is not None:
         return 0.0
     prior = DECLARED_GAIN if declared_tunables(brief.incumbent) else FOUND_GAIN
-    gains = [_gain(past) for past in brief.remembered if past.hypothesis.tactic == TACTIC]
+    gains = [kept_gain(past) for past in brief.remembered if past.hypothesis.tactic == TACTIC]
     return math.exp(sum(map(math.log, (prior, *gains))) / (1 + len(gains)))
-
-
-def _gain(past: Round) -> float:
-    """What a round brought: 1 unless it was kept."""
-    comparison = past.judgement.comparison
-    if past.decision.kind != "kept" or comparison is None:
-        return 1.0
-    return comparison.overall.speedup
 
 
 def _prediction(proposal: Proposal) -> float:

@@ -219,6 +219,7 @@ def _step(step: Step) -> dict[str, Any]:
         "round": step.number,
         "repairs": step.repairs,
         "hypothesis": step.hypothesis.statement if step.hypothesis is not None else None,
+        "proposer": step.proposer or None,
         "tactic": step.hypothesis.tactic if step.hypothesis is not None else None,
         "category": step.hypothesis.category if step.hypothesis is not None else None,
         "predictions": list(step.predictions),

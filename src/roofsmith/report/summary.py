@@ -77,6 +77,8 @@ class Step:
     commit: str | None
     hypothesis: Hypothesis | None
     """None for the baseline."""
+    proposer: str
+    """Who thought of it, by name; empty for the baseline, a dispatch, and in older ledgers."""
     outcome: Outcome
     verdict: str | None
     """None for the baseline."""

@@ -195,6 +195,7 @@ def _round_of(brief: Brief, proposal: Proposal, *, kept: bool, speedup: float) -
     return Round(
         round=2 + len(brief.campaign.rounds),
         hypothesis=proposal.hypothesis,
+        proposer=proposal.proposer,
         candidate=proposal.candidate,
         incumbent_id=brief.incumbent.id,
         screened=proposal.screened,
@@ -205,6 +206,8 @@ def _round_of(brief: Brief, proposal: Proposal, *, kept: bool, speedup: float) -
         ),
         decision=decision,
         total_speedup=brief.campaign.total_speedup * (speedup if kept else 1),
+        tokens=proposal.tokens,
+        cost_usd=proposal.cost_usd,
         wall_s=0,
         at=AT,
     )
