@@ -128,16 +128,16 @@ def run(options: argparse.Namespace) -> Campaigns:
 
 
 def _campaign(name: str, options: argparse.Namespace) -> CampaignRow:
-    with _empty_place() as place:
+    with empty_place() as place:
         environment = os.environ | {"ROOFSMITH_CACHE": str(place / "cache")}
         if options.ceilings == "warm":
             say(f"{name}: measuring ceilings")
-            _roofsmith(["specs", "measure", *_threads(options)], environment)
+            run_command(["specs", "measure", *_threads(options)], environment)
         directory = place / name
         arguments = command_line(name, options)
         say(f"{name}: {shlex.join(['roofsmith', *arguments])}")
         begin = time.monotonic()
-        _roofsmith([*arguments, "--output", str(directory), "--json"], environment)
+        run_command([*arguments, "--output", str(directory), "--json"], environment)
         wall_s = time.monotonic() - begin
         if options.keep is not None:
             shutil.copytree(directory, options.keep / name)
@@ -159,7 +159,8 @@ def _threads(options: argparse.Namespace) -> list[str]:
     return [] if options.threads is None else ["--threads", str(options.threads)]
 
 
-def _roofsmith(arguments: list[str], environment: dict[str, str]) -> None:
+def run_command(arguments: list[str], environment: dict[str, str]) -> None:
+    """Run the command line; its failure ends the benchmark."""
     program = [sys.executable, "-c", "from roofsmith.cli import main; main()"]
     done = subprocess.run(
         [*program, *arguments],
@@ -172,7 +173,7 @@ def _roofsmith(arguments: list[str], environment: dict[str, str]) -> None:
 
 
 @contextmanager
-def _empty_place() -> Iterator[Path]:
+def empty_place() -> Iterator[Path]:
     """A folder outside every git repository, so that a campaign's branch is its own."""
     place = Path(tempfile.mkdtemp(prefix="roofsmith-campaign-"))
     try:

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from statistics import median
+from statistics import fmean, median, stdev
 from typing import Any
 
 from roofsmith.devices.cpu import CpuSource
@@ -77,6 +77,38 @@ def rate(happened: Sequence[bool]) -> Rate:
     low = 0.0 if count == 0 else centre - half
     high = 1.0 if count == trials else centre + half
     return Rate(count=count, trials=trials, share=share, wilson=(low, high))
+
+
+def student_quantile(freedom: int, confidence: float = 0.95) -> float:
+    """The t that a Student variable's size stays below with this chance.
+
+    By bisection of the closed form for whole degrees of freedom (Abramowitz and Stegun, 26.7.3-4).
+
+    Args:
+        freedom: degrees of it, at least 1.
+        confidence: below 1.
+    """
+    low, high = 0.0, math.pi / 2  # of the angle whose tangent is t over the root of freedom
+    for _ in range(60):
+        middle = (low + high) / 2
+        is_below = _student_chance(middle, freedom) < confidence
+        low, high = (middle, high) if is_below else (low, middle)
+    return math.tan(low) * math.sqrt(freedom)
+
+
+def _student_chance(angle: float, freedom: int) -> float:
+    odd, sine, cosine = freedom % 2, math.sin(angle), math.cos(angle)
+    term, total = (cosine if odd else 1.0), 0.0
+    for power in range(odd, freedom - 1, 2):
+        total += term
+        term *= cosine**2 * (power + 1) / (power + 2)
+    return (angle + sine * total) * 2 / math.pi if odd else sine * total
+
+
+def mean_interval(values: Sequence[float]) -> tuple[float, float]:
+    """95% bounds for the mean that values are drawn from, by Student's t; at least two."""
+    half = student_quantile(len(values) - 1) * stdev(values) / math.sqrt(len(values))
+    return fmean(values) - half, fmean(values) + half
 
 
 def pair_times(samples: Sequence[PairSample]) -> tuple[Times, ...]:

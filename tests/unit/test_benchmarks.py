@@ -12,6 +12,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from campaign_builder import events_for
 from hypothesis import given
 from hypothesis import strategies as st
 from repository_bench import without_ceilings
@@ -26,6 +27,7 @@ from roofsmith.judge import parent
 from roofsmith.judge.version import judge_version
 from roofsmith.selftest import record
 from roofsmith.selftest.page import page
+from roofsmith.store.ledger import JsonlLedger
 
 ROOT = Path(__file__).resolve().parents[2]
 BENCHMARKS = ROOT / "benchmarks"
@@ -33,6 +35,7 @@ RESULTS = sorted((BENCHMARKS / "results").glob("*.json"))
 SCRIPTS = (
     "judge_rates", "gpu_judge_rates", "campaigns", "sgemm_openblas", "simulated_campaigns",
     "workload_veto", "gain_power", "device_opening", "clock_scatter", "session_overhead",
+    "proposers",
 )  # fmt: skip
 
 sys.path.insert(0, str(BENCHMARKS))  # scripts import their neighbours, as when they are run
@@ -43,6 +46,7 @@ import device_opening  # noqa: E402
 import gain_power  # noqa: E402
 import gpu_judge_rates  # noqa: E402
 import judge_rates  # noqa: E402
+import proposers  # noqa: E402
 import result_file  # noqa: E402
 import session_overhead  # noqa: E402
 import sgemm_openblas  # noqa: E402
@@ -62,6 +66,7 @@ SCHEMAS = {
     "clock_scatter": clock_scatter.ClockScatter,
     "session_overhead": session_overhead.SessionOverhead,
     "selftest": record.Record,
+    "proposers": proposers.Proposers,
     "simulated_campaigns": simulated_campaigns.SimulatedCampaigns,
     "workload_veto": workload_veto.WorkloadVeto,
 }
@@ -154,6 +159,8 @@ def test_committed_figures_follow_from_their_samples(path):
         case session_overhead.SessionOverhead():
             again = session_overhead.medians(result.tells, "overhead_s")
             assert result.median_overhead_s == again
+        case proposers.Proposers():
+            assert proposers.figures(result.samples) == result.figures
         case record.Record():
             assert (ROOT / "docs" / "selftest.md").read_text(encoding="utf-8") == page(result)
 
@@ -327,6 +334,53 @@ def test_trials_of_another_judge_are_not_gone_on_with(tmp_path, capsys):
     other = result.made.model_copy(update={"environment": environment})
     with pytest.raises(UsageError, match="not of another"):
         gpu_judge_rates.elsewhere(out, other)
+
+
+@pytest.mark.parametrize(
+    ("freedom", "expected"), [(1, 12.706), (2, 4.303), (3, 3.182), (8, 2.306), (29, 2.045)]
+)
+def test_student_quantiles_of_the_tables(freedom, expected):
+    assert result_file.student_quantile(freedom) == pytest.approx(expected, abs=5e-4)
+
+
+def test_proposers_take_turns_and_are_compared(tmp_path, monkeypatch):
+    asked = []
+
+    def campaign(arguments, environment):
+        if arguments[0] == "specs":
+            return
+        who, place = arguments[arguments.index("--proposer") + 1], Path(arguments[-1])
+        target = Path(arguments[1])
+        text = (target / "target.yaml" if target.is_dir() else target).read_text()
+        asked.append((text, who))
+        place.mkdir()
+        kinds = ["kept", "kept"] if who == "sweep" else ["kept", "tie"]
+        ledger = JsonlLedger(place / "ledger.jsonl")
+        for event in events_for(kinds, stop="out_of_ideas"):
+            ledger.append(event)
+
+    monkeypatch.setattr(proposers, "run_command", campaign)
+    out, targets = tmp_path / "result.json", [tmp_path / "x", tmp_path / "y" / "target.yaml"]
+    for folder in ("x", "y"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "target.yaml").write_text(folder)
+    words = ["--a", "auto", "--b", "sweep", "--targets", *map(str, targets), "--repeats", "2"]
+    result = proposers.run(proposers.parser().parse_args([*words, "--out", str(out)]))
+    assert asked == [
+        ("x", "auto"), ("x", "sweep"), ("y", "sweep"), ("y", "auto"),
+        ("x", "sweep"), ("x", "auto"), ("y", "auto"), ("y", "sweep"),
+    ]  # fmt: skip
+    assert proposers.Proposers.model_validate_json(out.read_text()) == result
+    found = {(one.quantity, one.target): one for one in result.figures}
+    speedup = found["speedup", "all"]
+    assert (speedup.pairs, found["speedup", words[5]].pairs) == (4, 2)
+    assert speedup.a < speedup.b
+    assert 1 < speedup.ci[0] <= speedup.estimate <= speedup.ci[1]
+    assert found["rounds", words[6]].estimate == 0
+    half = proposers.figures(result.samples[:3])
+    assert all(one.ci is None and one.pairs == 1 for one in half)
+    assert "out_of_ideas" in {sample.stopped for sample in result.samples}
+    assert proposers.table(result).count("\n") == 2 + len(result.figures)
 
 
 class Toolchain:
