@@ -218,6 +218,7 @@ class Session:
         """The round of a proposal that nothing speaks against yet, and what follows from it."""
         engine = self._engine
         engine.take_up()
+        engine.recover(proposal)
         engine.split()  # due since a crash
         held = engine.stop_condition()
         told = engine.round(proposal)

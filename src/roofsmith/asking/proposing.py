@@ -131,6 +131,7 @@ def _hypothesis(answer: Answer, brief: Brief, proposer: str) -> Hypothesis:
         rollback=answer.rollback,
         sources=answer.sources,
         searches=answer.searches,
+        again=answer.again or "",
     )
 
 

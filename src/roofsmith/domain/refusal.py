@@ -10,13 +10,14 @@ from roofsmith.domain.proposal import Hypothesis
 from roofsmith.domain.values import Value
 
 RefusalReason = Literal[
-    "no_change", "malformed", "uncited", "bad_repair", "repeated", "failed", "deadline"
+    "no_change", "malformed", "uncited", "bad_repair", "repeated", "failed", "deadline", "lost"
 ]
 """no_change: the candidate is the incumbent (a repair: what was wrong), byte for byte; malformed:
 the answer is no proposal, or one for another kernel; uncited: a citation leads nowhere, or says
 otherwise; bad_repair: there is nothing to repair, or it is of another idea; repeated: the same code
 was judged before, and nothing says why it should be again; failed: the proposer
-raised an error; deadline: it didn't answer in time."""
+raised an error; deadline: it didn't answer in time; lost: roofsmith itself died over it, again and
+again."""
 
 
 class BadAnswer(Value):

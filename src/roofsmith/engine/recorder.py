@@ -27,6 +27,7 @@ from roofsmith.domain.campaign import (
     replay,
 )
 from roofsmith.domain.diagnosis import Diagnosed
+from roofsmith.domain.proposal import Planned
 from roofsmith.domain.refusal import Refusal
 from roofsmith.domain.yardstick import Yardsticks
 from roofsmith.engine.meter import timestamp
@@ -128,7 +129,7 @@ class Recorder:
                 return campaign
             case Round() | Started() | Yardsticks() | Stopped() | Resumed() | Committed():
                 return campaign
-            case Diagnosed() | Masked() | Refusal():
+            case Diagnosed() | Masked() | Planned() | Refusal():
                 return campaign
             case _:
                 assert_never(event)

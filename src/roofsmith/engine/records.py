@@ -244,6 +244,8 @@ def resumed_record(
     note = "same environment" if same else _what_changed(started.environment, environment)
     if gpu is not None and started.gpu not in (None, gpu):
         note += f"; on another {environment.device.name}: {gpu}; it began on {started.gpu}"
+    if campaign.planned is not None:
+        note += f"; round {campaign.planned.round} was planned and lost, and is judged again"
     for name, limit in limits:
         if limit != (old := getattr(before, name)):
             note += f"; {name} is {limit} from here on, in place of {old}"
