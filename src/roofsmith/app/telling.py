@@ -49,6 +49,8 @@ class Change:
     """Whether it repairs the last round's idea, whose results were wrong."""
     tokens: int = 0
     """What it took to think of it."""
+    base: int | None = None
+    """The undecided round whose kernel was changed; None: the incumbent was."""
     category: Category | None = None
     """What kind of change it is; of the rest of the hypothesis see there."""
     predicted_speedup: float | None = None
@@ -143,6 +145,7 @@ def _command(change: Change, directory: Path, kernel: Path) -> str:
         "--flags": change.flags,
         "--class": change.target_class,
         "--tokens": change.tokens or None,
+        "--base": change.base,
         "--category": change.category,
         "--predict": change.predicted_speedup,
         "--counter": change.expected_counter,

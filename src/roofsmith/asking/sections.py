@@ -71,6 +71,33 @@ def _repair(found: Mapping[str, Any], _gone: int, room: int) -> str:
     return _titled("Due first: a repair", f"{text}{_fenced(shown, 'diff')}")
 
 
+def _bases(found: Mapping[str, Any], gone: int, room: int) -> str:
+    rows = found["bases"]
+    if not rows:
+        return ""
+    first = rows[0]["round"]
+    text = (
+        "Right, not slower as far as can be told, and too little to be proven: nothing of them is"
+        f" kept. An answer with `base: {first}`, say, changes one thing on top of round {first}:"
+        " edits and diffs apply to its kernel, and all of it is judged against the kernel below,"
+        " then kept or rolled back as a whole.\n\n"
+    )
+    return _titled(
+        "Undecided, and may be built on", text + "\n".join(_base(row, gone, room) for row in rows)
+    )
+
+
+def _base(row: Mapping[str, Any], gone: int, room: int) -> str:
+    measured_ = ratio(row["speedup"], tuple(row["ci"]))
+    changes = "; ".join(f"R{number}: {change}" for number, change in row["changes"].items())
+    head = f"- `base: {row['round']}` is undecided at {measured_}. {changes}\n"
+    if gone or not row["diff"]:
+        return head
+    diff, most = row["diff"], room // 16
+    shown = diff if len(diff) <= most else f"{diff[:most]}\n[... cut ...]"
+    return f"{head}\n{_fenced(shown, 'diff')}"
+
+
 def _contract(found: Mapping[str, Any], _gone: int, _room: int) -> str:
     rules = [found["contract"], *([found["exactness"]] if found["exactness"] else [])]
     return _titled("Contract", "\n".join(rules) + "\n")
@@ -211,7 +238,8 @@ def _tried(row: Mapping[str, Any], *, brief: bool) -> str:
     measured_ = ratio(row["speedup"], row["ci"]) if row["speedup"] is not None else row["came_to"]
     hoped = f", predicted {speedup(row['predicted'])} ({row['landing']})" * bool(row["predicted"])
     aim = f", for {one_line(row['target_class'], 60)}" * (row["target_class"] != "global")
-    head = f"- R{row['round']} {how}: {measured_}{hoped}{aim}. {row['change']}\n"
+    on = f" on top of R{row['base']}" * (row["base"] is not None)
+    head = f"- R{row['round']}{on} {how}: {measured_}{hoped}{aim}. {row['change']}\n"
     if brief:
         return head
     lines = [f"Why: {row['why']}"]
@@ -357,6 +385,7 @@ def _commands(found: Mapping[str, Any], _gone: int, _room: int) -> str:
 SECTIONS: Final[Mapping[str, Writer]] = {
     "task": _task,
     "repair": _repair,
+    "bases": _bases,
     "contract": _contract,
     "timing": _timing,
     "notes": _notes,

@@ -129,6 +129,8 @@ class Round(Value):
     splits: int | None = Field(default=None, ge=2)
     """The diverged round whose kernel this one runs beside the incumbent's, each where it is the
     faster one; None: it is no dispatch of roofsmith's."""
+    base: int | None = Field(default=None, ge=2)
+    """The undecided round whose change it holds as well; None: it changes the incumbent alone."""
     unsplit: str | None = None
     """Why no dispatch follows, of a round that diverged."""
     formatting: Formatting | None = None

@@ -78,6 +78,9 @@ class Proposal(Value):
     no more than that takes; the hypothesis is the same then."""
     splits: int | None = Field(default=None, ge=2)
     """The diverged round that it is the dispatch of; proposed by the engine itself."""
+    base: int | None = Field(default=None, ge=2)
+    """The undecided round whose kernel it changes; None: it changes the incumbent. A repair changes
+    what was wrong, and has the base of that."""
     tokens: int = Field(default=0, ge=0)
     """What the proposer used to think of it, if it counts."""
     proposer: str = ""

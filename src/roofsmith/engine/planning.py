@@ -29,9 +29,7 @@ def lost_for_good(campaign: Campaign, planned: Planned) -> BadAnswer | None:
         return None
     died = f"roofsmith died {campaign.losses} times while round {planned.round} was judged"
     proposal = planned.proposal
-    return BadAnswer(
-        reason="lost", detail=died, tokens=proposal.tokens, proposer=proposal.proposer
-    )
+    return BadAnswer(reason="lost", detail=died, tokens=proposal.tokens, proposer=proposal.proposer)
 
 
 def plan_complaints(planned: Planned, campaign: Campaign) -> Iterator[str]:

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import assert_never
 
+from roofsmith.analysis.bases import bundle
+from roofsmith.analysis.hypotheses import lines
 from roofsmith.analysis.lessons import lessons
 from roofsmith.analysis.masks import by_hand
 from roofsmith.domain.campaign import (
@@ -136,7 +138,7 @@ class Recorder:
 
     def _commit(self, holder: Baseline | Round, campaign: Campaign) -> Campaign:
         """Put the kernel that holds at the head of the branch, and record where that is."""
-        commit = self._parts.lineage.commit(holder.candidate, commit_message(holder))
+        commit = self._parts.lineage.commit(holder.candidate, commit_message(holder, campaign))
         if commit is None or commit == holder.commit:
             return campaign
         branch = self._parts.lineage.branch
@@ -148,15 +150,17 @@ class Recorder:
         return timestamp(self._parts.clock)
 
 
-def commit_message(event: Baseline | Round) -> str:
+def commit_message(event: Baseline | Round, campaign: Campaign) -> str:
     """Why this commit exists: the hypothesis, what was measured and by whom, what kept it."""
     match event:
         case Baseline():
             return "Round 1: baseline"
         case Round():
             own = "self-reported, " if event.judgement.self_reported else ""
+            told = lines(event.hypothesis, bundle(campaign, event.base))
             return (
                 f"Round {event.round}: {event.hypothesis.statement}\n\n"
-                f"{event.hypothesis.rationale}\n\n{own}{event.decision.rule}\n\n"
+                f"{own}{event.decision.rule}\n\n"
+                f"{chr(10).join(f'{label}: {text}' for label, text in told[1:])}\n\n"
                 f"Total: {own}{event.total_speedup:.3f}x over the baseline"
             )

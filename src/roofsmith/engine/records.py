@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from roofsmith.analysis.bases import base_of
 from roofsmith.analysis.compare import compare
 from roofsmith.analysis.fractions import fraction_of_candidate, held_fraction
 from roofsmith.analysis.kernel_times import overall_gain
@@ -134,6 +135,7 @@ def round_record(
         incumbent_id=campaign.incumbent.id,
         repairs=repairs,
         splits=proposal.splits,
+        base=base_of(campaign, proposal, repairs),
         formatting=proposal.formatting,
         screened=proposal.screened,
         judgement=judgement,

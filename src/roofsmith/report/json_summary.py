@@ -210,6 +210,7 @@ def _step(step: Step) -> dict[str, Any]:
     return {
         "round": step.number,
         "repairs": step.repairs,
+        "base": step.base,
         "hypothesis": step.hypothesis.statement if step.hypothesis is not None else None,
         "tactic": step.hypothesis.tactic if step.hypothesis is not None else None,
         "category": step.hypothesis.category if step.hypothesis is not None else None,
