@@ -1,10 +1,15 @@
-"""What is planned is on disk before it is built, and is judged again if the process died over it."""
+"""What is planned is on disk before it is built, and judged again if the process died over it."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
+from test_session import Open
 
 from roofsmith.analysis.hypotheses import lines
+from roofsmith.app.session import Session
+from roofsmith.app.telling import Change
 from roofsmith.domain.campaign import Event, Resumed, Round, replay
 from roofsmith.domain.proposal import Hypothesis, Planned, Proposal
 from roofsmith.domain.refusal import Refusal
@@ -131,6 +136,43 @@ def test_a_round_is_of_what_was_planned() -> None:
     other = FULL.model_copy(update={"statement": "thought of afterwards"})
     records[place] = records[place].model_copy(update={"hypothesis": other})
     assert any("hypothesis" in finding.what for finding in verify(records))
+
+
+# -- told from outside ----------------------------------------------------------------------
+
+
+def lost(folder: Path) -> tuple[Open, Change]:
+    """A session over a campaign whose process died over a change that was told; and that change."""
+    found = Open(folder)
+    change = found.change("first", 0.5e-3)
+    held = found.world.target.baseline
+    hypothesis = Hypothesis(statement="first", rationale="proposed from outside", tactic="external")
+    proposal = Proposal(
+        hypothesis=hypothesis,
+        candidate=held.with_kernel_text(change.kernel.read_text()),
+        proposer="tell",
+    )
+    found.world.records.append(Planned(round=2, proposal=proposal, at="2026-01-01 00:00:00"))
+    found.engine = Engine(found.parts, "test")
+    found.session = Session(folder, found.engine)
+    return found, change
+
+
+def test_a_lost_change_that_is_told_again_has_one_plan(tmp_path: Path) -> None:
+    opened, change = lost(tmp_path)
+    assert "Round 2 was planned" in opened.session.ask().markdown
+    assert opened.session.tell(change).is_kept
+    assert kinds(opened.world.records).count("planned") == 1
+    assert verify(opened.world.records) == ()
+    assert opened.session.ask().document["planned"] is None
+
+
+def test_it_is_judged_before_another_one(tmp_path: Path) -> None:
+    opened, _ = lost(tmp_path)
+    told = opened.session.tell(opened.change("second", 0.2e-3))
+    assert [r.hypothesis.statement for r in opened.engine.campaign.rounds] == ["first", "second"]
+    assert told.rounds[0].round == 3
+    assert verify(opened.world.records) == ()
 
 
 # -- all of a hypothesis --------------------------------------------------------------------

@@ -40,7 +40,7 @@ def why_no_base(campaign: Campaign, number: int) -> str | None:
         return (
             f"round {number} is {'masked from planning' if round_ else 'no round that was judged'}"
         )
-    if not _is_undecided(round_):
+    if not _is_undecided(round_, campaign.started.target.keep.noise_band):
         return f"round {number} isn't undecided: {round_.decision.rule}"
     if round_.incumbent_id != campaign.incumbent.id:
         return f"round {number} was built on another kernel than the one that holds now"
@@ -64,14 +64,16 @@ def base_of(campaign: Campaign, made: Proposal | Round, repairs: int | None) -> 
     return None if round_ is None else round_.base
 
 
-def _is_undecided(round_: Round) -> bool:
-    """Correct, and neither a gain nor a loss is proven, nor does it look like a loss."""
+def _is_undecided(round_: Round, noise_band: float) -> bool:
+    """Correct, no gain beyond the band is proven, and no loss, nor does one beyond it show."""
     judgement, decision = round_.judgement, round_.decision
     if not isinstance(judgement.outcome, Passed) or not isinstance(decision, RolledBack):
         return False
-    if decision.regression or decision.diverged:
+    if decision.regression or decision.diverged or judgement.comparison is None:
         return False
-    return judgement.verdict in ("tie", "inconclusive") and _speedup(round_) >= 1.0
+    overall = judgement.comparison.overall
+    may_gain = overall.ci[1] >= 1.0 and overall.speedup >= 1.0 - noise_band
+    return judgement.verdict in ("tie", "inconclusive") and may_gain
 
 
 def _speedup(round_: Round) -> float:

@@ -92,6 +92,7 @@ def round_document(round_: Round, measure: Measure = TIME) -> dict[str, Any]:
         "round": round_.round,
         "repairs": round_.repairs,
         "splits": round_.splits,
+        "base": round_.base,
         "diverged": round_.decision.kind == "rolled_back" and round_.decision.diverged,
         "unsplit": round_.unsplit,
         "dispatch": _dispatch(round_),
@@ -170,7 +171,7 @@ def finished_document(finished: Finished) -> dict[str, Any]:
     }
 
 
-_OF_BRIEF = ("timing", "notes", "workloads", "open_again", "limits", "commands")
+_OF_BRIEF = ("timing", "notes", "workloads", "open_again", "bases", "planned", "limits", "commands")
 """Parts of `asks/round-N/brief.json` that `roofsmith ask` prints as they are there."""
 
 

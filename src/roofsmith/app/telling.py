@@ -26,10 +26,11 @@ _HOW = (
 )
 _ANY = (
     "Where `repair` is set, the last result was wrong: change no more than makes it right, and "
-    "tell it with --repair, or drop the idea by telling another one. Say with --category, "
-    "--predict and --counter what you expect: it is scored, and `calibration` says how good it "
-    "was so far. After rollbacks in a row `diagnosis` holds what was tried, and what was looked at "
-    "again: read it first."
+    "tell it with --repair, or drop the idea by telling another one. `bases` are undecided rounds: "
+    "change the kernel of one, tell it with --base, and both changes are judged together. Say with "
+    "--category, --predict and --counter what you expect: it is scored, and `calibration` says how "
+    "good it was so far. After rollbacks in a row `diagnosis` holds what was tried, and what was "
+    "looked at again: read it first."
 )
 
 

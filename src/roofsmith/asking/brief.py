@@ -28,7 +28,7 @@ from roofsmith.domain.campaign import Round
 from roofsmith.domain.comparison import ErrorReport
 from roofsmith.domain.diagnosis import Disassembly, HotLoop, Reprofiled
 from roofsmith.domain.kernel import Candidate
-from roofsmith.domain.proposal import RepairTask
+from roofsmith.domain.proposal import Planned, RepairTask
 from roofsmith.domain.target import Target
 from roofsmith.ports import Brief
 
@@ -67,6 +67,7 @@ def document(
         "self_reported": target.command is not None,
         "device": {"name": brief.device.name, "threads": brief.threads, "of": _machine(brief)},
         "repair": None if brief.repair is None else _repair(brief, brief.repair),
+        "planned": None if campaign.planned is None else _planned(campaign.planned),
         "bases": [_base(brief, round_) for round_ in bases(brief.campaign)[:_MOST_BASES]],
         "contract": contract_of(target, brief.signature),
         "exactness": exactness_of(_errors(brief)),
@@ -168,6 +169,17 @@ def _repair(brief: Brief, task: RepairTask) -> dict[str, Any]:
         "detail": task.outcome.detail,
         "diff": _diff(brief, task.candidate),
         "files": dict(editable(task.candidate, brief)),
+    }
+
+
+def _planned(lost: Planned) -> dict[str, Any]:
+    """The round that was planned, and lost when its process died."""
+    proposal = lost.proposal
+    return {
+        "round": lost.round,
+        "change": one_line(proposal.hypothesis.statement, LONGEST),
+        "proposer": proposal.proposer,
+        "candidate_id": proposal.proposed_id,
     }
 
 

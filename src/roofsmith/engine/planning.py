@@ -27,7 +27,7 @@ def lost_for_good(campaign: Campaign, planned: Planned) -> BadAnswer | None:
     """Why a plan isn't judged once more; None if it is."""
     if campaign.losses < MOST_LOSSES:
         return None
-    died = f"roofsmith died {campaign.losses} times while round {planned.round} was judged"
+    died = f"roofsmith ended {campaign.losses} times before round {planned.round} was judged"
     proposal = planned.proposal
     return BadAnswer(reason="lost", detail=died, tokens=proposal.tokens, proposer=proposal.proposer)
 
