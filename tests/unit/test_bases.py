@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from pathlib import Path
 
 import pytest
+from repository_bench import git, needs_git
+from test_app import FAST, SLOW, TARGET, Alone, campaign, furnished, roofsmith
 from test_session import Open
 
 from roofsmith.analysis.bases import MOST_UNDECIDED, bases, bundle
@@ -166,3 +170,28 @@ def test_a_base_that_is_none_is_found(opened: Open) -> None:
         for event in opened.world.records
     ]
     assert any(finding.where == "round 3" for finding in verify(records))
+
+
+@pytest.mark.timing
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
+@needs_git
+def test_a_real_kernel_on_top_of_one_that_changes_nothing(tmp_path: Path, alone: Alone) -> None:
+    with alone(), furnished(tmp_path, tmp_path / "cache"):
+        Path("target.yaml").write_text(TARGET.replace("keep: {", "keep: {noise_band: 0.1, "))
+        campaign(proposer="none")
+        Path("mine.c").write_text(f"/* mine */\n{SLOW}")
+        told = ("tell", "run", "--kernel", "mine.c", "--hypothesis")
+        assert roofsmith(*told, "say whose it is")[0] == 1
+        code, out, err = roofsmith("ask", "run")
+        assert code == 0, err
+        if [base["round"] for base in json.loads(out)["bases"]] != [2]:
+            pytest.skip("this machine is too busy to measure")
+        Path("mine.c").write_text(f"/* mine */\n{FAST}")
+        code, out, err = roofsmith(*told, "add up once", "--base", "2", "--json")
+        if "busy" in err or json.loads(out)["verdict"] == "unverified":
+            pytest.skip("this machine is too busy to measure")
+        assert code == 0, out
+        assert json.loads(out)["base"] == 2
+        assert roofsmith("verify", "run")[0] == 0
+        (repository,) = Path("run").glob("repo")
+        assert "say whose it is" in git(repository, "log", "-1", "--format=%B", "optimize/run")

@@ -9,9 +9,9 @@ from roofsmith.domain.proposal import Planned, Proposal
 from roofsmith.domain.refusal import BadAnswer
 from roofsmith.engine.claim import Claim
 
-MOST_LOSSES = 3
-"""Deaths over one plan after which nobody tries it again. Chosen: one may be the machine's fault,
-another one whoever ended the command's."""
+MOST_LOSSES = 8
+"""Deaths over one plan after which nobody tries it again. Chosen: an idea may have cost much, and
+what dies so often dies of it."""
 
 
 def planned_as(campaign: Campaign, proposal: Proposal) -> Planned | None:
