@@ -17,7 +17,7 @@ from roofsmith.asking.brief import document, markdown
 from roofsmith.asking.proposing import proposal_of
 from roofsmith.domain.answer import Answer, Edit
 from roofsmith.domain.campaign import Event, Round
-from roofsmith.domain.proposal import Proposal
+from roofsmith.domain.proposal import Planned, Proposal
 from roofsmith.domain.refusal import BadAnswer
 from roofsmith.domain.target import StopPolicy
 from roofsmith.engine.recorder import commit_message
@@ -170,6 +170,12 @@ def test_a_base_that_is_none_is_found(opened: Open) -> None:
         for event in opened.world.records
     ]
     assert any(finding.where == "round 3" for finding in verify(records))
+    place = next(n for n, e in enumerate(records) if isinstance(e, Planned) and e.round == 3)
+    planned = records[place]
+    assert isinstance(planned, Planned)
+    on_it = planned.proposal.model_copy(update={"base": 2})
+    records[place] = planned.model_copy(update={"proposal": on_it})
+    assert [f.where for f in verify(records)] == [f"record {place + 1}"]
 
 
 @pytest.mark.timing

@@ -36,10 +36,10 @@ def bundle(campaign: Campaign, base: int | None) -> tuple[Round, ...]:
 def why_no_base(campaign: Campaign, number: int) -> str | None:
     """Why nothing may be built on a round's kernel; None if it may be."""
     round_ = _round(campaign, number)
-    if round_ is None or number in campaign.masked:
-        return (
-            f"round {number} is {'masked from planning' if round_ else 'no round that was judged'}"
-        )
+    if round_ is None:
+        return f"there is no round {number} that was judged"
+    if number in campaign.masked:
+        return f"round {number} is masked from planning"
     if not _is_undecided(round_, campaign.started.target.keep.noise_band):
         return f"round {number} isn't undecided: {round_.decision.rule}"
     if round_.incumbent_id != campaign.incumbent.id:

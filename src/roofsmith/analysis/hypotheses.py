@@ -47,20 +47,15 @@ def below_lines(below: Sequence[Round]) -> tuple[str, ...]:
 
 
 def _measured(round_: Round) -> str:
-    comparison = round_.judgement.comparison
-    return (
-        "UNKNOWN"
-        if comparison is None
-        else ratio(comparison.overall.speedup, comparison.overall.ci)
-    )
+    found = round_.judgement.comparison
+    return "UNKNOWN" if found is None else ratio(found.overall.speedup, found.overall.ci)
 
 
 def _expected(found: Hypothesis) -> str:
     moves = [found.expected_counter or "no counter named", found.expected_change or ""]
     moves += [f"(to {found.expected_delta:.3g} of it)"] if found.expected_delta is not None else []
-    promised = (
-        "not predicted" if found.predicted_speedup is None else speedup(found.predicted_speedup)
-    )
+    hoped = found.predicted_speedup
+    promised = "not predicted" if hoped is None else speedup(hoped)
     return f"{' '.join(filter(None, moves))}; speedup {promised}"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from roofsmith.analysis.bases import base_of, why_no_base
 from roofsmith.domain.campaign import Campaign, Round
 from roofsmith.domain.proposal import Planned, Proposal
 from roofsmith.domain.refusal import BadAnswer
@@ -40,13 +41,18 @@ def plan_complaints(planned: Planned, campaign: Campaign) -> Iterator[str]:
         yield f"round {planned.round} is planned after round {campaign.last_round}"
     if planned.proposal.candidate.id == campaign.incumbent.id:
         yield f"the incumbent is planned as round {planned.round}"
+    base = planned.proposal.base
+    if base is not None and (why := why_no_base(campaign, base)):
+        yield f"round {planned.round} is planned on top of another: {why}"
 
 
 def plan_claims(round_: Round, campaign: Campaign) -> Iterator[Claim]:
-    """That a round is of what was planned; older ledgers hold no plans."""
+    """That a round is of what was planned; older ledgers hold no plans, nor bases."""
     if campaign.planned is None:
+        yield "base", round_.base, None
         return
     planned = campaign.planned.proposal
+    yield "base", round_.base, base_of(campaign, planned, round_.repairs)
     yield "planned hypothesis", round_.hypothesis, planned.hypothesis
     yield "planned candidate", round_.candidate.id, planned.candidate.id
     said = (planned.proposer, planned.tokens)

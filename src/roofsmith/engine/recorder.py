@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import assert_never
 
 from roofsmith.analysis.bases import bundle
+from roofsmith.analysis.figures import one_line
 from roofsmith.analysis.hypotheses import lines
 from roofsmith.analysis.lessons import lessons
 from roofsmith.analysis.masks import by_hand
@@ -157,10 +158,11 @@ def commit_message(event: Baseline | Round, campaign: Campaign) -> str:
             return "Round 1: baseline"
         case Round():
             own = "self-reported, " if event.judgement.self_reported else ""
-            told = lines(event.hypothesis, bundle(campaign, event.base))
+            told = lines(event.hypothesis, bundle(campaign, event.base))[1:]
+            named = [f"{label}: {one_line(text)}" for label, text in told if label != "Rationale"]
+            fields = "\n".join(named)
             return (
                 f"Round {event.round}: {event.hypothesis.statement}\n\n"
-                f"{own}{event.decision.rule}\n\n"
-                f"{chr(10).join(f'{label}: {text}' for label, text in told[1:])}\n\n"
-                f"Total: {own}{event.total_speedup:.3f}x over the baseline"
+                f"{event.hypothesis.rationale}\n\n{own}{event.decision.rule}\n\n"
+                f"Total: {own}{event.total_speedup:.3f}x over the baseline\n\n{fields}"
             )

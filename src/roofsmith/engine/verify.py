@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import assert_never
 
-from roofsmith.analysis.bases import base_of, why_no_base
 from roofsmith.analysis.compare import counts_twice
 from roofsmith.analysis.masks import complaints
 from roofsmith.analysis.representatives import representatives
@@ -273,7 +272,6 @@ def _whatever_the_rules(round_: Round, campaign: Campaign) -> Iterator[Claim]:
 def _conclusions(round_: Round, campaign: Campaign) -> Iterator[Claim]:
     """What rules made of the facts."""
     yield "repair of round", round_.repairs, _repairable(round_, campaign)
-    yield "base", round_.base, _base(round_, campaign)
     yield from _judgement_claims(round_, campaign)
     if isinstance(round_.decision, Kept):
         yield "a total that doesn't fall", True, round_.total_speedup >= campaign.total_speedup
@@ -283,13 +281,6 @@ def _repairable(round_: Round, campaign: Campaign) -> int | None:
     """What a round that says it repairs one could repair."""
     task = repair_task(campaign) if round_.repairs is not None else None
     return task.round if task is not None and task.hypothesis == round_.hypothesis else None
-
-
-def _base(round_: Round, campaign: Campaign) -> int | None:
-    """What a round that says it builds on one could build on."""
-    base = base_of(campaign, round_, round_.repairs)
-    is_own = round_.repairs is None and round_.splits is None
-    return None if is_own and base is not None and why_no_base(campaign, base) else base
 
 
 def _stop_findings(event: Stopped, number: int, state: Campaign, spent: float) -> Iterator[Finding]:
