@@ -1,8 +1,8 @@
 """Kill -9 in every phase of every kind of round: a resume writes the same rest of the ledger.
 
 The campaign keeps a change, ties, refuses one that is none, repairs an idea that was built on the
-tie, drops another, splits a third, climbs the whole ladder, stops at five regressions in a row, forgets half of it and goes
-on.
+tie, drops another, splits a third, climbs the whole ladder, stops at five regressions in a row,
+forgets half of it and goes on.
 """
 
 from __future__ import annotations
