@@ -103,8 +103,8 @@ def test_the_brief_offers_it(opened: Open, tmp_path: Path) -> None:
     found = document(opened.engine.brief())
     assert [one["round"] for one in found["bases"]] == [2]
     assert "`base: 2`" in markdown(found)
-    folder = write_ask(tmp_path, found, "", {})
-    assert "first" in (folder / "bases" / "round-2" / "kernel.c").read_text()
+    write_ask(tmp_path / "asked", found, "", {})
+    assert "first" in (tmp_path / "asked" / "bases" / "round-2" / "kernel.c").read_text()
 
 
 def test_a_chain_has_an_end(opened: Open) -> None:
