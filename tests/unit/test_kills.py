@@ -1,8 +1,8 @@
 """Kill -9 in every phase of every kind of round: a resume writes the same rest of the ledger.
 
-The campaign keeps a change, ties, refuses one that is none, repairs an idea, drops another, splits
-a third, climbs the whole ladder, stops at five regressions in a row, forgets half of it and goes
-on.
+The campaign keeps a change, ties, refuses one that is none, repairs an idea that was built on the
+tie, drops another, splits a third, climbs the whole ladder, stops at five regressions in a row,
+forgets half of it and goes on.
 """
 
 from __future__ import annotations
@@ -109,6 +109,8 @@ def story() -> FakeWorld:
         if fate == "no change":
             ideas.append(idea.model_copy(update={"candidate": held}))
             continue
+        if fate == "wrong":
+            idea = idea.model_copy(update={"base": 3})
         if "repair" in fate:
             idea = fake_repair(ideas[-1].model_copy(update={"repair": False}), number)
         ideas.append(idea)
@@ -208,6 +210,7 @@ def test_the_campaign_walks_every_rule() -> None:
         "kept", "repaired", "split", "kept at last",
     ]  # fmt: skip
     assert [r.repairs for r in WHOLE.campaign.rounds if r.repairs] == [4, 4]
+    assert [r.round for r in WHOLE.campaign.rounds if r.base == 3] == [4, 5, 6]
     assert [r.splits for r in WHOLE.campaign.rounds if r.splits] == [8]
     records = WHOLE.world.records
     assert [e.code for e in records if isinstance(e, Stopped)] == ["regressions", "out_of_ideas"]

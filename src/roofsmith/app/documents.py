@@ -98,6 +98,7 @@ def round_document(round_: Round, campaign: Campaign) -> dict[str, Any]:
         "round": round_.round,
         "repairs": round_.repairs,
         "splits": round_.splits,
+        "base": round_.base,
         "diverged": round_.decision.kind == "rolled_back" and round_.decision.diverged,
         "unsplit": round_.unsplit,
         "dispatch": _dispatch(round_),
@@ -185,7 +186,10 @@ def finished_document(finished: Finished) -> dict[str, Any]:
     }
 
 
-_OF_BRIEF = ("timing", "notes", "workloads", "listing", "open_again", "limits", "commands")
+_OF_BRIEF = (
+    "timing", "notes", "workloads", "listing", "open_again", "bases", "planned", "limits",
+    "commands",
+)  # fmt: skip
 """Parts of `asks/round-N/brief.json` that `roofsmith ask` prints as they are there."""
 
 

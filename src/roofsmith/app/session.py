@@ -16,6 +16,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from roofsmith.analysis.bases import kernel_under, why_no_base
 from roofsmith.app.citations import citation_check
 from roofsmith.app.telling import Change, instructions_for, keep_told, told_candidate
 from roofsmith.app.wiring import LateLineage, OpenTarget, make_proposer, open_target
@@ -28,7 +29,7 @@ from roofsmith.domain.campaign import Campaign, Round, Started, Stopped, replay
 from roofsmith.domain.ending import StopCode
 from roofsmith.domain.measure import Measure
 from roofsmith.domain.proposal import Hypothesis, Proposal, RepairTask
-from roofsmith.domain.refusal import BadAnswer, Refusal
+from roofsmith.domain.refusal import BadAnswer, Refusal, RefusalReason
 from roofsmith.domain.standing import limits_in_force
 from roofsmith.domain.target import StopPolicy
 from roofsmith.engine.diagnosing import require_material
@@ -161,11 +162,11 @@ class Session:
         if campaign.baseline is not None:
             _require_room(engine.limit_reached(repair=change.repair), self._directory)
         task = repair_task(campaign) if change.repair else None
-        if not change.repair:
+        if bad := _unfounded(change, campaign, task):
+            return self._refused(engine.refuse(bad))
+        if task is None:
             require_material(campaign, shlex.quote(str(self._directory)))
-        elif task is None:
-            return self._refused(engine.refuse(_no_repair(change, campaign)))
-        before = campaign.incumbent if task is None else task.candidate
+        before = kernel_under(campaign, change.base) if task is None else task.candidate
         # Before the incumbent is put into the worktree: the change may have been made there.
         target = campaign.started.target
         candidate = told_candidate(change.kernel, change.flags, before, target)
@@ -173,6 +174,7 @@ class Session:
             hypothesis=_hypothesis(change, task),
             candidate=candidate,
             repair=change.repair,
+            base=change.base,
             tokens=change.tokens,
             proposer=OUTSIDE,
         )
@@ -226,6 +228,7 @@ class Session:
         """The round of a proposal that nothing speaks against yet, and what follows from it."""
         engine = self._engine
         engine.take_up()
+        engine.recover(proposal)
         engine.split()  # due since a crash
         held = engine.stop_condition()
         told = engine.round(proposal)
@@ -385,15 +388,19 @@ def _require_readable(change: Change) -> None:
         raise UsageError(
             "there is no hypothesis", hint="say what changed and why: --hypothesis TEXT"
         )
+    if change.base is not None and change.repair:
+        raise UsageError("a repair has the base of its idea", hint="leave out --base")
 
 
-def _no_repair(change: Change, campaign: Campaign) -> BadAnswer:
-    return BadAnswer(
-        reason="bad_repair",
-        detail=nothing_to_repair(campaign),
-        tokens=change.tokens,
-        proposer=OUTSIDE,
-    )
+def _unfounded(change: Change, campaign: Campaign, task: RepairTask | None) -> BadAnswer | None:
+    """Why there is nothing that a change could be made to; None if there is."""
+    reason: RefusalReason = "malformed"
+    why = None if change.base is None else why_no_base(campaign, change.base)
+    if change.repair and task is None:
+        reason, why = "bad_repair", nothing_to_repair(campaign)
+    if why is None:
+        return None
+    return BadAnswer(reason=reason, detail=why, tokens=change.tokens, proposer=OUTSIDE)
 
 
 def _require_room(stop: Stop | None, directory: Path) -> None:

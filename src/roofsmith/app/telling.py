@@ -26,10 +26,11 @@ _HOW = (
 )
 _ANY = (
     "Where `repair` is set, the last result was wrong: change no more than makes it right, and "
-    "tell it with --repair, or drop the idea by telling another one. Say with --category, "
-    "--predict and --counter what you expect: it is scored, and `calibration` says how good it "
-    "was so far. After rollbacks in a row `diagnosis` holds what was tried, and what was looked at "
-    "again: read it first."
+    "tell it with --repair, or drop the idea by telling another one. `bases` are undecided rounds: "
+    "change the kernel of one, tell it with --base, and both changes are judged together. Say with "
+    "--category, --predict and --counter what you expect: it is scored, and `calibration` says how "
+    "good it was so far. After rollbacks in a row `diagnosis` holds what was tried, and what was "
+    "looked at again: read it first."
 )
 
 
@@ -49,6 +50,8 @@ class Change:
     """Whether it repairs the last round's idea, whose results were wrong."""
     tokens: int = 0
     """What it took to think of it."""
+    base: int | None = None
+    """The undecided round whose kernel was changed; None: the incumbent was."""
     category: Category | None = None
     """What kind of change it is; of the rest of the hypothesis see there."""
     predicted_speedup: float | None = None
@@ -143,6 +146,7 @@ def _command(change: Change, directory: Path, kernel: Path) -> str:
         "--flags": change.flags,
         "--class": change.target_class,
         "--tokens": change.tokens or None,
+        "--base": change.base,
         "--category": change.category,
         "--predict": change.predicted_speedup,
         "--counter": change.expected_counter,

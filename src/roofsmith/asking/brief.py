@@ -13,6 +13,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
+from roofsmith.analysis.bases import bases, bundle
 from roofsmith.analysis.bottleneck import decided_by
 from roofsmith.analysis.compiled import candidates_for, described
 from roofsmith.analysis.figures import one_line
@@ -24,10 +25,11 @@ from roofsmith.asking.history import LONGEST, open_again, refused, tried
 from roofsmith.asking.page import BYTES_PER_TOKEN, MAX_TOKENS, page
 from roofsmith.asking.proposing import editable
 from roofsmith.asking.standing import directions, limits_left, workload_rows
+from roofsmith.domain.campaign import Round
 from roofsmith.domain.comparison import ErrorReport
 from roofsmith.domain.diagnosis import Disassembly, Reprofiled
 from roofsmith.domain.kernel import Candidate, default_build, with_openmp
-from roofsmith.domain.proposal import RepairTask
+from roofsmith.domain.proposal import Planned, RepairTask
 from roofsmith.domain.target import Target
 from roofsmith.ports import Brief
 
@@ -35,6 +37,8 @@ CHARACTERS_PER_TOKEN: Final = BYTES_PER_TOKEN
 """At the least, for whoever counts characters."""
 ANYWHERE: Final = "DIR"
 """Stands for the campaign's directory in commands, where nobody said which it is."""
+_MOST_BASES: Final = 3
+"""Undecided rounds that are offered, those that look best."""
 _MOST_WORKLOADS: Final = 4
 """That a command names; the slowest ones."""
 
@@ -64,6 +68,8 @@ def document(
         "self_reported": target.command is not None,
         "device": {"name": brief.device.name, "threads": brief.threads, "of": _machine(brief)},
         "repair": None if brief.repair is None else _repair(brief, brief.repair),
+        "planned": None if campaign.planned is None else _planned(campaign.planned),
+        "bases": [_base(brief, round_) for round_ in bases(brief.campaign)[:_MOST_BASES]],
         "contract": contract_of(target, brief.signature),
         "exactness": exactness_of(_errors(brief)),
         "timing": timing_of(target, brief.threads),
@@ -162,16 +168,6 @@ def _machine(brief: Brief) -> dict[str, Any]:
 
 def _repair(brief: Brief, task: RepairTask) -> dict[str, Any]:
     """The idea whose results were wrong, with what it changes."""
-    before, after = editable(brief.incumbent, brief), editable(task.candidate, brief)
-    changes = [
-        "\n".join(
-            difflib.unified_diff(
-                before.get(path, "").split("\n"), text.split("\n"), path, path, lineterm=""
-            )
-        )
-        for path, text in after.items()
-        if before.get(path) != text
-    ]
     return {
         "round": task.round,
         "change": one_line(task.hypothesis.statement, LONGEST),
@@ -179,9 +175,50 @@ def _repair(brief: Brief, task: RepairTask) -> dict[str, Any]:
         "attempts_left": task.attempts_left,
         "reason": task.outcome.reason,
         "detail": task.outcome.detail,
-        "diff": "\n".join(changes),
-        "files": dict(after),
+        "diff": _diff(brief, task.candidate),
+        "files": dict(editable(task.candidate, brief)),
     }
+
+
+def _planned(lost: Planned) -> dict[str, Any]:
+    """The round that was planned, and lost when its process died."""
+    proposal = lost.proposal
+    return {
+        "round": lost.round,
+        "change": one_line(proposal.hypothesis.statement, LONGEST),
+        "proposer": proposal.proposer,
+        "candidate_id": proposal.proposed_id,
+    }
+
+
+def _base(brief: Brief, round_: Round) -> dict[str, Any]:
+    """An undecided round that the answer may build on, with what its kernel changes."""
+    comparison, candidate = round_.judgement.comparison, round_.candidate
+    assert comparison is not None, "what was never compared is no base"
+    return {
+        "round": round_.round,
+        "speedup": comparison.overall.speedup,
+        "ci": list(comparison.overall.ci),
+        "changes": {
+            str(one.round): one_line(one.hypothesis.statement, LONGEST)
+            for one in bundle(brief.campaign, round_.round)
+        },
+        "flags": list(candidate.build.flags),
+        "diff": _diff(brief, candidate),
+        "files": dict(editable(candidate, brief)),
+    }
+
+
+def _diff(brief: Brief, candidate: Candidate) -> str:
+    """What a candidate changes in the incumbent's files."""
+    before = editable(brief.incumbent, brief)
+    return "\n".join(
+        line
+        for path, text in editable(candidate, brief).items()
+        for line in difflib.unified_diff(
+            before.get(path, "").split("\n"), text.split("\n"), path, path, lineterm=""
+        )
+    )
 
 
 def _bottleneck(brief: Brief) -> dict[str, Any]:

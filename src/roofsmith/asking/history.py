@@ -31,6 +31,7 @@ def tried(brief: Brief) -> list[dict[str, Any]]:
         doubt, outcome = doubt_about(past, brief.campaign), past.judgement.outcome
         entry = {
             "round": past.round,
+            "base": past.base,
             "change": one_line(past.hypothesis.statement, LONGEST),
             "category": past.hypothesis.category,
             "target_class": past.hypothesis.target_class,

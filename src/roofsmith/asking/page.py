@@ -24,6 +24,7 @@ DROPPED: Final[Sequence[tuple[str, int, str]]] = (
     ("reference", 1, "of a reference larger than a tenth of the page, all but a tenth"),
     ("facts", 1, "facts but for the ceilings that the bounds rest on"),
     ("tips", 1, "tips but for three"),
+    ("bases", 1, "what undecided rounds change that may be built on, but for a sentence"),
     ("refused", 1, "refusals but for the last three"),
     ("history", 1, "rounds but for the last twelve and those that were kept"),
     ("listing", 1, "of the hot loops, all but sixty lines of the first"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping
 
+from roofsmith.analysis.bases import kernel_under, why_no_base
 from roofsmith.asking.answering import LONGEST_DETAIL
 from roofsmith.asking.edits import UnfitError, changed
 from roofsmith.asking.evidence import answerable, evidence_of
@@ -38,6 +39,7 @@ def proposal_of(answer: Answer, brief: Brief, proposer: str) -> Proposal | BadAn
         hypothesis=hypothesis,
         candidate=candidate,
         repair=answer.repair,
+        base=None if answer.repair else answer.base,
         tokens=answer.tokens,
         cost_usd=answer.cost_usd,
         proposer=proposer,
@@ -59,16 +61,22 @@ def editable(candidate: Candidate, brief: Brief) -> Mapping[str, str]:
     return files
 
 
+def _changed_kernel(answer: Answer, brief: Brief) -> Candidate:
+    """What an answer changes: what was wrong, the kernel of an undecided round, the incumbent."""
+    if answer.repair and brief.repair is not None:
+        return brief.repair.candidate
+    if answer.base is not None and (why := why_no_base(brief.campaign, answer.base)):
+        raise _WrongError("malformed", f"base: {why}")
+    return kernel_under(brief.campaign, answer.base)
+
+
 def _candidate(answer: Answer, brief: Brief) -> Candidate:
     asked = len(brief.campaign.rounds) + 2
     if answer.round is not None and answer.round != asked:
         raise _WrongError(
             "malformed", f"it answers round {answer.round}; round {asked} was asked for"
         )
-    before = brief.incumbent
-    if answer.repair and brief.repair is not None:
-        before = brief.repair.candidate
-    after = before
+    before = after = _changed_kernel(answer, brief)
     if answer.flags is None or answer.files or answer.edits or answer.diff:
         made = changed(editable(before, brief), answer)
         sources = tuple(
@@ -140,6 +148,7 @@ def _hypothesis(answer: Answer, brief: Brief, proposer: str) -> Hypothesis:
         rollback=answer.rollback,
         sources=answer.sources,
         searches=answer.searches,
+        again=answer.again or "",
     )
 
 

@@ -182,6 +182,15 @@ def tell(
     tokens: Annotated[
         int, typer.Option(min=0, help="Tokens that it took to think of it.", show_default=False)
     ] = 0,
+    base: Annotated[
+        int | None,
+        typer.Option(
+            min=2,
+            metavar="N",
+            help="The undecided round whose kernel was changed; both changes are judged together.",
+            show_default="the kernel that holds",
+        ),
+    ] = None,
     category: options.ChangeCategory = None,
     predict: Annotated[
         float | None,
@@ -243,7 +252,7 @@ def tell(
             told = app.submit(directory, proposal, limits, settings, observer)
         elif kernel is not None:
             change = app.Change(
-                kernel, hypothesis, flags, target_class, repair, tokens, category, predict,
+                kernel, hypothesis, flags, target_class, repair, tokens, base, category, predict,
                 counter, counter_ratio, tuple(fact or ()),
             )  # fmt: skip
             told = app.tell(directory, change, limits, settings, observer)

@@ -23,6 +23,7 @@ from roofsmith.domain.comparison import Judgement, Timing
 from roofsmith.domain.diagnosis import Diagnosed
 from roofsmith.domain.measure import Measure
 from roofsmith.domain.outcome import Cheated, Passed
+from roofsmith.domain.proposal import Planned
 from roofsmith.domain.refusal import Refusal
 from roofsmith.domain.yardstick import YardstickResult, Yardsticks
 from roofsmith.report import format as fmt
@@ -70,7 +71,7 @@ def lines_for(event: Event, campaign: Campaign, width: int = WIDE) -> list[Line]
             return [_refused(event, width)]
         case Diagnosed():
             return [_diagnosed(event)]
-        case Committed():
+        case Committed() | Planned():
             return []
         case _:
             assert_never(event)

@@ -30,6 +30,9 @@ class Answer(Described):
     """Why nothing more is worth trying; everything else is left out then."""
     repair: bool = False
     """Whether it repairs the last idea, whose results were wrong, and changes no more than that."""
+    base: int | None = Field(default=None, ge=2)
+    """The undecided round of the brief whose kernel it changes; edits and diffs apply to that, and
+    both changes are judged together. None: it changes the kernel that holds."""
     statement: str = ""
     """One sentence: the one change."""
     rationale: str = ""

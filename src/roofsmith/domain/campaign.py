@@ -24,7 +24,7 @@ from roofsmith.domain.inspection import Inspection
 from roofsmith.domain.kernel import Candidate
 from roofsmith.domain.outcome import Outcome
 from roofsmith.domain.profile import Bottleneck, Profile
-from roofsmith.domain.proposal import Hypothesis, ScreenedPoint
+from roofsmith.domain.proposal import Hypothesis, Planned, ScreenedPoint
 from roofsmith.domain.refusal import PASSES, Refusal
 from roofsmith.domain.target import StopPolicy, Target
 from roofsmith.domain.tip import Tip
@@ -132,6 +132,8 @@ class Round(Value):
     splits: int | None = Field(default=None, ge=2)
     """The diverged round whose kernel this one runs beside the incumbent's, each where it is the
     faster one; None: it is no dispatch of roofsmith's."""
+    base: int | None = Field(default=None, ge=2)
+    """The undecided round whose change it holds as well; None: it changes the incumbent alone."""
     unsplit: str | None = None
     """Why no dispatch follows, of a round that diverged."""
     formatting: Formatting | None = None
@@ -277,6 +279,7 @@ class Masked(Value):
 Event = Annotated[
     Started
     | Baseline
+    | Planned
     | Round
     | Refusal
     | Yardsticks
@@ -295,7 +298,7 @@ class Aside(Value):
     after_round: int
     """The last round before it; 1 is the baseline, 0 before that."""
     event: Annotated[
-        Refusal | Yardsticks | Stopped | Resumed | Committed | Masked | Diagnosed,
+        Planned | Refusal | Yardsticks | Stopped | Resumed | Committed | Masked | Diagnosed,
         Field(discriminator="kind"),
     ]
 
@@ -308,6 +311,8 @@ class Campaign(Value):
     rounds: tuple[Round, ...] = ()
     refusals: tuple[Refusal, ...] = ()
     """Proposals that were never built, in order."""
+    planned: Planned | None = None
+    """What is to become the next round: a process is at work on it, or died over it."""
     stopped: Stopped | None = None
     """The last stop, unless a resume or a partial restart followed it."""
     yardsticks: Yardsticks | None = None
@@ -395,6 +400,18 @@ class Campaign(Value):
             elif isinstance(aside.event, Refusal):
                 found.append(aside.event)
         return tuple(found)
+
+    @property
+    def losses(self) -> int:
+        """How often a process died over what is planned: resumes without a stop before them."""
+        lost, stopped = 0, False
+        for aside in self.asides:
+            if isinstance(aside.event, Planned):
+                lost, stopped = 0, False
+            elif isinstance(aside.event, Resumed):
+                lost, stopped = lost + (not stopped), False
+            stopped |= isinstance(aside.event, Stopped)
+        return lost if self.planned is not None else 0
 
     def refused_in_a_row(self, proposer: str) -> tuple[Refusal, ...]:
         """A proposer's wrong answers since its last round, oldest first; a resume begins anew."""
@@ -521,9 +538,14 @@ def after(campaign: Campaign | None, event: Event) -> Campaign:
         case Baseline():
             campaign = campaign.model_copy(update={"baseline": event})
         case Round():
-            campaign = campaign.model_copy(update={"rounds": (*campaign.rounds, event)})
+            rounds = (*campaign.rounds, event)
+            campaign = campaign.model_copy(update={"rounds": rounds, "planned": None})
+        case Planned():
+            campaign = campaign.model_copy(update={"planned": event})
         case Refusal():
-            campaign = campaign.model_copy(update={"refusals": (*campaign.refusals, event)})
+            planned = None if event.reason == "lost" else campaign.planned
+            refusals = (*campaign.refusals, event)
+            campaign = campaign.model_copy(update={"refusals": refusals, "planned": planned})
         case Yardsticks():
             campaign = campaign.model_copy(update={"yardsticks": event})
         case Stopped():

@@ -14,7 +14,7 @@ from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 from roofsmith.domain.category import Category
 from roofsmith.domain.command import Direction
 from roofsmith.domain.profile import BottleneckKind
-from roofsmith.domain.proposal import Bucket
+from roofsmith.domain.proposal import Bucket, Hypothesis
 from roofsmith.domain.values import Described
 
 
@@ -83,6 +83,10 @@ class Optimization(Described):
     predicted_speedup: float | None
     expected_impact: str
     risks_and_rollback: str
+    base: int | None = None
+    """The undecided round that it was built on; None: on the incumbent alone."""
+    hypothesis: Hypothesis | None = None
+    """As it was proposed, all of it; None for the baseline."""
 
 
 class ProfileEvidence(Described):

@@ -49,6 +49,8 @@ class Hypothesis(Value):
     """Files and pages that were looked at for it."""
     searches: tuple[str, ...] = ()
     """What was searched for."""
+    again: str = ""
+    """Why a change that was judged before is worth another try."""
     tactic: str
     """Stable id of the recipe or method, such as `recipe:parallel-rows` or `sweep`."""
     source: str = ""
@@ -76,6 +78,9 @@ class Proposal(Value):
     no more than that takes; the hypothesis is the same then."""
     splits: int | None = Field(default=None, ge=2)
     """The diverged round that it is the dispatch of; proposed by the engine itself."""
+    base: int | None = Field(default=None, ge=2)
+    """The undecided round whose kernel it changes; None: it changes the incumbent. A repair changes
+    what was wrong, and has the base of that."""
     tokens: int = Field(default=0, ge=0)
     """What the proposer used to think of it, if it counts."""
     cost_usd: float = Field(default=0.0, ge=0)
@@ -84,6 +89,25 @@ class Proposal(Value):
     """Who thought of it, by name; empty: the proposer that the engine asked."""
     formatting: Formatting | None = None
     """By the engine, before anything else was done with the candidate."""
+
+    @property
+    def proposed_id(self) -> str:
+        """Id of the candidate as it was proposed, before it was formatted."""
+        return self.formatting.proposed_id if self.formatting else self.candidate.id
+
+
+class Planned(Value):
+    """A proposal that nothing spoke against, before anything was built of it.
+
+    A round or a refusal follows. If the process died before, the proposal is judged again.
+    """
+
+    kind: Literal["planned"] = "planned"
+    round: int = Field(ge=2)
+    """That it is to become."""
+    proposal: Proposal
+    """As it is judged: its candidate is formatted already."""
+    at: str
 
 
 class RepairTask(Value):

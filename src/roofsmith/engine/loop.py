@@ -15,7 +15,7 @@ from roofsmith.domain.diagnosis import Diagnosed
 from roofsmith.domain.ending import StopCode
 from roofsmith.domain.held_out import Generalization, HeldOut
 from roofsmith.domain.outcome import Passed
-from roofsmith.domain.proposal import Proposal
+from roofsmith.domain.proposal import Planned, Proposal
 from roofsmith.domain.refusal import BadAnswer, Refusal
 from roofsmith.domain.standing import limits_in_force
 from roofsmith.domain.target import StopPolicy
@@ -27,6 +27,7 @@ from roofsmith.engine.formatting import formatted
 from roofsmith.engine.holding_out import generalization, held_out
 from roofsmith.engine.meter import timestamp
 from roofsmith.engine.parts import Parts
+from roofsmith.engine.planning import lost_for_good, planned_as
 from roofsmith.engine.profiling import listed, look
 from roofsmith.engine.progress import spent_s
 from roofsmith.engine.recorder import Recorder
@@ -101,11 +102,16 @@ class Engine:
     def next(self) -> Proposal | Refusal | Stop:
         """What to try now, or why the campaign ends: what is due, then limits, then ideas.
 
+        What was planned when a process died is due first.
+
         An answer that is no proposal is recorded, and the proposer may be asked again. Limits are
         looked at again after a diagnosis, which may take as long as a round.
         """
         self.heed_masks()
-        due = self._split() or self._silence() or self._ask_for_repair() or self.stop_condition()
+        due = (
+            self._lost() or self._split() or self._silence() or self._ask_for_repair()
+            or self.stop_condition()
+        )  # fmt: skip
         if due is not None:
             return due
         self.diagnose()
@@ -157,22 +163,27 @@ class Engine:
         return IncumbentScreen(parts.evaluator, parts.observer, incumbent, self._time_is_left)
 
     def round(self, proposal: Proposal) -> Round | Refusal:
-        """One hypothesis: format, build, judge, profile, decide, record; or refuse and record.
+        """One hypothesis: format, plan, build, judge, profile, decide, record; or refuse.
 
         Raises:
             UsageError: it comes before a diagnosis that is due.
         """
-        proposal = formatted(self._parts, proposal, self.campaign.incumbent)
-        if refusal := self._objected(proposal):
-            return refusal
-        require_diagnosis(self.campaign, proposal)
-        held = self._held_out()
+        planned = self._planned(proposal)
+        if isinstance(planned, Refusal):
+            return planned
+        proposal, held = planned.proposal, self._held_out()
         unseen = held.workloads if held is not None else ()
         round_ = Trial(self._parts, self._known(), self.campaign, proposal, unseen).round()
         self._recorder.record(round_)
         if proposal.splits is None:
             self._parts.proposer.tell(round_)
         return round_
+
+    def recover(self, but: Proposal) -> None:
+        """Judge what was planned when a process died, unless that is what is proposed now."""
+        lost = self._lost()
+        if lost is not None and planned_as(self.campaign, but) is None:
+            self.round(lost)
 
     def objected(self, proposal: Proposal) -> Refusal | None:
         """The record of why a proposal can't become a round; None if it can."""
@@ -192,7 +203,7 @@ class Engine:
             after_round=self.campaign.last_round,
             proposer=bad.proposer or self._parts.proposer.name,
             hypothesis=None if proposal is None else proposal.hypothesis,
-            candidate_id=None if proposal is None else _proposed_id(proposal),
+            candidate_id=None if proposal is None else proposal.proposed_id,
             tokens=bad.tokens,
             cost_usd=bad.cost_usd,
             wall_s=lap.wall_s,
@@ -271,11 +282,13 @@ class Engine:
     def take_up(self) -> Campaign:
         """Go on for a round by hand.
 
-        It is a resume only if the campaign had stopped, or goes by other rules or limits from here
-        on.
+        It is a resume only if the campaign had stopped, a process died over a round, or it goes by
+        other rules or limits from here on.
         """
-        is_other = self.campaign.rules != RULES or self._limits != limits_in_force(self.campaign)
-        if self.campaign.stopped is not None or is_other or self._lacks_held_out():
+        campaign = self.campaign
+        is_other = campaign.rules != RULES or self._limits != limits_in_force(campaign)
+        is_over = campaign.stopped is not None or campaign.planned is not None
+        if is_over or is_other or self._lacks_held_out():
             self.resume()
         else:
             self.repair()
@@ -340,6 +353,24 @@ class Engine:
         )
 
     # -- steps ------------------------------------------------------------------------------
+
+    def _planned(self, proposal: Proposal) -> Planned | Refusal:
+        """The record of what is about to be judged; that of a round that was lost is there."""
+        if known := planned_as(self.campaign, proposal):
+            bad = lost_for_good(self.campaign, known)
+            return known if bad is None else self.refuse(bad, known.proposal)
+        proposal = formatted(self._parts, proposal, self.campaign.incumbent)
+        if refusal := self._objected(proposal):
+            return refusal
+        require_diagnosis(self.campaign, proposal)
+        planned = Planned(round=self.campaign.last_round + 1, proposal=proposal, at=self._now())
+        self._recorder.record(planned)
+        return planned
+
+    def _lost(self) -> Proposal | None:
+        """What was planned when a process died; limits were looked at before that."""
+        planned = self.campaign.planned
+        return None if planned is None else planned.proposal
 
     def _split(self) -> Proposal | None:
         """The dispatch that is due; None if none is, or time is up."""
@@ -467,6 +498,8 @@ class Engine:
         self._recorder.repair()
         begun = self.campaign.baseline is not None
         lost = "the round in flight is lost" if begun else "there was no baseline yet"
+        if self.campaign.planned is not None:
+            lost = f"round {self.campaign.planned.round} is to be judged again"
         stop = Stop(code, f"{how}; {lost}")
         return self._stopped(stop, self._spent_s())
 
@@ -483,9 +516,3 @@ class Engine:
             lap=self._meter.lap(), at=self._now(),
         )  # fmt: skip
         return self._recorder.record(record)
-
-
-def _proposed_id(proposal: Proposal) -> str:
-    """The candidate as it was proposed, before it was formatted."""
-    formatting = proposal.formatting
-    return proposal.candidate.id if formatting is None else formatting.proposed_id

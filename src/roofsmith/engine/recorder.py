@@ -9,6 +9,9 @@ from __future__ import annotations
 
 from typing import assert_never
 
+from roofsmith.analysis.bases import bundle
+from roofsmith.analysis.figures import one_line
+from roofsmith.analysis.hypotheses import lines
 from roofsmith.analysis.lessons import lessons
 from roofsmith.analysis.masks import by_hand
 from roofsmith.domain.campaign import (
@@ -27,6 +30,7 @@ from roofsmith.domain.campaign import (
     replay,
 )
 from roofsmith.domain.diagnosis import Diagnosed
+from roofsmith.domain.proposal import Planned
 from roofsmith.domain.refusal import Refusal
 from roofsmith.domain.yardstick import Yardsticks
 from roofsmith.engine.meter import timestamp
@@ -128,14 +132,14 @@ class Recorder:
                 return campaign
             case Round() | Started() | Yardsticks() | Stopped() | Resumed() | Committed():
                 return campaign
-            case Diagnosed() | Masked() | Refusal():
+            case Diagnosed() | Masked() | Planned() | Refusal():
                 return campaign
             case _:
                 assert_never(event)
 
     def _commit(self, holder: Baseline | Round, campaign: Campaign) -> Campaign:
         """Put the kernel that holds at the head of the branch, and record where that is."""
-        commit = self._parts.lineage.commit(holder.candidate, commit_message(holder))
+        commit = self._parts.lineage.commit(holder.candidate, commit_message(holder, campaign))
         if commit is None or commit == holder.commit:
             return campaign
         branch = self._parts.lineage.branch
@@ -147,15 +151,18 @@ class Recorder:
         return timestamp(self._parts.clock)
 
 
-def commit_message(event: Baseline | Round) -> str:
+def commit_message(event: Baseline | Round, campaign: Campaign) -> str:
     """Why this commit exists: the hypothesis, what was measured and by whom, what kept it."""
     match event:
         case Baseline():
             return "Round 1: baseline"
         case Round():
             own = "self-reported, " if event.judgement.self_reported else ""
+            told = lines(event.hypothesis, bundle(campaign, event.base))[1:]
+            named = [f"{label}: {one_line(text)}" for label, text in told if label != "Rationale"]
+            fields = "\n".join(named)
             return (
                 f"Round {event.round}: {event.hypothesis.statement}\n\n"
                 f"{event.hypothesis.rationale}\n\n{own}{event.decision.rule}\n\n"
-                f"Total: {own}{event.total_speedup:.3f}x over the baseline"
+                f"Total: {own}{event.total_speedup:.3f}x over the baseline\n\n{fields}"
             )

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
+from roofsmith.analysis.bases import base_of
 from roofsmith.analysis.fractions import fraction_of_candidate, held_fraction
 from roofsmith.analysis.kernel_times import overall_gain
 from roofsmith.analysis.representatives import representatives
@@ -143,6 +144,7 @@ def round_record(
         incumbent_id=campaign.incumbent.id,
         repairs=repairs,
         splits=proposal.splits,
+        base=base_of(campaign, proposal, repairs),
         formatting=proposal.formatting,
         screened=proposal.screened,
         judgement=judgement,
@@ -249,6 +251,8 @@ def resumed_record(
     if gpu is not None and started.gpu not in (None, gpu):
         note += f"; on another {environment.device.name}: {gpu}; it began on {started.gpu}"
     note += "".join(f"; {one}" for one in _moved_ceilings(started.facts, today or started.facts))
+    if campaign.planned is not None:
+        note += f"; round {campaign.planned.round} was planned and lost, and is judged again"
     for name, limit in limits:
         if limit != (old := getattr(before, name)):
             note += f"; {name} is {limit} from here on, in place of {old}"

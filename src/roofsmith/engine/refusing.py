@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from roofsmith.analysis.bases import kernel_under, why_no_base
 from roofsmith.domain.campaign import Campaign
 from roofsmith.domain.ending import StopCode
 from roofsmith.domain.proposal import Proposal
@@ -27,6 +28,7 @@ def objection(campaign: Campaign, proposal: Proposal, cited: CheckCitations) -> 
     """
     return (
         _misfit(campaign, proposal)
+        or _baseless(campaign, proposal)
         or _unchanged(campaign, proposal)
         or _repair(campaign, proposal)
         or _uncited(campaign, proposal, cited)
@@ -48,11 +50,22 @@ def _misfit(campaign: Campaign, proposal: Proposal) -> BadAnswer | None:
     return _bad(proposal, "malformed", known)
 
 
-def _unchanged(campaign: Campaign, proposal: Proposal) -> BadAnswer | None:
-    if proposal.candidate.id != campaign.incumbent.id:
+def _baseless(campaign: Campaign, proposal: Proposal) -> BadAnswer | None:
+    if proposal.base is None or proposal.repair:
         return None
-    same = "the proposed kernel and its build are the incumbent's, byte for byte"
-    return _bad(proposal, "no_change", same)
+    why = why_no_base(campaign, proposal.base)
+    return None if why is None else _bad(proposal, "malformed", f"nothing is built on it: {why}")
+
+
+def _unchanged(campaign: Campaign, proposal: Proposal) -> BadAnswer | None:
+    below = {"the incumbent": campaign.incumbent}
+    if proposal.base is not None:
+        below[f"round {proposal.base}"] = kernel_under(campaign, proposal.base)
+    for whose, kernel in below.items():
+        if proposal.candidate.id == kernel.id:
+            same = f"the proposed kernel and its build are those of {whose}, byte for byte"
+            return _bad(proposal, "no_change", same)
+    return None
 
 
 def _repair(campaign: Campaign, proposal: Proposal) -> BadAnswer | None:

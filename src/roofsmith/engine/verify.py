@@ -36,6 +36,7 @@ from roofsmith.domain.diagnosis import Diagnosed
 from roofsmith.domain.held_out import Generalization
 from roofsmith.domain.inspection import Inspection, by_sanitizers
 from roofsmith.domain.outcome import Incorrect
+from roofsmith.domain.proposal import Planned
 from roofsmith.domain.refusal import Refusal
 from roofsmith.domain.yardstick import Yardsticks
 from roofsmith.engine.case import Case
@@ -44,6 +45,7 @@ from roofsmith.engine.deciding import decide
 from roofsmith.engine.diagnosing import diagnosis_findings, was_diagnosed
 from roofsmith.engine.formatting import formatting_complaints
 from roofsmith.engine.holding_out import grounds_of, held_out_claims
+from roofsmith.engine.planning import lost_for_good, plan_claims, plan_complaints
 from roofsmith.engine.progress import spent_s
 from roofsmith.engine.records import standing_after
 from roofsmith.engine.repairing import repair_task
@@ -134,6 +136,9 @@ def _findings(events: Sequence[Event]) -> Iterator[Finding]:
                     yield Finding(f"record {number}", what)
             case Refusal():
                 yield from _refusal_findings(event, number, state)
+            case Planned():
+                for what in plan_complaints(event, state):
+                    yield Finding(f"record {number}", what)
             case Resumed():
                 pass
             case _:
@@ -146,6 +151,10 @@ def _refusal_findings(event: Refusal, number: int, campaign: Campaign) -> Iterat
     if event.after_round != campaign.last_round:
         what = f"refused after round {event.after_round}; round {campaign.last_round} was the last"
         yield Finding(where, what)
+    if event.reason == "lost" and (
+        campaign.planned is None or lost_for_good(campaign, campaign.planned) is None
+    ):
+        yield Finding(where, "refused as lost, though nobody died over it often enough")
     if event.reason == "no_change" and event.candidate_id is None:
         yield Finding(where, "refused for changing nothing, and no candidate is named")
 
@@ -236,6 +245,7 @@ def _facts(round_: Round, campaign: Campaign) -> Iterator[Claim]:
     """What no version of the rules decides."""
     yield "number", round_.round, len(campaign.rounds) + 2
     yield "incumbent", round_.incumbent_id, campaign.incumbent.id
+    yield from plan_claims(round_, campaign)
     yield "rejection by sanitizers", _rejection(round_), _failure(round_.inspection)
     fraction, total = standing_after(campaign, round_.judgement, round_.decision)
     yield "roofline fraction", round_.roofline_fraction, fraction

@@ -218,6 +218,7 @@ def _step(step: Step) -> dict[str, Any]:
     return {
         "round": step.number,
         "repairs": step.repairs,
+        "base": step.base,
         "hypothesis": step.hypothesis.statement if step.hypothesis is not None else None,
         "proposer": step.proposer or None,
         "tactic": step.hypothesis.tactic if step.hypothesis is not None else None,

@@ -199,6 +199,8 @@ def _optimization(step: Step) -> Optimization:
         predicted_speedup=hypothesis.predicted_speedup,
         expected_impact=expected_impact(step),
         risks_and_rollback=risks(step),
+        base=step.base,
+        hypothesis=hypothesis,
     )
 
 

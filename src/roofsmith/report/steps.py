@@ -6,8 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import assert_never
 
+from roofsmith.analysis.bases import bundle
 from roofsmith.analysis.calibration import round_score
 from roofsmith.analysis.fractions import fraction_of_timings
+from roofsmith.analysis.hypotheses import lines
 from roofsmith.analysis.kernel_times import kernel_estimate
 from roofsmith.analysis.ladder import needs_diagnosis
 from roofsmith.domain.campaign import Baseline, Campaign, Kept, RolledBack, Round
@@ -73,6 +75,8 @@ def steps_of(campaign: Campaign) -> Iterator[Step]:
         event = diagnosed.get(round.round - 1) if needs_diagnosis(round) else None
         yield replace(
             _round_step(round, holder),
+            hypothesis_lines=lines(round.hypothesis, bundle(campaign, round.base)),
+            base=round.base,
             predictions=score_lines(score),
             diagnosis=None if event is None else (event.level, diagnosis_path(event)),
             representative=_alone(round, baseline),

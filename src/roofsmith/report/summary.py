@@ -120,6 +120,10 @@ class Step:
     """Against the incumbent of its time."""
     repairs: int | None = None
     """First round of the idea that it repairs."""
+    hypothesis_lines: tuple[tuple[str, str], ...] = ()
+    """All of the hypothesis, labelled."""
+    base: int | None = None
+    """The undecided round that it was built on."""
     dispatches: tuple[str, ...] = ()
     """Whether its classes diverged, and which class runs which kernel, a line each."""
     metrics: tuple[MetricRow, ...] = ()

@@ -16,8 +16,8 @@ def write_ask(
 ) -> None:
     """What a proposer is given: brief.md, brief.json, schema.json, sources/, reference/.
 
-    Where a repair is due, `repair/` holds the wrong kernel's files. Sources are whole, whatever
-    the page has room for.
+    Where a repair is due, `repair/` holds the wrong kernel's files, and `bases/round-N/` those of
+    an undecided round that may be built on. Sources are whole, whatever the page has room for.
 
     Args:
         folder: where, such as `asks/round-N/` of a campaign.
@@ -36,6 +36,11 @@ def write_ask(
         **{f"sources/{path}": text for path, text in found["kernel"]["files"].items()},
         **{f"reference/{path}": text for path, text in references.items()},
         **{f"repair/{path}": text for path, text in wrong.get("files", {}).items()},
+        **{
+            f"bases/round-{base['round']}/{path}": text
+            for base in found["bases"]
+            for path, text in base["files"].items()
+        },
     }
     for name, text in files.items():
         path = folder / name
