@@ -69,9 +69,11 @@ def test_a_good_agent_is_kept(make: Make, change: str) -> None:
     ]  # fmt: skip
 
 
-def test_giving_up_is_no_refusal(make: Make) -> None:
+def test_giving_up_is_recorded_and_ends_the_campaign(make: Make) -> None:
     campaign = make("propose(give_up='nothing left')").run()
-    assert campaign.proposed == ()
+    [given_up] = campaign.refusals
+    assert given_up.reason == "gave_up"
+    assert campaign.rounds == ()
     assert campaign.stopped is not None
     assert campaign.stopped.code == "out_of_ideas"
 

@@ -18,7 +18,7 @@ from roofsmith.domain.diagnosis import Diagnosed, Disassembly, HotLoop
 from roofsmith.domain.kernel import Built
 from roofsmith.domain.outcome import Incorrect
 from roofsmith.domain.profile import Profile
-from roofsmith.domain.proposal import Category, Proposal
+from roofsmith.domain.proposal import Category, Planned, Proposal
 from roofsmith.domain.target import StopPolicy, Target
 from roofsmith.domain.workload import Workload
 from roofsmith.domain.yardstick import Yardstick
@@ -408,11 +408,11 @@ def with_material(event: Diagnosed, **update: object) -> Diagnosed:
 
 
 def test_an_older_ledger_reads_and_verifies(records: list[Event]) -> None:
-    """From before there were diagnoses, kinds of changes, and counters' ratios."""
+    """From before there were diagnoses, plans, kinds of changes, and counters' ratios."""
     adapter: TypeAdapter[Event] = TypeAdapter(Event)
     old = []
     for event in records:
-        if isinstance(event, Diagnosed):
+        if isinstance(event, Diagnosed | Planned):
             continue
         document = json.loads(event.model_dump_json())
         if isinstance(event, Started):

@@ -31,7 +31,6 @@ from roofsmith.domain.kernel import Built, Candidate, SourceFile
 from roofsmith.domain.refusal import Refusal
 from roofsmith.domain.values import content_id
 from roofsmith.errors import MachineError
-from roofsmith.specs.cited import CitedCeilings
 from roofsmith.store.checkouts import GitCheckouts
 from roofsmith.toolchains.c import CToolchain
 
@@ -94,7 +93,6 @@ propose()
     )  # fmt: skip
     assert code == 0, err
     assert [r["decision"] for r in json.loads(out)["rounds"]] == (["kept"] if kept else [])
-    monkeypatch.delattr(CitedCeilings, "facts")  # those that it began with hold
     assert run("resume", "run", "--proposer", "recipes")[0] == 0
     if kept:
         assert git(tmp_path / "repo", "show", "optimize/run:" + KERNEL) == faster

@@ -21,6 +21,7 @@ from roofsmith.domain.kernel import Candidate, Parameter, Signature, SourceFile
 from roofsmith.domain.outcome import BuildFailed, Passed
 from roofsmith.domain.profile import Bottleneck, Profile
 from roofsmith.domain.proposal import Proposal
+from roofsmith.domain.refusal import BadAnswer
 from roofsmith.domain.target import Target
 from roofsmith.domain.workload import ConfigClass, Workload
 from roofsmith.ports import Brief, Proposer, Screen, WorkloadDescription
@@ -298,6 +299,8 @@ class ProposerConformance:
 
     def _asked(self, proposer: Proposer, brief: Brief) -> Proposal | None:
         answer = proposer.ask(brief, FakeScreen(self.screening))
+        if isinstance(answer, BadAnswer) and answer.reason == "gave_up":
+            return None
         assert answer is None or isinstance(answer, Proposal), answer
         return answer
 
