@@ -22,6 +22,7 @@ from roofsmith.engine.loop import Engine
 from roofsmith.engine.stopping import conditions, stop_condition
 from roofsmith.engine.verify import verify
 from roofsmith.report.campaign_files import render_campaign
+from roofsmith.report.json_summary import summary_document
 from roofsmith.report.summarize import summarize
 from roofsmith.testing.engine import FakeWorld, fake_idea, fake_target
 from roofsmith.testing.judge import FakeKernels
@@ -314,6 +315,10 @@ def test_baseline_and_final_kernel_are_paired_once_more_at_the_end() -> None:
     assert summary.measured is not None
     low, high = summary.measured.ci
     assert low < 2.0 < high
+    assert summary.headline == summary.measured
+    document = summary_document(summary)
+    assert document["speedup"] == summary.measured.value
+    assert document["speedup_product"]["speedup"] == campaign.total_speedup
     said = f"| measured | baseline and final kernel in turns, once it was over | {low:.2f}"
     page = render_campaign(campaign).files["final_report.md"]
     assert said.rpartition("|")[0] in page
@@ -323,6 +328,20 @@ def test_baseline_and_final_kernel_are_paired_once_more_at_the_end() -> None:
     assert "x, W_real 1.00x, R_real 1.00x; inflation gap 0%" in log
     assert f"baseline and final kernel in turns: {summary.measured.value:.2f}x" in log
     assert verify(here.records) == ()
+
+
+def test_disturbed_pairs_at_the_end_do_not_lead() -> None:
+    campaign = run(world(0.8e-3, 0.5e-3))
+    assert campaign.stopped is not None
+    found = campaign.stopped.against_baseline
+    assert found is not None
+    assert found.comparison is not None
+    wide = found.comparison.overall.model_copy(update={"ci": (0.001, 1000.0)})
+    comparison = found.comparison.model_copy(update={"overall": wide})
+    disturbed = found.model_copy(update={"comparison": comparison})
+    stopped = campaign.stopped.model_copy(update={"against_baseline": disturbed})
+    summary = summarize(campaign.model_copy(update={"stopped": stopped}))
+    assert summary.headline == summary.speedup
 
 
 def test_one_kept_change_was_measured_against_the_baseline_already() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 
 import pytest
 from campaign_builder import (
@@ -28,6 +29,7 @@ from roofsmith.domain.campaign import RolledBack
 from roofsmith.domain.diagnosis import Attempt, Diagnosed, Material
 from roofsmith.domain.target import StopPolicy
 from roofsmith.report.diffs import BUILD_PATH, candidate_diff
+from roofsmith.report.headline import rests_on
 from roofsmith.report.json_summary import summary_document
 from roofsmith.report.prospects import open_directions
 from roofsmith.report.summarize import product, summarize
@@ -164,6 +166,7 @@ def test_unknown_stays_unknown() -> None:
         (["kept"], "interrupted", "Go on"),
         (["kept"], "out_of_ideas", "Answer the compute bottleneck at 32% of the roofline"),
         (["inconclusive"], "out_of_ideas", "Judge round 2 again"),
+        (["inconclusive", "inconclusive"], "out_of_ideas", "Judge round 3 again"),
         (["build_failed", "incorrect"], "out_of_ideas", "Repair rounds 2, 3"),
         (["kept"], None, "Let it finish"),
     ],
@@ -171,6 +174,29 @@ def test_unknown_stays_unknown() -> None:
 def test_what_to_try_next(kinds: list, stop: str | None, wanted: str) -> None:
     summary = summarize(campaign_of(events_for(kinds, stop=stop)))
     assert wanted in [step.title for step in summary.next_steps]
+
+
+def test_an_undecided_change_of_an_older_kernel_is_not_judged_again() -> None:
+    summary = summarize(campaign_of(events_for(["inconclusive", "kept"], stop="out_of_ideas")))
+    assert not [step for step in summary.next_steps if step.title.startswith("Judge")]
+
+
+@pytest.mark.parametrize(("kind", "is_said"), [("nvidia", True), ("cpu", False)])
+def test_tensor_cores_may_go_beyond_an_fma_ceiling(kind: str, is_said: bool) -> None:
+    campaign = softmax_campaign()
+    begun = campaign.started
+    device = begun.environment.device.model_copy(update={"kind": kind})
+    bounds = [bound.model_copy(update={"limiter": "compute"}) for bound in begun.bounds]
+    changes = {
+        "environment": begun.environment.model_copy(update={"device": device}),
+        "bounds": tuple(bounds),
+    }
+    campaign = campaign.model_copy(update={"started": begun.model_copy(update=changes)})
+    summary = summarize(campaign)
+    assert "matrix cores" not in rests_on(campaign, summary)
+    at_ceiling = tuple(replace(row, fraction=1.01) for row in summary.workloads)
+    said = rests_on(campaign, replace(summary, workloads=at_ceiling))
+    assert ("matrix cores" in said) is is_said
 
 
 @pytest.mark.parametrize(

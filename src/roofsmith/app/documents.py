@@ -33,6 +33,7 @@ from roofsmith.ports import Measured
 from roofsmith.report.arithmetic import limiter_words, target_time_s
 from roofsmith.report.json_summary import (
     calibration_document,
+    headline_fields,
     held_out_document,
     metric_fields,
     spending_document,
@@ -162,6 +163,7 @@ def _dispatch(round_: Round) -> dict[str, Any] | None:
 def finished_document(finished: Finished) -> dict[str, Any]:
     """A campaign's result."""
     campaign = finished.campaign
+    summary = summarize(campaign)
     stopped, measure = campaign.stopped, campaign.started.target.measure
     baseline = campaign.baseline.timings if campaign.baseline else ()
     return {
@@ -173,7 +175,8 @@ def finished_document(finished: Finished) -> dict[str, Any]:
         "self_reported": campaign.started.target.command is not None,
         **metric_fields(measure),
         "total_speedup": campaign.total_speedup,
-        "held_out": held_out_document(summarize(campaign).unseen),
+        **headline_fields(summary),
+        "held_out": held_out_document(summary.unseen),
         "roofline_fraction": final_fraction(campaign),
         "wall_s": finished.wall_s,
         "overhead_fraction": finished.overhead_fraction,

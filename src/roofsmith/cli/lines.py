@@ -28,7 +28,7 @@ from roofsmith.domain.refusal import Refusal
 from roofsmith.domain.yardstick import YardstickResult, Yardsticks
 from roofsmith.report import format as fmt
 from roofsmith.report.reported import LABEL
-from roofsmith.report.summarize import kernel_threads
+from roofsmith.report.summarize import kernel_threads, summarize
 from roofsmith.report.yardsticks import ratio_over
 
 Line = list[tuple[str, str]]
@@ -228,8 +228,9 @@ def _yardstick(result: YardstickResult) -> Line:
 def _stopped(event: Stopped, campaign: Campaign) -> Line:
     style = "bold green" if event.code in ("goal_reached", "efficiency_reached") else "bold"
     said = f"{event.code.replace('_', ' ')}: {event.detail}"
-    if campaign.baseline is not None:
-        said += f"; {fmt.speedup(campaign.total_speedup)} over the baseline"
+    headline = summarize(campaign).headline
+    if headline is not None:
+        said += f"; {fmt.speedup(headline.value)} over the baseline"
     return [("stopped  ", style), (said, "")]
 
 

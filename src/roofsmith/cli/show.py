@@ -25,10 +25,12 @@ from roofsmith.engine.verify import Finding
 from roofsmith.ports import Measured
 from roofsmith.report import format as fmt
 from roofsmith.report.before_after import before_and_after
+from roofsmith.report.headline import rests_on
 from roofsmith.report.inspections import inspection_lines
 from roofsmith.report.reported import LABEL, notice
 from roofsmith.report.spending import COLUMNS, spending_rows
 from roofsmith.report.summarize import summarize
+from roofsmith.report.summary import Summary
 
 ASIDES = ("same arrays again", "launch to launch")
 """Times of a GPU's kernel that nothing is decided on: caches warm, and as the host launches it."""
@@ -283,13 +285,15 @@ def _stopped_line(stopped: Stopped) -> str:
 def _result_lines(found: Finished) -> list[str]:
     campaign = found.campaign
     stopped = campaign.stopped
+    summary = summarize(campaign)
     lines = [
-        f"{fmt.speedup(campaign.total_speedup)} over the baseline, "
+        f"{_headline(summary)} over the baseline, "
         f"{fmt.percent(final_fraction(campaign))} of the roofline, "
         f"{fmt.plural(len(campaign.kept), 'change')} kept of {len(campaign.rounds)}, "
         f"{fmt.duration(found.wall_s)}"
     ]
-    lines += _unseen(campaign)
+    lines += [text for text in (rests_on(campaign, summary),) if text]
+    lines += _unseen(summary)
     if stopped:
         lines.append(_stopped_line(stopped))
     lines += _undecided(campaign)
@@ -301,10 +305,15 @@ def _result_lines(found: Finished) -> list[str]:
     return [*lines, *(f"note:    {note}" for note in found.notes)]
 
 
-def _unseen(campaign: Campaign) -> Iterator[str]:
+def _headline(summary: Summary) -> str:
+    ratio = summary.headline
+    return fmt.UNKNOWN if ratio is None else fmt.ratio(ratio.value, ratio.ci)
+
+
+def _unseen(summary: Summary) -> Iterator[str]:
     """How fast it is where no proposer could look, beside the headline."""
-    if (found := summarize(campaign).unseen) is not None:
-        yield found.line
+    if summary.unseen is not None:
+        yield summary.unseen.line
 
 
 def _undecided(campaign: Campaign) -> Iterator[str]:

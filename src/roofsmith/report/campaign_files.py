@@ -54,7 +54,7 @@ def _renderers(campaign: Campaign) -> Iterator[_Renderer]:
         "performance.md": lambda: markdown.performance(campaign, summary),
         "logs/performance_trend.md": lambda: logs.performance_trend(summary),
         "benchmark.md": lambda: markdown.benchmark(campaign, summary),
-        "final_report.md": lambda: markdown.final_report(summary),
+        "final_report.md": lambda: markdown.final_report(campaign, summary),
         "report.html": lambda: render_html(campaign, summary),
     }
     if (examination := campaign.started.examination) is not None:

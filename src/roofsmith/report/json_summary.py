@@ -37,7 +37,7 @@ def summary_document(summary: Summary) -> dict[str, Any]:
         "self_reported": summary.self_reported is not None,
         **metric_fields(summary.measure),
         "stopped": _stopped(summary),
-        **_ratio(summary.speedup),
+        **headline_fields(summary),
         "speedup_alone": summary.alone,
         "speedup_measured_at_end": _ratio(summary.measured),
         "held_out": held_out_document(summary.unseen),
@@ -69,6 +69,11 @@ def summary_document(summary: Summary) -> dict[str, Any]:
             for step in summary.next_steps
         ],
     }
+
+
+def headline_fields(summary: Summary) -> dict[str, Any]:
+    """The speedup to tell a user; beside it the product of the kept rounds, often the same."""
+    return {**_ratio(summary.headline), "speedup_product": _ratio(summary.speedup)}
 
 
 def metric_fields(measure: Measure) -> dict[str, Any]:

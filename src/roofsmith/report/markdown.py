@@ -18,6 +18,7 @@ from roofsmith.report.counters import by_category, counter_rows, headlines, spee
 from roofsmith.report.datasheets import datasheet_rows
 from roofsmith.report.diagnoses import calibration_row
 from roofsmith.report.documents import metric_goal
+from roofsmith.report.headline import rests_on
 from roofsmith.report.inspections import inspection_lines
 from roofsmith.report.logs import end_block
 from roofsmith.report.performance import (
@@ -176,11 +177,12 @@ def intervals(campaign: Campaign) -> Callable[[WorkloadRow], Intervals]:
     return alone
 
 
-def final_report(summary: Summary) -> str:
+def final_report(campaign: Campaign, summary: Summary) -> str:
     """`final_report.md`: what was reached, kept, turned down and learned."""
     return render_markdown(
         "final_report.md",
         s=summary,
+        rests_on=rests_on(campaign, summary),
         state_line=state_line(summary),
         commands=COMMANDS,
         change=change_words,

@@ -39,7 +39,7 @@ def next_steps(
         *_bottleneck(steps, fraction, campaign),
         *_laggard(workloads, fraction),
         *_divided(steps),
-        *_undecided(steps),
+        *_undecided(steps, campaign.incumbent.id),
         *_unmeasured(steps),
     )
 
@@ -223,8 +223,16 @@ def _divided(steps: tuple[Step, ...]) -> Iterator[NextStep]:
             )
 
 
-def _undecided(steps: tuple[Step, ...]) -> Iterator[NextStep]:
-    undecided = [step for step in steps if step.is_undecided]
+def _undecided(steps: tuple[Step, ...], incumbent_id: str) -> Iterator[NextStep]:
+    """Changes of the kernel that holds, each where its very code was judged last."""
+    last = {step.candidate_id: step for step in steps}
+    undecided = [
+        step
+        for step in steps
+        if step.is_undecided
+        and step.incumbent_id == incumbent_id
+        and step is last[step.candidate_id]
+    ]
     if undecided:
         ratios = "; ".join(f"round {step.number}: {_seen(step)}" for step in undecided)
         yield NextStep(

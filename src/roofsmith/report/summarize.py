@@ -11,13 +11,14 @@ from roofsmith.analysis.fractions import final_fraction, fraction_of_timings
 from roofsmith.analysis.spending import spendings
 from roofsmith.domain.bound import Bound
 from roofsmith.domain.campaign import Campaign, Started, Stopped
-from roofsmith.domain.comparison import ErrorReport, Timing
+from roofsmith.domain.comparison import Comparison, ErrorReport, Timing
 from roofsmith.domain.diagnosis import Diagnosed
 from roofsmith.domain.refusal import Refusal
 from roofsmith.domain.target import Target
 from roofsmith.domain.workload import AS_DRAWN, ConfigClass, Workload
 from roofsmith.report.diagnoses import diagnosis_path
 from roofsmith.report.ends import PAUSES, endings
+from roofsmith.report.headline import leading
 from roofsmith.report.held_out import unseen_of
 from roofsmith.report.next_steps import next_steps
 from roofsmith.report.reported import notice, overall_metric_rows, task_lines
@@ -49,7 +50,11 @@ def summarize(campaign: Campaign) -> Summary:
     target = started.target
     steps = tuple(steps_of(campaign))
     held = tuple(_held(steps))
-    workloads = tuple(_workload_row(campaign, steps, workload) for workload in target.workloads)
+    direct = leading(campaign, held[-1] if held else None)
+    compared = direct.comparison if direct is not None else None
+    workloads = tuple(
+        _workload_row(campaign, steps, workload, compared) for workload in target.workloads
+    )
     totals = _totals(campaign, steps)
     fraction, baseline_fraction = _fractions(campaign)
     classes = tuple(_class_row(config_class, workloads) for config_class in campaign.classes)
@@ -71,6 +76,7 @@ def summarize(campaign: Campaign) -> Summary:
         alone=_alone(campaign),
         measured=(measured := _measured(campaign)),
         unseen=unseen_of(stopped.generalization if stopped else None, campaign.total_speedup),
+        is_direct=direct is not None,
         is_overclaimed=measured is not None
         and campaign.total_speedup - measured.ci[1] > LARGEST_GAP,
         fraction=fraction,
@@ -176,7 +182,9 @@ def _limiter(bounds: tuple[Bound, ...]) -> str:
     return "unknown" if "unknown" in limiters or not limiters else "mixed"
 
 
-def _workload_row(campaign: Campaign, steps: tuple[Step, ...], workload: Workload) -> WorkloadRow:
+def _workload_row(
+    campaign: Campaign, steps: tuple[Step, ...], workload: Workload, direct: Comparison | None
+) -> WorkloadRow:
     label = workload.label
     bound = campaign.bound(label)
     accepted = [s for s in steps if s.mark in ("baseline", "kept") and label in s.times_s]
@@ -192,7 +200,7 @@ def _workload_row(campaign: Campaign, steps: tuple[Step, ...], workload: Workloa
         config_class=_class_name(campaign, workload),
         baseline_time_s=accepted[0].times_s[label] if accepted else None,
         final_time_s=final_s,
-        speedup=_ratio_on(label, steps) if accepted else None,
+        speedup=_ratio_on(label, steps, direct) if accepted else None,
         floor_time_s=bound.floor_time_s,
         fraction=path[-1].fraction if path else None,
         bound=bound,
@@ -225,12 +233,13 @@ def _point(number: int, time_s: float, bound: Bound) -> RooflinePoint:
     )
 
 
-def _ratio_on(label: str, steps: tuple[Step, ...]) -> Ratio:
+def _ratio_on(label: str, steps: tuple[Step, ...], direct: Comparison | None) -> Ratio:
+    links = [direct] if direct else [step.comparison for step in steps if step.mark == "kept"]
     return product(
         Ratio(part.estimate.speedup, part.estimate.ci)
-        for step in steps
-        if step.mark == "kept" and step.comparison is not None
-        for part in step.comparison.workloads
+        for comparison in links
+        if comparison is not None
+        for part in comparison.workloads
         if part.workload == label
     )
 

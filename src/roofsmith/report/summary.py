@@ -47,6 +47,10 @@ class Ratio:
         """The same ratio on top of a known one."""
         return Ratio(self.value * factor, (self.ci[0] * factor, self.ci[1] * factor))
 
+    def encloses(self, other: Ratio) -> bool:
+        """Whether its interval says nothing that the other's doesn't say more narrowly."""
+        return self.ci[0] <= other.ci[0] and other.ci[1] <= self.ci[1]
+
 
 @dataclass(frozen=True, slots=True)
 class Movement:
@@ -182,7 +186,8 @@ class WorkloadRow:
     baseline_time_s: float | None
     final_time_s: float | None
     speedup: Ratio | None
-    """Product of the kept rounds' paired ratios on this workload."""
+    """By the end's pairs of baseline and final kernel where these lead; else the product of the
+    kept rounds' paired ratios on this workload."""
     floor_time_s: float | None
     fraction: float | None
     bound: Bound
@@ -342,6 +347,8 @@ class Summary:
     once. None where fewer than two changes were kept."""
     unseen: Unseen | None
     """Of the last end; None where nothing was kept or held out."""
+    is_direct: bool
+    """That one leads, not the product: all but where its interval encloses the product's."""
     is_overclaimed: bool
     """The product lies above that interval, by enough to be named."""
     fraction: float | None
@@ -390,6 +397,11 @@ class Summary:
     def ending(self) -> Ending | None:
         """The last stop, unless the campaign went on after it."""
         return self.endings[-1] if self.endings and self.stopped_at is not None else None
+
+    @property
+    def headline(self) -> Ratio | None:
+        """The one speedup over the baseline to tell a user."""
+        return self.measured if self.is_direct else self.speedup
 
     @property
     def on(self) -> str:

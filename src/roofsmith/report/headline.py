@@ -1,0 +1,85 @@
+"""The figure that leads a report: which one it is, and what it rests on. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from roofsmith.domain.bound import Bound
+from roofsmith.domain.campaign import Campaign
+from roofsmith.domain.comparison import Judgement
+from roofsmith.report import format as fmt
+from roofsmith.report.steps import counting_ratio, held_profile
+from roofsmith.report.summary import Ratio, Summary
+
+NEAR_CEILING = 0.97
+"""Share of the roofline above which a reader asks what may lie beyond it."""
+_MATRIX_COUNTERS = ("tensor_matrix_pipe", "tensor_pipe")
+
+
+def leading(campaign: Campaign, product: Ratio | None) -> Judgement | None:
+    """The last end's comparison with the baseline, where it leads in place of the rounds' product.
+
+    It doesn't where its interval encloses the product's: disturbed, it says less.
+    """
+    found = campaign.stopped.against_baseline if campaign.stopped is not None else None
+    ratio = None if found is None else counting_ratio(found)
+    if ratio is None or product is None or ratio.encloses(product):
+        return None
+    return found
+
+
+def rests_on(campaign: Campaign, summary: Summary) -> str:
+    """What the headline's figures are, in a few sentences; empty where nothing was kept."""
+    return " ".join(_sentences(campaign, summary)) if summary.kept else ""
+
+
+def _sentences(campaign: Campaign, summary: Summary) -> Iterator[str]:
+    if summary.is_direct and summary.speedup is not None:
+        product = fmt.ratio(summary.speedup.value, summary.speedup.ci)
+        yield (
+            "Baseline and final kernel were measured in turns at the end; product of the kept"
+            f" rounds: {product}."
+        )
+    if all(round_.judgement.clock for round_ in campaign.kept):
+        yield (
+            "Times are by the workers' clock; the judge's own confirmed every gain, and counts"
+            " where it saw less."
+        )
+    if summary.alone is not None:
+        yield (
+            f"Final {summary.measure.plural} and shares are of the final measurement, alone in"
+            " fresh processes; a round's are of its pairs."
+        )
+    yield from _beyond(campaign, summary)
+
+
+def _beyond(campaign: Campaign, summary: Summary) -> Iterator[str]:
+    """Where matrix units are, or may be, faster than the ceiling."""
+    started = campaign.started
+    if started.environment.device.kind == "cpu":
+        return
+    metrics = _fma_metrics(campaign)
+    bounds = [b for b in started.bounds if b.limiter == "compute" and b.peak.metric in metrics]
+    if bounds and (_is_near(summary, bounds) or _uses_matrix_units(summary)):
+        yield (
+            f"The ceiling is the {bounds[0].cost.dtype} FMA peak: products that are split over"
+            " tensor or matrix cores may go beyond it."
+        )
+
+
+def _fma_metrics(campaign: Campaign) -> set[str]:
+    facts = campaign.started.facts
+    printed = facts.datasheet.compute if facts.datasheet is not None else ()
+    known = (*facts.compute, *facts.reached_compute, *printed)
+    return {ceiling.fact.metric for ceiling in known if ceiling.operation == "fma"}
+
+
+def _is_near(summary: Summary, bounds: list[Bound]) -> bool:
+    labels = {bound.workload for bound in bounds}
+    shares = [row.fraction for row in summary.workloads if row.label in labels]
+    return any(share is not None and share > NEAR_CEILING for share in shares)
+
+
+def _uses_matrix_units(summary: Summary) -> bool:
+    profile = held_profile(summary)
+    return profile is not None and any(profile.get(name) for name in _MATRIX_COUNTERS)
