@@ -14,6 +14,7 @@ from roofsmith.report.summary import Ratio, Summary
 NEAR_CEILING = 0.97
 """Share of the roofline above which a reader asks what may lie beyond it."""
 _MATRIX_COUNTERS = ("tensor_matrix_pipe", "tensor_pipe")
+"""The first that was read says it: the second also counts packed arithmetic."""
 
 
 def leading(campaign: Campaign, product: Ratio | None) -> Judgement | None:
@@ -82,4 +83,5 @@ def _is_near(summary: Summary, bounds: list[Bound]) -> bool:
 
 def _uses_matrix_units(summary: Summary) -> bool:
     profile = held_profile(summary)
-    return profile is not None and any(profile.get(name) for name in _MATRIX_COUNTERS)
+    seen = (profile.get(name) for name in _MATRIX_COUNTERS) if profile is not None else ()
+    return bool(next((share for share in seen if share is not None), 0.0))
