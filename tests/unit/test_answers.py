@@ -148,6 +148,8 @@ def test_what_is_wrong_is_said(brief: Brief, values: dict[str, object], reason: 
     bad = proposal_of(answer(tokens=3, cost_usd=0.25, **values), brief, "x")
     assert isinstance(bad, BadAnswer)
     assert (bad.reason, bad.tokens, bad.cost_usd, bad.proposer) == (reason, 3, 0.25, "x")
+    said = None if bad.hypothesis is None else bad.hypothesis.statement
+    assert said == (str(values.get("statement", IDEA["statement"])).strip() or None)
 
 
 def test_code_that_was_judged_needs_a_reason(brief: Brief) -> None:
@@ -196,6 +198,13 @@ def test_garbage_is_a_bad_answer(text: str) -> None:
     found = parse_answer(text)
     assert isinstance(found, BadAnswer)
     assert found.reason == "malformed"
+
+
+def test_an_answer_that_does_not_fit_is_known_by_its_statement() -> None:
+    found = parse_answer(json.dumps({**IDEA, "answers": "bandwidth"}))
+    assert isinstance(found, BadAnswer)
+    assert found.hypothesis is not None
+    assert found.hypothesis.statement == IDEA["statement"]
 
 
 def test_what_is_no_plain_text_is_not_read(tmp_path: Path) -> None:

@@ -31,15 +31,24 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from test_recorded_bottlenecks import RECORDED, classified
 
+from roofsmith.app.documents import told_document
+from roofsmith.app.session import ToldRounds
 from roofsmith.asking.brief import document, markdown
 from roofsmith.asking.contract import contract_of, exactness_of, timing_of
-from roofsmith.asking.evidence import MOST_COUNTERS, evidence_of, telling_counters
+from roofsmith.asking.evidence import (
+    MOST_COUNTERS,
+    answerable,
+    evidence_of,
+    telling_counters,
+)
 from roofsmith.asking.page import BYTES_PER_TOKEN, DROPPED
 from roofsmith.asking.proposing import proposal_of
+from roofsmith.cli import show
 from roofsmith.domain.answer import Answer, Edit
-from roofsmith.domain.campaign import Campaign, Event, Round
+from roofsmith.domain.campaign import Campaign, Event, Round, Stopped
 from roofsmith.domain.command import CommandSpec
 from roofsmith.domain.comparison import ErrorReport
+from roofsmith.domain.ending import StopCode
 from roofsmith.domain.kernel import SourceFile
 from roofsmith.domain.profile import Counter, Profile
 from roofsmith.domain.proposal import Proposal
@@ -226,6 +235,36 @@ def test_whatever_a_page_names_may_be_cited() -> None:
     assert isinstance(proposal_of(answer, brief, "somebody"), Proposal)
 
 
+def test_facts_are_the_few_that_the_target_rests_on() -> None:
+    campaign = softmax_campaign()
+    found, sheet = document(brief_of(campaign)), campaign.started.facts
+    assert 0 < len(found["facts"]) <= 10
+    bound = campaign.started.bounds[0]
+    assert {str(bound.bandwidth), str(bound.peak)} <= set(found["facts"])
+    left = {str(fact) for fact in sheet.facts()} - set(found["facts"])
+    assert found["facts_left_out"] == len(left)
+
+
+def test_the_kinds_that_an_answer_may_name_are_listed() -> None:
+    brief = brief_of(softmax_campaign())
+    found = document(brief)
+    assert found["bottleneck"]["answers"] == list(answerable(brief))
+    assert all(kind in markdown(found) for kind in answerable(brief))
+
+
+@pytest.mark.parametrize(
+    ("code", "option"), [("max_iterations", "--max-iterations"), ("efficiency_reached", None)]
+)
+def test_an_end_is_said_at_the_top_with_the_way_on(code: StopCode, option: str | None) -> None:
+    stop = Stopped(code=code, detail="7 of 7", wall_s=1.0, at="2026-01-01 00:00:00")
+    ended = softmax_campaign().model_copy(update={"stopped": stop})
+    top = markdown(document(brief_of(ended))).partition("## Contract")[0]
+    assert [code in top, "7 of 7" in top] == [True, True]
+    assert ("--max" in top) is (option is not None)
+    going = softmax_campaign().model_copy(update={"stopped": None})
+    assert document(brief_of(going))["stopped"] is None
+
+
 def test_limits_are_those_in_force() -> None:
     stop = StopPolicy(max_iterations=9, budget_s=1e6, max_tokens=500)
     held = target().model_copy(update={"stop": stop})
@@ -291,6 +330,42 @@ def test_a_verdict_that_is_not_believed_says_why() -> None:
     assert "waited" in row["doubt"]["why"]
     kept = document(brief_of(campaign_of(events)))["history"][0]
     assert kept["doubt"] is None
+
+
+def test_what_several_rounds_leave_open_is_said_once() -> None:
+    found = document(brief_of(campaign_of(told(vector_exp, prefetch))))
+    doubted = found["history"][-1]
+    text = markdown({**found, "history": [doubted, doubted | {"round": 9}]})
+    assert text.count(doubted["doubt"]["why"]) == 1
+    assert text.count(doubted["doubt"]["next"]) == 1
+    assert f"as R{doubted['round']}" in text
+
+
+def test_a_diagnosis_without_material_is_no_section() -> None:
+    found = document(brief_of(softmax_campaign()))
+    empty = {"level": 1, "rounds": [3], "dead_ends": [], "profiles": [], "missing": []}
+    assert "Diagnosis" not in sections(markdown({**found, "diagnosis": empty}))
+    known = empty | {"missing": ["no yardstick"]}
+    assert "Diagnosis" in sections(markdown({**found, "diagnosis": known}))
+
+
+def test_tell_says_how_far_off_a_candidate_is(capsys: pytest.CaptureFixture[str]) -> None:
+    campaign = softmax_campaign()
+    told_ = ToldRounds(campaign.rounds[:1], campaign)
+    (row,) = told_document(told_)["errors"]
+    assert row["norm_error"] <= row["norm_budget"]
+    show.told(told_, as_json=False)
+    line = next(line for line in capsys.readouterr().out.splitlines() if "error" in line)
+    assert f"{row['norm_error']:.2g}" in line
+    assert f"{row['norm_budget']:.2g}" in line
+
+
+def test_a_refusal_names_the_idea() -> None:
+    campaign = crowded(softmax_campaign(), "", 0, 1)
+    bad = campaign.refusals[0].model_copy(update={"hypothesis": campaign.rounds[0].hypothesis})
+    text = markdown(document(brief_of(campaign.model_copy(update={"refusals": (bad,)}))))
+    section = text.partition("## Refused")[2].partition("\n## ")[0]
+    assert campaign.rounds[0].hypothesis.statement in section
 
 
 def test_a_repair_comes_first_and_shows_what_was_wrong(tmp_path: Path) -> None:

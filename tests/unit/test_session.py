@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from roofsmith.app.documents import standing_document
+from roofsmith.app.documents import standing_document, told_document
 from roofsmith.app.session import Limits, Session
 from roofsmith.app.telling import Change
 from roofsmith.asking.evidence import MOST_COUNTERS
@@ -129,6 +129,7 @@ def test_an_answer_is_submitted(opened: Open) -> None:
     assert opened.session.submit(opened.session.read(path)).is_kept
     again = opened.session.submit(opened.session.read(path))
     assert again.refusal is not None
+    assert told_document(again)["refused"]["hypothesis"] == "faster"
     path.write_text("I would vectorise it.")
     garbage = opened.session.submit(opened.session.read(path))
     assert garbage.refusal is not None

@@ -7,8 +7,10 @@ import re
 from dataclasses import replace
 
 import pytest
+from briefs import brief_of
 from campaign_builder import softmax_events
 
+from roofsmith.asking.standing import directions
 from roofsmith.domain.campaign import Campaign, replay
 from roofsmith.domain.comparison import Judgement
 from roofsmith.domain.kernel import Built, Candidate, Language, SourceFile
@@ -260,6 +262,17 @@ def test_a_row_says_how_much_faster_the_kernel_is() -> None:
         assert row.speedup.ci[0] <= row.speedup.value <= row.speedup.ci[1]
     assert rows[0].time_s == pytest.approx(1e-3, rel=0.02)
     assert rows[0].kernel_time_s == pytest.approx(0.5e-3, rel=0.02)
+
+
+def test_a_brief_has_those_of_an_earlier_kernel_with_its_round() -> None:
+    campaign = reported(eager=1e-3)
+    assert campaign.yardsticks is not None
+    (row,) = directions(brief_of(campaign))["measured"]
+    assert (row["name"], row["holds"], row["beside"]) == ("eager", True, campaign.kept[-1].round)
+    first = campaign.started.target.baseline.id
+    stale = campaign.yardsticks.model_copy(update={"incumbent_id": first})
+    earlier = directions(brief_of(campaign.model_copy(update={"yardsticks": stale})))
+    assert [(row["holds"], row["beside"]) for row in earlier["measured"]] == [(False, 1)]
 
 
 def test_a_failure_is_a_row_with_its_reason() -> None:

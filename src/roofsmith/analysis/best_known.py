@@ -34,7 +34,7 @@ def best_known(campaign: Campaign) -> BestKnown:
     """The best known implementations of a campaign's operator, and what nobody knows of them."""
     measured = campaign.yardsticks
     beside = measured is not None and measured.incumbent_id == campaign.incumbent.id
-    results = _results(measured) if measured is not None and beside else ()
+    results = results_of(measured) if measured is not None and beside else ()
     return BestKnown(
         results=results,
         gaps=_gaps(campaign),
@@ -43,7 +43,8 @@ def best_known(campaign: Campaign) -> BestKnown:
     )
 
 
-def _results(measured: Yardsticks) -> tuple[KnownResult, ...]:
+def results_of(measured: Yardsticks) -> tuple[KnownResult, ...]:
+    """What was measured beside a kernel and could be compared, the fastest first."""
     found = (_result(result) for result in measured.results)
     known = [result for result in found if result is not None]
     return tuple(sorted(known, key=lambda result: result.speedup))

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
+from roofsmith.analysis.compiled import candidates_for, described
 from roofsmith.analysis.doubt import doubt_about
 from roofsmith.analysis.fractions import final_fraction, held_fraction
 from roofsmith.analysis.heard import time_intervals
@@ -19,9 +20,15 @@ from roofsmith.asking.brief import CHARACTERS_PER_TOKEN, document, markdown
 from roofsmith.asking.evidence import telling_counters
 from roofsmith.domain.bound import Bound
 from roofsmith.domain.campaign import Campaign, Round, Stopped
-from roofsmith.domain.comparison import Judgement, Timing, WorkloadComparison
+from roofsmith.domain.comparison import (
+    Judgement,
+    Timing,
+    WorkloadComparison,
+    worst_of_outputs,
+)
 from roofsmith.domain.diagnosis import Diagnosis
 from roofsmith.domain.inspection import Inspection
+from roofsmith.domain.kernel import KernelResources
 from roofsmith.domain.measure import TIME, Measure
 from roofsmith.domain.outcome import Outcome, Passed
 from roofsmith.domain.profile import Bottleneck, Profile
@@ -112,6 +119,10 @@ def round_document(round_: Round, campaign: Campaign) -> dict[str, Any]:
         "flags": list(round_.candidate.build.flags),
         **judgement_document(round_.judgement, target.measure),
         "workloads": _before_and_after(round_.judgement, target),
+        "errors": [
+            report.model_dump(mode="json") for report in worst_of_outputs(round_.judgement.errors)
+        ],
+        "resources": [described(kernel) for kernel in _compiled(round_)],
         **_inspection(round_.inspection),
         "unsourced": list(round_.unsourced),
         "roofline_fraction": round_.roofline_fraction,
@@ -121,6 +132,10 @@ def round_document(round_: Round, campaign: Campaign) -> dict[str, Any]:
         "cost_usd": round_.cost_usd,
         "wall_s": round_.wall_s,
     }
+
+
+def _compiled(round_: Round) -> tuple[KernelResources, ...]:
+    return () if round_.profile is None else candidates_for(round_.profile)
 
 
 def told_document(found: ToldRounds) -> dict[str, Any]:

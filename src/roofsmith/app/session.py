@@ -23,10 +23,10 @@ from roofsmith.app.wiring import LateLineage, OpenTarget, make_proposer, open_ta
 from roofsmith.asking.answering import without_keys
 from roofsmith.asking.brief import ask_folder, document, markdown, references_of
 from roofsmith.asking.proposing import editable, proposal_of
+from roofsmith.asking.standing import way_on
 from roofsmith.config import Settings
 from roofsmith.domain.answer import Answer
 from roofsmith.domain.campaign import Campaign, Round, Started, Stopped, replay
-from roofsmith.domain.ending import StopCode
 from roofsmith.domain.measure import Measure
 from roofsmith.domain.proposal import Hypothesis, Proposal, RepairTask
 from roofsmith.domain.refusal import BadAnswer, Refusal, RefusalReason
@@ -204,7 +204,8 @@ class Session:
         if limits is not None:
             engine.limit(limited(limits_in_force(engine.campaign), limits))
         if isinstance(answer, BadAnswer):
-            return self._refused(engine.refuse(answer.model_copy(update={"proposer": proposer})))
+            bad = without_keys(answer, Redaction(os.environ))
+            return self._refused(engine.refuse(bad.model_copy(update={"proposer": proposer})))
         answer = without_keys(answer, Redaction(os.environ))
         if answer.give_up is not None:
             return self._given_up(answer, proposer)
@@ -400,21 +401,17 @@ def _unfounded(change: Change, campaign: Campaign, task: RepairTask | None) -> B
         reason, why = "bad_repair", nothing_to_repair(campaign)
     if why is None:
         return None
-    return BadAnswer(reason=reason, detail=why, tokens=change.tokens, proposer=OUTSIDE)
+    said = None if change.hypothesis is None else _hypothesis(change, None)
+    return BadAnswer(
+        reason=reason, detail=why, tokens=change.tokens, proposer=OUTSIDE, hypothesis=said
+    )
 
 
 def _require_room(stop: Stop | None, directory: Path) -> None:
     if stop is None:
         return
-    restart = f"roofsmith memory restart {shlex.quote(str(directory))}"
-    ways: dict[StopCode, str] = {
-        "max_iterations": "allow more with --max-iterations N",
-        "budget": "allow more with --budget-s S",
-        "tokens": "allow more with --max-tokens N",
-        "cost": "allow more with --max-cost USD",
-        "regressions": f"have it forget a half of its rounds: {restart}",
-    }
-    raise UsageError(f"this campaign has no room for a round: {stop.detail}", hint=ways[stop.code])
+    hint = way_on(stop.code, directory)
+    raise UsageError(f"this campaign has no room for a round: {stop.detail}", hint=hint)
 
 
 def _hypothesis(change: Change, task: RepairTask | None) -> Hypothesis:

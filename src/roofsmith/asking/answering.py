@@ -6,12 +6,16 @@ blame for (no GPU, a full disk, a reference that fails) is raised as it is.
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 from roofsmith.domain.answer import Answer
 from roofsmith.domain.proposal import Proposal
 from roofsmith.domain.refusal import BadAnswer
 from roofsmith.errors import RoofsmithError, UsageError
 from roofsmith.ports import Brief, Proposer, Screen
 from roofsmith.redaction import Redaction
+
+_Said = TypeVar("_Said", Answer, BadAnswer)
 
 LONGEST_DETAIL = 2000
 """Characters of an error's text that a record keeps."""
@@ -33,9 +37,9 @@ def asked(proposer: Proposer, brief: Brief, screen: Screen) -> Proposal | BadAns
     return answer
 
 
-def without_keys(answer: Answer, redacted: Redaction) -> Answer:
+def without_keys(answer: _Said, redacted: Redaction) -> _Said:
     """An answer as it may be recorded: whoever wrote it may have sent back what he was sent."""
-    return Answer.model_validate(redacted.document(answer.model_dump()))
+    return type(answer).model_validate(redacted.document(answer.model_dump()))
 
 
 def _answer(proposer: Proposer, brief: Brief, screen: Screen) -> Proposal | BadAnswer | None:

@@ -20,14 +20,15 @@ from roofsmith.analysis.figures import one_line
 from roofsmith.analysis.fractions import held_fraction
 from roofsmith.analysis.ladder import held_listing
 from roofsmith.asking.contract import contract_of, exactness_of, timing_of
-from roofsmith.asking.evidence import evidence_of, telling_counters
+from roofsmith.asking.evidence import answerable, evidence_of, telling_counters
 from roofsmith.asking.history import LONGEST, open_again, refused, tried
 from roofsmith.asking.page import BYTES_PER_TOKEN, MAX_TOKENS, page
 from roofsmith.asking.proposing import editable
-from roofsmith.asking.standing import directions, limits_left, workload_rows
+from roofsmith.asking.standing import directions, ended, limits_left, workload_rows
 from roofsmith.domain.campaign import Round
 from roofsmith.domain.comparison import ErrorReport
 from roofsmith.domain.diagnosis import Disassembly, Reprofiled
+from roofsmith.domain.facts import ArithmeticType
 from roofsmith.domain.kernel import Candidate, default_build, with_openmp
 from roofsmith.domain.proposal import Planned, RepairTask
 from roofsmith.domain.target import Target
@@ -39,6 +40,9 @@ ANYWHERE: Final = "DIR"
 """Stands for the campaign's directory in commands, where nobody said which it is."""
 _MOST_BASES: Final = 3
 """Undecided rounds that are offered, those that look best."""
+_MOST_FACTS: Final = 10
+_PARTS_OF_FLOAT32: Final[frozenset[ArithmeticType]] = frozenset({"tfloat32", "bfloat16"})
+"""What products of float32 may be made of on matrix units."""
 _MOST_WORKLOADS: Final = 4
 """That a command names; the slowest ones."""
 
@@ -61,6 +65,7 @@ def document(
     return {
         "campaign": started.campaign,
         "round": number,
+        "stopped": ended(campaign, directory or Path(ANYWHERE)),
         "total_speedup": campaign.total_speedup,
         "roofline_fraction": held_fraction(campaign),
         "goal": target.goal.model_dump(mode="json"),
@@ -94,7 +99,7 @@ def document(
         "directions": directions(brief),
         "calibration": [one.model_dump(mode="json") for one in brief.calibration],
         "diagnosis": _diagnosis(brief),
-        "facts": _facts(brief),
+        **_facts(brief),
         "tips": [tip.model_dump(mode="json", exclude={"lesson"}) for tip in started.tips],
         "limits": limits_left(brief),
         "commands": commands(brief, directory, [row["workload"] for row in rows], draft),
@@ -228,6 +233,7 @@ def _bottleneck(brief: Brief) -> dict[str, Any]:
         "kind": found.kind,
         "confidence": found.confidence,
         "decided": decided_by(found),
+        "answers": list(answerable(brief)),
         "evidence": {f"E{n}": text for n, text in enumerate(found.evidence, start=1)},
         "workload": profile.workload,
         "tool": profile.tool,
@@ -297,10 +303,22 @@ def _reprofiled(found: Reprofiled) -> dict[str, Any]:
     }
 
 
-def _facts(brief: Brief) -> list[str]:
-    """Cited facts: those that the bounds rest on first, bandwidths of other sizes last."""
-    resting = [fact for bound in brief.bounds for fact in (bound.bandwidth, bound.peak)]
+def _facts(brief: Brief) -> dict[str, Any]:
+    """Cited facts: what the bounds rest on, peaks of the types in use, processors and caches."""
     sheet = brief.campaign.started.facts
-    ladder = {str(ceiling.fact) for ceiling in sheet.bandwidth}
-    others = sorted(map(str, sheet.facts()), key=lambda text: text in ladder)
-    return list(dict.fromkeys([*map(str, resting), *others]))
+    types = {bound.cost.dtype for bound in brief.bounds}
+    parted = any(b.cost.dtype == "float32" and b.cost.matrix_product for b in brief.bounds)
+    products = types | _PARTS_OF_FLOAT32 if parted else types
+    telling = [
+        *(fact for bound in brief.bounds for fact in (bound.bandwidth, bound.peak)),
+        *(
+            ceiling.fact
+            for ceiling in sheet.compute
+            if ceiling.dtype in (products if ceiling.operation == "mma" else types)
+        ),
+        *(fact for fact in sheet.other if fact.unit == brief.device.core),
+        *(fact for fact in sheet.other if "cache," in fact.metric or "shared" in fact.metric),
+    ]
+    shown = list(dict.fromkeys(map(str, telling)))[:_MOST_FACTS]
+    left = {str(fact) for fact in sheet.facts()} - set(shown)
+    return {"facts": shown, "facts_left_out": len(left)}

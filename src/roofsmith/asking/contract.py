@@ -56,7 +56,8 @@ def _exactness(output: str, errors: Sequence[ErrorReport]) -> str:
     reached = [max(e.norm_error for e in errors), max(e.element_error for e in errors)]
     return (
         f"`{output}` may be off the reference in float64 by {norm:.2g} of its norm, and in any"
-        f" element by {element:.2g} of its row's scale; the kernel that holds is off by"
+        f" element by {element:.2g} of its row's scale (the larger of the element and the root mean"
+        " square of its row along the last axis); the kernel that holds is off by"
         f" {reached[0]:.2g} and {reached[1]:.2g}."
     )
 
@@ -82,6 +83,7 @@ def timing_of(target: Target, threads: int) -> str:
         "A class or the whole that gets slower, or a workload that loses"
         f" {target.keep.veto_slowdown:.0%} or more, vetoes. Who aims at one class names it.",
     )
+    facts += (_SLOW_REFERENCE,) if target.command is None else ()
     return "\n".join(f"- {fact}" for fact in facts)
 
 
@@ -129,9 +131,8 @@ def _device(target: Target) -> tuple[str, ...]:
         "Static device buffers for scratch are fine, if a call reads nothing from them that it"
         " didn't write. Allocating memory in every call is slow.",
         "Flags are those of the kernel that holds now, whatever rounds that were rolled back had;"
-        " `flags` replaces all of them. The architecture is chosen by the toolchain. TF32 is"
-        f" {'allowed' if target.tf32 else 'not allowed'} for"
-        " float32 products.",
+        " `flags` replaces all of them. The architecture is chosen by the toolchain.",
+        _precision(target),
     )
 
 
@@ -146,10 +147,26 @@ def _of_module(target: Target, signature: Signature | None) -> tuple[str, ...]:
         "Work in the current stream. `@triton.autotune` is fine; what it tries before a"
         " configuration is chosen isn't timed.",
         "Buffers for scratch may be kept in the module, if a call reads nothing from them that it"
-        f" didn't write. TF32 is {'allowed' if target.tf32 else 'not allowed'} for float32"
-        " products.",
+        " didn't write.",
+        _precision(target),
         _ALONE,
         *_custom(target),
+    )
+
+
+def _precision(target: Target) -> str:
+    """What the judge holds against a narrower type: the results, never the instructions."""
+    own = (
+        "The reference may multiply float32 in TF32, and so may you."
+        if target.tf32
+        else "TF32 products of float32 are too far off as a rule."
+    )
+    return (
+        f"{own} What counts is the budget of errors, on all inputs that the judge draws (single"
+        " values of 2^20 times the usual size and more, too, if the reference bears them), and that"
+        " rounded inputs don't explain what a long sum hides of an error. So products that are split"
+        " into several bfloat16 parts are fine while they stay within it; a type of a smaller range"
+        " than the declared one, such as float16, overflows there, and is wrong."
     )
 
 
@@ -182,6 +199,10 @@ def _custom(target: Target) -> tuple[str, ...]:
     return (_LIBRARIES,) if target.custom_only else ()
 
 
+_SLOW_REFERENCE = (
+    "The reference runs for every check and for what timed calls compute, beside the seconds that"
+    " are measured: a slow one makes each round slow."
+)
 _PAIRS = (
     "Candidate and incumbent run interleaved, in processes of their own: pairs on the same inputs,"
     " in random order, so a slow moment of the machine hits both."

@@ -58,7 +58,7 @@ def evidence_of(brief: Brief) -> dict[str, str]:
     """Id to text: E for the bottleneck's evidence, C for counters, L for hot loops, B for bounds, R
     for rounds.
 
-    Ids of a round keep their meaning for good; the others hold for this incumbent.
+    B and R keep their meaning for good; the others hold for this incumbent.
     """
     found = {f"E{n}": text for n, text in enumerate(brief.bottleneck.evidence, start=1)}
     for id_, counter in telling_counters(brief.profile, brief.bottleneck.kind).items():

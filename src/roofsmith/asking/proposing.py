@@ -130,10 +130,15 @@ def _hypothesis(answer: Answer, brief: Brief, proposer: str) -> Hypothesis:
         raise _WrongError(
             "malformed", f"no {answer.answers} bottleneck was seen; seen: {', '.join(seen)}"
         )
+    cited = tuple(f"{one}: {known[one]}" for one in answer.evidence)
+    return _stated(answer, cited, proposer)
+
+
+def _stated(answer: Answer, cited: tuple[str, ...], proposer: str) -> Hypothesis:
     return Hypothesis(
         statement=answer.statement.strip(),
         rationale=answer.rationale.strip(),
-        evidence=tuple(f"{one}: {known[one]}" for one in answer.evidence),
+        evidence=cited,
         answers=answer.answers,
         expected_counter=answer.expected_counter,
         expected_change=answer.expected_change,
@@ -153,9 +158,11 @@ def _hypothesis(answer: Answer, brief: Brief, proposer: str) -> Hypothesis:
 
 
 def _bad(answer: Answer, reason: RefusalReason, detail: str, proposer: str) -> BadAnswer:
+    said = _stated(answer, answer.evidence, proposer) if answer.statement.strip() else None
     return BadAnswer(
         reason=reason,
         detail=detail,
+        hypothesis=said,
         tokens=answer.tokens,
         cost_usd=answer.cost_usd,
         proposer=proposer,

@@ -2,17 +2,45 @@
 
 from __future__ import annotations
 
-from typing import Any
+import shlex
+from pathlib import Path
+from typing import Any, Final
 
-from roofsmith.analysis.best_known import best_known
+from roofsmith.analysis.best_known import best_known, results_of
 from roofsmith.analysis.heard import time_intervals
 from roofsmith.analysis.regressions import regressions_in_a_row
 from roofsmith.analysis.stagnation import open_directions
 from roofsmith.domain.campaign import Baseline, Campaign, Round, Stopped
 from roofsmith.domain.diagnosis import Diagnosed
+from roofsmith.domain.ending import StopCode
 from roofsmith.domain.refusal import Refusal
 from roofsmith.domain.standing import limits_in_force
 from roofsmith.ports import Brief
+
+_RAISED: Final[dict[StopCode, str]] = {
+    "max_iterations": "allow more with --max-iterations N",
+    "budget": "allow more with --budget-s S",
+    "tokens": "allow more with --max-tokens N",
+    "cost": "allow more with --max-cost USD",
+}
+
+
+def way_on(code: StopCode, directory: Path) -> str | None:
+    """How a round is made room for after a limit; None where nothing is in the way of one."""
+    if code == "regressions":
+        restart = f"roofsmith memory restart {shlex.quote(str(directory))}"
+        return f"have it forget a half of its rounds: {restart}"
+    return _RAISED.get(code)
+
+
+def ended(campaign: Campaign, directory: Path) -> dict[str, str] | None:
+    """Why a campaign has stopped, and what `tell` does then; None: it goes on."""
+    if (stop := campaign.stopped) is None:
+        return None
+    way = way_on(stop.code, directory)
+    judged = "A change that you tell is judged nevertheless, as far as limits allow."
+    told = judged if way is None else f"No change is judged until you {way}."
+    return {"code": stop.code, "detail": stop.detail, "next": told}
 
 
 def workload_rows(brief: Brief) -> list[dict[str, Any]]:
@@ -91,7 +119,7 @@ def directions(brief: Brief) -> dict[str, Any]:
     kinds = [brief.bottleneck.kind]
     if brief.diagnosis is not None:
         kinds += [found.bottleneck.kind for found in brief.diagnosis.material.profiles]
-    known = best_known(brief.campaign)
+    known, yardsticks = best_known(brief.campaign), brief.campaign.yardsticks
     return {
         "categories": [
             {
@@ -103,7 +131,21 @@ def directions(brief: Brief) -> dict[str, Any]:
             for found in open_directions(brief.campaign, tuple(dict.fromkeys(kinds)))
         ],
         "measured": [
-            {"name": one.name, "speedup": one.speedup, "ci": list(one.ci)} for one in known.results
-        ],
+            {
+                "name": one.name,
+                "speedup": one.speedup,
+                "ci": list(one.ci),
+                "beside": _round_of(yardsticks.incumbent_id, brief.campaign),
+                "holds": yardsticks.incumbent_id == brief.incumbent.id,
+            }
+            for one in results_of(yardsticks)
+        ]
+        if yardsticks is not None
+        else [],
         "pointers": [one.model_dump(mode="json") for one in known.pointers],
     }
+
+
+def _round_of(incumbent_id: str, campaign: Campaign) -> int:
+    """The round that made a kernel which held once; 1 is the baseline."""
+    return next((r.round for r in campaign.kept if r.candidate.id == incumbent_id), 1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from roofsmith.domain.comparison import ErrorReport
@@ -20,15 +19,7 @@ def error_rows(errors: Sequence[ErrorReport]) -> list[tuple[str, ...]]:
 
 
 def _row(reports: Sequence[ErrorReport]) -> tuple[str, ...]:
-    worst = max(reports, key=_share)
+    worst = max(reports, key=lambda report: report.share)
     kinds = worst.inputs if len(reports) == 1 else f"{worst.inputs} (worst of {len(reports)})"
     figures = (worst.norm_error, worst.norm_budget, worst.element_error, worst.element_budget)
     return (worst.workload, worst.output, kinds, *map(fmt.error, figures))
-
-
-def _share(error: ErrorReport) -> float:
-    """Of the budget that is nearer; above 1: too far off."""
-    pairs = ((error.norm_error, error.norm_budget), (error.element_error, error.element_budget))
-    return max(
-        off / allowed if allowed > 0 else (math.inf if off else 0.0) for off, allowed in pairs
-    )

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from roofsmith.analysis.bottleneck import decided_by
-from roofsmith.analysis.compiled import described
+from roofsmith.analysis.compiled import MAX_LINES, candidates_for, described
 from roofsmith.analysis.doubt import doubt_about
 from roofsmith.analysis.fractions import final_fraction
 from roofsmith.analysis.rulebook import RULES
@@ -17,7 +17,7 @@ from roofsmith.cli.errors_table import HEADERS, error_rows
 from roofsmith.cli.lines import decided, measured_ratio, own_fraction
 from roofsmith.cli.output import print_json, print_lines, print_table
 from roofsmith.domain.campaign import Campaign, Round, Stopped
-from roofsmith.domain.comparison import Judgement, Timing
+from roofsmith.domain.comparison import Judgement, Timing, worst_of_outputs
 from roofsmith.domain.measure import TIME, Measure
 from roofsmith.domain.outcome import Outcome, Passed
 from roofsmith.domain.profile import Bottleneck, Profile
@@ -152,9 +152,12 @@ def told(found: ToldRounds, *, as_json: bool) -> None:
         return
     if (refusal := found.refusal) is not None:
         print_lines([f"refused ({refusal.reason.replace('_', ' ')}): {refusal.detail}"])
+        if refusal.hypothesis is not None:
+            print_lines([f"it said: {fmt.one_line(refusal.hypothesis.statement)}"])
     for round_ in found.rounds:
         print_lines(_told_lines(round_))
         _before_and_after(round_.judgement, found.campaign)
+        print_lines(_about_it(round_))
         if (doubt := doubt_about(round_, found.campaign)) is not None:
             print_lines([f"why:  {doubt.why}", f"next: {doubt.next}"])
     print_lines([_stopped_line(found.stopped)] if found.stopped else [])
@@ -172,6 +175,19 @@ def _told_lines(round_: Round) -> list[str]:
         *(f"unsourced: {number} (cite it with --fact)" for number in round_.unsourced),
         *_failure_lines(judgement.outcome)[1:],  # the first says what the rule says
     ]
+
+
+def _about_it(round_: Round) -> Iterator[str]:
+    """How far off a candidate is, in a line, and what its GPU kernels take."""
+    off = [
+        f"`{one.output}` by {fmt.error(one.norm_error)} of {fmt.error(one.norm_budget)} norm-wise,"
+        f" {fmt.error(one.element_error)} of {fmt.error(one.element_budget)} element-wise"
+        for one in worst_of_outputs(round_.judgement.errors)
+    ]
+    if off:
+        yield f"error, of what is allowed: {'; '.join(off)}"
+    if round_.profile is not None:
+        yield from map(described, candidates_for(round_.profile)[:MAX_LINES])
 
 
 def _before_and_after(found: Judgement, campaign: Campaign) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
 from typing import Literal
 
 from pydantic import Field
@@ -105,6 +107,23 @@ class ErrorReport(Value):
     honest_norm_error: float
     """Of the reference itself, computed in the declared precision."""
     honest_element_error: float
+
+    @property
+    def share(self) -> float:
+        """Of the budget that is nearer; above 1: too far off."""
+        pairs = (self.norm_error, self.norm_budget), (self.element_error, self.element_budget)
+        return max(
+            off / allowed if allowed > 0 else (math.inf if off else 0.0) for off, allowed in pairs
+        )
+
+
+def worst_of_outputs(errors: Iterable[ErrorReport]) -> tuple[ErrorReport, ...]:
+    """Of each output the report that comes nearest to its budget."""
+    worst: dict[str, ErrorReport] = {}
+    for error in errors:
+        if error.output not in worst or error.share > worst[error.output].share:
+            worst[error.output] = error
+    return tuple(worst.values())
 
 
 class Judgement(Value):

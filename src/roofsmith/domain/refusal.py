@@ -35,6 +35,8 @@ class BadAnswer(Value):
     cost_usd: float = Field(default=0.0, ge=0)
     proposer: str = ""
     """Who answered so, by name; empty: the proposer that the engine asked."""
+    hypothesis: Hypothesis | None = None
+    """What it was about, as far as it says; None where nobody can tell."""
 
 
 class Refusal(Value):

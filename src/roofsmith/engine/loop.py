@@ -202,7 +202,7 @@ class Engine:
             detail=bad.detail,
             after_round=self.campaign.last_round,
             proposer=bad.proposer or self._parts.proposer.name,
-            hypothesis=None if proposal is None else proposal.hypothesis,
+            hypothesis=bad.hypothesis if proposal is None else proposal.hypothesis,
             candidate_id=None if proposal is None else proposal.proposed_id,
             tokens=bad.tokens,
             cost_usd=bad.cost_usd,

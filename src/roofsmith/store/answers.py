@@ -10,6 +10,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from roofsmith.domain.answer import Answer
+from roofsmith.domain.proposal import Hypothesis
 from roofsmith.domain.refusal import BadAnswer
 
 NAME = "proposal.json"
@@ -18,6 +19,7 @@ LARGEST_BYTES = 4 << 20
 MOST_FILES = 200
 """Beside an answer."""
 _SHOWN = 5
+_LONGEST_STATEMENT = 400
 
 
 def read_answer(path: Path, files: Mapping[str, str]) -> Answer | BadAnswer:
@@ -48,12 +50,22 @@ def read_answer(path: Path, files: Mapping[str, str]) -> Answer | BadAnswer:
 def parse_answer(text: str) -> Answer | BadAnswer:
     """The answer that a JSON text holds, or what is wrong with it."""
     try:
-        return Answer.model_validate(json.loads(text))
+        found = json.loads(text)
+        return Answer.model_validate(found)
     except ValidationError as error:
         said = "; ".join(_complaint(one["loc"], one["msg"]) for one in error.errors()[:_SHOWN])
-        return BadAnswer(reason="malformed", detail=f"{NAME}: {said}")
+        detail = f"{NAME}: {said}"
+        return BadAnswer(reason="malformed", detail=detail, hypothesis=_stated(found))
     except (ValueError, RecursionError) as error:
         return BadAnswer(reason="malformed", detail=f"{NAME} is no JSON object: {error}")
+
+
+def _stated(found: object) -> Hypothesis | None:
+    """What an answer that doesn't fit the schema is about, as far as it says."""
+    said = found.get("statement") if isinstance(found, dict) else None
+    if not isinstance(said, str) or not said.strip():
+        return None
+    return Hypothesis(statement=said[:_LONGEST_STATEMENT], rationale="", tactic="malformed")
 
 
 def _complaint(where: tuple[int | str, ...], what: str) -> str:
