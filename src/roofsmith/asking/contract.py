@@ -162,11 +162,11 @@ def _precision(target: Target) -> str:
         else "TF32 products of float32 are too far off as a rule."
     )
     return (
-        f"{own} What counts is the budget of errors, on all inputs that the judge draws (single"
-        " values of 2^20 times the usual size and more, too, if the reference bears them), and that"
-        " rounded inputs don't explain what a long sum hides of an error. So products that are split"
-        " into several bfloat16 parts are fine while they stay within it; a type of a smaller range"
-        " than the declared one, such as float16, overflows there, and is wrong."
+        f"{own} What counts is the budget of errors, on all inputs that the judge draws: single"
+        " values of 2^20 times the usual size and more among them, if the reference bears them."
+        " Products that are split into several bfloat16 parts are fine while they stay within it. A"
+        " type of a smaller range than the declared one, such as float16, overflows there, and is"
+        " wrong. What rounded inputs lose is found where a long sum averages it out, too."
     )
 
 
