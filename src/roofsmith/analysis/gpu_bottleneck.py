@@ -15,6 +15,7 @@ from typing import Final
 import yaml
 from pydantic import Field, model_validator
 
+from roofsmith.analysis.ceilings import is_matrix_peak
 from roofsmith.analysis.compiled import compiled_readings
 from roofsmith.domain.bound import Bound
 from roofsmith.domain.profile import BottleneckKind, Profile
@@ -189,6 +190,19 @@ def judge_counters(readings: Readings, rules: GpuRules | None = None) -> Verdict
 def kind_of(phrase: str) -> BottleneckKind | None:
     """The kind whose rule says a phrase; None: it decides on no kind."""
     return next((rule.kind for rule in gpu_rules().kinds if rule.phrase == phrase), None)
+
+
+def pipes(profile: Profile) -> tuple[float, float]:
+    """How busy the matrix units are, and the pipe of fp32 multiply-adds; 0 where nobody counted."""
+    matrix = profile.get("tensor_matrix_pipe")
+    matrix = profile.get("tensor_pipe") if matrix is None else matrix
+    return matrix or 0.0, profile.get("fma_pipe") or 0.0
+
+
+def is_on_other_pipe(bound: Bound, profile: Profile) -> bool:
+    """Whether a kernel computes on matrix units, and its roofline is that of another pipe."""
+    matrix, fma = pipes(profile)
+    return profile.get("fma_pipe") is not None and matrix > fma and not is_matrix_peak(bound.peak)
 
 
 def findings(readings: Readings, rules: GpuRules | None = None) -> tuple[str, ...]:

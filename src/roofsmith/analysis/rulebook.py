@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Final
 
-RULES: Final = 3
+RULES: Final = 4
 """Recorded when a campaign begins and when it is resumed; `verify` holds conclusions of another
 version as notes, and goes on checking facts. To be counted up with every change by which
 `verify` finds something in a ledger of the version before; a test has such a ledger of every
@@ -20,4 +20,7 @@ grouped operators gain on uneven groups; pairs too few for an interval score no 
 forged what messages may hide.
 3: a prediction is hit within its interval, or within a factor of the ratio and of its logarithm;
 directions that the kernel's source shows already come after those that it shows nothing of.
+4: a CPU's ceilings are those of its busy processors, and `parallelism` is the first direction where
+others are idle; the roofline of other pipes doesn't bind a kernel on matrix units; a grid is too
+small that leaves a fifth of the device empty.
 """
