@@ -194,6 +194,17 @@ def test_one_thread_is_one_busy_processor(tmp_path: Path) -> None:
     assert found.get("processors_allowed") == 2
 
 
+def test_code_without_threads_keeps_one_processor_busy(tmp_path: Path) -> None:
+    profiler = CpuProfiler(WorkerRunner(), RowsOracle(), 2, lambda: None, lambda: None)
+    alone = profiler.profile(build(tmp_path / "1", SOFTMAX), WORKLOAD)
+    if disassemble(build(tmp_path / "1", SOFTMAX).library) is None:
+        pytest.skip("objdump is not installed")
+    assert alone.get("processors_used") == 1
+    both = SOFTMAX.replace("    for (int i", "    #pragma omp parallel for\n    for (int i", 1)
+    threaded = build(tmp_path / "2", both, "-O3", "-fopenmp")
+    assert profiler.profile(threaded, WORKLOAD).get("processors_used") is None
+
+
 def test_what_valgrind_does_not_know_is_not_held_against_the_kernel() -> None:
     ill = Crashed(reason="signal", detail="killed by SIGILL while the kernel ran")
     assert "AVX-512" in valgrind.told(KernelDiedError(ill))

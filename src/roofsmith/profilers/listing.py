@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from collections import Counter
@@ -24,6 +25,8 @@ OBJDUMP_DEADLINE_S = 10.0
 
 HOT_SHARE = 0.05
 """Of all samples: a loop, or what is called, that is seen less often is not where the time goes."""
+_THREADED = re.compile(r"GOMP|kmpc|thread|tbb|cilk|async|blas|gemm|gemv|lapack|mkl|fft")
+"""Runtimes, and libraries that bring one."""
 MOSTLY = 0.5
 """Of a loop's arithmetic."""
 LINKED = frozenset(("_init", "_fini", "frame_dummy", "register_tm_clones", "deregister_tm_clones"))
@@ -62,6 +65,18 @@ def read_listing(functions: Sequence[Function], samples: Samples | None = None) 
     shares = [share for each in weighed if (share := _packed_share([each])) is not None]
     agree = len({share >= MOSTLY for share in shares}) == 1
     return Listing(_packed_share(weighed) if agree else None, _called(loops, None))
+
+
+def starts_no_threads(functions: Sequence[Function]) -> bool:
+    """Whether nothing that the library jumps to or calls can start one, by its name."""
+    own = [function for function in functions if "@plt" not in function.name]
+    every = [one for function in own for one in function.instructions]
+    hidden = any("*" in one.operands for one in every)
+    return (
+        bool(every)
+        and not hidden
+        and not any(_THREADED.search(one.target[1]) for one in every if one.target is not None)
+    )
 
 
 def _packed_share(weighed: Sequence[tuple[float, Sequence[Instruction]]]) -> float | None:
