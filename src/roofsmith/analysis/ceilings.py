@@ -104,11 +104,6 @@ def highest(facts: Sequence[Fact]) -> Fact | None:
     return max(known, key=lambda fact: fact.value or 0.0, default=None)
 
 
-def is_matrix_peak(peak: Fact) -> bool:
-    """Whether a ceiling is of matrix units, by the names of those measured and of those printed."""
-    return any(unit in peak.metric for unit in ("matrix", "tensor"))
-
-
 def matrix_peaks(cost: Cost, facts: FactSheet, device: Device) -> list[Fact]:
     """Ceilings of a GPU's matrix units that the operations might be done on after all.
 
