@@ -155,9 +155,25 @@ def test_idle_processors_branches_and_pages_are_named() -> None:
         dtlb_misses=1e7,
     )
     found = classify(COMPUTE, 10.0, counters)
-    assert "1.00 of 2 in use" in line(found, phrases.IDLE_PROCESSORS)
+    assert has(found, phrases.IDLE_PROCESSORS)
     assert "(20.0% of branches) cost about 15%" in line(found, phrases.BRANCH_MISSES)
     assert "about 20%" in line(found, phrases.TLB_MISSES)
+
+
+def test_one_busy_processor_of_two_is_held_against_its_own_peak() -> None:
+    """A third of what two can do is two thirds of what one can."""
+    idle = profile(processors_used=1.02, processors_allowed=2.0)
+    found = classify(COMPUTE, 1 / 0.32, idle)
+    assert (found.kind, found.roofline_fraction) == ("compute", pytest.approx(0.32))
+    assert found.evidence[0].startswith(phrases.IDLE_PROCESSORS)
+    assert "64%" in found.evidence[0]
+    assert has(found, phrases.NEAR_COMPUTE)
+    both = profile(processors_used=1.9, processors_allowed=2.0)
+    assert classify(COMPUTE, 1 / 0.32, both).kind == "latency"
+    # Faster than one processor can be: the count of busy ones is wrong.
+    assert not has(classify(COMPUTE, 1.2, idle), phrases.IDLE_PROCESSORS)
+    # One processor alone may take all of memory's bandwidth.
+    assert classify(MEMORY, 1 / 0.32, idle).kind == "latency"
 
 
 def test_library_calls_come_from_the_profilers_notes() -> None:

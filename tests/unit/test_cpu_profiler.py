@@ -6,9 +6,13 @@ from pathlib import Path
 import pytest
 from profiled_rows import WORKLOAD, BrokenOracle, DyingRunner, RowsOracle
 
+from roofsmith.analysis.instructions import ELSEWHERE, read_objdump
 from roofsmith.domain.kernel import BuildSpec, Built, Candidate, SourceFile
+from roofsmith.domain.outcome import Crashed
 from roofsmith.domain.profile import Profile
 from roofsmith.judge.runner import WorkerRunner
+from roofsmith.ports import KernelDiedError
+from roofsmith.profilers import valgrind
 from roofsmith.profilers.cpu import CpuProfiler
 from roofsmith.profilers.listing import Listing, disassemble, read_listing
 from roofsmith.toolchains.c import CToolchain
@@ -121,14 +125,14 @@ def listing(folder: Path, text: str, *flags: str) -> Listing:
     printed = disassemble(build(folder, text, *flags).library)
     if printed is None:
         pytest.skip("objdump is not installed")
-    return read_listing(printed)
+    return read_listing(read_objdump(printed))
 
 
 def test_the_listing_tells_packed_from_scalar(tmp_path: Path) -> None:
     packed = listing(tmp_path, SCALE, "-O3", "-march=native", "-fno-tree-loop-distribution")
     scalar = listing(tmp_path, SCALE, "-O1", "-fno-tree-vectorize")
     assert scalar.vector_share == 0
-    assert packed.packed > 0
+    assert packed.vector_share != 0
 
 
 def test_the_listing_names_library_calls_in_loops(tmp_path: Path) -> None:
@@ -137,7 +141,7 @@ def test_the_listing_names_library_calls_in_loops(tmp_path: Path) -> None:
 
 
 def test_without_arithmetic_there_is_no_share() -> None:
-    assert read_listing("").vector_share is None
+    assert read_listing([]).vector_share is None
 
 
 ARM = """
@@ -153,4 +157,56 @@ ARM = """
 
 
 def test_arm_registers_tell_packed_from_scalar_and_only_loops_count() -> None:
-    assert read_listing(ARM) == Listing(packed=2, scalar=1, calls_in_loops=("expf",))
+    found = read_listing(read_objdump(ARM))
+    assert found == Listing(vector_share=2 / 3, calls_in_loops=("expf",))
+
+
+REMAINDER = """
+0000000000001000 <solve>:
+    1000:\tvfmadd231ps (%rdi),%zmm1,%zmm0
+    1004:\tjne    1000 <solve>
+    1008:\tvfmadd231ss (%rdi),%xmm1,%xmm0
+    100c:\tcall   900 <memcpy@plt>
+    1010:\tjne    1008 <solve+0x8>
+    1014:\tret
+"""
+
+
+def test_a_remainder_loop_counts_as_little_as_it_runs() -> None:
+    functions = read_objdump(REMAINDER)
+    hot = read_listing(functions, {("solve", 0): 970, ("solve", 8): 10, ELSEWHERE: 20})
+    assert (hot.vector_share or 0) > 0.9
+    assert hot.calls_in_loops == ()
+    calling = read_listing(functions, {("solve", 0): 500, ("solve", 12): 10, ELSEWHERE: 490})
+    assert calling.calls_in_loops == ("memcpy",)
+    assert read_listing(functions).vector_share is None
+
+
+def test_one_thread_is_one_busy_processor(tmp_path: Path) -> None:
+    if shutil.which("perf") is None:
+        pytest.skip("perf is not installed")
+    profiler = CpuProfiler(WorkerRunner(), RowsOracle(), threads=2, find_valgrind=lambda: None)
+    found = profiler.profile(build(tmp_path, SOFTMAX), WORKLOAD)
+    used = found.get("processors_used")
+    if used is None:
+        pytest.skip(f"perf can't watch here: {found.notes}")
+    assert 0.5 < used < 1.5
+    assert found.get("processors_allowed") == 2
+
+
+def test_code_without_threads_keeps_one_processor_busy(tmp_path: Path) -> None:
+    profiler = CpuProfiler(WorkerRunner(), RowsOracle(), 2, lambda: None, lambda: None)
+    alone = profiler.profile(build(tmp_path / "1", SOFTMAX), WORKLOAD)
+    if disassemble(build(tmp_path / "1", SOFTMAX).library) is None:
+        pytest.skip("objdump is not installed")
+    assert alone.get("processors_used") == 1
+    both = SOFTMAX.replace("    for (int i", "    #pragma omp parallel for\n    for (int i", 1)
+    threaded = build(tmp_path / "2", both, "-O3", "-fopenmp")
+    assert profiler.profile(threaded, WORKLOAD).get("processors_used") is None
+
+
+def test_what_valgrind_does_not_know_is_not_held_against_the_kernel() -> None:
+    ill = Crashed(reason="signal", detail="killed by SIGILL while the kernel ran")
+    assert "AVX-512" in valgrind.told(KernelDiedError(ill))
+    segv = Crashed(reason="signal", detail="killed by SIGSEGV while the kernel ran")
+    assert "AVX-512" not in valgrind.told(KernelDiedError(segv))

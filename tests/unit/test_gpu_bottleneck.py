@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from roofsmith.analysis.bottleneck import classify
+from roofsmith.analysis.bottleneck import NEAR_COMPUTE, OTHER_PIPE, classify
 from roofsmith.analysis.gpu_bottleneck import (
     COMPILER_NAMES,
     ROOFLINE_NAMES,
@@ -111,6 +111,21 @@ def test_the_higher_throughput_limits_above_sixty_percent(high: float, low: floa
 def test_below_sixty_percent_of_both_a_kernel_waits(memory: float, compute: float) -> None:
     found = seen(memory_throughput=memory, sm_throughput=compute, waves_per_sm=8.0)
     assert found.kind == "latency"
+
+
+def test_the_fma_roofline_does_not_bind_a_kernel_on_tensor_cores() -> None:
+    """As ncu counted an attention kernel of bfloat16 splits on an H100."""
+    counted = {
+        "sm_throughput": 0.5519, "memory_throughput": 0.5417, "tensor_pipe": 0.5982,
+        "tensor_matrix_pipe": 0.5519, "fma_pipe": 0.0958, "issue_slot_use": 0.3436,
+        "theoretical_occupancy": 0.125, "waves_per_sm": 0.97,
+    }  # fmt: skip
+    under = bound_of(fake_facts(peak_flop_per_s=1e9, memory_byte_per_s=2e11))
+    found = seen(under, 1 / 0.92, **counted)
+    assert (found.kind, found.roofline_fraction) == ("occupancy", pytest.approx(0.92))
+    assert has(found, OTHER_PIPE)
+    assert not has(found, NEAR_COMPUTE)
+    assert has(seen(under, 1 / 0.92, **counted | {"fma_pipe": 0.7}), NEAR_COMPUTE)
 
 
 def test_the_nearer_to_the_ceiling_the_surer() -> None:

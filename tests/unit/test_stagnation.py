@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from roofsmith.analysis.best_known import best_known
-from roofsmith.analysis.stagnation import stagnation_review
+from roofsmith.analysis.bottleneck import IDLE_PROCESSORS
+from roofsmith.analysis.stagnation import open_directions, stagnation_review
 from roofsmith.domain.campaign import Campaign
 from roofsmith.domain.diagnosis import Reprofiled
 from roofsmith.domain.profile import Bottleneck, BottleneckKind, Profile
@@ -99,6 +100,14 @@ def test_the_bottleneck_chooses(kind: BottleneckKind, device: str, first: Catego
     assert review.bottlenecks == (kind,)
     assert review.directions[0].category == first
     assert kind in review.directions[0].because
+
+
+def test_idle_processors_come_before_anything_else() -> None:
+    (plain,) = seen("latency")
+    one = plain.bottleneck.model_copy(update={"evidence": (f"{IDLE_PROCESSORS}: one of 2",)})
+    tried = campaign(("tie", "other"))
+    assert open_directions(tried, [one])[0].category == "parallelism"
+    assert open_directions(tried, [plain.bottleneck])[0].category != "parallelism"
 
 
 def test_what_was_never_tried_comes_first() -> None:

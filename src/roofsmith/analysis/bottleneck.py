@@ -17,6 +17,7 @@ from roofsmith.analysis import gpu_bottleneck
 from roofsmith.analysis.compiled import compiled_lines
 from roofsmith.analysis.roofline import roofline_fraction
 from roofsmith.domain.bound import Bound
+from roofsmith.domain.facts import Fact
 from roofsmith.domain.profile import Bottleneck, BottleneckKind, Profile
 
 NEAR_MEMORY: Final = "near the memory ceiling"
@@ -28,6 +29,8 @@ MEMORY_LATENCY: Final = "memory latency"
 DEPENDENCY_STALLS: Final = "stalls without cache misses"
 POOR_REUSE: Final = "poor reuse"
 IDLE_PROCESSORS: Final = "idle processors"
+OTHER_PIPE: Final = "on tensor cores"
+"""What the roofline of the other pipes says of such a kernel follows."""
 BRANCH_MISSES: Final = "branch misses"
 TLB_MISSES: Final = "TLB misses"
 INSTRUCTION_BOUND: Final = "instruction bound"
@@ -103,18 +106,26 @@ def classify(bound: Bound, time_s: float, profile: Profile, rules: Rules = RULES
     """
     if profile.tool in gpu_bottleneck.GPU_TOOLS or profile.resources:
         return _classify_gpu(bound, time_s, profile, rules)
-    memory = _share(bound.cost.total_bytes, bound.bandwidth.value, time_s)
-    compute = _share(bound.cost.flops, bound.peak.value, time_s)
-    kind, confidence, position = _position(bound, memory, compute, rules)
+    idle = _idle_processors(bound, time_s, profile, rules)
+    under = bound if idle is None else idle.bound
+    memory = _share(under.cost.total_bytes, under.bandwidth.value, time_s)
+    compute = _share(under.cost.flops, under.peak.value, time_s)
+    kind, confidence, position = _position(under, memory, compute, rules)
     hints = _hints(bound, profile, rules)
     if kind in ("latency", "unknown"):
         kind, confidence = _refine(kind, confidence, hints)
+    first = () if idle is None else (idle.line,)
     return Bottleneck(
         kind=kind,
         confidence=confidence,
-        evidence=(*position, *hints.values()),
+        evidence=(*first, *position, *hints.values()),
         roofline_fraction=roofline_fraction(bound, time_s),
     )
+
+
+def leaves_processors_idle(found: Bottleneck) -> bool:
+    """Whether the evidence says that the kernel doesn't use all processors."""
+    return any(line.startswith(f"{IDLE_PROCESSORS}: ") for line in found.evidence)
 
 
 def _classify_gpu(bound: Bound, time_s: float, profile: Profile, rules: Rules) -> Bottleneck:
@@ -122,6 +133,9 @@ def _classify_gpu(bound: Bound, time_s: float, profile: Profile, rules: Rules) -
     memory = _share(bound.cost.total_bytes, bound.bandwidth.value, time_s)
     compute = _share(bound.cost.flops, bound.peak.value, time_s)
     kind, confidence, position = _position(bound, memory, compute, rules)
+    if compute is not None and gpu_bottleneck.is_on_other_pipe(bound, profile):
+        position = [_other_pipe(bound, compute, profile)]
+        kind, confidence, compute = "unknown", 0.0, None
     readings = gpu_bottleneck.readings(bound, time_s, profile, memory, compute)
     verdict = gpu_bottleneck.judge_counters(readings)
     if verdict is None:
@@ -135,6 +149,14 @@ def _classify_gpu(bound: Bound, time_s: float, profile: Profile, rules: Rules) -
         confidence=confidence,
         evidence=(*evidence, *compiled_lines(profile)),
         roofline_fraction=roofline_fraction(bound, time_s),
+    )
+
+
+def _other_pipe(bound: Bound, compute: float, profile: Profile) -> str:
+    matrix, fma = gpu_bottleneck.pipes(profile)
+    return (
+        f"{OTHER_PIPE}: busy {matrix:.0%}, the FMA pipe {fma:.0%}; the {bound.peak.metric} doesn't"
+        f" bind a kernel on tensor cores, though it reaches {compute:.0%} of it"
     )
 
 
@@ -186,7 +208,6 @@ def _refine(kind: BottleneckKind, confidence: float, hints: Hints) -> tuple[Bott
 def _hints(bound: Bound, profile: Profile, rules: Rules) -> Hints:
     """What the counters point to, one line each."""
     checks: tuple[Callable[[Bound, Profile, Rules], tuple[str, str] | None], ...] = (
-        _idle_processors,
         _scalar_code,
         _library_calls,
         _waiting_or_working,
@@ -198,11 +219,53 @@ def _hints(bound: Bound, profile: Profile, rules: Rules) -> Hints:
     return {phrase: f"{phrase}: {numbers}" for phrase, numbers in found}
 
 
-def _idle_processors(_bound: Bound, profile: Profile, rules: Rules) -> tuple[str, str] | None:
+@dataclass(frozen=True, slots=True)
+class _Idle:
+    """A kernel that leaves processors idle."""
+
+    bound: Bound
+    """With the ceilings of the busy ones."""
+    line: str
+
+
+def _idle_processors(bound: Bound, time_s: float, profile: Profile, rules: Rules) -> _Idle | None:
+    """None where all are busy, or nobody knows, or it does more than those said to be busy can."""
     used, allowed = profile.get("processors_used"), profile.get("processors_allowed")
     if used is None or not allowed or used >= rules.idle_below * allowed:
         return None
-    return IDLE_PROCESSORS, f"{used:.2f} of {allowed:.0f} in use"
+    busy = max(round(used), 1)
+    under = _of_the_busy(bound, busy / allowed)
+    compute = _share(under.cost.flops, under.peak.value, time_s)
+    if compute is not None and compute > 1:
+        return None
+    line = f"{IDLE_PROCESSORS}: {_count(busy)} of {allowed:.0f} {'is' if busy == 1 else 'are'} busy"
+    if compute is not None:
+        whose = "one processor's peak" if busy == 1 else f"the peak of {busy}"
+        line += f"; of {whose} it reaches {compute:.0%}"
+    return _Idle(under, line)
+
+
+def _count(busy: int) -> str:
+    return "one" if busy == 1 else str(busy)
+
+
+def _of_the_busy(bound: Bound, share: float) -> Bound:
+    """Arithmetic and private caches come with each processor; one alone may take all of memory's
+    bandwidth, or a shared cache's."""
+    private = bound.working_set in ("L1", "L2")
+    return bound.model_copy(
+        update={
+            "peak": _part(bound.peak, share),
+            "bandwidth": _part(bound.bandwidth, share) if private else bound.bandwidth,
+        }
+    )
+
+
+def _part(ceiling: Fact, share: float) -> Fact:
+    if ceiling.value is None:
+        return ceiling
+    metric = f"{ceiling.metric}, the part of those that are busy"
+    return ceiling.model_copy(update={"value": ceiling.value * share, "metric": metric})
 
 
 def _scalar_code(_bound: Bound, profile: Profile, rules: Rules) -> tuple[str, str] | None:

@@ -191,6 +191,22 @@ def kind_of(phrase: str) -> BottleneckKind | None:
     return next((rule.kind for rule in gpu_rules().kinds if rule.phrase == phrase), None)
 
 
+def pipes(profile: Profile) -> tuple[float, float]:
+    """How busy the matrix units are, and the pipe of fp32 multiply-adds; 0 where nobody counted."""
+    matrix = profile.get("tensor_matrix_pipe")
+    matrix = profile.get("tensor_pipe") if matrix is None else matrix
+    return matrix or 0.0, profile.get("fma_pipe") or 0.0
+
+
+def is_on_other_pipe(bound: Bound, profile: Profile) -> bool:
+    """Whether a kernel computes on matrix units, and its roofline is that of another pipe."""
+    matrix, fma = pipes(profile)
+    counted = profile.get("fma_pipe") is not None
+    # As ceilings that are measured are named, and those that are printed.
+    is_matrix_peak = any(unit in bound.peak.metric for unit in ("matrix", "tensor"))
+    return counted and matrix > fma and not is_matrix_peak
+
+
 def findings(readings: Readings, rules: GpuRules | None = None) -> tuple[str, ...]:
     """Every line of evidence that the readings give."""
     rules = rules or gpu_rules()

@@ -18,6 +18,8 @@ from roofsmith.domain.diagnosis import HotLoop
 Dialect = Literal["host", "sass", "gcn"]
 Samples = Mapping[tuple[str, int], int]
 """How often a kernel was seen at an instruction: function, and bytes from its first one."""
+ELSEWHERE: Final = ("", 0)
+"""Where samples of other code than the kernel's stand."""
 
 MOST_LOOPS: Final = 2
 MOST_LINES: Final = 120
@@ -167,7 +169,7 @@ def hot_loops(
     loops = [loop for function in functions for loop in function.innermost()]
     total = sum(samples.values()) if samples else 0
     if total:
-        seen = [(_seen_in(loop, samples or {}), loop) for loop in loops]
+        seen = [(seen_in(loop, samples or {}), loop) for loop in loops]
         hot = sorted((found for found in seen if found[0]), key=lambda found: -found[0])
         return tuple(
             _described(loop, dialect, f"{count / total:.0%} of {total} samples are in it", samples)
@@ -233,7 +235,8 @@ def _gcn_instruction(number: int, line: str, labels: Mapping[str, int]) -> Instr
     return Instruction(number, match[1], operands, f"{match[1]} {operands}", target)
 
 
-def _seen_in(loop: Loop, samples: Samples) -> int:
+def seen_in(loop: Loop, samples: Samples) -> int:
+    """How often it was seen in a loop."""
     return sum(
         count for at, count in _seen_at(loop, samples).items() if loop.low <= at <= loop.high
     )

@@ -19,5 +19,8 @@ profilers have to see a gain, and a repository's own makes its totals; declared 
 grouped operators gain on uneven groups; pairs too few for an interval score no prediction; nobody
 forged what messages may hide.
 3: a prediction is hit within its interval, or within a factor of the ratio and of its logarithm;
-directions that the kernel's source shows already come after those that it shows nothing of.
+directions that the kernel's source shows already come after those that it shows nothing of; a
+CPU's ceilings are those of its busy processors, and `parallelism` is the first direction where
+others are idle; the roofline of other pipes doesn't bind a kernel on matrix units; a grid is too
+small that leaves a fifth of the device empty.
 """

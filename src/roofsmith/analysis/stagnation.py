@@ -10,6 +10,7 @@ from typing import Final, Literal
 
 import yaml
 
+from roofsmith.analysis.bottleneck import leaves_processors_idle
 from roofsmith.analysis.ladder import came_to, streak
 from roofsmith.analysis.lessons import WORTH_TELLING
 from roofsmith.analysis.techniques import Sign, signs
@@ -22,7 +23,7 @@ from roofsmith.domain.diagnosis import (
     Reprofiled,
     StagnationReview,
 )
-from roofsmith.domain.profile import BottleneckKind
+from roofsmith.domain.profile import Bottleneck, BottleneckKind
 from roofsmith.domain.values import Value
 
 FEWEST_DIRECTIONS: Final = 3
@@ -71,13 +72,16 @@ def stagnation_review(campaign: Campaign, profiles: Sequence[Reprofiled]) -> Sta
         roofline_fraction=fraction,
         bottlenecks=bottlenecks,
         dead_ends=dead,
-        directions=_directions(campaign, bottlenecks, frozenset(end.category for end in dead)),
+        directions=_directions(
+            campaign,
+            bottlenecks,
+            frozenset(end.category for end in dead),
+            is_idle=any(leaves_processors_idle(profile.bottleneck) for profile in profiles),
+        ),
     )
 
 
-def open_directions(
-    campaign: Campaign, bottlenecks: Sequence[BottleneckKind]
-) -> tuple[Direction, ...]:
+def open_directions(campaign: Campaign, bottlenecks: Sequence[Bottleneck]) -> tuple[Direction, ...]:
     """Kinds of changes that are worth a try now, whether or not the last ideas were rolled back.
 
     Args:
@@ -85,7 +89,9 @@ def open_directions(
         bottlenecks: of the incumbent, at least one; the one that counts most first.
     """
     dead = frozenset(end.category for end in _dead_ends(streak(campaign)))
-    return _directions(campaign, bottlenecks, dead)
+    kinds = tuple(dict.fromkeys(found.kind for found in bottlenecks))
+    is_idle = any(leaves_processors_idle(found) for found in bottlenecks)
+    return _directions(campaign, kinds, dead, is_idle=is_idle)
 
 
 def benefit_curve(campaign: Campaign) -> tuple[BenefitPoint, ...]:
@@ -147,9 +153,15 @@ def _dead_end(category: Category, rounds: Sequence[Round]) -> DeadEnd:
 
 
 def _directions(
-    campaign: Campaign, bottlenecks: Sequence[BottleneckKind], dead: frozenset[Category]
+    campaign: Campaign,
+    bottlenecks: Sequence[BottleneckKind],
+    dead: frozenset[Category],
+    *,
+    is_idle: bool,
 ) -> tuple[Direction, ...]:
     """Other categories by what they answer: first what the kernel shows nothing of, untried first.
+
+    Before all of them comes `parallelism` where processors are idle, unless it is a dead end.
 
     At least three: there are more than twice as many categories as the ladder's rounds can use up
     before a campaign ends by its regressions. Where a campaign of ties has tried nearly all of
@@ -166,6 +178,7 @@ def _directions(
     there = signs(campaign.incumbent)
     open_.sort(
         key=lambda found: (
+            not (is_idle and found[0].category == "parallelism"),
             found[0].category in there,
             bool(tried[found[0].category]),
             _rank(found[0], bottlenecks),

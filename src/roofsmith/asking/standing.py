@@ -116,9 +116,9 @@ def spent_s(campaign: Campaign) -> float:
 
 def directions(brief: Brief) -> dict[str, Any]:
     """Where else to go: kinds of changes, what is known to be possible, and where to read of it."""
-    kinds = [brief.bottleneck.kind]
+    seen = [brief.bottleneck]
     if brief.diagnosis is not None:
-        kinds += [found.bottleneck.kind for found in brief.diagnosis.material.profiles]
+        seen += [found.bottleneck for found in brief.diagnosis.material.profiles]
     known, yardsticks = best_known(brief.campaign), brief.campaign.yardsticks
     return {
         "categories": [
@@ -128,7 +128,7 @@ def directions(brief: Brief) -> dict[str, Any]:
                 "because": found.because,
                 "seen": found.seen,
             }
-            for found in open_directions(brief.campaign, tuple(dict.fromkeys(kinds)))
+            for found in open_directions(brief.campaign, seen)
         ],
         "measured": [
             {

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from roofsmith.analysis.bottleneck import LIBRARY_CALLS
+from roofsmith.analysis.instructions import Function, read_objdump
 from roofsmith.domain.kernel import Built
 from roofsmith.domain.profile import Counter, Profile
 from roofsmith.domain.workload import Workload
@@ -16,8 +17,9 @@ from roofsmith.errors import RoofsmithError
 from roofsmith.ports import KernelDiedError, KernelRunner, KernelSession, Oracle
 from roofsmith.profilers import perf, valgrind
 from roofsmith.profilers.attempts import unprofiled
-from roofsmith.profilers.listing import disassemble, read_listing
+from roofsmith.profilers.listing import LINKED, disassemble, read_listing, starts_no_threads
 from roofsmith.profilers.perf_output import Reading, Run, counters, implausible, multiplexed
+from roofsmith.profilers.watching import UnwatchedError, Watched, Watcher
 from roofsmith.scratch import scratch_prefix
 
 SEED = 20_250_101
@@ -59,7 +61,11 @@ class CpuProfiler:
         A tool that fails, hangs or isn't there is a note in the profile, never an exception.
         """
         notes: list[str] = []
-        static = _static(built, notes)
+        watched = self._watched(built, workload)
+        functions = _functions(built)
+        static = _static(built, functions, watched, notes)
+        busy = 1.0 if starts_no_threads(functions) else None
+        busy = busy if watched is None else watched.processors_used
         for attempt in (self._with_perf, self._with_valgrind):
             try:
                 found = attempt(built, workload)
@@ -74,11 +80,28 @@ class CpuProfiler:
                 continue
             return found.model_copy(
                 update={
-                    "counters": (*found.counters, *static),
+                    "counters": (*found.counters, *static, *self._processors(found, busy)),
                     "notes": (*found.notes, *notes),
                 }
             )
-        return Profile(tool="none", workload=workload.label, counters=static, notes=tuple(notes))
+        nothing = Profile(tool="none", workload=workload.label, notes=tuple(notes))
+        return nothing.model_copy(update={"counters": (*static, *self._processors(nothing, busy))})
+
+    def _watched(self, built: Built, workload: Workload) -> Watched | None:
+        watcher = Watcher(self.runner, self.oracle, self.threads, self.find_perf)
+        try:
+            return watcher.watch(built, workload)
+        except UnwatchedError:
+            return None
+
+    def _processors(self, found: Profile, busy: float | None) -> tuple[Counter, ...]:
+        """How many were busy while it was watched, unless perf has counted that."""
+        if busy is None or found.get("processors_used") is not None:
+            return ()
+        return (
+            Counter(name="processors_used", value=busy, unit="1"),
+            Counter(name="processors_allowed", value=self.threads, unit="1"),
+        )
 
     def _with_perf(self, built: Built, workload: Workload) -> Profile:
         program = self.find_perf()
@@ -119,7 +142,10 @@ class CpuProfiler:
                 call_deadline_s=SIMULATION_DEADLINE_S,
                 launcher=valgrind.launcher(program, output),
             ) as session:
-                session.call(1)
+                try:
+                    session.call(1)
+                except KernelDiedError as died:
+                    raise _NoProfileError(valgrind.told(died)) from died
             try:
                 text = output.read_text(encoding="utf-8", errors="replace")
             except OSError as error:
@@ -202,12 +228,19 @@ def _counted(readings: tuple[Reading, ...]) -> bool:
     return any(r.count is not None for r in readings if r.event != "task-clock")
 
 
-def _static(built: Built, notes: list[str]) -> tuple[Counter, ...]:
-    """What the listing says; calls inside loops go to the notes."""
+def _functions(built: Built) -> list[Function]:
+    """Of the library's own code; none where nobody can read it."""
     text = disassemble(built.library)
-    if text is None:
-        return ()
-    listing = read_listing(text)
+    return [found for found in read_objdump(text or "") if found.name not in LINKED]
+
+
+def _static(
+    built: Built, functions: Sequence[Function], watched: Watched | None, notes: list[str]
+) -> tuple[Counter, ...]:
+    """What the listing says of where it was seen; calls inside loops go to the notes."""
+    names = [function.name for function in functions]
+    samples = None if watched is None else watched.inside(built.library, names)
+    listing = read_listing(functions, samples)
     if listing.calls_in_loops:
         notes.append(f"{LIBRARY_CALLS}: {', '.join(listing.calls_in_loops)}")
     share = listing.vector_share

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,24 +12,14 @@ from roofsmith.domain.diagnosis import Disassembly
 from roofsmith.domain.kernel import Built
 from roofsmith.domain.profile import Profile
 from roofsmith.domain.workload import Workload
-from roofsmith.errors import RoofsmithError
-from roofsmith.ports import KernelDiedError, KernelRunner, Oracle
+from roofsmith.ports import KernelRunner, Oracle
 from roofsmith.profilers import perf
-from roofsmith.profilers.listing import disassemble
+from roofsmith.profilers.listing import LINKED, disassemble
 from roofsmith.profilers.perf_output import Sighting
+from roofsmith.profilers.watching import UnwatchedError, Watcher
 
-SEED = 20_250_102
-"""Of the inputs that a kernel is watched on; never used for a check or a timing."""
-WATCHED_S = 0.5
-"""Two thousand samples on one processor: a share of 2% is seen to within a third of it."""
-MAX_CALLS = 100_000
-CALL_DEADLINE_S = 120.0
-FEWEST_SAMPLES = 50
-"""Below, nothing is said about shares."""
 NAMED_SHARE = 0.05
 """Functions outside the kernel that take this much of the time are named."""
-_OWN = frozenset(("_init", "_fini", "frame_dummy", "register_tm_clones", "deregister_tm_clones"))
-"""What the linker adds to every library."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,20 +31,25 @@ class HostDisassembler:
     threads: int
     find_perf: Callable[[], str | None] = field(default=perf.find_perf)
 
+    @property
+    def _watcher(self) -> Watcher:
+        return Watcher(self.runner, self.oracle, self.threads, self.find_perf)
+
     def disassemble(self, built: Built, workload: Workload, profile: Profile) -> Disassembly:
         """The loops that perf saw the kernel in; without perf, those nested deepest."""
         del profile
         text = disassemble(built.library)
         if text is None:
             return Disassembly(tool=None, missing=("objdump is not installed, or failed",))
-        functions = [f for f in read_objdump(text) if f.name not in _OWN]
+        functions = [f for f in read_objdump(text) if f.name not in LINKED]
         functions = _quoting(functions, built.library.parent)
         try:
-            seen = self._watched(built, workload)
-        except _UnwatchedError as reason:
+            watched = self._watcher.watch(built, workload)
+        except UnwatchedError as reason:
             loops = hot_loops(functions, "host")
             return Disassembly(tool="objdump", loops=loops, missing=(*_none(loops), str(reason)))
-        inside = _inside(seen, built.library, functions)
+        seen = watched.seen
+        inside = watched.inside(built.library, [function.name for function in functions])
         loops = hot_loops(functions, "host", inside)
         return Disassembly(
             tool="objdump",
@@ -66,28 +60,6 @@ class HostDisassembler:
             ),
             missing=_none(loops),
         )
-
-    def _watched(self, built: Built, workload: Workload) -> tuple[Sighting, ...]:
-        program = self.find_perf()
-        if program is None:
-            raise _UnwatchedError("perf is not installed, so nobody saw which loop is hot")
-        try:
-            arguments = self.oracle.inputs(workload, SEED)
-            with self.runner.open(
-                built, arguments, threads=self.threads, call_deadline_s=CALL_DEADLINE_S
-            ) as session:
-                call_s = max(min(session.call(2)), 1e-9)
-                calls = max(1, min(MAX_CALLS, math.ceil(WATCHED_S / call_s)))
-                _, seen = perf.sample(program, session.pid, lambda: session.call(calls))
-        except perf.PerfError as error:
-            raise _UnwatchedError(f"perf saw nothing: {error}") from error
-        except KernelDiedError as died:
-            raise _UnwatchedError(f"the kernel did not survive being watched: {died}") from died
-        except RoofsmithError as error:
-            raise _UnwatchedError(f"no inputs to watch it on: {error.message}") from error
-        if len(seen) < FEWEST_SAMPLES:
-            raise _UnwatchedError(f"perf saw the kernel {len(seen)} times only")
-        return seen
 
 
 def _quoting(functions: Sequence[Function], folder: Path) -> list[Function]:
@@ -122,26 +94,8 @@ def _text_in(folder: Path, path: Path) -> str:
         return ""
 
 
-class _UnwatchedError(Exception):
-    """Nobody saw the kernel run; the message says why."""
-
-
 def _none(loops: Sequence[object]) -> tuple[str, ...]:
     return () if loops else ("no loop of the kernel's own is hot",)
-
-
-def _inside(
-    seen: Sequence[Sighting], library: Path, functions: Sequence[Function]
-) -> dict[tuple[str, int], int]:
-    """Samples by place. Those outside the library stay in, so that shares are of all the time."""
-    names = {function.name for function in functions}
-    counts = Counter(
-        (sighting.function, sighting.offset)
-        if _is_in(sighting, library) and sighting.function in names
-        else ("", 0)
-        for sighting in seen
-    )
-    return {(name or "", offset): count for (name, offset), count in counts.items()}
 
 
 def _elsewhere(seen: Sequence[Sighting], library: Path) -> list[str]:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from roofsmith.client_request import CAN_BEGIN_LATE
 from roofsmith.domain.profile import Counter
+from roofsmith.ports import KernelDiedError
 
 WORK_LIMIT = 1 << 18
 """Largest product of a simulated workload's dimensions: callgrind does about 20 million
@@ -38,6 +39,17 @@ def launcher(valgrind: str, output: Path) -> tuple[str, ...]:
         f"--instr-atstart={'no' if CAN_BEGIN_LATE else 'yes'}",
         f"--callgrind-out-file={output}",
     )
+
+
+def told(died: KernelDiedError) -> str:
+    """What became of a kernel under valgrind."""
+    if "SIGILL" in died.outcome.detail:
+        return (
+            "valgrind doesn't know an instruction of the kernel, such as AVX-512's, and gave up"
+            " (SIGILL); that says nothing against the kernel, but its counters need a build without"
+            " them (-mno-avx512f)"
+        )
+    return f"the kernel did not survive valgrind: {died}"
 
 
 def reduced(dims: Mapping[str, int], limit: int = WORK_LIMIT) -> dict[str, int]:
