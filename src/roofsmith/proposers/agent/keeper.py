@@ -32,6 +32,8 @@ _LOOK_S = 0.01
 _CANNOT_START = 127
 """Exit code of shells that don't find a command."""
 _TERMINALS = ("/dev/tty", "/dev/ptmx", "/dev/pts")
+_GPUS = ("nvidia*", "nvidia-caps/*", "dri/*", "kfd", "dxg")
+"""Below /dev: an agent that looks at its draft runs it."""
 
 
 def main() -> None:
@@ -75,7 +77,8 @@ def _wall_in(writable: tuple[str, ...]) -> None:
     from roofsmith import landlock
 
     ctypes.CDLL(None).prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
-    devices = (*landlock.DEVICES, *_TERMINALS)
+    gpus = (str(path) for pattern in _GPUS for path in Path("/dev").glob(pattern))
+    devices = (*landlock.DEVICES, *_TERMINALS, *gpus)
     try:
         landlock.allow_only(("/",), writable, devices, tcp=True, abstract_sockets=True)
     except landlock.NoLandlockError as error:
