@@ -69,7 +69,7 @@ def allow_only(
     Args:
         readable: folders and files; those that don't exist are passed over.
         writable: folders in which everything is allowed.
-        devices: files that may be read and written.
+        devices: files that may be read and written, or folders of such.
         tcp: allow connections.
         signals: allow those to processes that aren't so restricted.
         abstract_sockets: allow those of others.
@@ -92,7 +92,7 @@ def allow_only(
         for path in readable:
             _allow(ruleset, path, (_READ_FILE | _READ_DIR | _EXECUTE) & everything)
         for path in devices:
-            _allow(ruleset, path, (_READ_FILE | _WRITE_FILE | _IOCTL) & everything)
+            _allow(ruleset, path, (_READ_FILE | _WRITE_FILE | _TRUNCATE | _IOCTL) & everything)
         for path in writable:
             _allow(ruleset, path, everything)
         _call(_RESTRICT_SELF, ruleset, 0)

@@ -77,7 +77,9 @@ def _wall_in(writable: tuple[str, ...]) -> None:
     from roofsmith import landlock
 
     ctypes.CDLL(None).prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
-    gpus = (str(path) for pattern in _GPUS for path in Path("/dev").glob(pattern))
+    gpus = [str(path) for pattern in _GPUS for path in Path("/dev").glob(pattern)]
+    if gpus and os.geteuid() != 0:  # CUDA writes there; root could write to /proc/sys, too
+        gpus.append("/proc")
     devices = (*landlock.DEVICES, *_TERMINALS, *gpus)
     try:
         landlock.allow_only(("/",), writable, devices, tcp=True, abstract_sockets=True)
