@@ -1,0 +1,168 @@
+"""The package's size and shape beside the budgets that hold for it: `make house`.
+
+Budgets stand in pyproject.toml, under [tool.roofsmith.house]: figures of the day on which they were
+set, rounded up. It ends with 1 where one is exceeded; raising one is a line of the commit that
+needs it.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+import tomllib
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from xml.etree import ElementTree
+
+import grimp
+from rich.console import Console
+from rich.table import Table
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "src" / "roofsmith"
+KERNELS = (PACKAGE / "selftest" / "corpus", PACKAGE / "selftest" / "operators")
+"""Kernels and references to try the judge on: material, not program."""
+LAST_SUITE = ROOT / ".venv" / "suite.xml"
+"""Written by `make test`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One row: what is counted, and the most that it may be."""
+
+    name: str
+    value: int
+    budget: int | None
+
+    @property
+    def is_over(self) -> bool:
+        return self.budget is not None and self.value > self.budget
+
+
+def figures(budgets: Mapping[str, int], rooms: Mapping[str, int]) -> Iterator[Figure]:
+    """All of them; a room without a budget may hold nothing."""
+    program = modules()
+    room_lines = {name: lines(paths) for name, paths in by_room(program).items()}
+    counted = {
+        "package": lines(program),
+        "tests": lines((ROOT / "tests").rglob("*.py")),
+        "ports": len(protocols(PACKAGE / "ports.py")),
+        "circles": len(circles(with_types=False)),
+        "circles-with-types": len(circles(with_types=True)),
+        "names-of-several-classes": len(ambiguous(program)),
+    }
+    yield from (Figure(name, value, budgets[name]) for name, value in counted.items())
+    for name in sorted(room_lines | rooms):
+        yield Figure(f"{name}/", room_lines.get(name, 0), rooms.get(name, 0))
+
+
+def modules() -> list[Path]:
+    """The package's files, without kernels that the judge is tried on."""
+    found = sorted(PACKAGE.rglob("*.py"))
+    return [path for path in found if not any(path.is_relative_to(folder) for folder in KERNELS)]
+
+
+def by_room(paths: Iterable[Path]) -> dict[str, list[Path]]:
+    """The same by the folder under the package; files beside these are the room `.`."""
+    rooms: dict[str, list[Path]] = {}
+    for path in paths:
+        inside = path.relative_to(PACKAGE).parts
+        rooms.setdefault(inside[0] if len(inside) > 1 else ".", []).append(path)
+    return rooms
+
+
+def lines(paths: Iterable[Path]) -> int:
+    """As `wc -l` counts them."""
+    return sum(path.read_bytes().count(b"\n") for path in paths)
+
+
+def classes(path: Path) -> Iterator[ast.ClassDef]:
+    """That a file defines at its top."""
+    body = ast.parse(path.read_bytes()).body
+    return (node for node in body if isinstance(node, ast.ClassDef))
+
+
+def protocols(path: Path) -> list[str]:
+    """Names of the Protocols of a file."""
+    return [
+        found.name
+        for found in classes(path)
+        if any(ast.unparse(base).startswith("Protocol") for base in found.bases)
+    ]
+
+
+def ambiguous(paths: Iterable[Path]) -> list[str]:
+    """Public names of classes that several files define."""
+    names = Counter(found.name for path in paths for found in classes(path))
+    return sorted(n for n, times in names.items() if times > 1 and not n.startswith("_"))
+
+
+@cache
+def imports(with_types: bool) -> dict[str, frozenset[str]]:
+    """Which module imports which, also inside functions; `with_types`: also for types alone."""
+    graph = grimp.build_graph(
+        "roofsmith", exclude_type_checking_imports=not with_types, cache_dir=None
+    )
+    return {
+        name: frozenset(graph.find_modules_directly_imported_by(name)) for name in graph.modules
+    }
+
+
+def circles(with_types: bool) -> list[list[str]]:
+    """Groups of modules that all reach one another by imports."""
+    graph = imports(with_types)
+    reach = {name: reached(name, graph) for name in graph}
+    groups = {
+        frozenset({name, *(other for other in reach[name] if name in reach[other])})
+        for name in graph
+        if name in reach[name]
+    }
+    return sorted(sorted(group) for group in groups)
+
+
+def reached(start: str, graph: Mapping[str, frozenset[str]]) -> set[str]:
+    """Modules that one imports, directly or not."""
+    found: set[str] = set()
+    ahead = [start]
+    while ahead:
+        new = graph[ahead.pop()] - found
+        found |= new
+        ahead += new
+    return found
+
+
+def suite() -> str:
+    """Of the last `make test` here."""
+    if not LAST_SUITE.exists():
+        return "not known: run make test"
+    found = ElementTree.parse(LAST_SUITE).getroot()[0].attrib
+    return f"{float(found['time']) / 60:.1f} minutes, {found['tests']} cases"
+
+
+def table(found: Iterable[Figure]) -> Table:
+    """A row per figure, what is over its budget in red."""
+    drawn = Table("figure", "today", "budget", title="make house")
+    for one in found:
+        style = "bold red" if one.is_over else None
+        drawn.add_row(one.name, f"{one.value:,}", f"{one.budget:,}", style=style)
+    drawn.add_row("last make test", suite())
+    return drawn
+
+
+def main() -> int:
+    """Print the table, and what makes up a figure that is over its budget."""
+    budgets = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["roofsmith"]["house"]
+    rooms = budgets.pop("rooms")
+    found = list(figures(budgets, rooms))
+    Console().print(table(found))
+    over = [one for one in found if one.is_over]
+    for one in over:
+        print(f"{one.name}: {one.value} is more than {one.budget}, the budget", file=sys.stderr)
+    return 1 if over else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
