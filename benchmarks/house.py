@@ -2,24 +2,33 @@
 
 Budgets stand in pyproject.toml, under [tool.roofsmith.house]: figures of the day on which they were
 set, rounded up. It ends with 1 where one is exceeded; raising one is a line of the commit that
-needs it.
+needs it. `make house ARGS=--walk` runs a small campaign, too, and counts the files between the
+command and the first kept commit; `ARGS=--names` lists what makes up the figures.
 """
 
 from __future__ import annotations
 
+import argparse
 import ast
 import sys
+import tempfile
+import threading
 import tomllib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from types import CodeType, FrameType
 from xml.etree import ElementTree
 
 import grimp
 from rich.console import Console
 from rich.table import Table
+
+from roofsmith import app
+from roofsmith.domain.campaign import Campaign, Committed, Event
+from roofsmith.testing.observer import SilentObserver
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "roofsmith"
@@ -35,28 +44,33 @@ class Figure:
 
     name: str
     value: int
-    budget: int | None
+    budget: int
+    names: tuple[str, ...] = ()
+    """Of what is counted, where it isn't lines."""
 
     @property
     def is_over(self) -> bool:
-        return self.budget is not None and self.value > self.budget
+        return self.value > self.budget
 
 
-def figures(budgets: Mapping[str, int], rooms: Mapping[str, int]) -> Iterator[Figure]:
+def figures(
+    budgets: Mapping[str, int], rooms: Mapping[str, int], *, walk: bool
+) -> Iterator[Figure]:
     """All of them; a room without a budget may hold nothing."""
     program = modules()
-    room_lines = {name: lines(paths) for name, paths in by_room(program).items()}
-    counted = {
-        "package": lines(program),
-        "tests": lines((ROOT / "tests").rglob("*.py")),
-        "ports": len(protocols(PACKAGE / "ports.py")),
-        "circles": len(circles(with_types=False)),
-        "circles-with-types": len(circles(with_types=True)),
-        "names-of-several-classes": len(ambiguous(program)),
+    yield Figure("package", lines(program), budgets["package"])
+    for name, paths in sorted(by_room(program).items()):
+        yield Figure(f"  {name}", lines(paths), rooms.get(name, 0))
+    yield Figure("tests", lines((ROOT / "tests").rglob("*.py")), budgets["tests"])
+    named = {
+        "ports": protocols(PACKAGE / "ports.py"),
+        "circles": circles(with_types=False),
+        "circles-with-types": circles(with_types=True),
+        "names-of-several-classes": ambiguous(program),
+        **({"files-to-a-commit": walked()} if walk else {}),
     }
-    yield from (Figure(name, value, budgets[name]) for name, value in counted.items())
-    for name in sorted(room_lines | rooms):
-        yield Figure(f"{name}/", room_lines.get(name, 0), rooms.get(name, 0))
+    for name, found in named.items():
+        yield Figure(name, len(found), budgets[name], tuple(found))
 
 
 def modules() -> list[Path]:
@@ -111,7 +125,7 @@ def imports(with_types: bool) -> dict[str, frozenset[str]]:
     }
 
 
-def circles(with_types: bool) -> list[list[str]]:
+def circles(with_types: bool) -> list[str]:
     """Groups of modules that all reach one another by imports."""
     graph = imports(with_types)
     reach = {name: reached(name, graph) for name in graph}
@@ -120,7 +134,7 @@ def circles(with_types: bool) -> list[list[str]]:
         for name in graph
         if name in reach[name]
     }
-    return sorted(sorted(group) for group in groups)
+    return sorted(" - ".join(sorted(group)) for group in groups)
 
 
 def reached(start: str, graph: Mapping[str, frozenset[str]]) -> set[str]:
@@ -134,6 +148,46 @@ def reached(start: str, graph: Mapping[str, frozenset[str]]) -> set[str]:
     return found
 
 
+class Kept(BaseException):
+    """The first change was kept and committed."""
+
+
+class UntilKept(SilentObserver):
+    """Ends a campaign there."""
+
+    def event(self, event: Event, campaign: Campaign) -> None:
+        if isinstance(event, Committed) and campaign.kept:
+            raise Kept
+
+
+def walked() -> list[str]:
+    """Files whose functions `roofsmith demo` calls in its own process up to the first kept commit.
+
+    Without nouns and pure functions (domain/, analysis/), doctor and recipes, which are data and
+    looks from outside to whoever follows a candidate; what a worker runs isn't seen.
+    """
+    called: set[CodeType] = set()
+
+    def note(frame: FrameType, event: str, _: object) -> None:
+        if event == "call":
+            called.add(frame.f_code)
+
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        threading.setprofile(note)
+        sys.setprofile(note)
+        try:
+            app.demo(Path(folder) / "campaign", 1, app.settings(), UntilKept())
+        except Kept:
+            pass
+        finally:
+            sys.setprofile(None)
+            threading.setprofile(None)
+    ran = {Path(code.co_filename) for code in called if code.co_name != "<module>"}
+    inside = {path.relative_to(PACKAGE) for path in ran if path.is_relative_to(PACKAGE)}
+    aside = ("domain", "analysis", "app/doctor", "proposers/recipes", "testing")
+    return sorted(str(p) for p in inside if not any(p.is_relative_to(room) for room in aside))
+
+
 def suite() -> str:
     """Of the last `make test` here."""
     if not LAST_SUITE.exists():
@@ -143,24 +197,30 @@ def suite() -> str:
 
 
 def table(found: Iterable[Figure]) -> Table:
-    """A row per figure, what is over its budget in red."""
-    drawn = Table("figure", "today", "budget", title="make house")
+    """A row per figure; what is over its budget in red."""
+    drawn = Table("figure", "today", "budget")
     for one in found:
         style = "bold red" if one.is_over else None
         drawn.add_row(one.name, f"{one.value:,}", f"{one.budget:,}", style=style)
-    drawn.add_row("last make test", suite())
     return drawn
 
 
 def main() -> int:
-    """Print the table, and what makes up a figure that is over its budget."""
+    """Print the table, and what is over its budget."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--walk", action="store_true")
+    parser.add_argument("--names", action="store_true")
+    asked = parser.parse_args()
     budgets = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["roofsmith"]["house"]
-    rooms = budgets.pop("rooms")
-    found = list(figures(budgets, rooms))
+    found = list(figures(budgets, budgets["rooms"], walk=asked.walk))
     Console().print(table(found))
+    print(f"last make test: {suite()}")
     over = [one for one in found if one.is_over]
+    for one in found if asked.names else over:
+        for name in one.names:
+            print(f"{one.name}: {name}")
     for one in over:
-        print(f"{one.name}: {one.value} is more than {one.budget}, the budget", file=sys.stderr)
+        print(f"{one.name.strip()}: {one.value} is over its budget, {one.budget}", file=sys.stderr)
     return 1 if over else 0
 
 
