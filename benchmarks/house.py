@@ -2,18 +2,20 @@
 
 Budgets stand in pyproject.toml, under [tool.roofsmith.house]: figures of the day on which they were
 set, rounded up. It ends with 1 where one is exceeded; raising one is a line of the commit that
-needs it. `make house ARGS=--walk` runs a small campaign, too, and counts the files between the
-command and the first kept commit; `ARGS=--names` lists what makes up the figures.
+needs it. `make house ARGS=--walk` runs the demo, too, and counts the files that its first
+kept round runs through; `ARGS=--names` lists what makes up the figures.
 """
 
 from __future__ import annotations
 
 import argparse
 import ast
+import inspect
 import sys
 import tempfile
 import threading
 import tomllib
+import traceback
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -28,6 +30,7 @@ from rich.table import Table
 
 from roofsmith import app
 from roofsmith.domain.campaign import Campaign, Committed, Event
+from roofsmith.domain.proposal import Planned
 from roofsmith.testing.observer import SilentObserver
 
 ROOT = Path(__file__).parents[1]
@@ -152,40 +155,44 @@ class Kept(BaseException):
     """The first change was kept and committed."""
 
 
-class UntilKept(SilentObserver):
-    """Ends a campaign there."""
+class Walk(SilentObserver):
+    """Notes which code runs from a round's plan to its commit, and ends the campaign there."""
+
+    def __init__(self) -> None:
+        self.ran: set[CodeType] = set()
 
     def event(self, event: Event, campaign: Campaign) -> None:
-        if isinstance(event, Committed) and campaign.kept:
+        if isinstance(event, Planned):
+            self.ran = {frame.f_code for frame, _ in traceback.walk_stack(None)}
+            threading.setprofile(self._note)
+            sys.setprofile(self._note)
+        elif isinstance(event, Committed) and campaign.kept:
             raise Kept
+
+    def _note(self, frame: FrameType, event: str, _: object) -> None:
+        if event == "call":
+            self.ran.add(frame.f_code)
 
 
 def walked() -> list[str]:
-    """Files whose functions `roofsmith demo` calls in its own process up to the first kept commit.
+    """Files whose functions `roofsmith demo` runs in its own process for the first kept round.
 
-    Without nouns and pure functions (domain/, analysis/), doctor and recipes, which are data and
-    looks from outside to whoever follows a candidate; what a worker runs isn't seen.
+    From the plan of its change to its commit, and the calls that led there. Without nouns and pure
+    functions (domain/, analysis/); what workers and compilers run isn't seen.
     """
-    called: set[CodeType] = set()
-
-    def note(frame: FrameType, event: str, _: object) -> None:
-        if event == "call":
-            called.add(frame.f_code)
-
+    walk = Walk()
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        threading.setprofile(note)
-        sys.setprofile(note)
         try:
-            app.demo(Path(folder) / "campaign", 1, app.settings(), UntilKept())
+            app.demo(Path(folder) / "campaign", 1, app.settings(), walk)
         except Kept:
             pass
         finally:
             sys.setprofile(None)
             threading.setprofile(None)
-    ran = {Path(code.co_filename) for code in called if code.co_name != "<module>"}
+    ran = {Path(code.co_filename) for code in walk.ran if code.co_flags & inspect.CO_OPTIMIZED}
     inside = {path.relative_to(PACKAGE) for path in ran if path.is_relative_to(PACKAGE)}
-    aside = ("domain", "analysis", "app/doctor", "proposers/recipes", "testing")
-    return sorted(str(p) for p in inside if not any(p.is_relative_to(room) for room in aside))
+    files = (path for path in inside if path.suffix == ".py")
+    return sorted(str(path) for path in files if path.parts[0] not in ("domain", "analysis"))
 
 
 def suite() -> str:
