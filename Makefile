@@ -1,6 +1,7 @@
 # make demo    optimize a bundled kernel on this machine
 # make test    run the tests
 # make lint    format, style, types, layers
+# make house   size and shape of the package, beside its budgets
 # make agents  install coding agents, for the tests that ask real ones
 # make docs    write the generated pages again
 # make clean   remove what these made
@@ -18,7 +19,7 @@ FOR_WORK := .venv/.installed-dev
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
 .DELETE_ON_ERROR:
-.PHONY: demo test lint agents docs clean tools same-python
+.PHONY: demo test lint house agents docs clean tools same-python
 
 # Arguments for the program itself: make demo ARGS=--json, make test ARGS='-k ledger'.
 ARGS ?=
@@ -30,13 +31,17 @@ demo: $(INSTALLED) | tools same-python
 # waits until it is alone, and comes first (tests/conftest.py). Tests start hundreds of processes of
 # ours: they find modules compiled, whatever containers like to set.
 test: $(FOR_WORK) | tools same-python
-	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder $(ARGS)
+	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder \
+	  --junit-xml=.venv/suite.xml $(ARGS)
 
 lint: $(FOR_WORK) | same-python
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy --num-workers 2
 	@$(BIN)/lint-imports
+
+house: $(FOR_WORK) | same-python
+	@$(BIN)/python benchmarks/house.py $(ARGS)
 
 # Claude Code as a package of Node's, mini-swe-agent in an environment of its own: it brings along
 # 700 MB that nothing else here needs.

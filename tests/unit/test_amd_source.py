@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roofsmith.devices import gpu_tools
-from roofsmith.devices.amd import AmdSource, device_of
+from roofsmith.devices.amd import AmdSource
 from roofsmith.devices.amd_agents import (
-    parse_agent_info,
     parse_node_properties,
     parse_rocminfo,
 )
@@ -68,25 +67,6 @@ Agent 2
 *** Done ***
 """
 """rocminfo's layout, shortened; not recorded on a device of ours."""
-
-
-def test_the_recorded_mi300x_is_read_from_the_agent_list() -> None:
-    (agent,) = parse_agent_info((GOLDEN / "rocprofv3_agent_info_mi300x.csv").read_text())
-    assert (agent.arch, agent.name) == ("gfx942", "AMD Instinct MI300X")
-    assert (agent.compute_units, agent.dies, agent.node) == (304, 8, 2)
-    assert (agent.lds_bytes, agent.wave_size, agent.max_waves) == (65536, 64, 32)
-    assert agent.l2_bytes is None
-    device = device_of(agent)
-    assert device.caches == ()
-    assert device.limits["max_threads"] == 2048
-    assert device.limits["registers"] == 4 * 512 * 64
-
-
-def test_rocminfo_and_the_agent_list_agree() -> None:
-    (printed,) = parse_rocminfo(ROCMINFO)
-    (listed,) = parse_agent_info((GOLDEN / "rocprofv3_agent_info_mi300x.csv").read_text())
-    assert device_of(printed).limits == device_of(listed).limits
-    assert (printed.arch, printed.name) == (listed.arch, listed.name)
 
 
 def test_all_dies_share_the_device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -156,5 +136,4 @@ def test_a_gpu_without_its_driver_asks_for_one(tmp_path: Path) -> None:
 @given(st.text(max_size=300))
 def test_any_other_text_holds_no_agent(text: str) -> None:
     assert parse_rocminfo(text) == ()
-    assert parse_agent_info(text) == ()
     assert all(isinstance(value, int) for value in parse_node_properties(text).values())

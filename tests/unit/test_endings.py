@@ -22,7 +22,7 @@ from roofsmith.engine.loop import Engine
 from roofsmith.engine.stopping import conditions, stop_condition
 from roofsmith.engine.verify import verify
 from roofsmith.report.campaign_files import render_campaign
-from roofsmith.report.json_summary import summary_document
+from roofsmith.report.json_summary import headline_fields
 from roofsmith.report.summarize import summarize
 from roofsmith.testing.engine import FakeWorld, fake_idea, fake_target
 from roofsmith.testing.judge import FakeKernels
@@ -316,7 +316,7 @@ def test_baseline_and_final_kernel_are_paired_once_more_at_the_end() -> None:
     low, high = summary.measured.ci
     assert low < 2.0 < high
     assert summary.headline == summary.measured
-    document = summary_document(summary)
+    document = headline_fields(summary)
     assert document["speedup"] == summary.measured.value
     assert document["speedup_product"]["speedup"] == campaign.total_speedup
     said = f"| measured | baseline and final kernel in turns, once it was over | {low:.2f}"

@@ -30,7 +30,7 @@ from roofsmith.judge.oracle import ReferenceOracle
 from roofsmith.judge.parent import ProcessJudge
 from roofsmith.ports import WorkloadDescription
 from roofsmith.report.campaign_files import render_campaign
-from roofsmith.report.json_summary import summary_document
+from roofsmith.report.json_summary import held_out_document
 from roofsmith.report.summarize import summarize
 from roofsmith.store.held_out import HeldOutFiles
 from roofsmith.testing.engine import FakeWorld, fake_idea, fake_target
@@ -121,7 +121,8 @@ def test_the_gap_stands_beside_the_headline() -> None:
     campaign = run(there)
     assert campaign.rounds[0].decision.kind == "kept"
     assert HeldOutCheck(count=1) in campaign.rounds[0].findings
-    found = summary_document(summarize(campaign))["held_out"]
+    found = held_out_document(summarize(campaign).unseen)
+    assert found is not None
     assert found["workloads"] == ["n=777000"]
     assert found["speedup"] == pytest.approx(4 / 3, rel=0.01)
     assert found["generalization_gap"] == pytest.approx(1 / 3, rel=0.02)

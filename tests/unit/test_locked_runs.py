@@ -20,10 +20,9 @@ from roofsmith.app.clocks import (
     clock_notes,
     clocked,
     let_go_of_abandoned,
-    locked_clocks,
     noting_locks,
 )
-from roofsmith.app.hardware import Machine, SystemClock
+from roofsmith.app.hardware import Machine, SystemClock, locked_clocks
 from roofsmith.app.wiring import try_clocks
 from roofsmith.config import Settings
 from roofsmith.devices.amd import AmdSource
@@ -95,9 +94,9 @@ def test_what_a_locked_run_measures_says_so(tmp_path: Path) -> None:
             and "1590 MHz" in note
             for note in notes
         )
-        assert clock_notes(machine) == notes[-1:]
+        assert clock_notes(machine.devices) == notes[-1:]
     assert not bench.locked
-    assert clock_notes(bench.machine) == ()
+    assert clock_notes(bench.machine.devices) == ()
     assert not any("locked" in note for note in bench.machine.devices.environment().notes)
 
 

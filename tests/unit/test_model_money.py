@@ -26,7 +26,6 @@ from roofsmith.proposers.model.allowance import LEAST_ANSWER, Allowance, ShortEr
 from roofsmith.proposers.model.endpoint import Endpoint
 from roofsmith.proposers.model.prices import price_of, vendor_prices
 from roofsmith.report.campaign_files import render_campaign
-from roofsmith.report.json_summary import summary_document
 from roofsmith.report.summarize import summarize
 from roofsmith.store.preferences import PRICES, own_prices
 from roofsmith.testing.engine import FakeWorld, fake_idea, fake_target
@@ -196,8 +195,7 @@ def test_who_took_what_and_what_was_kept_of_it() -> None:
     assert (second.rounds, second.kept_share, second.tokens, second.cost_usd) == (2, 0.5, 200, 1.0)
     assert third.cost_usd is None
     assert campaign.cost_usd == 1.0
-    document = summary_document(summarize(campaign))
-    assert [row["cost_usd"] for row in document["proposers"]] == [0.0, 1.0, None]
+    assert summarize(campaign).spendings == (first, second, third)
     files = render_campaign(campaign).files
     assert "| b | 2 | 50% |" in files["final_report.md"]
     assert 'id="spending"' in files["report.html"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import replace
 
@@ -30,7 +29,6 @@ from roofsmith.domain.diagnosis import Attempt, Diagnosed, Material
 from roofsmith.domain.target import StopPolicy
 from roofsmith.report.diffs import BUILD_PATH, candidate_diff
 from roofsmith.report.headline import rests_on
-from roofsmith.report.json_summary import summary_document
 from roofsmith.report.prospects import open_directions
 from roofsmith.report.summarize import product, summarize
 from roofsmith.report.summary import Ratio
@@ -267,17 +265,6 @@ def test_a_product_stays_within_its_interval(parts: list[tuple[float, float, flo
     total = product(ratios)
     assert total.ci[0] <= total.value * (1 + 1e-9)
     assert total.value <= total.ci[1] * (1 + 1e-9)
-
-
-def test_the_json_summary_is_json_and_complete() -> None:
-    campaign = softmax_campaign()
-    document = json.loads(json.dumps(summary_document(summarize(campaign)), allow_nan=False))
-    assert document["speedup"] == pytest.approx(campaign.total_speedup)
-    assert [r["decision"] for r in document["rounds"]].count("kept") == 3
-    assert document["rounds"][4]["reason"] == "compiler_error"
-    assert document["workloads"][0]["dims"] == {"N": 4096, "D": 4096}
-    assert document["stopped"]["code"] == "out_of_ideas"
-    assert summary_document(summarize(crippled()))["roofline_fraction"] is None
 
 
 def test_diffs_show_sources_and_build() -> None:

@@ -28,7 +28,6 @@ from roofsmith.engine.verify import verify
 from roofsmith.errors import BaselineError
 from roofsmith.ports import Scope
 from roofsmith.report.campaign_files import render_campaign
-from roofsmith.report.json_summary import summary_document
 from roofsmith.report.summarize import summarize
 from roofsmith.testing.engine import FakeWorld, fake_idea, fake_target
 from roofsmith.testing.judge import FakeJudge, FakeKernels
@@ -293,8 +292,7 @@ def test_every_report_has_the_table() -> None:
     row = r"\| eager \| n=500000,variant=1 \| \S+ .s \| \S+ µs \| (1\.9|2\.0)\dx \["
     assert re.search(row, files["benchmark.md"])
     assert "Against PyTorch" in files["report.html"]
-    document = summary_document(summarize(campaign))
-    assert [row["name"] for row in document["yardsticks"]] == ["eager"] * 3
+    assert [row.name for row in summarize(campaign).yardsticks] == ["eager"] * 3
 
 
 def test_rows_beside_another_kernel_are_left_out() -> None:

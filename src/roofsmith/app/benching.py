@@ -54,7 +54,7 @@ def bench(
         measured = replace(
             measured,
             resources=found.resources,
-            notes=(*found.notes, *_short(measured, target), *clock_notes(opened.machine)),
+            notes=(*found.notes, *_short(measured, target), *clock_notes(opened.machine.devices)),
         )
         if not measured.timings:
             return Benched(measured, bounds, measure=target.measure)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from roofsmith.analysis.idle import described
+from roofsmith.config import Settings
 from roofsmith.devices.amd import AmdSource
-from roofsmith.devices.clocks import DriverOf, Vendor, held_clocks, restore_abandoned
+from roofsmith.devices.clocks import DriverOf, Vendor, restore_abandoned
 from roofsmith.devices.clocks_amd import RocmSmiClocks
 from roofsmith.devices.clocks_nvidia import NvmlClocks
 from roofsmith.devices.fleet import HostFleet
@@ -19,10 +18,6 @@ from roofsmith.devices.nvidia import NvidiaSource
 from roofsmith.devices.processes import OwnProcesses, exists
 from roofsmith.errors import UsageError
 from roofsmith.ports import ClockDriver, DeviceSource, FleetSource
-
-if TYPE_CHECKING:
-    from roofsmith.app.hardware import Machine
-    from roofsmith.config import Settings
 
 LOOK_AGAIN_S = 1.0
 """A driver lists a process that has just ended for some tenths of a second longer."""
@@ -70,36 +65,6 @@ def clocked(devices: DeviceSource) -> Clocked | None:
             return None
 
 
-@contextmanager
-def locked_clocks(machine: Machine, settings: Settings, find: Find = clocked) -> Iterator[Machine]:
-    """The machine with its GPU's clocks held, where that is asked for; let go when the block ends.
-
-    Args:
-        machine: for the language of the kernels.
-        settings: say whether it is asked for, and where records are.
-        find: who can hold a device's clocks.
-
-    Raises:
-        UsageError: kernels run on the host's processors.
-        MachineError: the clocks can't be locked, or others use the GPU; nothing was changed.
-    """
-    if not settings.lock_clocks:
-        yield machine
-        return
-    gpu = find(machine.devices)
-    if gpu is None:
-        raise host_clocks()
-    with held_clocks(
-        gpu.driver, gpu.vendor, gpu.uuid, settings.clocks_dir, strangers=gpu.strangers, tell=say
-    ) as locked:
-        assert isinstance(machine.devices, NvidiaSource | AmdSource)
-        note = f"clocks locked for this run: {locked.sentence}"
-        yield replace(
-            machine,
-            devices=replace(machine.devices, beside=(*machine.devices.beside, note)),
-        )
-
-
 def clock_driver(vendor: Vendor) -> ClockDriver:
     """What lets go of a GPU's clocks; to lock them it would have to know more of an AMD GPU."""
     return NvmlClocks() if vendor == "nvidia" else RocmSmiClocks(None)
@@ -130,9 +95,8 @@ def noting_locks(
     return replace(devices, beside=(*devices.beside, note))
 
 
-def clock_notes(machine: Machine) -> tuple[str, ...]:
+def clock_notes(devices: DeviceSource) -> tuple[str, ...]:
     """What a judgement says about the clocks that it was made at; empty where they are free."""
-    devices = machine.devices
     return devices.beside if isinstance(devices, NvidiaSource | AmdSource) else ()
 
 

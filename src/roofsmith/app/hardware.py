@@ -14,12 +14,20 @@ from pathlib import Path
 from typing import Any, Literal, cast
 
 from roofsmith.analysis.idle import leaves_unknown
-from roofsmith.app.clocks import let_go_of_abandoned, noting_locks
+from roofsmith.app.clocks import (
+    Find,
+    clocked,
+    host_clocks,
+    let_go_of_abandoned,
+    noting_locks,
+    say,
+)
 from roofsmith.app.gate import HealthReader, gate_parts, leased_gpu
 from roofsmith.config import Settings
 from roofsmith.devices.amd import AmdSource
 from roofsmith.devices.build_slots import build_slots
 from roofsmith.devices.choice import source_for
+from roofsmith.devices.clocks import held_clocks
 from roofsmith.devices.cpu import CpuSource
 from roofsmith.devices.nvidia import NvidiaSource
 from roofsmith.devices.nvml import NvmlHealth
@@ -253,6 +261,36 @@ def leased_machine(
             machine, gate=gate, specs=replace(machine.specs, measured=measured),
             devices=_with_note(machine.devices, leaves_unknown(parts.gpu(gate.uuid))),
         )  # fmt: skip
+
+
+@contextmanager
+def locked_clocks(machine: Machine, settings: Settings, find: Find = clocked) -> Iterator[Machine]:
+    """The machine with its GPU's clocks held, where that is asked for; let go when the block ends.
+
+    Args:
+        machine: for the language of the kernels.
+        settings: say whether it is asked for, and where records are.
+        find: who can hold a device's clocks.
+
+    Raises:
+        UsageError: kernels run on the host's processors.
+        MachineError: the clocks can't be locked, or others use the GPU; nothing was changed.
+    """
+    if not settings.lock_clocks:
+        yield machine
+        return
+    gpu = find(machine.devices)
+    if gpu is None:
+        raise host_clocks()
+    with held_clocks(
+        gpu.driver, gpu.vendor, gpu.uuid, settings.clocks_dir, strangers=gpu.strangers, tell=say
+    ) as locked:
+        assert isinstance(machine.devices, NvidiaSource | AmdSource)
+        note = f"clocks locked for this run: {locked.sentence}"
+        yield replace(
+            machine,
+            devices=replace(machine.devices, beside=(*machine.devices.beside, note)),
+        )
 
 
 def _with_note(devices: DeviceSource, note: str | None) -> DeviceSource:

@@ -105,7 +105,7 @@ def judge_with(
         seen = inspection.notes if inspection is not None else ()
     notes = (
         *judgement.notes, *seen, *found.notes, *_short(judgement, opened.target),
-        *clock_notes(opened.machine),
+        *clock_notes(opened.machine.devices),
     )  # fmt: skip
     if judgement.verdict == "faster":
         notes = (*notes, *opened.oracle.tolerated().cautions())

@@ -12,13 +12,14 @@ from pathlib import Path
 
 from roofsmith.analysis.sizes import smallest
 from roofsmith.app.agents import Workplace, agent_proposer
-from roofsmith.app.clocks import host_clocks, locked_clocks
+from roofsmith.app.clocks import host_clocks
 from roofsmith.app.fresh_inputs import require_fresh_inputs
 from roofsmith.app.hardware import (
     Machine,
     booted_reference,
     fork_server_for,
     leased_machine,
+    locked_clocks,
     oracle_for,
 )
 from roofsmith.app.held_out import HeldOutWorkloads

@@ -1,22 +1,19 @@
-"""What `roofsmith roofline` prints: bounds in a table, as a drawing, and worked out on paper."""
+"""What `roofsmith roofline` prints: bounds in a table, and worked out on paper."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from roofsmith.app import Roofline
 from roofsmith.app.documents import roofline_document
-from roofsmith.cli.output import console, print_json, print_lines, print_table, write_file
+from roofsmith.cli.output import print_json, print_lines, print_table, write_file
 from roofsmith.domain.bound import Bound
 from roofsmith.domain.facts import Fact
 from roofsmith.report import format as fmt
 from roofsmith.report.arithmetic import roofline_lines, target_time_s
 from roofsmith.report.rates import stood_on
 from roofsmith.report.roofline_chart import roofline_svg
-from roofsmith.report.roofline_plot import Line, plain_drawing, plot_legend, roofline_plot
 
 
 def bounded(found: Roofline, *, svg: Path | None, as_json: bool) -> None:
@@ -36,8 +33,6 @@ def bounded(found: Roofline, *, svg: Path | None, as_json: bool) -> None:
     stands = f"floor and goal stand on {stood_on(survey.bounds, found.ceilings)}"
     print_lines([f"{on}; {stands}", ""])
     _table(found)
-    print()
-    _print_plot(survey.bounds)
     cited = _cited(survey.bounds)
     for bound in survey.bounds:
         lines = roofline_lines(bound, found.goal, cited)
@@ -72,22 +67,6 @@ def _table(found: Roofline) -> None:
 
 def _ratio(flop_per_byte: float | None) -> str:
     return fmt.UNKNOWN if flop_per_byte is None else fmt.significant(flop_per_byte)
-
-
-def _print_plot(bounds: Sequence[Bound]) -> None:
-    if not sys.stdout.isatty():
-        print_lines(plain_drawing(bounds) or plot_legend(bounds))
-        return
-    shown = console()
-    for line in roofline_plot(bounds, shown.width):
-        shown.print(_styled(line))
-    print_lines(plot_legend(bounds))
-
-
-def _styled(line: Line) -> Any:
-    from rich.text import Text
-
-    return Text.assemble(*line)
 
 
 def _cited(bounds: Sequence[Bound]) -> dict[Fact, int]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import re
 from dataclasses import dataclass
 
@@ -87,31 +86,6 @@ def _pools(block: str) -> dict[str, int]:
                 found.setdefault(segment, size)
             segment = None
     return found
-
-
-def parse_agent_info(text: str) -> tuple[Agent, ...]:
-    """Every GPU of rocprofv3's `*_agent_info.csv`; it has neither cache nor memory sizes."""
-    rows = csv.DictReader(text.splitlines())
-    found = [row for row in rows if row.get("Agent_Type") == "GPU"]
-    return tuple(agent for row in found if (agent := _from_row(row)) is not None)
-
-
-def _from_row(row: dict[str, str]) -> Agent | None:
-    units, node = _whole(row.get("Cu_Count")), _whole(row.get("Node_Id"))
-    if units is None or node is None:
-        return None
-    lds = _whole(row.get("Lds_Size_In_Kb"))
-    return Agent(
-        arch=row.get("Name", "").partition(":")[0],
-        name=row.get("Product_Name") or row.get("Name", ""),
-        node=node,
-        compute_units=units,
-        dies=_whole(row.get("Num_Xcc")),
-        lds_bytes=None if lds is None else lds << 10,
-        wave_size=_whole(row.get("Wave_Front_Size")),
-        max_waves=_whole(row.get("Max_Waves_Per_Cu")),
-        max_threads_per_block=_whole(row.get("Workgroup_Max_Size")),
-    )
 
 
 def parse_node_properties(text: str) -> dict[str, int]:

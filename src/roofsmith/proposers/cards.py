@@ -106,11 +106,6 @@ class CardContext:
         return max(1, self.device.vector_bytes // (8 if self.dtype == "float64" else 4))
 
     @property
-    def parallel(self) -> bool:
-        """Whether the incumbent is built with OpenMP threads already."""
-        return "-fopenmp" in self.build.flags
-
-    @property
     def roofline_fraction(self) -> float | None:
         """Floor time over measured time of the incumbent; None if the bound is UNKNOWN."""
         return self.bottleneck.roofline_fraction

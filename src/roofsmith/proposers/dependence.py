@@ -15,7 +15,7 @@ from tree_sitter import Node
 from roofsmith.proposers.accesses import ALLOCATORS, PURE_CALLS, Access, FunctionAccesses
 from roofsmith.proposers.loopnest_affine import Polynomial, line_of
 from roofsmith.proposers.reductions import Reduction, find_reduction
-from roofsmith.proposers.source import Loop, read_loop
+from roofsmith.proposers.source import Loop
 from roofsmith.proposers.syntax import calls, identifiers, text_of, walk, within
 
 
@@ -225,13 +225,3 @@ def _read_after(accesses: FunctionAccesses, loop: Loop, name: str) -> bool:
     operator = first.parent.child_by_field_name("operator")
     plain = operator is None or text_of(operator) == "="
     return not (first.parent.type == "assignment_expression" and left == first and plain)
-
-
-def parallel_loops(accesses: FunctionAccesses) -> dict[int, Parallel]:
-    """Every loop of the function whose iterations are independent, by start byte."""
-    found = {}
-    for node in walk(accesses.function.body, "for_statement"):
-        verdict = examine(accesses, read_loop(node))
-        if isinstance(verdict, Parallel):
-            found[node.start_byte] = verdict
-    return found

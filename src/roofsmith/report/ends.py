@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from statistics import geometric_mean
 
 from roofsmith.analysis.regressions import WINDOW, regressions_in_a_row
 from roofsmith.domain.campaign import Campaign, Masked, Stopped
-from roofsmith.domain.ending import EndCheck, StopCode
-from roofsmith.domain.measure import TIME, Measure
+from roofsmith.domain.ending import StopCode
 from roofsmith.domain.profile import KERNEL_TIME
-from roofsmith.report.summary import Step
+from roofsmith.report.summary import Ending, Regression, Step
 
 _NAMES: dict[StopCode, str] = {
     "goal_reached": "T1 goal",
@@ -27,46 +25,6 @@ _NAMES: dict[StopCode, str] = {
 
 PAUSES: tuple[StopCode, ...] = ("interrupted", "no_idle_gpu")
 """Ends after which a campaign isn't over: what was in flight is taken up again."""
-
-
-@dataclass(frozen=True, slots=True)
-class Regression:
-    """One of the last rounds that were measured and slower."""
-
-    number: int
-    at: str
-    incumbent_id: str
-    title: str
-    files: tuple[str, ...]
-    """That it changed, and the build where that changed."""
-    before_s: float | None
-    """Geometric mean over workloads, of the incumbent."""
-    after_s: float | None
-    profiled_before_s: float | None
-    """By the profiler; None where it doesn't time kernels."""
-    profiled_after_s: float | None
-    delta: float | None
-    """Of what is measured: of a time, 0.05 is 5% slower."""
-    notes: str
-    """The rule that turned it down, and what the profiler saw."""
-
-
-@dataclass(frozen=True, slots=True)
-class Ending:
-    """One stop, with everything that it is explained by."""
-
-    after_round: int
-    code: StopCode
-    detail: str
-    at: str
-    checks: tuple[tuple[str, EndCheck], ...]
-    """Each condition with its name; empty in older ledgers."""
-    held: Step | None
-    """The round whose kernel held then."""
-    regressions: tuple[Regression, ...]
-    """In a row, up to the end; the last few."""
-    measure: Measure = TIME
-    """What the times here are."""
 
 
 def endings(campaign: Campaign, steps: tuple[Step, ...]) -> tuple[Ending, ...]:

@@ -16,7 +16,6 @@ from roofsmith.report.markdown import COMMANDS, achieved, state_line, why_turned
 from roofsmith.report.roofline_chart import roofline_charts
 from roofsmith.report.spending import COLUMNS, spending_rows
 from roofsmith.report.steps import status_of
-from roofsmith.report.strip_chart import strip_chart
 from roofsmith.report.summary import Step, Summary, WorkloadRow
 from roofsmith.report.templating import TIMES, css_width, html_environment
 from roofsmith.report.trend_chart import trend_chart
@@ -67,7 +66,6 @@ def render_html(campaign: Campaign, summary: Summary) -> str:
         why=why_turned_down,
         counter_rows=counter_rows,
         status=status_of,
-        strip=lambda step: strip_chart(step.screened, step.proposed_id),
         budget=_budget,
         spent=spending_rows(summary.spendings),
         spending_columns=COLUMNS,

@@ -30,7 +30,6 @@ from roofsmith.report.performance import (
 )
 from roofsmith.report.pitfalls import pitfalls
 from roofsmith.report.rates import ceilings_used, has_datasheet, rates, stood_on
-from roofsmith.report.roofline_plot import plain_drawing
 from roofsmith.report.spending import COLUMNS, spending_rows
 from roofsmith.report.steps import held_profile
 from roofsmith.report.summary import Step, Summary, WorkloadRow
@@ -67,7 +66,6 @@ def readme(campaign: Campaign, summary: Summary) -> str:
         limiter=limiter_words,
         stood_on=stood_on(started.bounds, started.target.ceilings),
         goal=lambda bound: Raw(absolute_target(bound, started.target.goal)),
-        drawing="\n".join(plain_drawing(started.bounds)),
         arithmetic=lambda bound: "\n".join(roofline_lines(bound, started.target.goal)),
     )
 

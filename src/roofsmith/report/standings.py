@@ -7,39 +7,20 @@ geometric means over a class's workloads, and UNKNOWN if any of its floors is.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from statistics import geometric_mean
-from typing import Literal
 
 from roofsmith.domain.campaign import Campaign
 from roofsmith.domain.outcome import Passed
 from roofsmith.domain.yardstick import YardstickResult
-from roofsmith.report.summary import ClassRow, Ratio, WorkloadRow
+from roofsmith.report.summary import (
+    ClassRow,
+    ClassStandings,
+    Ratio,
+    Role,
+    Standing,
+    WorkloadRow,
+)
 from roofsmith.report.yardsticks import inverse
-
-Role = Literal["baseline", "final", "yardstick", "floor"]
-
-
-@dataclass(frozen=True, slots=True)
-class Standing:
-    """One implementation on one config class."""
-
-    role: Role
-    name: str
-    time_s: float
-    """Geometric mean over the class's workloads."""
-    fraction: float | None
-    ratio: Ratio | None
-    """How much faster the kernel that holds is; None for itself and for the floor."""
-
-
-@dataclass(frozen=True, slots=True)
-class ClassStandings:
-    """Everybody on one config class."""
-
-    name: str
-    workloads: tuple[str, ...]
-    rows: tuple[Standing, ...]
 
 
 def standings(

@@ -8,13 +8,13 @@ faster; fractions are floor time over measured time.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from roofsmith.analysis.spending import Spending
 from roofsmith.domain.bound import Bound
 from roofsmith.domain.calibration import Calibration
 from roofsmith.domain.comparison import Comparison, ErrorReport
-from roofsmith.domain.ending import StopCode
+from roofsmith.domain.ending import EndCheck, StopCode
 from roofsmith.domain.formatting import Formatting
 from roofsmith.domain.inspection import Inspection
 from roofsmith.domain.measure import TIME, Measure
@@ -27,13 +27,10 @@ from roofsmith.report import format as fmt
 from roofsmith.report.diffs import FileDiff
 from roofsmith.report.reported import MetricRow
 
-if TYPE_CHECKING:
-    from roofsmith.report.ends import Ending
-    from roofsmith.report.standings import ClassStandings
-
 State = Literal["in_progress", "interrupted", "finished"]
 Mark = Literal["baseline", "kept", "rejected", "failed"]
 """rejected: measured and rolled back; failed: never got as far as a comparison."""
+Role = Literal["baseline", "final", "yardstick", "floor"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,6 +285,68 @@ class Unseen:
             f" {fmt.speedup(self.headline)} on those shown (generalization gap"
             f" {fmt.percent(self.gap)})"
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """One implementation on one config class."""
+
+    role: Role
+    name: str
+    time_s: float
+    """Geometric mean over the class's workloads."""
+    fraction: float | None
+    ratio: Ratio | None
+    """How much faster the kernel that holds is; None for itself and for the floor."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClassStandings:
+    """Everybody on one config class."""
+
+    name: str
+    workloads: tuple[str, ...]
+    rows: tuple[Standing, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Regression:
+    """One of the last rounds that were measured and slower."""
+
+    number: int
+    at: str
+    incumbent_id: str
+    title: str
+    files: tuple[str, ...]
+    """That it changed, and the build where that changed."""
+    before_s: float | None
+    """Geometric mean over workloads, of the incumbent."""
+    after_s: float | None
+    profiled_before_s: float | None
+    """By the profiler; None where it doesn't time kernels."""
+    profiled_after_s: float | None
+    delta: float | None
+    """Of what is measured: of a time, 0.05 is 5% slower."""
+    notes: str
+    """The rule that turned it down, and what the profiler saw."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """One stop, with everything that it is explained by."""
+
+    after_round: int
+    code: StopCode
+    detail: str
+    at: str
+    checks: tuple[tuple[str, EndCheck], ...]
+    """Each condition with its name; empty in older ledgers."""
+    held: Step | None
+    """The round whose kernel held then."""
+    regressions: tuple[Regression, ...]
+    """In a row, up to the end; the last few."""
+    measure: Measure = TIME
+    """What the times here are."""
 
 
 @dataclass(frozen=True, slots=True)

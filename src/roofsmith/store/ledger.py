@@ -141,14 +141,6 @@ class JsonlLedger:
         self._tail = (chain.head, chain.size_bytes)
         return self._tail
 
-    def verify_head(self) -> None:
-        """Check that no records are missing at the end.
-
-        Raises:
-            LedgerError: the head file tells of more records, of others, or is missing.
-        """
-        self._read()
-
     def _read(self) -> _Chain:
         # The head first: if another process appends in between, the chain is one ahead, as after
         # a crash; the other way round it would look as if a record were missing.

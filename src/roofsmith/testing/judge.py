@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from statistics import median
 
@@ -26,9 +25,6 @@ from roofsmith.domain.outcome import Outcome, Passed
 from roofsmith.domain.target import Target
 from roofsmith.domain.workload import ConfigClass, Workload
 from roofsmith.ports import (
-    Arguments,
-    KernelDiedError,
-    KernelSession,
     Measured,
     Observer,
     Scope,
@@ -212,54 +208,6 @@ class FakeOracle:
         n = workload.dims["n"]
         x = np.random.default_rng(seed).standard_normal(n, dtype=np.float32)
         return {"x": x, "y": np.zeros(n, dtype=np.float32), "n": n}
-
-
-class FakeRunner:
-    """Opens sessions whose calls take the time that the test says, and change nothing."""
-
-    def __init__(self, kernels: FakeKernels) -> None:
-        self._kernels = kernels
-        self.launchers: list[tuple[str, ...]] = []
-        """The launcher of every session that was opened, in order."""
-
-    @contextmanager
-    def open(
-        self,
-        built: Built,
-        arguments: Arguments,
-        *,
-        threads: int,  # noqa: ARG002
-        call_deadline_s: float = 60.0,  # noqa: ARG002
-        launcher: Sequence[str] = (),
-    ) -> Iterator[KernelSession]:
-        """A session.
-
-        Raises:
-            KernelDiedError: the kernel's outcome isn't `passed`.
-        """
-        self.launchers.append(tuple(launcher))
-        outcome = self._kernels.outcome(built.candidate_id)
-        if not isinstance(outcome, Passed):
-            raise KernelDiedError(outcome)
-        yield FakeSession(self._kernels.time_s(built.candidate_id), arguments)
-
-
-class FakeSession:
-    """A worker that isn't there."""
-
-    pid = 1
-
-    def __init__(self, time_s: float, arguments: Arguments) -> None:
-        self._time_s = time_s
-        self._arguments = arguments
-
-    def call(self, times: int) -> tuple[float, ...]:
-        """Always the same time."""
-        return (self._time_s,) * times
-
-    def outputs(self) -> dict[str, NDArray[np.generic]]:
-        """The arrays that were passed in."""
-        return {k: v.copy() for k, v in self._arguments.items() if isinstance(v, np.ndarray)}
 
 
 def _noise(*names: str) -> Iterator[float]:

@@ -1,4 +1,4 @@
-"""The roofline as text and as a drawing: what is on it, and that it always fits."""
+"""The roofline worked out and as a drawing: what is on it, and that it always fits."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from roofsmith.domain.target import Goal
 from roofsmith.domain.workload import Workload
 from roofsmith.report.arithmetic import roofline_lines, target_time_s
 from roofsmith.report.roofline_chart import roofline_svg
-from roofsmith.report.roofline_plot import plain_drawing, plot_legend, roofline_plot
 from roofsmith.testing.machine import fake_device, fake_facts
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -44,52 +43,6 @@ def scaled(pair: CeilingPair, factor: float) -> CeilingPair:
 
 
 work = st.floats(1, 1e16)
-
-
-@given(
-    costs=st.lists(st.tuples(work, st.floats(1e3, 1e12)), min_size=1, max_size=60),
-    width=st.integers(1, 300),
-)
-def test_a_drawing_fits_the_terminal_and_shows_every_workload(
-    costs: list[tuple[float, float]], width: int
-) -> None:
-    bounds = [bounded(flops, moved, index + 1) for index, (flops, moved) in enumerate(costs)]
-    lines = plain_drawing(bounds, width)
-    drawn = lines[: len(roofline_plot(bounds, width))]
-    assert max(map(len, drawn)) <= min(max(width, 40), 110)
-    assert any("⠁" <= char <= "⣿" for line in drawn for char in line)
-    inside = "".join(line[11:] for line in drawn[1:-3])
-    assert "a" in inside
-    assert len(plot_legend(bounds)) == len(bounds)
-    assert not any("\x1b" in line for line in lines)
-
-
-def test_workloads_are_letters_and_the_legend_says_what_they_reach() -> None:
-    bounds = [bounded(1e8), bounded(1e12, name=2)]
-    lines = plain_drawing(bounds)
-    assert sum(line[11:].count("a") for line in lines[1:16]) == 1
-    assert sum(line[11:].count("b") for line in lines[1:16]) == 1
-    assert "a  N=1  0.100 FLOP/byte, a kernel reaches at most 2.00 GFLOP/s" in lines[-2]
-    assert "b  N=2  1000 FLOP/byte, a kernel reaches at most 200 GFLOP/s" in lines[-1]
-
-
-def test_what_cant_be_drawn_is_said() -> None:
-    nothing, unknown = bounded(0.0), bounded(None, name=2)
-    assert roofline_plot([nothing, unknown]) == []
-    assert plain_drawing([unknown]) == []
-    computes, misses = plot_legend([nothing, unknown])
-    assert computes == "-  N=1  computes nothing: only bytes count"
-    assert misses.startswith("-  N=2  not drawn: no compute half")
-
-
-def test_ceilings_of_the_other_kind_are_dotted_above() -> None:
-    alone, both = roofline_plot([bounded(1e10)]), roofline_plot([bounded(1e10, printed=10.0)])
-
-    def dots(lines: list[list[tuple[str, str]]]) -> int:
-        return sum("⠁" <= text <= "⣿" for line in lines for text, _ in line)
-
-    assert dots(both) > dots(alone)
-    assert {style for line in alone for _, style in line} >= {"cyan", "magenta", "bold"}
 
 
 @pytest.mark.parametrize("count", [1, 2, 5])
