@@ -9,40 +9,30 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from roofsmith.analysis.scan import MOST_REMARKS, library_calls, remarks_on, scan, with_remarks
-from roofsmith.analysis.scan.rules import COMPUTED, rules
+from roofsmith.analysis.scan.rules import rules
 from roofsmith.domain.comparison import Judgement
 from roofsmith.domain.kernel import MODULE_LANGUAGES, Candidate, Language, SourceFile
-from roofsmith.domain.outcome import Incorrect
 from roofsmith.selftest.samples import Sample, samples
 
 GPU = samples(("cuda", "triton", "torch"))
 SEEN = {
-    "cuda/side_stream": "unjoined_stream",
     "cuda/host_thread": "threads",
-    "cuda/host_callback": "host_callbacks",
+    "cuda/host_callback": "threads",
     "cuda/memo_pointer": "keyed_by_address",
     "cuda/skip_after_calls": "counts_calls",
     "cuda/early_exit_by_timer": "clocks",
-    "cuda/altered_input": "const_cast",
-    "cuda/patched_driver": "rewritten_code",
-    "cuda/preloaded_clock": "interposed_symbol",
-    "cuda/python_from_library": "constructor",
+    "cuda/packed_once": "state",
+    "cuda/patched_driver": "judge",
+    "cuda/preloaded_clock": "judge",
     "cuda/answers_itself": "sockets",
-    "cuda/memory_hog": "device_settings",
-    "cuda/hidden_library": "native_handles",
-    "cuda/tf32": "reduced_precision",
-    "triton/elapsed_time": "patched_module",
-    "triton/synchronize": "unjoined_stream",
-    "triton/patched_judge": "introspection",
+    "triton/elapsed_time": "judge",
+    "triton/patched_judge": "judge",
     "triton/memo_version": "keyed_by_address",
+    "triton/memo_shape": "state",
     "triton/poisoned_cache": "files",
-    "triton/hidden_library": "dynamic_names",
-    "triton/tf32": "reduced_precision",
-    "torch/lazy_output": "swapped_tensor",
-    "torch/swapped_storage": "swapped_tensor",
+    "torch/lazy_output": "judge",
     "torch/left_behind_process": "processes",
-    "torch/stolen_from_frames": "introspection",
-    "torch/host_thread": "threads",
+    "torch/stolen_from_frames": "judge",
     "torch/slowed_clocks": "clocks",
 }
 """One remark that an attack must get, by language and name."""
@@ -58,10 +48,8 @@ def of(sample: Sample) -> Candidate:
 
 
 @pytest.mark.parametrize("sample", [s for s in GPU if not s.is_attack], ids=lambda s: s.id)
-def test_honest_kernels_get_no_remark(sample: Sample) -> None:
-    """Where half precision is the operator's own, naming it is no more than true."""
-    own = {"reduced_precision"} if sample.operator.endswith(("_bf16", "_fp16")) else set()
-    assert {remark.name for remark in scan(of(sample))} <= own
+def test_of_honest_kernels_nothing_is_told_but_what_they_keep(sample: Sample) -> None:
+    assert {remark.name for remark in scan(of(sample))} <= {"state"}
 
 
 @pytest.mark.parametrize("attack", sorted(SEEN))
@@ -73,50 +61,20 @@ def test_attacks_are_explained(attack: str) -> None:
 def test_a_remark_says_where_and_what() -> None:
     text = "import torch\n\ntorch.allclose = print\n"
     (remark,) = scan(candidate("torch", text))
-    assert (remark.name, remark.line, remark.detail) == ("patched_module", 3, "torch.allclose")
-    assert remark.text == (
-        "kernel.py:3: replaces attributes of other modules or classes (torch.allclose)"
-    )
+    assert (remark.name, remark.line, remark.detail) == ("judge", 3, "torch.allclose")
+    assert remark.text.startswith("kernel.py:3: ")
 
 
 def test_a_judgement_keeps_its_notes_and_gets_those_on_the_source() -> None:
     judged = Judgement(verdict="tie", notes=("2 pairs were void",), wall_s=1.0)
     noted = with_remarks(judged, candidate("cuda", "int now() { return clock(); }"))
     assert noted.notes == ("2 pairs were void", "kernel.cu:1: reads a clock (clock)")
-    assert with_remarks(judged, candidate("cuda", "int now;")) == judged
-
-
-BY_DEFAULT = {
-    "import torch.nn.functional as F\n\ndef run_kernel(x, w, y):\n    y.copy_(F.conv2d(x, w))\n": 4,
-    "from torch import nn\nlayer = nn.Conv3d(3, 3, 3)\n": 2,
-    "import triton.language as tl\n\ndef f(a, b):\n    tl.dot(a, b)\n": 4,
-}
-CHOSEN = (
-    "import torch\ntorch.backends.cudnn.allow_tf32 = False\ntorch.conv2d(1, 2)\n",
-    "import triton.language as tl\n\ndef f(a, b):\n    tl.dot(a, b, input_precision='ieee')\n",
-    "import torch\ntorch.mm(1, 2)\n",
-)
-IMPRECISE = Incorrect(reason="precision", detail="as if in TF32")
-
-
-@pytest.mark.parametrize("text", BY_DEFAULT)
-def test_who_is_less_precise_by_default_is_told_where(text: str) -> None:
-    (said,) = remarks_on(candidate("torch", text), IMPRECISE)
-    assert said.startswith(f"kernel.py:{BY_DEFAULT[text]}: multiplies float32 in TF32, unless")
-    assert remarks_on(candidate("torch", text)) == ()
-    judged = Judgement(verdict="rejected", outcome=IMPRECISE, wall_s=1.0)
-    assert with_remarks(judged, candidate("torch", text)).notes == (said,)
-
-
-@pytest.mark.parametrize("text", CHOSEN)
-def test_who_chose_a_precision_is_not_told_of_defaults(text: str) -> None:
-    found = remarks_on(candidate("torch", text), IMPRECISE)
-    assert not [line for line in found if "unless" in line]
+    assert with_remarks(judged, candidate("cuda", "int now();")) == judged
 
 
 def test_every_remark_is_explained() -> None:
     page = (Path(__file__).parents[2] / "docs" / "judge.md").read_text(encoding="utf-8")
-    assert [name for name in (*rules(), *COMPUTED) if f"`{name}`" not in page] == []
+    assert [name for name in rules() if f"`{name}`" not in page] == []
 
 
 def test_very_many_remarks_are_counted() -> None:
@@ -127,23 +85,34 @@ def test_very_many_remarks_are_counted() -> None:
 
 
 def test_names_are_followed_through_aliases() -> None:
-    text = "from torch import cuda as c\n\ns = c.Stream()\n"
-    assert [r.name for r in scan(candidate("torch", text))] == ["unjoined_stream"]
-    joined = f"{text}c.current_stream().wait_stream(s)\n"
-    assert scan(candidate("torch", joined)) == ()
+    text = "from os import path, _exit as leave\n\nleave(0)\n"
+    assert [r.name for r in scan(candidate("torch", text))] == ["processes"]
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("static float kept[4];\nfloat also;\n", ["state", "state"]),
+        ("void f() { static int n; n++; }", ["counts_calls", "state"]),
+        ("static const float a = 1;\nstatic void f(float x);\nconst int n = 4;\n", []),
+        ('void f() { asm("mma.sync.aligned %0;"); float x; }', []),
+        ('void f() { asm("syscall"); }', ["assembly"]),
+    ],
+)
+def test_what_is_kept_and_what_assembly_calls(text: str, found: list[str]) -> None:
+    assert sorted(r.name for r in scan(candidate("cuda", text))) == found
 
 
 def test_comments_and_strings_are_no_code() -> None:
-    text = '// std::thread, fork(), dlopen\nconst char* a = "fork()";\nint half = 1;\n'
+    text = '// std::thread, fork(), dlopen\nconst char* a = "fork()";\nvoid half();\n'
     assert scan(candidate("cuda", text)) == ()
     assert scan(candidate("triton", '"""import socket; gc.get_objects()"""\n# os.fork()\n')) == ()
 
 
 def test_definitions_of_other_peoples_functions_are_seen() -> None:
-    text = 'extern "C" int clock_gettime(int, void*) { return 0; }\nstatic void free_all() {}\n'
-    assert [(r.name, r.line) for r in scan(candidate("cuda", text)) if "symbol" in r.name] == [
-        ("interposed_symbol", 1)
-    ]
+    text = 'extern "C" int clock_gettime(int, void*) { return 0; }\nstatic void free() {}\n'
+    found = [(r.line, r.detail) for r in scan(candidate("cuda", text)) if r.name == "judge"]
+    assert found == [(1, "clock_gettime")]
 
 
 @pytest.mark.parametrize(
@@ -581,13 +550,13 @@ def test_a_repositorys_files_are_read_by_their_names() -> None:
     sources = tuple(SourceFile(path=path, text=text) for path, text in files.items())
     found = Candidate(language="command", sources=sources)
     told = remarks_on(found)
-    assert any("ops/clock.py:2: replaces" in line for line in told)
-    assert any("src/clock.c:1: defines a function of the C library" in line for line in told)
+    assert any("ops/clock.py:2: " in line for line in told)
+    assert any("src/clock.c:1: " in line for line in told)
     assert not any("data/" in line for line in told)
 
 
 def test_of_a_repository_only_what_is_new_is_remarked_on() -> None:
-    old = SourceFile(path="ops/old.py", text="import ctypes\nctypes.CDLL('x')\n")
+    old = SourceFile(path="ops/old.py", text="import socket\nsocket.socket()\n")
     new = SourceFile(path="ops/new.py", text="import time\ntime.time = lambda: 0.0\n")
     incumbent = Candidate(language="command", sources=(old,))
     found = Candidate(language="command", sources=(old, new))

@@ -24,7 +24,7 @@ from roofsmith.analysis.scan.python_interpreting import interpreting
 from roofsmith.analysis.scan.python_names import Module, parsed, uses
 from roofsmith.analysis.scan.python_objects import Followed
 from roofsmith.analysis.scan.python_tensors import call_computes
-from roofsmith.analysis.scan.rules import Remarks, matches, rules
+from roofsmith.analysis.scan.rules import Remarks, matches
 
 _REACHING = frozenset((
     "_ctypes", "_imp", "_pickle", "bdb", "builtins", "cProfile", "code", "codeop", "ctypes",
@@ -52,6 +52,7 @@ _READY_MADE = (
     "numba.core.types.ExternalFunction", "cuda.pathfinder", "cuda.bindings.path_finder",
 )  # fmt: skip
 """Of the allowed modules and of builtins: finished operators, and ways to look up any."""
+_RUNNING_TEXT = ("exec", "eval", "compile", "__import__", "importlib")
 _LOOKING_UP = (
     "importlib.machinery",
     "importlib.metadata",
@@ -147,8 +148,7 @@ def _computes(name: str) -> bool:
         return is_of_numpy(name)
     if name in ("importlib", "importlib.util") or any(matches(name, own) for own in _LOOKING_UP):
         return False
-    hidden = rules()["dynamic_names"].python
-    return any(matches(name, pattern) for pattern in (*_READY_MADE, *hidden))
+    return any(matches(name, pattern) for pattern in (*_READY_MADE, *_RUNNING_TEXT))
 
 
 def _is_own(name: str, own: Sequence[str]) -> bool:
