@@ -50,6 +50,5 @@ def _kept(
         elif isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store):
             if isinstance(node.value, ast.Name) and node.value.id in held:
                 yield "state", node.lineno, node.value.id
-        elif isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
-            if node.target.id in shared:
-                yield "counts_calls", node.lineno, node.target.id
+        elif isinstance(node, ast.AugAssign) and ast.unparse(node.target) in shared:
+            yield "counts_calls", node.lineno, ast.unparse(node.target)
