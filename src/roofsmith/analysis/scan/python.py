@@ -18,37 +18,40 @@ def scan_python(path: str, text: str) -> Remarks:
     for name, line in uses(module):
         for remark in meanings(name, "python"):
             found.add(remark, line, name)
-    held = {name for node in module.tree.body if isinstance(node, (ast.Assign, ast.AnnAssign))
-            for part in ast.walk(node) if (name := bound_by(part))}  # fmt: skip
+    held = {bound_by(part) for node in module.tree.body for part in _targets(node)}
     for node in ast.walk(module.tree):
-        if isinstance(node, (ast.Attribute, ast.FunctionDef, ast.AsyncFunctionDef)):
-            name = node.attr if isinstance(node, ast.Attribute) else node.name
-            for remark in meanings(name, "methods"):
-                found.add(remark, node.lineno, name)
-        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
-            if module.is_imported(node) and not matches(_full(module, node), "torch.backends"):
-                found.add("judge", node.lineno, _full(module, node))
-        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            for remark, line, name in _kept(node, held):
-                found.add(remark, line, name)
+        for remark, line, name in (*_attributes(module, node), *_kept(node, held)):
+            found.add(remark, line, name)
     return found
 
 
-def _full(module: Module, node: ast.Attribute) -> str:
-    return module.dotted(node) or node.attr
+def _targets(node: ast.stmt) -> Iterator[ast.AST]:
+    return ast.walk(node) if isinstance(node, (ast.Assign, ast.AnnAssign)) else iter(())
 
 
-def _kept(
-    function: ast.FunctionDef | ast.AsyncFunctionDef, held: set[str]
-) -> Iterator[tuple[str, int, str]]:
+def _attributes(module: Module, node: ast.AST) -> Iterator[tuple[str, int, str]]:
+    """What attributes of anything lead to, also where a class defines them."""
+    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        yield from ((remark, node.lineno, node.name) for remark in meanings(node.name, "methods"))
+    elif isinstance(node, ast.Attribute):
+        yield from ((remark, node.lineno, node.attr) for remark in meanings(node.attr, "methods"))
+        full = module.dotted(node) or node.attr
+        is_changed = isinstance(node.ctx, ast.Store) and module.is_imported(node)
+        if is_changed and not matches(full, "torch.backends"):
+            yield "judge", node.lineno, full
+
+
+def _kept(function: ast.AST, held: set[str | None]) -> Iterator[tuple[str, int, str]]:
     """What a function changes of the module's own values, and what it counts up."""
+    if not isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        return
     nodes = tuple(ast.walk(function))
     shared = {name for node in nodes if isinstance(node, ast.Global) for name in node.names}
     for node in nodes:
-        if isinstance(node, ast.Name) and node.id in shared and isinstance(node.ctx, ast.Store):
-            yield "state", node.lineno, node.id
-        elif isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store):
-            if isinstance(node.value, ast.Name) and node.value.id in held:
-                yield "state", node.lineno, node.value.id
-        elif isinstance(node, ast.AugAssign) and ast.unparse(node.target) in shared:
-            yield "counts_calls", node.lineno, ast.unparse(node.target)
+        match node:
+            case ast.Name(id=name, ctx=ast.Store()) if name in shared:
+                yield "state", node.lineno, name
+            case ast.Subscript(value=ast.Name(id=name), ctx=ast.Store()) if name in held:
+                yield "state", node.lineno, name
+            case ast.AugAssign(target=ast.Name(id=name)) if name in shared:
+                yield "counts_calls", node.lineno, name
