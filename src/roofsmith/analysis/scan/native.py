@@ -21,6 +21,10 @@ _STATIC = frozenset(("static", "thread_local"))
 _FIXED = frozenset(("const", "constexpr", "extern", "__constant__", "__shared__"))
 _POINTER_KEY = re.compile(r"(map|set)<(std::(tuple|pair)<)?[^<>]*\*")
 _WHOLE_FILE = ("translation_unit", "declaration_list")
+_READ = frozenset((
+    *NAMES, "string_literal", "raw_string_literal", "function_definition", "template_type",
+    "declaration", "update_expression",
+))  # fmt: skip
 _INNER = re.compile(r"(static|__global__|__device__)\b")
 
 
@@ -37,22 +41,26 @@ def scan_native(path: str, text: str, *, plain_c: bool = False) -> Remarks:
 
 def _said(node: Node, kept: set[str]) -> list[tuple[str, str]]:
     """Remarks that a node leads to, each with what was found."""
+    if is_asm(node):
+        strings = (part for part in nodes_of(node) if part.type.endswith("string_content"))
+        words = [word for part in strings for word in re.findall(r"\w+", text_of(part))]
+        return [(remark, word) for word in words for remark in meanings(word, "assembly")]
+    if node.type not in _READ:  # what holds much, at any depth
+        return []
     text = text_of(node)
-    if node.type in NAMES and is_outermost(node):
-        return [(remark, text) for remark in meanings(text, "native")]
+    if node.type in NAMES:
+        return [(r, text) for r in meanings(text, "native")] if is_outermost(node) else []
     if node.type in ("string_literal", "raw_string_literal"):
         return list(carried(text))
-    if is_asm(node):
-        words = re.findall(r"\w+", text)
-        return [(remark, word) for word in words for remark in meanings(word, "assembly")]
-    if node.type == "function_definition" and not _INNER.match(text.lstrip()):
-        name = _declared(node)
+    if node.type == "function_definition":
+        name = "" if _INNER.match(text.lstrip()) else _declared(node)
         return [(remark, name) for remark in meanings(name, "defines")]
-    if node.type == "template_type" and _POINTER_KEY.match("".join(text.split())):
-        return [("keyed_by_address", text)]
+    if node.type == "template_type":
+        is_key = _POINTER_KEY.match("".join(text.split()))
+        return [("keyed_by_address", text)] if is_key else []
     if node.type == "declaration":
         return [("state", name) for name in _kept(node)]
-    counted = node.child_by_field_name("argument") if node.type == "update_expression" else None
+    counted = node.child_by_field_name("argument")
     return [("counts_calls", text)] if counted is not None and text_of(counted) in kept else []
 
 
