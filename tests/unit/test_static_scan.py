@@ -501,10 +501,11 @@ def test_any_text_is_scanned(language: Language, text: str) -> None:
         assert remark.text
 
 
-def test_deep_nesting_is_no_trouble(tmp_path: Path) -> None:
-    deep = "(" * 5000 + ")" * 5000
-    assert scan(candidate("torch", deep))[0].name == "unreadable"
-    scan(candidate("cuda", f"int x = {deep};"))
+@pytest.mark.parametrize(("language", "levels"), [("torch", 5000), ("cuda", 30_000)])
+def test_deep_nesting_is_said(language: Language, levels: int) -> None:
+    deep = candidate(language, f"x = {'(' * levels}y{')' * levels}")
+    assert "unreadable" in {remark.name for remark in scan(deep)}
+    assert "unreadable" in {remark.name for remark in library_calls(deep)}
 
 
 def test_a_repositorys_files_are_read_by_their_names() -> None:

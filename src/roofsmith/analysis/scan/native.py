@@ -11,6 +11,7 @@ from roofsmith.analysis.scan.syntax import (
     NAMES,
     is_asm,
     is_outermost,
+    is_too_deep,
     line_of,
     nodes_of,
     root_of,
@@ -31,7 +32,11 @@ _INNER = re.compile(r"(static|__global__|__device__)\b")
 def scan_native(path: str, text: str, *, plain_c: bool = False) -> Remarks:
     """Remarks on a file."""
     found = Remarks(path)
-    nodes = tuple(nodes_of(root_of(text, plain_c=plain_c)))
+    root = root_of(text, plain_c=plain_c)
+    if is_too_deep(root):
+        found.add("unreadable", 1, "nested too deeply")
+        return found
+    nodes = tuple(nodes_of(root))
     kept = {name for node in nodes for name in _kept(node)}
     for node in nodes:
         for remark, detail in _said(node, kept):

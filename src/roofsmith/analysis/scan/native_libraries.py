@@ -19,6 +19,7 @@ from roofsmith.analysis.scan.syntax import (
     header_of,
     is_asm,
     is_outermost,
+    is_too_deep,
     line_of,
     nodes_of,
     root_of,
@@ -144,6 +145,9 @@ class _Reader:
 
     def read(self, root: Node) -> None:
         """What the syntax tree of a text shows."""
+        if is_too_deep(root):
+            self.remarks.add("unreadable", 1, "nested too deeply")
+            return
         for node in nodes_of(root):
             line = line_of(node)
             if node.type in NAMES and is_outermost(node):
